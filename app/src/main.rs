@@ -1,0 +1,2 @@
+//! The program `glassline`.
+fn main() {}

@@ -1,0 +1,62 @@
+//! What an encoder gives and a container carries: one coded picture, or one coded run of audio samples.
+
+use crate::stamps::Stamps;
+use crate::time::Ticks;
+use bytes::Bytes;
+
+/// A coding format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Codec {
+    /// ITU-T H.264; access units are in Annex B byte-stream form.
+    H264,
+    /// ITU-T H.265, Annex B. Recognised and carried; not parsed.
+    H265,
+    /// ISO/IEC 13818-2 video. Recognised and carried; not parsed.
+    Mpeg2Video,
+    /// Opus (RFC 6716); an access unit is one packet.
+    Opus,
+    /// AAC in ADTS frames (ISO/IEC 13818-7 §6.2).
+    Aac,
+    /// MPEG audio layers I to III. Recognised and carried; not parsed.
+    MpegAudio,
+    /// AC-3. Recognised and carried; not parsed.
+    Ac3,
+}
+
+impl Codec {
+    /// Whether this codes pictures; otherwise it codes sound.
+    pub const fn is_video(self) -> bool {
+        matches!(self, Codec::H264 | Codec::H265 | Codec::Mpeg2Video)
+    }
+
+    /// The name that people read.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Codec::H264 => "H.264",
+            Codec::H265 => "H.265",
+            Codec::Mpeg2Video => "MPEG-2 video",
+            Codec::Opus => "Opus",
+            Codec::Aac => "AAC",
+            Codec::MpegAudio => "MPEG audio",
+            Codec::Ac3 => "AC-3",
+        }
+    }
+}
+
+/// One access unit: the smallest thing that a decoder takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessUnit {
+    /// What it is coded in.
+    pub codec: Codec,
+    /// The coded bytes, in the form that [`Codec`] names.
+    pub data: Bytes,
+    /// When to present it.
+    pub pts: Ticks,
+    /// When to decode it; equal to `pts` where nothing is reordered.
+    pub dts: Ticks,
+    /// Whether decoding can start here (IDR, or announced by the container as a random access point).
+    pub random_access: bool,
+    /// The hops that it has passed.
+    pub stamps: Stamps,
+}

@@ -1,0 +1,1 @@
+//! Coded bits: what decoders and containers need to know about them.

@@ -1,0 +1,1 @@
+//! Containers: how coded units and pictures lie in a file or on the wire.

@@ -1,0 +1,21 @@
+//! Glassline's nouns: time, pictures, access units, audio, the stamps that they carry; bitstreams and
+//! containers that hold them; the measurements made on them.
+//!
+//! Pure: bytes, pictures and `now` come in, bytes and pictures go out. Every other room builds on this one
+//! and this one on none.
+#![forbid(unsafe_code)]
+
+pub mod access_unit;
+pub mod audio;
+pub mod bitstream;
+pub mod container;
+pub mod measure;
+pub mod picture;
+pub mod stamps;
+pub mod time;
+
+pub use access_unit::{AccessUnit, Codec};
+pub use audio::AudioBlock;
+pub use picture::{Chroma, Colour, Picture, PixelFormat, Plane, Size};
+pub use stamps::{Stage, Stamps};
+pub use time::{FrameRate, Ticks, Time, Utc};

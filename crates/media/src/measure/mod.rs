@@ -1,0 +1,1 @@
+//! Pictures made to be measured, and the measurements.

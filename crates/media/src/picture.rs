@@ -1,0 +1,264 @@
+//! Pictures before they are coded: planes, pixel format, colour, capture time.
+
+use crate::time::{Time, Utc};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Width and height of a picture, in luma samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Size {
+    /// Luma samples a line.
+    pub width: u32,
+    /// Lines.
+    pub height: u32,
+}
+
+impl Size {
+    /// The largest width and height that any room takes. Bounds what hostile headers can make us allocate.
+    pub const MAX_SIDE: u32 = 16_384;
+
+    /// `width` × `height`, or an error where a side is zero or larger than [`Size::MAX_SIDE`].
+    pub fn new(width: u32, height: u32) -> Result<Size, PictureError> {
+        let sane = 1..=Self::MAX_SIDE;
+        if sane.contains(&width) && sane.contains(&height) {
+            Ok(Size { width, height })
+        } else {
+            Err(PictureError::Size { width, height })
+        }
+    }
+}
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}x{}", self.width, self.height)
+    }
+}
+
+/// How colour is subsampled against luma.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Chroma {
+    /// Luma alone.
+    Mono,
+    /// Halved in both directions.
+    Yuv420,
+    /// Halved in width.
+    Yuv422,
+    /// Not subsampled.
+    Yuv444,
+}
+
+impl Chroma {
+    /// Right shifts of width and height from luma to chroma, or `None` without chroma.
+    pub const fn shifts(self) -> Option<(u32, u32)> {
+        match self {
+            Chroma::Mono => None,
+            Chroma::Yuv420 => Some((1, 1)),
+            Chroma::Yuv422 => Some((1, 0)),
+            Chroma::Yuv444 => Some((0, 0)),
+        }
+    }
+}
+
+/// Planar YCbCr: subsampling and depth. Samples over 8 bits take two bytes, little endian, low bits used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PixelFormat {
+    /// Subsampling.
+    pub chroma: Chroma,
+    /// Bits a sample, 8 to 16.
+    pub depth_bits: u8,
+}
+
+impl PixelFormat {
+    /// 8-bit 4:2:0, three planes: what the encoders take.
+    pub const I420: PixelFormat = PixelFormat { chroma: Chroma::Yuv420, depth_bits: 8 };
+
+    /// Bytes that a sample takes.
+    pub const fn sample_bytes(self) -> usize {
+        if self.depth_bits > 8 { 2 } else { 1 }
+    }
+
+    /// Planes: 1 or 3.
+    pub const fn planes(self) -> usize {
+        if matches!(self.chroma, Chroma::Mono) { 1 } else { 3 }
+    }
+
+    /// Width and height in samples of plane `index` of a picture of `size`; odd sizes round up.
+    pub fn plane_size(self, size: Size, index: usize) -> Size {
+        let (x, y) = if index == 0 { (0, 0) } else { self.chroma.shifts().unwrap_or((0, 0)) };
+        Size { width: size.width.div_ceil(1 << x), height: size.height.div_ceil(1 << y) }
+    }
+
+    /// Bytes of a picture of `size` whose lines are packed without padding.
+    pub fn packed_bytes(self, size: Size) -> usize {
+        (0..self.planes())
+            .map(|index| {
+                let plane = self.plane_size(size, index);
+                plane.width as usize * plane.height as usize * self.sample_bytes()
+            })
+            .sum()
+    }
+}
+
+/// What the sample values mean (ITU-T H.273 code points).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Colour {
+    /// Colour primaries; 1 is BT.709, 2 unspecified.
+    pub primaries: u8,
+    /// Transfer characteristics.
+    pub transfer: u8,
+    /// Matrix coefficients.
+    pub matrix: u8,
+    /// Whether luma runs over all code values instead of 16–235 (at 8 bits).
+    pub full_range: bool,
+}
+
+impl Colour {
+    /// BT.709, limited range: high-definition television.
+    pub const BT709: Colour = Colour { primaries: 1, transfer: 1, matrix: 1, full_range: false };
+    /// Nothing is known but that the range is limited.
+    pub const UNSPECIFIED: Colour = Colour { primaries: 2, transfer: 2, matrix: 2, full_range: false };
+}
+
+/// One plane: lines of samples at a stride. Planes are shared, not copied; writing to a shared one copies it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plane {
+    bytes: Arc<[u8]>,
+    stride_bytes: usize,
+    size: Size,
+    sample_bytes: usize,
+}
+
+impl Plane {
+    /// Where a line begins, for SIMD: strides are multiples of this many bytes.
+    pub const STRIDE_ALIGN: usize = 64;
+
+    fn new(size: Size, sample_bytes: usize) -> Plane {
+        let stride_bytes = (size.width as usize * sample_bytes).next_multiple_of(Self::STRIDE_ALIGN);
+        let bytes = vec![0; stride_bytes * size.height as usize].into();
+        Plane { bytes, stride_bytes, size, sample_bytes }
+    }
+
+    /// Width and height in samples.
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Bytes from the start of a line to the start of the next.
+    pub fn stride_bytes(&self) -> usize {
+        self.stride_bytes
+    }
+
+    /// All lines with their padding: `stride_bytes × height` bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// All lines, to write into. Copies the plane first if it is shared.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        Arc::make_mut(&mut self.bytes)
+    }
+
+    /// Line `y` without its padding.
+    pub fn line(&self, y: usize) -> &[u8] {
+        let start = y * self.stride_bytes;
+        &self.bytes[start..start + self.size.width as usize * self.sample_bytes]
+    }
+
+    /// Line `y` without its padding, to write into. Copies the plane first if it is shared.
+    pub fn line_mut(&mut self, y: usize) -> &mut [u8] {
+        let (start, length) = (y * self.stride_bytes, self.size.width as usize * self.sample_bytes);
+        &mut self.bytes_mut()[start..start + length]
+    }
+
+    /// The lines from the top, without padding.
+    pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.size.height as usize).map(|y| self.line(y))
+    }
+}
+
+/// One uncompressed picture. Cloning shares the planes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    format: PixelFormat,
+    planes: Vec<Plane>,
+    /// What the samples mean.
+    pub colour: Colour,
+    /// When it was captured: taken once, and the source of every later time stamp.
+    pub captured: Time,
+    /// The wall clock at `captured`, where it is known.
+    pub captured_utc: Option<Utc>,
+}
+
+impl Picture {
+    /// A picture whose samples are all zero.
+    pub fn new(format: PixelFormat, size: Size, captured: Time) -> Picture {
+        let planes = (0..format.planes())
+            .map(|index| Plane::new(format.plane_size(size, index), format.sample_bytes()))
+            .collect();
+        Picture { format, planes, colour: Colour::UNSPECIFIED, captured, captured_utc: None }
+    }
+
+    /// Subsampling and depth.
+    pub fn format(&self) -> PixelFormat {
+        self.format
+    }
+
+    /// Width and height in luma samples.
+    pub fn size(&self) -> Size {
+        self.planes[0].size
+    }
+
+    /// The planes: luma, then Cb and Cr where the format has them.
+    pub fn planes(&self) -> &[Plane] {
+        &self.planes
+    }
+
+    /// The planes, to write into.
+    pub fn planes_mut(&mut self) -> &mut [Plane] {
+        &mut self.planes
+    }
+}
+
+/// A picture that cannot be.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PictureError {
+    /// A side is zero or too large.
+    #[error("picture of {width}x{height}: each side must be 1 to {}", Size::MAX_SIDE)]
+    Size {
+        /// Found width.
+        width: u32,
+        /// Found height.
+        height: u32,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_sizes_round_chroma_up() {
+        let size = Size::new(5, 3).unwrap();
+        assert_eq!(PixelFormat::I420.plane_size(size, 1), Size { width: 3, height: 2 });
+        assert_eq!(PixelFormat::I420.packed_bytes(size), 15 + 6 + 6);
+        let ten_bit = PixelFormat { chroma: Chroma::Yuv422, depth_bits: 10 };
+        assert_eq!(ten_bit.packed_bytes(size), 2 * (15 + 9 + 9));
+    }
+
+    #[test]
+    fn a_clone_shares_planes_until_one_writes() {
+        let first = Picture::new(PixelFormat::I420, Size::new(64, 64).unwrap(), Time::ZERO);
+        let mut second = first.clone();
+        assert!(std::ptr::eq(first.planes()[1].bytes(), second.planes()[1].bytes()));
+        second.planes_mut()[1].line_mut(0)[0] = 7;
+        assert_eq!(first.planes()[1].line(0)[0], 0);
+        assert_eq!(second.planes()[1].line(0)[0], 7);
+    }
+
+    #[test]
+    fn sizes_out_of_range_are_refused() {
+        assert!(Size::new(0, 1).is_err());
+        assert!(Size::new(1, 16_385).is_err());
+    }
+}

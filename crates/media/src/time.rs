@@ -1,0 +1,224 @@
+//! Time, in the four meanings that live video has.
+//!
+//! [`Time`] is a point on the process' monotonic clock, [`Utc`] a point on the wall clock, [`Ticks`] a media
+//! time stamp (90 kHz), [`FrameRate`] a rational. They are separate types so that none is mistaken for another.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
+
+/// A point on the monotonic clock: nanoseconds since an origin that the process chose.
+///
+/// Own type and not `std::time::Instant` because a pure core needs a zero, arithmetic in tests and a
+/// representation on the wire. Subtraction saturates: a stamp that is out of order gives zero, not a panic.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time(u64);
+
+impl Time {
+    /// The clock's origin.
+    pub const ZERO: Time = Time(0);
+    /// Later than any time that occurs; "never" for deadlines.
+    pub const NEVER: Time = Time(u64::MAX);
+
+    /// The time `nanos` nanoseconds after the origin.
+    pub const fn from_nanos(nanos: u64) -> Time {
+        Time(nanos)
+    }
+
+    /// The time `millis` milliseconds after the origin.
+    pub const fn from_millis(millis: u64) -> Time {
+        Time(millis * 1_000_000)
+    }
+
+    /// Nanoseconds since the origin.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// How long after `earlier` this is; zero if it is not.
+    pub const fn since(self, earlier: Time) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Time;
+    fn add(self, duration: Duration) -> Time {
+        Time(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl AddAssign<Duration> for Time {
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+impl Sub<Time> for Time {
+    type Output = Duration;
+    fn sub(self, earlier: Time) -> Duration {
+        self.since(earlier)
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:09}s", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+    }
+}
+
+/// A point on the wall clock: nanoseconds since the Unix epoch, UTC, leap seconds not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Utc(u64);
+
+impl Utc {
+    /// The point `nanos` nanoseconds after 1970-01-01T00:00:00Z.
+    pub const fn from_nanos(nanos: u64) -> Utc {
+        Utc(nanos)
+    }
+
+    /// The point `micros` microseconds after 1970-01-01T00:00:00Z.
+    pub const fn from_micros(micros: u64) -> Utc {
+        Utc(micros * 1000)
+    }
+
+    /// Nanoseconds since the Unix epoch.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Whole microseconds since the Unix epoch.
+    pub const fn as_micros(self) -> u64 {
+        self.0 / 1000
+    }
+}
+
+/// A media time stamp: 90 kHz ticks, the unit of PTS and DTS (ISO/IEC 13818-1 §2.4.3.7), unwrapped to 64 bits.
+///
+/// The 33-bit form on the wire is [`Ticks::wrapped`]; [`Ticks::unwrap_near`] undoes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Ticks(pub i64);
+
+impl Ticks {
+    /// Ticks a second.
+    pub const RATE: u32 = 90_000;
+    /// The time stamps on the wire count modulo this (2³³).
+    pub const WRAP: i64 = 1 << 33;
+
+    /// The tick nearest to `time`. Exact for 292 years.
+    pub const fn from_time(time: Time) -> Ticks {
+        Ticks(((time.as_nanos() as u128 * 9 + 50_000) / 100_000) as i64)
+    }
+
+    /// The 33 bits that go on the wire.
+    pub const fn wrapped(self) -> u64 {
+        self.0.rem_euclid(Self::WRAP) as u64
+    }
+
+    /// The unwrapped stamp nearest to `reference` whose low 33 bits are `wrapped`.
+    pub const fn unwrap_near(wrapped: u64, reference: Ticks) -> Ticks {
+        let mut delta = (wrapped as i64 - reference.0).rem_euclid(Self::WRAP);
+        if delta >= Self::WRAP / 2 {
+            delta -= Self::WRAP;
+        }
+        Ticks(reference.0 + delta)
+    }
+
+    /// Seconds, for people and plots.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / f64::from(Self::RATE)
+    }
+}
+
+impl Sub<Ticks> for Ticks {
+    type Output = Ticks;
+    fn sub(self, other: Ticks) -> Ticks {
+        Ticks(self.0 - other.0)
+    }
+}
+
+impl Add<Ticks> for Ticks {
+    type Output = Ticks;
+    fn add(self, other: Ticks) -> Ticks {
+        Ticks(self.0 + other.0)
+    }
+}
+
+/// Pictures a second as a rational: 50/1, 60000/1001. Both parts are at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FrameRate {
+    numerator: u32,
+    denominator: u32,
+}
+
+impl FrameRate {
+    /// `numerator / denominator` pictures a second, or `None` if a part is zero.
+    pub const fn new(numerator: u32, denominator: u32) -> Option<FrameRate> {
+        if numerator == 0 || denominator == 0 { None } else { Some(FrameRate { numerator, denominator }) }
+    }
+
+    /// Pictures in [`FrameRate::denominator`] seconds.
+    pub const fn numerator(self) -> u32 {
+        self.numerator
+    }
+
+    /// Seconds in which [`FrameRate::numerator`] pictures pass.
+    pub const fn denominator(self) -> u32 {
+        self.denominator
+    }
+
+    /// When picture `number` (from 0) is due after the first one, rounded down to the nanosecond. Computed from
+    /// the number, so that rounding does not add up.
+    pub const fn time_of(self, number: u64) -> Duration {
+        let nanos = number as u128 * self.denominator as u128 * 1_000_000_000 / self.numerator as u128;
+        Duration::from_nanos(nanos as u64)
+    }
+
+    /// Pictures a second, for people.
+    pub fn as_f64(self) -> f64 {
+        f64::from(self.numerator) / f64::from(self.denominator)
+    }
+}
+
+impl fmt::Display for FrameRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.denominator == 1 {
+            write!(f, "{}", self.numerator)
+        } else {
+            write!(f, "{}/{}", self.numerator, self.denominator)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ticks_of_a_time_are_the_nearest() {
+        assert_eq!(Ticks::from_time(Time::from_nanos(0)), Ticks(0));
+        assert_eq!(Ticks::from_time(Time::from_nanos(1_000_000_000)), Ticks(90_000));
+        assert_eq!(Ticks::from_time(Time::from_nanos(5_555)), Ticks(0));
+        assert_eq!(Ticks::from_time(Time::from_nanos(5_556)), Ticks(1));
+    }
+
+    #[test]
+    fn frame_times_do_not_drift() {
+        let rate = FrameRate::new(60_000, 1001).unwrap();
+        assert_eq!(rate.time_of(60_000), Duration::from_secs(1001));
+        assert_eq!(FrameRate::new(0, 1), None);
+        assert_eq!(rate.to_string(), "60000/1001");
+    }
+
+    proptest! {
+        #[test]
+        fn unwrapping_finds_the_stamp_within_half_a_wrap(
+            reference in -(1i64 << 50)..(1i64 << 50),
+            delta in -(Ticks::WRAP / 2)..(Ticks::WRAP / 2),
+        ) {
+            let stamp = Ticks(reference + delta);
+            prop_assert_eq!(Ticks::unwrap_near(stamp.wrapped(), Ticks(reference)), stamp);
+        }
+    }
+}
