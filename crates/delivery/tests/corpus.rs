@@ -1,5 +1,5 @@
 //! The fuzz targets' corpora, run as plain tests.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, unreachable_pub)]
 
 #[path = "../../../fuzz/bodies/http1.rs"]
 mod http1;

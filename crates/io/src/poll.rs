@@ -3,6 +3,7 @@
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::time::Timespec;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,10 +31,10 @@ pub enum Watch {
     Accepts,
 }
 
-/// An epoll instance with room for the events of one wait.
+/// An epoll instance.
+#[derive(Debug)]
 pub struct Poller {
     epoll: OwnedFd,
-    events: Vec<epoll::Event>,
 }
 
 const EVENTS_PER_WAIT: usize = 512;
@@ -41,8 +42,7 @@ const EVENTS_PER_WAIT: usize = 512;
 impl Poller {
     /// A poller that watches nothing yet.
     pub fn new() -> io::Result<Poller> {
-        let events = Vec::with_capacity(EVENTS_PER_WAIT);
-        Ok(Poller { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, events })
+        Ok(Poller { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
     /// Watches `descriptor` under `token`. Closing the descriptor ends the watch.
@@ -62,19 +62,19 @@ impl Poller {
 
     /// Waits until something is ready, `timeout` has passed (`None`: for ever) or a signal came, and puts what
     /// is ready into `ready`.
-    pub fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Event>) -> io::Result<()> {
+    pub fn wait(&self, timeout: Option<Duration>, ready: &mut Vec<Event>) -> io::Result<()> {
         ready.clear();
-        self.events.clear();
         let timeout = timeout.map(|wait| Timespec {
             tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: wait.subsec_nanos().into(),
         });
-        let spare = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS_PER_WAIT];
+        let told = match epoll::wait(&self.epoll, &mut events[..], timeout.as_ref()) {
+            Ok((told, _)) => told,
+            Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
-        }
-        ready.extend(self.events.iter().map(|event| {
+        };
+        ready.extend(told.iter().map(|event| {
             use epoll::EventFlags as Flags;
             let flags = event.flags;
             Event {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_wake_from_another_thread_ends_a_wait() {
-        let mut poller = Poller::new().unwrap();
+        let poller = Poller::new().unwrap();
         let waker = Waker::new(&poller, 7).unwrap();
         let remote = waker.clone();
         let thread = std::thread::spawn(move || remote.wake());

@@ -60,6 +60,7 @@ pub struct Spool {
     settings: Settings,
     chain: Chain,
     head: u64,
+    first_kept: u64,
 }
 
 impl Spool {
@@ -67,7 +68,7 @@ impl Spool {
     pub fn new(settings: Settings) -> Spool {
         let shared =
             Shared { capacity: settings.capacity(), links: Mutex::default(), head: AtomicU64::new(0) };
-        Spool { settings, chain: Chain(Arc::new(shared)), head: 0 }
+        Spool { settings, chain: Chain(Arc::new(shared)), head: 0, first_kept: 0 }
     }
 
     /// The reading end.
@@ -111,6 +112,10 @@ impl Spool {
     /// keep it until they leave it.
     pub fn drop_before(&mut self, offset: u64) {
         let first_kept = offset / self.chain.0.capacity;
+        if first_kept == self.first_kept {
+            return;
+        }
+        self.first_kept = first_kept;
         let mut links = self.chain.0.lock();
         while links.front().is_some_and(|link| link.index < first_kept) {
             links.pop_front();
