@@ -1,6 +1,7 @@
 //! Reads what a video's own headers say, from the first packets of a unit, without keeping any more of it.
 
 use glassline_media::Codec;
+use glassline_media::bitstream::h264;
 use glassline_media::container::ts::{PACKET_BYTES, Packet, Program, Scan};
 use glassline_media::{FrameRate, Size};
 
@@ -52,6 +53,12 @@ impl DetailsProbe {
 
 /// The details, if a whole sequence parameter set lies in `unit`: one that another start code follows.
 fn read(unit: &[u8]) -> Option<VideoDetails> {
-    let _ = unit;
+    let mut nals = h264::nals(unit).peekable();
+    while let Some(nal) = nals.next() {
+        if nal.nal_type() == h264::NalType::Sps && nals.peek().is_some() {
+            let sps = h264::Sps::parse(nal.bytes()).ok()?;
+            return Some(VideoDetails { size: sps.size, frame_rate: sps.frame_rate, codec_string: sps.codec_string() });
+        }
+    }
     None
 }
