@@ -3,6 +3,7 @@
 //! Commands return `anyhow::Result`. What is the user's to correct is a [`Failure`], made by [`usage`] (status 2)
 //! or [`failed`] (status 1), and says what to do; any other error ends with status 1.
 
+use crate::config::ConfigError;
 use crate::output;
 use std::fmt;
 use std::process::ExitCode;
@@ -45,8 +46,11 @@ fn line(error: &anyhow::Error) -> String {
 
 /// The exit status that the error asks for, wherever in its chain of causes it does.
 fn status(error: &anyhow::Error) -> u8 {
-    let asked = error.chain().find_map(|cause| cause.downcast_ref::<Failure>().map(|failure| failure.status));
-    asked.unwrap_or(FAILED)
+    let asked = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref::<Failure>() {
+        Some(failure) => Some(failure.status),
+        None => cause.is::<ConfigError>().then_some(BAD_USAGE),
+    };
+    error.chain().find_map(asked).unwrap_or(FAILED)
 }
 
 /// Prints the error to standard error and returns the exit status. Says nothing, and succeeds, where the reader
@@ -76,5 +80,7 @@ mod tests {
     fn only_bad_usage_has_status_2() {
         assert_eq!(status(&failed("it broke", "mend it")), 1);
         assert_eq!(status(&anyhow::anyhow!("it broke")), 1);
+        let error = crate::config::Config::load("/no/such/file".as_ref()).unwrap_err();
+        assert_eq!(status(&anyhow::Error::from(error).context("cannot serve")), 2);
     }
 }

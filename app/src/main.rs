@@ -4,6 +4,9 @@
 
 mod cli;
 mod completions;
+#[allow(dead_code, reason = "`serve` reads it")]
+mod config;
+#[allow(dead_code, reason = "each command uses its part")]
 mod failure;
 #[allow(dead_code, reason = "`configure` is for the commands that have a configuration")]
 mod logging;

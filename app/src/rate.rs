@@ -111,8 +111,8 @@ impl FromStr for Bitrate {
 impl fmt::Display for Bitrate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            bits if bits % 1_000_000 == 0 => write!(f, "{}M", bits / 1_000_000),
-            bits if bits % 1_000 == 0 => write!(f, "{}k", bits / 1_000),
+            bits if bits.is_multiple_of(1_000_000) => write!(f, "{}M", bits / 1_000_000),
+            bits if bits.is_multiple_of(1_000) => write!(f, "{}k", bits / 1_000),
             bits => write!(f, "{}.{:03}k", bits / 1_000, bits % 1_000),
         }
     }
@@ -144,8 +144,10 @@ impl FromStr for ByteSize {
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = BYTE_SIZE.units.iter().rev();
-        let (unit, worth) =
-            units.copied().find(|(_, worth)| self.0 % worth == 0 && self.0 >= *worth).unwrap_or(("B", 1));
+        let (unit, worth) = units
+            .copied()
+            .find(|(_, worth)| self.0.is_multiple_of(*worth) && self.0 >= *worth)
+            .unwrap_or(("B", 1));
         write!(f, "{}{unit}", self.0 / worth)
     }
 }
@@ -162,7 +164,7 @@ pub(crate) fn format_duration(duration: Duration) -> String {
         return "0s".into();
     }
     // Minutes only where they are many: "60s" reads better than "1m".
-    let fits = |(unit, worth): &(&str, u64)| nanos % worth == 0 && (nanos > *worth || *unit == "s");
+    let fits = |(unit, worth): &(&str, u64)| nanos.is_multiple_of(*worth) && (nanos > *worth || *unit == "s");
     match DURATION.units.iter().rev().find(|unit| fits(unit)) {
         Some((unit, worth)) => format!("{}{unit}", nanos / worth),
         None => format!("{}us", nanos / 1_000),
