@@ -1,1 +1,3 @@
 //! Containers: how coded units and pictures lie in a file or on the wire.
+
+pub mod ts;
