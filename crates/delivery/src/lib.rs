@@ -1,1 +1,13 @@
-//! Filled in the next commits.
+//! Delivery: how live bytes reach those who watch. Pure state machines: bytes and `now` come in, bytes and
+//! deadlines go out; no socket, no clock, no thread.
+//!
+//! * [`http1`]: HTTP/1.1, both ends.
+//! * [`stream`]: a live stream as an endless file: offsets, entry points, backlog.
+//! * [`policy`]: who may publish, and under what names.
+//!
+//! Offsets live here; the bytes at those offsets live in `io::spool`. `engine` marries the two.
+#![forbid(unsafe_code)]
+
+pub mod http1;
+pub mod policy;
+pub mod stream;

@@ -1,1 +1,11 @@
-//! Filled in the next commits.
+//! The operating system: the only room that touches it.
+//!
+//! Thin and blocking-free: each module wraps one thing of the kernel (a chain of memory files, TCP sockets,
+//! readiness, clocks) in a safe type. No protocol, no policy. `engine` marries these to the pure cores.
+#![deny(unsafe_code)]
+
+pub mod clock;
+pub mod poll;
+pub mod process;
+pub mod spool;
+pub mod tcp;

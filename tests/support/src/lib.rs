@@ -2,6 +2,8 @@
 //! *skipped and counted* instead of silently green.
 #![forbid(unsafe_code)]
 
+pub mod ts;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;

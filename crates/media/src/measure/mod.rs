@@ -1,1 +1,4 @@
 //! Pictures made to be measured, and the measurements.
+
+pub mod barcode;
+pub mod tone;

@@ -1,0 +1,46 @@
+use thiserror::Error;
+
+/// What is wrong with a peer's HTTP.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HttpError {
+    /// Not HTTP/1.x, or broken beyond reading.
+    #[error("malformed HTTP head: {0}")]
+    Malformed(String),
+    /// The head is larger than the limit.
+    #[error("head of more than {limit} bytes")]
+    HeadTooLarge {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// More headers than [`super::Limits::HEADERS`].
+    #[error("more than {} header fields", super::Limits::HEADERS)]
+    TooManyHeaders,
+    /// Two framings that contradict each other: the mark of request smuggling (RFC 9112 §6.3).
+    #[error("ambiguous body length: {0}")]
+    AmbiguousLength(&'static str),
+    /// A transfer coding other than chunked.
+    #[error("transfer coding {0:?}: only chunked is known")]
+    UnknownCoding(String),
+    /// A chunk whose size line or end is wrong.
+    #[error("malformed chunk: {0}")]
+    BadChunk(&'static str),
+    /// The peer was too slow.
+    #[error("timed out: {0}")]
+    TimedOut(&'static str),
+    /// The connection ended inside a head or a body of known length.
+    #[error("the connection ended too early: {0}")]
+    EndedEarly(&'static str),
+}
+
+impl HttpError {
+    /// The status that a server answers with.
+    pub const fn status(&self) -> u16 {
+        match self {
+            HttpError::HeadTooLarge { .. } | HttpError::TooManyHeaders => 431,
+            HttpError::UnknownCoding(_) => 501,
+            HttpError::TimedOut(_) => 408,
+            _ => 400,
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What requests and responses have in common before their bodies.
+
+use super::body::Framing;
+use super::{HttpError, Limits};
+
+/// A request method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Method {
+    /// Read.
+    Get,
+    /// Read the head alone.
+    Head,
+    /// Write; here: publish.
+    Put,
+    /// Act, or publish.
+    Post,
+    /// Ask what may be done.
+    Options,
+    /// Any other.
+    Other,
+}
+
+impl Method {
+    pub(super) fn parse(name: &str) -> Method {
+        match name {
+            "GET" => Method::Get,
+            "HEAD" => Method::Head,
+            "PUT" => Method::Put,
+            "POST" => Method::Post,
+            "OPTIONS" => Method::Options,
+            _ => Method::Other,
+        }
+    }
+
+    /// The method's token.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Head => "HEAD",
+            Method::Put => "PUT",
+            Method::Post => "POST",
+            Method::Options => "OPTIONS",
+            Method::Other => "other",
+        }
+    }
+}
+
+/// The protocol's version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// HTTP/1.0: connections end unless asked to stay.
+    Http10,
+    /// HTTP/1.1: connections stay unless asked to end.
+    Http11,
+}
+
+impl Version {
+    pub(super) fn of(minor: Option<u8>) -> Version {
+        if minor == Some(0) { Version::Http10 } else { Version::Http11 }
+    }
+}
+
+/// Header fields in their order. Names compare without case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers(Vec<(String, String)>);
+
+impl Headers {
+    pub(super) fn from_parsed(parsed: &[httparse::Header<'_>]) -> Headers {
+        let field = |header: &httparse::Header<'_>| {
+            (header.name.to_owned(), String::from_utf8_lossy(header.value).trim().to_owned())
+        };
+        Headers(parsed.iter().map(field).collect())
+    }
+
+    /// The first field of this name.
+    pub fn first(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// All fields of this name, in order.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0
+            .iter()
+            .filter(move |(field, _)| field.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a comma-separated field of this name holds `token`, without case.
+    pub fn has_token(&self, name: &str, token: &str) -> bool {
+        self.all(name).flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(token))
+    }
+
+    /// Whether the connection stays open after this exchange (RFC 9112 §9.3).
+    pub(super) fn keeps_alive(&self, version: Version) -> bool {
+        match version {
+            Version::Http11 => !self.has_token("connection", "close"),
+            Version::Http10 => self.has_token("connection", "keep-alive"),
+        }
+    }
+
+    /// The body's framing by length fields alone (RFC 9112 §6.3), or `None` without any.
+    pub(super) fn framing(&self, version: Version) -> Result<Option<Framing>, HttpError> {
+        let coded = self.first("transfer-encoding");
+        let mut lengths = self.all("content-length").flat_map(|value| value.split(',')).map(str::trim);
+        let length = lengths.next();
+        if lengths.any(|other| Some(other) != length) {
+            return Err(HttpError::AmbiguousLength("several Content-Length fields differ"));
+        }
+        match (coded, length) {
+            (Some(_), Some(_)) => {
+                Err(HttpError::AmbiguousLength("both Transfer-Encoding and Content-Length"))
+            }
+            (Some(_), None) if version == Version::Http10 => {
+                Err(HttpError::AmbiguousLength("Transfer-Encoding in HTTP/1.0"))
+            }
+            (Some(coding), None)
+                if coding.eq_ignore_ascii_case("chunked") && self.all("transfer-encoding").count() == 1 =>
+            {
+                Ok(Some(Framing::Chunked))
+            }
+            (Some(coding), None) => Err(HttpError::UnknownCoding(coding.chars().take(40).collect())),
+            (None, Some(length))
+                if !length.is_empty() && length.bytes().all(|digit| digit.is_ascii_digit()) =>
+            {
+                let bytes =
+                    length.parse().map_err(|_| HttpError::Malformed("Content-Length is too large".into()))?;
+                Ok(Some(Framing::Length(bytes)))
+            }
+            (None, Some(_)) => Err(HttpError::Malformed("Content-Length is no number".into())),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// A head and its length in bytes, once it is whole.
+pub(super) type Parsed<T> = Result<Option<(usize, T)>, HttpError>;
+
+/// Gathers a head that comes in pieces, up to a limit.
+#[derive(Debug, Default)]
+pub(super) struct HeadBuffer {
+    bytes: Vec<u8>,
+}
+
+impl HeadBuffer {
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Takes bytes from the front of `input` and tries `parse` on what is there. `parse` gives the head's
+    /// length and value once it is whole; what follows the head stays in `input`.
+    pub(super) fn take<T>(
+        &mut self,
+        input: &mut &[u8],
+        limits: &Limits,
+        parse: impl FnOnce(&[u8]) -> Parsed<T>,
+    ) -> Result<Option<T>, HttpError> {
+        if self.bytes.is_empty() {
+            // Empty lines before a request line are to be ignored (RFC 9112 §2.2).
+            while let [b'\r' | b'\n', rest @ ..] = input {
+                *input = rest;
+            }
+        }
+        let before = self.bytes.len();
+        let room = limits.head_bytes.saturating_sub(before);
+        let taken = &input[..room.min(input.len())];
+        // A head ends with a line feed: without a new one there is nothing new to find.
+        let maybe_whole = taken.contains(&b'\n');
+        self.bytes.extend_from_slice(taken);
+        if maybe_whole && let Some((length, head)) = parse(&self.bytes)? {
+            *input = &input[length - before..];
+            self.bytes.clear();
+            return Ok(Some(head));
+        }
+        *input = &input[taken.len()..];
+        if self.bytes.len() >= limits.head_bytes {
+            return Err(HttpError::HeadTooLarge { limit: limits.head_bytes });
+        }
+        Ok(None)
+    }
+}
+
+pub(super) fn malformed(error: httparse::Error) -> HttpError {
+    match error {
+        httparse::Error::TooManyHeaders => HttpError::TooManyHeaders,
+        other => HttpError::Malformed(other.to_string()),
+    }
+}

@@ -1,0 +1,38 @@
+//! HTTP/1.1 (RFC 9112), pure: bytes in any chop come in, events and bytes go out.
+//!
+//! [`server`] reads requests, [`client`] reads responses; both use [`body`] for what follows the head. What is
+//! written is plain bytes made by [`Response`], [`client::Request`] and [`body::write_chunk`].
+
+pub mod body;
+pub mod client;
+mod error;
+mod head;
+mod response;
+pub mod server;
+
+pub use error::HttpError;
+pub use head::{Headers, Method, Version};
+pub use response::{Response, problem};
+
+/// How large and how slow a peer may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a head: request or status line and headers together.
+    pub head_bytes: usize,
+    /// How long a head may take from its first byte (slow loris), and a new connection to its first.
+    pub head_time: std::time::Duration,
+    /// How long a connection may rest between two requests.
+    pub idle_time: std::time::Duration,
+}
+
+impl Limits {
+    /// 16 KiB of head within 10 s; a minute of rest.
+    pub const DEFAULT: Limits = Limits {
+        head_bytes: 16 << 10,
+        head_time: std::time::Duration::from_secs(10),
+        idle_time: std::time::Duration::from_secs(60),
+    };
+
+    /// Headers that a head may have; more are refused, whatever their size.
+    pub const HEADERS: usize = 64;
+}

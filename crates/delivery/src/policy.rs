@@ -1,0 +1,185 @@
+//! Who may publish, and under what names.
+
+use crate::http1::server::Request;
+use std::fmt;
+use std::net::IpAddr;
+use subtle::ConstantTimeEq;
+
+/// A stream's name: 1 to 64 of `A–Z a–z 0–9 . _ -`, not beginning with a dot.
+///
+/// Names stand in URLs, metrics and logs as they are; these characters need no escape in any of them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamName(String);
+
+impl StreamName {
+    /// The longest name, in characters.
+    pub const MAX_LENGTH: usize = 64;
+
+    /// `name`, if it is one.
+    pub fn parse(name: &str) -> Option<StreamName> {
+        let fits = (1..=Self::MAX_LENGTH).contains(&name.len()) && !name.starts_with('.');
+        let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        (fits && plain).then(|| StreamName(name.to_owned()))
+    }
+
+    /// The name of the stream that `/live/NAME.ts` names.
+    pub fn of_live_path(path: &str) -> Option<StreamName> {
+        Self::parse(path.strip_prefix("/live/")?.strip_suffix(".ts")?)
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for StreamName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for StreamName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Who may publish.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct PublishPolicy {
+    /// The secret that a publisher must show, as `Authorization: Bearer KEY` or `?key=KEY`.
+    pub key: Option<String>,
+    /// Without a key: whether others than this machine may publish.
+    pub open: bool,
+}
+
+/// The key does not show: policies get logged.
+impl fmt::Debug for PublishPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.key.as_ref().map(|_| "(secret)");
+        f.debug_struct("PublishPolicy").field("key", &key).field("open", &self.open).finish()
+    }
+}
+
+/// Why somebody may not publish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The key is missing or wrong.
+    Key,
+    /// Not from this machine, and there is no key.
+    NotLocal,
+    /// A web page of another site asked through somebody's browser.
+    ForeignPage,
+}
+
+impl Refusal {
+    /// Status, and a sentence that says what to do.
+    pub const fn explain(self) -> (u16, &'static str) {
+        match self {
+            Refusal::Key => (
+                401,
+                "Send the publish key of the server's configuration: 'Authorization: Bearer KEY', or ?key=KEY.",
+            ),
+            Refusal::NotLocal => (
+                403,
+                "Only this machine may publish: set [publish] key in the server's configuration and send it, \
+                 or start the server with --open-publish.",
+            ),
+            Refusal::ForeignPage => (403, "A web page may publish only to the server that it came from."),
+        }
+    }
+}
+
+impl PublishPolicy {
+    /// Whether `peer` may publish with `request`.
+    ///
+    /// Keys are compared in constant time. A request that a browser sends for a page of another origin is
+    /// refused: such a page could otherwise publish from this machine in its user's name.
+    pub fn check(&self, peer: IpAddr, request: &Request) -> Result<(), Refusal> {
+        if let Some(origin) = request.headers.first("origin") {
+            let own = request.headers.first("host").is_some_and(|host| {
+                origin.strip_prefix("http://").or(origin.strip_prefix("https://")) == Some(host)
+            });
+            if !own {
+                return Err(Refusal::ForeignPage);
+            }
+        }
+        match &self.key {
+            Some(key) => {
+                let bearer = request.headers.first("authorization").and_then(|value| {
+                    let (scheme, token) = value.split_once(' ')?;
+                    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+                });
+                let shown = bearer.or_else(|| request.parameter("key")).unwrap_or_default();
+                if bool::from(shown.as_bytes().ct_eq(key.as_bytes())) { Ok(()) } else { Err(Refusal::Key) }
+            }
+            None if self.open || peer.to_canonical().is_loopback() => Ok(()),
+            None => Err(Refusal::NotLocal),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http1::Limits;
+    use crate::http1::server::{Event, Server};
+    use glassline_media::Time;
+
+    fn request(target: &str, fields: &str) -> Request {
+        let wire = format!("PUT {target} HTTP/1.1\r\nHost: relay:8080\r\n{fields}\r\n");
+        let mut server = Server::new(Limits::DEFAULT, Time::ZERO);
+        match server.next(&mut wire.as_bytes(), Time::ZERO) {
+            Ok(Some(Event::Request(request))) => *request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn names_that_need_no_escape() {
+        for good in ["demo", "a", "Stage-2_main.hd", &"x".repeat(64)] {
+            assert!(StreamName::parse(good).is_some(), "{good}");
+        }
+        for bad in ["", ".", "..", ".hidden", "a/b", "a b", "ä", "a%20", &"x".repeat(65)] {
+            assert!(StreamName::parse(bad).is_none(), "{bad}");
+        }
+        assert_eq!(StreamName::of_live_path("/live/demo.ts").unwrap().as_str(), "demo");
+        assert_eq!(StreamName::of_live_path("/live/demo.flv"), None);
+        assert_eq!(StreamName::of_live_path("/live/../etc.ts"), None);
+    }
+
+    #[test]
+    fn without_a_key_only_this_machine_publishes() {
+        let policy = PublishPolicy::default();
+        let request = request("/live/a.ts", "");
+        let far: IpAddr = "192.0.2.7".parse().unwrap();
+        assert_eq!(policy.check("127.0.0.1".parse().unwrap(), &request), Ok(()));
+        assert_eq!(policy.check("::1".parse().unwrap(), &request), Ok(()));
+        assert_eq!(policy.check("::ffff:127.0.0.1".parse().unwrap(), &request), Ok(()));
+        assert_eq!(policy.check(far, &request), Err(Refusal::NotLocal));
+        let open = PublishPolicy { open: true, ..policy };
+        assert_eq!(open.check(far, &request), Ok(()));
+    }
+
+    #[test]
+    fn with_a_key_everybody_needs_it() {
+        let policy = PublishPolicy { key: Some("s3cret".into()), open: true };
+        let here: IpAddr = "127.0.0.1".parse().unwrap();
+        assert_eq!(policy.check(here, &request("/live/a.ts", "")), Err(Refusal::Key));
+        assert_eq!(policy.check(here, &request("/live/a.ts?key=s3cre", "")), Err(Refusal::Key));
+        assert_eq!(policy.check(here, &request("/live/a.ts?key=s3cret", "")), Ok(()));
+        assert_eq!(policy.check(here, &request("/live/a.ts", "Authorization: bearer s3cret\r\n")), Ok(()));
+        assert!(!format!("{policy:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn a_foreign_page_may_not_publish_through_a_browser() {
+        let policy = PublishPolicy::default();
+        let here: IpAddr = "127.0.0.1".parse().unwrap();
+        let foreign = request("/live/a.ts", "Origin: https://evil.example\r\n");
+        assert_eq!(policy.check(here, &foreign), Err(Refusal::ForeignPage));
+        assert_eq!(policy.check(here, &request("/live/a.ts", "Origin: http://relay:8080\r\n")), Ok(()));
+    }
+}

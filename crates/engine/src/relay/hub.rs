@@ -1,0 +1,219 @@
+//! What the workers share: the streams, their inboxes, the counts.
+
+use crate::relay::live::{Claim, Live, Seat};
+use crate::relay::status::{StreamStatus, Totals};
+use crate::relay::{ClaimError, Settings, Site};
+use glassline_delivery::http1::Response;
+use glassline_delivery::http1::server::Request;
+use glassline_delivery::policy::StreamName;
+use glassline_io::clock::Clock;
+use glassline_io::poll::{Poller, Waker};
+use glassline_media::Time;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The token under which workers are woken.
+pub(super) const WAKE: u64 = u64::MAX;
+
+/// What runs through a relay.
+pub struct Hub {
+    pub(super) settings: Settings,
+    pub(super) clock: Clock,
+    pub(super) counts: Counts,
+    site: Arc<dyn Site>,
+    began: Time,
+    streams: Mutex<BTreeMap<StreamName, Arc<Live>>>,
+    next_id: AtomicU64,
+    inboxes: Vec<Inbox>,
+    stopping: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) connections: AtomicU64,
+    pub(super) accepted: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) requests: AtomicU64,
+    pub(super) errors: AtomicU64,
+    pub(super) timed_out: AtomicU64,
+}
+
+/// Tells a worker something from another thread.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// A stream that the worker has viewers of has grown or ended.
+    News(Arc<Live>),
+    /// The publisher at this token has lost its seat.
+    Evicted(u64),
+}
+
+struct Inbox {
+    messages: Mutex<Vec<Message>>,
+    waker: Waker,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Maps and lists are whole after every single change, whatever panicked in between.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Hub {
+    pub(super) fn new(
+        settings: Settings,
+        site: Arc<dyn Site>,
+        clock: Clock,
+        workers: usize,
+    ) -> io::Result<(Hub, Vec<Poller>)> {
+        let pollers = (0..workers).map(|_| Poller::new()).collect::<io::Result<Vec<_>>>()?;
+        let inbox = |poller| Ok(Inbox { messages: Mutex::default(), waker: Waker::new(poller, WAKE)? });
+        let inboxes = pollers.iter().map(inbox).collect::<io::Result<Vec<_>>>()?;
+        let hub = Hub {
+            settings,
+            clock,
+            counts: Counts::default(),
+            site,
+            began: clock.now(),
+            streams: Mutex::default(),
+            next_id: AtomicU64::new(0),
+            inboxes,
+            stopping: AtomicBool::new(false),
+        };
+        Ok((hub, pollers))
+    }
+
+    /// The clock that everything here is stamped with.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// All streams, by name.
+    pub fn streams(&self) -> Vec<StreamStatus> {
+        let (now, streams) = (self.clock.now(), self.all());
+        streams.iter().map(|live| live.status(now)).collect()
+    }
+
+    /// One stream.
+    pub fn stream(&self, name: &StreamName) -> Option<StreamStatus> {
+        Some(self.find(name)?.status(self.clock.now()))
+    }
+
+    /// The relay as a whole.
+    pub fn totals(&self) -> Totals {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Totals {
+            uptime: self.clock.now().since(self.began),
+            connections: count(&self.counts.connections),
+            accepted: count(&self.counts.accepted),
+            refused: count(&self.counts.refused),
+            requests: count(&self.counts.requests),
+            errors: count(&self.counts.errors),
+            timed_out: count(&self.counts.timed_out),
+        }
+    }
+
+    pub(super) fn respond(&self, request: &Request) -> Response {
+        self.site.respond(request, self)
+    }
+
+    fn all(&self) -> Vec<Arc<Live>> {
+        lock(&self.streams).values().cloned().collect()
+    }
+
+    pub(super) fn find(&self, name: &StreamName) -> Option<Arc<Live>> {
+        lock(&self.streams).get(name).filter(|live| !live.has_ended()).cloned()
+    }
+
+    /// Takes the publisher's seat of the stream `name`, which begins if there is none.
+    pub(super) fn claim(
+        &self,
+        name: &StreamName,
+        seat: Option<Seat>,
+        take_over: bool,
+    ) -> Result<(Arc<Live>, u64), ClaimError> {
+        let now = self.clock.now();
+        let mut streams = lock(&self.streams);
+        let live = match streams.get(name).filter(|live| !live.has_ended()) {
+            Some(live) => Arc::clone(live),
+            None if streams.len() >= self.settings.max_streams && !streams.contains_key(name) => {
+                return Err(ClaimError::TooMany { limit: self.settings.max_streams });
+            }
+            None => {
+                let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+                let live = Live::new(id, name.clone(), self.settings.backlog, self.inboxes.len(), now);
+                let live = Arc::new(live);
+                streams.insert(name.clone(), Arc::clone(&live));
+                live
+            }
+        };
+        match live.claim(seat, take_over, now) {
+            Claim::Taken => Err(ClaimError::Taken { name: name.clone() }),
+            Claim::Granted { session, evicted } => {
+                drop(streams);
+                if let Some(seat) = evicted {
+                    self.send(seat.worker, Message::Evicted(seat.token));
+                }
+                Ok((live, session))
+            }
+        }
+    }
+
+    /// Ends the streams whose publishers have been gone for too long.
+    pub(super) fn end_abandoned(&self) {
+        let now = self.clock.now();
+        let mut ended = Vec::new();
+        lock(&self.streams).retain(|_, live| {
+            let over = live.has_ended() || live.is_abandoned(self.settings.return_window, now);
+            if over {
+                live.end();
+                ended.push(Arc::clone(live));
+            }
+            !over
+        });
+        for live in ended {
+            tracing::info!(stream = %live.name, viewers = live.viewers(), "stream ended: its publisher did not return");
+            self.announce(&live, None);
+        }
+    }
+
+    /// Wakes each worker that has viewers of `live`. `own` is the worker that calls, which is not woken: it
+    /// serves its viewers itself if this returns true.
+    pub(super) fn announce(&self, live: &Arc<Live>, own: Option<usize>) -> bool {
+        let mut serve_own = false;
+        for worker in 0..self.inboxes.len() {
+            if live.tell(worker) {
+                if own == Some(worker) {
+                    serve_own = true;
+                } else {
+                    self.send(worker, Message::News(Arc::clone(live)));
+                }
+            }
+        }
+        serve_own
+    }
+
+    fn send(&self, worker: usize, message: Message) {
+        let inbox = &self.inboxes[worker];
+        lock(&inbox.messages).push(message);
+        inbox.waker.wake();
+    }
+
+    /// Takes what others told worker `worker`.
+    pub(super) fn collect(&self, worker: usize, into: &mut Vec<Message>) {
+        let inbox = &self.inboxes[worker];
+        inbox.waker.clear();
+        std::mem::swap(&mut *lock(&inbox.messages), into);
+    }
+
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        for inbox in &self.inboxes {
+            inbox.waker.wake();
+        }
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}

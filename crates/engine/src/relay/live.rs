@@ -1,0 +1,240 @@
+//! One stream while it lives: the pure core, the bytes, and who holds the publisher's seat.
+
+use crate::relay::status::StreamStatus;
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::{Backlog, Entry, Stream, StreamError};
+use glassline_io::spool::{self, Chain, Spool};
+use glassline_media::Time;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Why a publisher's bytes were not taken. The publisher is to go.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PushError {
+    /// Somebody else has taken the name over, or it was given up for silence.
+    #[error("another publisher has taken the name over")]
+    Evicted,
+    /// The bytes are no MPEG-TS.
+    #[error(transparent)]
+    Refused(#[from] StreamError),
+    /// The system has no room for more.
+    #[error("no room for the stream's bytes: {0}")]
+    Spool(#[from] io::Error),
+}
+
+/// Where a publisher's connection is, so that it can be told to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seat {
+    pub(super) worker: usize,
+    pub(super) token: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) id: u64,
+    pub(super) name: StreamName,
+    pub(super) chain: Chain,
+    pub(super) counts: Counts,
+    began: Time,
+    core: Mutex<Core>,
+    tail: AtomicU64,
+    ended: AtomicBool,
+    audiences: Box<[Audience]>,
+}
+
+/// What the workers count.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) bytes_out: AtomicU64,
+    pub(super) moved_forward: AtomicU64,
+    pub(super) stalled: AtomicU64,
+    pub(super) joined: AtomicU64,
+}
+
+/// A worker's viewers of this stream.
+#[derive(Debug, Default)]
+struct Audience {
+    viewers: AtomicUsize,
+    told: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Core {
+    stream: Stream,
+    spool: Spool,
+    holder: Option<Holder>,
+    sessions: u64,
+    gone_since: Time,
+}
+
+#[derive(Debug)]
+struct Holder {
+    session: u64,
+    seat: Option<Seat>,
+    since: Time,
+}
+
+/// What a claim of the publisher's seat came to.
+pub(super) enum Claim {
+    /// It is yours, under this session. Whoever sat there before is to be told to go.
+    Granted { session: u64, evicted: Option<Seat> },
+    /// Somebody sits there.
+    Taken,
+}
+
+impl Live {
+    pub(super) fn new(id: u64, name: StreamName, backlog: Backlog, workers: usize, now: Time) -> Live {
+        let spool = Spool::new(spool::Settings::MPEG_TS);
+        let chain = spool.chain();
+        let stream = Stream::new(backlog, now);
+        Live {
+            id,
+            name,
+            chain,
+            counts: Counts::default(),
+            began: now,
+            core: Mutex::new(Core { stream, spool, holder: None, sessions: 0, gone_since: now }),
+            tail: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            audiences: (0..workers).map(|_| Audience::default()).collect(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        // A panic under this lock would be our bug; the stream is then as good as before it.
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the publisher's seat, if it is free or `take_over` is asked.
+    pub(super) fn claim(&self, seat: Option<Seat>, take_over: bool, now: Time) -> Claim {
+        let mut core = self.lock();
+        if core.holder.is_some() && !take_over {
+            return Claim::Taken;
+        }
+        core.sessions += 1;
+        let session = core.sessions;
+        core.stream.begin_session(now);
+        let evicted =
+            core.holder.replace(Holder { session, seat, since: now }).and_then(|holder| holder.seat);
+        Claim::Granted { session, evicted }
+    }
+
+    /// Gives the publisher's seat up, if `session` still has it.
+    pub(super) fn release(&self, session: u64, now: Time) {
+        let mut core = self.lock();
+        if core.holder.as_ref().is_some_and(|holder| holder.session == session) {
+            core.holder = None;
+            core.gone_since = now;
+        }
+    }
+
+    /// Appends what a publisher sent. The caller then tells the workers.
+    pub(super) fn push(&self, session: u64, bytes: &[u8], now: Time) -> Result<(), PushError> {
+        let mut core = self.lock();
+        if core.holder.as_ref().is_none_or(|holder| holder.session != session) || self.has_ended() {
+            return Err(PushError::Evicted);
+        }
+        let Core { stream, spool, .. } = &mut *core;
+        let mut appended = Ok(());
+        let pushed = stream.push(bytes, now, &mut |run| {
+            if appended.is_ok() {
+                appended = spool.append(run);
+            }
+        });
+        if let Err(error) = appended {
+            // Offsets and bytes no longer agree: this stream is over, and a new one may begin under its name.
+            self.end();
+            return Err(error.into());
+        }
+        self.tail.store(stream.tail(), Ordering::Release);
+        spool.publish();
+        spool.drop_before(stream.tail());
+        Ok(pushed?)
+    }
+
+    /// Where a viewer begins who comes now, or is moved.
+    pub(super) fn newest_entry(&self) -> Option<Entry> {
+        self.lock().stream.newest_entry().cloned()
+    }
+
+    /// The oldest offset that is kept.
+    pub(super) fn tail(&self) -> u64 {
+        self.tail.load(Ordering::Acquire)
+    }
+
+    /// No more bytes will come; who has read all is to go.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Ends the stream. The caller then tells the workers.
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// Whether the publisher has been gone for as long as `window`.
+    pub(super) fn is_abandoned(&self, window: Duration, now: Time) -> bool {
+        let core = self.lock();
+        // A stream that never had a byte has nothing that viewers could wait for.
+        let window = if core.stream.head() == 0 { Duration::ZERO } else { window };
+        core.holder.is_none() && now.since(core.gone_since) > window
+    }
+
+    /// A viewer sits down with, or leaves, worker `worker`.
+    pub(super) fn viewer_joins(&self, worker: usize) {
+        self.audiences[worker].viewers.fetch_add(1, Ordering::AcqRel);
+        self.counts.joined.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn viewer_leaves(&self, worker: usize) {
+        self.audiences[worker].viewers.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Viewers on all workers.
+    pub(super) fn viewers(&self) -> usize {
+        self.audiences.iter().map(|audience| audience.viewers.load(Ordering::Acquire)).sum()
+    }
+
+    /// Whether worker `worker` has viewers that were not told of news yet; from now on they count as told.
+    pub(super) fn tell(&self, worker: usize) -> bool {
+        let audience = &self.audiences[worker];
+        audience.viewers.load(Ordering::Acquire) > 0 && !audience.told.swap(true, Ordering::AcqRel)
+    }
+
+    /// The worker looks at the news now; what comes from here on is to be told again.
+    pub(super) fn heard(&self, worker: usize) {
+        self.audiences[worker].told.store(false, Ordering::Release);
+    }
+
+    pub(super) fn status(&self, now: Time) -> StreamStatus {
+        let core = self.lock();
+        let stream = &core.stream;
+        let counters = stream.counters();
+        StreamStatus {
+            name: self.name.clone(),
+            live: core.holder.is_some(),
+            bitrate_bps: stream.bitrate_bps(now),
+            viewers: self.viewers(),
+            viewers_joined: self.counts.joined.load(Ordering::Relaxed),
+            streams: stream.program().map(|program| program.streams.clone()).unwrap_or_default(),
+            video: stream.video_details().cloned(),
+            uptime: core.holder.as_ref().map_or(Duration::ZERO, |holder| now.since(holder.since)),
+            age: now.since(self.began),
+            newest_byte_age: stream.newest_at().map(|at| now.since(at)),
+            key_frame_interval: stream.key_frame_interval(),
+            backlog_bytes: stream.head() - stream.tail(),
+            spool_bytes: self.chain.held_bytes(),
+            bytes_in: counters.bytes_in,
+            bytes_out: self.counts.bytes_out.load(Ordering::Relaxed),
+            garbage_bytes: counters.garbage_bytes,
+            continuity_errors: counters.continuity_errors,
+            sessions: counters.sessions,
+            moved_forward: self.counts.moved_forward.load(Ordering::Relaxed),
+            stalled: self.counts.stalled.load(Ordering::Relaxed),
+        }
+    }
+}

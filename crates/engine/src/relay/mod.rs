@@ -1,0 +1,187 @@
+//! The relay: publishers put streams in, viewers take them out.
+//!
+//! One worker thread a core, each with its own listening sockets (`SO_REUSEPORT`), its own epoll and its own
+//! connections; a connection stays on its worker. A publisher's bytes are appended once to the stream's spool
+//! by whichever worker (or thread of this process) they came to; that wakes each worker that has viewers of
+//! the stream once, and the worker sends to each of them with `sendfile`, another one first each time.
+//!
+//! ```text
+//! publisher ─► worker ─► delivery::http1 ─► Live: delivery::stream + io::spool ─┬─► worker 0 ─► viewers
+//!              (or Publisher, from a thread of this process)                    └─► worker 1 ─► viewers
+//! ```
+//! The data path takes one lock, the stream's own, once for each run of bytes that a publisher sends; viewers
+//! take it only when they join and when they are moved forward.
+
+mod connection;
+mod hub;
+mod live;
+mod outgoing;
+mod publish;
+mod status;
+mod viewer;
+mod worker;
+
+pub use hub::Hub;
+pub use live::PushError;
+pub use publish::{ClaimError, Publisher};
+pub use status::{StreamStatus, Totals};
+
+use glassline_delivery::http1::Limits;
+use glassline_delivery::http1::Response;
+use glassline_delivery::http1::server::Request;
+use glassline_delivery::policy::{PublishPolicy, StreamName};
+use glassline_delivery::stream::Backlog;
+use glassline_io::clock::Clock;
+use glassline_io::tcp::Listener;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use thiserror::Error;
+use worker::Worker;
+
+/// How a relay behaves.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it listens. Port 0 takes a free one.
+    pub listen: Vec<SocketAddr>,
+    /// Worker threads; 0 is one a core.
+    pub workers: usize,
+    /// Limits of HTTP heads.
+    pub http: Limits,
+    /// Who may publish.
+    pub publish: PublishPolicy,
+    /// A publisher that sends nothing for this long gives up its name.
+    pub silence_timeout: Duration,
+    /// How long viewers are kept when the publisher has gone.
+    pub return_window: Duration,
+    /// Streams at once.
+    pub max_streams: usize,
+    /// How much of each stream's past is kept.
+    pub backlog: Backlog,
+    /// A viewer whose socket takes nothing for this long is dropped.
+    pub stall_timeout: Duration,
+    /// Connections at once over all workers; 0 is as many as there are descriptors for.
+    pub max_connections: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            listen: vec![([0u16; 8], 8080).into()],
+            workers: 0,
+            http: Limits::DEFAULT,
+            publish: PublishPolicy::default(),
+            silence_timeout: Duration::from_secs(5),
+            return_window: Duration::from_secs(60),
+            max_streams: 256,
+            backlog: Backlog { time: Duration::from_secs(10), bytes: 64 << 20 },
+            stall_timeout: Duration::from_secs(20),
+            max_connections: 0,
+        }
+    }
+}
+
+/// Answers every request that is not about a stream's bytes: pages, API, metrics. Called on a worker; must
+/// not block.
+pub trait Site: Send + Sync {
+    /// The answer to `request`. For `HEAD` the body is left out by the relay.
+    fn respond(&self, request: &Request, hub: &Hub) -> Response;
+}
+
+/// Why a relay does not start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {reason}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        reason: std::io::Error,
+    },
+    /// A worker could not be set up.
+    #[error("cannot start a worker: {0}")]
+    Worker(#[from] std::io::Error),
+}
+
+/// A running relay. Dropping it ends it.
+pub struct Relay {
+    hub: Arc<Hub>,
+    threads: Vec<JoinHandle<()>>,
+    addresses: Vec<SocketAddr>,
+}
+
+/// Descriptors that are kept free of connections: spools, listeners, logs, files that a page is made of.
+const SPARE_DESCRIPTORS: u64 = 256;
+
+impl Relay {
+    /// Listens and starts the workers. `site` answers what is not about a stream's bytes.
+    pub fn start(settings: Settings, site: Arc<dyn Site>) -> Result<Relay, StartError> {
+        let workers =
+            if settings.workers == 0 { glassline_io::process::processors() } else { settings.workers };
+        let descriptors = glassline_io::process::raise_descriptor_limit().saturating_sub(SPARE_DESCRIPTORS);
+        let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
+        let connections = match settings.max_connections {
+            0 => descriptors,
+            limit => limit.min(descriptors),
+        };
+
+        let mut listeners: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut addresses = Vec::new();
+        for &address in &settings.listen {
+            let refuse = |reason| StartError::Listen { address, reason };
+            let group = Listener::bind_group(address, workers).map_err(refuse)?;
+            addresses.push(group[0].local_address().map_err(refuse)?);
+            for (worker, listener) in listeners.iter_mut().zip(group) {
+                worker.push(listener);
+            }
+        }
+
+        let (hub, pollers) = Hub::new(settings, site, Clock::new(), workers)?;
+        let hub = Arc::new(hub);
+        let mut threads = Vec::new();
+        for (index, (poller, listeners)) in pollers.into_iter().zip(listeners).enumerate() {
+            let worker =
+                Worker::new(Arc::clone(&hub), index, poller, listeners, connections.div_ceil(workers))?;
+            let name = format!("relay-{index}");
+            threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
+        }
+        Ok(Relay { hub, threads, addresses })
+    }
+
+    /// Where it listens, in the order of [`Settings::listen`].
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What runs through it.
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// Publishes a stream from inside this process.
+    pub fn publish(&self, name: &StreamName) -> Result<Publisher, ClaimError> {
+        Publisher::claim(&self.hub, name)
+    }
+
+    /// Ends all connections and waits for the workers.
+    pub fn shutdown(mut self) {
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        self.hub.stop();
+        for thread in self.threads.drain(..) {
+            // A worker that panicked has said so on standard error; the others are still to be joined.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

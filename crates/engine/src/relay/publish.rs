@@ -1,0 +1,52 @@
+//! Publishing from inside the process, and why a name is not to be had.
+
+use crate::relay::hub::Hub;
+use crate::relay::live::{Live, PushError};
+use glassline_delivery::policy::StreamName;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Why somebody may not publish under a name.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClaimError {
+    /// Another publisher has it.
+    #[error("stream {name:?} has a publisher already")]
+    Taken {
+        /// The name.
+        name: StreamName,
+    },
+    /// There are as many streams as the configuration allows.
+    #[error("all {limit} streams that the configuration allows are in use")]
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// A publisher's seat. Dropping it gives the name up; viewers stay for a while and wait for the next one.
+pub struct Publisher {
+    hub: Arc<Hub>,
+    live: Arc<Live>,
+    session: u64,
+}
+
+impl Publisher {
+    pub(super) fn claim(hub: &Arc<Hub>, name: &StreamName) -> Result<Publisher, ClaimError> {
+        let (live, session) = hub.claim(name, None, false)?;
+        Ok(Publisher { hub: Arc::clone(hub), live, session })
+    }
+
+    /// Appends MPEG-TS to the stream, in any chop, and wakes all who watch.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), PushError> {
+        let pushed = self.live.push(self.session, bytes, self.hub.clock.now());
+        self.hub.announce(&self.live, None);
+        pushed
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.live.release(self.session, self.hub.clock.now());
+    }
+}

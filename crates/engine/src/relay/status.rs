@@ -1,0 +1,70 @@
+//! What a relay says of itself, at one moment.
+
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::VideoDetails;
+use glassline_media::container::ts::ElementaryStream;
+use std::time::Duration;
+
+/// One stream.
+#[derive(Clone, Debug)]
+pub struct StreamStatus {
+    /// Its name.
+    pub name: StreamName,
+    /// Whether a publisher is there.
+    pub live: bool,
+    /// Bits a second, over the last two seconds.
+    pub bitrate_bps: u64,
+    /// Viewers now.
+    pub viewers: usize,
+    /// Viewers ever.
+    pub viewers_joined: u64,
+    /// What PMT lists.
+    pub streams: Vec<ElementaryStream>,
+    /// What the video's headers say.
+    pub video: Option<VideoDetails>,
+    /// Since the present publisher came.
+    pub uptime: Duration,
+    /// Since the first publisher came.
+    pub age: Duration,
+    /// Since the newest byte came.
+    pub newest_byte_age: Option<Duration>,
+    /// Between the last two key frames.
+    pub key_frame_interval: Option<Duration>,
+    /// Bytes between the oldest kept offset and the newest.
+    pub backlog_bytes: u64,
+    /// Bytes of memory that the spool may take.
+    pub spool_bytes: u64,
+    /// Bytes that publishers sent.
+    pub bytes_in: u64,
+    /// Bytes of the stream that viewers were sent.
+    pub bytes_out: u64,
+    /// Bytes from publishers that belonged to no packet.
+    pub garbage_bytes: u64,
+    /// Continuity errors in what publishers sent.
+    pub continuity_errors: u64,
+    /// Publishers that have come.
+    pub sessions: u64,
+    /// Times that a viewer fell behind the backlog and was moved to the newest key frame.
+    pub moved_forward: u64,
+    /// Viewers that were dropped because their sockets took nothing.
+    pub stalled: u64,
+}
+
+/// The relay as a whole. Counts are since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Since the start.
+    pub uptime: Duration,
+    /// Connections now.
+    pub connections: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections refused because there were too many.
+    pub refused: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Requests answered with an error.
+    pub errors: u64,
+    /// Connections ended because a peer took too long.
+    pub timed_out: u64,
+}

@@ -1,0 +1,139 @@
+//! A viewer: where it is in the stream, and how it gets on.
+
+use crate::relay::live::Live;
+use crate::relay::outgoing::Outgoing;
+use glassline_io::spool::{Reader, Sent};
+use glassline_io::tcp::Connection;
+use glassline_media::Time;
+use glassline_media::container::ts::PACKET_BYTES;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+#[derive(Debug)]
+pub(super) struct Viewer {
+    pub(super) live: Arc<Live>,
+    reader: Reader,
+    outgoing: Outgoing,
+    state: State,
+    last_progress: Time,
+    pub(super) sent_bytes: u64,
+    pub(super) joined: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Reads on at the reader's offset.
+    Following,
+    /// Waits for an entry after the offset at which it lost its place, or for the first.
+    Awaiting { moved: bool },
+    /// The socket takes nothing now; its next edge brings it back.
+    Blocked,
+}
+
+/// Whether a viewer stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fed {
+    /// It has all there is, or its socket is full.
+    Stays,
+    /// The stream is over and it has all of it.
+    Finished,
+}
+
+impl Viewer {
+    /// A viewer that first gets `head`, then the stream from its newest entry on.
+    pub(super) fn new(live: Arc<Live>, head: Vec<u8>, now: Time) -> Viewer {
+        let reader = Reader::new(live.chain.clone(), 0);
+        let mut outgoing = Outgoing::default();
+        outgoing.push(head);
+        let state = State::Awaiting { moved: false };
+        Viewer { live, reader, outgoing, state, last_progress: now, sent_bytes: 0, joined: now }
+    }
+
+    /// Whether news concern this viewer: one with a full socket hears of them at its next edge.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.state == State::Blocked
+    }
+
+    /// When its socket last took something, if it is full now.
+    pub(super) fn blocked_since(&self) -> Option<Time> {
+        self.is_blocked().then_some(self.last_progress)
+    }
+
+    /// Sends what there is and fits.
+    pub(super) fn feed(&mut self, connection: &Connection, now: Time) -> io::Result<Fed> {
+        let before = self.sent_bytes;
+        let fed = self.feed_all(connection, now);
+        self.live.counts.bytes_out.fetch_add(self.sent_bytes - before, Ordering::Relaxed);
+        fed
+    }
+
+    fn feed_all(&mut self, connection: &Connection, now: Time) -> io::Result<Fed> {
+        if self.state == State::Blocked {
+            self.state = State::Following;
+        }
+        loop {
+            if !self.outgoing.is_empty() {
+                let before = self.outgoing.len();
+                let flushed = self.outgoing.flush(connection)?;
+                if self.outgoing.len() < before {
+                    self.last_progress = now;
+                }
+                if !flushed {
+                    // An awaiting viewer has nothing queued but its head, and keeps its state.
+                    if self.state == State::Following {
+                        self.state = State::Blocked;
+                    }
+                    return Ok(Fed::Stays);
+                }
+            }
+            if let State::Awaiting { moved } = self.state {
+                if !self.enter(moved) {
+                    return Ok(if self.live.has_ended() { Fed::Finished } else { Fed::Stays });
+                }
+                continue;
+            }
+            let offset = self.reader.offset();
+            let end = if offset < self.live.tail() {
+                // Fallen behind. What has begun of a packet is finished, then comes the newest key frame.
+                let packet_end = offset.next_multiple_of(PACKET_BYTES as u64);
+                if offset == packet_end {
+                    self.lose_place();
+                    continue;
+                }
+                packet_end
+            } else {
+                self.live.chain.head()
+            };
+            if offset >= end {
+                return Ok(if self.live.has_ended() { Fed::Finished } else { Fed::Stays });
+            }
+            match self.reader.send(connection, end)? {
+                Sent::Bytes(count) => {
+                    self.sent_bytes += count as u64;
+                    self.last_progress = now;
+                }
+                Sent::Blocked => {
+                    self.state = State::Blocked;
+                    return Ok(Fed::Stays);
+                }
+                Sent::Gone => self.lose_place(),
+            }
+        }
+    }
+
+    fn lose_place(&mut self) {
+        self.live.counts.moved_forward.fetch_add(1, Ordering::Relaxed);
+        self.state = State::Awaiting { moved: true };
+    }
+
+    /// Takes the newest entry ahead of the reader, if there is one.
+    fn enter(&mut self, moved: bool) -> bool {
+        let entry = self.live.newest_entry().filter(|entry| entry.offset >= self.reader.offset());
+        let Some(entry) = entry else { return false };
+        self.outgoing.push(entry.prelude(moved));
+        self.reader.seek(entry.offset);
+        self.state = State::Following;
+        true
+    }
+}

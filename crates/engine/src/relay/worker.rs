@@ -1,0 +1,308 @@
+//! A worker: one thread, one epoll, its listeners and its connections.
+
+use crate::relay::connection::{Connection, Desk, Turn};
+use crate::relay::hub::{Hub, Message, WAKE};
+use crate::relay::live::{Live, Seat};
+use crate::relay::viewer::Fed;
+use glassline_delivery::http1::problem;
+use glassline_io::poll::{Event, Poller, Watch};
+use glassline_io::tcp::Listener;
+use glassline_media::Time;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Listeners have the tokens from here up to [`WAKE`]; connections lie below.
+const LISTENERS: u64 = u64::MAX - 1024;
+/// How often patience is looked after. No byte ever waits for it.
+const SWEEP: Duration = Duration::from_millis(250);
+/// Bytes of a read. A 50 Mbit/s frame fits.
+const READ_BYTES: usize = 256 << 10;
+/// Connections accepted in a row; then others get their turn.
+const ACCEPTS_A_TURN: usize = 64;
+
+pub(super) struct Worker {
+    hub: Arc<Hub>,
+    index: usize,
+    poller: Poller,
+    listeners: Vec<Listener>,
+    listening: bool,
+    limit: usize,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    connections: usize,
+    audiences: BTreeMap<u64, Audience>,
+    again: Vec<u64>,
+    news: Vec<Arc<Live>>,
+    scratch: Vec<u8>,
+    next_sweep: Time,
+}
+
+/// A place for a connection. The generation tells an old token from a new one's.
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    connection: Option<Box<Connection>>,
+}
+
+/// The viewers that this worker has of one stream.
+struct Audience {
+    live: Arc<Live>,
+    tokens: Vec<u64>,
+    first: usize,
+}
+
+fn token(generation: u32, slot: u32) -> u64 {
+    // Generations use 31 bits, so that no connection's token reaches the listeners'.
+    u64::from(generation & 0x7FFF_FFFF) << 32 | u64::from(slot)
+}
+
+impl Worker {
+    pub(super) fn new(
+        hub: Arc<Hub>,
+        index: usize,
+        poller: Poller,
+        listeners: Vec<Listener>,
+        limit: usize,
+    ) -> io::Result<Worker> {
+        let next_sweep = hub.clock.now() + SWEEP;
+        let mut worker = Worker {
+            hub,
+            index,
+            poller,
+            listeners,
+            listening: false,
+            limit: limit.max(1),
+            slots: Vec::new(),
+            free: Vec::new(),
+            connections: 0,
+            audiences: BTreeMap::new(),
+            again: Vec::new(),
+            news: Vec::new(),
+            scratch: vec![0; READ_BYTES],
+            next_sweep,
+        };
+        worker.listen()?;
+        Ok(worker)
+    }
+
+    fn listen(&mut self) -> io::Result<()> {
+        for (number, listener) in self.listeners.iter().enumerate() {
+            self.poller.add(listener, LISTENERS + number as u64, Watch::Accepts)?;
+        }
+        self.listening = true;
+        Ok(())
+    }
+
+    /// Out of descriptors: leaves callers in the kernel's queue until the next sweep, instead of being told of
+    /// them again and again.
+    fn pause_listening(&mut self) {
+        for listener in &self.listeners {
+            let _ = self.poller.remove(listener);
+        }
+        self.listening = false;
+    }
+
+    pub(super) fn run(mut self) {
+        let (mut ready, mut messages) = (Vec::new(), Vec::new());
+        while !self.hub.is_stopping() {
+            let now = self.hub.clock.now();
+            let wait = if self.again.is_empty() { self.next_sweep.since(now) } else { Duration::ZERO };
+            if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
+                tracing::error!(worker = self.index, %error, "epoll failed; the worker ends");
+                break;
+            }
+            for event in &ready {
+                self.handle(*event, &mut messages);
+            }
+            for token in std::mem::take(&mut self.again) {
+                self.turn(token);
+            }
+            self.serve_news();
+            let now = self.hub.clock.now();
+            if now >= self.next_sweep {
+                self.sweep(now);
+                self.next_sweep = now + SWEEP;
+            }
+        }
+        for slot in 0..self.slots.len() {
+            self.close(slot);
+        }
+    }
+
+    fn handle(&mut self, event: Event, messages: &mut Vec<Message>) {
+        match event.token {
+            WAKE => {
+                self.hub.collect(self.index, messages);
+                for message in messages.drain(..) {
+                    match message {
+                        Message::News(live) => self.news.push(live),
+                        Message::Evicted(token) => self.with(token, |connection, desk| {
+                            connection.evicted(desk);
+                            Turn::Rests
+                        }),
+                    }
+                }
+            }
+            listener if listener >= LISTENERS => self.accept((listener - LISTENERS) as usize),
+            connection => self.turn(connection),
+        }
+        self.serve_news();
+    }
+
+    fn turn(&mut self, token: u64) {
+        self.with(token, |connection, desk| connection.take_turn(desk));
+    }
+
+    /// Gives the connection at `token`, if it is still there, a turn, and does what comes of it.
+    fn with(&mut self, token: u64, act: impl FnOnce(&mut Connection, &mut Desk<'_>) -> Turn) {
+        let Some(slot) = self.slot(token) else { return };
+        let Some(connection) = self.slots[slot].connection.as_mut() else { return };
+        let now = self.hub.clock.now();
+        let mut desk = Desk { hub: &self.hub, now, scratch: &mut self.scratch, news: &mut self.news };
+        match act(connection, &mut desk) {
+            Turn::Over => self.close(slot),
+            Turn::Again => self.again.push(token),
+            Turn::Rests => connection.end_if_written(),
+            Turn::Watches => {
+                if let Some((viewer, _)) = connection.viewer() {
+                    let live = Arc::clone(&viewer.live);
+                    let audience = self.audiences.entry(live.id);
+                    let audience =
+                        audience.or_insert_with(|| Audience { live, tokens: Vec::new(), first: 0 });
+                    audience.tokens.push(token);
+                }
+                // Its first bytes, and what it may have sent behind its request.
+                self.turn(token);
+            }
+        }
+    }
+
+    fn slot(&self, token: u64) -> Option<usize> {
+        let slot = (token & 0xFFFF_FFFF) as usize;
+        (self.slots.get(slot)?.generation == (token >> 32) as u32).then_some(slot)
+    }
+
+    fn accept(&mut self, listener: usize) {
+        for _ in 0..ACCEPTS_A_TURN {
+            let accepted = match self.listeners[listener].accept() {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::warn!(worker = self.index, %error, "cannot accept; trying again shortly");
+                    self.pause_listening();
+                    return;
+                }
+            };
+            let (socket, peer) = accepted;
+            let counts = &self.hub.counts;
+            if self.connections >= self.limit {
+                counts.refused.fetch_add(1, Ordering::Relaxed);
+                let words = "The server has as many connections as it may have; try again later.";
+                let response = problem(503, "too many connections", words);
+                let _ = socket.write(&[response.head(false), response.body.to_vec()].concat());
+                let _ = socket.end();
+                continue;
+            }
+            counts.accepted.fetch_add(1, Ordering::Relaxed);
+            counts.connections.fetch_add(1, Ordering::Relaxed);
+            let slot = self.free.pop().unwrap_or_else(|| {
+                self.slots.push(Slot::default());
+                (self.slots.len() - 1) as u32
+            });
+            let token = token(self.slots[slot as usize].generation, slot);
+            if let Err(error) = self.poller.add(&socket, token, Watch::Edges) {
+                tracing::warn!(%peer, %error, "cannot watch a connection");
+                counts.connections.fetch_sub(1, Ordering::Relaxed);
+                self.free.push(slot);
+                continue;
+            }
+            let seat = Seat { worker: self.index, token };
+            let connection = Connection::new(socket, peer, seat, &self.hub, self.hub.clock.now());
+            self.slots[slot as usize].connection = Some(Box::new(connection));
+            self.connections += 1;
+        }
+    }
+
+    fn close(&mut self, slot: usize) {
+        let Some(mut connection) = self.slots[slot].connection.take() else { return };
+        let now = self.hub.clock.now();
+        let mut desk = Desk { hub: &self.hub, now, scratch: &mut self.scratch, news: &mut self.news };
+        connection.close(&mut desk);
+        let token = token(self.slots[slot].generation, slot as u32);
+        if let Some((viewer, _)) = connection.viewer()
+            && let Some(audience) = self.audiences.get_mut(&viewer.live.id)
+        {
+            audience.tokens.retain(|&other| other != token);
+            if audience.tokens.is_empty() {
+                self.audiences.remove(&viewer.live.id);
+            }
+        }
+        self.slots[slot].generation = (self.slots[slot].generation + 1) & 0x7FFF_FFFF;
+        self.free.push(slot as u32);
+        self.connections -= 1;
+        self.hub.counts.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Sends what is new of each stream that has news to its viewers here.
+    fn serve_news(&mut self) {
+        while let Some(live) = self.news.pop() {
+            live.heard(self.index);
+            self.serve(&live);
+        }
+    }
+
+    fn serve(&mut self, live: &Arc<Live>) {
+        let Some(audience) = self.audiences.get_mut(&live.id) else { return };
+        let (now, count) = (self.hub.clock.now(), audience.tokens.len());
+        // Who is served first changes each time, so that nobody always waits for all others.
+        audience.first = (audience.first + 1) % count.max(1);
+        let mut over = Vec::new();
+        for turn in 0..count {
+            let token = audience.tokens[(audience.first + turn) % count];
+            let slot = (token & 0xFFFF_FFFF) as usize;
+            let connection = self.slots.get_mut(slot).and_then(|slot| slot.connection.as_mut());
+            let Some((viewer, socket)) = connection.and_then(|connection| connection.viewer()) else {
+                continue;
+            };
+            if viewer.is_blocked() && !live.has_ended() {
+                continue;
+            }
+            match viewer.feed(socket, now) {
+                Ok(Fed::Stays) => {}
+                Ok(Fed::Finished) | Err(_) => over.push(slot),
+            }
+        }
+        for slot in over {
+            self.close(slot);
+        }
+        debug_assert!(audience_is_sound(&self.audiences));
+    }
+
+    fn sweep(&mut self, now: Time) {
+        for slot in 0..self.slots.len() {
+            let Some(connection) = self.slots[slot].connection.as_mut() else { continue };
+            let mut desk = Desk { hub: &self.hub, now, scratch: &mut self.scratch, news: &mut self.news };
+            let over = connection.check_time(&mut desk);
+            connection.end_if_written();
+            if over {
+                self.close(slot);
+            }
+        }
+        if self.index == 0 {
+            self.hub.end_abandoned();
+        }
+        if !self.listening
+            && let Err(error) = self.listen()
+        {
+            tracing::warn!(worker = self.index, %error, "cannot listen again; trying again shortly");
+            self.pause_listening();
+        }
+    }
+}
+
+fn audience_is_sound(audiences: &BTreeMap<u64, Audience>) -> bool {
+    audiences.iter().all(|(id, audience)| *id == audience.live.id && !audience.tokens.is_empty())
+}

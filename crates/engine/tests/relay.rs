@@ -1,0 +1,326 @@
+//! The relay through its sockets: publish, watch, fall behind, come back, misbehave.
+#![allow(clippy::unwrap_used)]
+
+use glassline_delivery::http1::server::Request;
+use glassline_delivery::http1::{Limits, Response};
+use glassline_delivery::stream::Backlog;
+use glassline_engine::relay::{Hub, Relay, Settings, Site};
+use glassline_media::container::ts::{Aligner, ContinuityChecker, PACKET_BYTES, Packet};
+use glassline_test_support::ts::Source;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Says the path back.
+struct Echo;
+
+impl Site for Echo {
+    fn respond(&self, request: &Request, _: &Hub) -> Response {
+        Response::ok("text/plain", request.path.clone())
+    }
+}
+
+/// Long enough for any machine; nothing waits for it when all is well.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn relay_with(change: impl FnOnce(&mut Settings)) -> Relay {
+    let mut settings =
+        Settings { listen: vec!["127.0.0.1:0".parse().unwrap()], workers: 2, ..Settings::default() };
+    change(&mut settings);
+    Relay::start(settings, Arc::new(Echo)).unwrap()
+}
+
+fn relay() -> Relay {
+    relay_with(|_| {})
+}
+
+fn connect(relay: &Relay) -> TcpStream {
+    let stream = TcpStream::connect(relay.addresses()[0]).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+fn publish(relay: &Relay, target: &str) -> TcpStream {
+    let mut stream = connect(relay);
+    write!(stream, "PUT {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+}
+
+fn watch(relay: &Relay, name: &str) -> TcpStream {
+    let mut stream = connect(relay);
+    write!(stream, "GET /live/{name}.ts HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    let head = read_head(&mut stream);
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    stream
+}
+
+fn read_head(stream: &mut TcpStream) -> String {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).unwrap()
+}
+
+fn answer(stream: &mut TcpStream) -> String {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "waited in vain for: {what}");
+        std::thread::yield_now();
+    }
+}
+
+fn bytes_in(relay: &Relay) -> u64 {
+    relay.hub().streams().iter().map(|stream| stream.bytes_in).sum()
+}
+
+#[test]
+fn a_viewer_gets_what_the_publisher_sends_from_the_key_frame_on() {
+    let relay = relay();
+    let (mut source, mut publisher) = (Source::default(), publish(&relay, "/live/a.ts"));
+    let before = [source.tables(), source.picture(true, 2), source.picture(false, 3)].concat();
+    publisher.write_all(&before).unwrap();
+    until("the first bytes", || bytes_in(&relay) == before.len() as u64);
+    let mut viewer = watch(&relay, "a");
+    let after = [source.picture(false, 5), source.tables(), source.picture(true, 5)].concat();
+    publisher.write_all(&after).unwrap();
+    let mut got = vec![0; before.len() + after.len()];
+    viewer.read_exact(&mut got).unwrap();
+    assert_eq!(got, [before, after].concat());
+    let status = relay.hub().streams().remove(0);
+    assert_eq!((status.viewers, status.live, status.sessions), (1, true, 1));
+}
+
+#[test]
+fn a_viewer_may_come_before_the_first_key_frame() {
+    let relay = relay();
+    let (mut source, mut publisher) = (Source::default(), publish(&relay, "/live/a.ts"));
+    publisher.write_all(&source.tables()).unwrap();
+    until("the stream", || bytes_in(&relay) == 376);
+    let mut viewer = watch(&relay, "a");
+    let picture = source.picture(true, 4);
+    publisher.write_all(&picture).unwrap();
+    let mut got = vec![0; 376 + picture.len()];
+    viewer.read_exact(&mut got).unwrap();
+    assert_eq!(got[376..], picture);
+}
+
+#[test]
+fn the_publisher_may_come_back_and_viewers_go_on() {
+    let relay = relay();
+    let mut source = Source::default();
+    let mut first = publish(&relay, "/live/a.ts");
+    let bytes = [source.tables(), source.picture(true, 4)].concat();
+    first.write_all(&bytes).unwrap();
+    until("the first publisher", || bytes_in(&relay) == bytes.len() as u64);
+    let mut viewer = watch(&relay, "a");
+    let mut got = vec![0; bytes.len()];
+    viewer.read_exact(&mut got).unwrap();
+    drop(first);
+    until("its leaving", || !relay.hub().streams()[0].live);
+
+    let mut second = publish(&relay, "/live/a.ts");
+    let mut source = Source::default();
+    second.write_all(&[source.tables(), source.picture(true, 4)].concat()).unwrap();
+    // Each of three PIDs is announced by a packet of its own.
+    let mut more = vec![0; bytes.len() + 3 * PACKET_BYTES];
+    viewer.read_exact(&mut more).unwrap();
+    got.extend(more);
+    assert_eq!(continuity_errors(&got), 0);
+}
+
+#[test]
+fn a_second_publisher_is_refused_unless_it_takes_over() {
+    let relay = relay();
+    let mut source = Source::default();
+    let mut first = publish(&relay, "/live/a.ts");
+    first.write_all(&source.tables()).unwrap();
+    until("the first publisher", || bytes_in(&relay) == 376);
+    let refused = answer(&mut publish(&relay, "/live/a.ts"));
+    assert!(refused.starts_with("HTTP/1.1 409 ") && refused.contains("takeover=1"), "{refused}");
+    assert!(refused.contains("application/problem+json"));
+
+    let mut third = publish(&relay, "/live/a.ts?takeover=1");
+    let evicted = answer(&mut first);
+    assert!(evicted.starts_with("HTTP/1.1 409 "), "{evicted}");
+    third.write_all(&source.picture(true, 2)).unwrap();
+    until("the new publisher's bytes", || bytes_in(&relay) == 376 * 2);
+}
+
+#[test]
+fn a_silent_publisher_gives_up_its_name() {
+    let relay = relay_with(|settings| settings.silence_timeout = Duration::from_millis(200));
+    let told = answer(&mut publish(&relay, "/live/a.ts"));
+    assert!(told.starts_with("HTTP/1.1 408 "), "{told}");
+    until("the stream that never was to go", || relay.hub().streams().is_empty());
+}
+
+#[test]
+fn viewers_are_let_go_when_the_publisher_does_not_return() {
+    let relay = relay_with(|settings| settings.return_window = Duration::from_millis(200));
+    let (mut source, mut publisher) = (Source::default(), publish(&relay, "/live/a.ts"));
+    let bytes = [source.tables(), source.picture(true, 4)].concat();
+    publisher.write_all(&bytes).unwrap();
+    until("the bytes", || bytes_in(&relay) == bytes.len() as u64);
+    let mut viewer = watch(&relay, "a");
+    drop(publisher);
+    let mut got = Vec::new();
+    viewer.read_to_end(&mut got).unwrap();
+    assert_eq!(got, bytes);
+    until("the stream to go", || relay.hub().streams().is_empty());
+}
+
+#[test]
+fn what_is_no_transport_stream_is_refused() {
+    let relay = relay();
+    let mut publisher = connect(&relay);
+    write!(publisher, "PUT /live/a.ts HTTP/1.1\r\nHost: h\r\nContent-Length: 200000\r\n\r\n").unwrap();
+    publisher.write_all(&[b'x'; 200_000]).unwrap();
+    let told = answer(&mut publisher);
+    assert!(told.starts_with("HTTP/1.1 415 "), "{told}");
+}
+
+fn continuity_errors(bytes: &[u8]) -> u64 {
+    let (mut aligner, mut checker) = (Aligner::new(), ContinuityChecker::new());
+    aligner.push(bytes, &mut |run| {
+        for packet in run.as_chunks::<PACKET_BYTES>().0 {
+            checker.check(&Packet::parse(packet).unwrap());
+        }
+    });
+    assert_eq!(aligner.skipped_bytes(), 0, "a viewer got a broken packet");
+    checker.errors()
+}
+
+#[test]
+fn who_falls_behind_is_moved_to_a_key_frame_and_told() {
+    let relay = relay_with(|settings| {
+        settings.backlog = Backlog { time: Duration::from_millis(100), bytes: 1 << 20 };
+    });
+    let mut source = Source::default();
+    let mut publisher = publish(&relay, "/live/a.ts");
+    publisher.write_all(&[source.tables(), source.picture(true, 10)].concat()).unwrap();
+    until("the stream", || bytes_in(&relay) > 2000);
+    let mut slow = watch(&relay, "a");
+    // Far more than sockets hold: the viewer reads nothing meanwhile.
+    let mut pushed = 0u64;
+    while pushed < 40 << 20 {
+        let mut group = [source.tables(), source.picture(true, 100)].concat();
+        (0..20).for_each(|_| group.extend(source.picture(false, 100)));
+        publisher.write_all(&group).unwrap();
+        pushed += group.len() as u64;
+    }
+    until("all bytes", || bytes_in(&relay) > pushed);
+    // Now it reads on, while the stream goes on slowly.
+    let mut got = Vec::new();
+    slow.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let mut after_move = 0;
+    while after_move < 100 {
+        assert!(Instant::now() < deadline, "never moved forward after {} bytes", got.len());
+        after_move += u32::from(relay.hub().streams()[0].moved_forward > 0);
+        publisher.write_all(&[source.tables(), source.picture(true, 20)].concat()).unwrap();
+        let mut buffer = [0; 65536];
+        if let Ok(count) = slow.read(&mut buffer) {
+            got.extend_from_slice(&buffer[..count]);
+        }
+    }
+    assert!((got.len() as u64) < pushed, "it was never behind");
+    assert_eq!(continuity_errors(&got), 0);
+}
+
+#[test]
+fn a_viewer_that_takes_nothing_is_dropped() {
+    let relay = relay_with(|settings| {
+        settings.stall_timeout = Duration::from_millis(300);
+        settings.backlog = Backlog { time: Duration::from_secs(1), bytes: 4 << 20 };
+    });
+    let (mut source, mut publisher) = (Source::default(), publish(&relay, "/live/a.ts"));
+    publisher.write_all(&[source.tables(), source.picture(true, 10)].concat()).unwrap();
+    until("the stream", || bytes_in(&relay) > 2000);
+    let _stuck = watch(&relay, "a");
+    until("the stuck viewer to go", || {
+        publisher.write_all(&source.picture(true, 500)).unwrap();
+        let status = relay.hub().streams().remove(0);
+        status.viewers == 0
+    });
+}
+
+#[test]
+fn requests_on_one_connection_are_answered_in_order() {
+    let relay = relay();
+    let mut client = connect(&relay);
+    client
+        .write_all(b"GET /a HTTP/1.1\r\n\r\nHEAD /bb HTTP/1.1\r\n\r\nOPTIONS * HTTP/1.1\r\n\r\nGET /c HTTP/1.1\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let text = answer(&mut client);
+    let positions: Vec<_> = ["\r\n\r\n/a", "Content-Length: 3\r\n", "HTTP/1.1 204", "\r\n\r\n/c"]
+        .map(|part| text.find(part).unwrap_or_else(|| panic!("{part} not in {text}")))
+        .into();
+    assert!(positions.is_sorted(), "{text}");
+    assert!(!text.contains("/bb"), "{text}");
+}
+
+#[test]
+fn bad_requests_get_an_answer() {
+    let relay = relay_with(|settings| {
+        settings.http = Limits { head_time: Duration::from_millis(200), ..Limits::DEFAULT };
+    });
+    let ask = |bytes: &[u8]| {
+        let mut client = connect(&relay);
+        client.write_all(bytes).unwrap();
+        answer(&mut client)
+    };
+    let long = [b"GET / HTTP/1.1\r\nX: ".as_slice(), &[b'a'; 64 << 10]].concat();
+    assert!(ask(&long).starts_with("HTTP/1.1 431 "));
+    assert!(ask(b"BLAH\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    assert!(ask(b"GET / HTT").starts_with("HTTP/1.1 408 "), "slow loris");
+    assert_eq!(ask(b""), "", "a connection that never speaks is closed");
+    assert!(ask(b"PUT /live/..ts HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(ask(b"GET /live/none.ts HTTP/1.1\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    let body = [b"POST /api HTTP/1.1\r\nContent-Length: 100000\r\n\r\n".as_slice(), &[0; 100_000]].concat();
+    assert!(ask(&body).starts_with("HTTP/1.1 413 "));
+}
+
+#[test]
+fn a_client_that_asks_first_is_told_to_go_on() {
+    let relay = relay();
+    let mut publisher = connect(&relay);
+    write!(
+        publisher,
+        "PUT /live/a.ts HTTP/1.1\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n"
+    )
+    .unwrap();
+    assert_eq!(read_head(&mut publisher), "HTTP/1.1 100 Continue\r\n\r\n");
+    let mut source = Source::default();
+    let bytes = source.tables();
+    write!(publisher, "{:x}\r\n", bytes.len()).unwrap();
+    publisher.write_all(&bytes).unwrap();
+    publisher.write_all(b"\r\n0\r\n\r\n").unwrap();
+    assert!(read_head(&mut publisher).starts_with("HTTP/1.1 204 "));
+}
+
+#[test]
+fn publishing_from_inside_the_process() {
+    let relay = relay();
+    let name = glassline_delivery::policy::StreamName::parse("demo").unwrap();
+    let mut publisher = relay.publish(&name).unwrap();
+    assert!(relay.publish(&name).is_err());
+    let mut source = Source::default();
+    let bytes = [source.tables(), source.picture(true, 4)].concat();
+    publisher.push(&bytes).unwrap();
+    let mut viewer = watch(&relay, "demo");
+    let mut got = vec![0; bytes.len()];
+    viewer.read_exact(&mut got).unwrap();
+    assert_eq!(got, bytes);
+    relay.shutdown();
+    assert_eq!(viewer.read(&mut [0; 9]).unwrap(), 0);
+}

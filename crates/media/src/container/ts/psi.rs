@@ -1,0 +1,436 @@
+//! Program specific information: PAT and PMT (13818-1 §2.4.4), read and written.
+//!
+//! ```text
+//! section: table_id │ 1 0 rr length:12 │ id:16 │ rr version:5 current:1 │ number │ last │ … │ CRC-32
+//! ```
+
+use super::Error;
+use super::packet::{NULL_PID, PACKET_BYTES, SYNC_BYTE};
+use crate::access_unit::Codec;
+
+/// The PID of the program association table.
+pub const PAT_PID: u16 = 0;
+/// Bytes of the longest section of PAT and PMT (13818-1 §2.4.4.4).
+pub const SECTION_MAX_BYTES: usize = 1024;
+
+const TABLE_PAT: u8 = 0;
+const TABLE_PMT: u8 = 2;
+const CRC: crc::Crc<u32, crc::Table<1>> = crc::Crc::<u32, crc::Table<1>>::new(&crc::CRC_32_MPEG_2);
+
+/// The program association table: which programs there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pat {
+    /// Names the multiplex within a network; free here.
+    pub transport_stream_id: u16,
+    /// Counts changes, modulo 32.
+    pub version: u8,
+    /// Valid now, not only announced.
+    pub current: bool,
+    /// Program number (0 is the network's table, not a program) and the PID of its PMT.
+    pub programs: Vec<(u16, u16)>,
+}
+
+/// A program map table: which streams a program has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pmt {
+    /// The program's number in the PAT.
+    pub program_number: u16,
+    /// Counts changes, modulo 32.
+    pub version: u8,
+    /// Valid now, not only announced.
+    pub current: bool,
+    /// The PID that carries the program's clock; 0x1fff for none.
+    pub pcr_pid: u16,
+    /// The streams, in the table's order.
+    pub streams: Vec<ElementaryStream>,
+}
+
+/// One stream of a program, as its PMT announces it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ElementaryStream {
+    /// Where its packets are.
+    pub pid: u16,
+    /// The number of its format (13818-1 table 2-34).
+    pub stream_type: u8,
+    /// Its format, where it is one that we know.
+    pub codec: Option<Codec>,
+    /// ISO 639-2 code of its language, three ASCII letters.
+    pub language: Option<[u8; 3]>,
+    /// Channels of an Opus stream (1 and 2 coded as such; other configurations by their number of channels).
+    pub opus_channels: Option<u8>,
+    /// Its descriptors, as they stand in the table.
+    pub descriptors: Vec<u8>,
+}
+
+/// A program: its tables, joined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its number in the PAT.
+    pub number: u16,
+    /// The PID of its PMT.
+    pub pmt_pid: u16,
+    /// The PID that carries its clock; 0x1fff for none.
+    pub pcr_pid: u16,
+    /// The PMT's version.
+    pub version: u8,
+    /// Its streams.
+    pub streams: Vec<ElementaryStream>,
+}
+
+impl Program {
+    /// The program that `pmt`, found on `pmt_pid`, describes. A stream on the tables' own PIDs is left out.
+    pub fn new(pmt_pid: u16, pmt: Pmt) -> Program {
+        let Pmt { program_number: number, version, pcr_pid, mut streams, .. } = pmt;
+        streams.retain(|stream| ![PAT_PID, pmt_pid, NULL_PID].contains(&stream.pid));
+        Program { number, pmt_pid, pcr_pid, version, streams }
+    }
+
+    /// The first video stream.
+    pub fn video(&self) -> Option<&ElementaryStream> {
+        self.streams.iter().find(|stream| stream.is_video())
+    }
+
+    /// The first audio stream.
+    pub fn audio(&self) -> Option<&ElementaryStream> {
+        self.streams.iter().find(|stream| stream.is_audio())
+    }
+}
+
+impl ElementaryStream {
+    /// The stream of this type and descriptors; codec, language and channels are read from them.
+    pub fn new(pid: u16, stream_type: u8, descriptors: Vec<u8>) -> ElementaryStream {
+        let mut registration = None;
+        let mut language = None;
+        let mut opus_channels = None;
+        let mut dvb_ac3 = false;
+        for (tag, body) in descriptors_of(&descriptors) {
+            match (tag, body) {
+                (0x05, &[a, b, c, d, ..]) => registration = Some([a, b, c, d]),
+                (0x0a, &[a, b, c, ..]) => language = Some([a, b, c]),
+                (0x7f, &[0x80, config, ..]) => opus_channels = Some(opus_channel_count(config)),
+                (0x6a, _) => dvb_ac3 = true,
+                _ => {}
+            }
+        }
+        let codec = match (stream_type, registration.as_ref()) {
+            (0x02, _) => Some(Codec::Mpeg2Video),
+            (0x03 | 0x04, _) => Some(Codec::MpegAudio),
+            (0x0f, _) => Some(Codec::Aac),
+            (0x1b, _) => Some(Codec::H264),
+            (0x24, _) | (0x06, Some(b"HEVC")) => Some(Codec::H265),
+            (0x81, _) | (0x06, Some(b"AC-3")) => Some(Codec::Ac3),
+            (0x06, Some(b"Opus")) => Some(Codec::Opus),
+            (0x06, _) if dvb_ac3 => Some(Codec::Ac3),
+            _ => None,
+        };
+        if codec != Some(Codec::Opus) {
+            opus_channels = None;
+        }
+        ElementaryStream { pid, stream_type, codec, language, opus_channels, descriptors }
+    }
+
+    /// Whether this is video, of a known codec or another.
+    pub fn is_video(&self) -> bool {
+        self.codec
+            .map_or(matches!(self.stream_type, 0x01 | 0x10 | 0x20 | 0x21 | 0x33 | 0x42 | 0xea), |codec| {
+                codec.is_video()
+            })
+    }
+
+    /// Whether this is audio, of a known codec or another.
+    pub fn is_audio(&self) -> bool {
+        self.codec.map_or(matches!(self.stream_type, 0x11 | 0x1c | 0x82..=0x87), |codec| !codec.is_video())
+            || descriptors_of(&self.descriptors).any(|(tag, body)| tag == 0x05 && body.starts_with(b"BSSD"))
+    }
+}
+
+/// `channel_config_code` of the Opus extension descriptor: 0 is dual mono, 1 to 8 count channels.
+fn opus_channel_count(config: u8) -> u8 {
+    match config {
+        0 => 2,
+        1..=8 => config,
+        0x82..=0x88 => config & 0x0f,
+        _ => 2,
+    }
+}
+
+/// Iterates over tag and body of descriptors; one that is cut off ends it.
+pub fn descriptors_of(mut bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    std::iter::from_fn(move || {
+        let (&[tag, length], rest) = bytes.split_first_chunk()?;
+        let (body, rest) = rest.split_at_checked(usize::from(length))?;
+        bytes = rest;
+        Some((tag, body))
+    })
+}
+
+/// Checks a section's frame and gives id, version, current flag, body.
+fn parse_section<'a>(
+    bytes: &'a [u8],
+    table: u8,
+    what: &'static str,
+) -> Result<(u16, u8, bool, &'a [u8]), Error> {
+    let truncated = |expected| Error::Truncated { what, found: bytes.len(), expected };
+    let &[table_id, high, low, ..] = bytes else { return Err(truncated(3)) };
+    if table_id != table || high & 0x80 == 0 {
+        let (found, expected) = (u32::from(table_id) << 8 | u32::from(high), u32::from(table) << 8 | 0x80);
+        return Err(Error::Unexpected { what: "table id and syntax", found, expected });
+    }
+    let end = 3 + usize::from(u16::from_be_bytes([high & 0x0f, low]));
+    if end < 12 || bytes.len() < end {
+        return Err(truncated(end.max(12)));
+    }
+    let (covered, crc) = bytes[..end].split_at(end - 4);
+    let found = u32::from_be_bytes([crc[0], crc[1], crc[2], crc[3]]);
+    let expected = CRC.checksum(covered);
+    if found != expected {
+        return Err(Error::Crc { found, expected });
+    }
+    let id = u16::from_be_bytes([bytes[3], bytes[4]]);
+    Ok((id, bytes[5] >> 1 & 0x1f, bytes[5] & 1 != 0, &covered[8..]))
+}
+
+/// Frames `body` as section 0 of 0 and appends it.
+fn write_section(table: u8, id: u16, version: u8, current: bool, body: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    let length = (5 + body.len() + 4).min(SECTION_MAX_BYTES - 3) as u16;
+    let [high, low] = (0xb000 | length).to_be_bytes();
+    let [id_high, id_low] = id.to_be_bytes();
+    let version = 0xc0 | (version & 0x1f) << 1 | u8::from(current);
+    out.extend_from_slice(&[table, high, low, id_high, id_low, version, 0, 0]);
+    out.extend_from_slice(&body[..usize::from(length) - 9]);
+    let crc = CRC.checksum(&out[start..]);
+    out.extend_from_slice(&crc.to_be_bytes());
+}
+
+fn pid_at(bytes: &[u8; 2]) -> u16 {
+    u16::from_be_bytes(*bytes) & 0x1fff
+}
+
+impl Pat {
+    /// Parses a whole section.
+    ///
+    /// # Errors
+    /// Where it is another table, cut off, or its checksum is wrong.
+    pub fn parse(section: &[u8]) -> Result<Pat, Error> {
+        let (transport_stream_id, version, current, body) = parse_section(section, TABLE_PAT, "PAT")?;
+        let programs = body.as_chunks::<4>().0.iter();
+        let programs = programs.map(|&[a, b, c, d]| (u16::from_be_bytes([a, b]), pid_at(&[c, d]))).collect();
+        Ok(Pat { transport_stream_id, version, current, programs })
+    }
+
+    /// Appends the section. At most 253 programs fit; more are left out.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let mut body = Vec::with_capacity(self.programs.len() * 4);
+        for (number, pid) in self.programs.iter().take(253) {
+            body.extend_from_slice(&number.to_be_bytes());
+            body.extend_from_slice(&(0xe000 | pid & 0x1fff).to_be_bytes());
+        }
+        write_section(TABLE_PAT, self.transport_stream_id, self.version, self.current, &body, out);
+    }
+}
+
+impl Pmt {
+    /// Parses a whole section. Streams behind one that is cut off are left out.
+    ///
+    /// # Errors
+    /// Where it is another table, cut off, or its checksum is wrong.
+    pub fn parse(section: &[u8]) -> Result<Pmt, Error> {
+        let (program_number, version, current, body) = parse_section(section, TABLE_PMT, "PMT")?;
+        let truncated = Error::Truncated { what: "PMT", found: section.len(), expected: 16 };
+        let (&[a, b, c, d], rest) = body.split_first_chunk().ok_or(truncated)?;
+        let info = usize::from(u16::from_be_bytes([c & 0x0f, d]));
+        let mut rest = rest.get(info..).ok_or(truncated)?;
+        let mut streams = Vec::new();
+        while let Some((&[stream_type, p, q, l, m], tail)) = rest.split_first_chunk() {
+            let length = usize::from(u16::from_be_bytes([l & 0x0f, m]));
+            let Some((descriptors, tail)) = tail.split_at_checked(length) else { break };
+            streams.push(ElementaryStream::new(pid_at(&[p, q]), stream_type, descriptors.to_vec()));
+            rest = tail;
+        }
+        Ok(Pmt { program_number, version, current, pcr_pid: pid_at(&[a, b]), streams })
+    }
+
+    /// Appends the section. Streams that do not fit 1,024 bytes are left out.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let mut body = (0xe000 | self.pcr_pid & 0x1fff).to_be_bytes().to_vec();
+        body.extend_from_slice(&[0xf0, 0]);
+        for stream in &self.streams {
+            if body.len() + 5 + stream.descriptors.len() > SECTION_MAX_BYTES - 12 {
+                break;
+            }
+            body.push(stream.stream_type);
+            body.extend_from_slice(&(0xe000 | stream.pid & 0x1fff).to_be_bytes());
+            body.extend_from_slice(&(0xf000 | stream.descriptors.len() as u16).to_be_bytes());
+            body.extend_from_slice(&stream.descriptors);
+        }
+        write_section(TABLE_PMT, self.program_number, self.version, self.current, &body, out);
+    }
+}
+
+/// Appends the packets of one section on `pid`, padded with 0xff; `continuity` is the next counter and is moved
+/// on.
+pub fn write_packets(pid: u16, section: &[u8], continuity: &mut u8, out: &mut Vec<u8>) {
+    let mut rest = section;
+    let mut first = true;
+    while first || !rest.is_empty() {
+        let start = out.len();
+        let [high, low] = (pid & NULL_PID | if first { 0x4000 } else { 0 }).to_be_bytes();
+        out.extend_from_slice(&[SYNC_BYTE, high, low, 0x10 | *continuity & 0x0f]);
+        if first {
+            out.push(0);
+        }
+        let take = rest.len().min(PACKET_BYTES - (out.len() - start));
+        out.extend_from_slice(&rest[..take]);
+        out.resize(start + PACKET_BYTES, 0xff);
+        rest = &rest[take..];
+        *continuity = (*continuity + 1) & 0x0f;
+        first = false;
+    }
+}
+
+/// Puts the sections of one PID together from the payloads of its packets. Holds at most one section.
+#[derive(Clone, Debug, Default)]
+pub struct SectionReader {
+    /// The begun section; empty between sections.
+    section: Vec<u8>,
+    /// A section is being collected; otherwise bytes are dropped until the next one begins.
+    active: bool,
+}
+
+impl SectionReader {
+    /// A reader that waits for the beginning of a section.
+    pub fn new() -> SectionReader {
+        SectionReader::default()
+    }
+
+    /// Drops a begun section, as after loss.
+    pub fn reset(&mut self) {
+        self.section.clear();
+        self.active = false;
+    }
+
+    /// Takes the payload of the PID's next packet and calls `whole` with each section that it completes; the
+    /// second argument says whether the section also began in this packet. Sections longer than 1,024 bytes are
+    /// dropped.
+    pub fn push(&mut self, payload: &[u8], unit_start: bool, whole: &mut dyn FnMut(&[u8], bool)) {
+        if !unit_start {
+            self.collect(payload, false, whole);
+            return;
+        }
+        let Some((&pointer, rest)) = payload.split_first() else { return self.reset() };
+        let Some((tail, mut heads)) = rest.split_at_checked(usize::from(pointer)) else {
+            return self.reset();
+        };
+        self.collect(tail, false, whole);
+        self.reset();
+        while heads.first().is_some_and(|&table| table != 0xff) {
+            self.active = true;
+            heads = self.collect(heads, true, whole);
+        }
+    }
+
+    /// Adds to the begun section; returns what lies behind its end.
+    fn collect<'a>(
+        &mut self,
+        mut bytes: &'a [u8],
+        here: bool,
+        whole: &mut dyn FnMut(&[u8], bool),
+    ) -> &'a [u8] {
+        if !self.active {
+            return &[];
+        }
+        while !bytes.is_empty() {
+            let wanted = match *self.section {
+                [_, high, low, ..] => 3 + usize::from(u16::from_be_bytes([high & 0x0f, low])),
+                _ => 3,
+            };
+            if wanted > SECTION_MAX_BYTES {
+                self.reset();
+                return &[];
+            }
+            let take = bytes.len().min(wanted - self.section.len());
+            self.section.extend_from_slice(&bytes[..take]);
+            bytes = &bytes[take..];
+            if let [_, high, low, ..] = *self.section
+                && self.section.len() == 3 + usize::from(u16::from_be_bytes([high & 0x0f, low]))
+            {
+                whole(&self.section, here);
+                self.reset();
+                return bytes;
+            }
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::ts::Packet;
+    use proptest::prelude::*;
+
+    fn pmt(streams: u16) -> Pmt {
+        let opus = vec![0x05, 4, b'O', b'p', b'u', b's', 0x7f, 2, 0x80, 2, 0x0a, 4, b'd', b'e', b'u', 0];
+        let mut all = vec![ElementaryStream::new(0x100, 0x1b, Vec::new())];
+        all.extend((1..streams).map(|k| ElementaryStream::new(0x100 + k, 0x06, opus.clone())));
+        Pmt { program_number: 1, version: 3, current: true, pcr_pid: 0x100, streams: all }
+    }
+
+    fn sections(packets: &[u8]) -> Vec<Vec<u8>> {
+        let (mut reader, mut out) = (SectionReader::new(), Vec::new());
+        for bytes in crate::container::ts::packet::packets(packets) {
+            let packet = Packet::parse(bytes).unwrap();
+            reader.push(packet.payload, packet.unit_start, &mut |section, _| out.push(section.to_vec()));
+        }
+        out
+    }
+
+    #[test]
+    fn a_pat_has_the_known_checksum() {
+        // The PAT that FFmpeg writes for one program with its PMT on PID 0x1000.
+        let expected = [0, 0xb0, 0x0d, 0, 1, 0xc1, 0, 0, 0, 1, 0xf0, 0, 0x2a, 0xb1, 0x04, 0xb2];
+        let pat = Pat { transport_stream_id: 1, version: 0, current: true, programs: vec![(1, 0x1000)] };
+        let mut section = Vec::new();
+        pat.write(&mut section);
+        assert_eq!(section, expected);
+        assert_eq!(Pat::parse(&section), Ok(pat));
+        section[9] ^= 1;
+        assert!(matches!(Pat::parse(&section), Err(Error::Crc { .. })));
+    }
+
+    #[test]
+    fn opus_is_known_by_its_descriptors() {
+        let stream = &pmt(2).streams[1];
+        assert_eq!((stream.codec, stream.opus_channels), (Some(Codec::Opus), Some(2)));
+        assert_eq!(stream.language, Some(*b"deu"));
+        assert!(stream.is_audio() && !stream.is_video());
+    }
+
+    proptest! {
+        #[test]
+        fn tables_survive_packets(streams in 1u16..40) {
+            let pmt = pmt(streams);
+            let (mut section, mut packets, mut continuity) = (Vec::new(), Vec::new(), 14);
+            pmt.write(&mut section);
+            write_packets(0x1000, &section, &mut continuity, &mut packets);
+            prop_assert_eq!(packets.len() % PACKET_BYTES, 0);
+            let found = sections(&packets);
+            prop_assert_eq!(found.len(), 1);
+            prop_assert_eq!(Pmt::parse(&found[0]), Ok(pmt));
+        }
+
+        #[test]
+        fn hostile_sections_do_no_harm(
+            payloads in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..184), any::<bool>()), 0..30),
+        ) {
+            let mut reader = SectionReader::new();
+            for (payload, start) in payloads {
+                reader.push(&payload, start, &mut |section, _| {
+                    assert!(section.len() <= SECTION_MAX_BYTES);
+                    let _ = (Pat::parse(section), Pmt::parse(section));
+                });
+            }
+        }
+    }
+}

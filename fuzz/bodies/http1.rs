@@ -1,0 +1,40 @@
+//! HTTP/1.1 from a hostile peer: the first byte says where to cut, the rest is read by both ends.
+
+use glassline_delivery::http1::{Limits, Method, client, server};
+use glassline_media::Time;
+
+/// Reads `data` as requests and as a response. Only panics and endless loops fail.
+pub fn run(data: &[u8]) {
+    let Some((&cut, wire)) = data.split_first() else { return };
+    let (first, second) = wire.split_at(wire.len() * usize::from(cut) / 256);
+
+    let mut server = server::Server::new(Limits::DEFAULT, Time::ZERO);
+    'server: for mut input in [first, second] {
+        loop {
+            let before = input.len();
+            match server.next(&mut input, Time::ZERO) {
+                Ok(Some(server::Event::Data(data))) => assert!(!data.is_empty() && input.len() < before),
+                Ok(Some(server::Event::Request(request))) => {
+                    let _ = (request.parameter("key"), request.expects_continue());
+                }
+                Ok(Some(server::Event::End)) => server.done(Time::ZERO),
+                Ok(None) => break,
+                Err(_) => break 'server,
+            }
+        }
+        assert!(input.is_empty(), "a server that asks for more has taken all");
+    }
+    let _ = server.end();
+
+    let mut client = client::Request::new(Method::Get, "host", "/").client(Limits::DEFAULT);
+    'client: for mut input in [first, second] {
+        loop {
+            match client.next(&mut input) {
+                Ok(Some(client::Event::End)) | Err(_) => break 'client,
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+            }
+        }
+    }
+    let _ = client.end();
+}
