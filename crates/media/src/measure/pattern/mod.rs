@@ -18,7 +18,7 @@
 //! ```
 //!
 //! Clouds cost bits, the hand shows stutter, the clock shows age to people and the [`barcode`](super::barcode) to
-//! programs. The lamp in the middle of the dial flashes while the [`tone`](super::tone) beeps. Small pictures
+//! programs. The lamp in the middle of the dial flashes while the [`tone`] beeps. Small pictures
 //! lose the ornaments first, then the clock, then the barcodes.
 
 mod canvas;
