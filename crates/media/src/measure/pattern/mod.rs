@@ -71,7 +71,7 @@ pub struct FlashArea {
 
 impl Pattern {
     /// The pattern for pictures of `size` at `frame_rate`. Cost: draws everything that does not change, some
-    /// 100 ms and 8 MB at 720p.
+    /// 100 ms and 9 MB at 720p.
     pub fn new(size: Size, frame_rate: FrameRate) -> Pattern {
         let layout = Layout::new(size);
         let palette = Palette::new();
