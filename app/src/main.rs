@@ -11,6 +11,7 @@ mod failure;
 #[allow(dead_code, reason = "`configure` is for the commands that have a configuration")]
 mod logging;
 mod output;
+mod probe;
 #[allow(dead_code, reason = "each command uses its part")]
 mod rate;
 
