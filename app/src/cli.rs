@@ -1,6 +1,6 @@
 //! The command line. Each command's arguments stand in its own module; here they are only put together.
 
-use crate::{completions, logging, serve};
+use crate::{completions, logging, probe, serve};
 use clap::{Parser, Subcommand};
 
 /// Live video from glass to glass: encode, relay, watch, measure.
@@ -17,6 +17,7 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   glassline serve --demo             a live test picture at http://127.0.0.1:8080/
+  glassline probe recording.ts       look into a transport stream
   glassline completions bash         print the shell completion for bash
 
 Exit status: 0 done, 1 failed while running, 2 bad usage or configuration.
@@ -26,6 +27,7 @@ Exit status: 0 done, 1 failed while running, 2 bad usage or configuration.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(serve::Args),
+    Probe(probe::Args),
     Completions(completions::Args),
 }
 
@@ -34,6 +36,7 @@ impl Command {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self {
             Command::Serve(args) => serve::run(&args),
+            Command::Probe(args) => probe::run(&args),
             Command::Completions(args) => completions::run(&args),
         }
     }

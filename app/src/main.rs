@@ -9,6 +9,7 @@ mod config;
 mod failure;
 mod logging;
 mod output;
+mod probe;
 #[allow(dead_code, reason = "each command uses its part")]
 mod rate;
 mod serve;
