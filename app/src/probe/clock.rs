@@ -66,13 +66,12 @@ impl ClockTrack {
         self.lateness.push(self.lateness_now);
     }
 
-    /// The clock at packet `packet`, extrapolated from the last reference with the stream's mean pace.
+    /// The clock at packet `packet`, extrapolated from the last reference with the stream's mean pace; `None`
+    /// before the second reference, which is the first to show a pace.
     pub(super) fn at(&self, packet: u64) -> Option<Pcr> {
         let last = self.last?;
-        let pace = match self.span_packets {
-            0 => 0.0,
-            packets => self.span_ticks as f64 / packets as f64,
-        };
+        let (ticks, packets) = (self.span_ticks as f64, self.span_packets as f64);
+        let pace = (packets > 0.0).then_some(ticks / packets)?;
         // No further than the time within which the next reference must come (100 ms).
         let ahead = (packet.saturating_sub(last.packet) as f64 * pace).min(Pcr::RATE as f64 / 10.0);
         Some(Pcr::new(last.pcr.ticks() + ahead as u64))
