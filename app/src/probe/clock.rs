@@ -42,16 +42,17 @@ pub(super) struct ClockTrack {
 impl ClockTrack {
     /// Takes a reference on packet number `packet` that came at `arrival`; `announced`: the packet says that the
     /// clock jumps.
-    pub(super) fn push(&mut self, pcr: Pcr, packet: u64, arrival: Time, announced: bool) {
+    /// Returns whether it does.
+    pub(super) fn push(&mut self, pcr: Pcr, packet: u64, arrival: Time, announced: bool) -> bool {
         let seen = Seen { pcr, packet, arrival };
         let Some(last) = self.last.replace(seen) else {
             self.lateness.push(0.0);
-            return;
+            return false;
         };
         let (ticks, packets) = (pcr.since(last.pcr), packet.saturating_sub(last.packet));
         if announced || ticks > JUMP_TICKS {
             self.jumps += 1;
-            return;
+            return true;
         }
         self.span_ticks += ticks;
         self.span_packets += packets;
@@ -64,6 +65,7 @@ impl ClockTrack {
         let arrived = arrival.since(last.arrival).as_nanos() as f64;
         self.lateness_now += arrived - ticks as f64 * NANOS_PER_TICK;
         self.lateness.push(self.lateness_now);
+        false
     }
 
     /// The clock at packet `packet`, extrapolated from the last reference with the stream's mean pace; `None`

@@ -179,6 +179,19 @@ fn a_jump_of_the_clock_is_no_jitter() {
 }
 
 #[test]
+fn a_stream_that_is_played_twice_jumps_and_has_no_gaps() {
+    let report = file(&[constant_rate(), constant_rate()].concat());
+    let stream = &report.streams[0];
+    assert_eq!((stream.units, stream.pts_jumps, stream.pts_gaps), (2 * PICTURES as u64, 1, 0));
+    assert_eq!(report.clock.as_ref().map(|clock| clock.jumps), Some(1));
+    near(stream.pts_jitter_ms.map(|all| all.max), 0.0, 1e-9);
+    let video = stream.video.as_ref().unwrap();
+    assert!(!video.reordered);
+    assert_eq!(video.key_frame_interval_s.map(|all| (all.count, all.max)), Some((6, 1.0)));
+    near(report.duration_s, 2.0 * 3.96, 1e-9);
+}
+
+#[test]
 fn garbage_is_counted_to_the_byte() {
     let packets = constant_rate();
     let (front, back) = packets.split_at(1234);

@@ -126,6 +126,12 @@ fn timing(stream: &StreamReport, out: &mut Vec<String>) {
             stream.pts_gaps
         ));
     }
+    if stream.pts_jumps > 0 {
+        out.push(format!(
+            "The {name} jumps in its time stamps ({} in all): players may stop or stutter there.",
+            stream.pts_jumps
+        ));
+    }
     if let Some(jitter) = stream.pts_jitter_ms.filter(|jitter| jitter.p99 > PTS_JITTER_MAX_MS) {
         out.push(format!(
             "The {name} has uneven time stamps, up to {:.1} ms off: motion judders.",
