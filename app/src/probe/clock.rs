@@ -42,16 +42,17 @@ pub(super) struct ClockTrack {
 impl ClockTrack {
     /// Takes a reference on packet number `packet` that came at `arrival`; `announced`: the packet says that the
     /// clock jumps.
-    pub(super) fn push(&mut self, pcr: Pcr, packet: u64, arrival: Time, announced: bool) {
+    /// Returns whether it does.
+    pub(super) fn push(&mut self, pcr: Pcr, packet: u64, arrival: Time, announced: bool) -> bool {
         let seen = Seen { pcr, packet, arrival };
         let Some(last) = self.last.replace(seen) else {
             self.lateness.push(0.0);
-            return;
+            return false;
         };
         let (ticks, packets) = (pcr.since(last.pcr), packet.saturating_sub(last.packet));
         if announced || ticks > JUMP_TICKS {
             self.jumps += 1;
-            return;
+            return true;
         }
         self.span_ticks += ticks;
         self.span_packets += packets;
@@ -64,15 +65,15 @@ impl ClockTrack {
         let arrived = arrival.since(last.arrival).as_nanos() as f64;
         self.lateness_now += arrived - ticks as f64 * NANOS_PER_TICK;
         self.lateness.push(self.lateness_now);
+        false
     }
 
-    /// The clock at packet `packet`, extrapolated from the last reference with the stream's mean pace.
+    /// The clock at packet `packet`, extrapolated from the last reference with the stream's mean pace; `None`
+    /// before the second reference, which is the first to show a pace.
     pub(super) fn at(&self, packet: u64) -> Option<Pcr> {
         let last = self.last?;
-        let pace = match self.span_packets {
-            0 => 0.0,
-            packets => self.span_ticks as f64 / packets as f64,
-        };
+        let (ticks, packets) = (self.span_ticks as f64, self.span_packets as f64);
+        let pace = (packets > 0.0).then_some(ticks / packets)?;
         // No further than the time within which the next reference must come (100 ms).
         let ahead = (packet.saturating_sub(last.packet) as f64 * pace).min(Pcr::RATE as f64 / 10.0);
         Some(Pcr::new(last.pcr.ticks() + ahead as u64))

@@ -74,6 +74,7 @@ pub(crate) struct StreamReport {
     pub(crate) pts_interval_ms: Option<Distribution>,
     pub(crate) pts_jitter_ms: Option<Distribution>,
     pub(crate) pts_gaps: u64,
+    pub(crate) pts_jumps: u64,
     pub(crate) pts_minus_pcr_ms: Option<Distribution>,
     pub(crate) video: Option<VideoReport>,
     pub(crate) audio: Option<AudioReport>,
