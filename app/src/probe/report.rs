@@ -46,6 +46,8 @@ pub(crate) struct ProgramReport {
 pub(crate) struct ClockReport {
     pub(crate) pid: u16,
     pub(crate) interval_ms: Option<Distribution>,
+    /// For a URL: how much of the stream came at once at the start, ahead of its own clock.
+    pub(crate) start_burst_ms: Option<f64>,
     pub(crate) jitter: Option<Jitter>,
     pub(crate) jumps: u64,
     pub(crate) constant_rate: bool,

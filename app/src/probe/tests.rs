@@ -209,11 +209,12 @@ fn a_damaged_packet_is_told_from_a_lost_one() {
     assert_eq!(report.errors.transport_errors, 1);
 }
 
-/// Each slot of 40 ms arrives at once when its time has come, plus what `late` says.
-fn live(late: impl Fn(usize) -> Duration, start: Duration) -> Report {
+/// Each slot of 40 ms arrives at once when its time has come, plus what `late` says; the first `burst` ones come
+/// with the one behind them.
+fn live(late: impl Fn(usize) -> Duration, burst: usize) -> Report {
     let mut analysis = Analysis::new(Kind::Url, Time::ZERO);
     for (slot, packets) in constant_rate().chunks(SLOT_PACKETS).enumerate() {
-        let now = Time::ZERO + start + Duration::from_millis(40) * slot as u32 + late(slot);
+        let now = Time::ZERO + Duration::from_millis(40) * slot.max(burst) as u32 + late(slot);
         analysis.push(packets.as_flattened(), now);
     }
     analysis.report("http://localhost/live/test.ts")
@@ -221,12 +222,22 @@ fn live(late: impl Fn(usize) -> Duration, start: Duration) -> Report {
 
 #[test]
 fn jitter_of_a_live_stream_is_measured_against_its_arrival() {
-    let report = live(|slot| Duration::from_millis(if slot % 10 == 5 { 30 } else { 0 }), Duration::ZERO);
+    let report = live(|slot| Duration::from_millis(if slot % 10 == 5 { 30 } else { 0 }), 0);
     let jitter = report.clock.unwrap().jitter.unwrap();
     assert_eq!(jitter.basis, "arrival");
     near(Some(jitter.ms.max), 30.0, 0.001);
     near(Some(jitter.ms.p95), 30.0, 0.001);
     near(Some(jitter.ms.p50), 0.0, 0.001);
+}
+
+#[test]
+fn a_burst_at_the_start_is_no_jitter() {
+    // A server that begins 19 pictures back, at its last key frame.
+    let report = live(|_| Duration::ZERO, 19);
+    let clock = report.clock.as_ref().unwrap();
+    near(clock.start_burst_ms, 760.0, 0.001);
+    near(clock.jitter.map(|jitter| jitter.ms.max), 0.0, 0.001);
+    assert_eq!(report.warnings, Vec::<String>::new());
 }
 
 #[test]
@@ -334,7 +345,7 @@ fn keys(value: &serde_json::Value, out: &mut std::collections::BTreeSet<String>)
 fn every_key_of_the_json_is_documented() {
     let manual = include_str!("../../../docs/probe.md");
     let mut found = std::collections::BTreeSet::new();
-    let live = serde_json::to_value(live(|_| Duration::ZERO, Duration::ZERO)).unwrap();
+    let live = serde_json::to_value(live(|_| Duration::ZERO, 0)).unwrap();
     keys(&live, &mut found);
     for part in [&AUDIO_KEYS[..], &AUDIO_VIDEO_KEYS[..]] {
         found.extend(part.iter().map(|key| (*key).to_owned()));
