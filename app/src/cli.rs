@@ -1,6 +1,6 @@
 //! The command line. Each command's arguments stand in its own module; here they are only put together.
 
-use crate::{completions, logging};
+use crate::{completions, logging, probe, serve};
 use clap::{Parser, Subcommand};
 
 /// Live video from glass to glass: encode, relay, watch, measure.
@@ -16,6 +16,8 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
+  glassline serve --demo             a live test picture at http://127.0.0.1:8080/
+  glassline probe recording.ts       look into a transport stream
   glassline completions bash         print the shell completion for bash
 
 Exit status: 0 done, 1 failed while running, 2 bad usage or configuration.
@@ -24,6 +26,8 @@ Exit status: 0 done, 1 failed while running, 2 bad usage or configuration.
 /// What the program does. To add a command: its variant here, and its arm in [`Command::run`].
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Serve(serve::Args),
+    Probe(probe::Args),
     Completions(completions::Args),
 }
 
@@ -31,6 +35,8 @@ impl Command {
     /// Runs the command to its end.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self {
+            Command::Serve(args) => serve::run(&args),
+            Command::Probe(args) => probe::run(&args),
             Command::Completions(args) => completions::run(&args),
         }
     }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use std::fmt;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
-use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::layer::{Layer, Layered, SubscriberExt};
 use tracing_subscriber::{EnvFilter, Registry, fmt as text_layer, reload};
 
 /// The level where nobody chooses one.
@@ -99,44 +99,53 @@ impl Options {
     }
 }
 
-type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
+type Filtered = Layered<reload::Layer<EnvFilter, Registry>, Registry>;
+type Writer = Box<dyn Layer<Filtered> + Send + Sync>;
 
-/// The running log: what the command line said, and the means to change the rest.
+/// The running log: what the command line said, and the means to change the rest. The filter stands beside the
+/// writer and not around it: a writer that brings its own filter cannot be exchanged.
 struct Running {
     options: Options,
-    handle: reload::Handle<BoxedLayer, Registry>,
+    filter: reload::Handle<EnvFilter, Registry>,
+    writer: reload::Handle<Writer, Filtered>,
 }
 
 static RUNNING: OnceLock<Running> = OnceLock::new();
 
 /// Starts the log as the command line says. Called once, first of all.
 pub(crate) fn start(options: &Options) -> Result<()> {
-    let (layer, handle) = reload::Layer::new(layer(options, Format::default(), &Filter::default()));
-    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer))
+    let (filter, filter_handle) = reload::Layer::new(env_filter(options, &Filter::default()));
+    let (writer, writer_handle) = reload::Layer::new(writer(options, Format::default()));
+    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(filter).with(writer))
         .map_err(|error| failure::failed(error, "start the log once"))?;
-    let _ = RUNNING.set(Running { options: options.clone(), handle });
+    let _ = RUNNING.set(Running { options: options.clone(), filter: filter_handle, writer: writer_handle });
     Ok(())
 }
 
 /// Applies a configuration's `[log]` section to the running log. What the command line says goes before it.
 /// Does nothing where no log runs (in tests).
 pub(crate) fn configure(format: Format, filter: &Filter) -> Result<()> {
-    match RUNNING.get() {
-        Some(running) => Ok(running.handle.reload(layer(&running.options, format, filter))?),
-        None => Ok(()),
+    if let Some(running) = RUNNING.get() {
+        running.filter.reload(env_filter(&running.options, filter))?;
+        running.writer.reload(writer(&running.options, format))?;
     }
+    Ok(())
 }
 
-/// The layer that writes: the options' choice, or else `format` and `filter`.
-fn layer(options: &Options, format: Format, filter: &Filter) -> BoxedLayer {
-    let filter = EnvFilter::new(options.filter().as_ref().unwrap_or(filter).to_string());
+/// The options' filter, or else `filter`.
+fn env_filter(options: &Options, filter: &Filter) -> EnvFilter {
+    EnvFilter::new(options.filter().as_ref().unwrap_or(filter).to_string())
+}
+
+/// What writes lines in the options' format, or else in `format`.
+fn writer(options: &Options, format: Format) -> Writer {
     let writer = text_layer::layer().with_writer(std::io::stderr);
     match options.log_format.unwrap_or(format) {
         Format::Text => {
             let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            writer.with_ansi(colours).with_target(false).with_filter(filter).boxed()
+            writer.with_ansi(colours).with_target(false).boxed()
         }
-        Format::Json => writer.json().flatten_event(true).with_filter(filter).boxed(),
+        Format::Json => writer.json().flatten_event(true).boxed(),
     }
 }
 
@@ -154,6 +163,15 @@ mod tests {
         assert_eq!(options(Some("warn"), 0, 0).as_deref(), Some("warn"));
         assert_eq!(options(Some("warn"), 2, 0).as_deref(), Some("trace"));
         assert_eq!(options(Some("warn"), 0, 2).as_deref(), Some("error"));
+    }
+
+    #[test]
+    fn a_running_log_can_be_changed_and_still_writes() {
+        start(&Options::default()).unwrap();
+        configure(Format::Json, &"debug".parse().unwrap()).unwrap();
+        tracing::debug!("a line after the change");
+        configure(Format::Text, &Filter::default()).unwrap();
+        tracing::info!("and one more");
     }
 
     #[test]

@@ -4,15 +4,15 @@
 
 mod cli;
 mod completions;
-#[allow(dead_code, reason = "`serve` reads it")]
 mod config;
 #[allow(dead_code, reason = "each command uses its part")]
 mod failure;
-#[allow(dead_code, reason = "`configure` is for the commands that have a configuration")]
 mod logging;
 mod output;
+mod probe;
 #[allow(dead_code, reason = "each command uses its part")]
 mod rate;
+mod serve;
 
 use clap::Parser;
 use std::process::ExitCode;

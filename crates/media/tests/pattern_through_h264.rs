@@ -1,5 +1,5 @@
 //! The test pattern through a real encoder at 500 kbit/s: the barcodes have to survive.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, clippy::unwrap_used)]
 
 use glassline_media::container::y4m;
 use glassline_media::measure::barcode::{self, Barcode};
@@ -27,7 +27,7 @@ fn barcodes_survive_h264_at_500_kbit() {
 
     let (mut total, mut read) = (0, 0);
     decode(&coded, |picture| {
-        let expected = Some(Barcode::new(total, UTC.add(frame_rate, total)));
+        let expected = Some(Barcode::new(total, utc_of(frame_rate, total)));
         let found = barcode::read(&picture);
         for code in [found.top_left, found.bottom_right] {
             assert!(code.is_none() || code == expected, "picture {total}: read {code:?}, drawn {expected:?}");
@@ -40,14 +40,8 @@ fn barcodes_survive_h264_at_500_kbit() {
     assert!(read * 100 >= 2 * PICTURES * 99, "{read} of {} barcodes read", 2 * PICTURES);
 }
 
-trait AddFrames {
-    fn add(self, frame_rate: FrameRate, number: u64) -> Utc;
-}
-
-impl AddFrames for Utc {
-    fn add(self, frame_rate: FrameRate, number: u64) -> Utc {
-        Utc::from_nanos(self.as_nanos() + frame_rate.time_of(number).as_nanos() as u64)
-    }
+fn utc_of(frame_rate: FrameRate, number: u64) -> Utc {
+    Utc::from_nanos(UTC.as_nanos() + frame_rate.time_of(number).as_nanos() as u64)
 }
 
 fn encode(mut pattern: Pattern, coded: &Path) {
@@ -76,7 +70,7 @@ fn encode(mut pattern: Pattern, coded: &Path) {
     for number in 0..PICTURES {
         let frame_rate = pattern.frame_rate();
         let captured = Time::ZERO + frame_rate.time_of(number);
-        let picture = pattern.draw(number, captured, UTC.add(frame_rate, number));
+        let picture = pattern.draw(number, captured, utc_of(frame_rate, number));
         bytes.clear();
         if number == 0 {
             y4m::write_header(&y4m::Header::of(&picture, frame_rate), &mut bytes);

@@ -142,8 +142,8 @@ impl Barcode {
 
     /// The 80 bits, in the low end.
     fn bits(&self) -> u128 {
-        let fields =
-            u64::from(self.frame_number & FRAME_NUMBER_MASK) << 40 | self.captured_utc_micros % UTC_MODULUS;
+        let fields = (u64::from(self.frame_number & FRAME_NUMBER_MASK) << 40)
+            | (self.captured_utc_micros % UTC_MODULUS);
         u128::from(fields) << 16 | u128::from(CHECK.checksum(&fields.to_be_bytes()))
     }
 

@@ -45,7 +45,7 @@ impl Tone {
     /// The next `frames` samples of each channel, the first of them captured at `captured` and `utc`.
     ///
     /// Note and beep run on from block to block without a jump in phase, even where `utc` jitters; only the start
-    /// of a beep follows `utc`, to the nearest sample. Cost: about 30 ns a frame.
+    /// of a beep follows `utc`, to the nearest sample.
     pub fn next(&mut self, frames: usize, captured: Time, utc: Utc) -> AudioBlock {
         let mut samples = Vec::with_capacity(frames * usize::from(self.channels));
         let rate = u64::from(self.rate_hz);

@@ -114,7 +114,7 @@ pub(super) fn fill(picture: &mut Picture, area: Area, colour: Yuv) {
 pub(super) fn blend(picture: &mut Picture, mask: &Mask, (x, y): (u32, u32), colour: Yuv) {
     for (index, plane) in picture.planes_mut().iter_mut().enumerate() {
         let shift = u32::from(index > 0);
-        let (left, top) = ((x / 2 * 2 >> shift) as usize, (y / 2 * 2 >> shift) as usize);
+        let (left, top) = (((x & !1) >> shift) as usize, ((y & !1) >> shift) as usize);
         let value = u32::from(colour.0[index]);
         let lines = (plane.size().height as usize).saturating_sub(top).min((mask.height >> shift) as usize);
         for row in 0..lines {

@@ -104,8 +104,8 @@ impl Layout {
     /// The panel with dial, clock and frame number. At 1280×720 a unit is a pixel.
     fn place_full(&mut self) {
         let scene = self.scene;
-        let unit = (scene.width as f32 * 0.875 / 1120.0).min(scene.height as f32 * 0.82 / 392.0);
-        let (width, height) = (even(1120.0 * unit), even(392.0 * unit));
+        let unit = (scene.width as f32 * 0.875 / 1120.0).min(scene.height as f32 * 0.7 / 344.0);
+        let (width, height) = (even(1120.0 * unit), even(344.0 * unit));
         if height < 48 {
             return self.place_lamp_alone();
         }
@@ -118,9 +118,9 @@ impl Layout {
         let (middle, right) = (panel.y + height / 2, panel.x as f32 + 420.0 * unit);
         self.panel = Some(panel);
         self.radius = even(28.0 * unit);
-        let dial = square(panel.x + even(204.0 * unit), middle, even(312.0 * unit));
+        let dial = square(panel.x + even(202.0 * unit), middle, even(292.0 * unit));
         self.dial = Some(dial);
-        self.lamp = Some(square(dial.x + dial.width / 2, middle, even(100.0 * unit)));
+        self.lamp = Some(square(dial.x + dial.width / 2, middle, even(92.0 * unit)));
 
         let left = even(right);
         let widest = (1120.0 - 420.0 - 48.0) * unit;
@@ -131,10 +131,10 @@ impl Layout {
         };
         self.clock = place(CLOCK, 0.0, letter);
         let small = 30.0 * unit;
-        self.labels[0] = place("UTC", -100.0, small).map(|at| ("UTC", at));
-        self.labels[1] = place("FRAME", 102.0, small).map(|at| ("FRAME", at));
+        self.labels[0] = place("UTC", -96.0, small).map(|at| ("UTC", at));
+        self.labels[1] = place("FRAME", 98.0, small).map(|at| ("FRAME", at));
         let after = even(font::width_px("FRAME", small) as f32 + 34.0 * unit);
-        self.counter = place(COUNTER, 102.0, small)
+        self.counter = place(COUNTER, 98.0, small)
             .map(|at| Text { area: Area { x: at.area.x + after, ..at.area }, ..at });
     }
 
@@ -151,7 +151,7 @@ impl Layout {
     /// The eight colour bars, from the left; none where there is no room.
     pub(super) fn bars(&self) -> impl Iterator<Item = Area> + use<> {
         let bars = self.bars;
-        let edge = move |index: u32| if index == 8 { bars.width } else { bars.width * index / 8 & !1 };
+        let edge = move |index: u32| if index == 8 { bars.width } else { (bars.width * index / 8) & !1 };
         let count = if bars.height == 0 { 0 } else { 8 };
         (0..count).map(move |index| Area { x: edge(index), width: edge(index + 1) - edge(index), ..bars })
     }

@@ -18,7 +18,7 @@
 //! ```
 //!
 //! Clouds cost bits, the hand shows stutter, the clock shows age to people and the [`barcode`](super::barcode) to
-//! programs. The lamp in the middle of the dial flashes while the [`tone`](super::tone) beeps. Small pictures
+//! programs. The lamp in the middle of the dial flashes while the [`tone`] beeps. Small pictures
 //! lose the ornaments first, then the clock, then the barcodes.
 
 mod canvas;
@@ -71,7 +71,7 @@ pub struct FlashArea {
 
 impl Pattern {
     /// The pattern for pictures of `size` at `frame_rate`. Cost: draws everything that does not change, some
-    /// 100 ms and 8 MB at 720p.
+    /// 100 ms and 9 MB at 720p.
     pub fn new(size: Size, frame_rate: FrameRate) -> Pattern {
         let layout = Layout::new(size);
         let palette = Palette::new();

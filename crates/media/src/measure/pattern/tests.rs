@@ -114,6 +114,14 @@ fn nothing_lies_outside_its_place() {
     }
 }
 
+#[test]
+fn extreme_shapes_can_be_drawn() {
+    for (width, height) in [(Size::MAX_SIDE, 2), (1, Size::MAX_SIDE), (5001, 301), (321, 2161)] {
+        let size = Size::new(width, height).unwrap();
+        assert_eq!(at(size, u64::MAX, 1).size(), size);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]

@@ -32,13 +32,15 @@ impl Texture {
         let mut cr = vec![0; luma.len() / 4];
         // Features keep their share of the picture, from tiny to large.
         let cell = (period.1 / 4).max(16);
+        let mist = clouds(period, cell, 5, 1);
+        let ridges = clouds(period, cell, 3, 77);
+        let hues = clouds(period, cell * 2, 2, 1234);
         for y in 0..period.1 {
             for x in 0..period.0 {
-                let cloud = clouds(x, y, cell, period, 5, 1);
-                let ridge = 1.0 - (2.0 * clouds(x, y, cell, period, 3, 77) - 1.0).abs();
-                let light = (0.4 * cloud + 0.6 * ridge.powi(5)).clamp(0.0, 1.0);
-                let hue = clouds(x, y, cell * 2, period, 2, 1234);
-                let violet = ((hue - 0.42) * 5.0).clamp(0.0, 1.0);
+                let at = y * period.0 + x;
+                let ridge = 1.0 - (2.0 * ridges[at] - 1.0).abs();
+                let light = (0.4 * mist[at] + 0.6 * ridge.powi(5)).clamp(0.0, 1.0);
+                let violet = ((hues[at] - 0.42) * 5.0).clamp(0.0, 1.0);
                 let mix = |teal: f32, purple: f32| teal + (purple - teal) * violet;
                 let colour = rgb(
                     10.0 + light * mix(18.0, 120.0),
@@ -118,28 +120,36 @@ impl Texture {
     }
 }
 
-/// Value noise in `octaves`, 0 to 1, that repeats with `period`; `cell` is a power of two.
-fn clouds(x: usize, y: usize, cell: usize, period: (usize, usize), octaves: u32, seed: u32) -> f32 {
-    let (mut sum, mut weight, mut total) = (0.0, 1.0, 0.0);
+/// Value noise in `octaves`, 0 to 1, for each texel of a period, at which it repeats; `cell`, the distance of the
+/// coarsest octave's values, is a power of two.
+fn clouds(period: (usize, usize), cell: usize, octaves: u32, seed: u32) -> Vec<f32> {
+    let mix = |a: f32, b: f32, t: f32| a + (b - a) * t;
+    let mut texels = vec![0.0; period.0 * period.1];
+    let total = 2.0 - 0.5f32.powi(octaves as i32 - 1);
     for octave in 0..octaves {
         let cell = (cell >> octave).clamp(2, period.0.min(period.1));
         let (columns, rows) = (period.0 / cell, period.1 / cell);
-        let corner = |dx: usize, dy: usize| {
-            (hash((x / cell + dx) % columns, (y / cell + dy) % rows, seed + octave) >> 8) as f32
-                / (1 << 24) as f32
+        let weight = 0.5f32.powi(octave as i32) / total;
+        let value = |column: usize, row: usize| {
+            weight * (hash(column % columns, row % rows, seed + octave) >> 8) as f32 / (1 << 24) as f32
         };
-        let ease = |at: usize| {
-            let t = (at % cell) as f32 / cell as f32;
-            t * t * (3.0 - 2.0 * t)
-        };
-        let (across, down) = (ease(x), ease(y));
-        let mix = |a: f32, b: f32, t: f32| a + (b - a) * t;
-        sum += weight
-            * mix(mix(corner(0, 0), corner(1, 0), across), mix(corner(0, 1), corner(1, 1), across), down);
-        total += weight;
-        weight *= 0.5;
+        let ease: Vec<f32> =
+            (0..cell).map(|at| at as f32 / cell as f32).map(|t| t * t * (3.0 - 2.0 * t)).collect();
+        for (row, lines) in texels.chunks_exact_mut(cell * period.0).enumerate() {
+            let corners: Vec<_> =
+                (0..=columns).map(|column| (value(column, row), value(column, row + 1))).collect();
+            for (line, &down) in lines.chunks_exact_mut(period.0).zip(&ease) {
+                for (texels, corners) in line.chunks_exact_mut(cell).zip(corners.windows(2)) {
+                    let left = mix(corners[0].0, corners[0].1, down);
+                    let right = mix(corners[1].0, corners[1].1, down);
+                    for (texel, &across) in texels.iter_mut().zip(&ease) {
+                        *texel += mix(left, right, across);
+                    }
+                }
+            }
+        }
     }
-    sum / total
+    texels
 }
 
 /// Scatters two coordinates over 32 bits (the finaliser of MurmurHash3).
