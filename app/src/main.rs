@@ -1,2 +1,27 @@
-//! The program `glassline`.
-fn main() {}
+//! The program `glassline`: one file or folder for each command, and what they share: the command line, the
+//! configuration, the log and the exit status.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod completions;
+mod config;
+#[allow(dead_code, reason = "each command uses its part")]
+mod failure;
+mod logging;
+mod output;
+mod probe;
+#[allow(dead_code, reason = "each command uses its part")]
+mod rate;
+mod serve;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Bad usage ends here, with clap's explanation and status 2; `--help` and `--version` with status 0.
+    let cli = cli::Cli::parse();
+    match logging::start(&cli.log).and_then(|()| cli.command.run()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report(&error),
+    }
+}

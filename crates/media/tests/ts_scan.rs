@@ -3,7 +3,9 @@
 
 use glassline_media::Codec;
 use glassline_media::container::ts::packet::packets;
-use glassline_media::container::ts::{Aligner, ContinuityChecker, EntryPoint, PACKET_BYTES, Packet, Scanner};
+use glassline_media::container::ts::{
+    Aligner, ContinuityChecker, EntryPoint, PACKET_BYTES, Packet, Scanner, psi,
+};
 use glassline_test_support::{has_program, shared, skip};
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -192,4 +194,38 @@ fn damage_is_counted_and_nothing_breaks() {
     }
     assert!(scanner.continuity_errors() > 0);
     assert!(aligner.resyncs() > 0);
+}
+
+#[test]
+fn a_table_of_several_packets_is_sent_whole() {
+    let streams: Vec<_> = (0..120).map(|k| psi::ElementaryStream::new(0x100 + k, 0x1b, Vec::new())).collect();
+    let (mut pat, mut pmt, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+    let programs = vec![(0, 0x10), (7, 0x1000)];
+    psi::Pat { transport_stream_id: 1, version: 0, current: true, programs }.write(&mut pat);
+    psi::Pmt { program_number: 7, version: 0, current: true, pcr_pid: 0x100, streams }.write(&mut pmt);
+    let (mut pat_continuity, mut pmt_continuity) = (0, 0);
+    for frame in 0..12u8 {
+        if frame % 3 == 0 {
+            psi::write_packets(0, &pat, &mut pat_continuity, &mut bytes);
+            psi::write_packets(0x1000, &pmt, &mut pmt_continuity, &mut bytes);
+        }
+        let start = bytes.len();
+        let header = [0x47, 0x41, 0, 0x10 | frame, 0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0, 0, 0, 1, 0x65, frame];
+        bytes.extend_from_slice(&header);
+        bytes.resize(start + PACKET_BYTES, 0x33);
+    }
+    let (scanner, found) = entries(&bytes);
+    assert_eq!(scanner.program().unwrap().streams.len(), 120);
+    assert_eq!(found.len(), 12);
+    for (frame, entry) in found.iter().enumerate() {
+        let prelude = entry.point.prelude(false);
+        assert_eq!(prelude.len(), (1 + 4) * PACKET_BYTES);
+        let joined = [&prelude[..], &bytes[entry.at * PACKET_BYTES..]].concat();
+        assert_eq!(continuity_errors(&joined), 0);
+        // A viewer who has seen three frames is moved forward, never back.
+        let seen = &bytes[..8 * PACKET_BYTES];
+        let moved = [seen, &entry.point.prelude(true)[..], &bytes[entry.at * PACKET_BYTES..]].concat();
+        assert!(frame < 3 || continuity_errors(&moved) == 0, "frame {frame}");
+        assert_eq!(entries(&joined).0.program(), scanner.program());
+    }
 }

@@ -1,6 +1,7 @@
 //! Reads what a video's own headers say, from the first packets of a unit, without keeping any more of it.
 
 use glassline_media::Codec;
+use glassline_media::bitstream::h264::{self, NalType};
 use glassline_media::container::ts::{PACKET_BYTES, Packet, Program, Scan};
 use glassline_media::{FrameRate, Size};
 
@@ -52,6 +53,13 @@ impl DetailsProbe {
 
 /// The details, if a whole sequence parameter set lies in `unit`: one that another start code follows.
 fn read(unit: &[u8]) -> Option<VideoDetails> {
-    let _ = unit;
+    let mut nals = h264::nals(unit).peekable();
+    while let Some(nal) = nals.next() {
+        if nal.kind() == NalType::Sps && nals.peek().is_some() {
+            let sps = h264::Sps::parse(nal.payload()).ok()?;
+            let size = Size::new(sps.width_px, sps.height_px).ok()?;
+            return Some(VideoDetails { size, frame_rate: sps.frame_rate, codec_string: sps.codec_string() });
+        }
+    }
     None
 }

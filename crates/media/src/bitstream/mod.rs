@@ -1,1 +1,5 @@
 //! Coded bits: what decoders and containers need to know about them.
+
+pub mod adts;
+pub mod h264;
+pub mod opus;

@@ -1,1 +1,5 @@
 //! Pictures made to be measured, and the measurements.
+
+pub mod barcode;
+pub mod pattern;
+pub mod tone;

@@ -10,20 +10,28 @@
 
 pub mod align;
 pub mod continuity;
+pub mod demux;
 pub mod entry;
+pub mod mux;
 pub mod packet;
+pub mod pes;
 pub mod psi;
 pub mod scan;
 mod tables;
+mod units;
 
 pub use align::Aligner;
 pub use continuity::{Continuity, ContinuityChecker};
+pub use demux::{Demuxer, Event};
 pub use entry::{EntryPoint, discontinuity_packet};
+pub use mux::{AudioFormat, MuxSettings, Muxer};
 pub use packet::{Adaptation, NULL_PID, PACKET_BYTES, Packet, Pcr, SYNC_BYTE};
 pub use psi::{ElementaryStream, Program};
 pub use scan::{FoundEntry, Scan, Scanner};
 
-/// What is wrong with bytes that should have been part of a transport stream.
+use crate::access_unit::Codec;
+
+/// What is wrong with a transport stream, or with what should become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -60,6 +68,25 @@ pub enum Error {
         found: u32,
         /// The value that it must have.
         expected: u32,
+    },
+    /// The muxer was given what it cannot carry in this place.
+    #[error("{what} is {}, expected {expected}", found.name())]
+    Codec {
+        /// The place.
+        what: &'static str,
+        /// The codec given.
+        found: Codec,
+        /// What belongs there.
+        expected: &'static str,
+    },
+    /// A program without any stream.
+    #[error("no stream to mux, expected video or audio")]
+    NoStream,
+    /// More channels than the container can name.
+    #[error("{found} audio channels, expected 1 to 8")]
+    Channels {
+        /// The number given.
+        found: u8,
     },
     /// A table's checksum does not match its bytes.
     #[error("table section carries CRC 0x{found:08x}, its bytes give 0x{expected:08x}")]

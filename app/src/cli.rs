@@ -1,0 +1,74 @@
+//! The command line. Each command's arguments stand in its own module; here they are only put together.
+
+use crate::{completions, logging, probe, serve};
+use clap::{Parser, Subcommand};
+
+/// Live video from glass to glass: encode, relay, watch, measure.
+#[derive(Debug, Parser)]
+#[command(name = "glassline", version, propagate_version = true, after_help = EXAMPLES)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) log: logging::Options,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline serve --demo             a live test picture at http://127.0.0.1:8080/
+  glassline probe recording.ts       look into a transport stream
+  glassline completions bash         print the shell completion for bash
+
+Exit status: 0 done, 1 failed while running, 2 bad usage or configuration.
+`glassline COMMAND --help` explains a command and shows examples of it.";
+
+/// What the program does. To add a command: its variant here, and its arm in [`Command::run`].
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Serve(serve::Args),
+    Probe(probe::Args),
+    Completions(completions::Args),
+}
+
+impl Command {
+    /// Runs the command to its end.
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        match self {
+            Command::Serve(args) => serve::run(&args),
+            Command::Probe(args) => probe::run(&args),
+            Command::Completions(args) => completions::run(&args),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_teaches_with_examples() {
+        let program = Cli::command();
+        for command in std::iter::once(&program).chain(program.get_subcommands()) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Examples:\n"), "{} has no examples", command.get_name());
+            assert!(help.contains("  glassline "), "{} has no example to copy", command.get_name());
+        }
+    }
+
+    #[test]
+    fn every_command_and_argument_is_explained() {
+        for command in Cli::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{} has no description", command.get_name());
+            for argument in command.get_arguments() {
+                assert!(argument.get_help().is_some(), "{} {}", command.get_name(), argument.get_id());
+            }
+        }
+    }
+}

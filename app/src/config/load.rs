@@ -1,0 +1,126 @@
+//! From a file's text to a [`Config`], with errors that name the line.
+//!
+//! Serde finds what is wrong and where (a span of bytes); here that is put into the words of someone who edits
+//! the file: the line, the key with its section, the nearest key that exists.
+
+use super::error::Place;
+use super::{Config, ConfigError, Secret, validate};
+use std::fs;
+use std::path::Path;
+use toml::de::{DeTable, DeValue};
+
+impl Config {
+    /// Reads the file at `path`, and the key file that it may name.
+    pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
+        let text = read(path)?;
+        let mut config = Config::parse(&text, path)?;
+        if let Some(file) = &config.publish.key_file {
+            let file = path.parent().unwrap_or(Path::new("")).join(file);
+            let key = read(&file)?;
+            let key = Secret::new(key.trim_end_matches(['\n', '\r']));
+            validate::key(&key).map_err(|problem| ConfigError::Invalid {
+                place: Place { file, line: Some(1) },
+                problem: format!("the publish key {problem}"),
+            })?;
+            config.publish.key = Some(key);
+        }
+        Ok(config)
+    }
+
+    /// Reads a configuration's text; `path` is only named in errors. A key file is not read.
+    pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+        let place =
+            |offset: Option<usize>| Place { file: path.into(), line: offset.map(|at| line_of(text, at)) };
+        let config: Config = toml::from_str(text).map_err(|error| explain(text, &error, place))?;
+        config.check().map_err(|problem| {
+            let offset = DeTable::parse(text).ok().and_then(|table| offset_of(table.get_ref(), problem.key));
+            ConfigError::Invalid { place: place(offset), problem: problem.to_string() }
+        })?;
+        Ok(config)
+    }
+}
+
+fn read(path: &Path) -> Result<String, ConfigError> {
+    fs::read_to_string(path).map_err(|error| ConfigError::Unreadable { file: path.into(), error })
+}
+
+/// The line, from 1, on which the byte at `offset` stands.
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+}
+
+/// Puts serde's error into words.
+fn explain(text: &str, error: &toml::de::Error, place: impl Fn(Option<usize>) -> Place) -> ConfigError {
+    let offset = error.span().map(|span| span.start);
+    let place = place(offset);
+    // A text that is no TOML has no table; its error then says what the syntax lacks.
+    let table = DeTable::parse(text).ok();
+    let path = match (&table, offset) {
+        (Some(table), Some(offset)) => path_at(table.get_ref(), offset),
+        _ => Vec::new(),
+    };
+    match unknown_key(error.message()) {
+        Some((key, known)) => unknown(key, &known, &path, place),
+        None if path.is_empty() => ConfigError::Invalid { place, problem: error.message().into() },
+        None => {
+            let problem = format!("{}: {}", path.join("."), error.message());
+            ConfigError::Invalid { place, problem }
+        }
+    }
+}
+
+fn unknown(key: &str, known: &[&str], path: &[String], place: Place) -> ConfigError {
+    let section = path.len().checked_sub(2).and_then(|parent| path.get(parent));
+    let what = match section {
+        Some(section) => format!("key {key:?} in [{section}]"),
+        None => format!("key or section {key:?}"),
+    };
+    let advice = match nearest(key, known) {
+        Some(nearest) => format!("did you mean {nearest:?}?"),
+        None => format!("known here: {}", known.join(", ")),
+    };
+    ConfigError::UnknownKey { place, what, advice }
+}
+
+/// The unknown key and the known ones, from the message that serde writes for `deny_unknown_fields`; `None` for
+/// any other message. The tests hold this against serde.
+pub(super) fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
+    let (_, rest) = message.split_once("unknown field `")?;
+    let (key, rest) = rest.split_once("`, expected ")?;
+    // `a`, `b` or one of `a`, `b`, `c`: the names stand at the odd places between backquotes.
+    Some((key, rest.split('`').skip(1).step_by(2).collect()))
+}
+
+/// The known key that `key` was probably meant to be, if one is near enough to be worth naming.
+fn nearest<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
+    let scored = known.iter().map(|name| (strsim::damerau_levenshtein(key, name), *name));
+    let (distance, name) = scored.min_by_key(|(distance, _)| *distance)?;
+    (distance <= (key.chars().count() / 3).max(1)).then_some(name)
+}
+
+/// The path of the innermost key that stands, or whose value stands, at `offset`.
+fn path_at(table: &DeTable<'_>, offset: usize) -> Vec<String> {
+    // A section's value spans its header only, so what is inside is looked at first.
+    let inside = table.iter().find_map(|(key, value)| match value.get_ref() {
+        DeValue::Table(inner) => {
+            let path = path_at(inner, offset);
+            (!path.is_empty()).then(|| [vec![key.get_ref().to_string()], path].concat())
+        }
+        _ => None,
+    });
+    inside.unwrap_or_else(|| {
+        let hit =
+            table.iter().find(|(key, value)| key.span().contains(&offset) || value.span().contains(&offset));
+        hit.map(|(key, _)| vec![key.get_ref().to_string()]).unwrap_or_default()
+    })
+}
+
+/// Where the key with the dotted path `key` stands.
+fn offset_of(table: &DeTable<'_>, key: &str) -> Option<usize> {
+    let (first, rest) = key.split_once('.').map_or((key, None), |(first, rest)| (first, Some(rest)));
+    let (name, value) = table.iter().find(|(name, _)| name.get_ref() == first)?;
+    match (rest, value.get_ref()) {
+        (Some(rest), DeValue::Table(inner)) => offset_of(inner, rest),
+        _ => Some(name.span().start),
+    }
+}

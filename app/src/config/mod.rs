@@ -1,0 +1,54 @@
+//! The configuration: one TOML file, read into plain values.
+//!
+//! [`Config::load`] takes a path and gives either a [`Config`] that is complete and within range, or a
+//! [`ConfigError`] that names the file, the line and what to write instead. Every key has a default, stands in
+//! `examples/glassline.toml`, and is refused where it is not known.
+
+mod error;
+mod load;
+mod section;
+mod validate;
+
+pub(crate) use error::ConfigError;
+pub(crate) use section::{Demo, Log, Publish, Secret, Viewer};
+
+use serde::Deserialize;
+use std::net::SocketAddr;
+
+/// All that can be configured. Every value is within the range that `examples/glassline.toml` gives for it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Config {
+    /// Where HTTP is served. At least one, none twice.
+    #[serde(deserialize_with = "section::listen")]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// How viewers reach the crew: one line of text for the page.
+    pub(crate) contact: Option<String>,
+    /// Worker threads; 0 is one per core.
+    pub(crate) workers: usize,
+    /// Who may publish, and when a stream ends.
+    pub(crate) publish: Publish,
+    /// What a viewer gets, and when one is given up.
+    pub(crate) viewer: Viewer,
+    /// The log.
+    pub(crate) log: Log,
+    /// The built-in test stream.
+    pub(crate) demo: Demo,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            listen: vec![SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 8080))],
+            contact: None,
+            workers: 0,
+            publish: Publish::default(),
+            viewer: Viewer::default(),
+            log: Log::default(),
+            demo: Demo::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! The sections of the configuration, with their defaults, and how their values are read.
+
+use crate::logging;
+use crate::rate::{self, Bitrate, ByteSize};
+use glassline_media::picture::Size;
+use glassline_media::time::FrameRate;
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A secret that no log or error shows.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Secret(String);
+
+impl Secret {
+    /// Wraps a secret.
+    pub(crate) fn new(secret: impl Into<String>) -> Secret {
+        Secret(secret.into())
+    }
+
+    /// The secret itself: to compare with, never to print.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// `[publish]`: who may publish, and when a stream ends.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Publish {
+    /// What a publisher has to present; from `key` or, once loaded, from `key_file`. 8 to 256 visible ASCII
+    /// characters.
+    pub(crate) key: Option<Secret>,
+    /// The file that `key` came from, relative to the configuration's folder where it is not absolute.
+    pub(crate) key_file: Option<PathBuf>,
+    /// Whether anyone may publish without a key. Otherwise, and with no key, only loopback may.
+    pub(crate) open: bool,
+    /// A publisher that is silent for this long gives up its name.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) silence_timeout: Duration,
+    /// How long viewers are kept when the publisher has gone.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) return_window: Duration,
+    /// Streams at once.
+    pub(crate) max_streams: usize,
+}
+
+impl Default for Publish {
+    fn default() -> Publish {
+        Publish {
+            key: None,
+            key_file: None,
+            open: false,
+            silence_timeout: Duration::from_secs(5),
+            return_window: Duration::from_secs(60),
+            max_streams: 256,
+        }
+    }
+}
+
+/// `[viewer]`: what a viewer gets, and when one is given up.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Viewer {
+    /// How much of a stream is kept for those who fall behind.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) backlog: Duration,
+    /// What the backlog of one stream takes in memory at most.
+    pub(crate) backlog_max: ByteSize,
+    /// A viewer whose connection takes nothing for this long is dropped.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) stall_timeout: Duration,
+    /// Connections at once; 0 is as many as the limit of descriptors allows.
+    pub(crate) max_connections: usize,
+}
+
+impl Default for Viewer {
+    fn default() -> Viewer {
+        Viewer {
+            backlog: Duration::from_secs(10),
+            backlog_max: ByteSize::from_mebibytes(64),
+            stall_timeout: Duration::from_secs(20),
+            max_connections: 0,
+        }
+    }
+}
+
+/// `[log]`: the log on standard error. The command line goes before it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Log {
+    /// How a line looks.
+    pub(crate) format: logging::Format,
+    /// Which lines are logged.
+    pub(crate) level: logging::Filter,
+}
+
+/// `[demo]`: the built-in test stream.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Demo {
+    /// Whether it is published.
+    pub(crate) enabled: bool,
+    /// Its stream's name: 1 to 64 of `A-Z a-z 0-9 . _ -`, the first one a letter or digit.
+    pub(crate) name: String,
+    /// Its picture; both sides even.
+    #[serde(deserialize_with = "size")]
+    pub(crate) size: Size,
+    /// Pictures a second.
+    #[serde(deserialize_with = "frame_rate")]
+    pub(crate) frame_rate: FrameRate,
+    /// Video bits a second.
+    pub(crate) bitrate: Bitrate,
+    /// The encoder's preset: x264's names.
+    pub(crate) preset: String,
+}
+
+impl Default for Demo {
+    fn default() -> Demo {
+        Demo {
+            enabled: false,
+            name: "demo".into(),
+            size: Size { width: 1280, height: 720 },
+            frame_rate: FrameRate::new(50, 1).expect("both parts are above zero"),
+            bitrate: Bitrate::from_bits_per_second(5_000_000),
+            preset: "superfast".into(),
+        }
+    }
+}
+
+pub(super) fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SocketAddr>, D::Error> {
+    let address = |text: &String| {
+        text.parse().map_err(|_| {
+            serde::de::Error::custom(format!(
+                "{text:?} is not an address with a port; write for example \"[::]:8080\" or \"127.0.0.1:8080\""
+            ))
+        })
+    };
+    Vec::<String>::deserialize(deserializer)?.iter().map(address).collect()
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    rate::deserialize_text(deserializer, "duration", rate::parse_duration)
+}
+
+fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {
+    rate::deserialize_text(deserializer, "picture size", rate::parse_size)
+}
+
+fn frame_rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FrameRate, D::Error> {
+    rate::deserialize_text(deserializer, "frame rate", rate::parse_frame_rate)
+}

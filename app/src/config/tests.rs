@@ -1,0 +1,209 @@
+use super::load::unknown_key;
+use super::*;
+use std::path::Path;
+use std::time::Duration;
+
+const EXAMPLE: &str = include_str!("../../../examples/glassline.toml");
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(text, Path::new("glassline.toml"))
+}
+
+fn complaint(text: &str) -> String {
+    parse(text).expect_err(text).to_string()
+}
+
+/// The example with the optional lines switched on whose key `wanted` accepts.
+fn example_with(wanted: impl Fn(&str) -> bool) -> String {
+    let line =
+        |line: &str| match line.strip_prefix('#').and_then(|rest| Some((rest, rest.split_once(" = ")?))) {
+            Some((rest, (key, _))) if !key.contains(' ') && wanted(key) => rest.to_owned(),
+            _ => line.to_owned(),
+        };
+    EXAMPLE.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The keys that serde knows in a section ("" for the top), read off its refusal of one that it does not.
+fn known_keys(section: &str) -> Vec<String> {
+    let header = if section.is_empty() { String::new() } else { format!("[{section}]\n") };
+    let error = toml::from_str::<Config>(&format!("{header}no-such-key = 1")).unwrap_err();
+    let (_, known) = unknown_key(error.message()).expect("serde's words for an unknown key");
+    known.into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_example_gives_the_defaults() {
+    assert_eq!(parse(EXAMPLE).unwrap(), Config::default());
+    assert_eq!(parse("").unwrap(), Config::default());
+}
+
+#[test]
+fn the_example_lists_every_key() {
+    let keys_of = |table: &toml::Table| table.keys().cloned().collect::<std::collections::BTreeSet<_>>();
+    let table: toml::Table = toml::from_str(&example_with(|_| true)).unwrap();
+    let sections: Vec<&str> =
+        table.iter().filter(|(_, value)| value.is_table()).map(|(key, _)| key.as_str()).collect();
+    assert_eq!(keys_of(&table), known_keys("").into_iter().collect());
+    assert_eq!(sections.len(), 4, "{sections:?}");
+    for section in sections {
+        let inner = table[section].as_table().unwrap();
+        assert_eq!(keys_of(inner), known_keys(section).into_iter().collect(), "[{section}]");
+    }
+}
+
+#[test]
+fn the_examples_optional_lines_are_good_ones() {
+    let config = parse(&example_with(|key| key != "key_file")).unwrap();
+    assert!(config.contact.is_some() && config.publish.key.is_some());
+    let config = parse(&example_with(|key| key == "key_file")).unwrap();
+    assert_eq!(config.publish.key_file.as_deref(), Some(Path::new("/etc/glassline/publish.key")));
+}
+
+/// Each range that the example states holds at both ends, and the values just outside are refused with it.
+#[test]
+fn the_examples_ranges_are_the_ones_that_are_checked() {
+    for (section, key, least, most, below, above) in [
+        ("", "workers", "0", "1024", "-1", "1025"),
+        ("publish", "silence_timeout", "'1s'", "'1h'", "'999ms'", "'3601s'"),
+        ("publish", "return_window", "'0s'", "'1h'", "'-1s'", "'3601s'"),
+        ("publish", "max_streams", "1", "65536", "0", "65537"),
+        ("viewer", "backlog", "'1s'", "'10m'", "'999ms'", "'601s'"),
+        ("viewer", "backlog_max", "'1MiB'", "'64GiB'", "'1023KiB'", "'65GiB'"),
+        ("viewer", "stall_timeout", "'1s'", "'10m'", "'999ms'", "'601s'"),
+        ("viewer", "max_connections", "0", "10000000", "-1", "10000001"),
+        ("demo", "size", "'16x16'", "'4096x4096'", "'14x16'", "'4096x4098'"),
+        ("demo", "frame_rate", "'1'", "'240'", "'1/2'", "'241'"),
+        ("demo", "bitrate", "'100k'", "'100M'", "'99k'", "'101M'"),
+    ] {
+        let header = if section.is_empty() { String::new() } else { format!("[{section}]\n") };
+        let with = |value: &str| parse(&format!("{header}{key} = {value}\n"));
+        for good in [least, most] {
+            assert!(with(good).is_ok(), "{key} = {good}: {:?}", with(good));
+        }
+        for bad in [below, above] {
+            let error = with(bad).expect_err(key).to_string();
+            let line = if section.is_empty() { 1 } else { 2 };
+            assert!(error.starts_with(&format!("glassline.toml:{line}: ")), "{error}");
+            assert!(error.contains(key), "{error}");
+        }
+        // The comment above the key states the same ends.
+        let comment: String = EXAMPLE
+            .split(&format!("\n{key} = "))
+            .next()
+            .and_then(|before| before.rsplit("\n\n").next())
+            .unwrap_or_default()
+            .replace('\n', " ");
+        for end in [least, most] {
+            let end = end.trim_matches('\'').split('x').next().unwrap();
+            assert!(comment.contains(end), "the comment of {key} lacks {end}: {comment}");
+        }
+    }
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line_and_the_nearest() {
+    assert_eq!(
+        complaint("workers = 2\n\n# how long\n[viewer]\n\nstall_timeout = '5s'\nbacklgo = '5s'\n"),
+        "glassline.toml:7: unknown key \"backlgo\" in [viewer]; did you mean \"backlog\"?"
+    );
+    assert_eq!(
+        complaint("viewer.backlgo = '5s'"),
+        "glassline.toml:1: unknown key \"backlgo\" in [viewer]; did you mean \"backlog\"?"
+    );
+    assert_eq!(
+        complaint("workers = 1\n[viewers]\nbacklog = '5s'"),
+        "glassline.toml:2: unknown key or section \"viewers\"; did you mean \"viewer\"?"
+    );
+    assert_eq!(
+        complaint("[log]\ncolour = true"),
+        "glassline.toml:2: unknown key \"colour\" in [log]; known here: format, level"
+    );
+    assert!(complaint("[stream.stage]\nbacklog = '5s'").contains("\"stream\""));
+}
+
+#[test]
+fn a_wrong_value_is_named_with_its_line_and_key() {
+    for (text, expected) in [
+        ("\n\nworkers = 'many'", "glassline.toml:3: workers: invalid type"),
+        ("workers = -1", "glassline.toml:1: workers: invalid value"),
+        ("[publish]\nopen = 1", "glassline.toml:2: publish.open: invalid type"),
+        ("[demo]\nbitrate = 5000", "glassline.toml:2: demo.bitrate: \"5000\" has no unit"),
+        (
+            "[viewer]\nbacklog = '5 parsecs'",
+            "glassline.toml:2: viewer.backlog: \"5 parsecs\" is not a duration",
+        ),
+        ("listen = ['8080']", "glassline.toml:1: listen: \"8080\" is not an address with a port"),
+        ("listen = []", "glassline.toml:1: listen: is empty"),
+        ("listen = ['[::]:1', '[::]:1']", "glassline.toml:1: listen: names [::]:1 twice"),
+        ("contact = \"\"\"a\nb\"\"\"", "glassline.toml:1: contact: must be one line"),
+        ("[demo]\nname = '../x'", "glassline.toml:2: demo.name: "),
+        (
+            "[demo]\npreset = 'slowest'",
+            "glassline.toml:2: demo.preset: \"slowest\" is not known; one of ultrafast",
+        ),
+        ("[log]\nlevel = 'loud'", "glassline.toml:2: log.level: "),
+        ("[log]\nformat = 'xml'", "glassline.toml:2: log.format: "),
+        ("[publish]\nkey = 'short'", "glassline.toml:2: publish.key: must be 8 to 256"),
+        (
+            "[publish]\nkey_file = 'k'\nkey = 'long-enough'",
+            "glassline.toml:2: publish.key_file: stands beside",
+        ),
+        ("workers = 1\nworkers = 2", "glassline.toml:2: duplicate key"),
+        ("workers = \n", "glassline.toml:1: "),
+        ("[publish\n", "glassline.toml:1: "),
+    ] {
+        let error = complaint(text);
+        assert!(error.starts_with(expected), "{text:?}\n gave {error}\n not {expected}");
+    }
+}
+
+#[test]
+fn values_are_read() {
+    let text = "listen = ['127.0.0.1:80', '[::1]:81']\nworkers = 3\ncontact = 'ring'\n\
+        [publish]\nkey = 'long-enough'\nopen = true\nsilence_timeout = '1.5s'\n\
+        [log]\nformat = 'json'\nlevel = 'warn'\n[demo]\nenabled = true\nframe_rate = 25\n";
+    let config = parse(text).unwrap();
+    assert_eq!(config.listen, ["127.0.0.1:80".parse().unwrap(), "[::1]:81".parse().unwrap()]);
+    assert_eq!((config.workers, config.contact.as_deref()), (3, Some("ring")));
+    assert_eq!(config.publish.key.as_ref().map(Secret::expose), Some("long-enough"));
+    assert_eq!(config.publish.silence_timeout, Duration::from_millis(1500));
+    assert_eq!(config.log.format, crate::logging::Format::Json);
+    assert_eq!(config.demo.frame_rate.as_f64(), 25.0);
+    assert_eq!(config.viewer, Viewer::default());
+}
+
+#[test]
+fn the_key_stays_secret() {
+    let config = parse("[publish]\nkey = 'very-secret'").unwrap();
+    assert!(!format!("{config:?}").contains("very-secret"));
+    // Not even the complaint about a bad one shows it.
+    assert!(!complaint("[publish]\nkey = 'spaces in it'").contains("spaces in it"));
+    assert!(!complaint("[publish]\nkey = ['spaces in it']").contains("spaces in it"));
+}
+
+#[test]
+fn a_key_file_is_found_beside_the_configuration() {
+    let folder = std::env::temp_dir().join(format!("glassline-config-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("glassline.toml");
+    std::fs::write(&file, "[publish]\nkey_file = 'publish.key'\n").unwrap();
+
+    let error = Config::load(&file).unwrap_err().to_string();
+    assert!(error.contains("publish.key: No such file"), "{error}");
+    std::fs::write(folder.join("publish.key"), "short\n").unwrap();
+    let error = Config::load(&file).unwrap_err().to_string();
+    assert!(error.contains("publish.key:1: the publish key must be 8 to 256"), "{error}");
+    std::fs::write(folder.join("publish.key"), "from-the-file\n").unwrap();
+    let key = Config::load(&file).unwrap().publish.key.unwrap();
+    assert_eq!(key.expose(), "from-the-file");
+
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(matches!(Config::load(&file), Err(ConfigError::Unreadable { .. })));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in "[a-z_\\[\\]\\.=\"'\n 0-9é#]{0,200}") {
+        let _ = parse(&text);
+    }
+}

@@ -1,0 +1,159 @@
+//! The ranges of what is configured. `examples/glassline.toml` states each one; a test compares them.
+
+use super::{Config, Secret};
+use crate::rate::{self, Bitrate, ByteSize};
+use std::fmt;
+use std::time::Duration;
+
+/// What is out of range, and under which key.
+#[derive(Debug)]
+pub(super) struct Problem {
+    /// The dotted path of the key.
+    pub(super) key: &'static str,
+    problem: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.problem)
+    }
+}
+
+/// x264's presets, fastest first.
+const PRESETS: [&str; 9] =
+    ["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"];
+/// The longest contact line, in characters.
+const CONTACT_MAX: usize = 500;
+
+impl Config {
+    /// Checks every value against its range, and values against each other.
+    pub(super) fn check(&self) -> Result<(), Problem> {
+        self.check_server()?;
+        self.check_publish()?;
+        self.check_viewer()?;
+        self.check_demo()
+    }
+
+    fn check_server(&self) -> Result<(), Problem> {
+        if self.listen.is_empty() {
+            return problem("listen", "is empty; give at least one address, as in [\"[::]:8080\"]");
+        }
+        for (index, address) in self.listen.iter().enumerate() {
+            if self.listen[..index].contains(address) {
+                return problem("listen", format!("names {address} twice; remove one"));
+            }
+        }
+        if let Some(contact) = &self.contact
+            && (contact.chars().count() > CONTACT_MAX || contact.chars().any(char::is_control))
+        {
+            return problem("contact", format!("must be one line of at most {CONTACT_MAX} characters"));
+        }
+        number("workers", self.workers, 0, 1024)
+    }
+
+    fn check_publish(&self) -> Result<(), Problem> {
+        let publish = &self.publish;
+        if let Some(secret) = &publish.key {
+            key(secret).or_else(|text| problem("publish.key", text))?;
+            if publish.key_file.is_some() {
+                return problem("publish.key_file", "stands beside publish.key; keep one of the two");
+            }
+        }
+        let seconds = Duration::from_secs;
+        duration("publish.silence_timeout", publish.silence_timeout, seconds(1), seconds(3600))?;
+        duration("publish.return_window", publish.return_window, seconds(0), seconds(3600))?;
+        number("publish.max_streams", publish.max_streams, 1, 65_536)
+    }
+
+    fn check_viewer(&self) -> Result<(), Problem> {
+        let viewer = &self.viewer;
+        let seconds = Duration::from_secs;
+        duration("viewer.backlog", viewer.backlog, seconds(1), seconds(600))?;
+        let (least, most) = (ByteSize::from_mebibytes(1), ByteSize::from_mebibytes(64 << 10));
+        if !(least..=most).contains(&viewer.backlog_max) {
+            return out_of("viewer.backlog_max", viewer.backlog_max, least, most);
+        }
+        duration("viewer.stall_timeout", viewer.stall_timeout, seconds(1), seconds(600))?;
+        number("viewer.max_connections", viewer.max_connections, 0, 10_000_000)
+    }
+
+    fn check_demo(&self) -> Result<(), Problem> {
+        let demo = &self.demo;
+        if !is_stream_name(&demo.name) {
+            return problem(
+                "demo.name",
+                format!(
+                    "{:?} is no stream name: 1 to 64 letters, digits, '.', '_' or '-', the first one a letter or digit",
+                    demo.name
+                ),
+            );
+        }
+        let (width, height) = (demo.size.width, demo.size.height);
+        let fits = |side: u32| (16..=4096).contains(&side) && side.is_multiple_of(2);
+        if !(fits(width) && fits(height)) {
+            return problem(
+                "demo.size",
+                format!("{width}x{height}: each side must be even and from 16 to 4096 pixels"),
+            );
+        }
+        if !(1.0..=240.0).contains(&demo.frame_rate.as_f64()) {
+            return out_of("demo.frame_rate", demo.frame_rate, 1, 240);
+        }
+        let rate = |bits| Bitrate::from_bits_per_second(bits);
+        let (least, most) = (rate(100_000), rate(100_000_000));
+        if !(least..=most).contains(&demo.bitrate) {
+            return out_of("demo.bitrate", demo.bitrate, least, most);
+        }
+        if !PRESETS.contains(&demo.preset.as_str()) {
+            return problem(
+                "demo.preset",
+                format!("{:?} is not known; one of {}", demo.preset, PRESETS.join(", ")),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Whether a publish key is one: 8 to 256 visible ASCII characters, so that it fits into a header or a URL.
+pub(super) fn key(secret: &Secret) -> Result<(), String> {
+    let key = secret.expose();
+    if (8..=256).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        Ok(())
+    } else {
+        Err("must be 8 to 256 visible ASCII characters without spaces; \
+             `openssl rand -hex 16` makes a good one"
+            .into())
+    }
+}
+
+fn is_stream_name(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    name.len() <= 64
+        && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && name.bytes().all(is_inner)
+}
+
+fn problem(key: &'static str, problem: impl Into<String>) -> Result<(), Problem> {
+    Err(Problem { key, problem: problem.into() })
+}
+
+fn out_of(
+    key: &'static str,
+    found: impl fmt::Display,
+    least: impl fmt::Display,
+    most: impl fmt::Display,
+) -> Result<(), Problem> {
+    problem(key, format!("{found} is out of range; from {least} to {most}"))
+}
+
+fn number(key: &'static str, found: usize, least: usize, most: usize) -> Result<(), Problem> {
+    if (least..=most).contains(&found) { Ok(()) } else { out_of(key, found, least, most) }
+}
+
+fn duration(key: &'static str, found: Duration, least: Duration, most: Duration) -> Result<(), Problem> {
+    if (least..=most).contains(&found) {
+        return Ok(());
+    }
+    let text = rate::format_duration;
+    out_of(key, text(found), text(least), text(most))
+}

@@ -1,0 +1,86 @@
+//! How a command fails: one line for people, and an exit status for scripts.
+//!
+//! Commands return `anyhow::Result`. What is the user's to correct is a [`Failure`], made by [`usage`] (status 2)
+//! or [`failed`] (status 1), and says what to do; any other error ends with status 1.
+
+use crate::config::ConfigError;
+use crate::output;
+use std::fmt;
+use std::process::ExitCode;
+
+/// The exit status of a command that failed while running.
+const FAILED: u8 = 1;
+/// The exit status of bad usage or configuration; the one that clap uses.
+const BAD_USAGE: u8 = 2;
+
+/// A failure that knows what its reader should do.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    status: u8,
+    message: String,
+    advice: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.message, self.advice)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Bad usage or configuration: what (and why) is wrong, and what to do about it. Exit status 2.
+pub(crate) fn usage(message: impl fmt::Display, advice: impl fmt::Display) -> anyhow::Error {
+    Failure { status: BAD_USAGE, message: message.to_string(), advice: advice.to_string() }.into()
+}
+
+/// Something went wrong while running: what (and why), and what to do about it. Exit status 1.
+pub(crate) fn failed(message: impl fmt::Display, advice: impl fmt::Display) -> anyhow::Error {
+    Failure { status: FAILED, message: message.to_string(), advice: advice.to_string() }.into()
+}
+
+/// The line that people read: the error and its causes, joined by colons, line breaks flattened.
+fn line(error: &anyhow::Error) -> String {
+    format!("glassline: {error:#}").split('\n').map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+/// The exit status that the error asks for, wherever in its chain of causes it does.
+fn status(error: &anyhow::Error) -> u8 {
+    let asked = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref::<Failure>() {
+        Some(failure) => Some(failure.status),
+        None => cause.is::<ConfigError>().then_some(BAD_USAGE),
+    };
+    error.chain().find_map(asked).unwrap_or(FAILED)
+}
+
+/// Prints the error to standard error and returns the exit status. Says nothing, and succeeds, where the reader
+/// of standard output just went away (`glassline … | head`).
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if error.chain().any(|cause| cause.is::<output::ReaderGone>()) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("{}", line(error));
+    ExitCode::from(status(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn an_error_is_one_line_that_ends_in_what_to_do() {
+        let error: anyhow::Result<()> = Err(usage("port 0\nis taken", "choose another"));
+        let error = error.context("cannot listen").unwrap_err();
+        assert_eq!(line(&error), "glassline: cannot listen: port 0 is taken; choose another");
+        assert_eq!(status(&error), 2);
+    }
+
+    #[test]
+    fn only_bad_usage_has_status_2() {
+        assert_eq!(status(&failed("it broke", "mend it")), 1);
+        assert_eq!(status(&anyhow::anyhow!("it broke")), 1);
+        let error = crate::config::Config::load("/no/such/file".as_ref()).unwrap_err();
+        assert_eq!(status(&anyhow::Error::from(error).context("cannot serve")), 2);
+    }
+}

@@ -1,0 +1,183 @@
+//! The log: to standard error, so that standard output stays what was asked for.
+//!
+//! It starts with what the command line says; a command with a configuration then hands over its `[log]` section
+//! by [`configure`], at start and again whenever the configuration is read anew.
+
+use crate::failure;
+use anyhow::Result;
+use serde::Deserialize;
+use std::fmt;
+use std::io::IsTerminal;
+use std::sync::OnceLock;
+use tracing_subscriber::layer::{Layer, Layered, SubscriberExt};
+use tracing_subscriber::{EnvFilter, Registry, fmt as text_layer, reload};
+
+/// The level where nobody chooses one.
+const DEFAULT_FILTER: &str = "info";
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Format {
+    /// For people: time, level, message, fields
+    #[default]
+    Text,
+    /// For machines: one JSON object a line
+    Json,
+}
+
+/// Which lines are logged: a level, or levels by module as in `warn,glassline_engine=debug`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Filter(String);
+
+impl Default for Filter {
+    fn default() -> Filter {
+        Filter(DEFAULT_FILTER.to_owned())
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::str::FromStr for Filter {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Filter, String> {
+        const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+        // A lone word that is no level would be taken for a module's name, and silence the log.
+        let is_known = text.contains(['=', ',']) || LEVELS.contains(&text);
+        if !is_known {
+            return Err(format!(
+                "log level {text:?} is not known; one of {}, or MODULE=LEVEL,…",
+                LEVELS.join(", ")
+            ));
+        }
+        EnvFilter::builder().parse(text).map_err(|error| format!("log level {text:?}: {error}"))?;
+        Ok(Filter(text.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Filter {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Filter, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// What the command line says about the log, for every command.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Log (to standard error)")]
+pub(crate) struct Options {
+    /// How log lines look [default: text]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    log_format: Option<Format>,
+    /// Log this and worse: off, error, warn, info, debug, trace; or by module, as in `warn,glassline_engine=debug`
+    /// [default: info]
+    #[arg(long, global = true, value_name = "LEVEL", env = "GLASSLINE_LOG")]
+    log: Option<Filter>,
+    /// Log more: -v debug, -vv trace
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    verbose: u8,
+    /// Log less: -q warnings, -qq errors, -qqq nothing
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    quiet: u8,
+}
+
+impl Options {
+    /// The filter that the command line asks for, if it asks: `-v` and `-q` go before the environment's level.
+    fn filter(&self) -> Option<Filter> {
+        let level = match (self.verbose, self.quiet) {
+            (0, 0) => return self.log.clone(),
+            (1, _) => "debug",
+            (2.., _) => "trace",
+            (_, 1) => "warn",
+            (_, 2) => "error",
+            (_, 3..) => "off",
+        };
+        Some(Filter(level.to_owned()))
+    }
+}
+
+type Filtered = Layered<reload::Layer<EnvFilter, Registry>, Registry>;
+type Writer = Box<dyn Layer<Filtered> + Send + Sync>;
+
+/// The running log: what the command line said, and the means to change the rest. The filter stands beside the
+/// writer and not around it: a writer that brings its own filter cannot be exchanged.
+struct Running {
+    options: Options,
+    filter: reload::Handle<EnvFilter, Registry>,
+    writer: reload::Handle<Writer, Filtered>,
+}
+
+static RUNNING: OnceLock<Running> = OnceLock::new();
+
+/// Starts the log as the command line says. Called once, first of all.
+pub(crate) fn start(options: &Options) -> Result<()> {
+    let (filter, filter_handle) = reload::Layer::new(env_filter(options, &Filter::default()));
+    let (writer, writer_handle) = reload::Layer::new(writer(options, Format::default()));
+    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(filter).with(writer))
+        .map_err(|error| failure::failed(error, "start the log once"))?;
+    let _ = RUNNING.set(Running { options: options.clone(), filter: filter_handle, writer: writer_handle });
+    Ok(())
+}
+
+/// Applies a configuration's `[log]` section to the running log. What the command line says goes before it.
+/// Does nothing where no log runs (in tests).
+pub(crate) fn configure(format: Format, filter: &Filter) -> Result<()> {
+    if let Some(running) = RUNNING.get() {
+        running.filter.reload(env_filter(&running.options, filter))?;
+        running.writer.reload(writer(&running.options, format))?;
+    }
+    Ok(())
+}
+
+/// The options' filter, or else `filter`.
+fn env_filter(options: &Options, filter: &Filter) -> EnvFilter {
+    EnvFilter::new(options.filter().as_ref().unwrap_or(filter).to_string())
+}
+
+/// What writes lines in the options' format, or else in `format`.
+fn writer(options: &Options, format: Format) -> Writer {
+    let writer = text_layer::layer().with_writer(std::io::stderr);
+    match options.log_format.unwrap_or(format) {
+        Format::Text => {
+            let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            writer.with_ansi(colours).with_target(false).boxed()
+        }
+        Format::Json => writer.json().flatten_event(true).boxed(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_go_before_the_level() {
+        let options = |log: Option<&str>, verbose, quiet| {
+            let log = log.map(|log| log.parse().unwrap());
+            Options { log_format: None, log, verbose, quiet }.filter().map(|filter| filter.to_string())
+        };
+        assert_eq!(options(None, 0, 0), None);
+        assert_eq!(options(Some("warn"), 0, 0).as_deref(), Some("warn"));
+        assert_eq!(options(Some("warn"), 2, 0).as_deref(), Some("trace"));
+        assert_eq!(options(Some("warn"), 0, 2).as_deref(), Some("error"));
+    }
+
+    #[test]
+    fn a_running_log_can_be_changed_and_still_writes() {
+        start(&Options::default()).unwrap();
+        configure(Format::Json, &"debug".parse().unwrap()).unwrap();
+        tracing::debug!("a line after the change");
+        configure(Format::Text, &Filter::default()).unwrap();
+        tracing::info!("and one more");
+    }
+
+    #[test]
+    fn a_word_that_is_no_level_is_refused() {
+        assert!("warn,glassline_engine=debug".parse::<Filter>().is_ok());
+        assert!("loud".parse::<Filter>().unwrap_err().contains("error, warn, info"));
+        assert!("glassline=loud".parse::<Filter>().is_err());
+    }
+}

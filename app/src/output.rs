@@ -1,0 +1,21 @@
+//! Standard output: what a command was asked for, and nothing else.
+
+use std::io::{self, Write};
+
+/// Whoever read our standard output has gone: a reason to end, not an error to report.
+#[derive(Debug, thiserror::Error)]
+#[error("the reader of standard output has gone")]
+pub(crate) struct ReaderGone;
+
+/// Writes `text` to standard output and flushes it.
+///
+/// Fails with [`ReaderGone`] where the pipe's other end is closed: other errors that happen to be a broken pipe
+/// (a server that closes a connection) stay errors.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ReaderGone.into()),
+        Err(error) => Err(anyhow::Error::from(error).context("cannot write to standard output")),
+    }
+}

@@ -1,0 +1,156 @@
+//! `glassline probe`: what is in a transport stream, how steady its timing is, and what is wrong with it.
+//!
+//! [`source`] brings bytes, [`analysis`] (pure) gathers figures from them, [`report`] is what comes out, and
+//! [`table`] writes it for people; [`warnings`] puts what matters into sentences.
+
+mod analysis;
+mod clock;
+mod report;
+mod samples;
+mod source;
+mod stream;
+mod table;
+mod warnings;
+
+use crate::{failure, output, rate};
+use analysis::{Analysis, Kind};
+use anyhow::{Context, Result};
+use glassline_io::clock::Clock;
+use glassline_media::Time;
+use source::Source;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 256 * 1024;
+/// How often the progress line changes.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Look into an MPEG transport stream: contents, timing, errors
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// What to look into: an http:// URL, a file, or - for standard input
+    #[arg(value_name = "URL|FILE")]
+    target: String,
+    /// Print the report as JSON; docs/probe.md explains each key
+    #[arg(long)]
+    json: bool,
+    /// How long to listen to a URL; files are read to their end
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    duration: Duration,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline probe http://localhost:8080/live/demo.ts
+                                     listen for 10 s, then print what is in it
+  glassline probe --duration 1m --json http://localhost:8080/live/demo.ts > report.json
+  glassline probe recording.ts       look through a whole file
+  ffmpeg -i in.mp4 -c copy -f mpegts - | glassline probe -
+
+Exit status: 0 even where the stream has defects (see the warnings), 1 where it is no
+transport stream or cannot be read.";
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration = rate::parse_duration(text).map_err(|error| error.to_string())?;
+    let range = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
+    if range.contains(&duration) { Ok(duration) } else { Err("must be from 100ms to 24h".into()) }
+}
+
+/// Reads the stream and prints the report.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let started = Clock.now();
+    let source = source::open(&args.target, started + args.duration)?;
+    let kind = source.kind;
+    let analysis = analyse(source, Analysis::new(kind, started), args.duration)
+        .with_context(|| format!("cannot read {}", args.target))?;
+    if !analysis.is_transport_stream() {
+        return Err(failure::failed(
+            format!("{} is not an MPEG transport stream", args.target),
+            "probe understands MPEG-TS only (for other formats: ffprobe)",
+        ));
+    }
+    let report = analysis.report(&args.target);
+    if args.json {
+        let mut json = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
+        json.push('\n');
+        return output::print(&json);
+    }
+    output::print(&table::write(&report))
+}
+
+/// Reads to the end, or from a URL for `duration` after its first byte.
+fn analyse(mut source: Source, mut analysis: Analysis, duration: Duration) -> Result<Analysis> {
+    let is_live = source.kind == Kind::Url;
+    let mut progress = Progress::new(&source);
+    let mut buffer = vec![0; READ_BYTES];
+    let mut deadline = Clock.now() + duration;
+    let mut bytes = 0;
+    loop {
+        let count = match source.reader.read(&mut buffer, deadline) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut && bytes > 0 => break,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                return Err(failure::failed(
+                    "the server answered, but sent nothing in time",
+                    "is it published?",
+                ));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let now = Clock.now();
+        if count == 0 {
+            analysis.finish(now);
+            break;
+        }
+        if bytes == 0 {
+            deadline = now + duration;
+        }
+        bytes += count as u64;
+        analysis.push(&buffer[..count], now);
+        progress.update(bytes, now);
+        if analysis.is_hopeless() || (is_live && now >= deadline) {
+            break;
+        }
+    }
+    if bytes == 0 {
+        return Err(failure::failed("it is empty", "name a stream that has something in it"));
+    }
+    Ok(analysis)
+}
+
+/// A line on standard error that says how far a file is read; only on a terminal.
+struct Progress {
+    size_bytes: u64,
+    shown: Option<Time>,
+}
+
+impl Progress {
+    fn new(source: &Source) -> Progress {
+        let wanted = source.kind == Kind::File && io::stderr().is_terminal();
+        Progress { size_bytes: source.size_bytes.filter(|_| wanted).unwrap_or(0), shown: None }
+    }
+
+    fn update(&mut self, bytes: u64, now: Time) {
+        let first = *self.shown.get_or_insert(now);
+        if self.size_bytes > 0 && now.since(first) >= PROGRESS_INTERVAL {
+            let percent = bytes.min(self.size_bytes) * 100 / self.size_bytes;
+            let _ = write!(io::stderr(), "\r{percent:3} % of {} MiB", self.size_bytes >> 20);
+            self.shown = Some(now);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.size_bytes > 0 {
+            // Clears the line.
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

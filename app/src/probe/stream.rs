@@ -1,0 +1,257 @@
+//! One elementary stream: its units, their sizes and times, and what its bitstream says.
+
+use super::report::{AudioReport, StreamReport, VideoReport};
+use super::samples::Samples;
+use glassline_media::access_unit::{AccessUnit, Codec};
+use glassline_media::bitstream::h264::{self, NalType, SliceType, Sps};
+use glassline_media::bitstream::{adts, opus};
+use glassline_media::container::ts::ElementaryStream;
+use glassline_media::time::Ticks;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// As many pictures as H.264 lets come before one that is shown earlier.
+const REORDER_MAX: usize = 16;
+/// An interval of this many usual ones means that units are missing.
+const GAP: f64 = 1.5;
+const TICKS_PER_MS: f64 = 90.0;
+
+/// Time stamps in the order of presentation, and the intervals between them.
+#[derive(Clone, Debug, Default)]
+struct Cadence {
+    waiting: BinaryHeap<Reverse<i64>>,
+    last: Option<i64>,
+    intervals: Samples,
+}
+
+impl Cadence {
+    fn push(&mut self, pts: Ticks, depth: usize) {
+        self.waiting.push(Reverse(pts.0));
+        if self.waiting.len() > depth {
+            self.pop();
+        }
+    }
+
+    fn pop(&mut self) {
+        let Some(Reverse(pts)) = self.waiting.pop() else { return };
+        if let Some(last) = self.last.replace(pts) {
+            self.intervals.push((pts - last) as f64);
+        }
+    }
+
+    /// All intervals, those that wait included.
+    fn whole(&self) -> Samples {
+        let mut whole = self.clone();
+        while !whole.waiting.is_empty() {
+            whole.pop();
+        }
+        whole.intervals
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Pictures {
+    sps: Option<Sps>,
+    keys: u64,
+    last_key: Option<(u64, Ticks)>,
+    key_frames: Samples,
+    key_ticks: Samples,
+    i: u64,
+    p: u64,
+    b: u64,
+    reordered: bool,
+    last_pts: Option<Ticks>,
+    reorder_ticks: i64,
+    slices_max: u64,
+}
+
+impl Pictures {
+    fn push(&mut self, unit: &AccessUnit, number: u64) {
+        if unit.random_access {
+            if let Some((last, pts)) = self.last_key.replace((number, unit.pts)) {
+                self.key_frames.push((number - last) as f64);
+                self.key_ticks.push((unit.pts - pts).0 as f64);
+            }
+            self.keys += 1;
+        }
+        self.reordered |= self.last_pts.is_some_and(|last| unit.pts < last);
+        self.last_pts = Some(unit.pts);
+        self.reorder_ticks = self.reorder_ticks.max((unit.pts - unit.dts).0);
+        if unit.codec == Codec::H264 {
+            self.parse_h264(&unit.data);
+        }
+    }
+
+    fn parse_h264(&mut self, data: &[u8]) {
+        let mut slices = 0;
+        for nal in h264::nals(data) {
+            match nal.kind() {
+                NalType::Sps => self.sps = Sps::parse(nal.payload()).ok().or(self.sps),
+                kind if kind.is_slice() => {
+                    slices += 1;
+                    if slices == 1 {
+                        self.count(h264::slice_type(&nal));
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.slices_max = self.slices_max.max(slices);
+    }
+
+    fn count(&mut self, kind: Option<SliceType>) {
+        match kind {
+            Some(SliceType::I | SliceType::Si) => self.i += 1,
+            Some(SliceType::B) => self.b += 1,
+            Some(_) => self.p += 1,
+            None => {}
+        }
+    }
+
+    fn report(&self, measured_frame_rate_hz: Option<f64>) -> VideoReport {
+        let sps = self.sps.as_ref();
+        VideoReport {
+            width_px: sps.map(|sps| sps.width_px),
+            height_px: sps.map(|sps| sps.height_px),
+            interlaced: sps.map(|sps| sps.interlaced),
+            profile: sps.map(profile_name),
+            level: sps.map(|sps| format!("{}.{}", sps.level / 10, sps.level % 10)),
+            chroma: sps
+                .map(|sps| ["4:0:0", "4:2:0", "4:2:2", "4:4:4"][usize::from(sps.chroma_format.min(3))]),
+            bit_depth: sps.map(|sps| sps.bit_depth),
+            codec_string: sps.map(Sps::codec_string),
+            declared_frame_rate_hz: sps.and_then(|sps| sps.frame_rate).map(|rate| rate.as_f64()),
+            measured_frame_rate_hz,
+            key_frames: self.keys,
+            key_frame_interval_frames: self.key_frames.distribution(|frames| frames),
+            key_frame_interval_s: self.key_ticks.distribution(|ticks| ticks / f64::from(Ticks::RATE)),
+            i_pictures: self.i,
+            p_pictures: self.p,
+            b_pictures: self.b,
+            reordered: self.reordered || self.b > 0,
+            reorder_delay_ms: self.reorder_ticks as f64 / TICKS_PER_MS,
+            slices_per_picture_max: self.slices_max,
+        }
+    }
+}
+
+/// The name of an H.264 profile (H.264 annex A).
+fn profile_name(sps: &Sps) -> String {
+    match sps.profile {
+        // constraint_set1: what main profile decodes, too.
+        66 if sps.constraints & 0x40 != 0 => "Constrained Baseline".into(),
+        66 => "Baseline".into(),
+        77 => "Main".into(),
+        88 => "Extended".into(),
+        100 => "High".into(),
+        110 => "High 10".into(),
+        122 => "High 4:2:2".into(),
+        244 => "High 4:4:4 Predictive".into(),
+        other => format!("profile {other}"),
+    }
+}
+
+/// Follows one elementary stream.
+#[derive(Clone, Debug)]
+pub(super) struct StreamTrack {
+    pub(super) announced: ElementaryStream,
+    units: u64,
+    unit_bytes: Samples,
+    cadence: Cadence,
+    /// PTS less clock when the unit was complete, 90 kHz ticks.
+    lead: Samples,
+    pictures: Pictures,
+    audio: AudioReport,
+    pub(super) first_pts: Option<Ticks>,
+    pub(super) last_pts: Option<Ticks>,
+}
+
+impl StreamTrack {
+    pub(super) fn new(announced: ElementaryStream) -> StreamTrack {
+        StreamTrack {
+            announced,
+            units: 0,
+            unit_bytes: Samples::default(),
+            cadence: Cadence::default(),
+            lead: Samples::default(),
+            pictures: Pictures::default(),
+            audio: AudioReport { rate_hz: None, channels: None, profile: None },
+            first_pts: None,
+            last_pts: None,
+        }
+    }
+
+    /// Takes a unit; `lead` is its PTS less the clock when it was complete.
+    pub(super) fn push(&mut self, unit: &AccessUnit, lead: Option<Ticks>) {
+        if unit.codec.is_video() {
+            self.cadence.push(unit.pts, REORDER_MAX);
+            self.pictures.push(unit, self.units);
+        } else {
+            self.cadence.push(unit.pts, 0);
+            self.learn_audio(unit);
+        }
+        self.units += 1;
+        self.unit_bytes.push(unit.data.len() as f64);
+        if let Some(lead) = lead {
+            self.lead.push(lead.0 as f64);
+        }
+        // The first in time, not in order: with B-frames they differ.
+        self.first_pts = Some(self.first_pts.map_or(unit.pts, |first| first.min(unit.pts)));
+        self.last_pts = Some(self.last_pts.map_or(unit.pts, |last| last.max(unit.pts)));
+    }
+
+    fn learn_audio(&mut self, unit: &AccessUnit) {
+        match unit.codec {
+            Codec::Aac => {
+                let Some(header) = adts::Header::parse(&unit.data) else { return };
+                let profile = ["Main", "LC", "SSR", "LTP"].get(usize::from(header.object_type.max(1)) - 1);
+                // Configuration 7 is 7.1.
+                let channels = if header.channels == 7 { 8 } else { header.channels };
+                let channels = (channels > 0).then_some(channels);
+                self.audio =
+                    AudioReport { rate_hz: Some(header.rate_hz), channels, profile: profile.copied() };
+            }
+            Codec::Opus => {
+                let channels = self.announced.opus_channels;
+                self.audio = AudioReport { rate_hz: Some(opus::RATE_HZ), channels, profile: None };
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn report(&self, bitrate_bps: Option<f64>) -> StreamReport {
+        let intervals = self.cadence.whole();
+        let usual = intervals.median();
+        let is_gap = |interval: f64| usual.is_some_and(|usual| interval > GAP * usual.max(1.0));
+        let gapless: Samples = intervals.kept().filter(|interval| !is_gap(*interval)).collect();
+        let mean = gapless.distribution(|ticks| ticks).map(|all| all.mean);
+        // Stamps are rounded to ticks: what deviates by less than one is steady.
+        let deviations: Samples =
+            gapless.kept().filter_map(|ticks| Some(((ticks - mean?).abs() - 1.0).max(0.0))).collect();
+        let frame_rate = mean.filter(|mean| *mean > 0.0).map(|mean| f64::from(Ticks::RATE) / mean);
+        let (is_video, is_audio) = (self.announced.is_video(), self.announced.is_audio());
+        let to_ms = |ticks: f64| ticks / TICKS_PER_MS;
+        StreamReport {
+            pid: self.announced.pid,
+            stream_type: self.announced.stream_type,
+            kind: if is_video {
+                "video"
+            } else if is_audio {
+                "audio"
+            } else {
+                "data"
+            },
+            codec: self.announced.codec.map(Codec::name),
+            language: self.announced.language.map(|code| String::from_utf8_lossy(&code).into_owned()),
+            bitrate_bps,
+            units: self.units,
+            unit_bytes: self.unit_bytes.distribution(|bytes| bytes),
+            pts_interval_ms: intervals.distribution(to_ms),
+            pts_jitter_ms: deviations.distribution(to_ms),
+            pts_gaps: intervals.kept().filter(|interval| is_gap(*interval)).count() as u64,
+            pts_minus_pcr_ms: self.lead.distribution(to_ms),
+            video: is_video.then(|| self.pictures.report(frame_rate)),
+            audio: is_audio.then(|| self.audio.clone()),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The analysis on streams whose defects are known.

@@ -1,0 +1,128 @@
+//! The API's JSON.
+
+use glassline_delivery::http1::Response;
+use glassline_engine::relay::{Hub, StreamStatus};
+use serde::Serialize;
+use std::time::Duration;
+
+/// `GET /api/time`.
+#[derive(Serialize)]
+pub(super) struct Now {
+    /// The server's wall clock: microseconds since the Unix epoch.
+    utc_us: u64,
+}
+
+/// `GET /api/streams`.
+#[derive(Serialize)]
+pub(super) struct Streams<'a> {
+    server: Server<'a>,
+    streams: Vec<Stream>,
+}
+
+#[derive(Serialize)]
+struct Server<'a> {
+    version: &'static str,
+    uptime_s: f64,
+    contact: Option<&'a str>,
+    now_utc_us: u64,
+}
+
+/// `GET /api/streams/NAME`.
+#[derive(Serialize)]
+pub(super) struct Stream {
+    name: String,
+    live: bool,
+    bitrate_bps: u64,
+    viewers: usize,
+    codecs: Vec<Codec>,
+    uptime_s: f64,
+    newest_byte_age_ms: Option<f64>,
+    key_frame_interval_s: Option<f64>,
+    bytes_in: u64,
+    bytes_out: u64,
+    continuity_errors: u64,
+    garbage_bytes: u64,
+    moved_forward: u64,
+    stalled: u64,
+    publishers: u64,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Codec {
+    Video {
+        name: &'static str,
+        codec_string: Option<String>,
+        width: Option<u32>,
+        height: Option<u32>,
+        frame_rate: Option<f64>,
+    },
+    Audio {
+        name: &'static str,
+    },
+    Other {
+        stream_type: u8,
+    },
+}
+
+pub(super) fn json(value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(mut body) => {
+            body.push(b'\n');
+            Response::ok("application/json", body).with_header("Cache-Control", "no-store")
+        }
+        Err(error) => Response::new(500).with_body("text/plain", error.to_string()),
+    }
+}
+
+pub(super) fn time(hub: &Hub) -> Now {
+    Now { utc_us: hub.clock().utc().as_micros() }
+}
+
+pub(super) fn streams<'a>(hub: &Hub, contact: Option<&'a str>) -> Streams<'a> {
+    let server = Server {
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_s: hub.totals().uptime.as_secs_f64(),
+        contact,
+        now_utc_us: hub.clock().utc().as_micros(),
+    };
+    Streams { server, streams: hub.streams().iter().map(stream).collect() }
+}
+
+pub(super) fn stream(status: &StreamStatus) -> Stream {
+    Stream {
+        name: status.name.to_string(),
+        live: status.live,
+        bitrate_bps: status.bitrate_bps,
+        viewers: status.viewers,
+        codecs: codecs(status),
+        uptime_s: status.uptime.as_secs_f64(),
+        newest_byte_age_ms: status.newest_byte_age.map(|age| age.as_secs_f64() * 1e3),
+        key_frame_interval_s: status.key_frame_interval.as_ref().map(Duration::as_secs_f64),
+        bytes_in: status.bytes_in,
+        bytes_out: status.bytes_out,
+        continuity_errors: status.continuity_errors,
+        garbage_bytes: status.garbage_bytes,
+        moved_forward: status.moved_forward,
+        stalled: status.stalled,
+        publishers: status.sessions,
+    }
+}
+
+fn codecs(status: &StreamStatus) -> Vec<Codec> {
+    let describe = |stream: &glassline_media::container::ts::ElementaryStream| match stream.codec {
+        Some(codec) if codec.is_video() => {
+            let details = status.video.as_ref().filter(|_| codec == glassline_media::Codec::H264);
+            Codec::Video {
+                name: codec.name(),
+                codec_string: details.map(|details| details.codec_string.clone()),
+                width: details.map(|details| details.size.width),
+                height: details.map(|details| details.size.height),
+                frame_rate: details.and_then(|details| Some(details.frame_rate?.as_f64())),
+            }
+        }
+        Some(codec) => Codec::Audio { name: codec.name() },
+        None => Codec::Other { stream_type: stream.stream_type },
+    };
+    status.streams.iter().map(describe).collect()
+}

@@ -1,0 +1,130 @@
+//! `GET /metrics`: the Prometheus text exposition format, version 0.0.4.
+
+use glassline_engine::relay::{Hub, StreamStatus};
+use std::fmt::{Display, Write};
+
+pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The text of an exposition, family by family.
+#[derive(Default)]
+struct Exposition(String);
+
+impl Exposition {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = write!(self.0, "# HELP glassline_{name} {help}\n# TYPE glassline_{name} {kind}\n");
+    }
+
+    fn total(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
+        self.family(name, kind, help);
+        let _ = writeln!(self.0, "glassline_{name} {value}");
+    }
+
+    /// A family with one sample a stream. Stream names need no escape.
+    fn streams<V: Display>(
+        &mut self,
+        streams: &[StreamStatus],
+        (name, kind, help): (&str, &str, &str),
+        value: impl Fn(&StreamStatus) -> Option<V>,
+    ) {
+        self.family(name, kind, help);
+        for stream in streams {
+            if let Some(value) = value(stream) {
+                let _ = writeln!(self.0, "glassline_{name}{{stream=\"{}\"}} {value}", stream.name);
+            }
+        }
+    }
+}
+
+pub(super) fn exposition(hub: &Hub) -> String {
+    let (totals, streams) = (hub.totals(), hub.streams());
+    let mut text = Exposition::default();
+    text.family("build_info", "gauge", "Version of the program; always 1.");
+    let _ = writeln!(text.0, "glassline_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
+    text.total("uptime_seconds", "gauge", "Since the relay started.", totals.uptime.as_secs_f64());
+    text.total("connections", "gauge", "Connections now.", totals.connections);
+    text.total("connections_accepted_total", "counter", "Connections accepted.", totals.accepted);
+    text.total(
+        "connections_refused_total",
+        "counter",
+        "Connections refused for their number.",
+        totals.refused,
+    );
+    text.total(
+        "connections_timed_out_total",
+        "counter",
+        "Connections ended because a peer was too slow.",
+        totals.timed_out,
+    );
+    text.total("requests_total", "counter", "HTTP requests.", totals.requests);
+    text.total("request_errors_total", "counter", "HTTP requests answered with an error.", totals.errors);
+    stream_families(&mut text, &streams);
+    text.0
+}
+
+fn stream_families(text: &mut Exposition, streams: &[StreamStatus]) {
+    text.streams(streams, ("stream_live", "gauge", "Whether a publisher is there."), |s| {
+        Some(u8::from(s.live))
+    });
+    text.streams(streams, ("stream_viewers", "gauge", "Viewers now."), |s| Some(s.viewers));
+    text.streams(streams, ("stream_viewers_joined_total", "counter", "Viewers that have joined."), |s| {
+        Some(s.viewers_joined)
+    });
+    text.streams(
+        streams,
+        ("stream_bitrate_bps", "gauge", "Bits a second from the publisher, over two seconds."),
+        |s| Some(s.bitrate_bps),
+    );
+    text.streams(streams, ("stream_bytes_in_total", "counter", "Bytes from publishers."), |s| {
+        Some(s.bytes_in)
+    });
+    text.streams(
+        streams,
+        ("stream_bytes_out_total", "counter", "Bytes of the stream sent to viewers."),
+        |s| Some(s.bytes_out),
+    );
+    text.streams(
+        streams,
+        ("stream_garbage_bytes_total", "counter", "Bytes from publishers that were no TS packets."),
+        |s| Some(s.garbage_bytes),
+    );
+    text.streams(
+        streams,
+        ("stream_continuity_errors_total", "counter", "Continuity errors in what publishers sent."),
+        |s| Some(s.continuity_errors),
+    );
+    text.streams(streams, ("stream_publishers_total", "counter", "Publishers that have come."), |s| {
+        Some(s.sessions)
+    });
+    text.streams(
+        streams,
+        (
+            "stream_moved_forward_total",
+            "counter",
+            "Viewers that fell behind and were moved to the newest key frame.",
+        ),
+        |s| Some(s.moved_forward),
+    );
+    text.streams(
+        streams,
+        (
+            "stream_viewers_stalled_total",
+            "counter",
+            "Viewers dropped because their connections took nothing.",
+        ),
+        |s| Some(s.stalled),
+    );
+    text.streams(streams, ("stream_newest_byte_age_seconds", "gauge", "Since the newest byte came."), |s| {
+        s.newest_byte_age.map(|age| age.as_secs_f64())
+    });
+    text.streams(
+        streams,
+        ("stream_key_frame_interval_seconds", "gauge", "Between the last two key frames."),
+        |s| s.key_frame_interval.map(|interval| interval.as_secs_f64()),
+    );
+    text.streams(streams, ("stream_backlog_bytes", "gauge", "Bytes of the past that are kept."), |s| {
+        Some(s.backlog_bytes)
+    });
+    text.streams(streams, ("stream_spool_bytes", "gauge", "Memory that the spool may take."), |s| {
+        Some(s.spool_bytes)
+    });
+}

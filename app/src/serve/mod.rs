@@ -1,0 +1,163 @@
+//! `glassline serve`: the relay with its page, API and metrics.
+
+mod api;
+mod assets;
+mod metrics;
+mod site;
+
+use crate::config::{Config, Secret};
+use crate::{failure, logging, output};
+use anyhow::{Context, Result};
+use glassline_delivery::policy::PublishPolicy;
+use glassline_delivery::stream::Backlog;
+use glassline_engine::relay::{Relay, Settings, StartError};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use site::PageSite;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline serve --demo                          a live test picture at http://127.0.0.1:8080/
+  glassline serve --config glassline.toml         as configured; examples/glassline.toml shows every key
+  glassline serve --listen 127.0.0.1:9000         on another address; may be given several times
+  glassline serve --config glassline.toml --test-config
+
+Publish to it (from this machine; others need a key or --open-publish):
+  ffmpeg -re -i FILE -c copy -f mpegts http://127.0.0.1:8080/live/NAME.ts
+  glassline encode test:1280x720@50 http://127.0.0.1:8080/live/NAME.ts
+
+Watch: open http://HOST:8080/watch/NAME, or  vlc http://HOST:8080/live/NAME.ts";
+
+/// Hand live streams to everyone: a relay with a page to watch them on
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Configuration file (TOML); without it every value is the default
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Listen here instead of where the configuration says; may be given several times [default: [::]:8080]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Vec<SocketAddr>,
+    /// Publish a moving test picture with a clock, a barcode and a tone as the stream "demo"
+    #[arg(long)]
+    demo: bool,
+    /// Read and check the configuration, say whether it is good, and end
+    #[arg(long)]
+    test_config: bool,
+    /// Let anybody publish without a key
+    #[arg(long)]
+    open_publish: bool,
+}
+
+impl Args {
+    /// The configuration with what the command line changes in it.
+    fn configuration(&self) -> Result<Config> {
+        let mut config = match &self.config {
+            Some(path) => Config::load(path)?,
+            None => Config::default(),
+        };
+        if !self.listen.is_empty() {
+            config.listen.clone_from(&self.listen);
+        }
+        config.demo.enabled |= self.demo;
+        config.publish.open |= self.open_publish;
+        Ok(config)
+    }
+}
+
+fn settings(config: &Config) -> Settings {
+    Settings {
+        listen: config.listen.clone(),
+        workers: config.workers,
+        publish: PublishPolicy {
+            key: config.publish.key.as_ref().map(Secret::expose).map(str::to_owned),
+            open: config.publish.open,
+        },
+        silence_timeout: config.publish.silence_timeout,
+        return_window: config.publish.return_window,
+        max_streams: config.publish.max_streams,
+        backlog: Backlog { time: config.viewer.backlog, bytes: config.viewer.backlog_max.bytes() },
+        stall_timeout: config.viewer.stall_timeout,
+        max_connections: config.viewer.max_connections,
+        ..Settings::default()
+    }
+}
+
+/// Runs until SIGINT or SIGTERM.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let config = args.configuration()?;
+    if args.test_config {
+        let file = args
+            .config
+            .as_ref()
+            .map_or("the default configuration".into(), |path| path.display().to_string());
+        return output::print(&format!("{file}: good\n"));
+    }
+    logging::configure(config.log.format, &config.log.level)?;
+    // Before anything is started, so that no signal is lost.
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot wait for signals")?;
+    let site = Arc::new(PageSite::new(config.contact.clone()));
+    let relay = Relay::start(settings(&config), site).map_err(explain)?;
+    output::print(&where_to_look(&relay, None))?;
+
+    if let Some(signal) = signals.forever().next() {
+        tracing::info!(signal, "ending");
+    }
+    relay.shutdown();
+    Ok(())
+}
+
+fn explain(error: StartError) -> anyhow::Error {
+    let advice = match &error {
+        StartError::Listen { reason, .. } if reason.kind() == ErrorKind::AddrInUse => {
+            "another program listens there: end it, or choose another address with --listen"
+        }
+        StartError::Listen { reason, .. } if reason.kind() == ErrorKind::PermissionDenied => {
+            "ports below 1024 need privileges: choose a higher one with --listen"
+        }
+        StartError::Listen { reason, .. } if reason.kind() == ErrorKind::AddrNotAvailable => {
+            "this machine has no such address: choose another with --listen"
+        }
+        _ => "see what the system says",
+    };
+    failure::failed(error, advice)
+}
+
+/// The line that a newcomer needs: the address to open. A listener on all addresses is told as this machine's
+/// own, which opens everywhere it matters first.
+fn where_to_look(relay: &Relay, demo: Option<&str>) -> String {
+    let urls: Vec<_> = relay.addresses().iter().map(|address| url(*address)).collect();
+    let version = env!("CARGO_PKG_VERSION");
+    match demo {
+        Some(name) => {
+            format!("glassline {version}: open {}watch/{name} (all streams: {})\n", urls[0], urls.join(" "))
+        }
+        None => format!("glassline {version}: open {}\n", urls.join(" ")),
+    }
+}
+
+fn url(address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) | IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
+            IpAddr::V4(Ipv4Addr::LOCALHOST)
+        }
+        ip => ip,
+    };
+    format!("http://{}/", SocketAddr::new(ip, address.port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_on_all_addresses_is_opened_on_this_machine() {
+        assert_eq!(url("[::]:8080".parse().unwrap()), "http://127.0.0.1:8080/");
+        assert_eq!(url("[2001:db8::1]:80".parse().unwrap()), "http://[2001:db8::1]:80/");
+        assert_eq!(url("192.0.2.1:81".parse().unwrap()), "http://192.0.2.1:81/");
+    }
+}

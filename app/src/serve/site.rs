@@ -1,0 +1,60 @@
+//! The answers to every request that is not about a stream's bytes.
+
+use super::{api, assets, metrics};
+use glassline_delivery::http1::server::Request;
+use glassline_delivery::http1::{Method, Response, problem};
+use glassline_delivery::policy::StreamName;
+use glassline_engine::relay::{Hub, Site};
+
+/// The page, the API and the metrics.
+pub(super) struct PageSite {
+    contact: Option<String>,
+}
+
+impl PageSite {
+    pub(super) fn new(contact: Option<String>) -> PageSite {
+        PageSite { contact }
+    }
+
+    fn read(&self, request: &Request, hub: &Hub) -> Response {
+        match request.path.as_str() {
+            "/healthz" | "/readyz" => Response::ok("text/plain; charset=utf-8", "ok\n"),
+            "/metrics" => Response::ok(metrics::MEDIA_TYPE, metrics::exposition(hub)),
+            "/api/time" => api::json(&api::time(hub)),
+            "/api/streams" => api::json(&api::streams(hub, self.contact.as_deref())),
+            path => {
+                if let Some(name) = path.strip_prefix("/api/streams/") {
+                    let found = StreamName::parse(name).and_then(|name| hub.stream(&name));
+                    return found.map_or_else(no_stream, |stream| api::json(&api::stream(&stream)));
+                }
+                assets::serve(request).unwrap_or_else(no_page)
+            }
+        }
+    }
+}
+
+impl Site for PageSite {
+    fn respond(&self, request: &Request, hub: &Hub) -> Response {
+        match request.method {
+            Method::Get | Method::Head => self.read(request, hub),
+            _ => problem(
+                405,
+                "method not allowed",
+                "Read with GET; publish with PUT or POST to /live/NAME.ts.",
+            )
+            .with_header("Allow", "GET, HEAD, OPTIONS"),
+        }
+    }
+}
+
+fn no_stream() -> Response {
+    problem(404, "no such stream", "No stream of this name is known. GET /api/streams lists those that are.")
+}
+
+fn no_page() -> Response {
+    problem(
+        404,
+        "no such address",
+        "The streams are at /, a player at /watch/NAME, a stream at /live/NAME.ts.",
+    )
+}

@@ -1,0 +1,374 @@
+//! The sequence parameter set (H.264 §7.3.2.1, its usability information Annex E).
+
+use super::Error;
+use super::bits::BitReader;
+use super::nal::unescape;
+use crate::time::FrameRate;
+
+/// Longer parameter sets than this do not occur; what follows is not read.
+const SPS_MAX_BYTES: usize = 4096;
+/// Pictures larger than this in either direction are refused (level 6.2 allows 16,864).
+const SIZE_MAX_PX: u32 = 16_864;
+
+/// What a sequence parameter set says about its pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sps {
+    /// `seq_parameter_set_id`, 0 to 31.
+    pub id: u8,
+    /// `profile_idc`: 66 baseline, 77 main, 100 high, …
+    pub profile: u8,
+    /// The six `constraint_set` flags, as the byte that stands behind the profile.
+    pub constraints: u8,
+    /// `level_idc`: ten times the level.
+    pub level: u8,
+    /// `chroma_format_idc`: 0 grey, 1 4:2:0, 2 4:2:2, 3 4:4:4.
+    pub chroma_format: u8,
+    /// Bits of a luma sample, 8 to 14.
+    pub bit_depth: u8,
+    /// Width after cropping, pixels.
+    pub width_px: u32,
+    /// Height after cropping, pixels.
+    pub height_px: u32,
+    /// Pictures may be coded as fields.
+    pub interlaced: bool,
+    /// Bits of `frame_num`, 4 to 16.
+    pub frame_num_bits: u8,
+    /// `pic_order_cnt_type`; with 2, pictures are put out in the order of decoding.
+    pub order_count_type: u8,
+    /// `max_num_ref_frames`, 0 to 16.
+    pub reference_frames: u8,
+    /// Shape of a pixel, width to height.
+    pub sample_aspect: Option<(u16, u16)>,
+    /// Pictures a second.
+    pub frame_rate: Option<FrameRate>,
+    /// Colours, where they are said.
+    pub colour: Option<ColourDescription>,
+    /// `max_num_reorder_frames`: how many pictures may come before one that is shown earlier.
+    pub reorder_frames: Option<u8>,
+    /// `max_dec_frame_buffering`: frames that a decoder must keep.
+    pub buffered_frames: Option<u8>,
+}
+
+/// Colour as H.273 code points; 2 is "unspecified".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColourDescription {
+    /// Samples use all values, not only 16 to 235.
+    pub full_range: bool,
+    /// `colour_primaries`.
+    pub primaries: u8,
+    /// `transfer_characteristics`.
+    pub transfer: u8,
+    /// `matrix_coefficients`.
+    pub matrix: u8,
+}
+
+impl Sps {
+    /// Parses the payload of a NAL unit of type [`super::NalType::Sps`], emulation prevention still in.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`] where it ends too early, [`Error::OutOfRange`] where a value is beyond what the
+    /// standard allows. Usability information that is cut off is left out, as decoders do.
+    pub fn parse(payload: &[u8]) -> Result<Sps, Error> {
+        let mut rbsp = Vec::new();
+        unescape(payload, SPS_MAX_BYTES, &mut rbsp);
+        let [profile, constraints, level, ..] = *rbsp else { return Err(Error::Truncated { what: "SPS" }) };
+        let mut reader = Fields(BitReader::new(&rbsp[3..]));
+        let id = reader.ue("seq_parameter_set_id", 31)? as u8;
+        let (chroma_format, bit_depth) = parse_format(&mut reader, profile)?;
+        let frame_num_bits = reader.ue("log2_max_frame_num_minus4", 12)? as u8 + 4;
+        let order_count_type = reader.ue("pic_order_cnt_type", 2)? as u8;
+        skip_order_count(&mut reader, order_count_type)?;
+        let reference_frames = reader.ue("max_num_ref_frames", 16)? as u8;
+        reader.flag()?;
+        let width_mbs = reader.ue("pic_width_in_mbs_minus1", SIZE_MAX_PX / 16 - 1)? + 1;
+        let height_units = reader.ue("pic_height_in_map_units_minus1", SIZE_MAX_PX / 16 - 1)? + 1;
+        let interlaced = !reader.flag()?;
+        if interlaced {
+            reader.flag()?;
+        }
+        reader.flag()?;
+        let height_mbs = height_units * (1 + u32::from(interlaced));
+        let (crop_x, crop_y) = parse_cropping(&mut reader, chroma_format, interlaced)?;
+        let mut sps = Sps {
+            id,
+            profile,
+            constraints,
+            level,
+            chroma_format,
+            bit_depth,
+            width_px: cropped("width", width_mbs * 16, crop_x)?,
+            height_px: cropped("height", height_mbs * 16, crop_y)?,
+            interlaced,
+            frame_num_bits,
+            order_count_type,
+            reference_frames,
+            sample_aspect: None,
+            frame_rate: None,
+            colour: None,
+            reorder_frames: None,
+            buffered_frames: None,
+        };
+        if reader.0.bit() == Some(true) {
+            // What was read before a cut stays.
+            let _ = sps.parse_usability(&mut reader.0);
+        }
+        Ok(sps)
+    }
+
+    /// The name of the format as RFC 6381 has it: `avc1.42C01F`.
+    pub fn codec_string(&self) -> String {
+        format!("avc1.{:02X}{:02X}{:02X}", self.profile, self.constraints, self.level)
+    }
+
+    /// How many pictures an output may lag behind decoding: `max_num_reorder_frames`, or what follows from the
+    /// rest where it is not said (§E.2.1).
+    pub fn reorder_depth(&self) -> u8 {
+        let intra_only =
+            self.constraints & 0x10 != 0 && matches!(self.profile, 44 | 86 | 100 | 110 | 122 | 244);
+        match self.reorder_frames {
+            Some(frames) => frames,
+            None if self.order_count_type == 2 || self.profile == 66 || intra_only => 0,
+            None => self.reference_frames,
+        }
+    }
+
+    fn parse_usability(&mut self, reader: &mut BitReader<'_>) -> Option<()> {
+        if reader.bit()? {
+            self.sample_aspect = match reader.bits(8)? {
+                255 => Some((reader.bits(16)? as u16, reader.bits(16)? as u16)),
+                index => SAMPLE_ASPECTS.get((index as usize).wrapping_sub(1)).copied(),
+            }
+            .filter(|&(width, height)| width > 0 && height > 0);
+        }
+        if reader.bit()? {
+            reader.bit()?;
+        }
+        if reader.bit()? {
+            reader.bits(3)?;
+            let full_range = reader.bit()?;
+            let mut points = [2; 3];
+            if reader.bit()? {
+                for point in &mut points {
+                    *point = reader.bits(8)? as u8;
+                }
+            }
+            let [primaries, transfer, matrix] = points;
+            self.colour = Some(ColourDescription { full_range, primaries, transfer, matrix });
+        }
+        if reader.bit()? {
+            reader.ue()?;
+            reader.ue()?;
+        }
+        if reader.bit()? {
+            let (tick_units, time_scale) = (reader.bits(32)?, reader.bits(32)?);
+            reader.bit()?;
+            // A tick is a field's time: two a frame.
+            self.frame_rate = frame_rate(time_scale, tick_units);
+        }
+        let nal_rates = skip_rates(reader)?;
+        let vcl_rates = skip_rates(reader)?;
+        if nal_rates || vcl_rates {
+            reader.bit()?;
+        }
+        reader.bit()?;
+        if reader.bit()? {
+            reader.bit()?;
+            for _ in 0..4 {
+                reader.ue()?;
+            }
+            let (reorder, buffered) = (reader.ue_up_to(16)?, reader.ue_up_to(16)?);
+            if reorder <= buffered {
+                self.reorder_frames = Some(reorder as u8);
+                self.buffered_frames = Some(buffered as u8);
+            }
+        }
+        Some(())
+    }
+}
+
+/// Table E-1, from index 1.
+const SAMPLE_ASPECTS: [(u16, u16); 16] = [
+    (1, 1),
+    (12, 11),
+    (10, 11),
+    (16, 11),
+    (40, 33),
+    (24, 11),
+    (20, 11),
+    (32, 11),
+    (80, 33),
+    (18, 11),
+    (15, 11),
+    (64, 33),
+    (160, 99),
+    (4, 3),
+    (3, 2),
+    (2, 1),
+];
+
+/// Reads fields and says which one was wrong.
+struct Fields<'a>(BitReader<'a>);
+
+impl Fields<'_> {
+    fn ue(&mut self, what: &'static str, limit: u32) -> Result<u32, Error> {
+        let found = self.0.ue().ok_or(Error::Truncated { what })?;
+        if found > limit { Err(Error::OutOfRange { what, found, limit }) } else { Ok(found) }
+    }
+
+    fn flag(&mut self) -> Result<bool, Error> {
+        self.0.bit().ok_or(Error::Truncated { what: "SPS" })
+    }
+
+    fn se(&mut self) -> Result<i32, Error> {
+        self.0.se().ok_or(Error::Truncated { what: "SPS" })
+    }
+}
+
+/// Chroma format and luma bit depth, which only the high profiles code.
+fn parse_format(reader: &mut Fields<'_>, profile: u8) -> Result<(u8, u8), Error> {
+    if !matches!(profile, 100 | 110 | 122 | 244 | 44 | 83 | 86 | 118 | 128 | 138 | 139 | 134 | 135) {
+        return Ok((1, 8));
+    }
+    let chroma_format = reader.ue("chroma_format_idc", 3)? as u8;
+    if chroma_format == 3 {
+        reader.flag()?;
+    }
+    let bit_depth = reader.ue("bit_depth_luma_minus8", 6)? as u8 + 8;
+    reader.ue("bit_depth_chroma_minus8", 6)?;
+    reader.flag()?;
+    if reader.flag()? {
+        for list in 0..if chroma_format == 3 { 12 } else { 8 } {
+            if reader.flag()? {
+                skip_scaling_list(reader, if list < 6 { 16 } else { 64 })?;
+            }
+        }
+    }
+    Ok((chroma_format, bit_depth))
+}
+
+/// §7.3.2.1.1.1.
+fn skip_scaling_list(reader: &mut Fields<'_>, size: u32) -> Result<(), Error> {
+    let mut last = 8i32;
+    let mut next = 8i32;
+    for _ in 0..size {
+        if next != 0 {
+            next = last.wrapping_add(reader.se()?).rem_euclid(256);
+        }
+        if next != 0 {
+            last = next;
+        }
+    }
+    Ok(())
+}
+
+fn skip_order_count(reader: &mut Fields<'_>, kind: u8) -> Result<(), Error> {
+    if kind == 0 {
+        reader.ue("log2_max_pic_order_cnt_lsb_minus4", 12)?;
+    } else if kind == 1 {
+        reader.flag()?;
+        reader.se()?;
+        reader.se()?;
+        for _ in 0..reader.ue("num_ref_frames_in_pic_order_cnt_cycle", 255)? {
+            reader.se()?;
+        }
+    }
+    Ok(())
+}
+
+/// Pixels cut off in each direction.
+fn parse_cropping(reader: &mut Fields<'_>, chroma_format: u8, interlaced: bool) -> Result<(u32, u32), Error> {
+    if !reader.flag()? {
+        return Ok((0, 0));
+    }
+    let mut edges = [0; 4];
+    for edge in &mut edges {
+        *edge = reader.ue("frame_crop_offset", SIZE_MAX_PX)?;
+    }
+    let unit_x = if matches!(chroma_format, 1 | 2) { 2 } else { 1 };
+    let unit_y = if chroma_format == 1 { 2 } else { 1 } * (1 + u32::from(interlaced));
+    Ok(((edges[0] + edges[1]) * unit_x, (edges[2] + edges[3]) * unit_y))
+}
+
+fn cropped(what: &'static str, coded_px: u32, crop_px: u32) -> Result<u32, Error> {
+    let refused = |found, limit| Err(Error::OutOfRange { what, found, limit });
+    match coded_px.checked_sub(crop_px) {
+        None | Some(0) => refused(crop_px, coded_px - 1),
+        Some(size) if size > SIZE_MAX_PX => refused(size, SIZE_MAX_PX),
+        Some(size) => Ok(size),
+    }
+}
+
+/// `time_scale / (2 · num_units_in_tick)`, shortened.
+fn frame_rate(time_scale: u32, tick_units: u32) -> Option<FrameRate> {
+    let (mut a, mut b) = (u64::from(time_scale), u64::from(tick_units) * 2);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    if a == 0 {
+        return None;
+    }
+    let denominator = u32::try_from(u64::from(tick_units) * 2 / a).ok()?;
+    FrameRate::new((u64::from(time_scale) / a) as u32, denominator)
+}
+
+/// Skips `hrd_parameters` (§E.1.2); whether there were any.
+fn skip_rates(reader: &mut BitReader<'_>) -> Option<bool> {
+    if !reader.bit()? {
+        return Some(false);
+    }
+    let count = reader.ue_up_to(31)? + 1;
+    reader.bits(8)?;
+    for _ in 0..count {
+        reader.ue()?;
+        reader.ue()?;
+        reader.bit()?;
+    }
+    reader.bits(20)?;
+    Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// x264, 1280×720, high profile, level 3.1, 25 pictures a second.
+    const HIGH_720P25: &[u8] = &[
+        0x64, 0x00, 0x1f, 0xac, 0xd9, 0x40, 0x50, 0x05, 0xbb, 0x01, 0x10, 0x00, 0x00, 0x03, 0x00, 0x10, 0x00,
+        0x00, 0x03, 0x03, 0x20, 0xf1, 0x83, 0x19, 0x60,
+    ];
+
+    #[test]
+    fn a_common_set_is_read() {
+        let sps = Sps::parse(HIGH_720P25).unwrap();
+        assert_eq!((sps.width_px, sps.height_px, sps.bit_depth, sps.chroma_format), (1280, 720, 8, 1));
+        assert_eq!(sps.frame_rate, FrameRate::new(25, 1));
+        assert_eq!(sps.codec_string(), "avc1.64001F");
+        assert!(!sps.interlaced);
+        assert_eq!(sps.reorder_depth(), 2);
+    }
+
+    #[test]
+    fn cropping_more_than_there_is_is_refused() {
+        assert_eq!(cropped("width", 16, 16), Err(Error::OutOfRange { what: "width", found: 16, limit: 15 }));
+        assert_eq!(cropped("width", 16, 6), Ok(10));
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_sets_are_refused_or_bounded(payload in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(sps) = Sps::parse(&payload) {
+                prop_assert!((1..=SIZE_MAX_PX).contains(&sps.width_px));
+                prop_assert!((1..=SIZE_MAX_PX).contains(&sps.height_px));
+                prop_assert!(sps.reorder_depth() <= 16);
+            }
+        }
+
+        #[test]
+        fn a_damaged_set_does_no_harm(at in 0..HIGH_720P25.len(), bit in 0u8..8, cut in 0..=HIGH_720P25.len()) {
+            let mut payload = HIGH_720P25.to_vec();
+            payload[at] ^= 1 << bit;
+            let _ = Sps::parse(&payload[..cut]);
+        }
+    }
+}

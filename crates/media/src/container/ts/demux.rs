@@ -1,0 +1,292 @@
+//! Bytes in, access units out.
+//!
+//! A unit is given as soon as its last byte is there: where its PES packet says its length at once, otherwise with
+//! the next one of its PID. Units with missing packets are dropped and counted.
+
+use super::align::Aligner;
+use super::continuity::{Continuity, ContinuityChecker};
+use super::packet::{PACKET_BYTES, Packet, Pcr, packets};
+use super::pes::PesHeader;
+use super::psi::Program;
+use super::tables::Tables;
+use super::units::{Splitter, Unit};
+use crate::access_unit::{AccessUnit, Codec};
+use crate::time::Ticks;
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// A PES packet that grows beyond this is dropped.
+pub const PES_MAX_BYTES: usize = 8 << 20;
+/// Streams of one program that are followed; with [`PES_MAX_BYTES`] this bounds the memory.
+pub const STREAMS_MAX: usize = 8;
+
+/// What the demuxer found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The program is known, or another one than before.
+    Program(Program),
+    /// An access unit.
+    AccessUnit {
+        /// Its stream.
+        pid: u16,
+        /// Number of the packet with which its PES packet began, all packets counted from 0.
+        packet: u64,
+        /// The unit; PTS and DTS are unwrapped, all streams on one scale.
+        unit: AccessUnit,
+    },
+    /// The program's clock.
+    Pcr {
+        /// Number of its packet.
+        packet: u64,
+        /// The clock.
+        pcr: Pcr,
+    },
+}
+
+/// What went by and what went wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Whole packets.
+    pub packets: u64,
+    /// Packets before which others of their PID were missing.
+    pub continuity_errors: u64,
+    /// Packets with the transport error bit.
+    pub transport_errors: u64,
+    /// Packets that contradict themselves.
+    pub malformed_packets: u64,
+    /// Bytes that were no part of a packet.
+    pub skipped_bytes: u64,
+    /// PES packets dropped because part of them was missing or their header was wrong.
+    pub damaged_units: u64,
+    /// PES packets dropped because they were larger than [`PES_MAX_BYTES`].
+    pub oversized_units: u64,
+}
+
+/// One elementary stream.
+#[derive(Clone, Debug)]
+struct Stream {
+    pid: u16,
+    codec: Codec,
+    /// The begun PES packet; empty where none is.
+    pes: Vec<u8>,
+    active: bool,
+    random_access: bool,
+    first_packet: u64,
+    splitter: Splitter,
+}
+
+/// Follows the first program of a transport stream and gives its access units.
+#[derive(Clone, Debug, Default)]
+pub struct Demuxer {
+    aligner: Aligner,
+    state: State,
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    continuity: ContinuityChecker,
+    tables: Tables,
+    streams: Vec<Stream>,
+    pcr_pid: u16,
+    /// The last DTS, near which the next stamps lie.
+    reference: Option<Ticks>,
+    counters: Counters,
+    events: VecDeque<Event>,
+}
+
+impl Default for State {
+    fn default() -> State {
+        State {
+            continuity: ContinuityChecker::new(),
+            tables: Tables::new(),
+            streams: Vec::new(),
+            pcr_pid: super::NULL_PID,
+            reference: None,
+            counters: Counters::default(),
+            events: VecDeque::new(),
+        }
+    }
+}
+
+impl Demuxer {
+    /// A demuxer before the first byte.
+    pub fn new() -> Demuxer {
+        Demuxer::default()
+    }
+
+    /// Takes the next bytes, chopped anywhere. What they complete waits in [`Demuxer::poll`]; poll until `None`
+    /// before the next push, or the events pile up.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let Demuxer { aligner, state } = self;
+        aligner.push(bytes, &mut |run| packets(run).for_each(|packet| state.packet(packet)));
+    }
+
+    /// The next event, in the order of the stream.
+    pub fn poll(&mut self) -> Option<Event> {
+        self.state.events.pop_front()
+    }
+
+    /// The stream has ended: units of open length are complete.
+    pub fn finish(&mut self) {
+        let State { streams, reference, counters, events, .. } = &mut self.state;
+        for stream in streams {
+            stream.end(reference, counters, events);
+        }
+    }
+
+    /// The program, once its tables have come.
+    pub fn program(&self) -> Option<&Program> {
+        self.state.tables.program()
+    }
+
+    /// What went by and what went wrong so far.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            skipped_bytes: self.aligner.skipped_bytes(),
+            continuity_errors: self.state.continuity.errors(),
+            ..self.state.counters
+        }
+    }
+}
+
+impl State {
+    fn packet(&mut self, bytes: &[u8; PACKET_BYTES]) {
+        let number = self.counters.packets;
+        self.counters.packets += 1;
+        let Ok(packet) = Packet::parse(bytes) else {
+            self.counters.malformed_packets += 1;
+            return;
+        };
+        if packet.transport_error {
+            self.counters.transport_errors += 1;
+            return;
+        }
+        let continuity = self.continuity.check(&packet);
+        if let Some(pcr) = packet.pcr().filter(|_| packet.pid == self.pcr_pid) {
+            self.events.push_back(Event::Pcr { packet: number, pcr });
+        }
+        if self.tables.wants(packet.pid) {
+            if self.tables.push(bytes, &packet, continuity) {
+                self.follow_program();
+            }
+            return;
+        }
+        let State { streams, reference, counters, events, .. } = self;
+        if let Some(stream) = streams.iter_mut().find(|stream| stream.pid == packet.pid) {
+            stream.packet(&packet, continuity, number, reference, counters, events);
+        }
+    }
+
+    /// Keeps the streams that go on, ends those that do not.
+    fn follow_program(&mut self) {
+        let program = self.tables.program();
+        let known = program.map_or(&[][..], |program| &program.streams).iter();
+        let wanted: Vec<_> =
+            known.filter_map(|stream| Some((stream.pid, stream.codec?))).take(STREAMS_MAX).collect();
+        let mut old = std::mem::take(&mut self.streams);
+        for (pid, codec) in wanted {
+            let kept = old.iter().position(|stream| (stream.pid, stream.codec) == (pid, codec));
+            let stream = kept.map_or_else(|| Stream::new(pid, codec), |index| old.swap_remove(index));
+            self.streams.push(stream);
+        }
+        for mut stream in old {
+            stream.end(&mut self.reference, &mut self.counters, &mut self.events);
+        }
+        self.pcr_pid = program.map_or(super::NULL_PID, |program| program.pcr_pid);
+        self.events.extend(program.cloned().map(Event::Program));
+    }
+}
+
+impl Stream {
+    fn new(pid: u16, codec: Codec) -> Stream {
+        Stream {
+            pid,
+            codec,
+            pes: Vec::new(),
+            active: false,
+            random_access: false,
+            first_packet: 0,
+            splitter: Splitter::new(codec),
+        }
+    }
+
+    fn packet(
+        &mut self,
+        packet: &Packet<'_>,
+        continuity: Continuity,
+        number: u64,
+        reference: &mut Option<Ticks>,
+        counters: &mut Counters,
+        events: &mut VecDeque<Event>,
+    ) {
+        match continuity {
+            Continuity::Duplicate => return,
+            Continuity::Lost { .. } | Continuity::Signalled => {
+                counters.damaged_units += u64::from(self.active);
+                self.drop_unit();
+            }
+            Continuity::First | Continuity::Continuous | Continuity::Unchecked => {}
+        }
+        if !packet.has_payload || packet.scrambled {
+            return;
+        }
+        if packet.unit_start {
+            self.end(reference, counters, events);
+            self.active = true;
+            self.random_access = packet.random_access();
+            self.first_packet = number;
+        }
+        if !self.active {
+            return;
+        }
+        if self.pes.len() + packet.payload.len() > PES_MAX_BYTES {
+            counters.oversized_units += 1;
+            self.drop_unit();
+            return;
+        }
+        self.pes.extend_from_slice(packet.payload);
+        if PesHeader::packet_bytes(&self.pes).is_some_and(|whole| self.pes.len() >= whole) {
+            self.end(reference, counters, events);
+        }
+    }
+
+    fn drop_unit(&mut self) {
+        self.pes.clear();
+        self.active = false;
+        self.splitter.reset();
+    }
+
+    /// Gives the units of the begun PES packet, if there is one and it is whole.
+    fn end(&mut self, reference: &mut Option<Ticks>, counters: &mut Counters, events: &mut VecDeque<Event>) {
+        if !std::mem::take(&mut self.active) {
+            return;
+        }
+        let next = Vec::with_capacity(self.pes.len().min(64 << 10));
+        let pes = Bytes::from(std::mem::replace(&mut self.pes, next));
+        let header = PesHeader::parse(&pes);
+        let end = header.map_or(0, |header| header.packet_bytes.unwrap_or(pes.len()));
+        let Some((header, end)) =
+            header.ok().filter(|header| header.payload_start <= end && end <= pes.len()).zip(Some(end))
+        else {
+            counters.damaged_units += 1;
+            self.splitter.reset();
+            return;
+        };
+        let near = |wrapped: u64, reference: &Option<Ticks>| {
+            Ticks::unwrap_near(wrapped, reference.unwrap_or(Ticks(wrapped as i64)))
+        };
+        let stamps = header.pts.map(|pts| {
+            let dts = near(header.dts.unwrap_or(pts), reference);
+            *reference = Some(dts);
+            (near(pts, reference), dts)
+        });
+        let (pid, packet, codec, announced) = (self.pid, self.first_packet, self.codec, self.random_access);
+        self.splitter.split(&pes.slice(header.payload_start..end), stamps, &mut |unit| {
+            let Unit { data, pts, dts, key, first } = unit;
+            let random_access = key || announced && first;
+            let stamps = crate::Stamps::default();
+            let unit = AccessUnit { codec, data, pts, dts, random_access, stamps };
+            events.push_back(Event::AccessUnit { pid, packet, unit });
+        });
+    }
+}

@@ -1,0 +1,429 @@
+//! Access units in, transport packets out, at once.
+//!
+//! One program: PMT on PID 0x1000, video on 0x100, audio on 0x101. The clock (PCR) stands in the first packet of
+//! each video unit, or of each audio unit where there is no video.
+//!
+//! # The two clocks
+//! A PCR says when its byte *arrives*, a DTS when the unit is *decoded*. A unit's `dts` here is its capture time, so
+//! the PCR is `dts` and the stamps on the wire are later by a fixed [`MuxSettings::decode_delay`]. Were they equal,
+//! a picture's last packets would arrive after its time to be decoded by any player that keeps to the clock, and it
+//! would drop it or rebuffer. Players that show what comes (ours, `-fflags nobuffer`) do not wait for the delay.
+
+use super::Error;
+use super::packet::{NULL_PID, PACKET_BYTES, Pcr, SYNC_BYTE};
+use super::pes::{self, write_header};
+use super::psi::{self, ElementaryStream, PAT_PID, Pat, Pmt};
+use crate::access_unit::{AccessUnit, Codec};
+use crate::bitstream::{h264, opus};
+use crate::time::Ticks;
+
+/// The PID of the program map table.
+pub const PMT_PID: u16 = 0x1000;
+/// The PID of the video.
+pub const VIDEO_PID: u16 = 0x100;
+/// The PID of the audio.
+pub const AUDIO_PID: u16 = 0x101;
+
+/// A clock that runs back further than this was set anew; less is jitter between streams.
+const BACKWARD_JUMP: i64 = 90_000;
+
+/// What the program consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MuxSettings {
+    /// The video's codec, if there is video.
+    pub video: Option<Codec>,
+    /// The audio's format, if there is audio.
+    pub audio: Option<AudioFormat>,
+    /// How much later than their capture the stamps on the wire are; default 50 ms (4,500 ticks).
+    pub decode_delay: Ticks,
+    /// How much stream time may pass between two pairs of PAT and PMT; default 100 ms (9,000 ticks).
+    pub table_interval: Ticks,
+}
+
+impl Default for MuxSettings {
+    fn default() -> MuxSettings {
+        MuxSettings { video: None, audio: None, decode_delay: Ticks(4_500), table_interval: Ticks(9_000) }
+    }
+}
+
+/// A program's sound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AudioFormat {
+    /// How it is coded. AAC units are ADTS frames.
+    pub codec: Codec,
+    /// Channels, 1 to 8.
+    pub channels: u8,
+    /// ISO 639-2 code of its language.
+    pub language: Option<[u8; 3]>,
+}
+
+/// One stream of the program.
+#[derive(Clone, Debug)]
+struct Stream {
+    pid: u16,
+    codec: Codec,
+    stream_id: u8,
+    continuity: u8,
+}
+
+/// Turns access units into transport packets. Holds nothing back: all of a unit's packets are written by the call
+/// that brings it, and audio never waits for video or the other way round.
+#[derive(Clone, Debug)]
+pub struct Muxer {
+    video: Option<Stream>,
+    audio: Option<Stream>,
+    settings: MuxSettings,
+    pat: Vec<u8>,
+    pmt: Vec<u8>,
+    pat_continuity: u8,
+    pmt_continuity: u8,
+    /// Stream time: the latest DTS of any unit, or the last timer.
+    now: Option<Ticks>,
+    tables_at: Option<Ticks>,
+    last_interval: Ticks,
+    last_pcr: Option<Ticks>,
+    head: Vec<u8>,
+}
+
+impl Muxer {
+    /// A muxer for one program.
+    ///
+    /// # Errors
+    /// [`Error::Codec`] for sound in the video's place or the other way round, [`Error::Channels`],
+    /// [`Error::NoStream`].
+    pub fn new(settings: MuxSettings) -> Result<Muxer, Error> {
+        let mut streams = Vec::new();
+        let mut video = None;
+        if let Some(codec) = settings.video {
+            let stream_type = match codec {
+                Codec::H264 => 0x1b,
+                Codec::H265 => 0x24,
+                Codec::Mpeg2Video => 0x02,
+                found => return Err(Error::Codec { what: "video", found, expected: "a video codec" }),
+            };
+            streams.push(ElementaryStream::new(VIDEO_PID, stream_type, Vec::new()));
+            video = Some(Stream { pid: VIDEO_PID, codec, stream_id: pes::STREAM_ID_VIDEO, continuity: 0 });
+        }
+        let mut audio = None;
+        if let Some(format) = settings.audio {
+            let (stream_type, stream_id, descriptors) = audio_stream(format)?;
+            streams.push(ElementaryStream::new(AUDIO_PID, stream_type, descriptors));
+            audio = Some(Stream { pid: AUDIO_PID, codec: format.codec, stream_id, continuity: 0 });
+        }
+        let pcr_pid = streams.first().ok_or(Error::NoStream)?.pid;
+        let (mut pat, mut pmt) = (Vec::new(), Vec::new());
+        Pat { transport_stream_id: 1, version: 0, current: true, programs: vec![(1, PMT_PID)] }
+            .write(&mut pat);
+        Pmt { program_number: 1, version: 0, current: true, pcr_pid, streams }.write(&mut pmt);
+        Ok(Muxer {
+            video,
+            audio,
+            settings,
+            pat,
+            pmt,
+            pat_continuity: 0,
+            pmt_continuity: 0,
+            now: None,
+            tables_at: None,
+            last_interval: Ticks(0),
+            last_pcr: None,
+            head: Vec::new(),
+        })
+    }
+
+    /// Appends all packets of `unit`, tables in front where they are due: before each key frame, and where they
+    /// would be more than the table interval old when the next unit is expected.
+    ///
+    /// # Errors
+    /// [`Error::Codec`] for a unit of a stream that the program does not have; nothing is written then.
+    pub fn write(&mut self, unit: &AccessUnit, out: &mut Vec<u8>) -> Result<(), Error> {
+        let is_video = unit.codec.is_video();
+        let stream = if is_video { &self.video } else { &self.audio };
+        if stream.as_ref().map(|stream| stream.codec) != Some(unit.codec) {
+            let expected = "a stream of the program";
+            return Err(Error::Codec { what: "access unit", found: unit.codec, expected });
+        }
+        let carries_clock = is_video || self.video.is_none();
+        let jump = self.advance(unit.dts);
+        if is_video && unit.random_access || jump || self.tables_due() {
+            self.append_tables(out);
+        }
+        let pcr = carries_clock.then(|| self.next_pcr(unit.dts, jump));
+        let delay = self.settings.decode_delay;
+        let field = Field {
+            discontinuity: jump && carries_clock,
+            random_access: carries_clock && unit.random_access,
+            pcr,
+        };
+        let prefix = unit_prefix(unit);
+        let payload_bytes = prefix.len() + unit.data.len();
+        let Some(stream) = (if is_video { &mut self.video } else { &mut self.audio }) else { return Ok(()) };
+        self.head.clear();
+        write_header(stream.stream_id, unit.pts + delay, unit.dts + delay, payload_bytes, &mut self.head);
+        self.head.extend_from_slice(&prefix);
+        packetize(stream.pid, &mut stream.continuity, field, &self.head, &unit.data, out);
+        Ok(())
+    }
+
+    /// The stream time at which [`Muxer::write_tables`] wants to be called if no unit comes before; `None` before
+    /// the first unit. Only sources with fewer than ten units a second ever reach it.
+    pub fn poll_timeout(&self) -> Option<Ticks> {
+        Some(self.tables_at? + self.settings.table_interval)
+    }
+
+    /// Appends PAT, PMT and a packet with the clock alone, whatever is due.
+    ///
+    /// `now` is stream time on the scale of the units' DTS, behind which no later unit's DTS lies: the capture
+    /// clock less what units take from capture to here.
+    pub fn write_tables(&mut self, now: Ticks, out: &mut Vec<u8>) {
+        let jump = self.advance(now);
+        self.append_tables(out);
+        let ticks = self.next_pcr(now, jump);
+        if let Some(stream) = self.video.as_ref().or(self.audio.as_ref()) {
+            // Without payload the counter does not move on: it repeats the last one.
+            let continuity = stream.continuity.wrapping_sub(1) & 0x0f;
+            let start = out.len();
+            let [high, low] = stream.pid.to_be_bytes();
+            let flags = 0x10 | u8::from(jump) << 7;
+            out.extend_from_slice(&[SYNC_BYTE, high, low, 0x20 | continuity, 183, flags]);
+            out.extend_from_slice(&ticks.write());
+            out.resize(start + PACKET_BYTES, 0xff);
+        }
+    }
+
+    /// Moves stream time on; true if the clock was set anew.
+    fn advance(&mut self, dts: Ticks) -> bool {
+        let before = self.now.unwrap_or(dts);
+        let jump = dts.0 < before.0.saturating_sub(BACKWARD_JUMP);
+        if jump {
+            self.last_interval = Ticks(0);
+            self.now = Some(dts);
+        } else {
+            self.last_interval = Ticks((dts.0 - before.0).clamp(0, self.settings.table_interval.0.max(0)));
+            self.now = Some(before.max(dts));
+        }
+        jump
+    }
+
+    fn tables_due(&self) -> bool {
+        match (self.tables_at, self.now) {
+            (Some(at), Some(now)) => (now + self.last_interval - at).0 > self.settings.table_interval.0,
+            _ => true,
+        }
+    }
+
+    fn append_tables(&mut self, out: &mut Vec<u8>) {
+        psi::write_packets(PAT_PID, &self.pat, &mut self.pat_continuity, out);
+        psi::write_packets(PMT_PID, &self.pmt, &mut self.pmt_continuity, out);
+        self.tables_at = self.now;
+    }
+
+    /// The clock at `dts`; it never runs back except where a jump is announced.
+    fn next_pcr(&mut self, dts: Ticks, jump: bool) -> Pcr {
+        let ticks = match self.last_pcr {
+            Some(last) if !jump => last.max(dts),
+            _ => dts,
+        };
+        self.last_pcr = Some(ticks);
+        Pcr::from_ticks(ticks)
+    }
+}
+
+/// Stream type, stream id and descriptors of a program's sound.
+fn audio_stream(format: AudioFormat) -> Result<(u8, u8, Vec<u8>), Error> {
+    if !(1..=8).contains(&format.channels) {
+        return Err(Error::Channels { found: format.channels });
+    }
+    let mut descriptors = Vec::new();
+    let (stream_type, stream_id) = match format.codec {
+        Codec::Opus => {
+            descriptors.extend_from_slice(b"\x05\x04Opus\x7f\x02\x80");
+            descriptors.push(format.channels);
+            (0x06, pes::STREAM_ID_PRIVATE)
+        }
+        Codec::Aac => (0x0f, pes::STREAM_ID_AUDIO),
+        Codec::MpegAudio => (0x03, pes::STREAM_ID_AUDIO),
+        Codec::Ac3 => {
+            descriptors.extend_from_slice(b"\x05\x04AC-3");
+            (0x81, pes::STREAM_ID_PRIVATE)
+        }
+        found => return Err(Error::Codec { what: "audio", found, expected: "an audio codec" }),
+    };
+    if let Some([a, b, c]) = format.language {
+        descriptors.extend_from_slice(&[0x0a, 4, a, b, c, 0]);
+    }
+    Ok((stream_type, stream_id, descriptors))
+}
+
+/// What the container demands in front of a unit's own bytes.
+fn unit_prefix(unit: &AccessUnit) -> Vec<u8> {
+    let mut prefix = Vec::new();
+    match unit.codec {
+        Codec::H264 if !h264::begins_with_delimiter(&unit.data) => {
+            prefix.extend_from_slice(&h264::ACCESS_UNIT_DELIMITER);
+        }
+        Codec::Opus => opus::write_control_header(unit.data.len(), &mut prefix),
+        _ => {}
+    }
+    prefix
+}
+
+/// What the adaptation field of a unit's first packet says.
+#[derive(Clone, Copy)]
+struct Field {
+    discontinuity: bool,
+    random_access: bool,
+    pcr: Option<Pcr>,
+}
+
+impl Field {
+    /// Bytes behind the length byte; 0: no field needed.
+    fn bytes(self) -> usize {
+        match self.pcr {
+            Some(_) => 7,
+            None => usize::from(self.discontinuity || self.random_access),
+        }
+    }
+
+    fn flags(self) -> u8 {
+        u8::from(self.discontinuity) << 7
+            | u8::from(self.random_access) << 6
+            | u8::from(self.pcr.is_some()) << 4
+    }
+}
+
+/// Appends the packets of one PES packet, which is `head` and `data`; the last one is filled by its adaptation
+/// field.
+fn packetize(pid: u16, continuity: &mut u8, field: Field, head: &[u8], data: &[u8], out: &mut Vec<u8>) {
+    let (mut head, mut data) = (head, data);
+    out.reserve((head.len() + data.len() + 8).div_ceil(184) * PACKET_BYTES);
+    let mut first = true;
+    while first || !(head.is_empty() && data.is_empty()) {
+        let start = out.len();
+        let left = head.len() + data.len();
+        let field_bytes = if first { field.bytes() } else { 0 };
+        let mut adaptation = if field_bytes > 0 { 1 + field_bytes } else { 0 };
+        let room = PACKET_BYTES - 4 - adaptation;
+        adaptation += room.saturating_sub(left);
+        let [high, low] = (pid & NULL_PID | if first { 0x4000 } else { 0 }).to_be_bytes();
+        let control = if adaptation > 0 { 0x30 } else { 0x10 };
+        out.extend_from_slice(&[SYNC_BYTE, high, low, control | *continuity & 0x0f]);
+        if adaptation > 0 {
+            out.push((adaptation - 1) as u8);
+        }
+        if adaptation > 1 {
+            out.push(if first { field.flags() } else { 0 });
+            if let Some(pcr) = field.pcr.filter(|_| first) {
+                out.extend_from_slice(&pcr.write());
+            }
+            out.resize(start + 4 + adaptation, 0xff);
+        }
+        for part in [&mut head, &mut data] {
+            let (now, later) = part.split_at(part.len().min(start + PACKET_BYTES - out.len()));
+            out.extend_from_slice(now);
+            *part = later;
+        }
+        *continuity = (*continuity + 1) & 0x0f;
+        first = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Stamps;
+    use crate::container::ts::packet::packets;
+    use crate::container::ts::{ContinuityChecker, Packet, Scanner};
+    use bytes::Bytes;
+
+    fn unit(codec: Codec, dts: i64, bytes: usize, random_access: bool) -> AccessUnit {
+        let data = Bytes::from(vec![0x55; bytes]);
+        AccessUnit { codec, data, pts: Ticks(dts), dts: Ticks(dts), random_access, stamps: Stamps::default() }
+    }
+
+    fn muxer(video: Option<Codec>, audio: Option<Codec>) -> Muxer {
+        let audio = audio.map(|codec| AudioFormat { codec, channels: 2, language: None });
+        Muxer::new(MuxSettings { video, audio, ..MuxSettings::default() }).unwrap()
+    }
+
+    #[test]
+    fn tables_stand_before_key_frames_and_never_further_apart_than_100_ms() {
+        for step in [1500, 3600, 4000, 7000] {
+            let mut muxer = muxer(Some(Codec::H264), None);
+            let mut out = Vec::new();
+            let mut last_tables = 0;
+            for frame in 0..50 {
+                out.clear();
+                muxer.write(&unit(Codec::H264, frame * step, 700, frame % 25 == 0), &mut out).unwrap();
+                let first = Packet::parse(packets(&out).next().unwrap()).unwrap();
+                if first.pid == PAT_PID {
+                    last_tables = frame;
+                }
+                assert!(frame % 25 != 0 || first.pid == PAT_PID);
+                assert!((frame - last_tables) * step <= 9000);
+            }
+        }
+    }
+
+    #[test]
+    fn the_clock_stands_with_each_video_unit_and_leads_the_stamps() {
+        let mut muxer = muxer(Some(Codec::H264), Some(Codec::Opus));
+        let (mut scanner, mut out) = (Scanner::new(), Vec::new());
+        for frame in 0..10 {
+            muxer.write(&unit(Codec::H264, frame * 3600, 5000, frame == 0), &mut out).unwrap();
+            muxer.write(&unit(Codec::Opus, frame * 3600 - 900, 200, true), &mut out).unwrap();
+        }
+        let scans: Vec<_> = packets(&out).map(|packet| scanner.scan(packet)).collect();
+        let clocks: Vec<u64> = scans.iter().filter_map(|scan| scan.pcr).map(Pcr::base).collect();
+        assert_eq!(clocks, (0..10).map(|frame| frame * 3600).collect::<Vec<_>>());
+        assert_eq!(scans.iter().filter(|scan| scan.entry.is_some()).count(), 1);
+        assert_eq!(scanner.continuity_errors(), 0);
+        assert_eq!(scanner.program().unwrap().pcr_pid, VIDEO_PID);
+    }
+
+    #[test]
+    fn a_slow_source_is_filled_by_the_timer() {
+        let mut muxer = muxer(Some(Codec::H264), None);
+        let mut out = Vec::new();
+        assert_eq!(muxer.poll_timeout(), None);
+        muxer.write(&unit(Codec::H264, 1000, 100, true), &mut out).unwrap();
+        assert_eq!(muxer.poll_timeout(), Some(Ticks(10_000)));
+        muxer.write_tables(Ticks(10_000), &mut out);
+        muxer.write(&unit(Codec::H264, 15_000, 100, false), &mut out).unwrap();
+        assert_eq!(muxer.poll_timeout(), Some(Ticks(15_000 + 9000)));
+        let mut checker = ContinuityChecker::new();
+        let parsed: Vec<_> = packets(&out).map(|bytes| Packet::parse(bytes).unwrap()).collect();
+        for packet in &parsed {
+            checker.check(packet);
+        }
+        assert_eq!(checker.errors(), 0);
+        let clocks: Vec<u64> = parsed.iter().filter_map(Packet::pcr).map(Pcr::base).collect();
+        assert_eq!(clocks, [1000, 10_000, 15_000]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_is_announced() {
+        let mut muxer = muxer(None, Some(Codec::Aac));
+        let mut out = Vec::new();
+        muxer.write(&unit(Codec::Aac, 1_000_000, 100, true), &mut out).unwrap();
+        out.clear();
+        muxer.write(&unit(Codec::Aac, 0, 100, true), &mut out).unwrap();
+        let last = Packet::parse(packets(&out).last().unwrap()).unwrap();
+        assert!(last.discontinuity());
+        assert_eq!(last.pcr(), Some(Pcr::new(0)));
+    }
+
+    #[test]
+    fn what_does_not_belong_is_refused() {
+        let new = |video, codec, channels| {
+            let audio = Some(AudioFormat { codec, channels, language: None });
+            Muxer::new(MuxSettings { video, audio, ..MuxSettings::default() }).err()
+        };
+        assert!(matches!(new(Some(Codec::Aac), Codec::Aac, 2), Some(Error::Codec { what: "video", .. })));
+        assert!(matches!(new(None, Codec::H264, 2), Some(Error::Codec { what: "audio", .. })));
+        assert_eq!(new(None, Codec::Opus, 9), Some(Error::Channels { found: 9 }));
+        assert_eq!(Muxer::new(MuxSettings::default()).err(), Some(Error::NoStream));
+        let refused = muxer(Some(Codec::H264), None).write(&unit(Codec::Opus, 0, 3, true), &mut Vec::new());
+        assert!(matches!(refused, Err(Error::Codec { what: "access unit", .. })));
+    }
+}

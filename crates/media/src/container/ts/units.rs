@@ -1,0 +1,157 @@
+//! Splits the payload of a PES packet into access units, each with its time.
+
+use crate::access_unit::Codec;
+use crate::bitstream::{adts, h264, opus};
+use crate::time::Ticks;
+use bytes::Bytes;
+
+/// An access unit, before it has a stream.
+pub(super) struct Unit {
+    pub(super) data: Bytes,
+    pub(super) pts: Ticks,
+    pub(super) dts: Ticks,
+    /// Decoding can start here, by what the unit itself says.
+    pub(super) key: bool,
+    /// The first that begins in its PES packet.
+    pub(super) first: bool,
+}
+
+/// Splits the PES packets of one stream.
+#[derive(Clone, Debug)]
+pub(super) struct Splitter {
+    codec: Codec,
+    /// The begun ADTS frame at the end of the last PES packet; shorter than a frame, so below 8 KiB.
+    carry: Vec<u8>,
+    /// When the unit after the last one is due, for those that have no stamp of their own: the last stamp (for
+    /// pictures: that of the next picture) and the samples since.
+    next: Option<Ticks>,
+    samples: u32,
+    /// Ticks of a picture, as the last parameter set said.
+    picture_ticks: i64,
+}
+
+impl Splitter {
+    pub(super) fn new(codec: Codec) -> Splitter {
+        Splitter { codec, carry: Vec::new(), next: None, samples: 0, picture_ticks: 0 }
+    }
+
+    /// Forgets what was begun, as after loss.
+    pub(super) fn reset(&mut self) {
+        self.carry.clear();
+        self.next = None;
+    }
+
+    /// Calls `give` with each unit in `payload`. `stamps` are PTS and DTS of the first unit that begins in it;
+    /// units of which no time is known are dropped.
+    pub(super) fn split(
+        &mut self,
+        payload: &Bytes,
+        stamps: Option<(Ticks, Ticks)>,
+        give: &mut dyn FnMut(Unit),
+    ) {
+        match self.codec {
+            Codec::H264 => self.split_h264(payload, stamps, give),
+            Codec::Opus => self.split_opus(payload, stamps, give),
+            Codec::Aac => self.split_adts(payload, stamps, give),
+            codec => {
+                let Some((pts, dts)) = stamps.filter(|_| !payload.is_empty()) else { return };
+                give(Unit { data: payload.clone(), pts, dts, key: !codec.is_video(), first: true });
+            }
+        }
+    }
+
+    fn split_h264(&mut self, payload: &Bytes, stamps: Option<(Ticks, Ticks)>, give: &mut dyn FnMut(Unit)) {
+        let Some((mut pts, mut dts)) = stamps.or(self.next.map(|next| (next, next))) else { return };
+        for (index, unit) in h264::split_at_delimiters(payload).enumerate() {
+            let data = payload.slice_ref(unit);
+            if index > 0 {
+                pts = pts + Ticks(self.picture_ticks);
+                dts = dts + Ticks(self.picture_ticks);
+            }
+            let key = h264::is_key(&data);
+            if key {
+                self.learn_rate(&data);
+            }
+            give(Unit { data, pts, dts, key, first: index == 0 });
+        }
+        self.next = Some(dts + Ticks(self.picture_ticks));
+    }
+
+    fn learn_rate(&mut self, unit: &[u8]) {
+        let head = h264::nals(unit).take_while(|nal| !nal.kind().is_slice());
+        let set = head.filter(|nal| nal.kind() == h264::NalType::Sps).last();
+        let rate = set.and_then(|nal| h264::Sps::parse(nal.payload()).ok()?.frame_rate);
+        self.picture_ticks = rate.map_or(0, |rate| {
+            i64::from(Ticks::RATE) * i64::from(rate.denominator()) / i64::from(rate.numerator())
+        });
+    }
+
+    fn split_opus(&mut self, payload: &Bytes, stamps: Option<(Ticks, Ticks)>, give: &mut dyn FnMut(Unit)) {
+        self.anchor(stamps.map(|(pts, _)| pts));
+        for (index, (_, packet)) in opus::packets(payload).enumerate() {
+            let Some(samples) = opus::duration_samples(packet) else { continue };
+            if let Some(pts) = self.due(opus::RATE_HZ) {
+                give(Unit { data: payload.slice_ref(packet), pts, dts: pts, key: true, first: index == 0 });
+            }
+            self.samples = self.samples.saturating_add(samples);
+        }
+    }
+
+    /// Counts samples from a new stamp on, if there is one.
+    fn anchor(&mut self, stamp: Option<Ticks>) {
+        if stamp.is_some() {
+            self.next = stamp;
+            self.samples = 0;
+        }
+    }
+
+    /// When the next run of samples is due.
+    fn due(&self, rate_hz: u32) -> Option<Ticks> {
+        let ticks = u64::from(self.samples) * u64::from(Ticks::RATE) / u64::from(rate_hz.max(1));
+        Some(self.next? + Ticks(ticks as i64))
+    }
+
+    fn split_adts(&mut self, payload: &Bytes, stamps: Option<(Ticks, Ticks)>, give: &mut dyn FnMut(Unit)) {
+        let carried = self.carry.len();
+        let joined;
+        let bytes = if carried == 0 {
+            payload
+        } else {
+            self.carry.extend_from_slice(payload);
+            joined = Bytes::from(std::mem::take(&mut self.carry));
+            &joined
+        };
+        let mut stamp = stamps.map(|(pts, _)| pts);
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            if rest.len() < adts::HEADER_BYTES {
+                break;
+            }
+            let Some(header) = adts::Header::parse(rest) else {
+                at += 1;
+                continue;
+            };
+            if rest.len() < header.frame_bytes {
+                break;
+            }
+            // The PES packet's stamp is that of the first frame that begins in it.
+            let begins_here = at >= carried;
+            let first = begins_here && stamp.is_some();
+            if begins_here {
+                self.anchor(stamp.take());
+            }
+            if let Some(pts) = self.due(header.rate_hz) {
+                let data = bytes.slice(at..at + header.frame_bytes);
+                give(Unit { data, pts, dts: pts, key: true, first });
+            }
+            self.samples = self.samples.saturating_add(header.samples());
+            at += header.frame_bytes;
+        }
+        self.carry = bytes[at..].to_vec();
+        // The begun frame is the first that begins here: its stamp is known now.
+        if at >= carried && at < bytes.len() {
+            self.anchor(stamp);
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! YUV4MPEG2 (`.y4m`): uncompressed pictures behind one line of text, as mjpegtools' `yuv4mpeg(5)` describes it
+//! and FFmpeg, x264 and libvpx read and write it.
+//!
+//! ```text
+//! YUV4MPEG2 W1280 H720 F30:1 Ip A1:1 C420jpeg XCOLORRANGE=LIMITED\n
+//! FRAME\n  <Y: lines without padding> <Cb> <Cr>
+//! FRAME\n  …
+//! ```
+//!
+//! In come bytes, chopped in any way; out come [`Picture`]s, and the reverse. Samples over 8 bits take two bytes,
+//! little endian. The format knows neither time stamps nor colour primaries: [`Picture::captured`] is computed
+//! from the frame rate, and of [`Picture::colour`] only the range is known.
+
+mod header;
+
+pub use header::{Header, Interlacing, Siting};
+
+use crate::picture::{Picture, PixelFormat, Size};
+use crate::time::Time;
+use thiserror::Error;
+
+/// The longest header or `FRAME` line that is taken, in bytes without its line feed.
+pub const MAX_LINE_BYTES: usize = 4096;
+
+/// The largest picture that is taken, in bytes without padding; 8K at 4:4:4 and 16 bits still fits. With
+/// [`Size::MAX_SIDE`] alone a header of 40 bytes could make us allocate 1.6 GB.
+pub const MAX_PICTURE_BYTES: usize = 256 << 20;
+
+const MAGIC: &[u8] = b"YUV4MPEG2";
+const FRAME: &[u8] = b"FRAME";
+
+/// Reads pictures from bytes as they come.
+///
+/// ```
+/// # use glassline_media::container::y4m::{Reader, Y4mError};
+/// # fn show(chunks: &[&[u8]]) -> Result<usize, Y4mError> {
+/// let mut reader = Reader::new();
+/// let mut pictures = 0;
+/// for chunk in chunks {
+///     let mut rest = *chunk;
+///     while let Some(_picture) = reader.parse(&mut rest)? {
+///         pictures += 1;
+///     }
+/// }
+/// reader.finish()?;
+/// # Ok(pictures) }
+/// # assert_eq!(show(&[b"YUV4MPEG2 W2 H", b"1 F25 Cmono\nFRAME\nab"]), Ok(1));
+/// ```
+///
+/// Holds at most one line of [`MAX_LINE_BYTES`] or one picture in the making; samples go straight into its planes.
+#[derive(Debug, Default)]
+pub struct Reader {
+    state: State,
+    line: Vec<u8>,
+    header: Option<Header>,
+    /// Pictures given so far.
+    pictures: u64,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    /// In the header line.
+    #[default]
+    Header,
+    /// In or before a `FRAME` line.
+    Frame,
+    /// In the samples of a picture.
+    Samples(Box<Filling>),
+    /// An error was given; it is given again.
+    Failed(Y4mError),
+}
+
+impl Reader {
+    /// A reader at the start of a stream.
+    pub fn new() -> Reader {
+        Reader::default()
+    }
+
+    /// What the header line said, once it has been read.
+    pub fn header(&self) -> Option<&Header> {
+        self.header.as_ref()
+    }
+
+    /// Takes bytes from the front of `input` and gives a picture as soon as its last byte is there; what follows
+    /// the picture stays in `input`. `None` means that all of `input` was taken and more is needed.
+    ///
+    /// The picture's `captured` is [`FrameRate::time_of`](crate::FrameRate::time_of) its number after
+    /// [`Time::ZERO`], for the caller to override. Bits above the sample depth are cleared, so that later rooms
+    /// can rely on the range.
+    ///
+    /// # Errors
+    /// Any [`Y4mError`] but `Truncated`; the same one again on every later call.
+    pub fn parse(&mut self, input: &mut &[u8]) -> Result<Option<Picture>, Y4mError> {
+        match self.advance(input) {
+            Ok(picture) => Ok(picture),
+            Err(error) => {
+                self.state = State::Failed(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Says that no bytes follow.
+    ///
+    /// # Errors
+    /// `Truncated` where the stream ends inside the header or a picture; the error of [`Reader::parse`] if there
+    /// was one.
+    pub fn finish(&self) -> Result<(), Y4mError> {
+        match &self.state {
+            State::Failed(error) => Err(error.clone()),
+            State::Header => Err(Y4mError::Truncated { place: "the header line", picture: 0 }),
+            State::Frame if self.line.is_empty() => Ok(()),
+            State::Frame => Err(Y4mError::Truncated { place: "a FRAME line", picture: self.pictures }),
+            State::Samples(_) => Err(Y4mError::Truncated { place: "the samples", picture: self.pictures }),
+        }
+    }
+
+    fn advance(&mut self, input: &mut &[u8]) -> Result<Option<Picture>, Y4mError> {
+        loop {
+            match &mut self.state {
+                State::Failed(error) => return Err(error.clone()),
+                State::Header => {
+                    if !take_line(&mut self.line, input, MAGIC)? {
+                        return Ok(None);
+                    }
+                    self.header = Some(Header::parse(&self.line)?);
+                    self.line.clear();
+                    self.state = State::Frame;
+                }
+                State::Frame => {
+                    if !take_line(&mut self.line, input, FRAME).map_err(|error| error.at(self.pictures))? {
+                        return Ok(None);
+                    }
+                    self.line.clear();
+                    // The header is there: no other way leads out of `State::Header`.
+                    let Some(header) = &self.header else { return Ok(None) };
+                    self.state = State::Samples(Box::new(Filling::new(header, self.pictures)));
+                }
+                State::Samples(filling) => {
+                    if !filling.fill(input) {
+                        return Ok(None);
+                    }
+                    if let State::Samples(filling) = std::mem::replace(&mut self.state, State::Frame) {
+                        self.pictures += 1;
+                        return Ok(Some(filling.picture));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Moves bytes up to a line feed from `input` to `line`; whether the line is whole. It must begin with `word` and
+/// a space, or be `word`: what is something else is refused at its first wrong byte, not after 4 kB of it.
+fn take_line(line: &mut Vec<u8>, input: &mut &[u8], word: &'static [u8]) -> Result<bool, Y4mError> {
+    let end = input.iter().position(|&byte| byte == b'\n');
+    let take = end.unwrap_or(input.len());
+    // One byte more than allowed shows that the line is too long.
+    let copied = take.min(MAX_LINE_BYTES + 1 - line.len());
+    line.extend_from_slice(&input[..copied]);
+    let known = line.len().min(word.len());
+    let ends_early = end.is_some() && line.len() < word.len();
+    let runs_on = line.get(word.len()).is_some_and(|&byte| byte != b' ');
+    if line[..known] != word[..known] || ends_early || runs_on {
+        let found = String::from_utf8_lossy(&line[..line.len().min(word.len() + 1)]).into_owned();
+        return Err(Y4mError::Word {
+            found,
+            expected: if word == MAGIC { "YUV4MPEG2" } else { "FRAME" },
+            picture: 0,
+        });
+    }
+    if line.len() > MAX_LINE_BYTES {
+        return Err(Y4mError::LongLine);
+    }
+    *input = &input[(take + usize::from(end.is_some())).min(input.len())..];
+    Ok(end.is_some())
+}
+
+/// A picture in the making.
+#[derive(Debug)]
+struct Filling {
+    picture: Picture,
+    plane: usize,
+    /// Bytes of `plane` that are there, padding not counted.
+    filled: usize,
+}
+
+impl Filling {
+    fn new(header: &Header, number: u64) -> Filling {
+        let mut picture =
+            Picture::new(header.format, header.size, Time::ZERO + header.frame_rate.time_of(number));
+        picture.colour = header.colour;
+        Filling { picture, plane: 0, filled: 0 }
+    }
+
+    /// Copies from `input` into the planes; whether all are full.
+    fn fill(&mut self, input: &mut &[u8]) -> bool {
+        let depth_bits = self.picture.format().depth_bits;
+        let sample_bytes = self.picture.format().sample_bytes();
+        while let Some(plane) = self.picture.planes_mut().get_mut(self.plane) {
+            let (size, stride) = (plane.size(), plane.stride_bytes());
+            let line_bytes = size.width as usize * sample_bytes;
+            let plane_bytes = line_bytes * size.height as usize;
+            let bytes = plane.bytes_mut();
+            while self.filled < plane_bytes && !input.is_empty() {
+                let (y, x) = (self.filled / line_bytes, self.filled % line_bytes);
+                let whole = if stride == line_bytes { plane_bytes - self.filled } else { line_bytes - x };
+                let (now, later) = input.split_at(whole.min(input.len()));
+                bytes[y * stride + x..][..now.len()].copy_from_slice(now);
+                self.filled += now.len();
+                *input = later;
+            }
+            if self.filled < plane_bytes {
+                return false;
+            }
+            if (9..16).contains(&depth_bits) {
+                let mask = (1u16 << depth_bits) - 1;
+                for sample in bytes.as_chunks_mut::<2>().0 {
+                    *sample = (u16::from_le_bytes(*sample) & mask).to_le_bytes();
+                }
+            }
+            self.plane += 1;
+            self.filled = 0;
+        }
+        true
+    }
+}
+
+/// Appends the header line to `out`.
+pub fn write_header(header: &Header, out: &mut Vec<u8>) {
+    header.write(out);
+}
+
+/// Appends a `FRAME` line and the picture's samples to `out`. The picture has to be of the header's size and
+/// format, since nothing in the stream would tell otherwise.
+pub fn write_picture(picture: &Picture, out: &mut Vec<u8>) {
+    out.reserve(FRAME.len() + 1 + picture.format().packed_bytes(picture.size()));
+    out.extend_from_slice(FRAME);
+    out.push(b'\n');
+    for line in picture.planes().iter().flat_map(|plane| plane.lines()) {
+        out.extend_from_slice(line);
+    }
+}
+
+/// Bytes that are no YUV4MPEG2, or one that we don't take.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Y4mError {
+    /// A line begins with the wrong word.
+    #[error("y4m: found {found:?} where {expected} was expected, before picture {picture}")]
+    Word {
+        /// The line's first bytes.
+        found: String,
+        /// The word that belongs there.
+        expected: &'static str,
+        /// Pictures read so far.
+        picture: u64,
+    },
+    /// A line does not end.
+    #[error("y4m: a header line is longer than {MAX_LINE_BYTES} bytes")]
+    LongLine,
+    /// A tag of the header has a value that cannot be.
+    #[error("y4m: header tag {tag:?}: expected {expected}")]
+    Tag {
+        /// The whole tag.
+        tag: String,
+        /// What its value should look like.
+        expected: &'static str,
+    },
+    /// The header lacks width or height.
+    #[error("y4m: the header has no {0} tag")]
+    Missing(char),
+    /// Width or height is zero or larger than any room takes.
+    #[error("y4m: {width}x{height}: each side must be 1 to {}", Size::MAX_SIDE)]
+    Size {
+        /// Found width.
+        width: u32,
+        /// Found height.
+        height: u32,
+    },
+    /// A picture would be larger than [`MAX_PICTURE_BYTES`].
+    #[error(
+        "y4m: a picture of {size} in {format:?} takes {bytes} bytes; at most {MAX_PICTURE_BYTES} are taken"
+    )]
+    TooLarge {
+        /// Found size.
+        size: Size,
+        /// Found format.
+        format: PixelFormat,
+        /// What a picture would take.
+        bytes: usize,
+    },
+    /// A colour space that [`PixelFormat`] cannot say: 4:1:1, alpha, or something unknown.
+    #[error("y4m: colour space {0:?}; taken are 420, 422, 444 and mono, with p9 to p16 for more bits")]
+    ColourSpace(String),
+    /// The stream ends too early.
+    #[error("y4m: the stream ends inside {place} of picture {picture}")]
+    Truncated {
+        /// In which part.
+        place: &'static str,
+        /// Number of the picture, from 0.
+        picture: u64,
+    },
+}
+
+impl Y4mError {
+    fn at(self, number: u64) -> Y4mError {
+        match self {
+            Y4mError::Word { found, expected, .. } => Y4mError::Word { found, expected, picture: number },
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+use super::*;
+use crate::picture::{Chroma, Colour};
+use crate::time::FrameRate;
+use proptest::prelude::*;
+
+fn read_all(bytes: &[u8], chunk: usize) -> Result<(Option<Header>, Vec<Picture>), Y4mError> {
+    let mut reader = Reader::new();
+    let mut pictures = Vec::new();
+    for mut rest in bytes.chunks(chunk.max(1)) {
+        while let Some(picture) = reader.parse(&mut rest)? {
+            pictures.push(picture);
+        }
+        assert!(rest.is_empty(), "a reader that asks for more has taken everything");
+    }
+    reader.finish()?;
+    Ok((reader.header().cloned(), pictures))
+}
+
+fn header_of(line: &str) -> Result<Header, Y4mError> {
+    read_all(format!("YUV4MPEG2{line}\n").as_bytes(), 7).map(|(header, _)| header.unwrap())
+}
+
+#[test]
+fn a_header_of_ffmpeg_is_read() {
+    let header =
+        header_of(" W1280 H720 F30000:1001 Ip A1:1 C420mpeg2 XYSCSS=420MPEG2 XCOLORRANGE=FULL").unwrap();
+    assert_eq!(header.size, Size { width: 1280, height: 720 });
+    assert_eq!(header.frame_rate, FrameRate::new(30000, 1001).unwrap());
+    assert_eq!(header.format, PixelFormat::I420);
+    assert_eq!(header.siting, Some(Siting::Left));
+    assert_eq!(header.interlacing, Interlacing::Progressive);
+    assert_eq!(header.sample_aspect, Some((1, 1)));
+    assert_eq!(header.colour, Colour { full_range: true, ..Colour::UNSPECIFIED });
+}
+
+#[test]
+fn what_a_header_leaves_out_has_a_default() {
+    let header = header_of(" H3 W5").unwrap();
+    assert_eq!(header.format, PixelFormat::I420);
+    assert_eq!(header.frame_rate, FrameRate::new(25, 1).unwrap());
+    assert_eq!(header.interlacing, Interlacing::Unknown);
+    assert_eq!((header.siting, header.sample_aspect), (None, None));
+    assert!(!header.colour.full_range);
+    assert_eq!(header_of(" H3 W5 F0:0 A0:0").unwrap(), header);
+}
+
+#[test]
+fn colour_spaces_are_told_apart() {
+    let format = |space: &str| header_of(&format!(" W2 H2 C{space}")).map(|header| header.format);
+    let expect = |chroma, depth_bits| Ok(PixelFormat { chroma, depth_bits });
+    assert_eq!(format("420paldv"), expect(Chroma::Yuv420, 8));
+    assert_eq!(format("422"), expect(Chroma::Yuv422, 8));
+    assert_eq!(format("444"), expect(Chroma::Yuv444, 8));
+    assert_eq!(format("mono"), expect(Chroma::Mono, 8));
+    assert_eq!(format("420p10"), expect(Chroma::Yuv420, 10));
+    assert_eq!(format("422p12"), expect(Chroma::Yuv422, 12));
+    assert_eq!(format("444p16"), expect(Chroma::Yuv444, 16));
+    assert_eq!(format("mono10"), expect(Chroma::Mono, 10));
+    for unknown in ["411", "444alpha", "420p8", "420p17", "420p", "", "420p+9x"] {
+        assert!(matches!(format(unknown), Err(Y4mError::ColourSpace(_))), "{unknown}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_reason() {
+    assert!(matches!(header_of(" W0 H2"), Err(Y4mError::Size { width: 0, height: 2 })));
+    assert!(matches!(header_of(" W20000 H2"), Err(Y4mError::Size { width: 20000, .. })));
+    assert!(matches!(header_of(" W16384 H16384 C444p16"), Err(Y4mError::TooLarge { .. })));
+    assert_eq!(header_of(" H2"), Err(Y4mError::Missing('W')));
+    assert_eq!(header_of(" W2 F25:1"), Err(Y4mError::Missing('H')));
+    for tag in ["Wx", "W+2", "W99999999999", "F25:0", "F0:1", "F1:2:3", "F", "Iq", "A:"] {
+        assert!(matches!(header_of(&format!(" W2 H2 {tag}")), Err(Y4mError::Tag { .. })), "{tag}");
+    }
+    assert!(matches!(header_of("X W2 H2"), Err(Y4mError::Word { .. })));
+    assert_eq!(header_of(&format!(" W2 H2 X{}", "y".repeat(5000))), Err(Y4mError::LongLine));
+}
+
+#[test]
+fn garbage_is_refused_at_its_first_wrong_byte() {
+    let mut reader = Reader::new();
+    assert_eq!(reader.parse(&mut &b"YUV"[..]), Ok(None));
+    let error = reader.parse(&mut &b"5"[..]).unwrap_err();
+    assert!(error.to_string().contains("\"YUV5\""), "{error}");
+    assert_eq!(reader.parse(&mut &b"4MPEG2 W2 H2\n"[..]), Err(error.clone()));
+    assert_eq!(reader.finish(), Err(error));
+}
+
+#[test]
+fn frame_lines_may_have_parameters_and_must_be_there() {
+    let stream = b"YUV4MPEG2 W1 H1 F10 Cmono\nFRAME Ixyz X\naFRAME\nb";
+    let (_, pictures) = read_all(stream, 1).unwrap();
+    assert_eq!(pictures.len(), 2);
+    assert_eq!(pictures[1].planes()[0].line(0), b"b");
+    assert_eq!(pictures[1].captured, Time::from_millis(100));
+    let error = read_all(b"YUV4MPEG2 W1 H1 Cmono\nFRAME\naFRAMES\nb", 1).unwrap_err();
+    assert!(matches!(error, Y4mError::Word { expected: "FRAME", picture: 1, .. }), "{error}");
+}
+
+#[test]
+fn an_end_inside_something_is_told() {
+    let stream = b"YUV4MPEG2 W2 H1 Cmono\nFRAME\nabFRAME\ncd";
+    for length in 0..=stream.len() {
+        let result = read_all(&stream[..length], 3);
+        let whole = [22, 30, 38].contains(&length);
+        assert_eq!(result.is_ok(), whole, "after {length} bytes: {result:?}");
+        assert!(whole || matches!(result, Err(Y4mError::Truncated { .. })));
+    }
+}
+
+#[test]
+fn bits_above_the_depth_are_cleared() {
+    let (_, pictures) = read_all(b"YUV4MPEG2 W1 H1 Cmono10\nFRAME\n\xff\xff", 1).unwrap();
+    assert_eq!(pictures[0].planes()[0].line(0), [0xff, 0x03]);
+}
+
+fn formats() -> impl Strategy<Value = PixelFormat> {
+    let chroma =
+        prop_oneof![Just(Chroma::Mono), Just(Chroma::Yuv420), Just(Chroma::Yuv422), Just(Chroma::Yuv444)];
+    (chroma, 8u8..=16).prop_map(|(chroma, depth_bits)| PixelFormat { chroma, depth_bits })
+}
+
+/// A picture whose samples differ from place to place and stay within the depth.
+fn noisy(format: PixelFormat, size: Size, captured: Time, seed: u32) -> Picture {
+    let mut picture = Picture::new(format, size, captured);
+    let mut state = seed | 1;
+    for plane in picture.planes_mut() {
+        for y in 0..plane.size().height as usize {
+            for sample in plane.line_mut(y).chunks_mut(format.sample_bytes()) {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let value = (state >> 16) & ((1 << format.depth_bits) - 1);
+                sample.copy_from_slice(&value.to_le_bytes()[..sample.len()]);
+            }
+        }
+    }
+    picture
+}
+
+proptest! {
+    #[test]
+    fn any_stream_survives_any_chop(
+        format in formats(),
+        (width, height) in (1u32..150, 1u32..40),
+        (numerator, denominator) in (1u32..100_000, 1u32..2000),
+        full_range: bool,
+        interlacing in prop_oneof![
+            Just(Interlacing::Unknown), Just(Interlacing::Progressive), Just(Interlacing::TopFirst),
+            Just(Interlacing::BottomFirst), Just(Interlacing::Mixed)
+        ],
+        sample_aspect in proptest::option::of((1u32..100, 1u32..100)),
+        count in 0u64..4,
+        cuts in proptest::collection::vec(0usize..50_000, 0..20),
+        seed: u32,
+    ) {
+        let size = Size::new(width, height).unwrap();
+        let frame_rate = FrameRate::new(numerator, denominator).unwrap();
+        let colour = Colour { full_range, ..Colour::UNSPECIFIED };
+        let header = Header { size, frame_rate, format, siting: None, interlacing, sample_aspect, colour };
+        let mut stream = Vec::new();
+        write_header(&header, &mut stream);
+        let pictures: Vec<Picture> = (0..count).map(|number| {
+            let mut picture = noisy(format, size, Time::ZERO + frame_rate.time_of(number), seed ^ number as u32);
+            picture.colour = colour;
+            write_picture(&picture, &mut stream);
+            picture
+        }).collect();
+
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut % (stream.len() + 1)).collect();
+        cuts.extend([0, stream.len()]);
+        cuts.sort_unstable();
+        let mut reader = Reader::new();
+        let mut read = Vec::new();
+        for pair in cuts.windows(2) {
+            let mut rest = &stream[pair[0]..pair[1]];
+            while let Some(picture) = reader.parse(&mut rest).unwrap() {
+                read.push(picture);
+            }
+        }
+        prop_assert_eq!(reader.finish(), Ok(()));
+        prop_assert_eq!(reader.header(), Some(&header));
+        prop_assert!(read == pictures, "pictures differ");
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes: Vec<u8>, chunk in 1usize..40) {
+        let _ = read_all(&bytes, chunk);
+    }
+
+    #[test]
+    fn almost_a_stream_never_panics(
+        line in "YUV4MPEG2( [WH][0-9]{1,3}| [FA][0-9:]{0,6}| I[ptbm?x]| C(420|422|444|mono)(p1[0-6])?){0,8}\nFRAME[ -~]{0,3}\n",
+        samples: Vec<u8>,
+        chunk in 1usize..40,
+    ) {
+        let _ = read_all(&[line.as_bytes(), &samples].concat(), chunk);
+    }
+}

@@ -1,0 +1,40 @@
+//! Runs the bodies of the fuzz targets over the committed corpus: what fuzzing found once stays found.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests read files")]
+#![allow(unreachable_pub, reason = "the bodies are public for the fuzz targets")]
+
+use std::path::Path;
+
+#[path = "../../../fuzz/bodies/nal.rs"]
+mod nal;
+#[path = "../../../fuzz/bodies/ts.rs"]
+mod ts;
+
+/// Calls `run` with each file, and with each cut short and with bits turned over.
+fn over_corpus(name: &str, run: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let data = std::fs::read(entry.unwrap().path()).unwrap();
+        files += 1;
+        run(&data);
+        for step in 1..20 {
+            run(&data[..data.len() * step / 20]);
+            let mut damaged = data.clone();
+            for at in (step..data.len()).step_by(97) {
+                damaged[at] ^= 1 << (step % 8);
+            }
+            run(&damaged);
+        }
+    }
+    assert!(files >= 4, "the corpus of {name} has {files} files");
+}
+
+#[test]
+fn transport_streams() {
+    over_corpus("ts", ts::run);
+}
+
+#[test]
+fn network_abstraction_units() {
+    over_corpus("nal", nal::run);
+}

@@ -1,0 +1,60 @@
+//! Any bytes as H.264, as ADTS and as Opus: units, parameter sets, messages, frames.
+
+use glassline_media::bitstream::h264::{self, NalType, Sei, Sps, sei};
+use glassline_media::bitstream::{adts, opus};
+
+/// Panics where a promise is broken.
+pub fn run(data: &[u8]) {
+    let mut end = 0;
+    for nal in h264::nals(data) {
+        assert!(nal.offset >= end && !nal.bytes.is_empty(), "units lie one behind the other");
+        assert_eq!(&data[nal.offset..nal.offset + nal.bytes.len()], nal.bytes);
+        end = nal.offset + nal.bytes.len();
+        match nal.kind() {
+            NalType::Sps => parameter_set(nal.payload()),
+            NalType::Sei => messages(nal.payload()),
+            _ => drop(h264::slice_type(&nal)),
+        }
+    }
+    parameter_set(data);
+    messages(data);
+    let split: Vec<u8> = h264::split_at_delimiters(data).flatten().copied().collect();
+    assert_eq!(split, data, "splitting loses nothing");
+    let _ = (h264::is_key(data), h264::begins_with_delimiter(data), h264::first_slice_type(data));
+    escaping(data);
+    for (header, frame) in adts::frames(data) {
+        assert_eq!(header.frame_bytes, frame.len());
+        let _ = (header.audio_specific_config(), header.write());
+    }
+    for (_, packet) in opus::packets(data) {
+        let _ = opus::duration_samples(packet);
+    }
+}
+
+fn parameter_set(payload: &[u8]) {
+    if let Ok(set) = Sps::parse(payload) {
+        assert!(set.width_px > 0 && set.height_px > 0 && set.reorder_depth() <= 16);
+        assert_eq!(set.codec_string().len(), "avc1.42C01F".len());
+    }
+}
+
+/// Every message can be written and read again.
+fn messages(payload: &[u8]) {
+    let found = Sei::parse(payload);
+    let _ = found.recovery_point();
+    for (kind, body) in found.messages().take(64).filter(|(kind, body)| *kind < 4096 && body.len() < 4096) {
+        let mut written = Vec::new();
+        sei::write_message(kind, body, &mut written);
+        let again = Sei::parse(&written[5..]);
+        assert!(again.messages().eq([(kind, body)]));
+    }
+}
+
+fn escaping(data: &[u8]) {
+    let payload = [data, &[0x80]].concat();
+    let (mut escaped, mut back) = (Vec::new(), Vec::new());
+    h264::escape(&payload, &mut escaped);
+    assert_eq!(h264::find_start_code(&escaped, 0), None);
+    h264::unescape(&escaped, usize::MAX, &mut back);
+    assert_eq!(back, payload);
+}

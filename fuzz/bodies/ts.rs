@@ -1,0 +1,80 @@
+//! Any bytes as a transport stream: alignment, scanning, demuxing, tables and headers.
+//!
+//! The first byte chooses how the rest is chopped.
+
+use glassline_media::container::ts::packet::packets;
+use glassline_media::container::ts::pes::PesHeader;
+use glassline_media::container::ts::psi::{Pat, Pmt, SECTION_MAX_BYTES, SectionReader};
+use glassline_media::container::ts::{Aligner, Demuxer, Event, PACKET_BYTES, Packet, Scanner};
+
+/// Panics where a promise is broken.
+pub fn run(data: &[u8]) {
+    let Some((&choice, data)) = data.split_first() else { return };
+    let chop = 1 + usize::from(choice) * 7;
+    let mut aligner = Aligner::new();
+    let mut scanner = Scanner::new();
+    let mut given_bytes = 0;
+    for part in data.chunks(chop) {
+        aligner.push(part, &mut |run| {
+            assert!(!run.is_empty() && run.len() % PACKET_BYTES == 0, "runs are whole packets");
+            given_bytes += run.len() as u64;
+            packets(run).for_each(|packet| scan(&mut scanner, packet));
+        });
+    }
+    let held_bytes = data.len() as u64 - given_bytes - aligner.skipped_bytes();
+    assert!(held_bytes < 3 * PACKET_BYTES as u64, "at most three packets are held");
+    // The demuxer is alike on any chop.
+    assert_eq!(demux(data, chop), demux(data, data.len().max(1)));
+    let mut reader = SectionReader::new();
+    for packet in packets(data) {
+        if let Ok(packet) = Packet::parse(packet) {
+            reader.push(packet.payload, packet.unit_start, &mut |section, _| {
+                assert!(section.len() <= SECTION_MAX_BYTES);
+                parse_tables(section);
+            });
+        }
+    }
+    parse_tables(data);
+    let _ = PesHeader::parse(data);
+}
+
+fn scan(scanner: &mut Scanner, packet: &[u8; PACKET_BYTES]) {
+    let scan = scanner.scan(packet);
+    let found = scan.entry.map(|entry| {
+        assert!(u64::from(entry.packets_back) < scanner.packets(), "entries lie in the stream");
+        entry.point
+    });
+    if let Some(point) = found.or_else(|| scanner.entry_here()) {
+        for discontinuity in [false, true] {
+            let prelude = point.prelude(discontinuity);
+            assert!(packets(&prelude).all(|packet| Packet::parse(packet).is_ok()), "preludes are packets");
+            assert!(prelude.len() <= 32 * PACKET_BYTES, "preludes are bounded");
+        }
+    }
+}
+
+fn demux(data: &[u8], chop: usize) -> Vec<Event> {
+    let mut demuxer = Demuxer::new();
+    let mut events = Vec::new();
+    for part in data.chunks(chop) {
+        demuxer.push(part);
+        events.extend(std::iter::from_fn(|| demuxer.poll()));
+    }
+    demuxer.finish();
+    events.extend(std::iter::from_fn(|| demuxer.poll()));
+    events
+}
+
+/// What is read can be written and read again.
+fn parse_tables(section: &[u8]) {
+    let mut written = Vec::new();
+    if let Ok(pat) = Pat::parse(section) {
+        pat.write(&mut written);
+        assert!(Pat::parse(&written).is_ok_and(|again| pat.programs.starts_with(&again.programs)));
+    }
+    written.clear();
+    if let Ok(pmt) = Pmt::parse(section) {
+        pmt.write(&mut written);
+        assert!(Pmt::parse(&written).is_ok_and(|again| pmt.streams.starts_with(&again.streams)));
+    }
+}

@@ -1,0 +1,7 @@
+//! HTTP/1.1, both ends: requests and responses cut anywhere. What is checked stands in `bodies/`, free of the fuzzer, so that tests can run it too.
+#![no_main]
+
+#[path = "../bodies/http1.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));

@@ -1,0 +1,7 @@
+//! H.264 NAL units, parameter sets and SEI. What is checked stands in `bodies/`, free of the fuzzer, so that tests can run it too.
+#![no_main]
+
+#[path = "../bodies/nal.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));

@@ -1,0 +1,2 @@
+//! The program `glassline` beside foreign programs.
+#![allow(clippy::unwrap_used)]
