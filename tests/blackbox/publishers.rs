@@ -106,8 +106,6 @@ fn a_publish_key_is_asked_for() {
     }
     assert_eq!(put("/live/a.ts?key=correct-horse", &[]).status, 204);
     assert_eq!(put("/live/a.ts", &["Authorization: Bearer correct-horse"]).status, 204);
-    // Base64 of "anybody:correct-horse".
-    assert_eq!(put("/live/a.ts", &["Authorization: Basic YW55Ym9keTpjb3JyZWN0LWhvcnNl"]).status, 204);
     let log = server.process.output();
     assert!(!log.contains("correct-horse"), "the key is in the log: {log}");
 }

@@ -174,7 +174,7 @@ fn two_hundred_viewers_get_every_byte_right() {
 
     let slow = plans.iter().filter(|plan| matches!(plan.0, Manner::Slow { .. })).count() as u64;
     assert!(moves_seen >= slow, "{slow} slow viewers saw {moves_seen} moves");
-    let counted = server.metrics().sum("moved_forward", "many");
+    let counted = server.metrics().sum("glassline_stream_moved_forward_total", "\"many\"");
     assert!(counted >= moves_seen as f64, "{moves_seen} moves were seen, /metrics counts {counted}");
     until("all viewers to be gone", || server.count("many", "viewers") == 0);
     assert_eq!(server.count("many", "continuity_errors"), 0);

@@ -57,19 +57,19 @@ impl Metrics {
         }
     }
 
-    /// The sum of all samples whose name contains `part` and whose labels contain `label`.
+    /// The sum of all samples of `family` whose labels contain `label`.
     ///
     /// # Panics
     /// Where there is none.
-    pub fn sum(&self, part: &str, label: &str) -> f64 {
+    pub fn sum(&self, family: &str, label: &str) -> f64 {
         let found: Vec<f64> = self
             .samples
             .iter()
-            .filter(|(name, _)| name.split('{').next().unwrap_or_default().contains(part))
+            .filter(|(name, _)| name.split('{').next() == Some(family))
             .filter(|(name, _)| name.contains(label))
             .map(|(_, value)| *value)
             .collect();
-        assert!(!found.is_empty(), "no sample like {part} with {label} in {:?}", self.samples.keys());
+        assert!(!found.is_empty(), "no sample of {family} with {label} in {:?}", self.samples.keys());
         found.iter().sum()
     }
 }
@@ -83,7 +83,7 @@ mod tests {
         let good = "# HELP a_total All.\n# TYPE a_total counter\na_total{x=\"1\"} 2\na_total{x=\"2\"} 3\n";
         let metrics = Metrics::parse(good).expect("good");
         assert_eq!(metrics.sum("a_total", "x="), 5.0);
-        assert_eq!(metrics.sum("a_", "x=\"2\""), 3.0);
+        assert_eq!(metrics.sum("a_total", "x=\"2\""), 3.0);
         for bad in [
             "a 1",
             "a 1\n",
