@@ -110,7 +110,7 @@ pub(crate) struct Log {
 pub(crate) struct Demo {
     /// Whether it is published.
     pub(crate) enabled: bool,
-    /// Its stream's name: 1 to 64 of `A-Z a-z 0-9 . _ -`, the first one a letter or digit.
+    /// Its stream's name: a [`glassline_delivery::policy::StreamName`].
     pub(crate) name: String,
     /// Its picture; both sides even.
     #[serde(deserialize_with = "size")]

@@ -2,6 +2,7 @@
 
 use super::{Config, Secret};
 use crate::rate::{self, Bitrate, ByteSize};
+use glassline_delivery::policy::StreamName;
 use std::fmt;
 use std::time::Duration;
 
@@ -79,11 +80,11 @@ impl Config {
 
     fn check_demo(&self) -> Result<(), Problem> {
         let demo = &self.demo;
-        if !is_stream_name(&demo.name) {
+        if StreamName::parse(&demo.name).is_none() {
             return problem(
                 "demo.name",
                 format!(
-                    "{:?} is no stream name: 1 to 64 letters, digits, '.', '_' or '-', the first one a letter or digit",
+                    "{:?} is no stream name: 1 to 64 letters, digits, '.', '_' or '-', not beginning with a dot",
                     demo.name
                 ),
             );
@@ -124,13 +125,6 @@ pub(super) fn key(secret: &Secret) -> Result<(), String> {
              `openssl rand -hex 16` makes a good one"
             .into())
     }
-}
-
-fn is_stream_name(name: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    name.len() <= 64
-        && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
-        && name.bytes().all(is_inner)
 }
 
 fn problem(key: &'static str, problem: impl Into<String>) -> Result<(), Problem> {

@@ -208,7 +208,11 @@ impl State {
         pid.scrambled += u64::from(packet.scrambled);
         let is_clock = self.program.as_ref().is_some_and(|program| program.pcr_pid == packet.pid);
         if let Some(pcr) = packet.pcr().filter(|_| is_clock) {
-            self.clock.push(pcr, number, now, packet.discontinuity());
+            let jumps = self.clock.push(pcr, number, now, packet.discontinuity());
+            if jumps {
+                // What comes behind the jump does not compare with the sound before it.
+                self.last_audio = None;
+            }
         }
         // A table that spans packets is not read here; the demuxer does follow its first program.
         if packet.pid == PAT_PID

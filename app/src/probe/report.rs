@@ -46,6 +46,8 @@ pub(crate) struct ProgramReport {
 pub(crate) struct ClockReport {
     pub(crate) pid: u16,
     pub(crate) interval_ms: Option<Distribution>,
+    /// For a URL: how much of the stream came at once at the start, ahead of its own clock.
+    pub(crate) start_burst_ms: Option<f64>,
     pub(crate) jitter: Option<Jitter>,
     pub(crate) jumps: u64,
     pub(crate) constant_rate: bool,
@@ -74,6 +76,7 @@ pub(crate) struct StreamReport {
     pub(crate) pts_interval_ms: Option<Distribution>,
     pub(crate) pts_jitter_ms: Option<Distribution>,
     pub(crate) pts_gaps: u64,
+    pub(crate) pts_jumps: u64,
     pub(crate) pts_minus_pcr_ms: Option<Distribution>,
     pub(crate) video: Option<VideoReport>,
     pub(crate) audio: Option<AudioReport>,

@@ -14,6 +14,10 @@ use std::collections::BinaryHeap;
 const REORDER_MAX: usize = 16;
 /// An interval of this many usual ones means that units are missing.
 const GAP: f64 = 1.5;
+/// A stamp this far behind the latest one is no reordering, but another run of the stream.
+const BACKWARD_JUMP_TICKS: i64 = 90_000;
+/// The same, ahead: nothing pauses that long within a run.
+const FORWARD_JUMP_TICKS: i64 = 10 * 90_000;
 const TICKS_PER_MS: f64 = 90.0;
 
 /// Time stamps in the order of presentation, and the intervals between them.
@@ -21,15 +25,31 @@ const TICKS_PER_MS: f64 = 90.0;
 struct Cadence {
     waiting: BinaryHeap<Reverse<i64>>,
     last: Option<i64>,
+    /// The greatest stamp of this run.
+    latest: Option<i64>,
+    jumps: u64,
     intervals: Samples,
 }
 
 impl Cadence {
-    fn push(&mut self, pts: Ticks, depth: usize) {
+    /// Takes the next stamp; whether it begins another run, to which intervals are not counted.
+    fn push(&mut self, pts: Ticks, depth: usize) -> bool {
+        let jumped = self.latest.is_some_and(|latest| {
+            pts.0 < latest - BACKWARD_JUMP_TICKS || pts.0 > latest + FORWARD_JUMP_TICKS
+        });
+        if jumped {
+            while !self.waiting.is_empty() {
+                self.pop();
+            }
+            (self.last, self.latest) = (None, None);
+            self.jumps += 1;
+        }
+        self.latest = self.latest.max(Some(pts.0));
         self.waiting.push(Reverse(pts.0));
         if self.waiting.len() > depth {
             self.pop();
         }
+        jumped
     }
 
     fn pop(&mut self) {
@@ -184,7 +204,9 @@ impl StreamTrack {
     /// Takes a unit; `lead` is its PTS less the clock when it was complete.
     pub(super) fn push(&mut self, unit: &AccessUnit, lead: Option<Ticks>) {
         if unit.codec.is_video() {
-            self.cadence.push(unit.pts, REORDER_MAX);
+            if self.cadence.push(unit.pts, REORDER_MAX) {
+                (self.pictures.last_key, self.pictures.last_pts) = (None, None);
+            }
             self.pictures.push(unit, self.units);
         } else {
             self.cadence.push(unit.pts, 0);
@@ -223,6 +245,9 @@ impl StreamTrack {
         let intervals = self.cadence.whole();
         let usual = intervals.median();
         let is_gap = |interval: f64| usual.is_some_and(|usual| interval > GAP * usual.max(1.0));
+        // Of a long stream, some intervals only stand for others.
+        let weight = intervals.count() as f64 / intervals.kept().count().max(1) as f64;
+        let gaps = intervals.kept().filter(|interval| is_gap(*interval)).count() as f64 * weight;
         let gapless: Samples = intervals.kept().filter(|interval| !is_gap(*interval)).collect();
         let mean = gapless.distribution(|ticks| ticks).map(|all| all.mean);
         // Stamps are rounded to ticks: what deviates by less than one is steady.
@@ -248,7 +273,8 @@ impl StreamTrack {
             unit_bytes: self.unit_bytes.distribution(|bytes| bytes),
             pts_interval_ms: intervals.distribution(to_ms),
             pts_jitter_ms: deviations.distribution(to_ms),
-            pts_gaps: intervals.kept().filter(|interval| is_gap(*interval)).count() as u64,
+            pts_gaps: gaps.round() as u64,
+            pts_jumps: self.cadence.jumps,
             pts_minus_pcr_ms: self.lead.distribution(to_ms),
             video: is_video.then(|| self.pictures.report(frame_rate)),
             audio: is_audio.then(|| self.audio.clone()),

@@ -83,6 +83,9 @@ fn summary(report: &Report) -> String {
         lines.push(("First byte after", ms(first.byte_ms)));
         lines.push(("First picture after", format!("{} (a whole key frame)", ms(first.picture_ms))));
     }
+    if let Some(burst) = report.clock.as_ref().and_then(|clock| clock.start_burst_ms) {
+        lines.push(("Burst at the start", format!("{burst:.0} ms of stream")));
+    }
     for program in &report.programs {
         let note = if program.followed { "" } else { " (not followed)" };
         lines.push(("Program", format!("{}, map on PID {}{note}", program.number, program.pmt_pid)));
@@ -218,7 +221,8 @@ fn notes(clock: &ClockReport) -> String {
             "  PCR jitter is measured against the position in the file, at its constant rate.\n".into()
         }
         Some(_) => {
-            "  PCR jitter is how much later each came than the earliest, clock against arrival.\n".into()
+            "  PCR jitter is how much later each came than the earliest after the burst at the start.\n"
+                .into()
         }
         None if clock.interval_ms.is_some() && !clock.constant_rate => {
             "  PCR jitter cannot be told: the rate is not constant, and a file has no arrival times.\n".into()

@@ -31,20 +31,32 @@ pub(super) fn of(report: &Report) -> Vec<String> {
 }
 
 fn errors(errors: &Errors, out: &mut Vec<String>) {
-    let mut say = |count: u64, text: &str| {
-        if count > 0 {
-            out.push(format!("{count} {text}"));
-        }
+    let mut say = |count: u64, once: &str, often: &str, rest: &str| match count {
+        0 => {}
+        1 => out.push(format!("{once} {rest}")),
+        count => out.push(format!("{} {rest}", often.replace('N', &count.to_string()))),
     };
     say(
         errors.continuity_errors,
-        "times packets were missing or out of order: pictures or sound are damaged there.",
+        "Packets were missing or out of order once:",
+        "Packets were missing or out of order N times:",
+        "pictures or sound are damaged there.",
     );
-    say(errors.transport_errors, "packets are marked as damaged by an earlier receiver.");
-    say(errors.malformed_packets, "packets contradict themselves and were left out.");
-    say(errors.skipped_bytes, "bytes were no part of any packet and were skipped.");
-    say(errors.damaged_units, "pictures or pieces of sound are incomplete and were left out.");
-    say(errors.oversized_units, "pictures were too large to look at.");
+    say(
+        errors.transport_errors,
+        "One packet is",
+        "N packets are",
+        "marked as damaged by an earlier receiver.",
+    );
+    say(errors.malformed_packets, "One packet was", "N packets were", "malformed and left out.");
+    say(errors.skipped_bytes, "One byte was", "N bytes were", "skipped: no part of any packet.");
+    say(
+        errors.damaged_units,
+        "One picture or piece of sound is",
+        "N pictures or pieces of sound are",
+        "incomplete; the figures leave that out.",
+    );
+    say(errors.oversized_units, "One picture was", "N pictures were", "too large to look at.");
 }
 
 fn program(report: &Report, out: &mut Vec<String>) {
@@ -85,7 +97,10 @@ fn clock(report: &Report, out: &mut Vec<String>) {
         Some(_) => {}
     }
     if clock.jumps > 0 {
-        out.push(format!("The clock (PCR) jumps {} times: players may stop or stutter there.", clock.jumps));
+        out.push(format!(
+            "The clock (PCR) jumps ({} in all): players may stop or stutter there.",
+            clock.jumps
+        ));
     }
     match &clock.jitter {
         Some(jitter) if jitter.basis == "arrival" && jitter.ms.p99 > ARRIVAL_JITTER_MAX_MS => out.push(format!(
@@ -107,8 +122,14 @@ fn timing(stream: &StreamReport, out: &mut Vec<String>) {
     let name = format!("{} on PID {}", stream.kind, stream.pid);
     if stream.pts_gaps > 0 {
         out.push(format!(
-            "The {name} has {} gaps in its time stamps: something is missing there.",
+            "The {name} has gaps in its time stamps ({} in all): something is missing there.",
             stream.pts_gaps
+        ));
+    }
+    if stream.pts_jumps > 0 {
+        out.push(format!(
+            "The {name} jumps in its time stamps ({} in all): players may stop or stutter there.",
+            stream.pts_jumps
         ));
     }
     if let Some(jitter) = stream.pts_jitter_ms.filter(|jitter| jitter.p99 > PTS_JITTER_MAX_MS) {
@@ -138,7 +159,7 @@ fn pictures(stream: &StreamReport, out: &mut Vec<String>) {
     }
     if video.reordered {
         out.push(format!(
-            "Pictures are reordered (B-frames): this alone costs {:.0} ms of latency.",
+            "Pictures are reordered (B-frames): they wait up to {:.0} ms between decoding and showing.",
             video.reorder_delay_ms
         ));
     }

@@ -270,6 +270,26 @@ fn requests_on_one_connection_are_answered_in_order() {
 }
 
 #[test]
+fn a_client_that_asks_much_and_reads_late_gets_all_answers() {
+    let relay = relay();
+    let mut client = connect(&relay);
+    let mut writer = client.try_clone().unwrap();
+    let path = format!("/{}", "x".repeat(8000));
+    let count = 4000;
+    let asker = std::thread::spawn(move || {
+        for _ in 0..count {
+            write!(writer, "GET {path} HTTP/1.1\r\n\r\n").unwrap();
+        }
+        write!(writer, "GET /end HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
+    });
+    // 32 MB of answers: far more than the sockets and the relay's own queue hold.
+    let text = answer(&mut client);
+    asker.join().unwrap();
+    assert_eq!(text.matches("HTTP/1.1 200 OK").count(), count + 1);
+    assert!(text.ends_with("\r\n\r\n/end"));
+}
+
+#[test]
 fn bad_requests_get_an_answer() {
     let relay = relay_with(|settings| {
         settings.http = Limits { head_time: Duration::from_millis(200), ..Limits::DEFAULT };

@@ -8,6 +8,8 @@ use std::path::Path;
 mod nal;
 #[path = "../../../fuzz/bodies/ts.rs"]
 mod ts;
+#[path = "../../../fuzz/bodies/y4m.rs"]
+mod y4m;
 
 /// Calls `run` with each file, and with each cut short and with bits turned over.
 fn over_corpus(name: &str, run: fn(&[u8])) {
@@ -37,4 +39,9 @@ fn transport_streams() {
 #[test]
 fn network_abstraction_units() {
     over_corpus("nal", nal::run);
+}
+
+#[test]
+fn y4m_pictures() {
+    over_corpus("y4m", y4m::run);
 }

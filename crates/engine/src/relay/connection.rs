@@ -48,10 +48,16 @@ pub(super) struct Connection {
 
 #[derive(Debug)]
 enum Role {
-    Exchange { request: Option<Box<Request>>, body_bytes: u64 },
+    Exchange {
+        request: Option<Box<Request>>,
+        body_bytes: u64,
+    },
     Publishing(Publishing),
     Watching(Box<Viewer>),
-    Draining { until: Time },
+    /// Answered; `since` is when all was written and our side ended.
+    Draining {
+        since: Option<Time>,
+    },
 }
 
 #[derive(Debug)]
@@ -87,6 +93,8 @@ pub(super) struct Desk<'a> {
 
 impl Connection {
     pub(super) fn new(socket: Socket, peer: SocketAddr, seat: Seat, hub: &Hub, now: Time) -> Connection {
+        // Whoever never reads what it asked for is given up by the kernel; a failure here costs only that.
+        let _ = socket.give_up_after(hub.settings.stall_timeout);
         Connection {
             socket,
             peer,
@@ -156,9 +164,10 @@ impl Connection {
             return Ok(false);
         }
         loop {
-            if self.outgoing.len() > OUTGOING_LIMIT_BYTES {
+            if self.outgoing.len() > OUTGOING_LIMIT_BYTES && !self.outgoing.flush(&self.socket)? {
+                // The socket's next edge brings this input back.
                 self.waiting_input = input.to_vec();
-                break;
+                return Ok(false);
             }
             match self.http.next(&mut input, desk.now) {
                 Ok(None) => break,
@@ -297,13 +306,12 @@ impl Connection {
             .with_header("Cache-Control", "no-store");
         if method == Method::Head {
             self.outgoing.push(response.endless_head());
-            self.drain(desk.now);
+            self.drain();
             return Ok(false);
         }
         // The options are kindnesses of the kernel; a viewer can be served without them.
         let _ = self.socket.send_at_once();
         let _ = self.socket.limit_unsent(VIEWER_UNSENT_BYTES);
-        let _ = self.socket.give_up_after(desk.hub.settings.stall_timeout);
         self.outgoing.flush(&self.socket)?;
         let mut head = std::mem::take(&mut self.outgoing).into_bytes();
         head.extend_from_slice(&response.endless_head());
@@ -326,7 +334,7 @@ impl Connection {
             self.role = Role::Exchange { request: None, body_bytes: 0 };
             self.http.done(desk.now);
         } else {
-            self.drain(desk.now);
+            self.drain();
         }
     }
 
@@ -335,7 +343,7 @@ impl Connection {
         desk.hub.counts.errors.fetch_add(1, Ordering::Relaxed);
         self.outgoing.push(response.head(false));
         self.outgoing.push(response.body);
-        self.drain(desk.now);
+        self.drain();
     }
 
     fn refuse_http(&mut self, error: &HttpError, desk: &mut Desk<'_>) {
@@ -359,8 +367,8 @@ impl Connection {
     }
 
     /// The flush of what is queued ends our side; what still comes is read and forgotten for a moment.
-    fn drain(&mut self, now: Time) {
-        self.role = Role::Draining { until: now + DRAIN_TIME };
+    fn drain(&mut self) {
+        self.role = Role::Draining { since: None };
         self.waiting_input.clear();
     }
 
@@ -400,9 +408,12 @@ impl Connection {
         Ok(Turn::Over)
     }
 
-    /// Whether a connection that is ending has written all, and so can end its side.
-    pub(super) fn end_if_written(&self) {
-        if matches!(self.role, Role::Draining { .. }) && self.outgoing.is_empty() {
+    /// Ends our side of a connection that is ending, once all is written.
+    pub(super) fn end_if_written(&mut self, now: Time) {
+        if let Role::Draining { since: since @ None } = &mut self.role
+            && self.outgoing.is_empty()
+        {
+            *since = Some(now);
             let _ = self.socket.end();
         }
     }
@@ -453,7 +464,7 @@ impl Connection {
                 }
                 stalled
             }
-            Role::Draining { until } => now >= *until,
+            Role::Draining { since } => since.is_some_and(|since| now.since(since) >= DRAIN_TIME),
         }
     }
 

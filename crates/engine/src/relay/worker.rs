@@ -165,7 +165,7 @@ impl Worker {
         match act(connection, &mut desk) {
             Turn::Over => self.close(slot),
             Turn::Again => self.again.push(token),
-            Turn::Rests => connection.end_if_written(),
+            Turn::Rests => connection.end_if_written(now),
             Turn::Watches => {
                 if let Some((viewer, _)) = connection.viewer() {
                     let live = Arc::clone(&viewer.live);
@@ -286,7 +286,7 @@ impl Worker {
             let Some(connection) = self.slots[slot].connection.as_mut() else { continue };
             let mut desk = Desk { hub: &self.hub, now, scratch: &mut self.scratch, news: &mut self.news };
             let over = connection.check_time(&mut desk);
-            connection.end_if_written();
+            connection.end_if_written(now);
             if over {
                 self.close(slot);
             }
