@@ -39,7 +39,7 @@ async function showsPicture(page) {
     context.drawImage(shown, 0, 0, 64, 36);
     const { data } = context.getImageData(0, 0, 64, 36);
     const luma = Array.from({ length: 64 * 36 }, (_, i) => data[4 * i] + data[4 * i + 1] + data[4 * i + 2]);
-    return Math.max(...luma) - Math.min(...luma) > 150;
+    return Math.max(...luma) - Math.min(...luma) > 90;
   });
 }
 
@@ -80,7 +80,7 @@ for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
     assert.equal(figures.continuityErrors, 0);
     assert.equal(figures.reconnects, 0);
     assert.ok(figures.timeToFirstFrameMs > 0);
-    assert.ok(await showsPicture(page), "the picture is of one colour");
+    await until("a picture of more than one colour", () => showsPicture(page));
     const delay = await assertDelay(page);
     t.diagnostic(`${engine}: first picture after ${figures.timeToFirstFrameMs.toFixed(0)} ms, glass to glass p50 ${delay.p50.toFixed(0)} ms, p95 ${delay.p95.toFixed(0)} ms`);
     await until("the delay on the page", async () => /^\d+ ms$/.test(await page.locator("output.delay").innerText()));
@@ -150,8 +150,8 @@ browserTest("who joins at an old key frame catches up to live", async (t) => {
     const later = await plays(page, 50);
     assert.equal(later.delayMs, null, "there is no barcode in it");
     assert.equal(later.continuityErrors, 0);
-    assert.ok(await showsPicture(page));
     await screenshot(page, `bunny-${figures.engine}`);
+    await until("a picture of more than one colour", () => showsPicture(page));
     await page.close();
   }
 });
