@@ -1,1 +1,19 @@
-//! Filled in the next commits.
+//! Video and audio codecs behind safe, pure interfaces.
+//!
+//! Pictures and samples come in, access units go out; time stamps are arguments and nothing here reads a clock.
+//! libx264's own threads are the one exception to the purity of this room: they live between
+//! [`h264::x264::Encoder::new`] and its drop, and no result depends on them.
+//!
+//! | feature | links | licence that it brings |
+//! |---|---|---|
+//! | `x264` (default) | libx264 | GPL version 2 or later |
+//! | `opus` (default) | libopus | BSD |
+//!
+//! Without features the crate builds without a C compiler or library.
+#![deny(unsafe_code)]
+
+pub mod audio;
+pub mod error;
+pub mod h264;
+
+pub use error::CodecError;

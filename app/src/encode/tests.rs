@@ -1,0 +1,203 @@
+//! The pipeline as a whole: what comes out is a transport stream that holds what went in.
+
+use super::*;
+use glassline_media::container::ts::{Demuxer, Event, PACKET_BYTES};
+use glassline_media::container::y4m;
+use glassline_media::{AccessUnit, Codec, Picture, PixelFormat, Ticks, Time};
+use std::sync::Mutex;
+use std::time::Instant;
+
+fn small() -> Settings {
+    Settings {
+        preset: "ultrafast".to_owned(),
+        bitrate: Bitrate::from_bits_per_second(300_000),
+        keyint: Duration::from_millis(200),
+        threads: 1,
+        ..Settings::default()
+    }
+}
+
+/// Demuxes a whole stream and checks what holds for each.
+fn units(stream: &[u8]) -> (Vec<AccessUnit>, Vec<AccessUnit>) {
+    assert!(stream.len().is_multiple_of(PACKET_BYTES));
+    let mut demuxer = Demuxer::new();
+    demuxer.push(stream);
+    demuxer.finish();
+    let (mut video, mut audio) = (Vec::new(), Vec::new());
+    while let Some(event) = demuxer.poll() {
+        if let Event::AccessUnit { unit, .. } = event {
+            if unit.codec.is_video() { video.push(unit) } else { audio.push(unit) }
+        }
+    }
+    let counters = demuxer.counters();
+    assert_eq!((counters.continuity_errors, counters.malformed_packets, counters.damaged_units), (0, 0, 0));
+    for stream in [&video, &audio] {
+        assert!(stream.windows(2).all(|pair| pair[0].pts < pair[1].pts), "time stamps grow");
+    }
+    (video, audio)
+}
+
+fn encode(args: &[&str]) -> Result<()> {
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+    let cli: Cli = clap::Parser::try_parse_from(std::iter::once(&"encode").chain(args))?;
+    run(cli.args)
+}
+
+fn refused(args: &[&str]) -> String {
+    format!("{:#}", encode(args).unwrap_err())
+}
+
+#[test]
+fn the_demo_is_a_stream_with_picture_and_sound() {
+    let stream = Arc::new(Mutex::new(Vec::new()));
+    let (size, rate) = (Size::new(320, 180).unwrap(), FrameRate::new(25, 1).unwrap());
+    let into = Arc::clone(&stream);
+    let demo =
+        spawn_demo(size, rate, &small(), move |packets| into.lock().unwrap().extend_from_slice(packets));
+    let demo = demo.unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let enough = || units(&stream.lock().unwrap()).0.len() >= 16;
+    while !enough() {
+        assert!(Instant::now() < deadline, "took too long");
+        thread::sleep(Duration::from_millis(20));
+    }
+    demo.stop();
+    demo.join().unwrap();
+    let (video, audio) = units(&stream.lock().unwrap());
+    assert!(video[0].random_access);
+    assert!(video.iter().filter(|unit| unit.random_access).count() >= 3, "a key frame each 200 ms");
+    // Pictures may be left out where the machine is busy; what comes lies on the grid of the frame rate.
+    for unit in &video {
+        let off_grid = (unit.pts - video[0].pts).0.rem_euclid(3600);
+        assert!(off_grid <= 1 || off_grid >= 3599, "{off_grid}");
+    }
+    if cfg!(feature = "opus") {
+        assert!(audio.len() > 20, "{} packets of 10 ms", audio.len());
+        assert!(audio.iter().all(|unit| unit.codec == Codec::Opus));
+        let first = (audio[0].pts - video[0].pts).as_secs_f64();
+        assert!(first.abs() < 0.1, "sound and picture are on one clock: {first} s apart");
+    }
+}
+
+#[test]
+fn a_key_frame_comes_where_it_was_asked_for() {
+    let keys = Arc::new(Mutex::new((0, Vec::new())));
+    let (size, rate) = (Size::new(160, 96).unwrap(), FrameRate::new(50, 1).unwrap());
+    let settings = Settings { keyint: Duration::from_secs(60), ..small() };
+    let into = Arc::clone(&keys);
+    let demo =
+        spawn_demo(size, rate, &settings, move |packets| into.lock().unwrap().1.extend_from_slice(packets));
+    let demo = demo.unwrap();
+    let count = |wanted: usize| {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let video = units(&keys.lock().unwrap().1).0;
+            let found = video.iter().filter(|unit| unit.random_access).count();
+            assert!(found <= wanted);
+            if found == wanted {
+                return;
+            }
+            assert!(Instant::now() < deadline, "took too long");
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    count(1);
+    demo.force_key_frame();
+    count(2);
+    demo.stop();
+    demo.join().unwrap();
+}
+
+/// A folder of its own that goes when the test is over.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("glassline-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn write_y4m(path: &str, pictures: u64) {
+    let rate = FrameRate::new(30_000, 1001).unwrap();
+    let mut picture = Picture::new(PixelFormat::I420, Size::new(64, 48).unwrap(), Time::ZERO);
+    let mut bytes = Vec::new();
+    y4m::write_header(&y4m::Header::of(&picture, rate), &mut bytes);
+    for number in 0..pictures {
+        picture.planes_mut()[0].bytes_mut().fill(40 + number as u8);
+        y4m::write_picture(&picture, &mut bytes);
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_file_becomes_a_file_picture_by_picture() {
+    let folder = Folder::new("file");
+    let (input, output, copy) = (folder.path("in.y4m"), folder.path("out.ts"), folder.path("copy.ts"));
+    write_y4m(&input, 45);
+    encode(&[&input, &output, &copy, "--preset", "ultrafast", "--stats"]).unwrap();
+    let stream = std::fs::read(&output).unwrap();
+    assert!(stream == std::fs::read(&copy).unwrap(), "all outputs get the same");
+    let (video, audio) = units(&stream);
+    assert_eq!((video.len(), audio.len()), (45, 0));
+    let rate = FrameRate::new(30_000, 1001).unwrap();
+    for (number, unit) in (0..).zip(&video) {
+        let time = Ticks::from_time(Time::ZERO + rate.time_of(number));
+        assert_eq!(unit.pts - video[0].pts, time, "picture {number}");
+    }
+    encode(&[&input, &output, "--limit", "7"]).unwrap();
+    assert_eq!(units(&std::fs::read(&output).unwrap()).0.len(), 7);
+    encode(&[&input, &output, "--duration", "0.5s"]).unwrap();
+    assert_eq!(units(&std::fs::read(&output).unwrap()).0.len(), 15);
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_written() {
+    let folder = Folder::new("wrong");
+    let (input, output) = (folder.path("in.y4m"), folder.path("out.ts"));
+    write_y4m(&input, 3);
+    std::fs::write(&output, "precious").unwrap();
+    for (args, complaint) in [
+        (["--bitrate", "5000"], "has no unit"),
+        (["--vbv", "1"], "has no unit"),
+        (["--preset", "fastest"], "ultrafast, superfast"),
+        (["--audio", "opus"], "y4m carries no sound"),
+        (["--publish-key-file", "/no/such/file"], "key file /no/such/file"),
+        (["--slices", "99"], "slices is 99"),
+    ] {
+        let refused = refused(&[&[input.as_str(), output.as_str()], &args[..]].concat());
+        assert!(refused.contains(complaint), "{refused}");
+    }
+    assert!(refused(&[&input]).contains("OUTPUT"));
+    assert!(refused(&[&folder.path("none.y4m"), &output]).contains("check the name"));
+    std::fs::write(&input, "YUV4MPEG2 W64 H48 C444\nFRAME\n").unwrap();
+    assert!(refused(&[&input, &output]).contains("4:2:0"));
+    assert_eq!(std::fs::read(&output).unwrap(), b"precious");
+}
+
+#[test]
+fn a_file_that_is_cut_short_gives_its_pictures_and_fails() {
+    let folder = Folder::new("short");
+    let (input, output) = (folder.path("in.y4m"), folder.path("out.ts"));
+    write_y4m(&input, 5);
+    let bytes = std::fs::read(&input).unwrap();
+    std::fs::write(&input, &bytes[..bytes.len() - 10]).unwrap();
+    let refused = refused(&[&input, &output]);
+    assert!(refused.contains("in.y4m") && refused.contains("picture 4"), "{refused}");
+    assert_eq!(units(&std::fs::read(&output).unwrap()).0.len(), 4);
+}

@@ -1,0 +1,76 @@
+//! Finds the C libraries that the chosen features link and compiles the shims that stand between their headers
+//! and Rust: a C compiler reads the installed headers, so no C struct is ever copied by hand.
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    #[cfg(feature = "x264")]
+    shim(&Library {
+        feature: "x264",
+        pkg_config: "x264",
+        at_least: "0.155",
+        debian_package: "libx264-dev",
+        source: "src/h264/x264_shim.c",
+        header: "src/h264/x264_shim.h",
+    });
+    #[cfg(feature = "opus")]
+    shim(&Library {
+        feature: "opus",
+        pkg_config: "opus",
+        at_least: "1.1",
+        debian_package: "libopus-dev",
+        source: "src/audio/opus_shim.c",
+        header: "src/audio/opus_shim.h",
+    });
+}
+
+#[cfg(any(feature = "x264", feature = "opus"))]
+struct Library {
+    feature: &'static str,
+    pkg_config: &'static str,
+    at_least: &'static str,
+    debian_package: &'static str,
+    source: &'static str,
+    header: &'static str,
+}
+
+#[cfg(any(feature = "x264", feature = "opus"))]
+fn shim(library: &Library) {
+    println!("cargo:rerun-if-changed={}", library.source);
+    println!("cargo:rerun-if-changed={}", library.header);
+    // Asked twice: the include paths are needed to compile the shim, and the library has to follow the shim on
+    // the linker's command line.
+    let found = match probe(library, false) {
+        Ok(found) => found,
+        Err(error) => {
+            eprintln!(
+                "{error}\nglassline-codec: lib{name} {version} or later was not found by pkg-config.\n\
+                 Install {package} (scripts/setup does), or build without it: turn the feature `{feature}` off \
+                 (--no-default-features, then --features with those you want).\n",
+                name = library.pkg_config,
+                version = library.at_least,
+                package = library.debian_package,
+                feature = library.feature,
+            );
+            std::process::exit(1);
+        }
+    };
+    cc::Build::new()
+        .file(library.source)
+        .includes(&found.include_paths)
+        .std("c11")
+        .warnings(true)
+        .extra_warnings(true)
+        .compile(&format!("glassline_{}_shim", library.feature));
+    if let Err(error) = probe(library, true) {
+        panic!("pkg-config found {} and then lost it: {error}", library.pkg_config);
+    }
+}
+
+#[cfg(any(feature = "x264", feature = "opus"))]
+fn probe(library: &Library, emit: bool) -> Result<pkg_config::Library, pkg_config::Error> {
+    pkg_config::Config::new()
+        .atleast_version(library.at_least)
+        .cargo_metadata(emit)
+        .env_metadata(emit)
+        .probe(library.pkg_config)
+}
