@@ -11,7 +11,9 @@ fn the_demo_is_live_and_described() {
     let stream = server.stream("demo").expect("listed");
     assert_eq!(stream["live"], true);
     let codecs = stream["codecs"].as_array().expect("codecs");
-    let of = |kind: &str| codecs.iter().find(|codec| codec["kind"] == kind).unwrap_or_else(|| panic!("no {kind}: {stream}"));
+    let of = |kind: &str| {
+        codecs.iter().find(|codec| codec["kind"] == kind).unwrap_or_else(|| panic!("no {kind}: {stream}"))
+    };
     let (video, audio) = (of("video"), of("audio"));
     assert_eq!((video["width"].as_u64(), video["height"].as_u64()), (Some(1280), Some(720)));
     assert_eq!(video["frame_rate"].as_f64(), Some(50.0), "{video}");
@@ -39,7 +41,8 @@ fn probe_sees_what_the_demo_is() {
     server.wait_for_pictures("demo");
     let outcome = glassline(&["probe", &server.url("/live/demo.ts"), "--json", "--duration", "3s"]);
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
-    let report: Value = serde_json::from_str(&outcome.text()).unwrap_or_else(|error| panic!("{error}: {}", outcome.text()));
+    let report: Value =
+        serde_json::from_str(&outcome.text()).unwrap_or_else(|error| panic!("{error}: {}", outcome.text()));
     // Wherever in the report they stand.
     assert_eq!(numbers(&report, "continuity_errors"), [0.0], "{report}");
     assert_eq!(numbers(&report, "width"), [1280.0], "{report}");

@@ -90,7 +90,10 @@ fn check_packets(bytes: &[u8]) {
             clock = Some(pcr);
         }
         // A key frame's first packet announces itself, and the tables stand right before it.
-        if packet.random_access() && packet.unit_start && packet.payload.get(3).is_some_and(|id| id & 0xF0 == 0xE0) {
+        if packet.random_access()
+            && packet.unit_start
+            && packet.payload.get(3).is_some_and(|id| id & 0xF0 == 0xE0)
+        {
             assert!(since_tables <= 1, "packet {number}: a key frame without tables before it");
         }
     }
@@ -132,7 +135,11 @@ fn a_y4m_file_becomes_a_transport_stream() {
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
     let found = contents(&std::fs::read(&output).unwrap());
     assert_eq!((found.pictures.len(), found.sounds.len()), (30, 0));
-    assert!(found.pictures.windows(2).all(|pair| (pair[1] - pair[0] - 3000).abs() <= 1), "{:?}", found.pictures);
+    assert!(
+        found.pictures.windows(2).all(|pair| (pair[1] - pair[0] - 3000).abs() <= 1),
+        "{:?}",
+        found.pictures
+    );
 }
 
 #[test]
@@ -231,7 +238,8 @@ fn an_encoder_survives_the_relay_s_restart() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let command = format!("{GLASSLINE} encode test:320x180@25 - | head -c 100000 | wc -c; echo ${{PIPESTATUS[0]}}");
+    let command =
+        format!("{GLASSLINE} encode test:320x180@25 - | head -c 100000 | wc -c; echo ${{PIPESTATUS[0]}}");
     let outcome = run("bash", &["-c", &command], 60);
     assert_eq!(outcome.text().split_whitespace().collect::<Vec<_>>(), ["100000", "0"], "{}", outcome.stderr);
 }
