@@ -1,6 +1,6 @@
 //! The command line. Each command's arguments stand in its own module; here they are only put together.
 
-use crate::{completions, logging, probe, serve};
+use crate::{completions, encode, logging, probe, serve};
 use clap::{Parser, Subcommand};
 
 /// Live video from glass to glass: encode, relay, watch, measure.
@@ -17,6 +17,7 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   glassline serve --demo             a live test picture at http://127.0.0.1:8080/
+  glassline encode test:1280x720@50 http://127.0.0.1:8080/live/test.ts
   glassline probe recording.ts       look into a transport stream
   glassline completions bash         print the shell completion for bash
 
@@ -27,6 +28,7 @@ Exit status: 0 done, 1 failed while running, 2 bad usage or configuration.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(serve::Args),
+    Encode(encode::Args),
     Probe(probe::Args),
     Completions(completions::Args),
 }
@@ -36,6 +38,7 @@ impl Command {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self {
             Command::Serve(args) => serve::run(&args),
+            Command::Encode(args) => encode::run(args),
             Command::Probe(args) => probe::run(&args),
             Command::Completions(args) => completions::run(&args),
         }

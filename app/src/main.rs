@@ -5,12 +5,11 @@
 mod cli;
 mod completions;
 mod config;
-#[allow(dead_code, reason = "each command uses its part")]
+mod encode;
 mod failure;
 mod logging;
 mod output;
 mod probe;
-#[allow(dead_code, reason = "each command uses its part")]
 mod rate;
 mod serve;
 

@@ -34,7 +34,6 @@ use sound::Audio;
 use source::{Length, Source};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -192,7 +191,6 @@ pub(crate) fn run(args: Args) -> Result<()> {
 #[derive(Debug)]
 pub(crate) struct Handle {
     queue: Arc<Queue>,
-    key_frame: Arc<AtomicBool>,
     thread: JoinHandle<Result<()>>,
 }
 
@@ -200,11 +198,6 @@ impl Handle {
     /// Asks the pipeline to end. Returns at once.
     pub(crate) fn stop(&self) {
         self.queue.stop();
-    }
-
-    /// Makes the next picture a key frame.
-    pub(crate) fn force_key_frame(&self) {
-        self.key_frame.store(true, Ordering::Relaxed);
     }
 
     /// Waits for the end, which [`Handle::stop`] or a failure brings.
@@ -229,18 +222,20 @@ pub(crate) fn spawn_demo(
     let source = Source::test(size, rate, audio != Audio::None, Length::default(), clock);
     let mut pipeline = Pipeline::new(source.format(), settings, audio, clock)?;
     let queue = Arc::new(Queue::new(source.is_live()));
-    let key_frame = Arc::new(AtomicBool::new(false));
     spawn_source(source, &queue)?;
-    let (feed, asked) = (Arc::clone(&queue), Arc::clone(&key_frame));
+    let feed = Arc::clone(&queue);
     let thread = thread::Builder::new().name("encode".to_owned()).spawn(move || {
         let ended = pipeline.run(&feed, &mut |packets| {
             sink(packets.bytes);
-            Ok(if asked.swap(false, Ordering::Relaxed) { Demand::KeyFrame } else { Demand::Nothing })
+            Ok(Demand::Nothing)
         });
         feed.stop();
+        if let Err(error) = &ended {
+            tracing::error!("the test picture ended: {error:#}");
+        }
         ended
     });
-    Ok(Handle { queue, key_frame, thread: thread.context("cannot start the encoder's thread")? })
+    Ok(Handle { queue, thread: thread.context("cannot start the encoder's thread")? })
 }
 
 fn spawn_source(source: Source, queue: &Arc<Queue>) -> Result<()> {

@@ -22,6 +22,8 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         asset!("/index.html", "text/html; charset=utf-8"),
         asset!("/assets/app.js", "text/javascript; charset=utf-8"),
         asset!("/assets/app.css", "text/css; charset=utf-8"),
+        asset!("/assets/audio-worklet.js", "text/javascript; charset=utf-8"),
+        asset!("/assets/favicon.svg", "image/svg+xml"),
     ]
 });
 

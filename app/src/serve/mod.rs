@@ -2,6 +2,7 @@
 
 mod api;
 mod assets;
+mod demo;
 mod metrics;
 mod site;
 
@@ -102,10 +103,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot wait for signals")?;
     let site = Arc::new(PageSite::new(config.contact.clone()));
     let relay = Relay::start(settings(&config), site).map_err(explain)?;
-    output::print(&where_to_look(&relay, None))?;
+    let demo = if config.demo.enabled { Some(demo::start(&relay, &config.demo)?) } else { None };
+    output::print(&where_to_look(&relay, demo.as_ref().map(|_| config.demo.name.as_str())))?;
 
     if let Some(signal) = signals.forever().next() {
         tracing::info!(signal, "ending");
+    }
+    if let Some(demo) = demo {
+        demo.stop();
+        demo.join()?;
     }
     relay.shutdown();
     Ok(())

@@ -2,7 +2,12 @@
 //! *skipped and counted* instead of silently green.
 #![forbid(unsafe_code)]
 
+pub mod http;
+pub mod metrics;
+pub mod numbered;
+pub mod program;
 pub mod ts;
+pub mod wait;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

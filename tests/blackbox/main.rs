@@ -1,0 +1,32 @@
+//! The program `glassline` from outside, without any foreign program: what goes in and what must come out.
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod commands;
+mod demo;
+mod encode;
+mod publishers;
+mod site;
+mod viewers;
+
+use glassline_test_support::program::{Outcome, Scratch, Server, run};
+
+/// The program under test.
+const GLASSLINE: &str = env!("CARGO_BIN_EXE_glassline");
+
+/// A server on a free port.
+fn serve(arguments: &[&str]) -> Server {
+    Server::start(GLASSLINE, arguments)
+}
+
+/// A server with a configuration. The folder holds its file.
+fn serve_with(config: &str) -> (Server, Scratch) {
+    let scratch = Scratch::new("serve");
+    let file = scratch.write("glassline.toml", config);
+    (serve(&["--config", &file]), scratch)
+}
+
+/// The program with these arguments, run to its end.
+fn glassline(arguments: &[&str]) -> Outcome {
+    run(GLASSLINE, arguments, 120)
+}

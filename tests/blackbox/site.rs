@@ -1,0 +1,185 @@
+//! Pages, API, metrics and probes.
+
+use crate::{serve, serve_with};
+use glassline_test_support::http::{Answer, ask, connect, get, publish};
+use glassline_test_support::numbered::Shape;
+use glassline_test_support::wait::until;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+
+const SHAPE: Shape = Shape { packets: 5, group: 5 };
+
+fn is_kind(answer: &Answer, kind: &str) -> bool {
+    answer.header("content-type").is_some_and(|found| found.split(';').next() == Some(kind))
+}
+
+/// The addresses of scripts and style sheets in a page.
+fn assets(page: &str) -> Vec<String> {
+    let quoted = page.split('"').filter(|part| part.starts_with("/assets/"));
+    quoted.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_pages_and_what_they_load() {
+    let server = serve(&[]);
+    for path in ["/", "/watch/x", "/watch/no-such-stream"] {
+        let page = get(server.address(), path);
+        assert!(page.status == 200 && is_kind(&page, "text/html"), "{path}: {page:?}");
+        let assets = assets(&page.text());
+        assert!(assets.iter().any(|asset| asset.ends_with(".js")), "{path} loads no script: {}", page.text());
+        for asset in assets {
+            let answer = get(server.address(), &asset);
+            let kind = match asset.rsplit('.').next() {
+                Some("js") => "text/javascript",
+                Some("css") => "text/css",
+                Some("svg") => "image/svg+xml",
+                other => panic!("{asset}: {other:?}"),
+            };
+            assert!(answer.status == 200 && is_kind(&answer, kind), "{asset}: {:?}", answer.headers);
+            assert!(!answer.body.is_empty());
+            check_revalidation(server.address(), &asset, &answer);
+        }
+        assert!(!page.text().contains("http://") && !page.text().contains("https://"), "{path} loads from elsewhere");
+    }
+    let missing = get(server.address(), "/assets/none.js");
+    assert_eq!(missing.status, 404);
+}
+
+/// Where an answer carries an ETag, asking again with it costs no body.
+fn check_revalidation(address: SocketAddr, path: &str, answer: &Answer) {
+    let Some(tag) = answer.header("etag") else { return };
+    assert!(tag.ends_with('"') && (tag.starts_with('"') || tag.starts_with("W/\"")), "{tag}");
+    let again = ask(address, "GET", path, &[&format!("If-None-Match: {tag}")]);
+    assert_eq!((again.status, again.body.len()), (304, 0), "{path}");
+    let other = ask(address, "GET", path, &["If-None-Match: \"another\""]);
+    assert_eq!((other.status, &other.body), (200, &answer.body), "{path}");
+}
+
+#[test]
+fn head_says_what_get_would() {
+    let server = serve(&[]);
+    for path in ["/", "/watch/x", "/api/streams", "/healthz", "/metrics", "/no/such/page", "/live/none.ts"] {
+        let (got, asked) = (get(server.address(), path), ask(server.address(), "HEAD", path, &[]));
+        assert_eq!((asked.status, asked.body.len()), (got.status, 0), "{path}");
+        assert_eq!(asked.header("content-type"), got.header("content-type"), "{path}");
+        let has_length = asked.header("content-length").and_then(|length| length.parse::<usize>().ok());
+        assert!(has_length.is_some_and(|length| length.abs_diff(got.body.len()) < 64), "{path}: {has_length:?}");
+    }
+}
+
+#[test]
+fn one_connection_carries_many_requests() {
+    let server = serve(&[]);
+    let mut stream = connect(server.address());
+    for _ in 0..20 {
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        let head = glassline_test_support::http::read_head(&mut stream);
+        let length: usize = head.header("content-length").unwrap().parse().unwrap();
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).unwrap();
+        assert_eq!((head.status, String::from_utf8_lossy(&body).trim()), (200, "ok"));
+    }
+}
+
+#[test]
+fn probes_say_ok() {
+    let server = serve(&[]);
+    for path in ["/healthz", "/readyz"] {
+        let answer = get(server.address(), path);
+        assert_eq!((answer.status, answer.text().trim()), (200, "ok"), "{path}");
+    }
+    let time = get(server.address(), "/api/time").json()["utc_us"].as_u64().expect("a time");
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
+    assert!(now.abs_diff(time) < 60_000_000, "{time} is not now");
+}
+
+#[test]
+fn metrics_are_what_prometheus_reads() {
+    let server = serve(&[]);
+    let empty = server.metrics();
+    assert!(!empty.families.is_empty());
+    let mut publisher = publish(server.address(), "/live/m.ts");
+    publisher.write_all(&SHAPE.picture(0)).unwrap();
+    let bytes = SHAPE.picture(0).len() as u64;
+    until("its bytes", || server.count("m", "bytes_in") == bytes);
+    let mut viewer = connect(server.address());
+    viewer.write_all(b"GET /live/m.ts HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    until("the viewer", || server.count("m", "viewers") == 1);
+    let metrics = server.metrics();
+    assert_eq!(metrics.sum("glassline_stream_bytes_in_total", "\"m\"") as u64, bytes);
+    assert_eq!(metrics.sum("glassline_stream_viewers", "\"m\""), 1.0);
+    assert_eq!(metrics.sum("glassline_stream_moved_forward_total", "\"m\""), 0.0);
+    for (name, kind) in &metrics.families {
+        assert!(name.starts_with("glassline_"), "{name}");
+        assert_eq!(name.ends_with("_total"), kind == "counter", "{name} is a {kind}");
+    }
+    assert!(is_kind(&get(server.address(), "/metrics"), "text/plain"));
+}
+
+/// The documented fields with their types; those in the second list may be null.
+const STREAM_FIELDS: [(&str, &str); 13] = [
+    ("name", "string"),
+    ("live", "boolean"),
+    ("bitrate_bps", "integer"),
+    ("viewers", "integer"),
+    ("codecs", "array"),
+    ("uptime_s", "number"),
+    ("bytes_in", "integer"),
+    ("bytes_out", "integer"),
+    ("continuity_errors", "integer"),
+    ("garbage_bytes", "integer"),
+    ("moved_forward", "integer"),
+    ("stalled", "integer"),
+    ("publishers", "integer"),
+];
+const OPTIONAL_FIELDS: [&str; 2] = ["newest_byte_age_ms", "key_frame_interval_s"];
+
+fn is_type(value: &Value, kind: &str) -> bool {
+    match kind {
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_u64(),
+        "number" => value.is_number(),
+        "array" => value.is_array(),
+        _ => false,
+    }
+}
+
+#[test]
+fn the_api_has_its_documented_fields() {
+    let (server, _scratch) = serve_with("contact = 'Ring the video desk: \"+49 30\" <1>'\n");
+    let empty = get(server.address(), "/api/streams");
+    assert!(is_kind(&empty, "application/json"));
+    let body = empty.json();
+    assert_eq!(body["streams"], serde_json::json!([]));
+    assert_eq!(body["server"]["contact"], "Ring the video desk: \"+49 30\" <1>");
+    assert!(body["server"]["version"].is_string() && body["server"]["uptime_s"].is_number());
+    assert!(body["server"]["now_utc_us"].is_u64());
+
+    let mut publisher = publish(server.address(), "/live/a.ts");
+    publisher.write_all(&[SHAPE.picture(0), SHAPE.picture(1)].concat()).unwrap();
+    until("the stream", || server.count("a", "bytes_in") > 0);
+    let stream = server.stream("a").expect("listed");
+    for (field, kind) in STREAM_FIELDS {
+        assert!(is_type(&stream[field], kind), "{field} is no {kind}: {stream}");
+    }
+    for field in OPTIONAL_FIELDS {
+        let value = stream.get(field).unwrap_or_else(|| panic!("{field} is missing: {stream}"));
+        assert!(value.is_null() || value.is_number(), "{field}: {stream}");
+    }
+    assert_eq!(stream["codecs"][0]["kind"], "video");
+    assert_eq!(stream["codecs"][0]["name"], "H.264");
+    let alone = get(server.address(), "/api/streams/a").json();
+    assert_eq!(alone["name"], "a", "{alone}");
+    assert_eq!(get(server.address(), "/api/streams/none").status, 404);
+}
+
+#[test]
+fn no_page_is_sniffed_into_something_else() {
+    let server = serve(&[]);
+    for path in ["/", "/watch/x"] {
+        let answer = get(server.address(), path);
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}: {:?}", answer.headers);
+    }
+}

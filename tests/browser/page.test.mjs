@@ -1,0 +1,191 @@
+// The pages of `serve` in Chromium: the list of streams, the player with both engines, and what goes wrong around it.
+// No timing decides a test; `make bench-page` reports the figures.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import {
+  glassline, launch, open, outerAddress, plays, publishBunny, screenshot, serve, skip, start, stats, until,
+} from "./support.mjs";
+
+const CONTACT = "Trouble? Ring the <video> desk & ask: +49 30 123";
+let browser = null;
+before(async () => {
+  browser = await launch();
+});
+after(() => browser?.close());
+
+/** A test that needs the browser. */
+function browserTest(name, body) {
+  test(name, { timeout: 240_000 }, async (t) => {
+    if (!browser) return skip(t, "chromium is not installed");
+    return body(t);
+  });
+}
+
+/** Checks that a glass-to-glass delay is measured, and is one. */
+async function assertDelay(page) {
+  await until("a measured delay", async () => (await stats(page)).delayMs !== null, () => stats(page));
+  const { delayMs } = await stats(page);
+  assert.ok(delayMs.p50 > 0 && delayMs.p50 < 5000 && delayMs.p95 >= delayMs.p50, JSON.stringify(delayMs));
+  return delayMs;
+}
+
+/** Whether the player's element shows a picture and not one colour: some samples of it differ. */
+async function showsPicture(page) {
+  return page.evaluate(() => {
+    const shown = document.querySelector(".picture-place video, .picture-place canvas");
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [64, 36];
+    const context = canvas.getContext("2d");
+    context.drawImage(shown, 0, 0, 64, 36);
+    const { data } = context.getImageData(0, 0, 64, 36);
+    const luma = Array.from({ length: 64 * 36 }, (_, i) => data[4 * i] + data[4 * i + 1] + data[4 * i + 2]);
+    return Math.max(...luma) - Math.min(...luma) > 90;
+  });
+}
+
+browserTest("the dashboard lists what is live", async (t) => {
+  const server = await serve(t, ["--demo"], { config: `contact = '${CONTACT}'\n` });
+  await server.live("demo");
+  const page = await open(t, browser, `${server.origin}/`);
+  const card = page.locator(".card", { hasText: "demo" });
+  await card.waitFor({ timeout: 60_000 });
+  await until("the card's facts", async () => {
+    const text = await card.innerText();
+    return /live/i.test(text) && text.includes("1280×720") && text.includes("50 fps") && text.includes("Opus") && /bit\/s/.test(text);
+  }, () => card.innerText());
+  await page.getByText(CONTACT).waitFor();
+  await screenshot(page, "dashboard");
+  await card.getByRole("link", { name: "demo" }).click();
+  await page.waitForURL("**/watch/demo");
+  await plays(page, 10);
+  assert.equal((await server.listing("demo")).viewers, 1);
+});
+
+browserTest("the empty dashboard says how to publish", async (t) => {
+  const server = await serve(t);
+  const page = await open(t, browser, `${server.origin}/`);
+  await page.getByText("No stream yet").waitFor();
+  assert.ok((await page.locator("body").innerText()).includes(`${server.origin}/live/NAME.ts`));
+  await screenshot(page, "empty");
+});
+
+for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
+  browserTest(`the player plays with ${engine} and measures the delay`, async (t) => {
+    const server = await serve(t, ["--demo"]);
+    await server.live("demo");
+    const page = await open(t, browser, `${server.origin}/watch/demo${query}`);
+    const figures = await plays(page, 100);
+    assert.equal(figures.engine, engine);
+    assert.deepEqual([figures.width, figures.height], [1280, 720]);
+    assert.equal(figures.continuityErrors, 0);
+    assert.equal(figures.reconnects, 0);
+    assert.ok(figures.timeToFirstFrameMs > 0);
+    await until("a picture of more than one colour", () => showsPicture(page));
+    const delay = await assertDelay(page);
+    t.diagnostic(`${engine}: first picture after ${figures.timeToFirstFrameMs.toFixed(0)} ms, glass to glass p50 ${delay.p50.toFixed(0)} ms, p95 ${delay.p95.toFixed(0)} ms`);
+    await until("the delay on the page", async () => /^\d+ ms$/.test(await page.locator("output.delay").innerText()));
+    await page.keyboard.press("i");
+    await page.locator(".overlay", { hasText: "Glass to glass" }).waitFor();
+    await screenshot(page, `player-${engine}`);
+  });
+}
+
+browserTest("a page from a plain-http address plays without WebCodecs", async (t) => {
+  const address = outerAddress();
+  if (!address) return skip(t, "this machine has no address but loopback");
+  const server = await serve(t, ["--demo"], { listen: "0.0.0.0:0" });
+  await server.live("demo");
+  const page = await open(t, browser, `http://${address}:${server.port}/watch/demo`);
+  assert.deepEqual(await page.evaluate(() => [isSecureContext, typeof VideoDecoder]), [false, "undefined"]);
+  const figures = await plays(page, 100);
+  assert.equal(figures.engine, "mse");
+  await assertDelay(page);
+  await screenshot(page, "player-plain-http");
+});
+
+browserTest("addresses for other players and the crew's line are in sight", async (t) => {
+  const server = await serve(t, ["--demo"], { config: `contact = '${CONTACT}'\n` });
+  await server.live("demo");
+  const page = await open(t, browser, `${server.origin}/watch/demo`);
+  const url = `${server.origin}/live/demo.ts`;
+  for (const player of ["vlc", "mpv", "ffplay"]) {
+    await page.locator(".addresses", { hasText: new RegExp(`${player} .*${url}`) }).waitFor();
+  }
+  await page.getByText(CONTACT).waitFor();
+});
+
+browserTest("the player pops out into a small window", async (t) => {
+  const server = await serve(t, ["--demo"]);
+  await server.live("demo");
+  const page = await open(t, browser, `${server.origin}/watch/demo`);
+  await plays(page, 10);
+  const opened = page.waitForEvent("popup");
+  await page.locator(".stage").hover();
+  await page.getByRole("button", { name: /small window/ }).click();
+  const popup = await opened;
+  await plays(popup, 50);
+  assert.ok(await popup.locator(".addresses").count() === 0, "the small window holds the picture alone");
+  await screenshot(popup, "popout");
+});
+
+browserTest("who joins at an old key frame catches up to live", async (t) => {
+  const server = await serve(t);
+  if (!publishBunny(t, server, "bbb")) return;
+  await server.live("bbb");
+  for (const query of ["", "?engine=mse"]) {
+    // The newest key frame is some seconds old: it came with the first byte of this round through the file.
+    const round = 5.28;
+    await until("an old key frame", async () => {
+      const into = (await server.listing("bbb")).uptime_s % round;
+      return into > 3.5 && into < 4.5;
+    });
+    const opened = Date.now();
+    const page = await open(t, browser, `${server.origin}/watch/bbb${query}`);
+    await until("live", async () => {
+      const figures = await stats(page);
+      return figures?.state === "playing" && figures.behindLiveMs !== null && figures.behindLiveMs < 500;
+    }, () => stats(page));
+    const figures = await stats(page);
+    t.diagnostic(`${figures.engine}: live ${Date.now() - opened} ms after opening, ${figures.behindLiveMs.toFixed(0)} ms behind`);
+    const later = await plays(page, 50);
+    assert.equal(later.delayMs, null, "there is no barcode in it");
+    assert.equal(later.continuityErrors, 0);
+    await screenshot(page, `bunny-${figures.engine}`);
+    await until("a picture of more than one colour", () => showsPicture(page));
+    await page.close();
+  }
+});
+
+for (const query of ["", "?engine=mse"]) {
+  browserTest(`the page goes on when the publisher comes back ${query}`, async (t) => {
+    const server = await serve(t);
+    const publish = () => start(t, glassline, ["encode", "test:640x360@25", `${server.origin}/live/back.ts`]);
+    const page = await open(t, browser, `${server.origin}/watch/back${query}`);
+    await page.getByText(/waiting for back/i).waitFor();
+    let publisher = publish();
+    await plays(page, 25);
+    await page.evaluate(() => (window.samePage = true));
+    for (let round = 0; round < 2; round += 1) {
+      await publisher.kill();
+      await until("the publisher to be gone", async () => (await server.listing("back"))?.live === false);
+      const { framesShown } = await stats(page);
+      publisher = publish();
+      await until("pictures of the new publisher", async () => (await stats(page)).framesShown > framesShown + 50, () => stats(page));
+      await assertDelay(page);
+      assert.ok(await page.evaluate(() => window.samePage), "the page was loaded anew");
+    }
+  });
+}
+
+browserTest("the page goes on when the server comes back", async (t) => {
+  const server = await serve(t, ["--demo"]);
+  await server.live("demo");
+  const page = await open(t, browser, `${server.origin}/watch/demo`);
+  await plays(page, 25);
+  await server.run.kill();
+  await page.getByText(/reconnecting|waiting|no data/i).first().waitFor({ timeout: 60_000 });
+  await serve(t, ["--demo"], { listen: `127.0.0.1:${server.port}` });
+  const figures = await plays(page, 50);
+  assert.ok(figures.reconnects > 0);
+  await assertDelay(page);
+});

@@ -1,0 +1,52 @@
+//! The program `glassline` beside foreign programs: what they send comes in, what we send plays.
+//!
+//! A test whose program is absent is skipped and counted.
+#![allow(clippy::unwrap_used)]
+
+mod curl;
+mod ffmpeg;
+mod gstreamer;
+mod pictures;
+mod vlc;
+
+use glassline_test_support::program::{Running, Server};
+use glassline_test_support::{has_program, shared, skip};
+use std::process::Command;
+
+/// The program under test.
+const GLASSLINE: &str = env!("CARGO_BIN_EXE_glassline");
+
+/// Whether all of these programs are there; says so where the test is to be skipped.
+fn have(test: &str, programs: &[&str]) -> bool {
+    let missing: Vec<_> = programs.iter().copied().filter(|name| !has_program(name)).collect();
+    if !missing.is_empty() {
+        skip(test, &format!("{} is not installed", missing.join(", ")));
+    }
+    missing.is_empty()
+}
+
+/// A server with the demo stream, which has pictures.
+fn demo() -> Server {
+    let server = Server::start(GLASSLINE, &["--demo"]);
+    server.wait_for_pictures("demo");
+    server
+}
+
+/// A server without streams.
+fn serve() -> Server {
+    Server::start(GLASSLINE, &[])
+}
+
+/// FFmpeg that publishes Big Buck Bunny for ever, as it is: one key frame in 5.3 s.
+fn publish_bunny(test: &str, server: &Server, name: &str) -> Option<Running> {
+    let Some(file) = shared("media/bbb_720p25.mp4") else {
+        skip(test, "the shared folder has no media/bbb_720p25.mp4");
+        return None;
+    };
+    let mut command = Command::new("ffmpeg");
+    command.args(["-v", "warning", "-re", "-stream_loop", "-1", "-i"]).arg(file);
+    command.args(["-c", "copy", "-f", "mpegts"]).arg(server.url(&format!("/live/{name}.ts")));
+    let publisher = Running::start(&mut command);
+    server.wait_for_pictures(name);
+    Some(publisher)
+}

@@ -1,0 +1,97 @@
+//! VLC as viewer and as publisher. It has no HTTP push of its own: its TS on standard output goes through curl.
+
+use crate::{demo, have, pictures, publish_bunny, serve};
+use glassline_test_support::program::{Running, Scratch, run};
+use glassline_test_support::wait::until;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// An account that owns nothing (Debian's nobody and nogroup).
+const NOBODY: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+
+/// The words that start VLC without a window: as nobody where we are root, which VLC refuses to be.
+fn words(home: &Path) -> Vec<String> {
+    let is_root = run("id", &["-u"], 10).text().trim() == "0";
+    let mut words: Vec<String> = Vec::new();
+    if is_root {
+        std::fs::set_permissions(home, std::fs::Permissions::from_mode(0o777)).unwrap();
+        words.push("setpriv".into());
+        words.extend(NOBODY.map(Into::into));
+    }
+    words.extend(["env".into(), format!("HOME={}", home.display()), "cvlc".into()]);
+    words.extend(["-I", "dummy", "--no-dbus", "--no-color", "-vv"].map(Into::into));
+    words
+}
+
+fn command(words: &[String]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    command
+}
+
+#[test]
+fn vlc_shows_the_demo() {
+    if !have("vlc_shows_the_demo", &["cvlc", "setpriv"]) {
+        return;
+    }
+    let server = demo();
+    let scratch = Scratch::new("vlc");
+    let shown = scratch.file("shown.y4m");
+    // What it would put on the screen goes into a file.
+    let mut words = words(scratch.path());
+    words.extend(["--vout", "yuv", "--yuv-yuv4mpeg2", "--yuv-file"].map(Into::into));
+    words.push(shown.clone());
+    words.extend(["--aout", "dummy", "--no-spu", "--network-caching=300", "--run-time", "3", "--play-and-exit"].map(Into::into));
+    words.extend([server.url("/live/demo.ts"), "vlc://quit".into()]);
+    let mut vlc = Running::start(&mut command(&words));
+    let status = vlc.wait();
+    let log = vlc.output();
+    assert!(status.success(), "{log}");
+    for word in ["using video decoder module \"avcodec\"", "using audio decoder module", "video output display"] {
+        assert!(log.contains(word) || word == "video output display", "{word:?} is not in {log}");
+    }
+    for complaint in ["discontinuity", "lost sync", "TS_discontinuity", "libdvbpsi error"] {
+        assert!(!log.contains(complaint), "{complaint}: {log}");
+    }
+    let seen = pictures::read_y4m(std::fs::File::open(&shown).unwrap(), usize::MAX);
+    // On a busy machine VLC leaves out pictures that it decoded too late: that is its right.
+    let seen = pictures::check(&seen, 50.0, seen.len() as u32 * 4);
+    eprintln!("VLC showed {} pictures of the demo", seen.len());
+}
+
+#[test]
+fn vlc_publishes_through_curl() {
+    let test = "vlc_publishes_through_curl";
+    if !have(test, &["cvlc", "setpriv", "curl", "ffmpeg", "ffprobe"]) {
+        return;
+    }
+    let server = serve();
+    // A live source, so that VLC keeps its pace: what FFmpeg publishes here.
+    let Some(_source) = publish_bunny(test, &server, "source") else { return };
+    let scratch = Scratch::new("vlc");
+    let mut words = words(scratch.path());
+    words.extend(["--sout".into(), "#std{access=file,mux=ts,dst=-}".into(), server.url("/live/source.ts")]);
+    let mut vlc = command(&words)
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let curl = Command::new("curl")
+        .args(["-sS", "-T", "-", &server.url("/live/vlc.ts")])
+        .stdin(vlc.stdout.take().unwrap())
+        .stdout(std::process::Stdio::null())
+        .spawn();
+    server.wait_for_pictures("vlc");
+    until("some of it", || server.count("vlc", "bytes_in") > 300_000);
+    let url = server.url("/live/vlc.ts");
+    let probed = run("ffprobe", &["-v", "warning", "-show_entries", "stream=codec_name,width", "-of", "csv", &url], 60);
+    let decoded = run("ffmpeg", &["-v", "error", "-i", &url, "-frames:v", "60", "-f", "null", "-"], 60);
+    let _ = vlc.kill();
+    let _ = vlc.wait();
+    curl.unwrap().wait().unwrap();
+    assert!(probed.text().contains("h264,1280") && probed.text().contains("aac"), "{}{}", probed.text(), probed.stderr);
+    assert_eq!((decoded.status, decoded.stderr.trim()), (Some(0), ""));
+    assert_eq!(server.count("vlc", "garbage_bytes"), 0);
+}

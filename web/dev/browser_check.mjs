@@ -1,0 +1,150 @@
+// Plays the mock's streams in headless Chromium with both engines and says what came of it; pictures go to the folder
+// named first. `node dev/browser_check.mjs [FOLDER]`
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const folder = process.argv[2] ?? mkdtempSync(join(tmpdir(), "glassline-web-"));
+mkdirSync(folder, { recursive: true });
+const port = 8090;
+const origin = `http://localhost:${port}`;
+let failures = 0;
+
+function expect(holds, what) {
+  console.log(`${holds ? "ok  " : "FAIL"} ${what}`);
+  if (!holds) failures += 1;
+}
+
+const only = process.env.ONLY?.split(",");
+const wants = (part) => !only || only.includes(part);
+
+async function withMock(streams, work, ...args) {
+  const mock = spawn("node", [fileURLToPath(new URL("mock.mjs", import.meta.url)), String(port), ...args], {
+    env: { ...process.env, STREAMS: streams },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  await once(mock.stdout, "data");
+  await new Promise((resolve) => setTimeout(resolve, 3000));
+  try {
+    await work();
+  } finally {
+    mock.kill();
+    await once(mock, "exit");
+  }
+}
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--autoplay-policy=document-user-activation-required"],
+});
+
+async function open(path, size = { width: 1280, height: 860 }) {
+  const page = await browser.newPage({ viewport: size });
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) console.log(`     console: ${message.text()}`);
+  });
+  page.on("pageerror", (error) => expect(false, `no exception: ${error}`));
+  await page.goto(origin + path);
+  return page;
+}
+
+const stats = (page) => page.evaluate(() => ({ engine: window.glassline.engine, ...window.glassline.stats() }));
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const short = (s) => JSON.stringify(s, (_key, value) => (typeof value === "number" ? Math.round(value * 10) / 10 : value));
+
+async function plays(name, engine) {
+  const page = await open(`/watch/${name}?engine=${engine}`);
+  await sleep(2500);
+  const first = await stats(page);
+  await sleep(4000);
+  const last = await stats(page);
+  console.log(`     ${short(last)}`);
+  const rate = (last.framesShown - first.framesShown) / 4;
+  expect(last.engine === engine && last.state === "playing", `${name} plays with ${engine}`);
+  expect(rate > 20, `${name}, ${engine}: ${rate.toFixed(1)} pictures a second`);
+  expect(last.behindLiveMs !== null && last.behindLiveMs < 600, `${name}, ${engine}: near the live edge`);
+  return page;
+}
+
+if (wants("barcode")) {
+  await withMock("barcode", async () => {
+    for (const engine of ["webcodecs", "mse"]) {
+      const page = await plays("barcode", engine);
+      const { delayMs } = await stats(page);
+      expect(delayMs !== null && delayMs.p50 > 0 && delayMs.p50 < 1500, `delay is read from the picture: ${short(delayMs)}`);
+      await page.keyboard.press("i");
+      await sleep(600);
+      await page.screenshot({ path: join(folder, `player-${engine}.png`) });
+      await page.close();
+    }
+  });
+}
+if (wants("sound")) {
+  await withMock("opus,aac,bframes", async () => {
+    for (const name of ["opus", "aac", "bframes"]) {
+      for (const engine of ["webcodecs", "mse"]) {
+        const page = await plays(name, engine);
+        await page.getByRole("button", { name: "Unmute" }).click();
+        await sleep(3500);
+        const after = await stats(page);
+        console.log(`     unmuted: ${short(after)}`);
+        const later = await stats(page);
+        expect(later.state === "playing" && !/muted|off/.test(later.audio), `${name}, ${engine}: sound is on (${later.audio})`);
+        expect(later.behindLiveMs < 900, `${name}, ${engine}: near the edge with sound`);
+        await page.close();
+      }
+    }
+    const page = await open("/");
+    await sleep(6000);
+    expect((await page.locator(".card").count()) === 3, "the dashboard shows three streams");
+    await page.screenshot({ path: join(folder, "dashboard.png") });
+    await page.setViewportSize({ width: 390, height: 800 });
+    await page.screenshot({ path: join(folder, "dashboard-phone.png") });
+    await page.close();
+    const phone = await open("/watch/opus", { width: 390, height: 800 });
+    await sleep(2500);
+    await phone.screenshot({ path: join(folder, "player-phone.png") });
+    await phone.close();
+  });
+}
+if (wants("trouble")) {
+  await withMock("none", async () => {
+    const empty = await open("/");
+    await sleep(1500);
+    expect(await empty.getByText("No stream yet").isVisible(), "the dashboard says how to publish");
+    await empty.screenshot({ path: join(folder, "empty.png") });
+    await empty.close();
+    for (const engine of ["webcodecs", "mse"]) {
+      if (engine === "webcodecs") {
+        const page = await open(`/watch/opus?engine=${engine}`);
+        await sleep(800);
+        expect(await page.getByText("Waiting for opus to start").isVisible(), "says that it waits for the stream");
+        await page.screenshot({ path: join(folder, "waiting.png") });
+        await page.request.get(`${origin}/mock/start/opus`);
+        await sleep(5000);
+        expect((await stats(page)).state === "playing", "plays once the stream is there");
+        await page.close();
+      }
+      const page = await plays("opus", engine);
+      for (const action of ["restart", "cut"]) {
+        const before = await stats(page);
+        await page.request.get(`${origin}/mock/${action}/opus`);
+        await sleep(4500);
+        const after = await stats(page);
+        expect(after.state === "playing" && after.framesShown > before.framesShown + 30, `${engine} plays on after: ${action}`);
+        expect(after.behindLiveMs < 600, `${engine} is near the edge after: ${action} (${Math.round(after.behindLiveMs)} ms)`);
+      }
+      await page.close();
+    }
+  });
+  const page = await browser.newPage();
+  await page.close();
+}
+await browser.close();
+console.log(`pictures: ${folder}`);
+process.exitCode = failures > 0 ? 1 : 0;

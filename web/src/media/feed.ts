@@ -1,0 +1,201 @@
+/**
+ * From demultiplexed PES units to what an engine plays: access units and audio frames with times on one continuous
+ * line of microseconds, across restarts, jumps and wraps of the stream's own clock.
+ */
+import { type AudioConfig, type AudioFrame, AdtsSplitter, opusConfig, splitOpus } from "./audio";
+import { equalBytes } from "./bits";
+import { type AccessUnitInfo, type SequenceParameters, inspect, parseSps } from "./h264";
+import { type DemuxHandler, type PesUnit, type Track, TsDemuxer } from "./ts";
+
+/** A coded picture. */
+export interface VideoUnit extends AccessUnitInfo {
+  /** Annex B bytes. */
+  data: Uint8Array;
+  ptsUs: number;
+  dtsUs: number;
+  /** Not a continuation of the unit before: only a key frame may follow. */
+  reset: boolean;
+}
+
+/** A coded audio frame with its place in time. */
+export interface AudioUnit extends AudioFrame {
+  ptsUs: number;
+  reset: boolean;
+}
+
+/** Parameter sets in force. */
+export interface VideoConfig {
+  sps: Uint8Array;
+  pps: Uint8Array;
+  parameters: SequenceParameters;
+}
+
+export interface FeedHandler {
+  tracks(tracks: readonly Track[]): void;
+  /** Comes before the first picture that needs it, and again when it changes. */
+  videoConfig(config: VideoConfig): void;
+  video(unit: VideoUnit): void;
+  audio(unit: AudioUnit): void;
+}
+
+/** Where the line begins: room for what comes a little earlier than the first picture. */
+const START_US = 10_000_000;
+const MAX_FORWARD_US = 2_000_000;
+const MAX_BACKWARD_US = 500_000;
+const NEAR_US = 3_000_000;
+
+/** 33-bit stamps → µs on the line. An epoch is one run of the stream's clock. */
+interface Epoch {
+  /** Where the epoch's stamp `stamp` lies on the line. */
+  us: number;
+  stamp: number;
+}
+
+/** Signed distance from `b` to `a`, both 33-bit counts. */
+export function stampDistance(a: number, b: number): number {
+  const wrap = 2 ** 33;
+  const d = (((a - b) % wrap) + wrap) % wrap;
+  return d >= wrap / 2 ? d - wrap : d;
+}
+
+/** Lays the tracks' stamps on one line; each jump of a clock begins a new epoch right after what was there. */
+export class Timeline {
+  private newest: Epoch | null = null;
+  private endUs = START_US;
+  private readonly tracks = new Map<number, { epoch: Epoch; lastUs: number }>();
+
+  /** The time of `stamp` on track `pid`; `jumped`: it does not continue the track. */
+  place(pid: number, stamp: number): { us: number; jumped: boolean } {
+    const track = this.tracks.get(pid);
+    if (track) {
+      const us = at(track.epoch, stamp);
+      const step = us - track.lastUs;
+      if (step <= MAX_FORWARD_US && step >= -MAX_BACKWARD_US) return this.settle(pid, track.epoch, us, stamp, false);
+    }
+    if (this.newest && (!track || this.newest !== track.epoch)) {
+      const us = at(this.newest, stamp);
+      if (us >= 0 && Math.abs(us - this.endUs) < NEAR_US) return this.settle(pid, this.newest, us, stamp, !!track);
+    }
+    const epoch = { us: this.endUs, stamp };
+    const first = !this.newest;
+    this.newest = epoch;
+    return this.settle(pid, epoch, epoch.us, stamp, !first);
+  }
+
+  private settle(pid: number, epoch: Epoch, us: number, stamp: number, jumped: boolean): { us: number; jumped: boolean } {
+    // The anchor moves along, so that distances stay far below half a wrap.
+    epoch.us = us;
+    epoch.stamp = stamp;
+    this.tracks.set(pid, { epoch, lastUs: us });
+    this.endUs = Math.max(this.endUs, us + 1000);
+    return { us, jumped };
+  }
+
+  /** A new connection: what comes next is laid behind what was. */
+  cut(): void {
+    this.newest = null;
+    this.tracks.clear();
+    this.endUs += 20_000;
+  }
+}
+
+function at(epoch: Epoch, stamp: number): number {
+  return epoch.us + Math.round((stampDistance(stamp, epoch.stamp) * 100) / 9);
+}
+
+/** The whole way from bytes to units. */
+export class Feed {
+  readonly demuxer: TsDemuxer;
+  private readonly timeline = new Timeline();
+  private video: Track | null = null;
+  private audio: Track | null = null;
+  private sps: Uint8Array | null = null;
+  private pps: Uint8Array | null = null;
+  private videoReset = true;
+  private audioReset = true;
+  private readonly adts = new AdtsSplitter();
+  private opus: AudioConfig = opusConfig(2);
+  private audioEndUs = 0;
+
+  constructor(private readonly handler: FeedHandler) {
+    const demuxHandler: DemuxHandler = {
+      tracks: (tracks) => this.choose(tracks),
+      unit: (unit) => this.unit(unit),
+      broken: () => {
+        this.videoReset = true;
+      },
+    };
+    this.demuxer = new TsDemuxer(demuxHandler);
+  }
+
+  push(chunk: Uint8Array): void {
+    this.demuxer.push(chunk);
+  }
+
+  /** A new connection begins. */
+  restart(): void {
+    this.demuxer.reset();
+    this.timeline.cut();
+    this.adts.reset();
+    this.sps = null;
+    this.pps = null;
+    this.videoReset = true;
+    this.audioReset = true;
+  }
+
+  private choose(tracks: readonly Track[]): void {
+    const pick = (kind: Track["kind"]): Track | null =>
+      tracks.find((t) => t.kind === kind && t.codec !== "unsupported") ?? null;
+    this.video = pick("video");
+    this.audio = pick("audio");
+    if (this.audio?.codec === "opus") this.opus = opusConfig(this.audio.channels || 2);
+    this.handler.tracks(tracks);
+  }
+
+  private unit(unit: PesUnit): void {
+    if (unit.track.pid === this.video?.pid) this.picture(unit);
+    else if (unit.track.pid === this.audio?.pid) this.sound(unit);
+  }
+
+  private picture(unit: PesUnit): void {
+    const info = inspect(unit.data);
+    const place = this.timeline.place(unit.track.pid, unit.dts);
+    const ptsUs = place.us + Math.round((stampDistance(unit.pts, unit.dts) * 100) / 9);
+    if (unit.discontinuity || place.jumped) this.videoReset = true;
+    this.parameterSets(info);
+    if (info.slices === 0) return;
+    const reset = this.videoReset;
+    if (reset && !info.key) return;
+    this.videoReset = false;
+    this.handler.video({ ...info, data: unit.data, ptsUs, dtsUs: place.us, reset });
+  }
+
+  private parameterSets(info: AccessUnitInfo): void {
+    const changed =
+      (info.sps !== null && !equalBytes(info.sps, this.sps)) || (info.pps !== null && !equalBytes(info.pps, this.pps));
+    if (!changed) return;
+    this.sps = info.sps?.slice() ?? this.sps;
+    this.pps = info.pps?.slice() ?? this.pps;
+    if (!this.sps || !this.pps) return;
+    const parameters = parseSps(this.sps);
+    if (parameters) this.handler.videoConfig({ sps: this.sps, pps: this.pps, parameters });
+  }
+
+  private sound(unit: PesUnit): void {
+    const place = this.timeline.place(unit.track.pid, unit.pts);
+    if (unit.discontinuity || place.jumped) {
+      this.audioReset = true;
+      this.adts.reset();
+    }
+    const aac = unit.track.codec === "aac";
+    // A frame that began in the PES before has that one's time, by going on from it.
+    let us = aac && this.adts.carriedBytes > 0 && this.audioEndUs > 0 ? this.audioEndUs : place.us;
+    for (const frame of aac ? this.adts.split(unit.data) : splitOpus(unit.data, this.opus)) {
+      if (frame.samples === 0) continue;
+      this.handler.audio({ ...frame, ptsUs: Math.round(us), reset: this.audioReset });
+      this.audioReset = false;
+      us += (frame.samples * 1e6) / frame.config.sampleRate;
+    }
+    this.audioEndUs = us;
+  }
+}

@@ -1,0 +1,353 @@
+/** Engine for plain HTTP and browsers without WebCodecs: fragments of MP4 into a video element, held near the edge. */
+import type { AudioConfig } from "../media/audio";
+import type { AudioUnit, VideoConfig, VideoUnit } from "../media/feed";
+import {
+  type Sample, VIDEO_TIMESCALE, audioInit, audioMime, fragment, toLengthPrefixed, videoInit, videoMime,
+} from "../media/mp4";
+import type { Track } from "../media/ts";
+import { AppendQueue } from "./append_queue";
+import { BarcodeReader } from "./barcode_reader";
+import type { Engine, EngineContext, EngineStats } from "./engine";
+import { EdgeControl } from "./policy";
+
+const STEER_MS = 50;
+const KEEP_SECONDS = 4;
+const TRIM_EVERY_MS = 3000;
+const AUDIO_PATIENCE_MS = 1000;
+const MAX_FAILURES = 4;
+const MAX_HELD = 500;
+/** Sound needs more in the buffer than pictures do before a browser plays it. */
+const TARGET_WITH_SOUND_S = 0.12;
+const TARGET_SILENT_S = 0.06;
+const JITTER_S = 0.03;
+
+interface Timed extends Sample {
+  decodeTime: number;
+}
+
+/** `MediaSource`, or what iPhones have in its place. */
+function mediaSourceClass(): typeof MediaSource | null {
+  const scope = window as { MediaSource?: typeof MediaSource; ManagedMediaSource?: typeof MediaSource };
+  return scope.MediaSource ?? scope.ManagedMediaSource ?? null;
+}
+
+export class MseEngine implements Engine {
+  readonly name = "mse";
+  readonly element = document.createElement("div");
+  private readonly player = document.createElement("video");
+  /** Holds the last picture while the video element gets another source. */
+  private readonly still = document.createElement("canvas");
+  private source: MediaSource | null = null;
+  private url = "";
+  private videoQueue: AppendQueue | null = null;
+  private audioQueue: AppendQueue | null = null;
+  private config: VideoConfig | null = null;
+  private audioConfig: AudioConfig | null = null;
+  private audioTrack: Track | null = null;
+  private needsKey = true;
+  /** Pictures that wait for the sound's configuration, from a key frame on. */
+  private held: VideoUnit[] = [];
+  private videoBatch: Timed[] = [];
+  private audioBatch: Timed[] = [];
+  private sequence = 0;
+  private frameTicks = VIDEO_TIMESCALE / 30;
+  private lastDecodeTime = -1;
+  private nextAudio = -1;
+  private muted = true;
+  private control = new EdgeControl(TARGET_SILENT_S);
+  private readonly reader = new BarcodeReader();
+  private readonly timer: number;
+  private lastTrimMs = 0;
+  private firstUnitMs: number | null = null;
+  private failures = 0;
+  private closed = false;
+  private presented = 0;
+  private behindMs: number | null = null;
+  private bufferMs: number | null = null;
+  private pictureBefore = { decoded: 0, dropped: 0, shown: 0 };
+
+  constructor(private readonly context: EngineContext) {
+    const video = this.player;
+    this.element.className = "stack";
+    this.still.className = video.className = "picture";
+    this.element.append(this.still, video);
+    video.muted = true;
+    video.playsInline = true;
+    video.disableRemotePlayback = true;
+    video.addEventListener("error", () => this.failed(video.error?.message ?? "the video element failed"));
+    this.timer = window.setInterval(() => this.steer(), STEER_MS);
+    this.watchPictures();
+  }
+
+  static available(): boolean {
+    return mediaSourceClass() !== null;
+  }
+
+  tracks(tracks: readonly Track[]): void {
+    this.audioTrack = tracks.find((t) => t.kind === "audio" && t.codec !== "unsupported") ?? null;
+    this.audioConfig = null;
+  }
+
+  videoConfig(config: VideoConfig): void {
+    this.flushVideo();
+    this.config = config;
+    this.needsKey = true;
+    this.videoQueue?.init(videoMime(config), videoInit(config));
+  }
+
+  video(unit: VideoUnit): void {
+    if (this.closed || !this.config) return;
+    if (unit.reset) {
+      this.held = [];
+      this.flushVideo();
+      this.needsKey = true;
+      this.lastDecodeTime = -1;
+      this.control.rejoin();
+    }
+    if (this.needsKey && !unit.key && this.held.length === 0) return;
+    this.firstUnitMs ??= performance.now();
+    if (!this.source && !this.open(this.config)) {
+      if (this.closed || this.held.length >= MAX_HELD) this.held = [];
+      else this.held.push(unit);
+      return;
+    }
+    this.needsKey = false;
+    const decodeTime = Math.round((unit.dtsUs * 9) / 100);
+    const step = decodeTime - this.lastDecodeTime;
+    if (this.lastDecodeTime >= 0 && step > 0 && step < VIDEO_TIMESCALE) this.frameTicks = step;
+    this.lastDecodeTime = decodeTime;
+    const previous = this.videoBatch.at(-1);
+    if (previous && step > 0) previous.duration = step;
+    this.videoBatch.push({
+      data: toLengthPrefixed(unit.data, unit.nals),
+      decodeTime,
+      duration: this.frameTicks,
+      compositionOffset: Math.round(((unit.ptsUs - unit.dtsUs) * 9) / 100),
+      sync: unit.key,
+    });
+  }
+
+  audio(unit: AudioUnit): void {
+    if (this.closed || this.muted) return;
+    const known = this.audioConfig;
+    if (known && !sameBytes(known, unit.config)) {
+      this.flushAudio();
+      this.audioQueue?.init(audioMime(unit.config), audioInit(unit.config));
+    }
+    this.audioConfig = unit.config;
+    if (this.held.length > 0) for (const held of this.held.splice(0)) this.video(held);
+    if (!this.audioQueue) return;
+    const rate = unit.config.sampleRate;
+    const exact = (unit.ptsUs / 1e6) * rate;
+    // Stamps are rounded to 90 kHz: going on by whole frames leaves no gaps.
+    const near = this.nextAudio >= 0 && !unit.reset && Math.abs(exact - this.nextAudio) < JITTER_S * rate;
+    const decodeTime = near ? this.nextAudio : Math.round(exact);
+    if (!near) this.flushAudio();
+    this.audioBatch.push({ data: unit.data, decodeTime, duration: unit.samples, compositionOffset: 0, sync: true });
+    this.nextAudio = decodeTime + unit.samples;
+  }
+
+  endOfChunk(): void {
+    this.flushVideo();
+    this.flushAudio();
+  }
+
+  restart(): void {
+    this.endOfChunk();
+    this.held = [];
+    this.needsKey = true;
+    this.lastDecodeTime = -1;
+    this.nextAudio = -1;
+    this.firstUnitMs = null;
+    this.control.rejoin();
+  }
+
+  sound(muted: boolean, volume: number): void {
+    this.player.volume = volume;
+    this.player.muted = muted;
+    if (muted === this.muted) return;
+    this.muted = muted;
+    // Silent playback leaves sound out and so runs nearer to the edge; the change needs another media source.
+    if (this.audioTrack) {
+      this.rebuild();
+      this.context.rejoin();
+    }
+  }
+
+  resume(): void {
+    void this.play();
+  }
+
+  stats(): EngineStats {
+    const quality = this.player.getVideoPlaybackQuality();
+    const before = this.pictureBefore;
+    const sound = this.muted ? "muted" : "on";
+    return {
+      framesShown: before.shown + this.presented,
+      framesDecoded: before.decoded + quality.totalVideoFrames,
+      framesDropped: before.dropped + quality.droppedVideoFrames,
+      behindLiveMs: this.behindMs,
+      bufferMs: this.bufferMs,
+      width: this.player.videoWidth,
+      height: this.player.videoHeight,
+      audio: this.audioTrack ? `${this.audioTrack.name}, ${sound}` : "none",
+    };
+  }
+
+  close(): void {
+    this.closed = true;
+    window.clearInterval(this.timer);
+    this.rebuild();
+  }
+
+  /** Makes the media source; false while the sound's configuration is still to come. */
+  private open(config: VideoConfig): boolean {
+    const wantsAudio = !this.muted && this.audioTrack !== null;
+    const waitedMs = performance.now() - (this.firstUnitMs ?? 0);
+    if (wantsAudio && !this.audioConfig && waitedMs < AUDIO_PATIENCE_MS) return false;
+    const Source = mediaSourceClass();
+    const mime = videoMime(config);
+    if (!Source?.isTypeSupported(mime)) {
+      this.context.unsupported(`this browser does not play ${config.parameters.codecString}`);
+      return false;
+    }
+    const source = new Source();
+    const failed = (message: string): void => this.failed(message);
+    this.source = source;
+    this.videoQueue = new AppendQueue(failed);
+    this.videoQueue.init(mime, videoInit(config));
+    const sound = wantsAudio ? this.audioConfig : null;
+    if (sound && Source.isTypeSupported(audioMime(sound))) {
+      this.audioQueue = new AppendQueue(failed);
+      this.audioQueue.init(audioMime(sound), audioInit(sound));
+    }
+    this.control = new EdgeControl(this.audioQueue ? TARGET_WITH_SOUND_S : TARGET_SILENT_S);
+    source.addEventListener("sourceopen", () => {
+      if (this.source !== source) return;
+      URL.revokeObjectURL(this.url);
+      this.videoQueue?.attach(source, mime);
+      if (sound) this.audioQueue?.attach(source, audioMime(sound));
+      void this.play();
+    }, { once: true });
+    this.url = URL.createObjectURL(source);
+    this.player.src = this.url;
+    return true;
+  }
+
+  private async play(): Promise<void> {
+    try {
+      await this.player.play();
+    } catch (error) {
+      if (error instanceof DOMException && error.name === "NotAllowedError") this.context.needsGesture();
+    }
+  }
+
+  /** Lets the media source go; the next key frame makes another. */
+  private rebuild(): void {
+    const quality = this.player.getVideoPlaybackQuality();
+    this.pictureBefore.decoded += quality.totalVideoFrames;
+    this.pictureBefore.dropped += quality.droppedVideoFrames;
+    this.pictureBefore.shown += this.presented;
+    this.presented = 0;
+    this.keepPicture();
+    this.source = null;
+    this.held = [];
+    this.videoQueue?.close();
+    this.audioQueue?.close();
+    this.videoQueue = this.audioQueue = null;
+    this.videoBatch = [];
+    this.audioBatch = [];
+    this.audioConfig = null;
+    this.nextAudio = -1;
+    this.firstUnitMs = null;
+    this.needsKey = true;
+    if (this.closed) this.player.removeAttribute("src");
+  }
+
+  private keepPicture(): void {
+    const { videoWidth: width, videoHeight: height } = this.player;
+    if (width === 0) return;
+    this.still.width = width;
+    this.still.height = height;
+    this.still.getContext("2d")?.drawImage(this.player, 0, 0, width, height);
+  }
+
+  private failed(message: string): void {
+    if (this.closed || !this.source) return;
+    this.failures += 1;
+    this.rebuild();
+    if (this.failures >= MAX_FAILURES) this.context.unsupported(`Media Source Extensions: ${message}`);
+    else this.context.rejoin();
+  }
+
+  private flushVideo(): void {
+    const first = this.videoBatch[0];
+    if (!first) return;
+    this.videoQueue?.append(fragment((this.sequence += 1), first.decodeTime, this.videoBatch));
+    this.videoBatch = [];
+  }
+
+  private flushAudio(): void {
+    const first = this.audioBatch[0];
+    if (!first) return;
+    this.audioQueue?.append(fragment((this.sequence += 1), first.decodeTime, this.audioBatch));
+    this.audioBatch = [];
+  }
+
+  private steer(): void {
+    const { buffered, currentTime, seeking, readyState, paused } = this.player;
+    if (!this.source || buffered.length === 0) return;
+    const nowMs = performance.now();
+    const bufferedStart = buffered.start(buffered.length - 1);
+    const bufferedEnd = buffered.end(buffered.length - 1);
+    this.bufferMs = Math.max(0, (bufferedEnd - currentTime) * 1000);
+    const starved = !paused && !seeking && readyState < HTMLMediaElement.HAVE_FUTURE_DATA;
+    if (!seeking) {
+      const settled = this.context.edge.settled(nowMs);
+      const order = this.control.steer({ nowMs, currentTime, bufferedStart, bufferedEnd, settled, starved });
+      if ("seekTo" in order) this.player.currentTime = order.seekTo;
+      else if (this.player.playbackRate !== order.rate) this.player.playbackRate = order.rate;
+    }
+    if (nowMs - this.lastTrimMs > TRIM_EVERY_MS) {
+      this.lastTrimMs = nowMs;
+      this.videoQueue?.trim(currentTime - KEEP_SECONDS);
+      this.audioQueue?.trim(currentTime - KEEP_SECONDS);
+    }
+  }
+
+  private watchPictures(): void {
+    const video = this.player;
+    if (typeof video.requestVideoFrameCallback !== "function") {
+      video.addEventListener("timeupdate", () => {
+        this.presented = video.getVideoPlaybackQuality().totalVideoFrames;
+        this.picture(video.currentTime);
+      });
+      return;
+    }
+    let last = 0;
+    const next: VideoFrameRequestCallback = (_now, metadata) => {
+      if (this.closed) return;
+      // Counts from the media source's start: some pictures may have passed between two calls.
+      this.presented += metadata.presentedFrames > last ? metadata.presentedFrames - last : 1;
+      last = metadata.presentedFrames;
+      this.picture(metadata.mediaTime);
+      video.requestVideoFrameCallback(next);
+    };
+    video.requestVideoFrameCallback(next);
+  }
+
+  private picture(mediaTime: number): void {
+    const nowMs = performance.now();
+    this.failures = 0;
+    this.behindMs = this.context.edge.behind(nowMs, mediaTime * 1000);
+    this.context.shown();
+    const serverUs = this.context.clock.nowUs(nowMs);
+    if (serverUs === null) return;
+    const barcode = this.reader.fromImage(this.player, this.player.videoWidth, this.player.videoHeight);
+    if (barcode) this.context.delay.shown(nowMs, serverUs, barcode.captureUs);
+  }
+}
+
+function sameBytes(a: AudioConfig, b: AudioConfig): boolean {
+  return a === b || (a.codecString === b.codecString && a.description.join() === b.description.join());
+}

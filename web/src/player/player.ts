@@ -1,0 +1,196 @@
+/** A stream's player: bytes → units → an engine, and the state that the page shows. */
+import { ServerClock } from "../clock";
+import { Feed } from "../media/feed";
+import type { Track } from "../media/ts";
+import { DelayMeter, type DelaySummary } from "./delay";
+import type { Engine, EngineContext, EngineStats } from "./engine";
+import { MseEngine } from "./mse";
+import { LiveEdge } from "./policy";
+import { Source, type SourceState } from "./source";
+import { WebCodecsEngine } from "./webcodecs";
+
+export type PlayerState =
+  | "connecting" | "waiting" | "buffering" | "playing" | "stalled" | "reconnecting" | "unsupported";
+
+/** What `window.glassline.stats()` answers. See README.md. */
+export interface PlayerStats {
+  state: PlayerState;
+  framesShown: number;
+  framesDecoded: number;
+  framesDropped: number;
+  /** Glass-to-glass, from the barcodes of the pictures shown in the last second; null without a barcode. */
+  delayMs: DelaySummary | null;
+  timeToFirstFrameMs: number | null;
+  behindLiveMs: number | null;
+  bufferMs: number | null;
+  width: number;
+  height: number;
+  audio: string;
+  bytes: number;
+  continuityErrors: number;
+  reconnects: number;
+  clockRoundTripMs: number | null;
+}
+
+export interface PlayerEvents {
+  state(state: PlayerState, detail: string | null): void;
+  /** The engine in use, anew after each change; its element goes into the page. */
+  engine(engine: Engine): void;
+  tracks(tracks: readonly Track[]): void;
+  needsGesture(): void;
+}
+
+export type EngineName = Engine["name"];
+
+export class Player {
+  readonly clock = new ServerClock();
+  private readonly edge = new LiveEdge();
+  private readonly delay = new DelayMeter();
+  private readonly feed: Feed;
+  private readonly source: Source;
+  private current: Engine | null = null;
+  private knownTracks: readonly Track[] = [];
+  private state: PlayerState = "connecting";
+  private detail: string | null = null;
+  private startedMs = 0;
+  private firstFrameMs: number | null = null;
+  private shownSinceConnect = false;
+  private connections = 0;
+  private muted = true;
+  private volume = 1;
+  private failed: EngineName[] = [];
+
+  constructor(name: string, private readonly wanted: EngineName | null, private readonly events: PlayerEvents) {
+    this.feed = new Feed({
+      tracks: (tracks) => {
+        this.knownTracks = tracks;
+        this.current?.tracks(tracks);
+        this.events.tracks(tracks);
+      },
+      videoConfig: (config) => this.current?.videoConfig(config),
+      video: (unit) => {
+        if (unit.reset) this.edge.reset();
+        this.edge.observe(performance.now(), unit.dtsUs / 1000);
+        this.current?.video(unit);
+      },
+      audio: (unit) => this.current?.audio(unit),
+    });
+    this.source = new Source(name, {
+      connected: () => this.connected(),
+      chunk: (bytes) => {
+        this.feed.push(bytes);
+        this.current?.endOfChunk();
+      },
+      state: (state, detail) => this.sourceState(state, detail),
+    });
+  }
+
+  get engine(): EngineName | "none" {
+    return this.current?.name ?? "none";
+  }
+
+  start(): void {
+    this.startedMs = performance.now();
+    this.clock.start();
+    if (this.chooseEngine("")) this.source.start();
+  }
+
+  stop(): void {
+    this.source.stop();
+    this.clock.stop();
+    this.current?.close();
+  }
+
+  /** Call from a click when sound is switched on. */
+  sound(muted: boolean, volume: number): void {
+    this.muted = muted;
+    this.volume = volume;
+    this.current?.sound(muted, volume);
+  }
+
+  resume(): void {
+    this.current?.resume();
+  }
+
+  stats(): PlayerStats {
+    const none: EngineStats = {
+      framesShown: 0, framesDecoded: 0, framesDropped: 0, behindLiveMs: null, bufferMs: null, width: 0, height: 0,
+      audio: "none",
+    };
+    return {
+      state: this.state,
+      ...(this.current?.stats() ?? none),
+      delayMs: this.delay.summary(performance.now()),
+      timeToFirstFrameMs: this.firstFrameMs,
+      bytes: this.source.bytes,
+      continuityErrors: this.feed.demuxer.continuityErrors,
+      reconnects: Math.max(0, this.connections - 1),
+      clockRoundTripMs: this.clock.offset?.roundTripMs ?? null,
+    };
+  }
+
+  private chooseEngine(reason: string): boolean {
+    const context: EngineContext = {
+      edge: this.edge,
+      delay: this.delay,
+      clock: this.clock,
+      shown: () => this.shown(),
+      rejoin: () => this.source.rejoin(),
+      unsupported: (why) => this.replaceEngine(why),
+      needsGesture: () => this.events.needsGesture(),
+    };
+    const usable = (name: EngineName): boolean => !this.failed.includes(name) && (this.wanted ?? name) === name;
+    if (usable("webcodecs") && WebCodecsEngine.available()) this.current = new WebCodecsEngine(context);
+    else if (usable("mse") && MseEngine.available()) this.current = new MseEngine(context);
+    else {
+      this.current = null;
+      this.setState("unsupported", reason || "This browser has neither WebCodecs nor Media Source Extensions.");
+      return false;
+    }
+    this.current.sound(this.muted, this.volume);
+    this.current.tracks(this.knownTracks);
+    this.events.engine(this.current);
+    return true;
+  }
+
+  private replaceEngine(why: string): void {
+    if (!this.current) return;
+    this.failed.push(this.current.name);
+    this.current.close();
+    this.current = null;
+    if (this.chooseEngine(why)) this.source.rejoin();
+    else this.source.stop();
+  }
+
+  private connected(): void {
+    this.connections += 1;
+    this.shownSinceConnect = false;
+    this.feed.restart();
+    this.edge.reset();
+    this.current?.restart();
+    this.setState("buffering", null);
+  }
+
+  private shown(): void {
+    this.firstFrameMs ??= performance.now() - this.startedMs;
+    this.shownSinceConnect = true;
+    if (this.state === "buffering") this.setState("playing", null);
+  }
+
+  private sourceState(state: SourceState, detail: string | null): void {
+    if (this.state === "unsupported") return;
+    if (state === "reading") {
+      if (this.state !== "playing") this.setState(this.shownSinceConnect ? "playing" : "buffering", null);
+    } else if (state === "absent") this.setState("waiting", null);
+    else if (state === "quiet") this.setState("stalled", null);
+    else if (state === "reconnecting" && this.state === "waiting" && !detail) return;
+    else this.setState(state, detail);
+  }
+
+  private setState(state: PlayerState, detail: string | null): void {
+    if (state === this.state && detail === this.detail) return;
+    this.state = state;
+    this.detail = detail;
+    this.events.state(state, detail);
+  }
+}

@@ -1,0 +1,229 @@
+/** Engine for secure contexts: VideoDecoder → canvas, each picture as soon as it is decoded. */
+import type { AudioUnit, VideoConfig, VideoUnit } from "../media/feed";
+import type { Track } from "../media/ts";
+import { AudioSink } from "./audio_sink";
+import { BarcodeReader } from "./barcode_reader";
+import type { Engine, EngineContext, EngineStats } from "./engine";
+import { type Waiting, admit, choose } from "./policy";
+
+const MAX_WAITING = 12;
+const MAX_FAILURES = 3;
+
+interface WaitingFrame extends Waiting {
+  frame: VideoFrame;
+}
+
+export class WebCodecsEngine implements Engine {
+  readonly name = "webcodecs";
+  readonly element = document.createElement("canvas");
+  private readonly drawing = this.element.getContext("2d", { alpha: false, desynchronized: true });
+  private readonly reader = new BarcodeReader();
+  private decoder: VideoDecoder | null = null;
+  private config: VideoConfig | null = null;
+  private needsKey = true;
+  private waiting: WaitingFrame[] = [];
+  private scheduled = false;
+  private sink: AudioSink | null = null;
+  private audioTrack: Track | null = null;
+  private muted = true;
+  private volume = 1;
+  private failures = 0;
+  private closed = false;
+  private frameRate = 30;
+  private lastDtsUs = 0;
+  private counts = { shown: 0, decoded: 0, dropped: 0 };
+  private behindMs: number | null = null;
+
+  constructor(private readonly context: EngineContext) {
+    this.element.className = "picture";
+  }
+
+  /** Whether this page may use WebCodecs at all. */
+  static available(): boolean {
+    return window.isSecureContext && typeof VideoDecoder === "function" && typeof EncodedVideoChunk === "function";
+  }
+
+  tracks(tracks: readonly Track[]): void {
+    this.audioTrack = tracks.find((t) => t.kind === "audio" && t.codec !== "unsupported") ?? null;
+  }
+
+  videoConfig(config: VideoConfig): void {
+    this.config = config;
+    this.closeDecoder();
+  }
+
+  video(unit: VideoUnit): void {
+    if (!this.config || this.closed) return;
+    if (unit.reset) this.needsKey = true;
+    if (this.needsKey && !unit.key) return;
+    const step = unit.dtsUs - this.lastDtsUs;
+    if (step > 4000 && step < 1_000_000) this.frameRate += (1e6 / step - this.frameRate) * 0.1;
+    this.lastDtsUs = unit.dtsUs;
+    const verdict = admit(this.decoder?.decodeQueueSize ?? 0, unit, this.frameRate);
+    if (verdict === "skip") {
+      this.counts.dropped += 1;
+      return;
+    }
+    if (verdict === "restart") {
+      this.counts.dropped += this.decoder?.decodeQueueSize ?? 0;
+      this.closeDecoder();
+    }
+    try {
+      this.decoder ??= this.openDecoder(this.config);
+      // Bytes of a stream without an IDR picture may be refused as a key chunk: that counts as a failure below.
+      this.decoder.decode(
+        new EncodedVideoChunk({ type: unit.key ? "key" : "delta", timestamp: unit.ptsUs, data: unit.data }),
+      );
+      this.needsKey = false;
+    } catch (error) {
+      this.failed(String(error));
+    }
+  }
+
+  audio(unit: AudioUnit): void {
+    if (this.muted || this.closed) return;
+    if (this.sink && this.sink.config !== unit.config && !sameSound(this.sink, unit)) {
+      this.sink.close();
+      this.sink = null;
+    }
+    this.sink ??= new AudioSink(unit.config, this.volume);
+    this.sink.push(unit);
+  }
+
+  endOfChunk(): void {
+    // Every unit has been handed to the decoder already.
+  }
+
+  restart(): void {
+    this.needsKey = true;
+  }
+
+  sound(muted: boolean, volume: number): void {
+    this.muted = muted;
+    this.volume = volume;
+    if (muted) {
+      this.sink?.close();
+      this.sink = null;
+    } else if (this.sink) this.sink.volume = volume;
+  }
+
+  resume(): void {
+    // Pictures need no leave to be drawn.
+  }
+
+  stats(): EngineStats {
+    const oldest = this.waiting[0];
+    const newest = this.waiting.at(-1);
+    const sink = this.sink;
+    const sound = this.muted ? "muted" : sink?.failure ?? (sink ? `${Math.round(sink.fillMs ?? 0)} ms buffered` : "off");
+    return {
+      framesShown: this.counts.shown,
+      framesDecoded: this.counts.decoded,
+      framesDropped: this.counts.dropped,
+      behindLiveMs: this.behindMs,
+      bufferMs: oldest && newest ? (newest.ptsUs - oldest.ptsUs) / 1000 : 0,
+      width: this.element.width,
+      height: this.element.height,
+      audio: this.audioTrack ? `${this.audioTrack.name}, ${sound}` : "none",
+    };
+  }
+
+  close(): void {
+    this.closed = true;
+    this.closeDecoder();
+    this.sink?.close();
+    for (const { frame } of this.waiting) frame.close();
+    this.waiting = [];
+  }
+
+  private openDecoder(config: VideoConfig): VideoDecoder {
+    const decoder = new VideoDecoder({
+      output: (frame) => this.decoded(frame),
+      error: (error) => {
+        if (this.decoder === decoder) this.failed(error.message);
+      },
+    });
+    // No description: the bytes are Annex B, with their parameter sets in band.
+    decoder.configure({
+      codec: config.parameters.codecString,
+      optimizeForLatency: true,
+      hardwareAcceleration: "no-preference",
+    });
+    this.needsKey = true;
+    return decoder;
+  }
+
+  private closeDecoder(): void {
+    if (this.decoder && this.decoder.state !== "closed") this.decoder.close();
+    this.decoder = null;
+    this.needsKey = true;
+  }
+
+  private failed(message: string): void {
+    this.closeDecoder();
+    this.failures += 1;
+    if (this.failures >= MAX_FAILURES) this.context.unsupported(`WebCodecs: ${message}`);
+    // The next key frame may be far: a new join brings one at once.
+    else this.context.rejoin();
+  }
+
+  private decoded(frame: VideoFrame): void {
+    if (this.closed) {
+      frame.close();
+      return;
+    }
+    this.failures = 0;
+    this.counts.decoded += 1;
+    const last = this.waiting.at(-1);
+    // Times only go back across a restart: what waits from before it is of no more use.
+    if (last && frame.timestamp < last.ptsUs) this.discard(this.waiting.length);
+    this.waiting.push({ frame, ptsUs: frame.timestamp, decodedMs: performance.now() });
+    if (this.waiting.length > MAX_WAITING) this.discard(1);
+    this.schedule();
+  }
+
+  private discard(count: number): void {
+    for (const { frame } of this.waiting.splice(0, count)) {
+      frame.close();
+      this.counts.dropped += 1;
+    }
+  }
+
+  private schedule(): void {
+    if (this.scheduled) return;
+    this.scheduled = true;
+    requestAnimationFrame(() => {
+      this.scheduled = false;
+      if (!this.closed) this.draw(performance.now());
+      if (this.waiting.length > 0) this.schedule();
+    });
+  }
+
+  private draw(nowMs: number): void {
+    const index = choose(this.waiting, nowMs, this.sink?.clockUs(nowMs) ?? null);
+    if (index < 0 || !this.drawing) return;
+    this.discard(index);
+    const { frame, ptsUs } = this.waiting.shift()!;
+    const { displayWidth: width, displayHeight: height } = frame;
+    if (this.element.width !== width || this.element.height !== height) {
+      this.element.width = width;
+      this.element.height = height;
+    }
+    this.drawing.drawImage(frame, 0, 0, width, height);
+    this.counts.shown += 1;
+    this.behindMs = this.context.edge.behind(nowMs, ptsUs / 1000);
+    this.context.shown();
+    const serverUs = this.context.clock.nowUs(nowMs);
+    if (serverUs !== null) {
+      this.reader.fromFrame(frame, (barcode) => {
+        if (barcode) this.context.delay.shown(nowMs, serverUs, barcode.captureUs);
+      });
+    }
+    frame.close();
+  }
+}
+
+function sameSound(sink: AudioSink, unit: AudioUnit): boolean {
+  const { codecString, sampleRate, channels } = sink.config;
+  return codecString === unit.config.codecString && sampleRate === unit.config.sampleRate && channels === unit.config.channels;
+}

@@ -1,0 +1,128 @@
+/** The bar over the picture: sound, delay, details, a window of its own, full screen. Keys: m, ↑, ↓, i, p, f. */
+import type { Track } from "../media/ts";
+import { element } from "./dom";
+import { type IconName, icon } from "./icons";
+
+const IDLE_MS = 2500;
+
+export interface ControlActions {
+  sound(muted: boolean, volume: number): void;
+  /** Toggles the details; answers whether they are shown now. */
+  info(): boolean;
+  /** Null where there is no use for it. */
+  popOut: (() => void) | null;
+}
+
+export class Controls {
+  readonly element: HTMLElement;
+  private muted = true;
+  private volume = 1;
+  private hasSound = true;
+  private readonly mute: HTMLButtonElement;
+  private readonly slider: HTMLInputElement;
+  private readonly infoButton: HTMLButtonElement;
+  private idle = 0;
+
+  constructor(private readonly stage: HTMLElement, delay: HTMLElement, private readonly actions: ControlActions) {
+    this.mute = button("muted", "Unmute", () => this.toggleSound());
+    this.mute.classList.add("labelled");
+    this.slider = element("input", { type: "range", min: "0", max: "1", step: "0.05", value: "1", "aria-label": "Volume", class: "volume" });
+    this.slider.addEventListener("input", () => this.setVolume(Number(this.slider.value)));
+    this.infoButton = button("info", "Details (i)", () => this.toggleInfo());
+    this.infoButton.setAttribute("aria-pressed", "false");
+    const right: HTMLElement[] = [this.infoButton];
+    if (actions.popOut) right.push(button("window", "Open in a small window (p)", actions.popOut));
+    right.push(button("fullscreen", "Full screen (f)", () => this.toggleFullscreen()));
+    this.element = element(
+      "div", { class: "controls" }, this.mute, this.slider, element("span", { class: "space" }), delay, ...right,
+    );
+    this.showSound();
+    document.addEventListener("keydown", (event) => this.key(event));
+    for (const kind of ["pointermove", "pointerdown", "focusin"]) stage.addEventListener(kind, () => this.wake());
+    stage.addEventListener("dblclick", (event) => {
+      if (!this.element.contains(event.target as Node)) this.toggleFullscreen();
+    });
+    this.wake();
+  }
+
+  tracks(tracks: readonly Track[]): void {
+    const sounds = tracks.filter((t) => t.kind === "audio");
+    this.hasSound = sounds.some((t) => t.codec !== "unsupported");
+    const unsupported = sounds.find((t) => t.codec === "unsupported");
+    this.mute.disabled = !this.hasSound;
+    this.mute.title = this.hasSound ? "" : unsupported ? `Browsers cannot play ${unsupported.name} sound` : "The stream has no sound";
+    this.showSound();
+  }
+
+  private toggleSound(): void {
+    if (!this.hasSound) return;
+    this.muted = !this.muted;
+    if (!this.muted && this.volume === 0) this.volume = 1;
+    this.changed();
+  }
+
+  private setVolume(volume: number): void {
+    this.volume = Math.min(1, Math.max(0, volume));
+    if (this.hasSound) this.muted = this.volume === 0;
+    this.changed();
+  }
+
+  private changed(): void {
+    this.showSound();
+    this.actions.sound(this.muted, this.volume);
+  }
+
+  private showSound(): void {
+    const label = !this.hasSound ? "No sound" : this.muted ? "Unmute" : "Mute";
+    this.mute.replaceChildren(icon(this.muted || !this.hasSound ? "muted" : "sound"), label);
+    this.mute.setAttribute("aria-label", label);
+    this.mute.classList.toggle("call", this.muted && this.hasSound);
+    this.slider.value = String(this.muted ? 0 : this.volume);
+    this.slider.disabled = !this.hasSound;
+  }
+
+  private toggleInfo(): void {
+    this.infoButton.setAttribute("aria-pressed", String(this.actions.info()));
+  }
+
+  private toggleFullscreen(): void {
+    if (document.fullscreenElement) void document.exitFullscreen();
+    else void this.stage.requestFullscreen?.().catch(() => undefined);
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target === this.slider) return;
+    const actions: Record<string, () => void> = {
+      m: () => this.toggleSound(),
+      f: () => this.toggleFullscreen(),
+      i: () => this.toggleInfo(),
+      p: () => this.actions.popOut?.(),
+      ArrowUp: () => this.setVolume((this.muted ? 0 : this.volume) + 0.1),
+      ArrowDown: () => this.setVolume((this.muted ? 0 : this.volume) - 0.1),
+    };
+    const action = actions[event.key];
+    if (!action) return;
+    // Arrows scroll the page, but for who has the picture in front.
+    if (event.key.startsWith("Arrow") && !this.stage.contains(document.activeElement) && !document.fullscreenElement) return;
+    event.preventDefault();
+    this.wake();
+    action();
+  }
+
+  /** Shows the bar, and hides it again when nothing moves. */
+  private wake(): void {
+    this.stage.classList.remove("idle");
+    window.clearTimeout(this.idle);
+    this.idle = window.setTimeout(() => {
+      if (!this.element.contains(document.activeElement) || !this.element.querySelector(":focus-visible")) {
+        this.stage.classList.add("idle");
+      }
+    }, IDLE_MS);
+  }
+}
+
+function button(name: IconName, label: string, action: () => void): HTMLButtonElement {
+  const node = element("button", { type: "button", class: "control", "aria-label": label, title: label }, icon(name));
+  node.addEventListener("click", action);
+  return node;
+}

@@ -1,0 +1,139 @@
+/** The page `/`: the live streams, once a second. */
+import { type Codec, type Overview, type StreamInfo, overview, watchPath } from "../api";
+import { contactLine, copyLine, element, setText } from "./dom";
+import { age, bitrate, duration } from "./format";
+import { Sparkline } from "./sparkline";
+
+const REFRESH_MS = 1000;
+
+class StreamCard {
+  private readonly state = element("span", { class: "badge" });
+  private readonly rate = element("span", { class: "rate" });
+  private readonly codecs = element("p", { class: "codecs" });
+  private readonly facts: Record<string, HTMLElement> = {};
+  private readonly notes = element("p", { class: "notes", hidden: true });
+  private readonly spark = new Sparkline();
+  readonly element: HTMLElement;
+
+  constructor(name: string) {
+    const link = element("a", { href: watchPath(name), class: "card-link" }, name);
+    const facts = element("dl", { class: "facts" });
+    for (const label of ["Viewers", "Up for", "Newest byte"]) {
+      const value = element("dd");
+      this.facts[label] = value;
+      facts.append(element("div", {}, element("dt", {}, label), value));
+    }
+    this.element = element(
+      "article", { class: "card" },
+      element("header", {}, element("h2", {}, link), this.state),
+      this.codecs,
+      element("div", { class: "rate-row" }, this.rate, this.spark.element),
+      facts, this.notes,
+    );
+  }
+
+  update(stream: StreamInfo): void {
+    this.state.className = stream.live ? "badge live" : "badge idle";
+    setText(this.state, stream.live ? "Live" : "Not live");
+    setText(this.codecs, stream.codecs.map(codecText).join("  ·  ") || "Looking at the stream…");
+    setText(this.rate, bitrate(stream.bitrate_bps));
+    this.spark.push(stream.bitrate_bps);
+    setText(this.facts["Viewers"]!, String(stream.viewers));
+    setText(this.facts["Up for"]!, duration(stream.uptime_s));
+    setText(this.facts["Newest byte"]!, `${age(stream.newest_byte_age_ms)} ago`);
+    const notes = noteTexts(stream);
+    this.notes.hidden = notes.length === 0;
+    setText(this.notes, notes.join(" · "));
+  }
+}
+
+function codecText(codec: Codec): string {
+  const size = codec.width && codec.height ? ` ${codec.width}×${codec.height}` : "";
+  const rate = codec.frame_rate ? ` ${Number(codec.frame_rate.toFixed(2))} fps` : "";
+  return `${codec.name}${size}${rate}`;
+}
+
+/** What about a stream deserves a look. */
+export function noteTexts(stream: StreamInfo): string[] {
+  const notes: string[] = [];
+  if (stream.continuity_errors > 0) notes.push(`${stream.continuity_errors} continuity errors from the publisher`);
+  if (stream.moved_forward > 0) notes.push(`${stream.moved_forward} viewers too slow, moved forward`);
+  if ((stream.key_frame_interval_s ?? 0) > 4) {
+    notes.push(`a key frame only every ${stream.key_frame_interval_s!.toFixed(1)} s: joining is slow`);
+  }
+  return notes;
+}
+
+/** Shows the dashboard in `root` and keeps it fresh. */
+export function dashboard(root: HTMLElement): void {
+  document.title = "Glassline";
+  const summary = element("p", { class: "summary", role: "status" }, "Asking the server…");
+  const trouble = element("p", { class: "banner", role: "alert", hidden: true }, "The server does not answer. Trying again…");
+  const grid = element("section", { class: "grid", "aria-label": "Streams" });
+  const empty = emptyState();
+  const footer = element("footer", { class: "foot" });
+  root.append(
+    element("div", { class: "page" },
+      element("header", { class: "top" }, element("h1", {}, brand(), "Glassline"), summary), trouble, grid, empty, footer),
+  );
+  const cards = new Map<string, StreamCard>();
+  let footerText = "";
+
+  const show = ({ server, streams }: Overview): void => {
+    const names = new Set(streams.map((s) => s.name));
+    for (const [name, card] of cards) {
+      if (names.has(name)) continue;
+      card.element.remove();
+      cards.delete(name);
+    }
+    for (const stream of [...streams].sort((a, b) => a.name.localeCompare(b.name))) {
+      let card = cards.get(stream.name);
+      if (!card) {
+        card = new StreamCard(stream.name);
+        cards.set(stream.name, card);
+        const after = [...cards.keys()].sort((a, b) => a.localeCompare(b));
+        const next = after[after.indexOf(stream.name) + 1];
+        grid.insertBefore(card.element, next ? cards.get(next)!.element : null);
+      }
+      card.update(stream);
+    }
+    empty.hidden = streams.length > 0;
+    const viewers = streams.reduce((sum, s) => sum + s.viewers, 0);
+    const live = streams.filter((s) => s.live).length;
+    setText(summary, `${live} live · ${viewers} ${viewers === 1 ? "viewer" : "viewers"} · up for ${duration(server.uptime_s)}`);
+    const nextFooter = `${server.version}|${server.contact}`;
+    if (nextFooter !== footerText) {
+      footerText = nextFooter;
+      const contact = contactLine(server.contact);
+      footer.replaceChildren(...(contact ? [contact] : []), element("p", {}, `Glassline ${server.version}`));
+    }
+  };
+
+  const refresh = async (): Promise<void> => {
+    const answer = await overview();
+    trouble.hidden = answer !== null;
+    grid.classList.toggle("old", answer === null);
+    if (answer) show(answer);
+    else setText(summary, "No answer from the server");
+    window.setTimeout(() => void refresh(), REFRESH_MS);
+  };
+  void refresh();
+}
+
+/** The line in the corner that says whose page this is. */
+export function brand(): HTMLElement {
+  return element("img", { src: "/assets/favicon.svg", alt: "", class: "brand", width: "28", height: "28" });
+}
+
+function emptyState(): HTMLElement {
+  const origin = location.origin;
+  return element(
+    "section", { class: "empty", hidden: true },
+    element("h2", {}, "No stream yet"),
+    element("p", {}, "Publish one under any NAME and it appears here within a second:"),
+    copyLine("Any file, with FFmpeg", `ffmpeg -re -i FILE -c copy -f mpegts ${origin}/live/NAME.ts`),
+    copyLine("A test picture", `glassline encode test:1280x720@50 ${origin}/live/NAME.ts`),
+    element("p", { class: "hint" },
+      "Unless keys are configured, only programs on the server's own machine may publish (or start the server with --open-publish)."),
+  );
+}

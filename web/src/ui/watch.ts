@@ -1,0 +1,174 @@
+/** The page `/watch/NAME`: the player, its controls, and the addresses for other players. */
+import { livePath, overview, streamInfo, watchPath } from "../api";
+import { type EngineName, Player, type PlayerState, type PlayerStats } from "../player/player";
+import { Controls } from "./controls";
+import { brand } from "./dashboard";
+import { contactLine, copyLine, element, setText } from "./dom";
+import { age, bytes, milliseconds } from "./format";
+
+const STATUS_MS = 250;
+const SERVER_MS = 2000;
+
+declare global {
+  interface Window {
+    /** For tests and benchmarks; see README.md. */
+    glassline?: { readonly engine: string; stats(): PlayerStats };
+  }
+}
+
+/** Shows the player of stream `name` in `root`. */
+export function watch(root: HTMLElement, name: string, query: URLSearchParams): void {
+  document.title = `${name} · Glassline`;
+  const popout = query.has("popout");
+  if (popout) document.body.classList.add("popout");
+  const wanted = query.get("engine");
+  const engine: EngineName | null = wanted === "mse" || wanted === "webcodecs" ? wanted : null;
+
+  const picture = element("div", { class: "picture-place" });
+  const message = element("div", { class: "message", role: "status" });
+  const info = element("dl", { class: "overlay", hidden: true, "aria-label": "Playback details" });
+  const start = element("button", { type: "button", class: "start", hidden: true }, "Play");
+  const delay = element("output", { class: "delay", title: "" });
+  const stage = element("div", { class: "stage", tabindex: "-1" }, picture, message, info, start);
+
+  const player = new Player(name, engine, {
+    state: (state, detail) => {
+      const text = stateText(state, name, detail);
+      message.hidden = text === "";
+      setText(message, text);
+      stage.dataset["state"] = state;
+    },
+    engine: (used) => picture.replaceChildren(used.element),
+    tracks: (tracks) => controls.tracks(tracks),
+    needsGesture: () => {
+      start.hidden = false;
+    },
+  });
+  start.addEventListener("click", () => {
+    start.hidden = true;
+    player.resume();
+  });
+
+  const controls = new Controls(stage, delay, {
+    sound: (muted, volume) => player.sound(muted, volume),
+    info: () => {
+      info.hidden = !info.hidden;
+      return !info.hidden;
+    },
+    popOut: popout ? null : () => popOut(name, engine, player.stats()),
+  });
+  stage.append(controls.element);
+
+  let serverAge = "–";
+  const status = (): void => {
+    const stats = player.stats();
+    showDelay(delay, stats);
+    if (!info.hidden) fillInfo(info, player.engine, stats, serverAge);
+  };
+  window.setInterval(status, STATUS_MS);
+
+  const footer = element("footer", { class: "foot" });
+  const header = element(
+    "header", { class: "top" },
+    element("h1", {}, element("a", { href: "/", class: "home", "aria-label": "All streams" }, brand()), name),
+  );
+  const main = element("div", { class: "page watch" }, header, stage, popout ? null : addresses(name), popout ? null : footer);
+  root.append(main);
+
+  const askServer = async (): Promise<void> => {
+    const stream = await streamInfo(name);
+    serverAge = stream ? age(stream.newest_byte_age_ms) : "–";
+    window.setTimeout(() => void askServer(), SERVER_MS);
+  };
+  void askServer();
+  void overview().then((answer) => {
+    const contact = contactLine(answer?.server.contact ?? null);
+    if (contact) footer.append(contact);
+    if (answer) footer.append(element("p", {}, `Glassline ${answer.server.version}`));
+  });
+
+  window.glassline = {
+    get engine() {
+      return player.engine;
+    },
+    stats: () => player.stats(),
+  };
+  window.addEventListener("pagehide", () => player.stop());
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted) location.reload();
+  });
+  player.start();
+}
+
+/** What the viewer is told in each state; empty while all is well. */
+export function stateText(state: PlayerState, name: string, detail: string | null): string {
+  switch (state) {
+    case "connecting":
+    case "buffering":
+      return "Connecting…";
+    case "waiting":
+      return `Waiting for ${name} to start`;
+    case "stalled":
+      return "No data is coming. Waiting…";
+    case "reconnecting":
+      return detail ? `Reconnecting… (${detail})` : "Reconnecting…";
+    case "unsupported":
+      return `${detail ?? "This browser cannot play the stream."} The addresses below work in VLC and other players.`;
+    case "playing":
+      return "";
+  }
+}
+
+function showDelay(output: HTMLElement, stats: PlayerStats): void {
+  if (stats.delayMs) {
+    setText(output, `${Math.round(stats.delayMs.p50)} ms`);
+    output.title = "Glass to glass: from capture to this screen, read from the picture (median of the last second)";
+  } else if (stats.state === "playing" && stats.behindLiveMs !== null) {
+    setText(output, `+${Math.round(stats.behindLiveMs)} ms`);
+    output.title =
+      "The picture carries no time code. This is only what this page adds: buffering and decoding since the data arrived";
+  } else {
+    setText(output, "");
+    output.title = "";
+  }
+}
+
+function fillInfo(list: HTMLElement, engine: string, stats: PlayerStats, serverAge: string): void {
+  const { delayMs: delay } = stats;
+  const rows: [string, string][] = [
+    ["Engine", engine === "mse" ? "Media Source Extensions" : engine === "webcodecs" ? "WebCodecs" : "none"],
+    ["Picture", stats.width ? `${stats.width}×${stats.height}` : "–"],
+    ["Glass to glass", delay ? `${milliseconds(delay.last)} · p50 ${milliseconds(delay.p50)} · p95 ${milliseconds(delay.p95)}` : "no time code in the picture"],
+    ["Added by this page", milliseconds(stats.behindLiveMs)],
+    ["Buffer", milliseconds(stats.bufferMs)],
+    ["First picture after", milliseconds(stats.timeToFirstFrameMs)],
+    ["Pictures", `${stats.framesShown} shown · ${stats.framesDecoded} decoded · ${stats.framesDropped} left out`],
+    ["Sound", stats.audio],
+    ["Received", bytes(stats.bytes)],
+    ["Continuity errors", String(stats.continuityErrors)],
+    ["Reconnects", String(stats.reconnects)],
+    ["Newest byte at server", serverAge === "–" ? "–" : `${serverAge} ago`],
+    ["Clock uncertainty", stats.clockRoundTripMs === null ? "–" : `± ${(stats.clockRoundTripMs / 2).toFixed(1)} ms`],
+  ];
+  list.replaceChildren(...rows.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)]));
+}
+
+function popOut(name: string, engine: EngineName | null, stats: PlayerStats): void {
+  const width = 640;
+  const height = stats.width > 0 ? Math.round((width * stats.height) / stats.width) : 360;
+  const query = engine ? `?popout=1&engine=${engine}` : "?popout=1";
+  window.open(watchPath(name) + query, `glassline-${name}`, `popup,width=${width},height=${height}`);
+}
+
+function addresses(name: string): HTMLElement {
+  const url = location.origin + livePath(name);
+  return element(
+    "section", { class: "addresses" },
+    element("h2", {}, "Open in another player"),
+    copyLine("VLC", `vlc --network-caching=200 ${url}`),
+    copyLine("mpv", `mpv --profile=low-latency --untimed ${url}`),
+    copyLine("ffplay", `ffplay -fflags nobuffer -flags low_delay -framedrop ${url}`),
+    copyLine("Address", url),
+  );
+}
+
