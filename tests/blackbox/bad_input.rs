@@ -26,7 +26,11 @@ fn a_body_that_is_no_transport_stream_is_refused() {
         ("zeros", vec![0; 300_000]),
         ("text", b"no transport stream at all ".repeat(12_000)),
         ("sync bytes without packets", [vec![0x47; 1], vec![b'x'; 300_000]].concat()),
-        ("an mp4 file", [b"\0\0\0\x20ftypisom".repeat(1), (0..300_000u32).map(|at| (at * 7) as u8 & 0x3F).collect()].concat()),
+        (
+            "an mp4 file",
+            [b"\0\0\0\x20ftypisom".repeat(1), (0..300_000u32).map(|at| (at * 7) as u8 & 0x3F).collect()]
+                .concat(),
+        ),
     ] {
         let head = format!(
             "PUT /live/a.ts HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",

@@ -12,7 +12,11 @@ fn assert_fails(outcome: &Outcome, status: i32, words: &[&str]) {
     for word in words {
         assert!(outcome.stderr.contains(word), "{word:?} is not in: {}", outcome.stderr);
     }
-    assert!(!outcome.stderr.contains("panicked") && !outcome.stderr.contains("RUST_BACKTRACE"), "{}", outcome.stderr);
+    assert!(
+        !outcome.stderr.contains("panicked") && !outcome.stderr.contains("RUST_BACKTRACE"),
+        "{}",
+        outcome.stderr
+    );
 }
 
 #[test]
@@ -28,7 +32,9 @@ fn bad_usage_has_status_2() {
 
 #[test]
 fn help_and_version_have_status_0() {
-    for arguments in [&["--help"][..], &["--version"], &["serve", "--help"], &["encode", "--help"], &["probe", "--help"]] {
+    for arguments in
+        [&["--help"][..], &["--version"], &["serve", "--help"], &["encode", "--help"], &["probe", "--help"]]
+    {
         let outcome = glassline(arguments);
         assert_eq!(outcome.status, Some(0), "{arguments:?}: {}", outcome.stderr);
         assert!(outcome.text().contains("glassline"), "{arguments:?}: {}", outcome.text());
@@ -43,7 +49,9 @@ fn a_bad_configuration_has_status_2_and_says_where() {
     let folder = scratch.path().to_string_lossy().into_owned();
     assert_fails(&glassline(&["serve", "--config", &folder]), 2, &[&folder]);
     let misspelt = scratch.write("misspelt.toml", "workers = 1\n[viewer]\nbacklgo = '5s'\n");
-    for arguments in [&["serve", "--config", &misspelt][..], &["serve", "--test-config", "--config", &misspelt]] {
+    for arguments in
+        [&["serve", "--config", &misspelt][..], &["serve", "--test-config", "--config", &misspelt]]
+    {
         assert_fails(&glassline(arguments), 2, &["misspelt.toml:3", "backlgo", "\"backlog\""]);
     }
     let binary = scratch.write("binary.toml", [0xFF, 0xFE, 0, 1]);
@@ -67,18 +75,27 @@ fn inputs_that_are_not_there_or_no_video() {
     let out = scratch.file("out.ts");
     let folder = scratch.path().to_string_lossy().into_owned();
     let empty = scratch.write("empty.y4m", "");
-    let garbage = scratch.write("garbage.y4m", (0..100_000u32).map(|at| (at.wrapping_mul(at) >> 7) as u8).collect::<Vec<_>>());
+    let garbage = scratch
+        .write("garbage.y4m", (0..100_000u32).map(|at| (at.wrapping_mul(at) >> 7) as u8).collect::<Vec<_>>());
     let cut = scratch.write("cut.y4m", "YUV4MPEG2 W64 H64 F25:1\nFRAME\nabc");
     let giant = scratch.write("giant.y4m", "YUV4MPEG2 W4000000000 H4000000000 F25:1\nFRAME\n");
     let missing = scratch.file("none.y4m");
-    for input in [&missing, &folder, &empty, &garbage, &giant, &cut] {
+    // Neither a pattern nor a y4m file: not what the command takes at all.
+    assert_fails(&glassline(&["encode", &folder, &out]), 2, &[&folder, ".y4m"]);
+    for input in [&missing, &empty, &garbage, &giant, &cut] {
         let outcome = glassline(&["encode", input, &out]);
         assert_fails(&outcome, 1, &[input.rsplit('/').next().unwrap()]);
     }
-    for (name, input) in [("none.ts", scratch.file("none.ts")), ("", folder), ("empty", empty), ("garbage", garbage)] {
+    for (name, input) in
+        [("none.ts", scratch.file("none.ts")), ("", folder), ("empty", empty), ("garbage", garbage)]
+    {
         assert_fails(&glassline(&["probe", &input]), 1, &[name]);
     }
-    assert_fails(&glassline(&["encode", "test:320x180@25", "--limit", "5", "/no/such/folder/out.ts"]), 1, &["out.ts"]);
+    assert_fails(
+        &glassline(&["encode", "test:320x180@25", "--limit", "5", "/no/such/folder/out.ts"]),
+        1,
+        &["out.ts"],
+    );
 }
 
 #[test]
@@ -129,7 +146,8 @@ fn json_logs_are_json_lines() {
     server.process.wait();
     let mut lines = 0;
     for line in server.process.output().lines().filter(|line| line.starts_with('{')) {
-        let record: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let record: serde_json::Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(record["level"].is_string() && record["message"].is_string(), "{line}");
         lines += 1;
     }

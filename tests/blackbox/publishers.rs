@@ -40,7 +40,9 @@ fn viewers_stay_while_the_publisher_is_away() {
         let mut publisher = publish(server.address(), "/live/back.ts");
         let bytes: Vec<u8> = (0..10).flat_map(|picture| SHAPE.picture(picture)).collect();
         publisher.write_all(&bytes).unwrap();
-        until("the session's bytes", || server.count("back", "bytes_in") == bytes.len() as u64 * (session + 1));
+        until("the session's bytes", || {
+            server.count("back", "bytes_in") == bytes.len() as u64 * (session + 1)
+        });
         let viewer = viewer.get_or_insert_with(|| {
             let mut viewer = connect(server.address());
             write!(viewer, "GET /live/back.ts HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
@@ -56,11 +58,14 @@ fn viewers_stay_while_the_publisher_is_away() {
             check.push(&got).unwrap();
             packets = check.packets;
         } else {
-            let announced = got.chunks(188).filter(|packet| packet[3] & 0x30 == 0x20 && packet[5] & 0x80 != 0);
+            let announced =
+                got.chunks(188).filter(|packet| packet[3] & 0x30 == 0x20 && packet[5] & 0x80 != 0);
             assert_eq!(announced.count(), 3, "each PID's jump is announced");
         }
         drop(publisher);
-        until("the publisher to be gone", || server.stream("back").is_some_and(|stream| stream["live"] == false));
+        until("the publisher to be gone", || {
+            server.stream("back").is_some_and(|stream| stream["live"] == false)
+        });
         assert_eq!(server.count("back", "viewers"), 1);
     }
     assert_eq!((packets, server.count("back", "publishers")), (25, 3));
@@ -81,9 +86,11 @@ fn many_streams_at_once() {
         until("its bytes", || server.count(&format!("s{number}"), "bytes_in") == bytes);
     }
     drop(publishers);
-    let live = || get(server.address(), "/api/streams").json()["streams"].as_array().map_or(0, |list| {
-        list.iter().filter(|stream| stream["live"] == true).count()
-    });
+    let live = || {
+        get(server.address(), "/api/streams").json()["streams"]
+            .as_array()
+            .map_or(0, |list| list.iter().filter(|stream| stream["live"] == true).count())
+    };
     until("all to be off", || live() == 0);
 }
 
@@ -113,7 +120,8 @@ fn a_publish_key_is_asked_for() {
 #[test]
 fn a_foreign_page_may_not_publish_through_a_browser() {
     let server = serve(&[]);
-    let put = ask(server.address(), "PUT", "/live/a.ts", &["Origin: https://evil.example", "Content-Length: 0"]);
+    let put =
+        ask(server.address(), "PUT", "/live/a.ts", &["Origin: https://evil.example", "Content-Length: 0"]);
     assert_eq!(put.status, 403);
 }
 

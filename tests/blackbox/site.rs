@@ -40,7 +40,10 @@ fn the_pages_and_what_they_load() {
             assert!(!answer.body.is_empty());
             check_revalidation(server.address(), &asset, &answer);
         }
-        assert!(!page.text().contains("http://") && !page.text().contains("https://"), "{path} loads from elsewhere");
+        assert!(
+            !page.text().contains("http://") && !page.text().contains("https://"),
+            "{path} loads from elsewhere"
+        );
     }
     let missing = get(server.address(), "/assets/none.js");
     assert_eq!(missing.status, 404);
@@ -64,7 +67,10 @@ fn head_says_what_get_would() {
         assert_eq!((asked.status, asked.body.len()), (got.status, 0), "{path}");
         assert_eq!(asked.header("content-type"), got.header("content-type"), "{path}");
         let has_length = asked.header("content-length").and_then(|length| length.parse::<usize>().ok());
-        assert!(has_length.is_some_and(|length| length.abs_diff(got.body.len()) < 64), "{path}: {has_length:?}");
+        assert!(
+            has_length.is_some_and(|length| length.abs_diff(got.body.len()) < 64),
+            "{path}: {has_length:?}"
+        );
     }
 }
 

@@ -42,7 +42,9 @@ impl Air {
 
     /// Waits for a picture; a viewer's sense of time.
     fn wait_for(&self, picture: u64) {
-        until("the publisher's next picture", || self.pictures() >= picture || self.over.load(Ordering::Acquire));
+        until("the publisher's next picture", || {
+            self.pictures() >= picture || self.over.load(Ordering::Acquire)
+        });
     }
 }
 

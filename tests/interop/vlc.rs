@@ -42,13 +42,18 @@ fn vlc_shows_the_demo() {
     let mut words = words(scratch.path());
     words.extend(["--vout", "yuv", "--yuv-yuv4mpeg2", "--yuv-file"].map(Into::into));
     words.push(shown.clone());
-    words.extend(["--aout", "dummy", "--no-spu", "--network-caching=300", "--run-time", "3", "--play-and-exit"].map(Into::into));
+    words.extend(
+        ["--aout", "dummy", "--no-spu", "--network-caching=300", "--run-time", "3", "--play-and-exit"]
+            .map(Into::into),
+    );
     words.extend([server.url("/live/demo.ts"), "vlc://quit".into()]);
     let mut vlc = Running::start(&mut command(&words));
     let status = vlc.wait();
     let log = vlc.output();
     assert!(status.success(), "{log}");
-    for word in ["using video decoder module \"avcodec\"", "using audio decoder module", "video output display"] {
+    for word in
+        ["using video decoder module \"avcodec\"", "using audio decoder module", "video output display"]
+    {
         assert!(log.contains(word) || word == "video output display", "{word:?} is not in {log}");
     }
     for complaint in ["discontinuity", "lost sync", "TS_discontinuity", "libdvbpsi error"] {
@@ -86,12 +91,21 @@ fn vlc_publishes_through_curl() {
     server.wait_for_pictures("vlc");
     until("some of it", || server.count("vlc", "bytes_in") > 300_000);
     let url = server.url("/live/vlc.ts");
-    let probed = run("ffprobe", &["-v", "warning", "-show_entries", "stream=codec_name,width", "-of", "csv", &url], 60);
+    let probed = run(
+        "ffprobe",
+        &["-v", "warning", "-show_entries", "stream=codec_name,width", "-of", "csv", &url],
+        60,
+    );
     let decoded = run("ffmpeg", &["-v", "error", "-i", &url, "-frames:v", "60", "-f", "null", "-"], 60);
     let _ = vlc.kill();
     let _ = vlc.wait();
     curl.unwrap().wait().unwrap();
-    assert!(probed.text().contains("h264,1280") && probed.text().contains("aac"), "{}{}", probed.text(), probed.stderr);
+    assert!(
+        probed.text().contains("h264,1280") && probed.text().contains("aac"),
+        "{}{}",
+        probed.text(),
+        probed.stderr
+    );
     assert_eq!((decoded.status, decoded.stderr.trim()), (Some(0), ""));
     assert_eq!(server.count("vlc", "garbage_bytes"), 0);
 }

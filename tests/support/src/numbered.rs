@@ -52,7 +52,8 @@ impl Shape {
         }
         if start {
             // A PES header with a PTS that means nothing, an access unit delimiter, the start of a slice.
-            let head = [0, 0, 1, 0xE0, 0, 0, 0x80, 0x80, 5, 0x21, 0, 1, 0, 1, 0, 0, 1, 0x09, 0xF0, 0, 0, 1, 0x41];
+            let head =
+                [0, 0, 1, 0xE0, 0, 0, 0x80, 0x80, 5, 0x21, 0, 1, 0, 1, 0, 0, 1, 0x09, 0xF0, 0, 0, 1, 0x41];
             packet[at..at + head.len()].copy_from_slice(&head);
             at += head.len();
         }
@@ -206,7 +207,9 @@ impl Check {
         let announced = std::mem::take(&mut self.announced[2]);
         match self.last {
             None if self.tables_seen != [true; 2] => return Err("a picture before PAT and PMT".into()),
-            None if !self.shape.is_key(number) => return Err(format!("begins at packet {number}, no key frame")),
+            None if !self.shape.is_key(number) => {
+                return Err(format!("begins at packet {number}, no key frame"));
+            }
             None => {}
             Some(last) if announced => {
                 if number <= last || !self.shape.is_key(number) {
@@ -245,7 +248,9 @@ mod tests {
     #[test]
     fn everything_else_is_found() {
         let good = stream(0..20);
-        let without = |range: std::ops::Range<usize>| [&good[..range.start * PACKET], &good[range.end * PACKET..]].concat();
+        let without = |range: std::ops::Range<usize>| {
+            [&good[..range.start * PACKET], &good[range.end * PACKET..]].concat()
+        };
         let mut flipped = good.clone();
         flipped[40 * PACKET + 100] ^= 1;
         let repeated = [&good[..6 * PACKET], &good[5 * PACKET..]].concat();

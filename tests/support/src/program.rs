@@ -27,8 +27,10 @@ impl Running {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let output = Arc::new(Mutex::new(String::new()));
-        let pipes: [Option<Box<dyn Read + Send>>; 2] =
-            [child.stdout.take().map(|pipe| Box::new(pipe) as _), child.stderr.take().map(|pipe| Box::new(pipe) as _)];
+        let pipes: [Option<Box<dyn Read + Send>>; 2] = [
+            child.stdout.take().map(|pipe| Box::new(pipe) as _),
+            child.stderr.take().map(|pipe| Box::new(pipe) as _),
+        ];
         for pipe in pipes.into_iter().flatten() {
             let output = Arc::clone(&output);
             std::thread::spawn(move || {
@@ -148,7 +150,10 @@ impl Server {
     pub fn wait_for_pictures(&self, name: &str) {
         until(&format!("pictures of {name}"), || {
             self.stream(name).is_some_and(|stream| {
-                let width = stream["codecs"].as_array().and_then(|codecs| codecs.first()).map(|codec| &codec["width"]);
+                let width = stream["codecs"]
+                    .as_array()
+                    .and_then(|codecs| codecs.first())
+                    .map(|codec| &codec["width"]);
                 stream["live"] == true && width.is_some_and(|width| width.as_u64() > Some(0))
             })
         });
@@ -269,7 +274,9 @@ pub fn outer_address() -> Option<std::net::Ipv4Addr> {
         String::from_utf8_lossy(&names.stdout).split_whitespace().find_map(|word| word.parse().ok())
     };
     match chosen.map(|address| address.ip()) {
-        Some(std::net::IpAddr::V4(address)) if !address.is_loopback() && !address.is_unspecified() => Some(address),
+        Some(std::net::IpAddr::V4(address)) if !address.is_loopback() && !address.is_unspecified() => {
+            Some(address)
+        }
         _ => listed(),
     }
 }
