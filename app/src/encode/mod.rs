@@ -31,7 +31,6 @@ use sink::Sinks;
 use source::{Length, Source};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 

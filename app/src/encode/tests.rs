@@ -83,35 +83,6 @@ fn the_demo_is_a_stream_with_picture_and_sound() {
     }
 }
 
-#[test]
-fn a_key_frame_comes_where_it_was_asked_for() {
-    let keys = Arc::new(Mutex::new((0, Vec::new())));
-    let (size, rate) = (Size::new(160, 96).unwrap(), FrameRate::new(50, 1).unwrap());
-    let settings = Settings { keyint: Duration::from_secs(60), ..small() };
-    let into = Arc::clone(&keys);
-    let demo =
-        spawn_demo(size, rate, &settings, move |packets| into.lock().unwrap().1.extend_from_slice(packets));
-    let demo = demo.unwrap();
-    let count = |wanted: usize| {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        loop {
-            let video = units(&keys.lock().unwrap().1).0;
-            let found = video.iter().filter(|unit| unit.random_access).count();
-            assert!(found <= wanted);
-            if found == wanted {
-                return;
-            }
-            assert!(Instant::now() < deadline, "took too long");
-            thread::sleep(Duration::from_millis(20));
-        }
-    };
-    count(1);
-    demo.force_key_frame();
-    count(2);
-    demo.stop();
-    demo.join().unwrap();
-}
-
 /// A folder of its own that goes when the test is over.
 struct Folder(PathBuf);
 

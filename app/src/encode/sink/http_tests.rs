@@ -18,10 +18,10 @@ impl Server {
     }
 }
 
-/// Reads until `end` has come.
+/// Reads until `end` has come, and not a byte more: what follows may come in the same packet.
 fn read_until(stream: &mut TcpStream, end: &str) -> String {
     let mut bytes = Vec::new();
-    let mut buffer = [0; 1024];
+    let mut buffer = [0; 1];
     while !bytes.ends_with(end.as_bytes()) {
         let length = stream.read(&mut buffer).unwrap();
         assert!(length > 0, "closed before {end:?} in {:?}", String::from_utf8_lossy(&bytes));
