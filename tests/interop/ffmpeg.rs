@@ -130,7 +130,20 @@ fn ffprobe_finds_our_file_clean() {
     assert_silent(&decoded);
     let pipe = run(
         "ffmpeg",
-        &["-v", "error", "-i", &file, "-an", "-f", "yuv4mpegpipe", "-pix_fmt", "yuv420p", "-"],
+        &[
+            "-v",
+            "error",
+            "-i",
+            &file,
+            "-an",
+            "-fps_mode",
+            "passthrough",
+            "-f",
+            "yuv4mpegpipe",
+            "-pix_fmt",
+            "yuv420p",
+            "-",
+        ],
         60,
     );
     let seen = pictures::read_y4m(&pipe.stdout[..], usize::MAX);
