@@ -43,31 +43,34 @@ fn probe_sees_what_the_demo_is() {
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
     let report: Value =
         serde_json::from_str(&outcome.text()).unwrap_or_else(|error| panic!("{error}: {}", outcome.text()));
-    // Wherever in the report they stand.
-    assert_eq!(numbers(&report, "continuity_errors"), [0.0], "{report}");
-    assert_eq!(numbers(&report, "width"), [1280.0], "{report}");
-    assert_eq!(numbers(&report, "height"), [720.0], "{report}");
-    let text = report.to_string();
-    assert!(text.contains("H.264") && text.contains("Opus"), "{report}");
+    assert_eq!(report["schema"], 1);
+    let errors = report["errors"].as_object().expect("errors");
+    assert!(!errors.is_empty() && errors.values().all(|count| count == 0), "{errors:?}");
+    let streams = report["streams"].as_array().expect("streams");
+    let of = |kind: &str| {
+        streams.iter().find(|stream| stream["kind"] == kind).unwrap_or_else(|| panic!("no {kind}: {report}"))
+    };
+    let (video, audio) = (of("video"), of("audio"));
+    assert_eq!((video["codec"].as_str(), audio["codec"].as_str()), (Some("H.264"), Some("Opus")));
+    let picture = &video["video"];
+    assert_eq!(
+        (picture["width_px"].as_u64(), picture["height_px"].as_u64()),
+        (Some(1280), Some(720)),
+        "{picture}"
+    );
+    assert_eq!(
+        (picture["declared_frame_rate_hz"].as_f64(), picture["b_pictures"].as_u64()),
+        (Some(50.0), Some(0))
+    );
+    assert_eq!(picture["key_frame_interval_frames"]["max"].as_f64(), Some(50.0), "{picture}");
+    assert_eq!(audio["audio"]["rate_hz"], 48000);
+    let (seconds, rate) = (report["duration_s"].as_f64(), report["bitrate_bps"].as_f64());
+    assert!(seconds > Some(1.0) && rate > Some(1e6) && rate < Some(20e6), "{seconds:?} s, {rate:?} bit/s");
+    assert!(report["time_to_first"]["picture_ms"].as_f64() > Some(0.0), "{report}");
 
     let table = glassline(&["probe", &server.url("/live/demo.ts"), "--duration", "1s"]);
     assert_eq!(table.status, Some(0), "{}", table.stderr);
     for word in ["H.264", "1280", "Opus"] {
         assert!(table.text().contains(word), "{word} is not in {}", table.text());
-    }
-}
-
-/// All numbers under this key, anywhere in a report.
-fn numbers(report: &Value, key: &str) -> Vec<f64> {
-    match report {
-        Value::Object(fields) => fields
-            .iter()
-            .flat_map(|(name, value)| match value.as_f64() {
-                Some(number) if name == key => vec![number],
-                _ => numbers(value, key),
-            })
-            .collect(),
-        Value::Array(values) => values.iter().flat_map(|value| numbers(value, key)).collect(),
-        _ => Vec::new(),
     }
 }

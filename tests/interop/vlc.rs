@@ -51,15 +51,15 @@ fn vlc_shows_the_demo() {
     let status = vlc.wait();
     let log = vlc.output();
     assert!(status.success(), "{log}");
-    for word in
-        ["using video decoder module \"avcodec\"", "using audio decoder module", "video output display"]
-    {
-        assert!(log.contains(word) || word == "video output display", "{word:?} is not in {log}");
+    for word in ["using video decoder module \"avcodec\"", "using audio decoder module"] {
+        assert!(log.contains(word), "{word:?} is not in {log}");
     }
     for complaint in ["discontinuity", "lost sync", "TS_discontinuity", "libdvbpsi error"] {
         assert!(!log.contains(complaint), "{complaint}: {log}");
     }
-    let seen = pictures::read_y4m(std::fs::File::open(&shown).unwrap(), usize::MAX);
+    let mut seen = pictures::read_y4m(std::fs::File::open(&shown).unwrap(), usize::MAX);
+    // A player may show a picture again until the next one is due.
+    seen.dedup_by_key(|seen| seen.map(|seen| seen.frame_number));
     // On a busy machine VLC leaves out pictures that it decoded too late: that is its right.
     let seen = pictures::check(&seen, 50.0, seen.len() as u32 * 4);
     eprintln!("VLC showed {} pictures of the demo", seen.len());
