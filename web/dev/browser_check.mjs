@@ -40,16 +40,16 @@ async function withMock(streams, work, ...args) {
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--autoplay-policy=document-user-activation-required"],
+    "--disable-component-update", "--host-resolver-rules=MAP lan.test 127.0.0.1", "--disable-sync", "--autoplay-policy=document-user-activation-required"],
 });
 
-async function open(path, size = { width: 1280, height: 860 }) {
+async function open(path, size = { width: 1280, height: 860 }, at = origin) {
   const page = await browser.newPage({ viewport: size });
   page.on("console", (message) => {
     if (["error", "warning"].includes(message.type())) console.log(`     console: ${message.text()}`);
   });
   page.on("pageerror", (error) => expect(false, `no exception: ${error}`));
-  await page.goto(origin + path);
+  await page.goto(at + path);
   return page;
 }
 
@@ -57,8 +57,20 @@ const stats = (page) => page.evaluate(() => ({ engine: window.glassline.engine, 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const short = (s) => JSON.stringify(s, (_key, value) => (typeof value === "number" ? Math.round(value * 10) / 10 : value));
 
+/** Milliseconds from the page's start until playback is within 300 ms of the live edge. */
+async function timeToEdge(page) {
+  for (;;) {
+    const [nowMs, { state, behindLiveMs, framesShown }] = await page.evaluate(() => [performance.now(), window.glassline.stats()]);
+    if (state === "playing" && framesShown > 3 && behindLiveMs !== null && behindLiveMs < 300) return Math.round(nowMs);
+    if (nowMs > 6000) return Infinity;
+    await sleep(50);
+  }
+}
+
 async function plays(name, engine) {
   const page = await open(`/watch/${name}?engine=${engine}`);
+  const joined = await timeToEdge(page);
+  expect(joined < 2000, `${name}, ${engine}: at the live edge after ${joined} ms`);
   await sleep(2500);
   const first = await stats(page);
   await sleep(4000);
@@ -142,8 +154,46 @@ if (wants("trouble")) {
       await page.close();
     }
   });
-  const page = await browser.newPage();
-  await page.close();
+}
+if (wants("change")) {
+  await withMock("resize,intra", async () => {
+    for (const engine of ["webcodecs", "mse"]) {
+      const page = await plays("resize", engine);
+      await page.getByRole("button", { name: "Unmute" }).click();
+      await sleep(2000);
+      const before = await stats(page);
+      await page.request.get(`${origin}/mock/restart/resize`);
+      await sleep(4500);
+      const after = await stats(page);
+      console.log(`     ${short(after)}`);
+      expect(before.width !== after.width && after.state === "playing", `${engine}: ${before.width} → ${after.width} wide`);
+      expect(after.behindLiveMs < 600, `${engine}: near the edge after a change of size`);
+      await page.screenshot({ path: join(folder, `player-sound-${engine}.png`) });
+      await page.close();
+      const intra = await open(`/watch/intra?engine=${engine}`);
+      await sleep(4000);
+      console.log(`     intra refresh: ${short(await stats(intra))}`);
+      await intra.close();
+    }
+    const intra = await open("/watch/intra");
+    await sleep(4000);
+    const { engine, state, framesShown } = await stats(intra);
+    expect(state === "playing" && framesShown > 30, `intra refresh plays with ${engine}`);
+    await intra.close();
+    const lan = await open("/watch/resize", undefined, `http://lan.test:${port}`);
+    await sleep(2500);
+    const s = await stats(lan);
+    expect(s.engine === "mse" && s.state === "playing", `over plain HTTP ${s.engine} is chosen, and plays`);
+    await lan.locator(".copy").first().click();
+    await sleep(200);
+    expect((await lan.locator(".copy").first().textContent()) === "Copied", "copying works over plain HTTP");
+    const [small] = await Promise.all([lan.waitForEvent("popup"), lan.getByRole("button", { name: /small window/ }).click()]);
+    await sleep(2500);
+    expect((await stats(small)).state === "playing", "the small window plays");
+    await small.screenshot({ path: join(folder, "popout.png") });
+    await small.close();
+    await lan.close();
+  });
 }
 await browser.close();
 console.log(`pictures: ${folder}`);
