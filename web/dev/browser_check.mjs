@@ -45,12 +45,33 @@ const browser = await chromium.launch({
 
 async function open(path, size = { width: 1280, height: 860 }, at = origin) {
   const page = await browser.newPage({ viewport: size });
+  await page.addInitScript(listenIn);
   page.on("console", (message) => {
     if (["error", "warning"].includes(message.type())) console.log(`     console: ${message.text()}`);
   });
   page.on("pageerror", (error) => expect(false, `no exception: ${error}`));
   await page.goto(at + path);
   return page;
+}
+
+/** Runs in the page: everything that goes to the loudspeaker goes through an analyser too. */
+function listenIn() {
+  const connect = AudioNode.prototype.connect;
+  AudioNode.prototype.connect = function (target, ...rest) {
+    if (target instanceof AudioDestinationNode) {
+      window.analyser = new AnalyserNode(this.context, { fftSize: 32768 });
+      connect.call(this, window.analyser);
+    }
+    return connect.call(this, target, ...rest);
+  };
+}
+
+/** What is heard, as the loudest sample of the last moments, or the bytes of sound that the video element decoded. */
+function loudness() {
+  if (!window.analyser) return document.querySelector("video")?.webkitAudioDecodedByteCount ?? 0;
+  const samples = new Float32Array(window.analyser.fftSize);
+  window.analyser.getFloatTimeDomainData(samples);
+  return samples.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0);
 }
 
 const stats = (page) => page.evaluate(() => ({ engine: window.glassline.engine, ...window.glassline.stats() }));
@@ -83,6 +104,20 @@ async function plays(name, engine) {
   return page;
 }
 
+async function browserWithoutServer() {
+  const page = await open("/");
+  await sleep(500);
+  await page.route("**/api/streams", (route) => route.abort());
+  await sleep(1800);
+  expect(await page.getByRole("alert").isVisible(), "the dashboard says that the server does not answer");
+  await page.close();
+}
+
+if (wants("large")) {
+  await withMock("barcode", async () => {
+    for (const engine of ["webcodecs", "mse"]) await (await plays("barcode", engine)).close();
+  }, "1280x720", "50");
+}
 if (wants("barcode")) {
   await withMock("barcode", async () => {
     for (const engine of ["webcodecs", "mse"]) {
@@ -107,6 +142,8 @@ if (wants("sound")) {
         console.log(`     unmuted: ${short(after)}`);
         const later = await stats(page);
         expect(later.state === "playing" && !/muted|off/.test(later.audio), `${name}, ${engine}: sound is on (${later.audio})`);
+        const heard = await page.evaluate(loudness);
+        expect(heard > 0.01, `${name}, ${engine}: something is heard (${heard})`);
         expect(later.behindLiveMs < 900, `${name}, ${engine}: near the edge with sound`);
         await page.close();
       }
@@ -131,6 +168,7 @@ if (wants("trouble")) {
     expect(await empty.getByText("No stream yet").isVisible(), "the dashboard says how to publish");
     await empty.screenshot({ path: join(folder, "empty.png") });
     await empty.close();
+    await browserWithoutServer();
     for (const engine of ["webcodecs", "mse"]) {
       if (engine === "webcodecs") {
         const page = await open(`/watch/opus?engine=${engine}`);
