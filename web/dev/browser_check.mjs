@@ -209,6 +209,12 @@ if (wants("change")) {
       await page.screenshot({ path: join(folder, `player-sound-${engine}.png`) });
       await page.close();
       const intra = await plays("intra", engine);
+      // Long enough that old media is thrown away.
+      const then = await stats(intra);
+      await sleep(8000);
+      const now = await stats(intra);
+      expect(now.framesShown - then.framesShown > 160, `intra, ${engine}: goes on (${now.framesShown - then.framesShown} in 8 s)`);
+      expect(now.reconnects === 0, `intra, ${engine}: by one connection`);
       await intra.screenshot({ path: join(folder, `intra-${engine}.png`) });
       await intra.close();
     }
