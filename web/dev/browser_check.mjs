@@ -40,25 +40,58 @@ async function withMock(streams, work, ...args) {
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--autoplay-policy=document-user-activation-required"],
+    "--disable-component-update", "--host-resolver-rules=MAP lan.test 127.0.0.1", "--disable-sync", "--autoplay-policy=document-user-activation-required"],
 });
 
-async function open(path, size = { width: 1280, height: 860 }) {
+async function open(path, size = { width: 1280, height: 860 }, at = origin) {
   const page = await browser.newPage({ viewport: size });
+  await page.addInitScript(listenIn);
   page.on("console", (message) => {
     if (["error", "warning"].includes(message.type())) console.log(`     console: ${message.text()}`);
   });
   page.on("pageerror", (error) => expect(false, `no exception: ${error}`));
-  await page.goto(origin + path);
+  await page.goto(at + path);
   return page;
+}
+
+/** Runs in the page: everything that goes to the loudspeaker goes through an analyser too. */
+function listenIn() {
+  const connect = AudioNode.prototype.connect;
+  AudioNode.prototype.connect = function (target, ...rest) {
+    if (target instanceof AudioDestinationNode) {
+      window.analyser = new AnalyserNode(this.context, { fftSize: 32768 });
+      connect.call(this, window.analyser);
+    }
+    return connect.call(this, target, ...rest);
+  };
+}
+
+/** What is heard, as the loudest sample of the last moments, or the bytes of sound that the video element decoded. */
+function loudness() {
+  if (!window.analyser) return document.querySelector("video")?.webkitAudioDecodedByteCount ?? 0;
+  const samples = new Float32Array(window.analyser.fftSize);
+  window.analyser.getFloatTimeDomainData(samples);
+  return samples.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0);
 }
 
 const stats = (page) => page.evaluate(() => ({ engine: window.glassline.engine, ...window.glassline.stats() }));
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const short = (s) => JSON.stringify(s, (_key, value) => (typeof value === "number" ? Math.round(value * 10) / 10 : value));
 
+/** Milliseconds from the page's start until playback is within 300 ms of the live edge. */
+async function timeToEdge(page) {
+  for (;;) {
+    const [nowMs, { state, behindLiveMs, framesShown }] = await page.evaluate(() => [performance.now(), window.glassline.stats()]);
+    if (state === "playing" && framesShown > 3 && behindLiveMs !== null && behindLiveMs < 300) return Math.round(nowMs);
+    if (nowMs > 6000) return Infinity;
+    await sleep(50);
+  }
+}
+
 async function plays(name, engine) {
   const page = await open(`/watch/${name}?engine=${engine}`);
+  const joined = await timeToEdge(page);
+  expect(joined < 2000, `${name}, ${engine}: at the live edge after ${joined} ms`);
   await sleep(2500);
   const first = await stats(page);
   await sleep(4000);
@@ -71,6 +104,20 @@ async function plays(name, engine) {
   return page;
 }
 
+async function browserWithoutServer() {
+  const page = await open("/");
+  await sleep(500);
+  await page.route("**/api/streams", (route) => route.abort());
+  await sleep(1800);
+  expect(await page.getByRole("alert").isVisible(), "the dashboard says that the server does not answer");
+  await page.close();
+}
+
+if (wants("large")) {
+  await withMock("barcode", async () => {
+    for (const engine of ["webcodecs", "mse"]) await (await plays("barcode", engine)).close();
+  }, "1280x720", "50");
+}
 if (wants("barcode")) {
   await withMock("barcode", async () => {
     for (const engine of ["webcodecs", "mse"]) {
@@ -95,6 +142,8 @@ if (wants("sound")) {
         console.log(`     unmuted: ${short(after)}`);
         const later = await stats(page);
         expect(later.state === "playing" && !/muted|off/.test(later.audio), `${name}, ${engine}: sound is on (${later.audio})`);
+        const heard = await page.evaluate(loudness);
+        expect(heard > 0.01, `${name}, ${engine}: something is heard (${heard})`);
         expect(later.behindLiveMs < 900, `${name}, ${engine}: near the edge with sound`);
         await page.close();
       }
@@ -119,6 +168,7 @@ if (wants("trouble")) {
     expect(await empty.getByText("No stream yet").isVisible(), "the dashboard says how to publish");
     await empty.screenshot({ path: join(folder, "empty.png") });
     await empty.close();
+    await browserWithoutServer();
     for (const engine of ["webcodecs", "mse"]) {
       if (engine === "webcodecs") {
         const page = await open(`/watch/opus?engine=${engine}`);
@@ -142,8 +192,40 @@ if (wants("trouble")) {
       await page.close();
     }
   });
-  const page = await browser.newPage();
-  await page.close();
+}
+if (wants("change")) {
+  await withMock("resize,intra", async () => {
+    for (const engine of ["webcodecs", "mse"]) {
+      const page = await plays("resize", engine);
+      await page.getByRole("button", { name: "Unmute" }).click();
+      await sleep(2000);
+      const before = await stats(page);
+      await page.request.get(`${origin}/mock/restart/resize`);
+      await sleep(4500);
+      const after = await stats(page);
+      console.log(`     ${short(after)}`);
+      expect(before.width !== after.width && after.state === "playing", `${engine}: ${before.width} → ${after.width} wide`);
+      expect(after.behindLiveMs < 600, `${engine}: near the edge after a change of size`);
+      await page.screenshot({ path: join(folder, `player-sound-${engine}.png`) });
+      await page.close();
+      const intra = await plays("intra", engine);
+      await intra.screenshot({ path: join(folder, `intra-${engine}.png`) });
+      await intra.close();
+    }
+    const lan = await open("/watch/resize", undefined, `http://lan.test:${port}`);
+    await sleep(2500);
+    const s = await stats(lan);
+    expect(s.engine === "mse" && s.state === "playing", `over plain HTTP ${s.engine} is chosen, and plays`);
+    await lan.locator(".copy").first().click();
+    await sleep(200);
+    expect((await lan.locator(".copy").first().textContent()) === "Copied", "copying works over plain HTTP");
+    const [small] = await Promise.all([lan.waitForEvent("popup"), lan.getByRole("button", { name: /small window/ }).click()]);
+    await sleep(2500);
+    expect((await stats(small)).state === "playing", "the small window plays");
+    await small.screenshot({ path: join(folder, "popout.png") });
+    await small.close();
+    await lan.close();
+  });
 }
 await browser.close();
 console.log(`pictures: ${folder}`);

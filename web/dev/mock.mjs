@@ -87,7 +87,11 @@ function publish(name, args, codecs, feed) {
   };
   stream.restart = () => {
     stream.child.kill();
-    run();
+    stream.child.on("exit", () => {
+      stream.rest = Buffer.alloc(0);
+      if (name === "resize") args = args.map((a) => (a === "640x360" ? "480x272" : a === "480x272" ? "640x360" : a));
+      run();
+    });
   };
   run();
   return stream;
@@ -121,11 +125,14 @@ const tone = ["-re", "-f", "lavfi", "-i", "sine=frequency=440:beep_factor=4:samp
 const test = ["-re", "-f", "lavfi", "-i", `testsrc2=size=${width}x${height}:rate=${rate}`];
 const opus = { kind: "audio", name: "Opus" };
 const aac = { kind: "audio", name: "AAC" };
+const resize = ["-re", "-f", "lavfi", "-i", `testsrc2=rate=${rate}`];
 const wanted = process.env.STREAMS?.split(",");
 const offers = {
   barcode: () => publish("barcode", [...raw, ...x264(rate * 2, "-tune", "zerolatency")], [video], barcodePictures),
   opus: () => publish("opus", [...test, ...tone, ...x264(rate * 2, "-tune", "zerolatency"), "-c:a", "libopus", "-frame_duration", "20"], [video, opus]),
   aac: () => publish("aac", [...test, ...tone, ...x264(rate * 4, "-tune", "zerolatency"), "-c:a", "aac", "-pes_payload_size", "0"], [video, aac]),
+  resize: () => publish("resize", [...resize, ...tone, ...x264(rate * 2, "-tune", "zerolatency"), "-s", "640x360", "-c:a", "libopus"], [video, opus]),
+  intra: () => publish("intra", [...raw, ...x264(rate, "-tune", "zerolatency", "-intra-refresh", "1")], [video], barcodePictures),
   bframes: () => publish("bframes", [...test, ...tone, ...x264(rate * 2, "-bf", "2", "-rc-lookahead", "5"), "-c:a", "aac"], [video, aac]),
 };
 for (const [name, start] of Object.entries(offers)) if (!wanted || wanted.includes(name)) start();

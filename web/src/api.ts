@@ -54,9 +54,11 @@ export async function streamInfo(name: string): Promise<StreamInfo | null> {
   return (await json(`/api/streams/${encodeURIComponent(name)}`)) as StreamInfo | null;
 }
 
+export const TIME_PATH = "/api/time";
+
 /** The server's wall clock, UTC in µs. */
 export async function serverTime(): Promise<number | null> {
-  const answer = (await json("/api/time")) as { utc_us?: unknown } | null;
+  const answer = (await json(TIME_PATH)) as { utc_us?: unknown } | null;
   return typeof answer?.utc_us === "number" ? answer.utc_us : null;
 }
 

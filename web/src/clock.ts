@@ -1,5 +1,5 @@
 /** The server's wall clock as seen from here: offset by exchanges, the one with the smallest round trip counts. */
-import { serverTime } from "./api";
+import { TIME_PATH, serverTime } from "./api";
 
 /** One exchange; local times in ms of `performance.now()`, the server's in µs UTC. */
 export interface Exchange {
@@ -27,11 +27,15 @@ export function estimateOffset(exchanges: readonly Exchange[]): Offset | null {
 }
 
 const EXCHANGES = 8;
-const REPEAT_MS = 30_000;
+const REMEMBERED = 16;
+/** The first round falls into the page's busy start: a second one follows soon. */
+const REPEAT_MS = [2000, 5000, 30_000];
 
 /** Keeps the offset fresh while running. */
 export class ServerClock {
   offset: Offset | null = null;
+  private exchanges: Exchange[] = [];
+  private rounds = 0;
   private timer = 0;
   private stopped = false;
 
@@ -50,14 +54,29 @@ export class ServerClock {
   }
 
   private async measure(): Promise<void> {
-    const exchanges: Exchange[] = [];
     for (let i = 0; i < EXCHANGES && !this.stopped; i++) {
       const sentMs = performance.now();
       const serverUs = await serverTime();
       if (serverUs === null) break;
-      exchanges.push({ sentMs, receivedMs: performance.now(), serverUs });
+      const receivedMs = performance.now();
+      this.exchanges.push({ ...(networkTimes(sentMs) ?? { sentMs, receivedMs }), serverUs });
+      if (this.exchanges.length > REMEMBERED) this.exchanges.shift();
     }
-    this.offset = estimateOffset(exchanges) ?? this.offset;
-    if (!this.stopped) this.timer = window.setTimeout(() => void this.measure(), this.offset ? REPEAT_MS : 2000);
+    this.offset = estimateOffset(this.exchanges);
+    const wait = this.offset ? REPEAT_MS[Math.min(this.rounds++, REPEAT_MS.length - 1)]! : REPEAT_MS[0]!;
+    if (!this.stopped) this.timer = window.setTimeout(() => void this.measure(), wait);
   }
+}
+
+/**
+ * When the newest exchange really left and arrived, by the browser's own record: free of what the page was busy with.
+ * Null where the browser doesn't tell.
+ */
+function networkTimes(notBeforeMs: number): { sentMs: number; receivedMs: number } | null {
+  const entry = performance.getEntriesByName(new URL(TIME_PATH, location.href).href).at(-1);
+  // The record holds some 250 entries and then no more.
+  performance.clearResourceTimings();
+  if (!(entry instanceof PerformanceResourceTiming) || entry.startTime < notBeforeMs - 1) return null;
+  const { requestStart: sentMs, responseStart: receivedMs } = entry;
+  return sentMs > 0 && receivedMs >= sentMs ? { sentMs, receivedMs } : null;
 }

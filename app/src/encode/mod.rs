@@ -12,6 +12,7 @@ mod output;
 mod pipeline;
 mod queue;
 mod sink;
+mod sound;
 mod source;
 mod stats;
 #[cfg(test)]
@@ -20,14 +21,16 @@ mod tests;
 use crate::failure;
 use crate::rate::{self, Bitrate};
 use anyhow::{Context, Result};
+use glassline_codec::h264::x264;
 use glassline_io::clock::Clock;
 use glassline_media::{FrameRate, Size};
 use input::Input;
 use output::Output;
-use pipeline::{Audio, Demand, Pipeline};
+use pipeline::{Demand, Pipeline};
 use queue::Queue;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sink::Sinks;
+use sound::Audio;
 use source::{Length, Source};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,7 +50,7 @@ pub(crate) struct Args {
     #[arg(value_name = "OUTPUT", required = true)]
     outputs: Vec<Output>,
     /// How x264 weighs speed against quality: ultrafast to placebo
-    #[arg(long, value_name = "PRESET", default_value = DEFAULTS.preset)]
+    #[arg(long, value_name = "PRESET", default_value = x264::Settings::DEFAULT_PRESET)]
     preset: String,
     /// Bit rate of the picture: the mean, and over the VBV the maximum, as in 5M or 800k (bit/s)
     #[arg(long, value_name = "RATE", default_value = "5M")]
@@ -112,17 +115,10 @@ pub(crate) struct Settings {
     pub(crate) slices: u32,
 }
 
-/// The defaults that the command line shares with [`Settings::default`].
-struct Defaults {
-    preset: &'static str,
-}
-
-const DEFAULTS: Defaults = Defaults { preset: glassline_codec::h264::x264::Settings::DEFAULT_PRESET };
-
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            preset: DEFAULTS.preset.to_owned(),
+            preset: x264::Settings::DEFAULT_PRESET.to_owned(),
             bitrate: Bitrate::from_bits_per_second(5_000_000),
             vbv: Duration::from_secs(1),
             keyint: Duration::from_secs(1),
@@ -151,13 +147,13 @@ impl Args {
 
     /// The sound that the stream gets.
     fn audio(&self) -> Result<Audio> {
-        match (self.audio, self.input.has_sound()) {
-            (Some(audio), true) => Ok(audio),
-            (None, true) => Ok(Audio::default()),
-            (None | Some(Audio::None), false) => Ok(Audio::None),
-            (Some(_), false) => {
+        let has_sound = self.input.has_sound();
+        match self.audio {
+            Some(audio) if audio != Audio::None && !has_sound => {
                 Err(failure::usage("y4m carries no sound", "leave --audio out, or take a test: input"))
             }
+            Some(audio) => Ok(audio),
+            None => Ok(if has_sound { Audio::default() } else { Audio::None }),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Settings;
 use super::queue::{Item, Popped, Queue};
+use super::sound::{self, Audio};
 use super::source::Format;
 use super::stats::Stats;
 use crate::failure;
@@ -9,21 +10,9 @@ use anyhow::Result;
 use glassline_codec::CodecError;
 use glassline_codec::h264::x264::{self, KeyInterval};
 use glassline_io::clock::Clock;
-use glassline_media::container::ts::{AudioFormat, MuxSettings, Muxer};
+use glassline_media::container::ts::{MuxSettings, Muxer};
 use glassline_media::{AccessUnit, AudioBlock, Codec, Picture, Stage, Stamps, Ticks, Time};
 use std::time::Duration;
-
-/// How sound is coded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Audio {
-    /// Opus in packets of 10 ms
-    #[cfg(feature = "opus")]
-    #[cfg_attr(feature = "opus", default)]
-    Opus,
-    /// No sound
-    #[cfg_attr(not(feature = "opus"), default)]
-    None,
-}
 
 /// The TS packets of one access unit, or tables on their own.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +35,7 @@ pub(crate) enum Demand {
 /// Codes and muxes.
 pub(crate) struct Pipeline {
     video: x264::Encoder,
-    #[cfg(feature = "opus")]
-    audio: Option<glassline_codec::audio::opus::Encoder>,
+    audio: Option<sound::Encoder>,
     muxer: Muxer,
     clock: Clock,
     /// Where the milliseconds went.
@@ -75,21 +63,15 @@ impl Pipeline {
             ..x264::Settings::new(format.size, format.rate, settings.bitrate.bits_per_second())
         };
         let video = x264::Encoder::new(&video).map_err(refused)?;
-        let mut program = MuxSettings { video: Some(Codec::H264), ..MuxSettings::default() };
-        #[cfg(feature = "opus")]
-        let audio = match audio {
-            Audio::None => None,
-            Audio::Opus => {
-                use glassline_codec::audio::opus;
-                let channels = super::source::SOUND_CHANNELS;
-                program.audio = Some(AudioFormat { codec: Codec::Opus, channels, language: None });
-                Some(opus::Encoder::new(opus::Settings { channels, ..opus::Settings::default() })?)
-            }
+        let audio = sound::Encoder::open(audio)?;
+        let program = MuxSettings {
+            video: Some(Codec::H264),
+            audio: audio.as_ref().map(sound::Encoder::format),
+            ..MuxSettings::default()
         };
         let muxer = Muxer::new(program)?;
         Ok(Pipeline {
             video,
-            #[cfg(feature = "opus")]
             audio,
             muxer,
             clock,
@@ -120,8 +102,7 @@ impl Pipeline {
         for unit in self.video.flush()? {
             self.mux(unit, sink)?;
         }
-        #[cfg(feature = "opus")]
-        if let Some(unit) = self.audio.as_mut().map(|audio| audio.flush()).transpose()?.flatten() {
+        if let Some(unit) = self.audio.as_mut().map(sound::Encoder::flush).transpose()?.flatten() {
             self.mux(unit, sink)?;
         }
         Ok(())
@@ -146,18 +127,12 @@ impl Pipeline {
         Ok(())
     }
 
-    #[cfg(feature = "opus")]
     fn code_sound(&mut self, block: &AudioBlock, sink: &mut Sink<'_>) -> Result<()> {
         let units = self.audio.as_mut().map(|audio| audio.push(block)).transpose()?;
         for mut unit in units.into_iter().flatten() {
             unit.stamps.set(Stage::Encoded, self.clock.now());
             self.mux(unit, sink)?;
         }
-        Ok(())
-    }
-
-    #[cfg(not(feature = "opus"))]
-    fn code_sound(&mut self, _: &AudioBlock, _: &mut Sink<'_>) -> Result<()> {
         Ok(())
     }
 

@@ -37,18 +37,35 @@ fn units(stream: &[u8]) -> (Vec<AccessUnit>, Vec<AccessUnit>) {
     (video, audio)
 }
 
-fn encode(args: &[&str]) -> Result<()> {
+fn parse(args: &[&str]) -> Result<Args> {
     #[derive(clap::Parser)]
     struct Cli {
         #[command(flatten)]
         args: Args,
     }
     let cli: Cli = clap::Parser::try_parse_from(std::iter::once(&"encode").chain(args))?;
-    run(cli.args)
+    Ok(cli.args)
+}
+
+fn encode(args: &[&str]) -> Result<()> {
+    run(parse(args)?)
 }
 
 fn refused(args: &[&str]) -> String {
     format!("{:#}", encode(args).unwrap_err())
+}
+
+#[test]
+fn the_demo_is_coded_as_the_command_line_would() {
+    assert_eq!(parse(&["-", "null:"]).unwrap().settings(), Settings::default());
+}
+
+#[test]
+fn a_file_is_paced_where_somebody_watches_unless_told_otherwise() {
+    let paced = |args: &[&str]| parse(&[&["in.y4m", "out.ts"], args].concat()).unwrap().paced();
+    assert!(!paced(&[]) && paced(&["--realtime"]));
+    assert!(paced(&["udp://host:1"]) && !paced(&["udp://host:1", "--no-realtime"]));
+    assert!(parse(&["-", "-", "--realtime", "--no-realtime"]).is_err());
 }
 
 #[test]
@@ -147,6 +164,7 @@ fn what_is_wrong_is_said_before_anything_is_written() {
         (["--bitrate", "5000"], "has no unit"),
         (["--vbv", "1"], "has no unit"),
         (["--preset", "fastest"], "ultrafast, superfast"),
+        #[cfg(feature = "opus")]
         (["--audio", "opus"], "y4m carries no sound"),
         (["--publish-key-file", "/no/such/file"], "key file /no/such/file"),
         (["--slices", "99"], "slices is 99"),

@@ -5,6 +5,7 @@
 import { type AudioConfig, type AudioFrame, AdtsSplitter, opusConfig, splitOpus } from "./audio";
 import { equalBytes } from "./bits";
 import { type AccessUnitInfo, type SequenceParameters, inspect, parseSps } from "./h264";
+import { greyIdr } from "./grey_idr";
 import { type DemuxHandler, type PesUnit, type Track, TsDemuxer } from "./ts";
 
 /** A coded picture. */
@@ -167,7 +168,21 @@ export class Feed {
     const reset = this.videoReset;
     if (reset && !info.key) return;
     this.videoReset = false;
+    if (reset && !info.idr && this.startGrey(ptsUs, place.us)) {
+      this.handler.video({ ...info, data: unit.data, ptsUs, dtsUs: place.us, reset: false });
+      return;
+    }
     this.handler.video({ ...info, data: unit.data, ptsUs, dtsUs: place.us, reset });
+  }
+
+  /** Browsers start at IDR pictures alone: before a recovery point (intra refresh) a grey one is put. */
+  private startGrey(ptsUs: number, dtsUs: number): boolean {
+    const parameters = this.sps && parseSps(this.sps);
+    const data = this.sps && parameters && greyIdr(this.sps, parameters);
+    if (!data) return false;
+    const beforeUs = 500;
+    this.handler.video({ ...inspect(data), data, ptsUs: ptsUs - beforeUs, dtsUs: dtsUs - beforeUs, reset: true });
+    return true;
   }
 
   private parameterSets(info: AccessUnitInfo): void {

@@ -54,6 +54,8 @@ export function isSlice(nal: Nal): boolean {
 export interface AccessUnitInfo {
   /** Decoding can start here: an IDR picture, or a recovery point with its SPS beside it (intra refresh). */
   key: boolean;
+  /** An IDR picture is in it: any decoder starts here. */
+  idr: boolean;
   /** Other pictures may refer to this one. */
   reference: boolean;
   sps: Uint8Array | null;
@@ -65,12 +67,12 @@ export interface AccessUnitInfo {
 /** Judges an access unit by its NAL units. */
 export function inspect(data: Uint8Array): AccessUnitInfo {
   const nals = nalUnits(data);
-  const info: AccessUnitInfo = { key: false, reference: false, sps: null, pps: null, slices: 0, nals };
+  const info: AccessUnitInfo = { key: false, idr: false, reference: false, sps: null, pps: null, slices: 0, nals };
   let recovery = false;
   for (const nal of nals) {
     if (isSlice(nal)) {
       info.slices += 1;
-      if (nal.type === IDR) info.key = true;
+      if (nal.type === IDR) info.key = info.idr = true;
       if (nal.refIdc !== 0) info.reference = true;
     } else if (nal.type === SPS) info.sps = data.subarray(nal.start, nal.end);
     else if (nal.type === PPS) info.pps ??= data.subarray(nal.start, nal.end);
@@ -123,6 +125,21 @@ export interface SequenceParameters {
   frameRate: number | null;
   /** How many pictures may precede one in decoding order and follow it in output order; null: unknown. */
   maxReorderFrames: number | null;
+  /** What a slice header depends on. */
+  slice: SliceSyntax;
+}
+
+/** The fields of a sequence parameter set that say how a slice header is written. */
+export interface SliceSyntax {
+  spsId: number;
+  separatePlanes: boolean;
+  frameNumBits: number;
+  orderType: number;
+  orderBits: number;
+  orderAlwaysZero: boolean;
+  framesOnly: boolean;
+  /** Macroblocks of a frame. */
+  macroblocks: number;
 }
 
 const HIGH_PROFILES = new Set([100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135]);
@@ -147,7 +164,7 @@ function readSps(rbsp: Uint8Array): SequenceParameters | null {
   const constraints = rbsp[2]!;
   const level = rbsp[3]!;
   const bits = new BitReader(rbsp.subarray(4));
-  bits.unsigned(); // seq_parameter_set_id
+  const spsId = bits.unsigned();
   let chromaFormat = 1;
   let separatePlanes = false;
   let bitDepthLuma = 8;
@@ -161,11 +178,13 @@ function readSps(rbsp: Uint8Array): SequenceParameters | null {
     bits.bit();
     if (bits.bit() === 1) skipScalingLists(bits, chromaFormat === 3 ? 12 : 8);
   }
-  bits.unsigned(); // log2_max_frame_num_minus4
+  const frameNumBits = bits.unsigned() + 4;
   const orderType = bits.unsigned();
-  if (orderType === 0) bits.unsigned();
+  let orderBits = 0;
+  let orderAlwaysZero = false;
+  if (orderType === 0) orderBits = bits.unsigned() + 4;
   else if (orderType === 1) {
-    bits.bit();
+    orderAlwaysZero = bits.bit() === 1;
     bits.signed();
     bits.signed();
     const cycle = bits.unsigned();
@@ -191,6 +210,8 @@ function readSps(rbsp: Uint8Array): SequenceParameters | null {
   const cropY = (subsampled && chromaFormat === 1 ? 2 : 1) * (2 - framesOnly);
   const width = columns * 16 - (crop.left + crop.right) * cropX;
   const height = mapUnits * 16 * (2 - framesOnly) - (crop.top + crop.bottom) * cropY;
+  const macroblocks = columns * mapUnits * (2 - framesOnly);
+  if (frameNumBits > 16 || orderBits > 16 || spsId > 31) return null;
   if (width <= 0 || height <= 0 || width > 16384 || height > 16384) return null;
   const hex = (n: number): string => n.toString(16).padStart(2, "0");
   const result: SequenceParameters = {
@@ -201,6 +222,7 @@ function readSps(rbsp: Uint8Array): SequenceParameters | null {
     sampleAspect: { width: 1, height: 1 },
     frameRate: null,
     // Without B pictures in the profile, or with output order tied to decoding order, nothing is reordered.
+    slice: { spsId, separatePlanes, frameNumBits, orderType, orderBits, orderAlwaysZero, framesOnly: framesOnly === 1, macroblocks },
     maxReorderFrames: profile === 66 || orderType === 2 ? 0 : null,
   };
   if (bits.bit() === 1) readVui(bits, result);

@@ -104,7 +104,7 @@ export class MseEngine implements Engine {
       this.lastDecodeTime = -1;
       this.control.rejoin();
     }
-    if (this.needsKey && !unit.key && this.held.length === 0) return;
+    if (this.needsKey && !unit.idr && this.held.length === 0) return;
     this.firstUnitMs ??= performance.now();
     if (!this.source && !this.open(this.config)) {
       if (this.closed || this.held.length >= MAX_HELD) this.held = [];
@@ -123,7 +123,7 @@ export class MseEngine implements Engine {
       decodeTime,
       duration: this.frameTicks,
       compositionOffset: Math.round(((unit.ptsUs - unit.dtsUs) * 9) / 100),
-      sync: unit.key,
+      sync: unit.idr,
     });
   }
 

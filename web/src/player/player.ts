@@ -66,6 +66,7 @@ export class Player {
         this.knownTracks = tracks;
         this.current?.tracks(tracks);
         this.events.tracks(tracks);
+        this.judge(tracks);
       },
       videoConfig: (config) => this.current?.videoConfig(config),
       video: (unit) => {
@@ -160,6 +161,15 @@ export class Player {
     this.current = null;
     if (this.chooseEngine(why)) this.source.rejoin();
     else this.source.stop();
+  }
+
+  /** Says so where there is nothing that a browser could show; a later table may bring it. */
+  private judge(tracks: readonly Track[]): void {
+    if (!this.current) return;
+    const playable = tracks.some((t) => t.codec === "h264");
+    const names = tracks.map((t) => t.name).join(", ");
+    if (!playable) this.setState("unsupported", `The stream has no H.264 picture (it has: ${names || "nothing"}).`);
+    else if (this.state === "unsupported") this.setState("buffering", null);
   }
 
   private connected(): void {

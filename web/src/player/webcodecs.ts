@@ -55,11 +55,11 @@ export class WebCodecsEngine implements Engine {
   video(unit: VideoUnit): void {
     if (!this.config || this.closed) return;
     if (unit.reset) this.needsKey = true;
-    if (this.needsKey && !unit.key) return;
+    if (this.needsKey && !unit.idr) return;
     const step = unit.dtsUs - this.lastDtsUs;
     if (step > 4000 && step < 1_000_000) this.frameRate += (1e6 / step - this.frameRate) * 0.1;
     this.lastDtsUs = unit.dtsUs;
-    const verdict = admit(this.decoder?.decodeQueueSize ?? 0, unit, this.frameRate);
+    const verdict = admit(this.decoder?.decodeQueueSize ?? 0, { key: unit.idr, reference: unit.reference }, this.frameRate);
     if (verdict === "skip") {
       this.counts.dropped += 1;
       return;
@@ -70,9 +70,8 @@ export class WebCodecsEngine implements Engine {
     }
     try {
       this.decoder ??= this.openDecoder(this.config);
-      // Bytes of a stream without an IDR picture may be refused as a key chunk: that counts as a failure below.
       this.decoder.decode(
-        new EncodedVideoChunk({ type: unit.key ? "key" : "delta", timestamp: unit.ptsUs, data: unit.data }),
+        new EncodedVideoChunk({ type: unit.idr ? "key" : "delta", timestamp: unit.ptsUs, data: unit.data }),
       );
       this.needsKey = false;
     } catch (error) {

@@ -78,7 +78,7 @@ export class Controls {
     this.mute.setAttribute("aria-label", label);
     this.mute.classList.toggle("call", this.muted && this.hasSound);
     this.slider.value = String(this.muted ? 0 : this.volume);
-    this.slider.disabled = !this.hasSound;
+    this.slider.hidden = !this.hasSound;
   }
 
   private toggleInfo(): void {

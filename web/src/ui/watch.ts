@@ -121,10 +121,12 @@ export function stateText(state: PlayerState, name: string, detail: string | nul
 
 function showDelay(output: HTMLElement, stats: PlayerStats): void {
   if (stats.delayMs) {
-    setText(output, `${Math.round(stats.delayMs.p50)} ms`);
+    setText(output, `Delay ${Math.round(stats.delayMs.p50)} ms`);
+    output.classList.remove("partial");
     output.title = "Glass to glass: from capture to this screen, read from the picture (median of the last second)";
   } else if (stats.state === "playing" && stats.behindLiveMs !== null) {
-    setText(output, `+${Math.round(stats.behindLiveMs)} ms`);
+    setText(output, `Player adds ${Math.round(stats.behindLiveMs)} ms`);
+    output.classList.add("partial");
     output.title =
       "The picture carries no time code. This is only what this page adds: buffering and decoding since the data arrived";
   } else {
