@@ -132,7 +132,7 @@ impl Default for Demo {
             size: Size { width: 1280, height: 720 },
             frame_rate: FrameRate::new(50, 1).expect("both parts are above zero"),
             bitrate: Bitrate::from_bits_per_second(5_000_000),
-            preset: "superfast".into(),
+            preset: "ultrafast".into(),
         }
     }
 }
