@@ -6,7 +6,7 @@ use glassline_delivery::stream::{Backlog, Entry, Stream, StreamError};
 use glassline_io::spool::{self, Chain, Spool};
 use glassline_media::Time;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
@@ -187,6 +187,7 @@ impl Live {
     /// A viewer sits down with, or leaves, worker `worker`.
     pub(super) fn viewer_joins(&self, worker: usize) {
         self.audiences[worker].viewers.fetch_add(1, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
         self.counts.joined.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -200,7 +201,12 @@ impl Live {
     }
 
     /// Whether worker `worker` has viewers that were not told of news yet; from now on they count as told.
+    ///
+    /// The fences here, in [`Live::heard`] and in [`Live::viewer_joins`] order "grow, then look who is to be
+    /// told" against "say that I look, then look how far it has grown": without them each side could miss the
+    /// other, and a viewer would wait for bytes that are there.
     pub(super) fn tell(&self, worker: usize) -> bool {
+        fence(Ordering::SeqCst);
         let audience = &self.audiences[worker];
         audience.viewers.load(Ordering::Acquire) > 0 && !audience.told.swap(true, Ordering::AcqRel)
     }
@@ -208,6 +214,7 @@ impl Live {
     /// The worker looks at the news now; what comes from here on is to be told again.
     pub(super) fn heard(&self, worker: usize) {
         self.audiences[worker].told.store(false, Ordering::Release);
+        fence(Ordering::SeqCst);
     }
 
     pub(super) fn status(&self, now: Time) -> StreamStatus {
