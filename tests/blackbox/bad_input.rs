@@ -28,7 +28,7 @@ fn a_body_that_is_no_transport_stream_is_refused() {
         ("sync bytes without packets", [vec![0x47; 1], vec![b'x'; 300_000]].concat()),
         (
             "an mp4 file",
-            [b"\0\0\0\x20ftypisom".repeat(1), (0..300_000u32).map(|at| (at * 7) as u8 & 0x3F).collect()]
+            [b"\0\0\0\x20ftypisom".to_vec(), (0..300_000u32).map(|at| (at * 7) as u8 & 0x3F).collect()]
                 .concat(),
         ),
     ] {
