@@ -5,6 +5,10 @@
 mod cli;
 mod completions;
 mod config;
+#[cfg(feature = "x264")]
+mod encode;
+#[cfg(not(feature = "x264"))]
+#[path = "encode_absent.rs"]
 mod encode;
 mod failure;
 mod logging;

@@ -5,7 +5,7 @@
 //!   test, y4m       (bounded; a live source's oldest waiting picture gives way)
 //! ```
 //! Nothing waits on the way: an access unit is coded, muxed and written before the next one is looked at.
-//! `serve --demo` runs the same pipeline with a sink of its own ([`spawn_demo`]).
+//! `serve --demo` runs the same pipeline with a sink of its own ([`start_demo`]).
 
 mod input;
 mod output;
@@ -18,8 +18,8 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-use crate::failure;
 use crate::rate::{self, Bitrate};
+use crate::{config, failure};
 use anyhow::{Context, Result};
 use glassline_codec::h264::x264;
 use glassline_io::clock::Clock;
@@ -209,13 +209,23 @@ impl Handle {
     }
 }
 
+/// Runs the test picture that the configuration describes. `sink` is as in [`spawn_demo`].
+pub(crate) fn start_demo(
+    demo: &config::Demo,
+    sink: impl FnMut(&[u8]) -> Result<()> + Send + 'static,
+) -> Result<Handle> {
+    let settings = Settings { preset: demo.preset.clone(), bitrate: demo.bitrate, ..Settings::default() };
+    spawn_demo(demo.size, demo.frame_rate, &settings, sink)
+}
+
 /// Runs the live test pattern and tone in threads of its own until told to stop. `sink` gets whole TS packets, those
-/// of one access unit at a time, on the encoder's thread: while it runs, nothing is coded.
-pub(crate) fn spawn_demo(
+/// of one access unit at a time, on the encoder's thread: while it runs, nothing is
+/// coded. An error of its ends the pipeline.
+fn spawn_demo(
     size: Size,
     rate: FrameRate,
     settings: &Settings,
-    mut sink: impl FnMut(&[u8]) + Send + 'static,
+    mut sink: impl FnMut(&[u8]) -> Result<()> + Send + 'static,
 ) -> Result<Handle> {
     let clock = Clock::new();
     let audio = Audio::default();
@@ -226,7 +236,7 @@ pub(crate) fn spawn_demo(
     let feed = Arc::clone(&queue);
     let thread = thread::Builder::new().name("encode".to_owned()).spawn(move || {
         let ended = pipeline.run(&feed, &mut |packets| {
-            sink(packets.bytes);
+            sink(packets.bytes)?;
             Ok(Demand::Nothing)
         });
         feed.stop();

@@ -73,8 +73,10 @@ fn the_demo_is_a_stream_with_picture_and_sound() {
     let stream = Arc::new(Mutex::new(Vec::new()));
     let (size, rate) = (Size::new(320, 180).unwrap(), FrameRate::new(25, 1).unwrap());
     let into = Arc::clone(&stream);
-    let demo =
-        spawn_demo(size, rate, &small(), move |packets| into.lock().unwrap().extend_from_slice(packets));
+    let demo = spawn_demo(size, rate, &small(), move |packets| {
+        into.lock().unwrap().extend_from_slice(packets);
+        Ok(())
+    });
     let demo = demo.unwrap();
     let deadline = Instant::now() + Duration::from_secs(20);
     let enough = || units(&stream.lock().unwrap()).0.len() >= 16;

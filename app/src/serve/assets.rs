@@ -28,8 +28,9 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
 });
 
 /// The page may load nothing from elsewhere, and no other page may frame it but its own pop-out.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; img-src 'self' data:; media-src 'self' blob:; \
-     worker-src 'self' blob:; frame-ancestors 'self'; base-uri 'none'; form-action 'none'";
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+     img-src 'self' data:; connect-src 'self'; media-src 'self' blob:; worker-src 'self'; base-uri 'none'; \
+     form-action 'none'; frame-ancestors 'self'";
 
 impl Asset {
     fn new(path: &'static str, media_type: &'static str, bytes: &'static [u8]) -> Asset {

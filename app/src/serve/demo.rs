@@ -1,7 +1,7 @@
 //! The demo: the test picture and tone, encoded and published from inside the process.
 
 use crate::config;
-use crate::encode::{self, Settings};
+use crate::encode;
 use crate::failure;
 use anyhow::Result;
 use glassline_delivery::policy::StreamName;
@@ -13,13 +13,6 @@ pub(super) fn start(relay: &Relay, demo: &config::Demo) -> Result<encode::Handle
         failure::usage(format!("demo name {:?} is none", demo.name), "use letters and digits")
     })?;
     let mut publisher = relay.publish(&name)?;
-    let settings = Settings { preset: demo.preset.clone(), bitrate: demo.bitrate, ..Settings::default() };
-    let mut evicted = false;
-    encode::spawn_demo(demo.size, demo.frame_rate, &settings, move |packets| {
-        // Somebody may take the name over; the demo then goes on for nobody, and gives up nothing by it.
-        if !evicted && let Err(error) = publisher.push(packets) {
-            tracing::warn!(%error, "the demo is no longer published");
-            evicted = true;
-        }
-    })
+    // Where somebody takes the name over, the demo ends.
+    encode::start_demo(demo, move |packets| Ok(publisher.push(packets)?))
 }

@@ -1,6 +1,8 @@
 /** What waits to go into a SourceBuffer: it takes one append at a time. */
 
 const MAX_QUEUED_BYTES = 64 << 20;
+/** Little pieces are not worth the time that removing takes. */
+const MIN_REMOVED_SECONDS = 1;
 
 interface Entry {
   bytes: Uint8Array<ArrayBuffer>;
@@ -42,7 +44,7 @@ export class AppendQueue {
     this.push({ bytes, mime: null });
   }
 
-  /** Media before `seconds` is no more needed. */
+  /** Media before `seconds`, the time of a key frame, is no more needed. */
   trim(seconds: number): void {
     this.trimTo = Math.max(this.trimTo, seconds);
     this.pump();
@@ -76,16 +78,19 @@ export class AppendQueue {
         this.queuedBytes -= head.bytes.length;
       } else this.removeOld(buffer);
     } catch (error) {
-      if (error instanceof DOMException && error.name === "QuotaExceededError") this.removeOld(buffer);
-      else this.failed(String(error));
+      const full = error instanceof DOMException && error.name === "QuotaExceededError";
+      // Full of one endless GOP, of which nothing can be removed: only a new join helps.
+      if (!full || !this.removeOld(buffer)) this.failed(String(error));
     }
   }
 
-  private removeOld(buffer: SourceBuffer): void {
+  /** Whether something is being removed. */
+  private removeOld(buffer: SourceBuffer): boolean {
     const start = buffer.buffered.length > 0 ? buffer.buffered.start(0) : Infinity;
-    // Where key frames are rare, little can be removed; asking again and again would only cost time.
-    if (this.trimTo - start < 1) return;
-    buffer.remove(0, this.trimTo);
+    if (this.trimTo - start < MIN_REMOVED_SECONDS) return false;
+    // A little earlier than the key frame there: rounding must not take it along.
+    buffer.remove(0, this.trimTo - 0.001);
     this.trimTo = 0;
+    return true;
   }
 }

@@ -8,7 +8,7 @@ import type { Track } from "../media/ts";
 import { AppendQueue } from "./append_queue";
 import { BarcodeReader } from "./barcode_reader";
 import type { Engine, EngineContext, EngineStats } from "./engine";
-import { EdgeControl } from "./policy";
+import { EdgeControl, trimPoint } from "./policy";
 
 const STEER_MS = 50;
 const KEEP_SECONDS = 4;
@@ -57,6 +57,8 @@ export class MseEngine implements Engine {
   private control = new EdgeControl(TARGET_SILENT_S);
   private readonly reader = new BarcodeReader();
   private readonly timer: number;
+  /** Where the appended key frames lie, in seconds. */
+  private keyTimes: number[] = [];
   private lastTrimMs = 0;
   private firstUnitMs: number | null = null;
   private failures = 0;
@@ -116,6 +118,7 @@ export class MseEngine implements Engine {
     const step = decodeTime - this.lastDecodeTime;
     if (this.lastDecodeTime >= 0 && step > 0 && step < VIDEO_TIMESCALE) this.frameTicks = step;
     this.lastDecodeTime = decodeTime;
+    if (unit.idr) this.keyTimes.push(unit.ptsUs / 1e6);
     const previous = this.videoBatch.at(-1);
     if (previous && step > 0) previous.duration = step;
     this.videoBatch.push({
@@ -257,6 +260,7 @@ export class MseEngine implements Engine {
     this.videoQueue = this.audioQueue = null;
     this.videoBatch = [];
     this.audioBatch = [];
+    this.keyTimes = [];
     this.audioConfig = null;
     this.nextAudio = -1;
     this.firstUnitMs = null;
@@ -310,8 +314,12 @@ export class MseEngine implements Engine {
     }
     if (nowMs - this.lastTrimMs > TRIM_EVERY_MS) {
       this.lastTrimMs = nowMs;
-      this.videoQueue?.trim(currentTime - KEEP_SECONDS);
-      this.audioQueue?.trim(currentTime - KEEP_SECONDS);
+      const point = trimPoint(this.keyTimes, currentTime - KEEP_SECONDS);
+      if (point !== null) {
+        this.keyTimes = this.keyTimes.filter((time) => time >= point);
+        this.videoQueue?.trim(point);
+        this.audioQueue?.trim(point);
+      }
     }
   }
 

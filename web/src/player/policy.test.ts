@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { DelayMeter } from "./delay";
-import { EdgeControl, LiveEdge, type Playback, admit, backOff, choose } from "./policy";
+import { EdgeControl, LiveEdge, type Playback, admit, backOff, choose, trimPoint } from "./policy";
 
 describe("LiveEdge", () => {
   it("is settled once a backlog has been read, and measures from there", () => {
@@ -126,5 +126,14 @@ describe("DelayMeter", () => {
 describe("backOff", () => {
   it("doubles from 250 ms to 3 s", () => {
     expect([0, 1, 2, 3, 4, 99].map(backOff)).toEqual([250, 500, 1000, 2000, 3000, 3000]);
+  });
+});
+
+describe("trimPoint", () => {
+  it("keeps the GOP that is played", () => {
+    expect(trimPoint([10, 12, 14, 16], 15)).toBe(14);
+    expect(trimPoint([10, 20], 19.9)).toBe(10);
+    expect(trimPoint([20], 15)).toBeNull();
+    expect(trimPoint([], 15)).toBeNull();
   });
 });

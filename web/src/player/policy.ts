@@ -160,6 +160,15 @@ export class EdgeControl {
   }
 }
 
+/**
+ * How far an MSE buffer may be emptied, in seconds: up to the newest of `keys` (times of key frames, ascending) that is
+ * not after `before`; null where there is none. A browser that removes part of a GOP removes the rest of it too, so
+ * anything else would take away what is being played.
+ */
+export function trimPoint(keys: readonly number[], before: number): number | null {
+  return keys.findLast((key) => key <= before) ?? null;
+}
+
 /** Waiting time before the next try to connect: 250 ms, doubling up to 3 s. `tries` counts from 0. */
 export function backOff(tries: number): number {
   return Math.min(3000, 250 * 2 ** Math.min(tries, 10));
