@@ -188,7 +188,7 @@ fn several_outputs_get_the_same() {
         assert!(count > 0 && count % 188 == 0 && count <= 7 * 188, "a datagram of {count} bytes");
         received.extend_from_slice(&datagram[..count]);
     }
-    assert!(received.len() > 100_000 || received.len() == bytes.len(), "{} bytes by UDP", received.len());
+    assert!(received.len() > 50_000 || received.len() == bytes.len(), "{} bytes by UDP", received.len());
     assert!(bytes.starts_with(&received[..50_000.min(received.len())]));
 }
 
