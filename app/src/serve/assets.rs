@@ -48,7 +48,6 @@ impl Asset {
             .with_header("ETag", self.etag.clone())
             .with_header("Cache-Control", "no-cache")
             .with_header("Content-Security-Policy", CONTENT_SECURITY_POLICY)
-            .with_header("X-Content-Type-Options", "nosniff")
             .with_header("Referrer-Policy", "no-referrer")
     }
 }

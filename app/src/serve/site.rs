@@ -35,7 +35,7 @@ impl PageSite {
 
 impl Site for PageSite {
     fn respond(&self, request: &Request, hub: &Hub) -> Response {
-        match request.method {
+        let response = match request.method {
             Method::Get | Method::Head => self.read(request, hub),
             _ => problem(
                 405,
@@ -43,7 +43,8 @@ impl Site for PageSite {
                 "Read with GET; publish with PUT or POST to /live/NAME.ts.",
             )
             .with_header("Allow", "GET, HEAD, OPTIONS"),
-        }
+        };
+        response.with_header("X-Content-Type-Options", "nosniff")
     }
 }
 

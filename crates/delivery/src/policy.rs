@@ -1,6 +1,8 @@
 //! Who may publish, and under what names.
 
 use crate::http1::server::Request;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use std::fmt;
 use std::net::IpAddr;
 use subtle::ConstantTimeEq;
@@ -48,7 +50,8 @@ impl fmt::Display for StreamName {
 /// Who may publish.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct PublishPolicy {
-    /// The secret that a publisher must show, as `Authorization: Bearer KEY` or `?key=KEY`.
+    /// The secret that a publisher must show: `Authorization: Bearer KEY`, the password of Basic authentication
+    /// (any user name), or `?key=KEY`.
     pub key: Option<String>,
     /// Without a key: whether others than this machine may publish.
     pub open: bool,
@@ -108,17 +111,29 @@ impl PublishPolicy {
         }
         match &self.key {
             Some(key) => {
-                let bearer = request.headers.first("authorization").and_then(|value| {
-                    let (scheme, token) = value.split_once(' ')?;
-                    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
-                });
-                let shown = bearer.or_else(|| request.parameter("key")).unwrap_or_default();
+                let header = request.headers.first("authorization").and_then(credential);
+                let shown = header.or_else(|| request.parameter("key")).unwrap_or_default();
                 if bool::from(shown.as_bytes().ct_eq(key.as_bytes())) { Ok(()) } else { Err(Refusal::Key) }
             }
             None if self.open || peer.to_canonical().is_loopback() => Ok(()),
             None => Err(Refusal::NotLocal),
         }
     }
+}
+
+/// The secret in an `Authorization` field: a bearer token (RFC 6750 §2.1) or a Basic password (RFC 7617 §2), which
+/// is what `http://user:KEY@host/` becomes in FFmpeg and curl.
+fn credential(field: &str) -> Option<String> {
+    let (scheme, value) = field.split_once(' ')?;
+    let value = value.trim();
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(value.to_owned());
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = String::from_utf8(BASE64_STANDARD.decode(value).ok()?).ok()?;
+    decoded.split_once(':').map(|(_, password)| password.to_owned())
 }
 
 #[cfg(test)]
@@ -171,6 +186,13 @@ mod tests {
         assert_eq!(policy.check(here, &request("/live/a.ts?key=s3cre", "")), Err(Refusal::Key));
         assert_eq!(policy.check(here, &request("/live/a.ts?key=s3cret", "")), Ok(()));
         assert_eq!(policy.check(here, &request("/live/a.ts", "Authorization: bearer s3cret\r\n")), Ok(()));
+        let basic = |text: &str| format!("Authorization: Basic {}\r\n", BASE64_STANDARD.encode(text));
+        assert_eq!(policy.check(here, &request("/live/a.ts", &basic("me:s3cret"))), Ok(()));
+        assert_eq!(policy.check(here, &request("/live/a.ts", &basic("s3cret"))), Err(Refusal::Key));
+        assert_eq!(
+            policy.check(here, &request("/live/a.ts", "Authorization: Basic ===\r\n")),
+            Err(Refusal::Key)
+        );
         assert!(!format!("{policy:?}").contains("s3cret"));
     }
 

@@ -260,7 +260,14 @@ impl Connection {
         if let Err(refusal) = desk.hub.settings.publish.check(self.peer.ip(), request) {
             let (status, words) = refusal.explain();
             tracing::warn!(peer = %self.peer, stream = %name, ?refusal, "publisher refused");
-            return Err(problem(status, "may not publish", words));
+            let response = problem(status, "may not publish", words);
+            // Clients that keep a password back until they are asked for it (RFC 9110 §11.6.1).
+            let asks = status == 401;
+            return Err(if asks {
+                response.with_header("WWW-Authenticate", "Basic realm=\"publish\"")
+            } else {
+                response
+            });
         }
         let take_over = request.parameter("takeover").is_some_and(|value| value == "1" || value == "true");
         let (live, session) = desk.hub.claim(&name, Some(self.seat), take_over).map_err(|error| {
