@@ -76,6 +76,11 @@ impl Server {
         Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
     }
 
+    /// How long its threads so far could have run, but others had the core.
+    pub fn kept_waiting(&self) -> Result<Duration> {
+        kept_waiting(&format!("/proc/{}/task", self.child.id()))
+    }
+
     /// Resident memory in bytes.
     pub fn resident_bytes(&self) -> Result<u64> {
         let file = format!("/proc/{}/status", self.child.id());
@@ -100,6 +105,23 @@ fn parse_cpu_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11).map(str::parse::<u64>);
     Some(fields.next()?.ok()? + fields.next()?.ok()?)
+}
+
+/// How long this process' threads so far could have run, but others had the core.
+pub fn own_kept_waiting() -> Result<Duration> {
+    kept_waiting("/proc/self/task")
+}
+
+/// Sums the second field of all `schedstat` files (Documentation/scheduler/sched-stats.rst): nanoseconds spent in
+/// the run queue.
+fn kept_waiting(tasks: &str) -> Result<Duration> {
+    let mut nanos = 0;
+    for task in fs::read_dir(tasks).with_context(|| tasks.to_owned())? {
+        // A thread may have ended since; a kernel without these statistics has no such file.
+        let Ok(stat) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
+        nanos += stat.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
+    }
+    Ok(Duration::from_nanos(nanos))
 }
 
 /// Processor time of the calling thread so far, to the nanosecond.

@@ -89,17 +89,17 @@ fn ours(preset: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// FFmpeg with all that is known to keep it from waiting.
+/// FFmpeg with all that is known to keep it from waiting, but `-fflags nobuffer`: it loses the first picture.
 fn theirs(preset: &str) -> Command {
     let mut command = Command::new(PEER);
-    command.args(
-        "-hide_banner -loglevel error -nostats -fflags nobuffer -probesize 32 -analyzeduration 0".split(' '),
-    );
+    command.args("-hide_banner -loglevel error -nostats -probesize 32 -analyzeduration 0".split(' '));
     command.args(
         "-f yuv4mpegpipe -i - -c:v libx264 -tune zerolatency -b:v 5M -maxrate 5M -bufsize 5M".split(' '),
     );
     command.args(["-preset", preset]);
-    command.args("-g 50 -f mpegts -muxdelay 0 -muxpreload 0 -flush_packets 1 -".split(' '));
+    command.args(
+        "-g 50 -fps_mode passthrough -f mpegts -muxdelay 0 -muxpreload 0 -flush_packets 1 -".split(' '),
+    );
     command
 }
 
@@ -205,7 +205,7 @@ fn measure(
     let clock = Clock::new();
     let skip = usize::try_from(args.warm_up * u64::from(RATE))?;
     let count = (args.warm_up + args.seconds) * u64::from(RATE);
-    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut encoder = Encoder(child.with_context(|| format!("cannot start {who}"))?);
     let input = encoder.0.stdin.take().context("the encoder's input")?;
     let mut output = encoder.0.stdout.take().context("the encoder's output")?;
@@ -225,7 +225,11 @@ fn measure(
         Ok((written, arrivals.pictures))
     })?;
     let status = encoder.0.wait().with_context(|| format!("cannot wait for {who}"))?;
-    ensure!(status.success(), "{who} ended with {status}");
+    let mut told = String::new();
+    if let Some(errors) = &mut encoder.0.stderr {
+        errors.read_to_string(&mut told).with_context(|| format!("cannot read what {who} tells"))?;
+    }
+    ensure!(status.success(), "{who} ended with {status}:\n{told}");
     ensure!(
         written.len() == arrivals.len(),
         "{who} made {} pictures of {}: they cannot be told apart",

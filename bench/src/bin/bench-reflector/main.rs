@@ -10,7 +10,7 @@ mod servers;
 use anyhow::{Result, bail};
 use clap::Parser;
 use glassline_bench::machine::{self, Cores};
-use glassline_bench::process::own_thread_cpu_time;
+use glassline_bench::process::{self, Server};
 use glassline_bench::report::Report;
 use hdrhistogram::Histogram;
 use load::Load;
@@ -43,6 +43,8 @@ struct Args {
 
 /// Above this share of its core the load generator may be what is measured.
 const SATURATED: f64 = 0.9;
+/// Above this share of time that others took from server or load, delays are not the server's.
+const DISTURBED: f64 = 0.1;
 
 fn main() -> Result<()> {
     let args = Args::parse();
@@ -92,6 +94,35 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// Processor time, and time that others took from it.
+#[derive(Clone, Copy)]
+struct Spent {
+    server: Duration,
+    server_waited: Duration,
+    load: Duration,
+    load_waited: Duration,
+}
+
+impl Spent {
+    fn so_far(server: &Server) -> Result<Spent> {
+        Ok(Spent {
+            server: server.cpu_time()?,
+            server_waited: server.kept_waiting()?,
+            load: process::own_thread_cpu_time(),
+            load_waited: process::own_kept_waiting()?,
+        })
+    }
+
+    fn since(self, before: Spent) -> Spent {
+        Spent {
+            server: self.server.saturating_sub(before.server),
+            server_waited: self.server_waited.saturating_sub(before.server_waited),
+            load: self.load.saturating_sub(before.load),
+            load_waited: self.load_waited.saturating_sub(before.load_waited),
+        }
+    }
+}
+
 /// One run. Returns the packets that were wrong.
 fn measure(who: Who, viewers: usize, args: &Args, cores: Option<Cores>, report: &mut Report) -> Result<u64> {
     let Started { mut server, address, path, feed } = who.start(cores)?;
@@ -100,13 +131,13 @@ fn measure(who: Who, viewers: usize, args: &Args, cores: Option<Cores>, report: 
         load.run(Duration::from_millis(500))?;
         load.connect(address, path, viewers)?;
         load.run(Duration::from_secs(args.warm_up))?;
-        let (server_before, own_before) = (server.cpu_time()?, own_thread_cpu_time());
+        let before = Spent::so_far(&server)?;
         load.begin();
         load.run(Duration::from_secs(args.seconds))?;
         let window = load.window();
-        Ok((window, server.cpu_time()? - server_before, own_thread_cpu_time() - own_before))
+        Ok((window, Spent::so_far(&server)?.since(before)))
     })();
-    let (window, server_time, own_time) = outcome.map_err(|error: anyhow::Error| {
+    let (window, spent) = outcome.map_err(|error: anyhow::Error| {
         error.context(format!(
             "{} with {viewers} viewers; its log ends with:\n{}",
             who.name(),
@@ -117,7 +148,7 @@ fn measure(who: Who, viewers: usize, args: &Args, cores: Option<Cores>, report: 
     let verdict = load.verdict();
     let case = format!("{viewers} viewers × 5 Mbit/s");
     let seconds = window.time.as_secs_f64();
-    let own_share = own_time.as_secs_f64() / seconds;
+    let own_share = spent.load.as_secs_f64() / seconds;
     if own_share > SATURATED {
         report.note(format!(
             "{case}, {}: the load generator is at {:.0} % of its core, so delays are partly its own",
@@ -125,10 +156,18 @@ fn measure(who: Who, viewers: usize, args: &Args, cores: Option<Cores>, report: 
             own_share * 100.0
         ));
     }
+    let waited = spent.server_waited.max(spent.load_waited).as_secs_f64() / seconds;
+    if waited > DISTURBED {
+        report.note(format!(
+            "{case}, {}: DISTURBED, other programs had a core for {:.0} % of the time; believe no delay of this run",
+            who.name(),
+            waited * 100.0
+        ));
+    }
     let mut add = |metric, unit, value| report.add(&case, who.name(), metric, unit, value);
     let millis = |histogram: &Histogram<u64>, quantile| histogram.value_at_quantile(quantile) as f64 / 1e6;
-    add("server CPU", "s/GB", server_time.as_secs_f64() / (window.bytes as f64 / 1e9));
-    add("server CPU share", "%", server_time.as_secs_f64() / seconds * 100.0);
+    add("server CPU", "s/GB", spent.server.as_secs_f64() / (window.bytes as f64 / 1e9));
+    add("server CPU share", "%", spent.server.as_secs_f64() / seconds * 100.0);
     add("delay of first packet p50", "ms", millis(&window.first, 0.5));
     add("delay of first packet p99", "ms", millis(&window.first, 0.99));
     add("delay of last packet p50", "ms", millis(&window.last, 0.5));
@@ -139,6 +178,8 @@ fn measure(who: Who, viewers: usize, args: &Args, cores: Option<Cores>, report: 
     add("wrong, missing, repeated packets", "", verdict.errors() as f64);
     add("skipped with notice", "", verdict.skipped as f64);
     add("load generator's CPU share", "%", own_share * 100.0);
+    add("server kept waiting for its core", "%", spent.server_waited.as_secs_f64() / seconds * 100.0);
+    add("load generator kept waiting", "%", spent.load_waited.as_secs_f64() / seconds * 100.0);
     if verdict.errors() > 0 {
         report.note(format!("{case}, {}: {verdict:?}", who.name()));
     }
