@@ -71,9 +71,7 @@ impl Server {
     /// Processor time so far, user and system, of all its threads. In steps of 10 ms.
     pub fn cpu_time(&self) -> Result<Duration> {
         let file = format!("/proc/{}/stat", self.child.id());
-        let stat = fs::read_to_string(&file).with_context(|| file.clone())?;
-        let ticks = parse_cpu_ticks(&stat).with_context(|| format!("{file} is unreadable: {stat:?}"))?;
-        Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+        cpu_time(&file, CPU_FIELDS)
     }
 
     /// How long its threads so far could have run, but others had the core.
@@ -100,11 +98,44 @@ impl Drop for Server {
     }
 }
 
-/// `utime + stime` of `/proc/PID/stat` (proc(5), fields 14 and 15). The name, field 2, may hold anything.
-fn parse_cpu_ticks(stat: &str) -> Option<u64> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_whitespace().skip(11).map(str::parse::<u64>);
-    Some(fields.next()?.ok()? + fields.next()?.ok()?)
+/// `utime`, `stime` of `/proc/PID/stat` (proc(5), fields 14 and 15).
+const CPU_FIELDS: usize = 2;
+/// With those of the children that were waited for: `cutime`, `cstime`.
+const CPU_FIELDS_WITH_CHILDREN: usize = 4;
+
+fn cpu_time(file: &str, fields: usize) -> Result<Duration> {
+    let stat = fs::read_to_string(file).with_context(|| file.to_owned())?;
+    let ticks = parse_cpu_ticks(&stat, fields).with_context(|| format!("{file} is unreadable: {stat:?}"))?;
+    Ok(from_ticks(ticks))
+}
+
+fn from_ticks(ticks: u64) -> Duration {
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// The name, field 2, may hold anything.
+fn parse_cpu_ticks(stat: &str, fields: usize) -> Option<u64> {
+    let (_, behind_name) = stat.rsplit_once(')')?;
+    let numbers: Vec<u64> =
+        behind_name.split_whitespace().skip(11).map_while(|field| field.parse().ok()).take(fields).collect();
+    (numbers.len() == fields).then(|| numbers.iter().sum())
+}
+
+/// Processor time that this machine has spent on others than this process and its ended children, hypervisor's
+/// included: the difference of two is what disturbed a measurement.
+pub fn spent_on_others() -> Result<Duration> {
+    let stat = fs::read_to_string("/proc/stat").context("/proc/stat")?;
+    let busy = parse_busy_ticks(&stat).context("/proc/stat has no line for all processors")?;
+    let own = cpu_time("/proc/self/stat", CPU_FIELDS_WITH_CHILDREN)?;
+    Ok(from_ticks(busy).saturating_sub(own))
+}
+
+/// All but idle and waiting, from the line of all processors; guests are part of user already.
+fn parse_busy_ticks(stat: &str) -> Option<u64> {
+    let fields = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Option<Vec<u64>> = fields.split_whitespace().map(|field| field.parse().ok()).collect();
+    let [user, nice, system, _idle, _waiting, irq, softirq, steal, ..] = ticks?[..] else { return None };
+    Some(user + nice + system + irq + softirq + steal)
 }
 
 /// How long this process' threads so far could have run, but others had the core.
@@ -136,8 +167,15 @@ mod tests {
 
     #[test]
     fn cpu_ticks_are_found_behind_a_nasty_name() {
-        let stat = "17 (a) b (c) S 1 17 17 0 -1 4194560 950 0 0 0 123 45 0 0 20 0 1 0 7 0 0";
-        assert_eq!(parse_cpu_ticks(stat), Some(168));
-        assert_eq!(parse_cpu_ticks("17 (a"), None);
+        let stat = "17 (a) b (c) S 1 17 17 0 -1 4194560 950 0 0 0 123 45 2 3 20 0 1 0 7 0 0";
+        assert_eq!(parse_cpu_ticks(stat, CPU_FIELDS), Some(168));
+        assert_eq!(parse_cpu_ticks(stat, CPU_FIELDS_WITH_CHILDREN), Some(173));
+        assert_eq!(parse_cpu_ticks("17 (a", CPU_FIELDS), None);
+    }
+
+    #[test]
+    fn busy_is_all_but_idle() {
+        assert_eq!(parse_busy_ticks("cpu  1 2 4 100 200 8 16 32 0 0\ncpu0 1 2\n"), Some(63));
+        assert_eq!(parse_busy_ticks("cpu  1 2 4\n"), None);
     }
 }

@@ -19,6 +19,8 @@ struct Row {
     who: String,
     metric: &'static str,
     unit: &'static str,
+    /// It tells of the measurement, not of the program: no ratio.
+    context: bool,
     /// One value a run, in order.
     runs: Vec<f64>,
 }
@@ -46,22 +48,44 @@ impl Report {
 
     /// Adds a run's value of a figure. Runs of two programs that are added in the same order are compared in pairs.
     pub fn add(&mut self, case: &str, who: &str, metric: &'static str, unit: &'static str, value: f64) {
-        let row = self.rows.iter_mut().find(|row| row.case == case && row.who == who && row.metric == metric);
-        match row {
+        self.add_run(case, who, metric, unit, false, value);
+    }
+
+    /// Adds a run's value that tells how well it was measured. It is not compared.
+    pub fn add_context(
+        &mut self,
+        case: &str,
+        who: &str,
+        metric: &'static str,
+        unit: &'static str,
+        value: f64,
+    ) {
+        self.add_run(case, who, metric, unit, true, value);
+    }
+
+    fn add_run(
+        &mut self,
+        case: &str,
+        who: &str,
+        metric: &'static str,
+        unit: &'static str,
+        context: bool,
+        value: f64,
+    ) {
+        let known =
+            self.rows.iter_mut().find(|row| row.case == case && row.who == who && row.metric == metric);
+        match known {
             Some(row) => row.runs.push(value),
-            None => self.rows.push(Row {
-                case: case.to_owned(),
-                who: who.to_owned(),
-                metric,
-                unit,
-                runs: vec![value],
-            }),
+            None => {
+                let (case, who) = (case.to_owned(), who.to_owned());
+                self.rows.push(Row { case, who, metric, unit, context, runs: vec![value] });
+            }
         }
     }
 
     /// How a figure of ours compares with the peer's: the peer, and the median over the runs of ours by theirs.
     fn ratio(&self, row: &Row) -> Option<(&str, f64)> {
-        if row.who != OURS {
+        if row.who != OURS || row.context {
             return None;
         }
         let peer = self
@@ -195,11 +219,14 @@ mod tests {
             report.add("a", "peer", "delay", "ms", theirs);
         }
         report.add("b", OURS, "delay", "ms", 7.0);
+        report.add_context("a", OURS, "load", "%", 7.0);
+        report.add_context("a", "peer", "load", "%", 9.0);
         let json = report.json().unwrap();
         assert_eq!(json["rows"][0]["value"], 3.0);
         assert_eq!(json["rows"][0]["ratio_to"], json!({"who": "peer", "value": 1.0}));
         assert_eq!(json["rows"][1].get("ratio_to"), None);
         assert_eq!(json["rows"][2].get("ratio_to"), None);
+        assert_eq!(json["rows"][3].get("ratio_to"), None);
         assert!(report.table().contains("1.00 ×"), "{}", report.table());
     }
 

@@ -11,8 +11,8 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
-use glassline_bench::machine;
 use glassline_bench::report::{OURS, Report};
+use glassline_bench::{machine, process};
 use glassline_io::clock::Clock;
 use glassline_media::container::ts::{PACKET_BYTES, Packet};
 use glassline_media::container::y4m;
@@ -47,6 +47,8 @@ const RATE: u32 = 50;
 /// The clip, which repeats: whole seconds, so that its seam falls on a key frame.
 const CLIP_PICTURES: u64 = 100;
 const PEER: &str = "ffmpeg";
+/// Above this share of one core that others used, delays are not the encoder's.
+const DISTURBED: f64 = 0.1;
 
 fn main() -> Result<()> {
     let args = Args::parse();
@@ -205,6 +207,7 @@ fn measure(
     let clock = Clock::new();
     let skip = usize::try_from(args.warm_up * u64::from(RATE))?;
     let count = (args.warm_up + args.seconds) * u64::from(RATE);
+    let (started, others_before) = (clock.now(), process::spent_on_others()?);
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut encoder = Encoder(child.with_context(|| format!("cannot start {who}"))?);
     let input = encoder.0.stdin.take().context("the encoder's input")?;
@@ -236,6 +239,14 @@ fn measure(
         arrivals.len(),
         written.len()
     );
+    let others = process::spent_on_others()?.saturating_sub(others_before).as_secs_f64();
+    let others = others / clock.now().since(started).as_secs_f64();
+    if others > DISTURBED {
+        report.note(format!(
+            "{case}, {who}: DISTURBED, other programs used {:.0} % of a core; believe no delay of this run",
+            others * 100.0
+        ));
+    }
     let mut first = histogram()?;
     let mut last = histogram()?;
     for (written, arrival) in written.iter().zip(&arrivals).skip(skip) {
@@ -249,6 +260,7 @@ fn measure(
     add("picture to first packet p99", &first, 0.99);
     add("picture to last packet p50", &last, 0.5);
     add("picture to last packet p99", &last, 0.99);
+    report.add_context(case, who, "others' share of a core", "%", others * 100.0);
     Ok(())
 }
 

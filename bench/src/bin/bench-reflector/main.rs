@@ -174,12 +174,13 @@ fn measure(who: Who, viewers: usize, args: &Args, cores: Option<Cores>, report: 
     add("delay of last packet p99", "ms", millis(&window.last, 0.99));
     add("longest gap", "ms", window.longest_gap.as_secs_f64() * 1e3);
     add("resident memory", "MB", server.resident_bytes()? as f64 / 1e6);
-    add("delivered", "%", window.bytes as f64 / Load::expected_bytes(viewers, window.time) * 100.0);
-    add("wrong, missing, repeated packets", "", verdict.errors() as f64);
-    add("skipped with notice", "", verdict.skipped as f64);
-    add("load generator's CPU share", "%", own_share * 100.0);
-    add("server kept waiting for its core", "%", spent.server_waited.as_secs_f64() / seconds * 100.0);
-    add("load generator kept waiting", "%", spent.load_waited.as_secs_f64() / seconds * 100.0);
+    let mut context = |metric, unit, value| report.add_context(&case, who.name(), metric, unit, value);
+    context("delivered", "%", window.bytes as f64 / Load::expected_bytes(viewers, window.time) * 100.0);
+    context("wrong, missing, repeated packets", "", verdict.errors() as f64);
+    context("skipped with notice", "", verdict.skipped as f64);
+    context("load generator's CPU share", "%", own_share * 100.0);
+    context("server kept waiting for its core", "%", spent.server_waited.as_secs_f64() / seconds * 100.0);
+    context("load generator kept waiting", "%", spent.load_waited.as_secs_f64() / seconds * 100.0);
     if verdict.errors() > 0 {
         report.note(format!("{case}, {}: {verdict:?}", who.name()));
     }
