@@ -15,8 +15,10 @@ pub fn description() -> String {
         .lines()
         .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
         .map_or("unknown processor", |(_, model)| model.trim());
+    // Not those that this process may use: it may have pinned itself.
+    let cores = info.lines().filter(|line| line.starts_with("processor")).count();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("{model}, {} cores, Linux {}", glassline_io::process::processors(), kernel.trim())
+    format!("{model}, {cores} cores, Linux {}", kernel.trim())
 }
 
 /// Who runs where.
