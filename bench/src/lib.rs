@@ -1,0 +1,10 @@
+//! What the benches share. Each is a program of its own that starts the peers beside `glassline` in the same run,
+//! prints a table for people and writes `target/bench/NAME.json`.
+//!
+//! Black box: nothing here calls the code that it measures, and the streams it measures with are its own.
+#![forbid(unsafe_code)]
+
+pub mod machine;
+pub mod process;
+pub mod report;
+pub mod ts;

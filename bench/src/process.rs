@@ -1,0 +1,181 @@
+//! A process that is measured: started, pinned, looked at from outside, ended.
+
+use anyhow::{Context, Result, bail};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A running server with a folder of its own; both go when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    folder: PathBuf,
+}
+
+const LOG: &str = "log";
+
+impl Server {
+    /// A new, empty folder for one run of `name`.
+    pub fn folder(name: &str) -> Result<PathBuf> {
+        let folder = std::env::temp_dir().join(format!("glassline-bench-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        Ok(folder)
+    }
+
+    /// Starts `program` in `folder`, on `core` where one is given. What it prints goes into a file there.
+    pub fn start<A: AsRef<OsStr>>(
+        folder: PathBuf,
+        core: Option<usize>,
+        program: &Path,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Result<Server> {
+        let log = File::create(folder.join(LOG)).context("cannot make the server's log")?;
+        let mut command = match core {
+            // It sets the affinity and becomes the program: same process.
+            Some(core) => {
+                let mut command = Command::new("taskset");
+                command.arg("-c").arg(core.to_string()).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        let child = command
+            .args(arguments)
+            .current_dir(&folder)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().context("cannot share the server's log")?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        Ok(Server { child, folder })
+    }
+
+    /// Fails with the end of its log where it has ended.
+    pub fn check_alive(&mut self) -> Result<()> {
+        if let Some(status) = self.child.try_wait().context("cannot look after the server")? {
+            bail!("the server ended ({status}); its log ends with:\n{}", self.log_end());
+        }
+        Ok(())
+    }
+
+    /// The last lines of its log.
+    pub fn log_end(&self) -> String {
+        let log = fs::read(self.folder.join(LOG)).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<_> = log.lines().collect();
+        lines[lines.len().saturating_sub(10)..].join("\n")
+    }
+
+    /// Processor time so far, user and system, of all its threads. In steps of 10 ms.
+    pub fn cpu_time(&self) -> Result<Duration> {
+        let file = format!("/proc/{}/stat", self.child.id());
+        cpu_time(&file, CPU_FIELDS)
+    }
+
+    /// How long its threads so far could have run, but others had the core.
+    pub fn kept_waiting(&self) -> Result<Duration> {
+        kept_waiting(&format!("/proc/{}/task", self.child.id()))
+    }
+
+    /// Resident memory in bytes.
+    pub fn resident_bytes(&self) -> Result<u64> {
+        let file = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(&file).with_context(|| file.clone())?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+        Ok(kilobytes.with_context(|| format!("{file} tells no VmRSS"))? * 1024)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Fails only where it has ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// `utime`, `stime` of `/proc/PID/stat` (proc(5), fields 14 and 15).
+const CPU_FIELDS: usize = 2;
+/// With those of the children that were waited for: `cutime`, `cstime`.
+const CPU_FIELDS_WITH_CHILDREN: usize = 4;
+
+fn cpu_time(file: &str, fields: usize) -> Result<Duration> {
+    let stat = fs::read_to_string(file).with_context(|| file.to_owned())?;
+    let ticks = parse_cpu_ticks(&stat, fields).with_context(|| format!("{file} is unreadable: {stat:?}"))?;
+    Ok(from_ticks(ticks))
+}
+
+fn from_ticks(ticks: u64) -> Duration {
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// The name, field 2, may hold anything.
+fn parse_cpu_ticks(stat: &str, fields: usize) -> Option<u64> {
+    let (_, behind_name) = stat.rsplit_once(')')?;
+    let numbers: Vec<u64> =
+        behind_name.split_whitespace().skip(11).map_while(|field| field.parse().ok()).take(fields).collect();
+    (numbers.len() == fields).then(|| numbers.iter().sum())
+}
+
+/// Processor time that this machine has spent on others than this process and its ended children, hypervisor's
+/// included: the difference of two is what disturbed a measurement.
+pub fn spent_on_others() -> Result<Duration> {
+    let stat = fs::read_to_string("/proc/stat").context("/proc/stat")?;
+    let busy = parse_busy_ticks(&stat).context("/proc/stat has no line for all processors")?;
+    let own = cpu_time("/proc/self/stat", CPU_FIELDS_WITH_CHILDREN)?;
+    Ok(from_ticks(busy).saturating_sub(own))
+}
+
+/// All but idle and waiting, from the line of all processors; guests are part of user already.
+fn parse_busy_ticks(stat: &str) -> Option<u64> {
+    let fields = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Option<Vec<u64>> = fields.split_whitespace().map(|field| field.parse().ok()).collect();
+    let [user, nice, system, _idle, _waiting, irq, softirq, steal, ..] = ticks?[..] else { return None };
+    Some(user + nice + system + irq + softirq + steal)
+}
+
+/// How long this process' threads so far could have run, but others had the core.
+pub fn own_kept_waiting() -> Result<Duration> {
+    kept_waiting("/proc/self/task")
+}
+
+/// Sums the second field of all `schedstat` files (Documentation/scheduler/sched-stats.rst): nanoseconds spent in
+/// the run queue.
+fn kept_waiting(tasks: &str) -> Result<Duration> {
+    let mut nanos = 0;
+    for task in fs::read_dir(tasks).with_context(|| tasks.to_owned())? {
+        // A thread may have ended since; a kernel without these statistics has no such file.
+        let Ok(stat) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
+        nanos += stat.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
+    }
+    Ok(Duration::from_nanos(nanos))
+}
+
+/// Processor time of the calling thread so far, to the nanosecond.
+pub fn own_thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_ticks_are_found_behind_a_nasty_name() {
+        let stat = "17 (a) b (c) S 1 17 17 0 -1 4194560 950 0 0 0 123 45 2 3 20 0 1 0 7 0 0";
+        assert_eq!(parse_cpu_ticks(stat, CPU_FIELDS), Some(168));
+        assert_eq!(parse_cpu_ticks(stat, CPU_FIELDS_WITH_CHILDREN), Some(173));
+        assert_eq!(parse_cpu_ticks("17 (a", CPU_FIELDS), None);
+    }
+
+    #[test]
+    fn busy_is_all_but_idle() {
+        assert_eq!(parse_busy_ticks("cpu  1 2 4 100 200 8 16 32 0 0\ncpu0 1 2\n"), Some(63));
+        assert_eq!(parse_busy_ticks("cpu  1 2 4\n"), None);
+    }
+}

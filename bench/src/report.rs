@@ -1,0 +1,240 @@
+//! The figures of a bench: a table for people, JSON for programs.
+
+use crate::machine;
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Whose figures are compared with the others'.
+pub const OURS: &str = "glassline";
+
+/// One figure of one program in one case.
+#[derive(Clone, Debug)]
+struct Row {
+    case: String,
+    who: String,
+    metric: &'static str,
+    unit: &'static str,
+    /// It tells of the measurement, not of the program: no ratio.
+    context: bool,
+    /// One value a run, in order.
+    runs: Vec<f64>,
+}
+
+/// All figures of a bench.
+#[derive(Clone, Debug)]
+pub struct Report {
+    name: &'static str,
+    notes: Vec<String>,
+    rows: Vec<Row>,
+}
+
+impl Report {
+    /// A report without figures. `name` names the file.
+    pub fn new(name: &'static str) -> Report {
+        Report { name, notes: Vec::new(), rows: Vec::new() }
+    }
+
+    /// Adds a sentence on how it was measured or what is missing; it is told at once, too.
+    pub fn note(&mut self, note: impl Into<String>) {
+        let note = note.into();
+        eprintln!("{}: {note}", self.name);
+        self.notes.push(note);
+    }
+
+    /// Adds a run's value of a figure. Runs of two programs that are added in the same order are compared in pairs.
+    pub fn add(&mut self, case: &str, who: &str, metric: &'static str, unit: &'static str, value: f64) {
+        self.add_run(case, who, metric, unit, false, value);
+    }
+
+    /// Adds a run's value that tells how well it was measured. It is not compared.
+    pub fn add_context(
+        &mut self,
+        case: &str,
+        who: &str,
+        metric: &'static str,
+        unit: &'static str,
+        value: f64,
+    ) {
+        self.add_run(case, who, metric, unit, true, value);
+    }
+
+    fn add_run(
+        &mut self,
+        case: &str,
+        who: &str,
+        metric: &'static str,
+        unit: &'static str,
+        context: bool,
+        value: f64,
+    ) {
+        let known =
+            self.rows.iter_mut().find(|row| row.case == case && row.who == who && row.metric == metric);
+        match known {
+            Some(row) => row.runs.push(value),
+            None => {
+                let (case, who) = (case.to_owned(), who.to_owned());
+                self.rows.push(Row { case, who, metric, unit, context, runs: vec![value] });
+            }
+        }
+    }
+
+    /// How a figure of ours compares with the peer's: the peer, and the median over the runs of ours by theirs.
+    fn ratio(&self, row: &Row) -> Option<(&str, f64)> {
+        if row.who != OURS || row.context {
+            return None;
+        }
+        let peer = self
+            .rows
+            .iter()
+            .find(|other| other.who != OURS && other.case == row.case && other.metric == row.metric)?;
+        let ratios: Vec<_> = row.runs.iter().zip(&peer.runs).map(|(ours, theirs)| ours / theirs).collect();
+        let ratio = median(&ratios);
+        ratio.is_finite().then_some((peer.who.as_str(), ratio))
+    }
+
+    /// The table: one block a case, one column a program.
+    pub fn table(&self) -> String {
+        let mut table = String::new();
+        let mut cases: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !cases.contains(&row.case.as_str()) {
+                cases.push(&row.case);
+            }
+        }
+        for case in cases {
+            self.table_of(case, &mut table);
+        }
+        for note in &self.notes {
+            let _ = writeln!(table, "  {note}");
+        }
+        table
+    }
+
+    fn table_of(&self, case: &str, table: &mut String) {
+        let rows: Vec<_> = self.rows.iter().filter(|row| row.case == case).collect();
+        let (mut programs, mut metrics) = (Vec::new(), Vec::new());
+        let mut cells = BTreeMap::new();
+        for row in rows {
+            if !programs.contains(&row.who.as_str()) {
+                programs.push(row.who.as_str());
+            }
+            if !metrics.contains(&(row.metric, row.unit)) {
+                metrics.push((row.metric, row.unit));
+            }
+            cells.insert((row.metric, row.who.as_str()), row);
+        }
+        let _ = write!(table, "{case:<42}");
+        for program in &programs {
+            let _ = write!(table, "{program:>12}");
+        }
+        let _ = writeln!(table, "{}", if programs.len() > 1 { "       ratio" } else { "" });
+        for (metric, unit) in metrics {
+            let name = format!("{metric}{}{unit}", if unit.is_empty() { "" } else { ", " });
+            let _ = write!(table, "  {name:<40}");
+            for program in &programs {
+                let cell = cells.get(&(metric, program)).map_or("-".into(), |row| number(median(&row.runs)));
+                let _ = write!(table, "{cell:>12}");
+            }
+            let ratio = cells.get(&(metric, OURS)).and_then(|row| self.ratio(row));
+            let _ =
+                writeln!(table, "{}", ratio.map_or(String::new(), |(_, ratio)| format!("{ratio:>10.2} ×")));
+        }
+        table.push('\n');
+    }
+
+    /// The figures for programs. A figure's value is the median of its runs.
+    pub fn json(&self) -> Result<Value> {
+        let rows: Vec<_> = self
+            .rows
+            .iter()
+            .map(|row| {
+                let mut value = json!({
+                    "case": row.case, "who": row.who, "metric": row.metric, "value": median(&row.runs),
+                    "unit": row.unit, "runs": row.runs,
+                });
+                if let Some((peer, ratio)) = self.ratio(row) {
+                    value["ratio_to"] = json!({"who": peer, "value": ratio});
+                }
+                value
+            })
+            .collect();
+        Ok(json!({
+            "machine": machine::description(), "date": date()?, "notes": self.notes, "rows": rows,
+        }))
+    }
+
+    /// Prints the table and writes `FOLDER/NAME.json`.
+    pub fn finish(&self, folder: &Path) -> Result<()> {
+        print!("{}", self.table());
+        let file = folder.join(self.name).with_extension("json");
+        let text = serde_json::to_string_pretty(&self.json()?).context("the figures do not fit into JSON")?;
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::write(&file, text + "\n").with_context(|| format!("cannot write {}", file.display()))
+    }
+}
+
+/// The median; between the two in the middle of an even number. NaN of nothing.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => f64::NAN,
+        odd if odd % 2 == 1 => sorted[middle],
+        _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+    }
+}
+
+/// Three significant digits, whole numbers as they are.
+fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        whole if whole.fract() == 0.0 || whole >= 100.0 => 0,
+        large if large >= 10.0 => 1,
+        medium if medium >= 1.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}
+
+fn date() -> Result<String> {
+    let date =
+        Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]).output().context("cannot run date")?;
+    Ok(String::from_utf8_lossy(&date.stdout).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_is_compared_with_the_peer_run_by_run() {
+        let mut report = Report::new("test");
+        for (ours, theirs) in [(1.0, 2.0), (6.0, 3.0), (3.0, 3.0)] {
+            report.add("a", OURS, "delay", "ms", ours);
+            report.add("a", "peer", "delay", "ms", theirs);
+        }
+        report.add("b", OURS, "delay", "ms", 7.0);
+        report.add_context("a", OURS, "load", "%", 7.0);
+        report.add_context("a", "peer", "load", "%", 9.0);
+        let json = report.json().unwrap();
+        assert_eq!(json["rows"][0]["value"], 3.0);
+        assert_eq!(json["rows"][0]["ratio_to"], json!({"who": "peer", "value": 1.0}));
+        assert_eq!(json["rows"][1].get("ratio_to"), None);
+        assert_eq!(json["rows"][2].get("ratio_to"), None);
+        assert_eq!(json["rows"][3].get("ratio_to"), None);
+        assert!(report.table().contains("1.00 ×"), "{}", report.table());
+    }
+
+    #[test]
+    fn a_ratio_to_zero_is_left_out() {
+        let mut report = Report::new("test");
+        report.add("a", OURS, "wrong", "", 0.0);
+        report.add("a", "peer", "wrong", "", 0.0);
+        assert_eq!(report.json().unwrap()["rows"][0].get("ratio_to"), None);
+    }
+}
