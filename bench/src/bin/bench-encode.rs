@@ -129,8 +129,9 @@ impl Clip {
         Clip { header, pictures, rate }
     }
 
-    /// Writes `count` pictures at their times and returns when each was there to be taken.
-    fn play(&self, mut into: ChildStdin, count: u64, clock: Clock) -> Result<Vec<Time>> {
+    /// Writes `count` pictures at their times and returns when each was there to be taken, and when all but what the
+    /// pipe holds was taken.
+    fn play(&self, mut into: ChildStdin, count: u64, clock: Clock) -> Result<Vec<Written>> {
         into.write_all(&self.header).context("the encoder takes no header")?;
         let start = clock.now();
         let mut written = Vec::new();
@@ -140,11 +141,19 @@ impl Clip {
             if !late {
                 thread::sleep(due.since(clock.now()));
             }
-            written.push(if late { due } else { clock.now() });
+            let offered = if late { due } else { clock.now() };
             into.write_all(picture).with_context(|| format!("the encoder takes no picture {number}"))?;
+            written.push(Written { offered, taken: clock.now() });
         }
         Ok(written)
     }
+}
+
+/// A picture's way into the encoder.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    offered: Time,
+    taken: Time,
 }
 
 /// A picture's packets, as read.
@@ -247,15 +256,21 @@ fn measure(
             others * 100.0
         ));
     }
+    let mut taken = histogram()?;
     let mut first = histogram()?;
     let mut last = histogram()?;
     for (written, arrival) in written.iter().zip(&arrivals).skip(skip) {
-        first.saturating_record(arrival.first.since(*written).as_nanos() as u64);
-        last.saturating_record(arrival.last.since(*written).as_nanos() as u64);
+        let record = |histogram: &mut Histogram<u64>, time: Time| {
+            histogram.saturating_record(time.since(written.offered).as_nanos() as u64);
+        };
+        record(&mut taken, written.taken);
+        record(&mut first, arrival.first);
+        record(&mut last, arrival.last);
     }
     let mut add = |metric, histogram: &Histogram<u64>, quantile| {
         report.add(case, who, metric, "ms", histogram.value_at_quantile(quantile) as f64 / 1e6);
     };
+    add("picture taken from the pipe p50", &taken, 0.5);
     add("picture to first packet p50", &first, 0.5);
     add("picture to first packet p99", &first, 0.99);
     add("picture to last packet p50", &last, 0.5);
