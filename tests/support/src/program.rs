@@ -150,11 +150,9 @@ impl Server {
     pub fn wait_for_pictures(&self, name: &str) {
         until(&format!("pictures of {name}"), || {
             self.stream(name).is_some_and(|stream| {
-                let width = stream["codecs"]
-                    .as_array()
-                    .and_then(|codecs| codecs.first())
-                    .map(|codec| &codec["width"]);
-                stream["live"] == true && width.is_some_and(|width| width.as_u64() > Some(0))
+                // A PMT may name the sound before the pictures.
+                let mut codecs = stream["codecs"].as_array().into_iter().flatten();
+                stream["live"] == true && codecs.any(|codec| codec["width"].as_u64() > Some(0))
             })
         });
     }
