@@ -76,6 +76,8 @@ pub(crate) struct Viewer {
     pub(crate) backlog: Duration,
     /// What the backlog of one stream takes in memory at most.
     pub(crate) backlog_max: ByteSize,
+    /// How viewers are sent to.
+    pub(crate) send_path: SendPath,
     /// A viewer whose connection takes nothing for this long is dropped.
     #[serde(deserialize_with = "duration")]
     pub(crate) stall_timeout: Duration,
@@ -88,10 +90,21 @@ impl Default for Viewer {
         Viewer {
             backlog: Duration::from_secs(10),
             backlog_max: ByteSize::from_mebibytes(64),
+            send_path: SendPath::Auto,
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
         }
     }
+}
+
+/// How a stream's bytes get into the viewers' sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SendPath {
+    /// io_uring where the system allows it.
+    Auto,
+    /// One sendfile a viewer.
+    Sendfile,
 }
 
 /// `[log]`: the log on standard error. The command line goes before it.

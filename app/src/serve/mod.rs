@@ -6,12 +6,12 @@ mod demo;
 mod metrics;
 mod site;
 
-use crate::config::{Config, Secret};
+use crate::config::{self, Config, Secret};
 use crate::{failure, logging, output};
 use anyhow::{Context, Result};
 use glassline_delivery::policy::PublishPolicy;
 use glassline_delivery::stream::Backlog;
-use glassline_engine::relay::{Relay, Settings, StartError};
+use glassline_engine::relay::{self, Relay, Settings, StartError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use site::PageSite;
@@ -82,6 +82,10 @@ fn settings(config: &Config) -> Settings {
         return_window: config.publish.return_window,
         max_streams: config.publish.max_streams,
         backlog: Backlog { time: config.viewer.backlog, bytes: config.viewer.backlog_max.bytes() },
+        send_path: match config.viewer.send_path {
+            config::SendPath::Auto => relay::SendPath::Automatic,
+            config::SendPath::Sendfile => relay::SendPath::Sendfile,
+        },
         stall_timeout: config.viewer.stall_timeout,
         max_connections: config.viewer.max_connections,
         ..Settings::default()

@@ -4,7 +4,9 @@
 //! readiness, clocks) in a safe type. No protocol, no policy. `engine` marries these to the pure cores.
 #![deny(unsafe_code)]
 
+pub mod batch;
 pub mod clock;
+mod map;
 pub mod poll;
 pub mod process;
 pub mod spool;

@@ -13,6 +13,7 @@
 //!   └─────────────────┘ └───────────────┘ └───────────────┘   [n·capacity, (n+1)·capacity)
 //! ```
 
+use crate::map::Map;
 use crate::tcp::wait_is_none;
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use std::collections::VecDeque;
@@ -20,7 +21,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Where the links' pages come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +139,15 @@ struct Shared {
 struct Link {
     index: u64,
     file: OwnedFd,
+    map: OnceLock<Option<Map>>,
+}
+
+impl Link {
+    /// The link's bytes as memory; `None` where the system does not map it.
+    fn map(&self, capacity: u64) -> Option<&Map> {
+        let map = || Map::new(&self.file, usize::try_from(capacity).ok()?).ok();
+        self.map.get_or_init(map).as_ref()
+    }
 }
 
 impl Shared {
@@ -157,7 +167,7 @@ impl Shared {
         if let Some(link) = self.link(index) {
             return Ok(link);
         }
-        let link = Arc::new(Link { index, file: open_link(settings)? });
+        let link = Arc::new(Link { index, file: open_link(settings)?, map: OnceLock::new() });
         self.lock().push_back(Arc::clone(&link));
         Ok(link)
     }
@@ -222,21 +232,40 @@ impl Reader {
         self.link = None;
     }
 
+    /// The bytes from the reader's offset up to `end`, for a [`crate::batch::Batch`]; fewer where a link ends
+    /// before. `None` where they are no longer there or cannot be had as memory: [`Reader::send`] then tells.
+    /// What was sent of them is told to [`Reader::advance`]. `end` as for [`Reader::send`].
+    pub fn piece(&mut self, end: u64) -> Option<Piece> {
+        let capacity = self.chain.0.capacity;
+        let link = self.stand(self.offset / capacity)?;
+        link.map(capacity)?;
+        let (link, within) = (Arc::clone(link), self.offset % capacity);
+        let length = usize::try_from((end - self.offset).min(capacity - within)).unwrap_or(usize::MAX);
+        Some(Piece { link, within: usize::try_from(within).ok()?, length })
+    }
+
+    /// Moves the reader by `bytes` of its last [`Reader::piece`].
+    pub fn advance(&mut self, bytes: usize) {
+        self.offset += bytes as u64;
+    }
+
+    /// The link `index`, which the reader then stands in.
+    fn stand(&mut self, index: u64) -> Option<&Arc<Link>> {
+        if self.link.as_ref().is_none_or(|link| link.index != index) {
+            self.link = self.chain.0.link(index);
+        }
+        self.link.as_ref()
+    }
+
     /// Sends bytes from the reader's offset, up to `end`, to `socket` without copying them through user space,
     /// and moves the reader by as many. One `sendfile`; it stops at the end of a link. `end` must not lie
     /// beyond [`Chain::head`], and must lie beyond the reader's offset.
     pub fn send(&mut self, socket: impl AsFd, end: u64) -> io::Result<Sent> {
         let capacity = self.chain.0.capacity;
-        let index = self.offset / capacity;
-        if self.link.as_ref().is_none_or(|link| link.index != index) {
-            match self.chain.0.link(index) {
-                Some(link) => self.link = Some(link),
-                None => return Ok(Sent::Gone),
-            }
-        }
-        let Some(link) = &self.link else { return Ok(Sent::Gone) };
-        let mut within = self.offset % capacity;
-        let count = usize::try_from((end - self.offset).min(capacity - within)).unwrap_or(usize::MAX);
+        let (offset, index) = (self.offset, self.offset / capacity);
+        let Some(link) = self.stand(index) else { return Ok(Sent::Gone) };
+        let mut within = offset % capacity;
+        let count = usize::try_from((end - offset).min(capacity - within)).unwrap_or(usize::MAX);
         let sent = wait_is_none(|| Ok(rustix::fs::sendfile(&socket, &link.file, Some(&mut within), count)?))?;
         match sent {
             Some(0) => Ok(Sent::Gone),
@@ -246,6 +275,32 @@ impl Reader {
             }
             None => Ok(Sent::Blocked),
         }
+    }
+}
+
+/// A run of a spool's bytes as memory. Keeps them there for as long as it is held.
+#[derive(Debug)]
+pub struct Piece {
+    link: Arc<Link>,
+    within: usize,
+    length: usize,
+}
+
+impl Piece {
+    /// Bytes; at least one.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are none: never.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Where the kernel finds them.
+    pub(crate) fn address(&self) -> *const u8 {
+        let map = self.link.map.get().and_then(Option::as_ref);
+        map.expect("a piece is made of a mapped link").address(self.within)
     }
 }
 

@@ -46,7 +46,7 @@ impl Who {
         match self {
             Who::Glassline => {
                 let configuration =
-                    format!("listen = [\"{address}\"]\nworkers = 1\n[log]\nlevel = \"warn\"\n");
+                    format!("listen = [\"{address}\"]\nworkers = 1\n{}\n[log]\nlevel = \"warn\"\n", std::env::var("OURS").unwrap_or_default());
                 fs::write(folder.join("glassline.toml"), configuration)
                     .context("cannot write the configuration")?;
                 let program = machine::glassline()?;

@@ -13,6 +13,7 @@
 //! take it only when they join and when they are moved forward.
 
 mod connection;
+mod fan_out;
 mod hub;
 mod live;
 mod outgoing;
@@ -59,6 +60,8 @@ pub struct Settings {
     pub max_streams: usize,
     /// How much of each stream's past is kept.
     pub backlog: Backlog,
+    /// How viewers are sent to.
+    pub send_path: SendPath,
     /// A viewer whose socket takes nothing for this long is dropped.
     pub stall_timeout: Duration,
     /// Connections at once over all workers; 0 is as many as there are descriptors for.
@@ -76,10 +79,21 @@ impl Default for Settings {
             return_window: Duration::from_secs(60),
             max_streams: 256,
             backlog: Backlog { time: Duration::from_secs(10), bytes: 64 << 20 },
+            send_path: SendPath::Automatic,
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
         }
     }
+}
+
+/// How a stream's bytes get into the viewers' sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SendPath {
+    /// Many sends by one `io_uring` call, or [`SendPath::Sendfile`] where the system bars it.
+    #[default]
+    Automatic,
+    /// One `sendfile` a viewer.
+    Sendfile,
 }
 
 /// Answers every request that is not about a stream's bytes: pages, API, metrics. Called on a worker; must

@@ -2,7 +2,7 @@
 
 use crate::relay::live::Live;
 use crate::relay::outgoing::Outgoing;
-use glassline_io::spool::{Reader, Sent};
+use glassline_io::spool::{Piece, Reader, Sent};
 use glassline_io::tcp::Connection;
 use glassline_media::Time;
 use glassline_media::container::ts::PACKET_BYTES;
@@ -66,6 +66,32 @@ impl Viewer {
         let fed = self.feed_all(connection, now);
         self.live.counts.bytes_out.fetch_add(self.sent_bytes - before, Ordering::Relaxed);
         fed
+    }
+
+    /// What it is to get next, if that is nothing but bytes of the stream; then [`Viewer::took`] tells how much
+    /// of it the socket took. Everything else is [`Viewer::feed`]'s business.
+    pub(super) fn next_piece(&mut self) -> Option<Piece> {
+        let (offset, head) = (self.reader.offset(), self.live.chain.head());
+        let follows = self.state == State::Following && self.outgoing.is_empty();
+        (follows && offset < head && offset >= self.live.tail()).then(|| self.reader.piece(head)).flatten()
+    }
+
+    /// Whether there is more for it, or the stream is over.
+    pub(super) fn has_news(&self) -> bool {
+        self.reader.offset() < self.live.chain.head() || self.live.has_ended()
+    }
+
+    /// The socket took `bytes` of the last [`Viewer::next_piece`]; `None` where it is full.
+    pub(super) fn took(&mut self, bytes: Option<usize>, now: Time) {
+        match bytes {
+            Some(bytes) => {
+                self.reader.advance(bytes);
+                self.sent_bytes += bytes as u64;
+                self.last_progress = now;
+                self.live.counts.bytes_out.fetch_add(bytes as u64, Ordering::Relaxed);
+            }
+            None => self.state = State::Blocked,
+        }
     }
 
     fn feed_all(&mut self, connection: &Connection, now: Time) -> io::Result<Fed> {

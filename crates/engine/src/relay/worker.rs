@@ -3,7 +3,7 @@
 use crate::relay::connection::{Connection, Desk, Turn};
 use crate::relay::hub::{Hub, Message, WAKE};
 use crate::relay::live::{Live, Seat};
-use crate::relay::viewer::Fed;
+use crate::relay::fan_out::FanOut;
 use glassline_delivery::http1::problem;
 use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::tcp::Listener;
@@ -36,15 +36,16 @@ pub(super) struct Worker {
     audiences: BTreeMap<u64, Audience>,
     again: Vec<u64>,
     news: Vec<Arc<Live>>,
+    fan_out: FanOut,
     scratch: Vec<u8>,
     next_sweep: Time,
 }
 
 /// A place for a connection. The generation tells an old token from a new one's.
 #[derive(Default)]
-struct Slot {
+pub(super) struct Slot {
     generation: u32,
-    connection: Option<Box<Connection>>,
+    pub(super) connection: Option<Box<Connection>>,
 }
 
 /// The viewers that this worker has of one stream.
@@ -81,6 +82,7 @@ impl Worker {
             audiences: BTreeMap::new(),
             again: Vec::new(),
             news: Vec::new(),
+            fan_out: FanOut::one_by_one(),
             scratch: vec![0; READ_BYTES],
             next_sweep,
         };
@@ -106,6 +108,7 @@ impl Worker {
     }
 
     pub(super) fn run(mut self) {
+        self.fan_out = FanOut::new(self.hub.settings.send_path, self.index);
         let (mut ready, mut messages) = (Vec::new(), Vec::new());
         while !self.hub.is_stopping() {
             let now = self.hub.clock.now();
@@ -259,22 +262,9 @@ impl Worker {
         let (now, count) = (self.hub.clock.now(), audience.tokens.len());
         // Who is served first changes each time, so that nobody always waits for all others.
         audience.first = (audience.first + 1) % count.max(1);
-        let mut over = Vec::new();
-        for turn in 0..count {
-            let token = audience.tokens[(audience.first + turn) % count];
-            let slot = (token & 0xFFFF_FFFF) as usize;
-            let connection = self.slots.get_mut(slot).and_then(|slot| slot.connection.as_mut());
-            let Some((viewer, socket)) = connection.and_then(|connection| connection.viewer()) else {
-                continue;
-            };
-            if viewer.is_blocked() && !live.has_ended() {
-                continue;
-            }
-            match viewer.feed(socket, now) {
-                Ok(Fed::Stays) => {}
-                Ok(Fed::Finished) | Err(_) => over.push(slot),
-            }
-        }
+        let order = audience.tokens[audience.first..].iter().chain(&audience.tokens[..audience.first]);
+        let order = order.map(|token| (token & 0xFFFF_FFFF) as usize);
+        let over = self.fan_out.serve(live, order, &mut self.slots, now);
         for slot in over {
             self.close(slot);
         }

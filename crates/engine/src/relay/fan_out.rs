@@ -1,0 +1,109 @@
+//! A stream's news to a worker's viewers: the one loop whose price counts.
+
+use crate::relay::SendPath;
+use crate::relay::live::Live;
+use crate::relay::viewer::Fed;
+use crate::relay::worker::Slot;
+use glassline_io::batch::{BATCH_SENDS, Batch, Outcome, Send};
+use glassline_io::spool::Piece;
+use glassline_media::Time;
+use std::os::fd::AsFd;
+
+/// How a worker sends.
+pub(super) struct FanOut {
+    batch: Option<Batch>,
+    waiting: Vec<(usize, Piece)>,
+    outcomes: Vec<Outcome>,
+}
+
+impl FanOut {
+    /// Sends one by one.
+    pub(super) fn one_by_one() -> FanOut {
+        FanOut { batch: None, waiting: Vec::new(), outcomes: Vec::new() }
+    }
+
+    /// For the thread that calls: a queue to the kernel belongs to it.
+    pub(super) fn new(path: SendPath, worker: usize) -> FanOut {
+        let batch = match path {
+            SendPath::Sendfile => None,
+            SendPath::Automatic => Batch::new()
+                .inspect_err(|error| {
+                    tracing::info!(worker, %error, "no io_uring here; sending to viewers one by one");
+                })
+                .ok(),
+        };
+        FanOut { batch, ..FanOut::one_by_one() }
+    }
+
+    /// Sends what is new of `live` to the viewers in the slots of `order`. Returns the slots of those that are
+    /// to be closed.
+    pub(super) fn serve(
+        &mut self,
+        live: &Live,
+        order: impl Iterator<Item = usize>,
+        slots: &mut [Slot],
+        now: Time,
+    ) -> Vec<usize> {
+        let mut over = Vec::new();
+        let ended = live.has_ended();
+        for slot in order {
+            let connection = slots.get_mut(slot).and_then(|slot| slot.connection.as_mut());
+            let Some((viewer, _)) = connection.and_then(|connection| connection.viewer()) else { continue };
+            if viewer.is_blocked() && !ended {
+                continue;
+            }
+            match self.batch.as_ref().and_then(|_| viewer.next_piece()) {
+                Some(piece) => self.waiting.push((slot, piece)),
+                None => feed(slot, slots, now, &mut over),
+            }
+            if self.waiting.len() == BATCH_SENDS {
+                self.send_waiting(slots, now, &mut over);
+            }
+        }
+        self.send_waiting(slots, now, &mut over);
+        over
+    }
+
+    fn send_waiting(&mut self, slots: &mut [Slot], now: Time, over: &mut Vec<usize>) {
+        let Some(batch) = self.batch.as_mut().filter(|_| !self.waiting.is_empty()) else { return };
+        let socket = |slot: usize| {
+            let connection = slots[slot].connection.as_ref();
+            connection.expect("no connection is closed while its news wait to be sent").socket.as_fd()
+        };
+        let sends: Vec<_> =
+            self.waiting.iter().map(|(slot, piece)| Send { socket: socket(*slot), piece }).collect();
+        let carried = batch.send(&sends, &mut self.outcomes);
+        for ((slot, piece), outcome) in self.waiting.iter().zip(&self.outcomes) {
+            let connection = slots[*slot].connection.as_mut();
+            let Some((viewer, _)) = connection.and_then(|connection| connection.viewer()) else { continue };
+            match outcome {
+                Outcome::Bytes(bytes) => {
+                    viewer.took(Some(*bytes), now);
+                    if *bytes < piece.len() || viewer.has_news() {
+                        feed(*slot, slots, now, over);
+                    }
+                }
+                Outcome::Blocked => viewer.took(None, now),
+                Outcome::NotTried => feed(*slot, slots, now, over),
+                Outcome::Failed(_) => over.push(*slot),
+            }
+        }
+        self.waiting.clear();
+        if let Err(error) = carried {
+            tracing::warn!(%error, "io_uring failed; sending to viewers one by one");
+            self.batch = None;
+        }
+    }
+}
+
+/// Gives one viewer all that there is for it.
+fn feed(slot: usize, slots: &mut [Slot], now: Time, over: &mut Vec<usize>) {
+    let Some((viewer, socket)) = slots[slot].connection.as_mut().and_then(|connection| connection.viewer())
+    else {
+        return;
+    };
+    match viewer.feed(socket, now) {
+        Ok(Fed::Stays) => {}
+        Ok(Fed::Finished) | Err(_) => over.push(slot),
+    }
+}
