@@ -134,7 +134,17 @@ fn manner(dice: &mut Dice) -> Manner {
 
 #[test]
 fn two_hundred_viewers_get_every_byte_right() {
-    let (server, _scratch) = serve_with("[viewer]\nbacklog = '1s'\nbacklog_max = '1MiB'\n");
+    two_hundred_viewers("flush = 'frame'\nsend_path = 'auto'\n");
+}
+
+#[test]
+fn two_hundred_viewers_get_every_byte_right_by_sendfile_and_pictures_together() {
+    two_hundred_viewers("flush = 'balanced'\nsend_path = 'sendfile'\n");
+}
+
+fn two_hundred_viewers(settings: &str) {
+    let (server, _scratch) =
+        serve_with(&format!("[viewer]\nbacklog = '1s'\nbacklog_max = '1MiB'\n{settings}"));
     let (mut dice, air) = (Dice(seed()), Air::default());
     let publisher = publish(server.address(), "/live/many.ts");
     // At least one slow viewer, whatever the seed says.
@@ -185,7 +195,20 @@ fn two_hundred_viewers_get_every_byte_right() {
 
 #[test]
 fn a_viewer_on_the_whole_way_misses_nothing() {
-    let (server, _scratch) = serve_with("");
+    for send_path in ["auto", "sendfile"] {
+        watch_all(&format!("send_path = '{send_path}'\n"), 400);
+    }
+}
+
+#[test]
+fn what_waits_to_leave_with_the_next_picture_leaves_without_it_too() {
+    watch_all("flush = 'balanced'\n", 60);
+    watch_all("flush = 'thrifty'\n", 30);
+}
+
+/// One viewer of `pictures` pictures, of which each comes only when the one before has been seen whole.
+fn watch_all(settings: &str, pictures: u64) {
+    let (server, _scratch) = serve_with(&format!("[viewer]\n{settings}"));
     let mut publisher = publish(server.address(), "/live/all.ts");
     publisher.write_all(&SHAPE.picture(0)).unwrap();
     until("the first picture", || server.count("all", "bytes_in") > 0);
@@ -194,7 +217,7 @@ fn a_viewer_on_the_whole_way_misses_nothing() {
     read_head(&mut viewer);
     let mut check = Check::new(SHAPE);
     let mut buffer = vec![0; 64 << 10];
-    for number in 1..400 {
+    for number in 1..pictures {
         publisher.write_all(&SHAPE.picture(number)).unwrap();
         // Every packet arrives with no later one to push it.
         while check.packets < (number + 1) * SHAPE.packets {

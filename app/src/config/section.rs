@@ -76,6 +76,8 @@ pub(crate) struct Viewer {
     pub(crate) backlog: Duration,
     /// What the backlog of one stream takes in memory at most.
     pub(crate) backlog_max: ByteSize,
+    /// When new bytes leave for the viewers.
+    pub(crate) flush: Flush,
     /// How viewers are sent to.
     pub(crate) send_path: SendPath,
     /// A viewer whose connection takes nothing for this long is dropped.
@@ -90,11 +92,24 @@ impl Default for Viewer {
         Viewer {
             backlog: Duration::from_secs(10),
             backlog_max: ByteSize::from_mebibytes(64),
+            flush: Flush::Frame,
             send_path: SendPath::Auto,
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
         }
     }
+}
+
+/// When a stream's new bytes leave for its viewers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Flush {
+    /// Each picture at once.
+    Frame,
+    /// Pictures together, up to 30 ms.
+    Balanced,
+    /// Pictures together, up to 100 ms.
+    Thrifty,
 }
 
 /// How a stream's bytes get into the viewers' sockets.

@@ -45,8 +45,10 @@ impl Who {
         let core = cores.map(|cores| cores.server);
         match self {
             Who::Glassline => {
-                let configuration =
-                    format!("listen = [\"{address}\"]\nworkers = 1\n{}\n[log]\nlevel = \"warn\"\n", std::env::var("OURS").unwrap_or_default());
+                let configuration = format!(
+                    "listen = [\"{address}\"]\nworkers = 1\n{}\n[log]\nlevel = \"warn\"\n",
+                    std::env::var("OURS").unwrap_or_default()
+                );
                 fs::write(folder.join("glassline.toml"), configuration)
                     .context("cannot write the configuration")?;
                 let program = machine::glassline()?;

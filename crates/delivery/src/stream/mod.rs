@@ -14,12 +14,15 @@
 //! by one that sets `discontinuity_indicator`, so that no viewer takes the seam for loss.
 
 mod details;
+mod flush;
 mod past;
 
 pub use details::VideoDetails;
+pub use flush::FlushPolicy;
 pub use past::Backlog;
 
 use crate::stream::details::DetailsProbe;
+use crate::stream::flush::{Burst, Flush};
 use crate::stream::past::Past;
 use glassline_media::Time;
 use glassline_media::container::ts::{
@@ -81,6 +84,7 @@ const PATIENCE_FOR_KEY_FRAME: Duration = Duration::from_secs(12);
 pub struct Stream {
     aligner: Aligner,
     session: Session,
+    flush: Flush,
     past: Past,
     head: u64,
     counters: Counters,
@@ -115,10 +119,11 @@ impl Session {
 
 impl Stream {
     /// A stream without bytes.
-    pub fn new(backlog: Backlog, now: Time) -> Stream {
+    pub fn new(backlog: Backlog, flush: FlushPolicy, now: Time) -> Stream {
         Stream {
             aligner: Aligner::new(),
             session: Session::new(now, false, 0),
+            flush: Flush::new(flush),
             past: Past::new(backlog),
             head: 0,
             counters: Counters::default(),
@@ -131,26 +136,31 @@ impl Stream {
         self.counters.sessions += 1;
         self.aligner = Aligner::new();
         self.session = Session::new(now, self.head > 0, self.counters.continuity_errors);
+        self.flush.begin_session();
         self.past.begin_session(now);
     }
 
     /// Takes a publisher's bytes, in any chop, and calls `append` with what is to be appended to the file, in
-    /// order: whole packets, nearly always one borrowed run. Refuses bytes that are no MPEG-TS; what was
-    /// appended before stays.
+    /// order: whole packets, nearly always one borrowed run. Returns whether so much waits that it is to be shown
+    /// to viewers now; [`Stream::pause`] and [`Stream::poll_timeout`] tell the other times, by the policy. Refuses
+    /// bytes that are no MPEG-TS; what was appended before stays.
     pub fn push(
         &mut self,
         bytes: &[u8],
         now: Time,
         append: &mut dyn FnMut(&[u8]),
-    ) -> Result<(), StreamError> {
+    ) -> Result<bool, StreamError> {
         self.counters.bytes_in += bytes.len() as u64;
         let skipped_before = self.aligner.skipped_bytes();
+        let head_before = self.head;
         let (mut aligner, mut packets) = (std::mem::take(&mut self.aligner), 0);
+        let mut burst = Burst::default();
         aligner.push(bytes, &mut |run| {
             packets += run.len() / PACKET_BYTES;
-            self.take_run(run, now, append);
+            self.take_run(run, now, &mut burst, append);
         });
         self.aligner = aligner;
+        let has_enough = self.flush.handle_bytes(self.head - head_before, burst, now);
         let skipped = self.aligner.skipped_bytes();
         self.counters.garbage_bytes += skipped - skipped_before;
         self.counters.continuity_errors =
@@ -160,10 +170,28 @@ impl Stream {
             self.session.garbage_at_last_packet = skipped;
         }
         let garbage = skipped - self.session.garbage_at_last_packet;
-        if garbage > GARBAGE_LIMIT_BYTES { Err(StreamError::NotMpegTs { bytes: garbage }) } else { Ok(()) }
+        if garbage > GARBAGE_LIMIT_BYTES {
+            return Err(StreamError::NotMpegTs { bytes: garbage });
+        }
+        Ok(has_enough)
     }
 
-    fn take_run(&mut self, run: &[u8], now: Time, append: &mut dyn FnMut(&[u8])) {
+    /// The publisher has nothing more for now. Returns whether what was appended is to be shown to viewers.
+    pub fn pause(&mut self, now: Time) -> bool {
+        self.flush.handle_pause(now)
+    }
+
+    /// When what waits is to be shown to viewers, if neither bytes nor a pause come before.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.flush.poll_timeout()
+    }
+
+    /// Viewers see all that was appended.
+    pub fn flushed(&mut self) {
+        self.flush.flushed();
+    }
+
+    fn take_run(&mut self, run: &[u8], now: Time, burst: &mut Burst, append: &mut dyn FnMut(&[u8])) {
         let mut appended = 0;
         let (packets, _) = run.as_chunks::<PACKET_BYTES>();
         for (index, packet) in packets.iter().enumerate() {
@@ -176,8 +204,10 @@ impl Stream {
                 append(&seam);
                 self.head += seam.len() as u64;
             }
+            burst.video |= scan.video;
             if scan.video_unit_start {
                 session.unit_offset = self.head;
+                burst.picture_starts = true;
             }
             if let Some(details) = session.probe.look(&scan, packet, session.scanner.program()) {
                 self.details = Some(details);

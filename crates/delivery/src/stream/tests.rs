@@ -13,13 +13,13 @@ struct Written {
 
 impl Written {
     fn new() -> Written {
-        let mut stream = Stream::new(BACKLOG, Time::ZERO);
+        let mut stream = Stream::new(BACKLOG, FlushPolicy::Frame, Time::ZERO);
         stream.begin_session(Time::ZERO);
         Written { stream, file: Vec::new() }
     }
 
     fn push(&mut self, bytes: &[u8], now: Time) -> Result<(), StreamError> {
-        self.stream.push(bytes, now, &mut |run| self.file.extend_from_slice(run))
+        self.stream.push(bytes, now, &mut |run| self.file.extend_from_slice(run)).map(|_| ())
     }
 
     fn from(&self, entry: &Entry, moved: bool) -> Vec<u8> {

@@ -9,7 +9,7 @@
 
 use crate::relay::ClaimError;
 use crate::relay::hub::Hub;
-use crate::relay::live::{Live, PushError, Seat};
+use crate::relay::live::{Flushed, Live, PushError, Seat};
 use crate::relay::outgoing::Outgoing;
 use crate::relay::viewer::{Fed, Viewer};
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
@@ -89,6 +89,20 @@ pub(super) struct Desk<'a> {
     pub(super) scratch: &'a mut [u8],
     /// Streams that grew in this turn, and whose viewers on this worker wait to be served.
     pub(super) news: &'a mut Vec<Arc<Live>>,
+    /// Streams whose waiting bytes are to be looked after, and when.
+    pub(super) due: &'a mut Vec<(Time, Arc<Live>)>,
+}
+
+impl Desk<'_> {
+    /// Does what `flushed` asks for: wakes the workers that have viewers of `live`, notes those of worker `own`.
+    pub(super) fn tell(&mut self, live: &Arc<Live>, flushed: Flushed, own: usize) {
+        if flushed.news && self.hub.announce(live, Some(own)) {
+            self.news.push(Arc::clone(live));
+        }
+        if let Some(at) = flushed.wake_at {
+            self.due.push((at, Arc::clone(live)));
+        }
+    }
 }
 
 impl Connection {
@@ -138,6 +152,16 @@ impl Connection {
                 }
             }
         }
+        let turn = self.read(desk);
+        if let Role::Publishing(publishing) = &self.role {
+            let flushed = publishing.live.pause(desk.now);
+            desk.tell(&publishing.live, flushed, self.seat.worker);
+        }
+        turn
+    }
+
+    /// Takes what the peer has sent.
+    fn read(&mut self, desk: &mut Desk<'_>) -> io::Result<Turn> {
         for _ in 0..READS_A_TURN {
             if !self.waiting_input.is_empty() {
                 return Ok(Turn::Rests);
@@ -211,12 +235,12 @@ impl Connection {
             (Role::Publishing(publishing), Event::Data(data)) => {
                 publishing.last_bytes = desk.now;
                 publishing.bytes += data.len() as u64;
-                let pushed = publishing.live.push(publishing.session, data, desk.now);
-                if desk.hub.announce(&publishing.live, Some(self.seat.worker)) {
-                    desk.news.push(Arc::clone(&publishing.live));
-                }
-                if let Err(error) = pushed {
-                    self.refuse_push(&error, desk);
+                match publishing.live.push(publishing.session, data, desk.now) {
+                    Ok(news) => {
+                        let flushed = Flushed { news, wake_at: None };
+                        desk.tell(&publishing.live, flushed, self.seat.worker);
+                    }
+                    Err(error) => self.refuse_push(&error, desk),
                 }
             }
             (Role::Publishing(_), Event::End) => {
@@ -383,6 +407,7 @@ impl Connection {
         if let Role::Publishing(publishing) = &self.role {
             let Publishing { live, session, began, bytes, .. } = publishing;
             live.release(*session, desk.now);
+            desk.tell(live, Flushed { news: true, wake_at: None }, self.seat.worker);
             let seconds = desk.now.since(*began).as_secs_f64();
             tracing::info!(peer = %self.peer, stream = %live.name, bytes, seconds, "publisher {how}");
             self.role = Role::Exchange { request: None, body_bytes: 0 };

@@ -9,6 +9,10 @@ use glassline_io::spool::Piece;
 use glassline_media::Time;
 use std::os::fd::AsFd;
 
+/// Above this many bytes the copy into a socket costs more than `sendfile`'s walk over the pages, measured with
+/// 12, 25 and 62 kB.
+const COPIED_BYTES: usize = 40 << 10;
+
 /// How a worker sends.
 pub(super) struct FanOut {
     batch: Option<Batch>,
@@ -52,7 +56,7 @@ impl FanOut {
             if viewer.is_blocked() && !ended {
                 continue;
             }
-            match self.batch.as_ref().and_then(|_| viewer.next_piece()) {
+            match self.batch.as_ref().and_then(|_| viewer.next_piece(COPIED_BYTES)) {
                 Some(piece) => self.waiting.push((slot, piece)),
                 None => feed(slot, slots, now, &mut over),
             }

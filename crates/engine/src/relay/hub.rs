@@ -1,6 +1,6 @@
 //! What the workers share: the streams, their inboxes, the counts.
 
-use crate::relay::live::{Claim, Live, Seat};
+use crate::relay::live::{Claim, Flushed, Live, Seat};
 use crate::relay::status::{StreamStatus, Totals};
 use crate::relay::{ClaimError, Settings, Site};
 use glassline_delivery::http1::Response;
@@ -45,6 +45,8 @@ pub(super) struct Counts {
 pub(super) enum Message {
     /// A stream that the worker has viewers of has grown or ended.
     News(Arc<Live>),
+    /// A stream's waiting bytes are to be looked after at this time.
+    FlushAt(Time, Arc<Live>),
     /// The publisher at this token has lost its seat.
     Evicted(u64),
 }
@@ -141,7 +143,8 @@ impl Hub {
             }
             None => {
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-                let live = Live::new(id, name.clone(), self.settings.backlog, self.inboxes.len(), now);
+                let kept = (self.settings.backlog, self.settings.flush);
+                let live = Live::new(id, name.clone(), kept, self.inboxes.len(), now);
                 let live = Arc::new(live);
                 streams.insert(name.clone(), Arc::clone(&live));
                 live
@@ -151,6 +154,7 @@ impl Hub {
             Claim::Taken => Err(ClaimError::Taken { name: name.clone() }),
             Claim::Granted { session, evicted } => {
                 drop(streams);
+                self.announce(&live, None);
                 if let Some(seat) = evicted {
                     self.send(seat.worker, Message::Evicted(seat.token));
                 }
@@ -174,6 +178,17 @@ impl Hub {
         for live in ended {
             tracing::info!(stream = %live.name, viewers = live.viewers(), "stream ended: its publisher did not return");
             self.announce(&live, None);
+        }
+    }
+
+    /// Does what `flushed` asks for, from a thread that is no worker.
+    pub(super) fn tell(&self, live: &Arc<Live>, flushed: Flushed) {
+        if flushed.news {
+            self.announce(live, None);
+        }
+        if let Some(at) = flushed.wake_at {
+            let worker = usize::try_from(live.id).unwrap_or_default() % self.inboxes.len();
+            self.send(worker, Message::FlushAt(at, Arc::clone(live)));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::relay::status::StreamStatus;
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::stream::{Backlog, Entry, Stream, StreamError};
+use glassline_delivery::stream::{Backlog, Entry, FlushPolicy, Stream, StreamError};
 use glassline_io::spool::{self, Chain, Spool};
 use glassline_media::Time;
 use std::io;
@@ -69,6 +69,36 @@ struct Core {
     holder: Option<Holder>,
     sessions: u64,
     gone_since: Time,
+    /// A worker will call [`Live::handle_timeout`] at this time.
+    armed: Option<Time>,
+}
+
+impl Core {
+    /// Lets viewers see all that was appended.
+    fn flush(&mut self) {
+        self.stream.flushed();
+        self.spool.publish();
+    }
+
+    /// What a look at the clock came to.
+    fn flush_if(&mut self, is_time: bool) -> Flushed {
+        if is_time {
+            self.flush();
+        }
+        let wanted = self.stream.poll_timeout();
+        let at = wanted.filter(|&at| self.armed.is_none_or(|armed| at < armed));
+        self.armed = at.or(self.armed);
+        Flushed { news: is_time, wake_at: at }
+    }
+}
+
+/// What is to be done after a publisher's pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flushed {
+    /// Viewers have news.
+    pub(super) news: bool,
+    /// A worker has to call [`Live::handle_timeout`] at this time.
+    pub(super) wake_at: Option<Time>,
 }
 
 #[derive(Debug)]
@@ -87,17 +117,23 @@ pub(super) enum Claim {
 }
 
 impl Live {
-    pub(super) fn new(id: u64, name: StreamName, backlog: Backlog, workers: usize, now: Time) -> Live {
+    pub(super) fn new(
+        id: u64,
+        name: StreamName,
+        (backlog, flush): (Backlog, FlushPolicy),
+        workers: usize,
+        now: Time,
+    ) -> Live {
         let spool = Spool::new(spool::Settings::MPEG_TS);
         let chain = spool.chain();
-        let stream = Stream::new(backlog, now);
+        let stream = Stream::new(backlog, flush, now);
         Live {
             id,
             name,
             chain,
             counts: Counts::default(),
             began: now,
-            core: Mutex::new(Core { stream, spool, holder: None, sessions: 0, gone_since: now }),
+            core: Mutex::new(Core { stream, spool, holder: None, sessions: 0, gone_since: now, armed: None }),
             tail: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             audiences: (0..workers).map(|_| Audience::default()).collect(),
@@ -115,6 +151,8 @@ impl Live {
         if core.holder.is_some() && !take_over {
             return Claim::Taken;
         }
+        // What another publisher left is whole as it is.
+        core.flush();
         core.sessions += 1;
         let session = core.sessions;
         core.stream.begin_session(now);
@@ -123,17 +161,19 @@ impl Live {
         Claim::Granted { session, evicted }
     }
 
-    /// Gives the publisher's seat up, if `session` still has it.
+    /// Gives the publisher's seat up, if `session` still has it. The caller then tells the workers.
     pub(super) fn release(&self, session: u64, now: Time) {
         let mut core = self.lock();
         if core.holder.as_ref().is_some_and(|holder| holder.session == session) {
+            core.flush();
             core.holder = None;
             core.gone_since = now;
         }
     }
 
-    /// Appends what a publisher sent. The caller then tells the workers.
-    pub(super) fn push(&self, session: u64, bytes: &[u8], now: Time) -> Result<(), PushError> {
+    /// Appends what a publisher sent. Returns whether viewers have news; [`Live::pause`] is to follow in any case
+    /// once the publisher has nothing more for now.
+    pub(super) fn push(&self, session: u64, bytes: &[u8], now: Time) -> Result<bool, PushError> {
         let mut core = self.lock();
         if core.holder.as_ref().is_none_or(|holder| holder.session != session) || self.has_ended() {
             return Err(PushError::Evicted);
@@ -151,9 +191,27 @@ impl Live {
             return Err(error.into());
         }
         self.tail.store(stream.tail(), Ordering::Release);
-        spool.publish();
         spool.drop_before(stream.tail());
-        Ok(pushed?)
+        let has_enough = pushed?;
+        if has_enough {
+            core.flush();
+        }
+        Ok(has_enough)
+    }
+
+    /// The publisher has nothing more for now.
+    pub(super) fn pause(&self, now: Time) -> Flushed {
+        let mut core = self.lock();
+        let is_time = core.stream.pause(now);
+        core.flush_if(is_time)
+    }
+
+    /// A time that [`Flushed::wake_at`] asked for has come.
+    pub(super) fn handle_timeout(&self, now: Time) -> Flushed {
+        let mut core = self.lock();
+        core.armed = None;
+        let is_time = core.stream.poll_timeout().is_some_and(|at| at <= now);
+        core.flush_if(is_time)
     }
 
     /// Where a viewer begins who comes now, or is moved.

@@ -31,7 +31,7 @@ use glassline_delivery::http1::Limits;
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{PublishPolicy, StreamName};
-use glassline_delivery::stream::Backlog;
+use glassline_delivery::stream::{Backlog, FlushPolicy};
 use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
 use std::net::SocketAddr;
@@ -60,6 +60,8 @@ pub struct Settings {
     pub max_streams: usize,
     /// How much of each stream's past is kept.
     pub backlog: Backlog,
+    /// When new bytes leave for the viewers.
+    pub flush: FlushPolicy,
     /// How viewers are sent to.
     pub send_path: SendPath,
     /// A viewer whose socket takes nothing for this long is dropped.
@@ -79,6 +81,7 @@ impl Default for Settings {
             return_window: Duration::from_secs(60),
             max_streams: 256,
             backlog: Backlog { time: Duration::from_secs(10), bytes: 64 << 20 },
+            flush: FlushPolicy::Frame,
             send_path: SendPath::Automatic,
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,

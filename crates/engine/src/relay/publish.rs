@@ -1,7 +1,7 @@
 //! Publishing from inside the process, and why a name is not to be had.
 
 use crate::relay::hub::Hub;
-use crate::relay::live::{Live, PushError};
+use crate::relay::live::{Flushed, Live, PushError};
 use glassline_delivery::policy::StreamName;
 use std::sync::Arc;
 use thiserror::Error;
@@ -37,16 +37,21 @@ impl Publisher {
         Ok(Publisher { hub: Arc::clone(hub), live, session })
     }
 
-    /// Appends MPEG-TS to the stream, in any chop, and wakes all who watch.
+    /// Appends MPEG-TS to the stream, in any chop. Viewers get it when the stream's flush policy says so; a call is
+    /// taken for all that there is at the moment.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), PushError> {
-        let pushed = self.live.push(self.session, bytes, self.hub.clock.now());
-        self.hub.announce(&self.live, None);
-        pushed
+        let now = self.hub.clock.now();
+        let pushed = self.live.push(self.session, bytes, now);
+        let paused = self.live.pause(now);
+        let news = paused.news || !matches!(pushed, Ok(false));
+        self.hub.tell(&self.live, Flushed { news, ..paused });
+        pushed.map(|_| ())
     }
 }
 
 impl Drop for Publisher {
     fn drop(&mut self) {
         self.live.release(self.session, self.hub.clock.now());
+        self.hub.announce(&self.live, None);
     }
 }

@@ -68,12 +68,14 @@ impl Viewer {
         fed
     }
 
-    /// What it is to get next, if that is nothing but bytes of the stream; then [`Viewer::took`] tells how much
-    /// of it the socket took. Everything else is [`Viewer::feed`]'s business.
-    pub(super) fn next_piece(&mut self) -> Option<Piece> {
+    /// What it is to get next, if that is nothing but at most `limit` bytes of the stream; then [`Viewer::took`]
+    /// tells how much of it the socket took. Everything else is [`Viewer::feed`]'s business.
+    pub(super) fn next_piece(&mut self, limit: usize) -> Option<Piece> {
         let (offset, head) = (self.reader.offset(), self.live.chain.head());
-        let follows = self.state == State::Following && self.outgoing.is_empty();
-        (follows && offset < head && offset >= self.live.tail()).then(|| self.reader.piece(head)).flatten()
+        let follows =
+            self.state == State::Following && self.outgoing.is_empty() && offset >= self.live.tail();
+        let fits = offset < head && head - offset <= limit as u64;
+        (follows && fits).then(|| self.reader.piece(head)).flatten()
     }
 
     /// Whether there is more for it, or the stream is over.

@@ -1,9 +1,9 @@
 //! A worker: one thread, one epoll, its listeners and its connections.
 
 use crate::relay::connection::{Connection, Desk, Turn};
+use crate::relay::fan_out::FanOut;
 use crate::relay::hub::{Hub, Message, WAKE};
 use crate::relay::live::{Live, Seat};
-use crate::relay::fan_out::FanOut;
 use glassline_delivery::http1::problem;
 use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::tcp::Listener;
@@ -36,6 +36,7 @@ pub(super) struct Worker {
     audiences: BTreeMap<u64, Audience>,
     again: Vec<u64>,
     news: Vec<Arc<Live>>,
+    due: Vec<(Time, Arc<Live>)>,
     fan_out: FanOut,
     scratch: Vec<u8>,
     next_sweep: Time,
@@ -60,6 +61,19 @@ fn token(generation: u32, slot: u32) -> u64 {
     u64::from(generation & 0x7FFF_FFFF) << 32 | u64::from(slot)
 }
 
+/// What the worker lends to one of its connections; a macro, since the connection is the worker's too.
+macro_rules! desk {
+    ($worker:ident, $now:expr) => {
+        Desk {
+            hub: &$worker.hub,
+            now: $now,
+            scratch: &mut $worker.scratch,
+            news: &mut $worker.news,
+            due: &mut $worker.due,
+        }
+    };
+}
+
 impl Worker {
     pub(super) fn new(
         hub: Arc<Hub>,
@@ -82,6 +96,7 @@ impl Worker {
             audiences: BTreeMap::new(),
             again: Vec::new(),
             news: Vec::new(),
+            due: Vec::new(),
             fan_out: FanOut::one_by_one(),
             scratch: vec![0; READ_BYTES],
             next_sweep,
@@ -112,7 +127,8 @@ impl Worker {
         let (mut ready, mut messages) = (Vec::new(), Vec::new());
         while !self.hub.is_stopping() {
             let now = self.hub.clock.now();
-            let wait = if self.again.is_empty() { self.next_sweep.since(now) } else { Duration::ZERO };
+            let next = self.due.iter().map(|(at, _)| *at).fold(self.next_sweep, Time::min);
+            let wait = if self.again.is_empty() { next.since(now) } else { Duration::ZERO };
             if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
                 tracing::error!(worker = self.index, %error, "epoll failed; the worker ends");
                 break;
@@ -125,6 +141,7 @@ impl Worker {
             }
             self.serve_news();
             let now = self.hub.clock.now();
+            self.flush_due(now);
             if now >= self.next_sweep {
                 self.sweep(now);
                 self.next_sweep = now + SWEEP;
@@ -142,6 +159,7 @@ impl Worker {
                 for message in messages.drain(..) {
                     match message {
                         Message::News(live) => self.news.push(live),
+                        Message::FlushAt(at, live) => self.due.push((at, live)),
                         Message::Evicted(token) => self.with(token, |connection, desk| {
                             connection.evicted(desk);
                             Turn::Rests
@@ -164,7 +182,7 @@ impl Worker {
         let Some(slot) = self.slot(token) else { return };
         let Some(connection) = self.slots[slot].connection.as_mut() else { return };
         let now = self.hub.clock.now();
-        let mut desk = Desk { hub: &self.hub, now, scratch: &mut self.scratch, news: &mut self.news };
+        let mut desk = desk!(self, now);
         match act(connection, &mut desk) {
             Turn::Over => self.close(slot),
             Turn::Again => self.again.push(token),
@@ -232,7 +250,7 @@ impl Worker {
     fn close(&mut self, slot: usize) {
         let Some(mut connection) = self.slots[slot].connection.take() else { return };
         let now = self.hub.clock.now();
-        let mut desk = Desk { hub: &self.hub, now, scratch: &mut self.scratch, news: &mut self.news };
+        let mut desk = desk!(self, now);
         connection.close(&mut desk);
         let token = token(self.slots[slot].generation, slot as u32);
         if let Some((viewer, _)) = connection.viewer()
@@ -247,6 +265,23 @@ impl Worker {
         self.free.push(slot as u32);
         self.connections -= 1;
         self.hub.counts.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Looks after the streams whose waiting bytes may have waited long enough.
+    fn flush_due(&mut self, now: Time) {
+        if self.due.iter().all(|(at, _)| *at > now) {
+            return;
+        }
+        for (at, live) in std::mem::take(&mut self.due) {
+            if at > now {
+                self.due.push((at, live));
+                continue;
+            }
+            let flushed = live.handle_timeout(now);
+            let index = self.index;
+            desk!(self, now).tell(&live, flushed, index);
+        }
+        self.serve_news();
     }
 
     /// Sends what is new of each stream that has news to its viewers here.
@@ -274,7 +309,7 @@ impl Worker {
     fn sweep(&mut self, now: Time) {
         for slot in 0..self.slots.len() {
             let Some(connection) = self.slots[slot].connection.as_mut() else { continue };
-            let mut desk = Desk { hub: &self.hub, now, scratch: &mut self.scratch, news: &mut self.news };
+            let mut desk = desk!(self, now);
             let over = connection.check_time(&mut desk);
             connection.end_if_written(now);
             if over {

@@ -29,6 +29,8 @@ pub struct Scan {
     pub pcr: Option<Pcr>,
     /// [`Scanner::program`] gives another answer since this packet.
     pub program_changed: bool,
+    /// A packet of the program's video.
+    pub video: bool,
     /// A PES packet of the program's video begins here.
     pub video_unit_start: bool,
     /// The first packet of its PID since the start or a reset.
@@ -130,6 +132,7 @@ impl Scanner {
             discontinuity: false,
             pcr: None,
             program_changed: false,
+            video: false,
             video_unit_start: false,
             first_of_pid: false,
             entry: None,
@@ -157,7 +160,8 @@ impl Scanner {
                 self.follow_program();
             }
         } else if joins && continuity != Continuity::Duplicate {
-            scan.video_unit_start = point.is_some() && matches!(self.joinable, Joinable::Video(_));
+            scan.video = matches!(self.joinable, Joinable::Video(_));
+            scan.video_unit_start = scan.video && point.is_some();
             scan.entry = self.look_for_entry(&packet, number, scan.continuity_error, point);
         }
         scan
