@@ -3,8 +3,9 @@
 use crate::serve_with;
 use glassline_test_support::http::{publish, read_head};
 use glassline_test_support::numbered::{Check, Shape};
-use glassline_test_support::program::Server;
+use glassline_test_support::program::{Server, run};
 use glassline_test_support::wait::{PATIENCE, until};
+use glassline_test_support::{has_program, skip};
 use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 const SHAPE: Shape = Shape { packets: 60, group: 10 };
 const PICTURE_TIME: Duration = Duration::from_millis(40);
 const PICTURE_BYTES: u64 = SHAPE.packets * 188;
+const RATE_BPS: f64 = (PICTURE_BYTES * 8 * 25) as f64;
 const VIEWERS: u64 = 200;
 
 /// How a viewer behaves. Each is decided by the seed alone.
@@ -227,4 +229,50 @@ fn watch_all(settings: &str, pictures: u64) {
         }
     }
     assert_eq!(check.moves, 0);
+}
+
+/// What `ss` says of the pacing of the server's connections: their limits in bits a second.
+fn pacing_limits(server: &Server) -> Vec<f64> {
+    let filter = format!("sport = :{}", server.address().port());
+    let told = run("ss", &["--tcp", "--info", "--no-header", "--numeric", &filter], 10).text();
+    // "pacing_rate 5.9Mbps/9.2Mbps": the rate now, and the limit where one is set.
+    let limits = told.split_whitespace().filter_map(|word| {
+        let limit = word.split_once('/')?.1.strip_suffix("bps")?;
+        let scales = [('K', 1e3), ('M', 1e6), ('G', 1e9)];
+        let scale = scales.iter().find(|(unit, _)| limit.ends_with(*unit)).map_or(1.0, |(_, scale)| *scale);
+        Some(limit.trim_end_matches(char::is_alphabetic).parse::<f64>().ok()? * scale)
+    });
+    limits.collect()
+}
+
+#[test]
+fn a_viewer_is_paced_once_it_has_caught_up() {
+    let test = "a_viewer_is_paced_once_it_has_caught_up";
+    if !has_program("ss") {
+        return skip(test, "ss is not installed");
+    }
+    for (setting, least, most) in
+        [("4x", 4.0 * 0.7 * RATE_BPS, 4.0 * 4.0 * RATE_BPS), ("20M", 19.9e6, 20.1e6), ("off", 0.0, 0.0)]
+    {
+        let (server, _scratch) = serve_with(&format!("[viewer]\npacing = '{setting}'\n"));
+        let air = Air::default();
+        let publisher = publish(server.address(), "/live/many.ts");
+        std::thread::scope(|scope| {
+            scope.spawn(|| send(publisher, &air));
+            air.wait_for(30);
+            let mut viewer = join(&server, Manner::Attentive);
+            let mut buffer = vec![0; 64 << 10];
+            let mut limits = Vec::new();
+            for _ in 0..40 {
+                assert!(viewer.read(&mut buffer).unwrap() > 0);
+                limits = pacing_limits(&server);
+                if !limits.is_empty() {
+                    break;
+                }
+            }
+            air.over.store(true, Ordering::Release);
+            let sound = limits.iter().all(|limit| (least..=most).contains(limit));
+            assert!(sound && limits.is_empty() == (setting == "off"), "{setting}: {limits:?}");
+        });
+    }
 }

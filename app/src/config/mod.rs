@@ -10,7 +10,7 @@ mod section;
 mod validate;
 
 pub(crate) use error::ConfigError;
-pub(crate) use section::{Demo, Flush, Log, Publish, Secret, SendPath, Viewer};
+pub(crate) use section::{Demo, Flush, Log, Pacing, Publish, Secret, SendPath, Viewer};
 
 use serde::Deserialize;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! The sections of the configuration, with their defaults, and how their values are read.
 
 use crate::logging;
-use crate::rate::{self, Bitrate, ByteSize};
+use crate::rate::{self, Bitrate, ByteSize, QuantityError};
 use glassline_media::picture::Size;
 use glassline_media::time::FrameRate;
 use serde::{Deserialize, Deserializer};
@@ -78,6 +78,8 @@ pub(crate) struct Viewer {
     pub(crate) backlog_max: ByteSize,
     /// When new bytes leave for the viewers.
     pub(crate) flush: Flush,
+    /// How fast viewers' connections may send.
+    pub(crate) pacing: Pacing,
     /// How viewers are sent to.
     pub(crate) send_path: SendPath,
     /// A viewer whose connection takes nothing for this long is dropped.
@@ -93,6 +95,7 @@ impl Default for Viewer {
             backlog: Duration::from_secs(10),
             backlog_max: ByteSize::from_mebibytes(64),
             flush: Flush::Frame,
+            pacing: Pacing::Factor(3.0),
             send_path: SendPath::Auto,
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
@@ -110,6 +113,35 @@ pub(crate) enum Flush {
     Balanced,
     /// Pictures together, up to 100 ms.
     Thrifty,
+}
+
+/// How fast viewers' connections may send: `"3x"` of the stream's rate, `"20M"` bits a second, or `"off"`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Pacing {
+    /// Not paced.
+    Off,
+    /// At so many times the stream's rate.
+    Factor(f64),
+    /// At so many bits a second.
+    Rate(Bitrate),
+}
+
+impl Pacing {
+    fn parse(text: &str) -> Result<Pacing, QuantityError> {
+        if text == "off" {
+            return Ok(Pacing::Off);
+        }
+        match text.strip_suffix('x').and_then(|factor| factor.parse().ok()) {
+            Some(factor) => Ok(Pacing::Factor(factor)),
+            None => text.parse().map(Pacing::Rate),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Pacing {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pacing, D::Error> {
+        rate::deserialize_text(deserializer, "pacing (\"3x\", \"20M\" or \"off\")", Pacing::parse)
+    }
 }
 
 /// How a stream's bytes get into the viewers' sockets.

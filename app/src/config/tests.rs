@@ -69,6 +69,8 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         ("publish", "max_streams", "1", "65536", "0", "65537"),
         ("viewer", "backlog", "'1s'", "'10m'", "'999ms'", "'601s'"),
         ("viewer", "backlog_max", "'1MiB'", "'64GiB'", "'1023KiB'", "'65GiB'"),
+        ("viewer", "pacing", "'1.5x'", "'100x'", "'1.4x'", "'101x'"),
+        ("viewer", "pacing", "'100k'", "'10000M'", "'99k'", "'10001M'"),
         ("viewer", "stall_timeout", "'1s'", "'10m'", "'999ms'", "'601s'"),
         ("viewer", "max_connections", "0", "10000000", "-1", "10000001"),
         ("demo", "size", "'16x16'", "'4096x4096'", "'14x16'", "'4096x4098'"),

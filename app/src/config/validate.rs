@@ -1,6 +1,6 @@
 //! The ranges of what is configured. `examples/glassline.toml` states each one; a test compares them.
 
-use super::{Config, Secret};
+use super::{Config, Pacing, Secret};
 use crate::rate::{self, Bitrate, ByteSize};
 use glassline_delivery::policy::StreamName;
 use std::fmt;
@@ -74,6 +74,7 @@ impl Config {
         if !(least..=most).contains(&viewer.backlog_max) {
             return out_of("viewer.backlog_max", viewer.backlog_max, least, most);
         }
+        check_pacing(viewer.pacing)?;
         duration("viewer.stall_timeout", viewer.stall_timeout, seconds(1), seconds(600))?;
         number("viewer.max_connections", viewer.max_connections, 0, 10_000_000)
     }
@@ -112,6 +113,18 @@ impl Config {
             );
         }
         Ok(())
+    }
+}
+
+fn check_pacing(pacing: Pacing) -> Result<(), Problem> {
+    let (least, most) =
+        (Bitrate::from_bits_per_second(100_000), Bitrate::from_bits_per_second(10_000_000_000));
+    match pacing {
+        Pacing::Factor(factor) if !(1.5..=100.0).contains(&factor) => {
+            problem("viewer.pacing", format!("{factor}x is out of range; from 1.5x to 100x"))
+        }
+        Pacing::Rate(rate) if !(least..=most).contains(&rate) => out_of("viewer.pacing", rate, least, most),
+        _ => Ok(()),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::config::{self, Config, Secret};
 use crate::{failure, logging, output};
 use anyhow::{Context, Result};
 use glassline_delivery::policy::PublishPolicy;
-use glassline_delivery::stream::{Backlog, FlushPolicy};
+use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
 use glassline_engine::relay::{self, Relay, Settings, StartError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -81,11 +81,18 @@ fn settings(config: &Config) -> Settings {
         silence_timeout: config.publish.silence_timeout,
         return_window: config.publish.return_window,
         max_streams: config.publish.max_streams,
-        backlog: Backlog { time: config.viewer.backlog, bytes: config.viewer.backlog_max.bytes() },
-        flush: match config.viewer.flush {
-            config::Flush::Frame => FlushPolicy::Frame,
-            config::Flush::Balanced => FlushPolicy::Balanced,
-            config::Flush::Thrifty => FlushPolicy::Thrifty,
+        stream: stream::Settings {
+            backlog: Backlog { time: config.viewer.backlog, bytes: config.viewer.backlog_max.bytes() },
+            flush: match config.viewer.flush {
+                config::Flush::Frame => FlushPolicy::Frame,
+                config::Flush::Balanced => FlushPolicy::Balanced,
+                config::Flush::Thrifty => FlushPolicy::Thrifty,
+            },
+            pacing: match config.viewer.pacing {
+                config::Pacing::Off => Pacing::Off,
+                config::Pacing::Factor(factor) => Pacing::Factor(factor),
+                config::Pacing::Rate(rate) => Pacing::Rate(rate.bits_per_second()),
+            },
         },
         send_path: match config.viewer.send_path {
             config::SendPath::Auto => relay::SendPath::Automatic,

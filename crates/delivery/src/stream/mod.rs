@@ -15,14 +15,17 @@
 
 mod details;
 mod flush;
+mod pace;
 mod past;
 
 pub use details::VideoDetails;
 pub use flush::FlushPolicy;
+pub use pace::Pacing;
 pub use past::Backlog;
 
 use crate::stream::details::DetailsProbe;
 use crate::stream::flush::{Burst, Flush};
+use crate::stream::pace::Pace;
 use crate::stream::past::Past;
 use glassline_media::Time;
 use glassline_media::container::ts::{
@@ -30,6 +33,20 @@ use glassline_media::container::ts::{
 };
 use std::time::Duration;
 use thiserror::Error;
+
+/// How a stream is kept and sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// How much of its past is kept.
+    pub backlog: Backlog,
+    /// When new bytes leave.
+    pub flush: FlushPolicy,
+    /// How fast a viewer's connection may send.
+    pub pacing: Pacing,
+}
+
+/// The span over which bit rates are told.
+const RATE_SPAN: Duration = Duration::from_secs(2);
 
 /// A place where a viewer can begin.
 #[derive(Clone, Debug)]
@@ -85,6 +102,7 @@ pub struct Stream {
     aligner: Aligner,
     session: Session,
     flush: Flush,
+    pace: Pace,
     past: Past,
     head: u64,
     counters: Counters,
@@ -119,12 +137,13 @@ impl Session {
 
 impl Stream {
     /// A stream without bytes.
-    pub fn new(backlog: Backlog, flush: FlushPolicy, now: Time) -> Stream {
+    pub fn new(settings: Settings, now: Time) -> Stream {
         Stream {
             aligner: Aligner::new(),
             session: Session::new(now, false, 0),
-            flush: Flush::new(flush),
-            past: Past::new(backlog),
+            flush: Flush::new(settings.flush),
+            pace: Pace::new(settings.pacing),
+            past: Past::new(settings.backlog),
             head: 0,
             counters: Counters::default(),
             details: None,
@@ -244,7 +263,16 @@ impl Stream {
 
     /// Bytes a second over the last two seconds, in bits.
     pub fn bitrate_bps(&self, now: Time) -> u64 {
-        self.past.bitrate_bps(now)
+        self.past.bitrate_bps(RATE_SPAN, now)
+    }
+
+    /// What to pace viewers' connections at from now on, in bits a second; `None` for most calls: then nothing has
+    /// changed. Cheap enough to be asked after each push.
+    pub fn poll_pace(&mut self, now: Time) -> Option<u64> {
+        if !self.pace.is_due(now) {
+            return None;
+        }
+        self.pace.look(self.past.bitrate_bps(pace::RATE_SPAN, now), now)
     }
 
     /// Time between the last two key frames, by their arrival.

@@ -18,8 +18,6 @@ pub struct Backlog {
 const MARK_INTERVAL: Duration = Duration::from_millis(50);
 /// Entries remembered; only the newest are of use.
 const ENTRIES: usize = 64;
-/// The span over which bit rates are taken.
-const RATE_SPAN: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug)]
 struct Mark {
@@ -115,9 +113,10 @@ impl Past {
         self.newest.map(|mark| mark.at)
     }
 
-    pub(super) fn bitrate_bps(&self, now: Time) -> u64 {
+    /// Bits a second over the last `span`, or since the session began.
+    pub(super) fn bitrate_bps(&self, span: Duration, now: Time) -> u64 {
         let Some(newest) = self.newest else { return 0 };
-        let from = Time::from_nanos(now.as_nanos().saturating_sub(RATE_SPAN.as_nanos() as u64));
+        let from = Time::from_nanos(now.as_nanos().saturating_sub(span.as_nanos() as u64));
         // The last mark before the span begins, or the session's start if that is younger.
         let inside = self.marks.partition_point(|mark| mark.at < from);
         let before = inside.checked_sub(1).map(|index| self.marks[index]).or(self.before_marks);

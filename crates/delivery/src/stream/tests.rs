@@ -4,6 +4,8 @@ use glassline_test_support::ts::Source;
 use proptest::prelude::*;
 
 const BACKLOG: Backlog = Backlog { time: Duration::from_secs(2), bytes: 1 << 20 };
+const SETTINGS: Settings =
+    Settings { backlog: BACKLOG, flush: FlushPolicy::Frame, pacing: Pacing::Factor(3.0) };
 
 /// A stream and the file that its bytes went to.
 struct Written {
@@ -13,7 +15,7 @@ struct Written {
 
 impl Written {
     fn new() -> Written {
-        let mut stream = Stream::new(BACKLOG, FlushPolicy::Frame, Time::ZERO);
+        let mut stream = Stream::new(SETTINGS, Time::ZERO);
         stream.begin_session(Time::ZERO);
         Written { stream, file: Vec::new() }
     }

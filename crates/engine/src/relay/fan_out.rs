@@ -79,10 +79,13 @@ impl FanOut {
         let carried = batch.send(&sends, &mut self.outcomes);
         for ((slot, piece), outcome) in self.waiting.iter().zip(&self.outcomes) {
             let connection = slots[*slot].connection.as_mut();
-            let Some((viewer, _)) = connection.and_then(|connection| connection.viewer()) else { continue };
+            let Some((viewer, socket)) = connection.and_then(|connection| connection.viewer()) else {
+                continue;
+            };
             match outcome {
                 Outcome::Bytes(bytes) => {
                     viewer.took(Some(*bytes), now);
+                    viewer.pace(socket);
                     if *bytes < piece.len() || viewer.has_news() {
                         feed(*slot, slots, now, over);
                     }

@@ -143,8 +143,7 @@ impl Hub {
             }
             None => {
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-                let kept = (self.settings.backlog, self.settings.flush);
-                let live = Live::new(id, name.clone(), kept, self.inboxes.len(), now);
+                let live = Live::new(id, name.clone(), self.settings.stream, self.inboxes.len(), now);
                 let live = Arc::new(live);
                 streams.insert(name.clone(), Arc::clone(&live));
                 live

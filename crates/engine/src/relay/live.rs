@@ -2,7 +2,7 @@
 
 use crate::relay::status::StreamStatus;
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::stream::{Backlog, Entry, FlushPolicy, Stream, StreamError};
+use glassline_delivery::stream::{self, Entry, Stream, StreamError};
 use glassline_io::spool::{self, Chain, Spool};
 use glassline_media::Time;
 use std::io;
@@ -42,6 +42,7 @@ pub(super) struct Live {
     began: Time,
     core: Mutex<Core>,
     tail: AtomicU64,
+    pace_bps: AtomicU64,
     ended: AtomicBool,
     audiences: Box<[Audience]>,
 }
@@ -120,13 +121,13 @@ impl Live {
     pub(super) fn new(
         id: u64,
         name: StreamName,
-        (backlog, flush): (Backlog, FlushPolicy),
+        settings: stream::Settings,
         workers: usize,
         now: Time,
     ) -> Live {
         let spool = Spool::new(spool::Settings::MPEG_TS);
         let chain = spool.chain();
-        let stream = Stream::new(backlog, flush, now);
+        let stream = Stream::new(settings, now);
         Live {
             id,
             name,
@@ -135,6 +136,7 @@ impl Live {
             began: now,
             core: Mutex::new(Core { stream, spool, holder: None, sessions: 0, gone_since: now, armed: None }),
             tail: AtomicU64::new(0),
+            pace_bps: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             audiences: (0..workers).map(|_| Audience::default()).collect(),
         }
@@ -192,6 +194,9 @@ impl Live {
         }
         self.tail.store(stream.tail(), Ordering::Release);
         spool.drop_before(stream.tail());
+        if let Some(pace) = stream.poll_pace(now) {
+            self.pace_bps.store(pace, Ordering::Relaxed);
+        }
         let has_enough = pushed?;
         if has_enough {
             core.flush();
@@ -222,6 +227,11 @@ impl Live {
     /// The oldest offset that is kept.
     pub(super) fn tail(&self) -> u64 {
         self.tail.load(Ordering::Acquire)
+    }
+
+    /// What viewers' connections are paced at, in bits a second; 0 where they are not.
+    pub(super) fn pace_bps(&self) -> u64 {
+        self.pace_bps.load(Ordering::Relaxed)
     }
 
     /// No more bytes will come; who has read all is to go.

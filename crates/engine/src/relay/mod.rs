@@ -31,7 +31,7 @@ use glassline_delivery::http1::Limits;
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{PublishPolicy, StreamName};
-use glassline_delivery::stream::{Backlog, FlushPolicy};
+use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
 use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
 use std::net::SocketAddr;
@@ -58,10 +58,8 @@ pub struct Settings {
     pub return_window: Duration,
     /// Streams at once.
     pub max_streams: usize,
-    /// How much of each stream's past is kept.
-    pub backlog: Backlog,
-    /// When new bytes leave for the viewers.
-    pub flush: FlushPolicy,
+    /// How streams are kept and sent.
+    pub stream: stream::Settings,
     /// How viewers are sent to.
     pub send_path: SendPath,
     /// A viewer whose socket takes nothing for this long is dropped.
@@ -80,8 +78,11 @@ impl Default for Settings {
             silence_timeout: Duration::from_secs(5),
             return_window: Duration::from_secs(60),
             max_streams: 256,
-            backlog: Backlog { time: Duration::from_secs(10), bytes: 64 << 20 },
-            flush: FlushPolicy::Frame,
+            stream: stream::Settings {
+                backlog: Backlog { time: Duration::from_secs(10), bytes: 64 << 20 },
+                flush: FlushPolicy::Frame,
+                pacing: Pacing::Factor(3.0),
+            },
             send_path: SendPath::Automatic,
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,

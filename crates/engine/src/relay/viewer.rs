@@ -17,6 +17,7 @@ pub(super) struct Viewer {
     outgoing: Outgoing,
     state: State,
     last_progress: Time,
+    pace: Pace,
     pub(super) sent_bytes: u64,
     pub(super) joined: Time,
 }
@@ -29,6 +30,15 @@ enum State {
     Awaiting { moved: bool },
     /// The socket takes nothing now; its next edge brings it back.
     Blocked,
+}
+
+/// How fast its connection may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// As fast as it can: it has not caught up with live yet.
+    Catching,
+    /// At this many bits a second; 0: not set yet.
+    At(u64),
 }
 
 /// Whether a viewer stays.
@@ -47,7 +57,16 @@ impl Viewer {
         let mut outgoing = Outgoing::default();
         outgoing.push(head);
         let state = State::Awaiting { moved: false };
-        Viewer { live, reader, outgoing, state, last_progress: now, sent_bytes: 0, joined: now }
+        Viewer {
+            live,
+            reader,
+            outgoing,
+            state,
+            last_progress: now,
+            pace: Pace::Catching,
+            sent_bytes: 0,
+            joined: now,
+        }
     }
 
     /// Whether news concern this viewer: one with a full socket hears of them at its next edge.
@@ -64,6 +83,7 @@ impl Viewer {
     pub(super) fn feed(&mut self, connection: &Connection, now: Time) -> io::Result<Fed> {
         let before = self.sent_bytes;
         let fed = self.feed_all(connection, now);
+        self.pace(connection);
         self.live.counts.bytes_out.fetch_add(self.sent_bytes - before, Ordering::Relaxed);
         fed
     }
@@ -147,6 +167,29 @@ impl Viewer {
                 }
                 Sent::Gone => self.lose_place(),
             }
+        }
+    }
+
+    /// Sets the connection's pace, where the stream's has changed enough to matter: by an eighth up, where bytes
+    /// would wait, by half down. To be called after each flush; nearly always it is two comparisons.
+    pub(super) fn pace(&mut self, connection: &Connection) {
+        let wanted = self.live.pace_bps();
+        if wanted == 0 {
+            return;
+        }
+        let current = match self.pace {
+            Pace::Catching
+                if self.state == State::Following && self.reader.offset() >= self.live.chain.head() =>
+            {
+                0
+            }
+            Pace::Catching => return,
+            Pace::At(current) => current,
+        };
+        if wanted > current + current / 8 || wanted < current / 2 {
+            // A kindness to the network; a viewer can be served without it.
+            let _ = connection.pace(wanted);
+            self.pace = Pace::At(wanted);
         }
     }
 
