@@ -1,6 +1,6 @@
 //! The command line. Each command's arguments stand in its own module; here they are only put together.
 
-use crate::{completions, encode, logging, probe, serve};
+use crate::{completions, encode, logging, probe, serve, sign};
 use clap::{Parser, Subcommand};
 
 /// Live video from glass to glass: encode, relay, watch, measure.
@@ -30,6 +30,7 @@ pub(crate) enum Command {
     Serve(serve::Args),
     Encode(encode::Args),
     Probe(probe::Args),
+    Sign(sign::Args),
     Completions(completions::Args),
 }
 
@@ -40,6 +41,7 @@ impl Command {
             Command::Serve(args) => serve::run(&args),
             Command::Encode(args) => encode::run(args),
             Command::Probe(args) => probe::run(&args),
+            Command::Sign(args) => sign::run(&args),
             Command::Completions(args) => completions::run(&args),
         }
     }

@@ -16,6 +16,7 @@ mod output;
 mod probe;
 mod rate;
 mod serve;
+mod sign;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -1,6 +1,7 @@
 //! The program `glassline` from outside, without any foreign program: what goes in and what must come out.
 #![allow(clippy::unwrap_used)]
 
+mod access;
 mod bad_input;
 mod commands;
 mod demo;

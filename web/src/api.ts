@@ -62,9 +62,21 @@ export async function serverTime(): Promise<number | null> {
   return typeof answer?.utc_us === "number" ? answer.utc_us : null;
 }
 
-/** Path of a stream's bytes. */
-export function livePath(name: string): string {
-  return `/live/${encodeURIComponent(name)}.ts`;
+/** What of a page's query lets a viewer in, as a query of its own: where viewers need a signed address. */
+export function access(search: string): string {
+  const given = new URLSearchParams(search);
+  const kept = new URLSearchParams();
+  for (const name of ["expires", "token"]) {
+    const value = given.get(name);
+    if (value !== null) kept.set(name, value);
+  }
+  return kept.toString();
+}
+
+/** Path of a stream's bytes; `search` is the query of the page that asks. */
+export function livePath(name: string, search: string): string {
+  const query = access(search);
+  return `/live/${encodeURIComponent(name)}.ts${query && `?${query}`}`;
 }
 
 /** Path of a stream's page. */

@@ -10,19 +10,19 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
 impl Config {
-    /// Reads the file at `path`, and the key file that it may name.
+    /// Reads the file at `path`, and the key files that it may name.
     pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
         let text = read(path)?;
         let mut config = Config::parse(&text, path)?;
-        if let Some(file) = &config.publish.key_file {
-            let file = path.parent().unwrap_or(Path::new("")).join(file);
-            let key = read(&file)?;
-            let key = Secret::new(key.trim_end_matches(['\n', '\r']));
-            validate::key(&key).map_err(|problem| ConfigError::Invalid {
-                place: Place { file, line: Some(1) },
-                problem: format!("the publish key {problem}"),
-            })?;
-            config.publish.key = Some(key);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let Config { publish, viewer, .. } = &mut config;
+        for (what, file, key) in [
+            ("publish key", &publish.key_file, &mut publish.key),
+            ("viewer key", &viewer.key_file, &mut viewer.key),
+        ] {
+            if let Some(file) = file {
+                *key = Some(read_key(&folder.join(file), what)?);
+            }
         }
         Ok(config)
     }
@@ -37,6 +37,19 @@ impl Config {
             ConfigError::Invalid { place: place(offset), problem: problem.to_string() }
         })?;
         Ok(config)
+    }
+}
+
+/// The key in a file that holds nothing else.
+pub(crate) fn read_key(file: &Path, what: &str) -> Result<Secret, ConfigError> {
+    let text = read(file)?;
+    let key = Secret::new(text.trim_end_matches(['\n', '\r']));
+    match validate::key(&key) {
+        Ok(()) => Ok(key),
+        Err(problem) => Err(ConfigError::Invalid {
+            place: Place { file: file.into(), line: Some(1) },
+            problem: format!("the {what} {problem}"),
+        }),
     }
 }
 

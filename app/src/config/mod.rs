@@ -10,6 +10,7 @@ mod section;
 mod validate;
 
 pub(crate) use error::ConfigError;
+pub(crate) use load::read_key;
 pub(crate) use section::{Demo, Flush, Log, Pacing, Publish, Secret, SendPath, Viewer};
 
 use serde::Deserialize;

@@ -2,6 +2,7 @@
 
 use crate::logging;
 use crate::rate::{self, Bitrate, ByteSize, QuantityError};
+use glassline_delivery::policy::Networks;
 use glassline_media::picture::Size;
 use glassline_media::time::FrameRate;
 use serde::{Deserialize, Deserializer};
@@ -44,6 +45,13 @@ pub(crate) struct Publish {
     pub(crate) key_file: Option<PathBuf>,
     /// Whether anyone may publish without a key. Otherwise, and with no key, only loopback may.
     pub(crate) open: bool,
+    /// From where publishing is allowed at all; without a key, those there need none. Empty: no restriction.
+    #[serde(deserialize_with = "networks")]
+    pub(crate) networks: Networks,
+    /// What a publisher may send in the mean.
+    pub(crate) max_bitrate: Option<Bitrate>,
+    /// Publishers from one address at once; 0 is any number.
+    pub(crate) max_per_address: usize,
     /// A publisher that is silent for this long gives up its name.
     #[serde(deserialize_with = "duration")]
     pub(crate) silence_timeout: Duration,
@@ -60,6 +68,9 @@ impl Default for Publish {
             key: None,
             key_file: None,
             open: false,
+            networks: Networks::default(),
+            max_bitrate: None,
+            max_per_address: 0,
             silence_timeout: Duration::from_secs(5),
             return_window: Duration::from_secs(60),
             max_streams: 256,
@@ -71,6 +82,20 @@ impl Default for Publish {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Viewer {
+    /// What viewers' addresses are signed with; from `key` or, once loaded, from `key_file`. 8 to 256 visible ASCII
+    /// characters. Unset: nobody needs a signed address.
+    pub(crate) key: Option<Secret>,
+    /// The file that `key` came from, relative to the configuration's folder where it is not absolute.
+    pub(crate) key_file: Option<PathBuf>,
+    /// From where watching is allowed. Empty: from everywhere.
+    #[serde(deserialize_with = "networks")]
+    pub(crate) networks: Networks,
+    /// Viewers of one stream at once; 0 is any number.
+    pub(crate) max_per_stream: usize,
+    /// Viewers from one address at once; 0 is any number.
+    pub(crate) max_per_address: usize,
+    /// Web pages that may read streams and API: an origin or `*`.
+    pub(crate) allow_origin: Option<String>,
     /// How much of a stream is kept for those who fall behind.
     #[serde(deserialize_with = "duration")]
     pub(crate) backlog: Duration,
@@ -92,6 +117,12 @@ pub(crate) struct Viewer {
 impl Default for Viewer {
     fn default() -> Viewer {
         Viewer {
+            key: None,
+            key_file: None,
+            networks: Networks::default(),
+            max_per_stream: 0,
+            max_per_address: 0,
+            allow_origin: None,
             backlog: Duration::from_secs(10),
             backlog_max: ByteSize::from_mebibytes(64),
             flush: Flush::Frame,
@@ -206,6 +237,11 @@ pub(super) fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<S
         })
     };
     Vec::<String>::deserialize(deserializer)?.iter().map(address).collect()
+}
+
+fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Networks, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    Networks::parse(texts.iter().map(String::as_str)).map_err(serde::de::Error::custom)
 }
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {

@@ -54,9 +54,11 @@ fn the_example_lists_every_key() {
 #[test]
 fn the_examples_optional_lines_are_good_ones() {
     let config = parse(&example_with(|key| key != "key_file")).unwrap();
+    assert!(config.viewer.key.is_some() && config.viewer.allow_origin.as_deref() == Some("*"));
     assert!(config.contact.is_some() && config.publish.key.is_some());
     let config = parse(&example_with(|key| key == "key_file")).unwrap();
     assert_eq!(config.publish.key_file.as_deref(), Some(Path::new("/etc/glassline/publish.key")));
+    assert_eq!(config.viewer.key_file.as_deref(), Some(Path::new("/etc/glassline/viewer.key")));
 }
 
 /// Each range that the example states holds at both ends, and the values just outside are refused with it.
@@ -66,6 +68,10 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         ("", "workers", "0", "1024", "-1", "1025"),
         ("publish", "silence_timeout", "'1s'", "'1h'", "'999ms'", "'3601s'"),
         ("publish", "return_window", "'0s'", "'1h'", "'-1s'", "'3601s'"),
+        ("publish", "max_bitrate", "'100k'", "'10000M'", "'99k'", "'10001M'"),
+        ("publish", "max_per_address", "0", "65536", "-1", "65537"),
+        ("viewer", "max_per_stream", "0", "10000000", "-1", "10000001"),
+        ("viewer", "max_per_address", "0", "10000000", "-1", "10000001"),
         ("publish", "max_streams", "1", "65536", "0", "65537"),
         ("viewer", "backlog", "'1s'", "'10m'", "'999ms'", "'601s'"),
         ("viewer", "backlog_max", "'1MiB'", "'64GiB'", "'1023KiB'", "'65GiB'"),
@@ -89,8 +95,14 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
             assert!(error.contains(key), "{error}");
         }
         // The comment above the key states the same ends.
-        let comment: String = EXAMPLE
-            .split(&format!("\n{key} = "))
+        let body = if section.is_empty() {
+            EXAMPLE
+        } else {
+            EXAMPLE.split(&format!("\n[{section}]\n")).nth(1).expect(section)
+        };
+        let optional = body.contains(&format!("\n#{key} = "));
+        let comment: String = body
+            .split(&if optional { format!("\n#{key} = ") } else { format!("\n{key} = ") })
             .next()
             .and_then(|before| before.rsplit("\n\n").next())
             .unwrap_or_default()
@@ -149,6 +161,12 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
         (
             "[publish]\nkey_file = 'k'\nkey = 'long-enough'",
             "glassline.toml:2: publish.key_file: stands beside",
+        ),
+        ("[viewer]\nkey = 'short'", "glassline.toml:2: viewer.key: must be 8 to 256"),
+        ("[viewer]\nallow_origin = 'https://a/b'", "glassline.toml:2: viewer.allow_origin: \"https://a/b\""),
+        (
+            "[viewer]\nnetworks = ['10.0.0.0/40']",
+            "glassline.toml:2: viewer.networks: \"10.0.0.0/40\" is no network",
         ),
         ("workers = 1\nworkers = 2", "glassline.toml:2: duplicate key"),
         ("workers = \n", "glassline.toml:1: "),

@@ -4,6 +4,7 @@ use super::{Config, Pacing, Secret};
 use crate::rate::{self, Bitrate, ByteSize};
 use glassline_delivery::policy::StreamName;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What is out of range, and under which key.
@@ -54,12 +55,15 @@ impl Config {
 
     fn check_publish(&self) -> Result<(), Problem> {
         let publish = &self.publish;
-        if let Some(secret) = &publish.key {
-            key(secret).or_else(|text| problem("publish.key", text))?;
-            if publish.key_file.is_some() {
-                return problem("publish.key_file", "stands beside publish.key; keep one of the two");
+        check_key(&publish.key, &publish.key_file, ["publish.key", "publish.key_file"])?;
+        if let Some(rate) = publish.max_bitrate {
+            let (least, most) =
+                (Bitrate::from_bits_per_second(100_000), Bitrate::from_bits_per_second(10_000_000_000));
+            if !(least..=most).contains(&rate) {
+                return out_of("publish.max_bitrate", rate, least, most);
             }
         }
+        number("publish.max_per_address", publish.max_per_address, 0, 65_536)?;
         let seconds = Duration::from_secs;
         duration("publish.silence_timeout", publish.silence_timeout, seconds(1), seconds(3600))?;
         duration("publish.return_window", publish.return_window, seconds(0), seconds(3600))?;
@@ -68,6 +72,23 @@ impl Config {
 
     fn check_viewer(&self) -> Result<(), Problem> {
         let viewer = &self.viewer;
+        check_key(&viewer.key, &viewer.key_file, ["viewer.key", "viewer.key_file"])?;
+        number("viewer.max_per_stream", viewer.max_per_stream, 0, 10_000_000)?;
+        number("viewer.max_per_address", viewer.max_per_address, 0, 10_000_000)?;
+        if let Some(origin) = &viewer.allow_origin {
+            let after_scheme = origin.strip_prefix("http://").or(origin.strip_prefix("https://"));
+            let is_origin = after_scheme.is_some_and(|authority| {
+                !authority.is_empty() && authority.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/')
+            });
+            if origin != "*" && !is_origin {
+                return problem(
+                    "viewer.allow_origin",
+                    format!(
+                        "{origin:?} is no origin; write \"*\" or, without a path, as in \"https://example.org\""
+                    ),
+                );
+            }
+        }
         let seconds = Duration::from_secs;
         duration("viewer.backlog", viewer.backlog, seconds(1), seconds(600))?;
         let (least, most) = (ByteSize::from_mebibytes(1), ByteSize::from_mebibytes(64 << 10));
@@ -116,6 +137,19 @@ impl Config {
     }
 }
 
+fn check_key(
+    secret: &Option<Secret>,
+    file: &Option<PathBuf>,
+    [name, file_name]: [&'static str; 2],
+) -> Result<(), Problem> {
+    let Some(secret) = secret else { return Ok(()) };
+    key(secret).or_else(|text| problem(name, text))?;
+    match file {
+        Some(_) => problem(file_name, format!("stands beside {name}; keep one of the two")),
+        None => Ok(()),
+    }
+}
+
 fn check_pacing(pacing: Pacing) -> Result<(), Problem> {
     let (least, most) =
         (Bitrate::from_bits_per_second(100_000), Bitrate::from_bits_per_second(10_000_000_000));
@@ -128,7 +162,7 @@ fn check_pacing(pacing: Pacing) -> Result<(), Problem> {
     }
 }
 
-/// Whether a publish key is one: 8 to 256 visible ASCII characters, so that it fits into a header or a URL.
+/// Whether a key is one: 8 to 256 visible ASCII characters, so that it fits into a header or a URL.
 pub(super) fn key(secret: &Secret) -> Result<(), String> {
     let key = secret.expose();
     if (8..=256).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()) {

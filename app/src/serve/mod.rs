@@ -9,7 +9,7 @@ mod site;
 use crate::config::{self, Config, Secret};
 use crate::{failure, logging, output};
 use anyhow::{Context, Result};
-use glassline_delivery::policy::PublishPolicy;
+use glassline_delivery::policy::{PublishPolicy, WatchPolicy};
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
 use glassline_engine::relay::{self, Relay, Settings, StartError};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -77,7 +77,17 @@ fn settings(config: &Config) -> Settings {
         publish: PublishPolicy {
             key: config.publish.key.as_ref().map(Secret::expose).map(str::to_owned),
             open: config.publish.open,
+            networks: config.publish.networks.clone(),
         },
+        max_publish_bps: config.publish.max_bitrate.map(|rate| rate.bits_per_second()),
+        max_publishers_per_address: config.publish.max_per_address,
+        watch: WatchPolicy {
+            key: config.viewer.key.as_ref().map(Secret::expose).map(str::to_owned),
+            networks: config.viewer.networks.clone(),
+            max_per_stream: config.viewer.max_per_stream,
+            max_per_address: config.viewer.max_per_address,
+        },
+        allow_origin: config.viewer.allow_origin.clone(),
         silence_timeout: config.publish.silence_timeout,
         return_window: config.publish.return_window,
         max_streams: config.publish.max_streams,

@@ -19,6 +19,7 @@ impl PageSite {
     fn read(&self, request: &Request, hub: &Hub) -> Response {
         match request.path.as_str() {
             "/healthz" | "/readyz" => Response::ok("text/plain; charset=utf-8", "ok\n"),
+            "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
             "/metrics" => Response::ok(metrics::MEDIA_TYPE, metrics::exposition(hub)),
             "/api/time" => api::json(&api::time(hub)),
             "/api/streams" => api::json(&api::streams(hub, self.contact.as_deref())),

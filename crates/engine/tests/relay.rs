@@ -203,7 +203,7 @@ fn continuity_errors(bytes: &[u8]) -> u64 {
 #[test]
 fn who_falls_behind_is_moved_to_a_key_frame_and_told() {
     let relay = relay_with(|settings| {
-        settings.backlog = Backlog { time: Duration::from_millis(100), bytes: 1 << 20 };
+        settings.stream.backlog = Backlog { time: Duration::from_millis(100), bytes: 1 << 20 };
     });
     let mut source = Source::default();
     let mut publisher = publish(&relay, "/live/a.ts");
@@ -241,7 +241,7 @@ fn who_falls_behind_is_moved_to_a_key_frame_and_told() {
 fn a_viewer_that_takes_nothing_is_dropped() {
     let relay = relay_with(|settings| {
         settings.stall_timeout = Duration::from_millis(300);
-        settings.backlog = Backlog { time: Duration::from_secs(1), bytes: 4 << 20 };
+        settings.stream.backlog = Backlog { time: Duration::from_secs(1), bytes: 4 << 20 };
     });
     let (mut source, mut publisher) = (Source::default(), publish(&relay, "/live/a.ts"));
     publisher.write_all(&[source.tables(), source.picture(true, 10)].concat()).unwrap();

@@ -37,7 +37,7 @@ fn spool_with(bytes: &[u8]) -> Spool {
 }
 
 fn pattern(bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|index| (index * 31 >> 3) as u8).collect()
+    (0..bytes).map(|index| ((index * 31) >> 3) as u8).collect()
 }
 
 fn piece(spool: &Spool, from: u64, to: u64) -> Piece {

@@ -54,7 +54,7 @@ export class Source {
       this.abort = new AbortController();
       let waitMs = backOff(tries);
       try {
-        const response = await fetch(livePath(this.name), { cache: "no-store", signal: this.abort.signal });
+        const response = await fetch(livePath(this.name, location.search), { cache: "no-store", signal: this.abort.signal });
         if (response.ok && response.body) {
           first = false;
           if (await this.read(response.body)) tries = 0;

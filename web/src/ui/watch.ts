@@ -1,5 +1,5 @@
 /** The page `/watch/NAME`: the player, its controls, and the addresses for other players. */
-import { livePath, overview, streamInfo, watchPath } from "../api";
+import { access, livePath, overview, streamInfo, watchPath } from "../api";
 import { type EngineName, Player, type PlayerState, type PlayerStats } from "../player/player";
 import { Controls } from "./controls";
 import { brand } from "./dashboard";
@@ -158,19 +158,21 @@ function fillInfo(list: HTMLElement, engine: string, stats: PlayerStats, serverA
 function popOut(name: string, engine: EngineName | null, stats: PlayerStats): void {
   const width = 640;
   const height = stats.width > 0 ? Math.round((width * stats.height) / stats.width) : 360;
-  const query = engine ? `?popout=1&engine=${engine}` : "?popout=1";
+  const query = ["?popout=1", engine && `engine=${engine}`, access(location.search)].filter(Boolean).join("&");
   window.open(watchPath(name) + query, `glassline-${name}`, `popup,width=${width},height=${height}`);
 }
 
 function addresses(name: string): HTMLElement {
-  const url = location.origin + livePath(name);
+  const plain = location.origin + livePath(name, location.search);
+  // For a shell an ampersand is more than a letter.
+  const url = plain.includes("&") ? `'${plain}'` : plain;
   return element(
     "section", { class: "addresses" },
     element("h2", {}, "Open in another player"),
     copyLine("VLC", `vlc --network-caching=200 ${url}`),
     copyLine("mpv", `mpv --profile=low-latency --untimed ${url}`),
     copyLine("ffplay", `ffplay -fflags nobuffer -flags low_delay -framedrop ${url}`),
-    copyLine("Address", url),
+    copyLine("Address", plain),
   );
 }
 

@@ -11,10 +11,11 @@ use crate::relay::ClaimError;
 use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, PushError, Seat};
 use crate::relay::outgoing::Outgoing;
+use crate::relay::presence::Purpose;
 use crate::relay::viewer::{Fed, Viewer};
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
-use glassline_delivery::policy::StreamName;
+use glassline_delivery::policy::{Meter, StreamName, WatchRefusal};
 use glassline_io::tcp::Connection as Socket;
 use glassline_media::Time;
 use std::io;
@@ -67,6 +68,7 @@ struct Publishing {
     last_bytes: Time,
     began: Time,
     bytes: u64,
+    meter: Option<Meter>,
 }
 
 /// What a connection's turn came to.
@@ -235,6 +237,16 @@ impl Connection {
             (Role::Publishing(publishing), Event::Data(data)) => {
                 publishing.last_bytes = desk.now;
                 publishing.bytes += data.len() as u64;
+                if let Some(meter) = &mut publishing.meter
+                    && !meter.allow(data.len(), desk.now)
+                {
+                    let limit = meter.limit_bps();
+                    self.leave_seat(desk, "sent more than it may");
+                    let title = format!("more than {limit} bit/s");
+                    let words = "Send at a lower bit rate, or raise [publish] max_bitrate in the server's configuration.";
+                    self.refuse(problem(429, &title, words), desk);
+                    return Ok(false);
+                }
                 match publishing.live.push(publishing.session, data, desk.now) {
                     Ok(news) => {
                         let flushed = Flushed { news, wake_at: None };
@@ -293,8 +305,10 @@ impl Connection {
                 response
             });
         }
+        self.enter_as_publisher(desk)?;
         let take_over = request.parameter("takeover").is_some_and(|value| value == "1" || value == "true");
         let (live, session) = desk.hub.claim(&name, Some(self.seat), take_over).map_err(|error| {
+            desk.hub.presence.leave(self.peer.ip(), Purpose::Publish);
             tracing::warn!(peer = %self.peer, stream = %name, %error, "publisher refused");
             let (status, words) = match error {
                 ClaimError::Taken { .. } => (
@@ -308,7 +322,39 @@ impl Connection {
             problem(status, &error.to_string(), words)
         })?;
         tracing::info!(peer = %self.peer, stream = %name, "publisher began");
-        Ok(Publishing { live, session, last_bytes: desk.now, began: desk.now, bytes: 0 })
+        let meter = desk.hub.settings.max_publish_bps.map(|limit| Meter::new(limit, desk.now));
+        Ok(Publishing { live, session, last_bytes: desk.now, began: desk.now, bytes: 0, meter })
+    }
+
+    fn enter_as_publisher(&self, desk: &Desk<'_>) -> Result<(), Response> {
+        let limit = desk.hub.settings.max_publishers_per_address;
+        let may = |count| {
+            if limit == 0 || count < limit {
+                return Ok(());
+            }
+            tracing::warn!(peer = %self.peer, count, "publisher refused: too many from its address");
+            let words = "End one of them, or raise [publish] max_per_address in the server's configuration.";
+            Err(problem(429, &format!("this address has {count} publishers already"), words))
+        };
+        desk.hub.presence.enter(self.peer.ip(), Purpose::Publish, may)
+    }
+
+    /// Whether the peer may watch, and if `stays` counts it among the viewers of its address.
+    fn enter_as_viewer(
+        &self,
+        live: &Live,
+        request: &Request,
+        stays: bool,
+        desk: &Desk<'_>,
+    ) -> Result<(), WatchRefusal> {
+        let (hub, address) = (desk.hub, self.peer.ip());
+        let policy = &hub.settings.watch;
+        policy.check(address, request, &live.name, hub.clock.utc())?;
+        if !stays {
+            return Ok(());
+        }
+        hub.presence
+            .enter(address, Purpose::Watch, |of_address| policy.check_counts(live.viewers(), of_address))
     }
 
     /// Answers a whole request. Returns whether the peer has become a viewer.
@@ -317,25 +363,33 @@ impl Connection {
         if reads && request.path.starts_with("/live/") {
             let found = StreamName::of_live_path(&request.path).and_then(|name| desk.hub.find(&name));
             if let Some(live) = found {
-                return self.watch(live, request.method, desk);
+                return self.watch(live, request, desk);
             }
             let words = "No stream of this name is live. GET /api/streams lists those that are.";
             self.finish_answer(&problem(404, "no such stream", words), request.method == Method::Head, desk);
             return Ok(false);
         }
         let response = match request.method {
-            Method::Options => Response::new(204).with_header("Allow", "GET, HEAD, PUT, POST, OPTIONS"),
-            _ => desk.hub.respond(request),
+            Method::Options => preflight(desk.hub),
+            _ => shared_with(desk.hub, desk.hub.respond(request)),
         };
         self.finish_answer(&response, request.method == Method::Head, desk);
         Ok(false)
     }
 
-    fn watch(&mut self, live: Arc<Live>, method: Method, desk: &mut Desk<'_>) -> io::Result<bool> {
+    fn watch(&mut self, live: Arc<Live>, request: &Request, desk: &mut Desk<'_>) -> io::Result<bool> {
+        let head_only = request.method == Method::Head;
+        if let Err(refusal) = self.enter_as_viewer(&live, request, !head_only, desk) {
+            let (status, words) = refusal.explain();
+            tracing::debug!(peer = %self.peer, stream = %live.name, ?refusal, "viewer refused");
+            self.finish_answer(&problem(status, "may not watch", words), head_only, desk);
+            return Ok(false);
+        }
         let response = Response::new(200)
             .with_header("Content-Type", "video/mp2t")
             .with_header("Cache-Control", "no-store");
-        if method == Method::Head {
+        let response = shared_with(desk.hub, response);
+        if head_only {
             self.outgoing.push(response.endless_head());
             self.drain();
             return Ok(false);
@@ -407,6 +461,7 @@ impl Connection {
         if let Role::Publishing(publishing) = &self.role {
             let Publishing { live, session, began, bytes, .. } = publishing;
             live.release(*session, desk.now);
+            desk.hub.presence.leave(self.peer.ip(), Purpose::Publish);
             desk.tell(live, Flushed { news: true, wake_at: None }, self.seat.worker);
             let seconds = desk.now.since(*began).as_secs_f64();
             tracing::info!(peer = %self.peer, stream = %live.name, bytes, seconds, "publisher {how}");
@@ -505,6 +560,26 @@ impl Connection {
         self.leave_seat(desk, "was cut off");
         if let Role::Watching(viewer) = &self.role {
             viewer.live.viewer_leaves(self.seat.worker);
+            desk.hub.presence.leave(self.peer.ip(), Purpose::Watch);
         }
+    }
+}
+
+/// `response`, readable for the web pages that the configuration names (Fetch standard, CORS protocol).
+fn shared_with(hub: &Hub, response: Response) -> Response {
+    match &hub.settings.allow_origin {
+        Some(origin) => response.with_header("Access-Control-Allow-Origin", origin),
+        None => response,
+    }
+}
+
+/// The answer to `OPTIONS`: what may be asked, and by pages of other origins.
+fn preflight(hub: &Hub) -> Response {
+    let response = Response::new(204).with_header("Allow", "GET, HEAD, PUT, POST, OPTIONS");
+    match hub.settings.allow_origin {
+        Some(_) => shared_with(hub, response)
+            .with_header("Access-Control-Allow-Methods", "GET, HEAD")
+            .with_header("Access-Control-Max-Age", "86400"),
+        None => response,
     }
 }

@@ -1,6 +1,7 @@
 //! What the workers share: the streams, their inboxes, the counts.
 
 use crate::relay::live::{Claim, Flushed, Live, Seat};
+use crate::relay::presence::Presence;
 use crate::relay::status::{StreamStatus, Totals};
 use crate::relay::{ClaimError, Settings, Site};
 use glassline_delivery::http1::Response;
@@ -22,6 +23,7 @@ pub struct Hub {
     pub(super) settings: Settings,
     pub(super) clock: Clock,
     pub(super) counts: Counts,
+    pub(super) presence: Presence,
     site: Arc<dyn Site>,
     began: Time,
     streams: Mutex<BTreeMap<StreamName, Arc<Live>>>,
@@ -75,6 +77,7 @@ impl Hub {
             settings,
             clock,
             counts: Counts::default(),
+            presence: Presence::default(),
             site,
             began: clock.now(),
             streams: Mutex::default(),

@@ -17,6 +17,7 @@ mod fan_out;
 mod hub;
 mod live;
 mod outgoing;
+mod presence;
 mod publish;
 mod status;
 mod viewer;
@@ -30,7 +31,7 @@ pub use status::{StreamStatus, Totals};
 use glassline_delivery::http1::Limits;
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::policy::{PublishPolicy, StreamName};
+use glassline_delivery::policy::{PublishPolicy, StreamName, WatchPolicy};
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
 use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
@@ -52,6 +53,14 @@ pub struct Settings {
     pub http: Limits,
     /// Who may publish.
     pub publish: PublishPolicy,
+    /// What a publisher may send, in bits a second in the mean; `None` is anything.
+    pub max_publish_bps: Option<u64>,
+    /// Publishers from one address at once; 0 is any number.
+    pub max_publishers_per_address: usize,
+    /// Who may watch.
+    pub watch: WatchPolicy,
+    /// The web pages that may read what is answered (`Access-Control-Allow-Origin`): an origin or `*`.
+    pub allow_origin: Option<String>,
     /// A publisher that sends nothing for this long gives up its name.
     pub silence_timeout: Duration,
     /// How long viewers are kept when the publisher has gone.
@@ -75,6 +84,10 @@ impl Default for Settings {
             workers: 0,
             http: Limits::DEFAULT,
             publish: PublishPolicy::default(),
+            max_publish_bps: None,
+            max_publishers_per_address: 0,
+            watch: WatchPolicy::default(),
+            allow_origin: None,
             silence_timeout: Duration::from_secs(5),
             return_window: Duration::from_secs(60),
             max_streams: 256,

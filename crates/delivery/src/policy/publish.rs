@@ -1,51 +1,12 @@
-//! Who may publish, and under what names.
+//! Who may publish.
 
+use super::Networks;
 use crate::http1::server::Request;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use std::fmt;
 use std::net::IpAddr;
 use subtle::ConstantTimeEq;
-
-/// A stream's name: 1 to 64 of `A–Z a–z 0–9 . _ -`, not beginning with a dot.
-///
-/// Names stand in URLs, metrics and logs as they are; these characters need no escape in any of them.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamName(String);
-
-impl StreamName {
-    /// The longest name, in characters.
-    pub const MAX_LENGTH: usize = 64;
-
-    /// `name`, if it is one.
-    pub fn parse(name: &str) -> Option<StreamName> {
-        let fits = (1..=Self::MAX_LENGTH).contains(&name.len()) && !name.starts_with('.');
-        let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
-        (fits && plain).then(|| StreamName(name.to_owned()))
-    }
-
-    /// The name of the stream that `/live/NAME.ts` names.
-    pub fn of_live_path(path: &str) -> Option<StreamName> {
-        Self::parse(path.strip_prefix("/live/")?.strip_suffix(".ts")?)
-    }
-
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for StreamName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl fmt::Display for StreamName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// Who may publish.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -55,13 +16,16 @@ pub struct PublishPolicy {
     pub key: Option<String>,
     /// Without a key: whether others than this machine may publish.
     pub open: bool,
+    /// From where publishing is allowed at all; without a key, those there need none.
+    pub networks: Networks,
 }
 
 /// The key does not show: policies get logged.
 impl fmt::Debug for PublishPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = self.key.as_ref().map(|_| "(secret)");
-        f.debug_struct("PublishPolicy").field("key", &key).field("open", &self.open).finish()
+        let mut shown = f.debug_struct("PublishPolicy");
+        shown.field("key", &key).field("open", &self.open).field("networks", &self.networks).finish()
     }
 }
 
@@ -73,6 +37,8 @@ pub enum Refusal {
     Key,
     /// Not from this machine, and there is no key.
     NotLocal,
+    /// From an address outside of the networks that may.
+    Network,
     /// A web page of another site asked through somebody's browser.
     ForeignPage,
 }
@@ -90,6 +56,9 @@ impl Refusal {
                 "Only this machine may publish: set [publish] key in the server's configuration and send it, \
                  or start the server with --open-publish.",
             ),
+            Refusal::Network => {
+                (403, "This address is not in [publish] networks of the server's configuration.")
+            }
             Refusal::ForeignPage => (403, "A web page may publish only to the server that it came from."),
         }
     }
@@ -109,13 +78,16 @@ impl PublishPolicy {
                 return Err(Refusal::ForeignPage);
             }
         }
+        if !self.networks.contain(peer) {
+            return Err(Refusal::Network);
+        }
         match &self.key {
             Some(key) => {
                 let header = request.headers.first("authorization").and_then(credential);
                 let shown = header.or_else(|| request.parameter("key")).unwrap_or_default();
                 if bool::from(shown.as_bytes().ct_eq(key.as_bytes())) { Ok(()) } else { Err(Refusal::Key) }
             }
-            None if self.open || peer.to_canonical().is_loopback() => Ok(()),
+            None if self.open || !self.networks.are_all() || peer.to_canonical().is_loopback() => Ok(()),
             None => Err(Refusal::NotLocal),
         }
     }
@@ -153,19 +125,6 @@ mod tests {
     }
 
     #[test]
-    fn names_that_need_no_escape() {
-        for good in ["demo", "a", "Stage-2_main.hd", &"x".repeat(64)] {
-            assert!(StreamName::parse(good).is_some(), "{good}");
-        }
-        for bad in ["", ".", "..", ".hidden", "a/b", "a b", "ä", "a%20", &"x".repeat(65)] {
-            assert!(StreamName::parse(bad).is_none(), "{bad}");
-        }
-        assert_eq!(StreamName::of_live_path("/live/demo.ts").unwrap().as_str(), "demo");
-        assert_eq!(StreamName::of_live_path("/live/demo.flv"), None);
-        assert_eq!(StreamName::of_live_path("/live/../etc.ts"), None);
-    }
-
-    #[test]
     fn without_a_key_only_this_machine_publishes() {
         let policy = PublishPolicy::default();
         let request = request("/live/a.ts", "");
@@ -180,7 +139,7 @@ mod tests {
 
     #[test]
     fn with_a_key_everybody_needs_it() {
-        let policy = PublishPolicy { key: Some("s3cret".into()), open: true };
+        let policy = PublishPolicy { key: Some("s3cret".into()), open: true, ..PublishPolicy::default() };
         let here: IpAddr = "127.0.0.1".parse().unwrap();
         assert_eq!(policy.check(here, &request("/live/a.ts", "")), Err(Refusal::Key));
         assert_eq!(policy.check(here, &request("/live/a.ts?key=s3cre", "")), Err(Refusal::Key));
@@ -194,6 +153,17 @@ mod tests {
             Err(Refusal::Key)
         );
         assert!(!format!("{policy:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn a_network_that_is_named_may_and_no_other() {
+        let networks = Networks::parse(["192.0.2.0/24"]).unwrap();
+        let policy = PublishPolicy { networks, ..PublishPolicy::default() };
+        let plain = request("/live/a.ts", "");
+        assert_eq!(policy.check("192.0.2.7".parse().unwrap(), &plain), Ok(()));
+        assert_eq!(policy.check("127.0.0.1".parse().unwrap(), &plain), Err(Refusal::Network));
+        let policy = PublishPolicy { key: Some("s3cret".into()), ..policy };
+        assert_eq!(policy.check("192.0.2.7".parse().unwrap(), &plain), Err(Refusal::Key));
     }
 
     #[test]

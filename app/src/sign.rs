@@ -1,0 +1,78 @@
+//! `glassline sign`: an address that lets a viewer in for a while.
+
+use crate::{config, failure, output, rate};
+use anyhow::Result;
+use glassline_delivery::policy::{StreamName, Token};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Sign a stream's address, so that its viewer is let in for a while
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The address: …/live/NAME.ts for players, …/watch/NAME for browsers
+    #[arg(value_name = "URL")]
+    url: String,
+    /// File that holds the viewer key: the [viewer] key of the server's configuration
+    #[arg(long, value_name = "FILE")]
+    key_file: PathBuf,
+    /// How long from now the address lets in; who watches when it expires stays
+    #[arg(long = "for", value_name = "TIME", default_value = "12h", value_parser = rate::parse_duration)]
+    time: Duration,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline sign https://relay.example/watch/stage --key-file viewer.key
+  glassline sign https://relay.example/live/stage.ts --key-file viewer.key --for 30m
+  vlc \"$(glassline sign http://relay:8080/live/stage.ts --key-file viewer.key)\"
+
+The server needs the same key: [viewer] key or key_file in its configuration.";
+
+/// Prints the signed address.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let name = stream_of(&args.url).ok_or_else(|| {
+        failure::usage(
+            format!("{:?} names no stream", args.url),
+            "give an address that ends with /live/NAME.ts or /watch/NAME",
+        )
+    })?;
+    let key = config::read_key(&args.key_file, "viewer key")?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let token = Token::sign(key.expose(), &name, (now + args.time).as_secs());
+    let joint = if args.url.contains('?') { '&' } else { '?' };
+    output::print(&format!("{}{joint}{}\n", args.url, token.query()))
+}
+
+/// The stream that an address names.
+fn stream_of(url: &str) -> Option<StreamName> {
+    let path = url.split_once('?').map_or(url, |(path, _)| path);
+    let (before, last) = path.rsplit_once('/')?;
+    if before.ends_with("/live") {
+        StreamName::parse(last.strip_suffix(".ts")?)
+    } else {
+        before.ends_with("/watch").then(|| StreamName::parse(last))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_its_stream() {
+        let name = |url| stream_of(url).map(|name| name.to_string());
+        assert_eq!(name("http://h:8080/live/stage.ts").as_deref(), Some("stage"));
+        assert_eq!(name("https://h/behind/proxy/watch/stage?engine=mse").as_deref(), Some("stage"));
+        for bad in [
+            "",
+            "stage",
+            "http://h/stage.ts",
+            "http://h/live/stage",
+            "http://h/watch/",
+            "http://h/watch/a%20b",
+        ] {
+            assert_eq!(name(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Who may publish, who may watch, how much, and under what names.
+
+mod meter;
+mod network;
+mod publish;
+mod watch;
+
+pub use meter::Meter;
+pub use network::{NetworkError, Networks};
+pub use publish::{PublishPolicy, Refusal};
+pub use watch::{Token, WatchPolicy, WatchRefusal};
+
+use std::fmt;
+
+/// A stream's name: 1 to 64 of `A–Z a–z 0–9 . _ -`, not beginning with a dot.
+///
+/// Names stand in URLs, metrics and logs as they are; these characters need no escape in any of them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamName(String);
+
+impl StreamName {
+    /// The longest name, in characters.
+    pub const MAX_LENGTH: usize = 64;
+
+    /// `name`, if it is one.
+    pub fn parse(name: &str) -> Option<StreamName> {
+        let fits = (1..=Self::MAX_LENGTH).contains(&name.len()) && !name.starts_with('.');
+        let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        (fits && plain).then(|| StreamName(name.to_owned()))
+    }
+
+    /// The name of the stream that `/live/NAME.ts` names.
+    pub fn of_live_path(path: &str) -> Option<StreamName> {
+        Self::parse(path.strip_prefix("/live/")?.strip_suffix(".ts")?)
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for StreamName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for StreamName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_need_no_escape() {
+        for good in ["demo", "a", "Stage-2_main.hd", &"x".repeat(64)] {
+            assert!(StreamName::parse(good).is_some(), "{good}");
+        }
+        for bad in ["", ".", "..", ".hidden", "a/b", "a b", "ä", "a%20", &"x".repeat(65)] {
+            assert!(StreamName::parse(bad).is_none(), "{bad}");
+        }
+        assert_eq!(StreamName::of_live_path("/live/demo.ts").unwrap().as_str(), "demo");
+        assert_eq!(StreamName::of_live_path("/live/demo.flv"), None);
+        assert_eq!(StreamName::of_live_path("/live/../etc.ts"), None);
+    }
+}

@@ -1,0 +1,218 @@
+//! Who may watch.
+//!
+//! Where a key is configured, a viewer's URL carries a token that somebody with the key has signed for one stream
+//! until one moment; the server keeps no list. A token lets in: who is watching when it expires stays.
+//!
+//! ```text
+//! token = base64url( HMAC-SHA256( key, "watch" LF name LF expires ) )        RFC 2104, RFC 4648 §5
+//! /live/NAME.ts?expires=1790000000&token=…                                   expires: Unix time in seconds
+//! ```
+
+use super::{Networks, StreamName};
+use crate::http1::server::Request;
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use glassline_media::Utc;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use std::fmt;
+use std::net::IpAddr;
+
+/// Who may watch.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct WatchPolicy {
+    /// The secret that viewers' tokens are signed with; without one nobody needs a token.
+    pub key: Option<String>,
+    /// From where watching is allowed.
+    pub networks: Networks,
+    /// Viewers of one stream at once; 0 is any number.
+    pub max_per_stream: usize,
+    /// Viewers from one address at once; 0 is any number.
+    pub max_per_address: usize,
+}
+
+/// The key does not show: policies get logged.
+impl fmt::Debug for WatchPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.key.as_ref().map(|_| "(secret)");
+        let mut shown = f.debug_struct("WatchPolicy");
+        shown.field("key", &key).field("networks", &self.networks);
+        shown.field("max_per_stream", &self.max_per_stream).field("max_per_address", &self.max_per_address);
+        shown.finish()
+    }
+}
+
+/// Why somebody may not watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WatchRefusal {
+    /// There is no token, or it is for something else, or not signed with our key.
+    Token,
+    /// The token was good once.
+    Expired,
+    /// From an address outside of the networks that may.
+    Network,
+    /// The stream has as many viewers as it may have.
+    StreamIsFull,
+    /// The address has as many viewers as it may have.
+    AddressIsFull,
+}
+
+impl WatchRefusal {
+    /// Status, and a sentence that says what to do.
+    pub const fn explain(self) -> (u16, &'static str) {
+        match self {
+            WatchRefusal::Token => (
+                401,
+                "This stream is watched by a signed address; ask who runs it for one ('glassline sign' makes it).",
+            ),
+            WatchRefusal::Expired => {
+                (403, "This address was signed for a time that is over; ask for a new one.")
+            }
+            WatchRefusal::Network => {
+                (403, "This address is not in [viewer] networks of the server's configuration.")
+            }
+            WatchRefusal::StreamIsFull => {
+                (503, "The stream has as many viewers as it may have; try again later.")
+            }
+            WatchRefusal::AddressIsFull => {
+                (429, "As many viewers as may come from one address are watching; end one of them.")
+            }
+        }
+    }
+}
+
+/// What lets a viewer in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Until when, in Unix seconds.
+    pub expires_s: u64,
+    text: String,
+}
+
+impl Token {
+    /// Signs the stream `name` until `expires_s`, in Unix seconds.
+    pub fn sign(key: &str, name: &StreamName, expires_s: u64) -> Token {
+        let text = BASE64_URL_SAFE_NO_PAD.encode(mac(key, name, expires_s).finalize().into_bytes());
+        Token { expires_s, text }
+    }
+
+    /// As the query of a URL: `expires=…&token=…`.
+    pub fn query(&self) -> String {
+        format!("expires={}&token={}", self.expires_s, self.text)
+    }
+}
+
+fn mac(key: &str, name: &StreamName, expires_s: u64) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("HMAC takes keys of any length");
+    mac.update(format!("watch\n{name}\n{expires_s}").as_bytes());
+    mac
+}
+
+impl WatchPolicy {
+    /// Whether `peer` may watch `name` with `request`. Tokens are compared in constant time.
+    pub fn check(
+        &self,
+        peer: IpAddr,
+        request: &Request,
+        name: &StreamName,
+        now: Utc,
+    ) -> Result<(), WatchRefusal> {
+        if !self.networks.contain(peer) {
+            return Err(WatchRefusal::Network);
+        }
+        let Some(key) = &self.key else { return Ok(()) };
+        let expires = request.parameter("expires").and_then(|text| text.parse::<u64>().ok());
+        let shown = request.parameter("token").and_then(|text| BASE64_URL_SAFE_NO_PAD.decode(text).ok());
+        let (Some(expires_s), Some(shown)) = (expires, shown) else { return Err(WatchRefusal::Token) };
+        mac(key, name, expires_s).verify_slice(&shown).map_err(|_| WatchRefusal::Token)?;
+        if now.as_nanos() / 1_000_000_000 < expires_s { Ok(()) } else { Err(WatchRefusal::Expired) }
+    }
+
+    /// Whether one more viewer may come where a stream has `of_stream` and its address `of_address`.
+    pub fn check_counts(&self, of_stream: usize, of_address: usize) -> Result<(), WatchRefusal> {
+        let is_full = |count, limit| limit > 0 && count >= limit;
+        if is_full(of_stream, self.max_per_stream) {
+            return Err(WatchRefusal::StreamIsFull);
+        }
+        if is_full(of_address, self.max_per_address) {
+            return Err(WatchRefusal::AddressIsFull);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http1::Limits;
+    use crate::http1::server::{Event, Server};
+    use glassline_media::Time;
+
+    fn request(query: &str) -> Request {
+        let wire = format!("GET /live/stage.ts?{query} HTTP/1.1\r\nHost: relay\r\n\r\n");
+        let mut server = Server::new(Limits::DEFAULT, Time::ZERO);
+        match server.next(&mut wire.as_bytes(), Time::ZERO) {
+            Ok(Some(Event::Request(request))) => *request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn policy() -> WatchPolicy {
+        WatchPolicy { key: Some("a-viewer-key".into()), ..WatchPolicy::default() }
+    }
+
+    fn check(query: &str, at_s: u64) -> Result<(), WatchRefusal> {
+        let name = StreamName::parse("stage").unwrap();
+        let now = Utc::from_nanos(at_s * 1_000_000_000);
+        policy().check("192.0.2.1".parse().unwrap(), &request(query), &name, now)
+    }
+
+    #[test]
+    fn a_signed_address_lets_in_until_it_expires() {
+        let name = StreamName::parse("stage").unwrap();
+        let query = Token::sign("a-viewer-key", &name, 1000).query();
+        assert_eq!(check(&query, 999), Ok(()));
+        assert_eq!(check(&query, 1000), Err(WatchRefusal::Expired));
+        assert_eq!(check(&query.replace("1000", "2000"), 999), Err(WatchRefusal::Token));
+        let other = Token::sign("a-viewer-key", &StreamName::parse("backstage").unwrap(), 1000).query();
+        assert_eq!(check(&other, 999), Err(WatchRefusal::Token));
+        assert_eq!(check(&Token::sign("another-key", &name, 1000).query(), 999), Err(WatchRefusal::Token));
+    }
+
+    #[test]
+    fn what_is_no_token_does_not_let_in() {
+        for query in [
+            "",
+            "expires=1000",
+            "token=AAAA",
+            "expires=1000&token=",
+            "expires=x&token=AAAA",
+            "token=%&expires=9",
+        ] {
+            assert_eq!(check(query, 1), Err(WatchRefusal::Token), "{query}");
+        }
+    }
+
+    /// The signature as `printf 'watch\nstage\n1000' | openssl dgst -sha256 -hmac a-viewer-key -binary` gives it.
+    #[test]
+    fn a_token_is_what_other_programs_make_of_it() {
+        let token = Token::sign("a-viewer-key", &StreamName::parse("stage").unwrap(), 1000);
+        assert_eq!(token.query(), "expires=1000&token=js6IVJx7Jp02rUUFIazuMAR_DX_e97iSLzdhdOwTbJc");
+    }
+
+    #[test]
+    fn counts_and_networks_are_limits() {
+        let policy = WatchPolicy { max_per_stream: 2, max_per_address: 1, ..WatchPolicy::default() };
+        assert_eq!(policy.check_counts(1, 0), Ok(()));
+        assert_eq!(policy.check_counts(2, 0), Err(WatchRefusal::StreamIsFull));
+        assert_eq!(policy.check_counts(1, 1), Err(WatchRefusal::AddressIsFull));
+        assert_eq!(WatchPolicy::default().check_counts(9, 9), Ok(()));
+        let policy =
+            WatchPolicy { networks: Networks::parse(["10.0.0.0/8"]).unwrap(), ..WatchPolicy::default() };
+        let (name, now) = (StreamName::parse("stage").unwrap(), Utc::from_nanos(0));
+        let check = |peer: &str| policy.check(peer.parse().unwrap(), &request(""), &name, now);
+        assert_eq!((check("10.9.9.9"), check("11.9.9.9")), (Ok(()), Err(WatchRefusal::Network)));
+        assert!(!format!("{:?}", self::policy()).contains("a-viewer-key"));
+    }
+}

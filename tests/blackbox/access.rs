@@ -1,0 +1,162 @@
+//! Who may publish and watch, how much, and what web pages of others may read.
+
+use crate::{glassline, serve_with};
+use glassline_test_support::http::{Answer, ask, connect, get, publish, read_answer, read_head};
+use glassline_test_support::numbered::Shape;
+use glassline_test_support::program::{Scratch, Server};
+use glassline_test_support::wait::until;
+use std::io::Write;
+use std::net::TcpStream;
+
+const SHAPE: Shape = Shape { packets: 60, group: 10 };
+
+/// A server that has a stream "stage", and its publisher.
+fn stage(config: &str) -> (Server, TcpStream, Scratch) {
+    let (server, scratch) = serve_with(config);
+    let mut publisher = publish(server.address(), "/live/stage.ts");
+    publisher.write_all(&SHAPE.picture(0)).unwrap();
+    until("the stream", || server.count("stage", "bytes_in") > 0);
+    (server, publisher, scratch)
+}
+
+/// Asks for a stream and reads the answer's head; the viewer stays.
+fn watch(server: &Server, target: &str) -> (Answer, TcpStream) {
+    let mut stream = connect(server.address());
+    write!(stream, "GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    (read_head(&mut stream), stream)
+}
+
+#[test]
+fn with_a_viewer_key_only_signed_addresses_let_in() {
+    let (server, _publisher, _scratch) = stage("[viewer]\nkey = 'a-viewer-key'\n[log]\nlevel = 'trace'\n");
+    let key_file = Scratch::new("key");
+    let key = key_file.write("viewer.key", "a-viewer-key\n");
+    let sign = |path: &str, time: &str| {
+        let url = server.url(path);
+        let signed = glassline(&["sign", &url, "--key-file", &key, "--for", time]);
+        assert_eq!(signed.status, Some(0), "{}", signed.stderr);
+        let text = signed.text();
+        assert!(text.starts_with(&url), "{text}");
+        text.trim().strip_prefix(&server.url("")).unwrap().to_owned()
+    };
+    let refused = get(server.address(), "/live/stage.ts");
+    assert_eq!(refused.status, 401);
+    assert!(refused.text().contains("glassline sign"), "{}", refused.text());
+
+    let good = sign("/live/stage.ts", "1h");
+    let (answer, _viewer) = watch(&server, &good);
+    assert_eq!(answer.status, 200);
+    until("the viewer to be counted", || server.count("stage", "viewers") == 1);
+    assert_eq!(ask(server.address(), "HEAD", &good, &[]).status, 200);
+    assert_eq!(get(server.address(), &sign("/live/stage.ts", "0s")).status, 403);
+    // One stream's token is not another's, and the page's address carries the same one.
+    let other = sign("/live/other.ts", "1h");
+    let query = other.split_once('?').unwrap().1;
+    assert_eq!(get(server.address(), &format!("/live/stage.ts?{query}")).status, 401);
+    let page = sign("/watch/stage", "1h");
+    let query = page.split_once('?').unwrap().1;
+    assert_eq!(watch(&server, &format!("/live/stage.ts?{query}")).0.status, 200);
+
+    let log = server.process.output();
+    let token = good.split_once("token=").unwrap().1;
+    assert!(!log.contains("a-viewer-key") && !log.contains(token), "a secret is in the log: {log}");
+}
+
+#[test]
+fn sign_says_what_it_needs() {
+    let scratch = Scratch::new("sign");
+    let (key, short) = (scratch.write("good", "a-viewer-key"), scratch.write("short", "short"));
+    for (arguments, words) in [
+        (["http://h/stage", &key], "/live/NAME.ts"),
+        (["http://h/live/stage.ts", &short], "8 to 256"),
+        (["http://h/live/stage.ts", "/nowhere/key"], "/nowhere/key"),
+    ] {
+        let outcome = glassline(&["sign", arguments[0], "--key-file", arguments[1]]);
+        assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(words), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn viewers_are_limited_by_stream_and_by_address() {
+    for (limits, status) in [("max_per_stream = 2", 503), ("max_per_address = 2", 429)] {
+        let (server, _publisher, _scratch) = stage(&format!("[viewer]\n{limits}\n"));
+        let first = watch(&server, "/live/stage.ts");
+        let second = watch(&server, "/live/stage.ts");
+        assert_eq!((first.0.status, second.0.status), (200, 200), "{limits}");
+        // What is refused is a viewer, not a look at the head.
+        assert_eq!(get(server.address(), "/live/stage.ts").status, status, "{limits}");
+        assert_eq!(ask(server.address(), "HEAD", "/live/stage.ts", &[]).status, 200);
+        drop(first);
+        until("the place of who left", || watch(&server, "/live/stage.ts").0.status == 200);
+    }
+}
+
+#[test]
+fn networks_that_may_not_are_refused() {
+    let (server, mut publisher, _scratch) = stage("[viewer]\nnetworks = ['10.0.0.0/8']\n");
+    assert_eq!(get(server.address(), "/live/stage.ts").status, 403);
+    publisher.write_all(&SHAPE.picture(1)).unwrap();
+    let (server, _scratch) = serve_with("[publish]\nnetworks = ['10.0.0.0/8']\n");
+    let answer = read_answer(&mut publish(server.address(), "/live/stage.ts"));
+    assert_eq!(answer.status, 403);
+    assert!(answer.text().contains("[publish] networks"), "{}", answer.text());
+}
+
+#[test]
+fn a_publisher_that_sends_too_much_is_refused() {
+    let (server, mut publisher, _scratch) = stage("[publish]\nmax_bitrate = '500k'\n");
+    // Five seconds' worth may come at once: 312,500 bytes, 27 pictures.
+    let mut refused = false;
+    for number in 1..200 {
+        refused = publisher.write_all(&SHAPE.picture(number)).is_err();
+        if refused {
+            break;
+        }
+    }
+    let answer = read_answer(&mut publisher);
+    assert_eq!(answer.status, 429, "{refused}");
+    assert!(
+        answer.text().contains("500000 bit/s") && answer.text().contains("max_bitrate"),
+        "{}",
+        answer.text()
+    );
+    let taken = server.count("stage", "bytes_in");
+    assert!((200_000..320_000).contains(&taken), "{taken} bytes were taken");
+    until("the seat to be free", || server.stream("stage").is_none_or(|stream| stream["live"] == false));
+}
+
+#[test]
+fn publishers_are_limited_by_address() {
+    let (server, publisher, _scratch) = stage("[publish]\nmax_per_address = 1\n");
+    assert_eq!(read_answer(&mut publish(server.address(), "/live/two.ts")).status, 429);
+    drop(publisher);
+    until("the first publisher to be gone", || server.stream("stage").is_none_or(|s| s["live"] == false));
+    let mut second = publish(server.address(), "/live/two.ts");
+    second.write_all(&SHAPE.picture(0)).unwrap();
+    until("the second stream", || server.count("two", "bytes_in") > 0);
+}
+
+#[test]
+fn pages_of_others_may_read_where_the_configuration_says_so() {
+    let (server, _publisher, _scratch) = stage("[viewer]\nallow_origin = 'https://example.org'\n");
+    let shared = |answer: &Answer| answer.header("access-control-allow-origin").map(str::to_owned);
+    let expected = Some("https://example.org".to_owned());
+    assert_eq!(shared(&watch(&server, "/live/stage.ts").0), expected);
+    assert_eq!(shared(&get(server.address(), "/api/streams")), expected);
+    let preflight = ask(server.address(), "OPTIONS", "/live/stage.ts", &["Origin: https://example.org"]);
+    assert_eq!((preflight.status, shared(&preflight)), (204, expected));
+    assert_eq!(preflight.header("access-control-allow-methods"), Some("GET, HEAD"));
+
+    let (server, _publisher, _scratch) = stage("");
+    assert_eq!(shared(&watch(&server, "/live/stage.ts").0), None);
+    assert_eq!(shared(&ask(server.address(), "OPTIONS", "/live/stage.ts", &[])), None);
+}
+
+#[test]
+fn a_probe_of_latency_gets_nothing_at_once() {
+    let (server, _scratch) = serve_with("");
+    let answer = get(server.address(), "/gen204");
+    assert_eq!((answer.status, answer.text().as_str()), (204, ""));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+}
