@@ -33,6 +33,7 @@ pub fn bits_per_second(rate: f64) -> String {
 /// A length of time given in seconds: "150 µs", "2.5 ms", "10 s".
 pub fn seconds(seconds: f64) -> String {
     match seconds {
+        0.0 => "0 s".into(),
         long if long >= 0.9995 => format!("{} s", three_digits(seconds)),
         _ => scaled(seconds * 1e9, ["ns", "µs", "ms", "s"]),
     }
@@ -68,6 +69,7 @@ mod tests {
         assert_eq!(bytes(999_600.0), "1 MB");
         assert_eq!(bits_per_second(3.1e6), "3.1 Mb/s");
         assert_eq!(bits_per_second(10e9), "10 Gb/s");
+        assert_eq!(seconds(0.0), "0 s");
         assert_eq!(seconds(0.0001), "100 µs");
         assert_eq!(seconds(0.02), "20 ms");
         assert_eq!(seconds(12.34), "12.3 s");

@@ -84,9 +84,8 @@ impl Survey {
         self.forgotten += (before - self.flows.len()) as u64;
     }
 
-    /// The flow with the most payload, of those from or to `port` where one is named; the first of equals.
-    pub fn largest(&self, port: Option<u16>) -> Option<(Flow, Count)> {
-        let wanted = |flow: &Flow| port.is_none_or(|port| flow.from.port() == port || flow.to.port() == port);
+    /// The flow with the most payload of those that are `wanted`; the first of equals.
+    pub fn largest(&self, wanted: impl Fn(&Flow) -> bool) -> Option<(Flow, Count)> {
         let flows = self.flows.iter().filter(|(flow, _)| wanted(flow));
         let largest = flows.min_by_key(|(_, count)| std::cmp::Reverse(count.payload_bytes));
         largest.map(|(flow, count)| (*flow, *count))

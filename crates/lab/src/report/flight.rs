@@ -11,7 +11,7 @@ use crate::flight::{
 use std::time::Duration;
 
 const WIDTH: f64 = 960.0;
-const HEIGHT: f64 = 920.0;
+const HEIGHT: f64 = 960.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = WIDTH - 70.0;
 /// The baseline of the first panel's heading; what is above may take less.
@@ -24,11 +24,14 @@ const STRIP_BOTTOM: f64 = 526.0;
 const BINS_TOP: f64 = 582.0;
 const BINS_PLOT_TOP: f64 = 672.0;
 const BINS_BOTTOM: f64 = 836.0;
+const NOTES_TOP: f64 = 900.0;
 const BURSTS_RIGHT: f64 = 460.0;
 const GAPS_LEFT: f64 = 540.0;
 /// Characters of a line of a histogram's text, and of one over the whole width.
 const HALF_COLUMNS: usize = 64;
-const COLUMNS: usize = 132;
+const COLUMNS: usize = 122;
+/// Lines of notes at the bottom; what is longer ends in an ellipsis.
+const NOTE_LINES: usize = 4;
 
 /// What the figures do not say themselves.
 #[derive(Clone, Debug)]
@@ -56,14 +59,17 @@ pub fn draw(summary: &Summary, caption: &Caption<'_>) -> String {
     arrivals(&mut svg, summary, caption);
     bursts(&mut svg, figures, caption);
     gaps(&mut svg, figures);
-    let notes = caption.notes.join(" ");
-    let fixed = "Always the same: 100 B to 10 MB, 10 µs to 10 s, ten bars to a power of ten, 500 ms above.";
-    let mut y = 886.0;
-    for line in wrap(&format!("{fixed} {notes}"), COLUMNS + 6).iter().take(2) {
-        svg.text((30.0, y), Anchor::Start, "tick", line);
-        y += 17.0;
-    }
+    notes(&mut svg, caption.notes);
     svg.finish()
+}
+
+fn notes(svg: &mut Svg, notes: &[String]) {
+    let fixed = "The axes of sizes and gaps are the same in every such picture: ten bars to a power of ten.";
+    let lines = wrap(&format!("{fixed} {}", notes.join(" ")), COLUMNS + 4);
+    for (index, line) in lines.iter().take(NOTE_LINES).enumerate() {
+        let more = if index + 1 == NOTE_LINES && lines.len() > NOTE_LINES { " …" } else { "" };
+        svg.text((30.0, NOTES_TOP + 17.0 * index as f64), Anchor::Start, "tick", &format!("{line}{more}"));
+    }
 }
 
 fn shortened(text: &str, columns: usize) -> String {
@@ -99,10 +105,14 @@ fn across(svg: &mut Svg, (left, right): (f64, f64), scale: Scale, marks: &[(f64,
     }
 }
 
-/// The rates from 0 to `top` that get a line: four or five.
+/// The rates from 0 to `top` that get a line: some round ones.
 fn rate_marks(top: f64) -> Vec<(f64, String)> {
     let first_digit = (top / 10f64.powf(top.log10().floor())).round();
-    let parts = if first_digit == 2.0 { 4 } else { 5 };
+    let parts = match first_digit as u32 {
+        2 => 4,
+        3 => 3,
+        _ => 5,
+    };
     let label = |value: f64| if value == 0.0 { "0".into() } else { bits_per_second(value) };
     (0..=parts)
         .map(|part| top * f64::from(part) / f64::from(parts))
@@ -121,8 +131,8 @@ fn arrivals(svg: &mut Svg, summary: &Summary, caption: &Caption<'_>) {
         Anchor::Start,
         "soft",
         &format!(
-            "The fullest half second. Each bar is what {what} within one millisecond. Low and even is smooth; \
-             high bars with nothing in between are bursts."
+            "The fullest half second, a bar for what {what} in each millisecond. Low and even is smooth; tall bars \
+             with silence between them are bursts."
         ),
     );
     legend(svg, &peaks);
@@ -132,7 +142,7 @@ fn arrivals(svg: &mut Svg, summary: &Summary, caption: &Caption<'_>) {
     for (rate, _) in rate_marks(top).iter().filter(|(rate, _)| *rate > 0.0) {
         svg.text((RIGHT + 8.0, scale.px(*rate) + 4.0), Anchor::Start, "tick", &bytes(rate / 8e3));
     }
-    svg.text((RIGHT + 8.0, DETAIL_BOTTOM + 4.0), Anchor::Start, "tick", "per 1 ms");
+    svg.text((RIGHT + 8.0, DETAIL_TOP - 10.0), Anchor::Start, "tick", "in 1 ms");
     detail(svg, summary, scale);
     if peak > top {
         let text = format!(
@@ -179,15 +189,10 @@ fn detail(svg: &mut Svg, summary: &Summary, scale: Scale) {
     }
     for step in 0..=5 {
         let millis = f64::from(step) * 100.0;
-        let label = seconds((detail.start + Duration::from_millis(millis as u64)).as_secs_f64());
+        let at_s = (detail.start + Duration::from_millis(millis as u64)).as_secs_f64();
         let x = across.px(millis);
         svg.line((x, DETAIL_BOTTOM), (x, DETAIL_BOTTOM + 4.0), "axis");
-        svg.text(
-            (x, DETAIL_BOTTOM + 19.0),
-            Anchor::Middle,
-            "tick",
-            if millis == 0.0 && label == "0 ns" { "0" } else { &label },
-        );
+        svg.text((x, DETAIL_BOTTOM + 19.0), Anchor::Middle, "tick", &format!("{at_s:.1} s"));
     }
 }
 
@@ -275,18 +280,19 @@ fn shares(weights: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
     weights.map(|weight| if total > 0.0 { weight / total } else { 0.0 }).collect()
 }
 
-fn spread(all: Option<&Distribution>, unit: impl Fn(f64) -> String, what: &str) -> String {
-    all.map_or_else(
-        || format!("There are no {what}."),
-        |all| {
-            format!(
-                "Half of the {} {what} up to {}, 99 % up to {}, the largest {}.",
-                count(all.count),
-                unit(all.p50),
-                unit(all.p99),
-                unit(all.max)
-            )
-        },
+/// "Half of the 7 bursts have up to 3 kB, 99 % up to 5 kB, the largest 6 kB."
+fn spread(
+    all: Option<&Distribution>,
+    unit: impl Fn(f64) -> String,
+    [what, have, largest]: [&str; 3],
+) -> String {
+    let Some(all) = all else { return format!("There are no {what}.") };
+    format!(
+        "Half of the {} {what} {have} up to {}, 99 % up to {}, the {largest} {}.",
+        count(all.count),
+        unit(all.p50),
+        unit(all.p99),
+        unit(all.max)
     )
 }
 
@@ -294,7 +300,7 @@ fn bursts(svg: &mut Svg, figures: &Figures, caption: &Caption<'_>) {
     svg.text((30.0, BINS_TOP), Anchor::Start, "heading", "How large the bursts are");
     let text = format!(
         "How much of all bytes came in bursts of each size. {}",
-        spread(figures.burst_bytes.as_ref(), bytes, "bursts")
+        spread(figures.burst_bytes.as_ref(), bytes, ["bursts", "have", "largest"])
     );
     svg.paragraph((30.0, BINS_TOP + 20.0), HALF_COLUMNS, 13.0, "soft", &text);
     let histogram = Histogram {
@@ -302,7 +308,10 @@ fn bursts(svg: &mut Svg, figures: &Figures, caption: &Caption<'_>) {
         right: BURSTS_RIGHT,
         shares: shares(figures.burst_histogram.iter().map(|bin| bin.bytes as f64)),
         labels: &["100 B", "1 kB", "10 kB", "100 kB", "1 MB", "10 MB"],
-        caption: "bytes that come without a pause",
+        caption: &format!(
+            "bytes that come without a pause; above, packets of {} B",
+            count(caption.packet_bytes)
+        ),
     };
     histogram.draw(svg);
     // The same axis once more, in packets.
@@ -320,7 +329,7 @@ fn gaps(svg: &mut Svg, figures: &Figures) {
     let in_ms = |millis: f64| seconds(millis / 1e3);
     let text = format!(
         "How much of the quiet time lies in gaps of each length. {}",
-        spread(figures.gap_ms.as_ref(), in_ms, "gaps")
+        spread(figures.gap_ms.as_ref(), in_ms, ["gaps", "last", "longest"])
     );
     svg.paragraph((left, BINS_TOP + 20.0), HALF_COLUMNS, 13.0, "soft", &text);
     let histogram = Histogram {

@@ -152,14 +152,14 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// The smallest of 1, 2 or 5 times a power of ten that is no less than `value`; 1 where that is not positive.
+/// The smallest of 1, 2, 3 or 5 times a power of ten that is no less than `value`; 1 where that is not positive.
 pub fn ceiling(value: f64) -> f64 {
     if !value.is_normal() || value < 0.0 {
         return 1.0;
     }
     let power = 10f64.powf(value.log10().floor());
     // What a rounding error put above a step still is that step.
-    let steps = [1.0, 2.0, 5.0, 10.0];
+    let steps = [1.0, 2.0, 3.0, 5.0, 10.0];
     steps.into_iter().map(|step| step * power).find(|step| value <= step * (1.0 + 1e-9)).unwrap_or(value)
 }
 
@@ -195,7 +195,7 @@ mod tests {
         let found = [0.0, f64::NAN, -3.0, 0.03, 1.0, 1.1, 2.1, 5.0, 7.0, 231.7e6].map(ceiling);
         assert_eq!(
             found.map(|value| format!("{value:.2}")).join(" "),
-            "1.00 1.00 1.00 0.05 1.00 2.00 5.00 5.00 10.00 500000000.00"
+            "1.00 1.00 1.00 0.03 1.00 2.00 3.00 5.00 10.00 300000000.00"
         );
     }
 
