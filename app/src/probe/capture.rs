@@ -346,6 +346,7 @@ pub(super) mod tests {
         ] {
             assert!(text.contains(words), "{words:?} is not in\n{text}");
         }
+        assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
     }
 
     #[test]

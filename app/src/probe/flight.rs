@@ -7,6 +7,7 @@ use glassline_lab::flight::units::{bits_per_second, bytes, count, seconds, thing
 use glassline_lab::flight::{Basis, Distribution, Figures, Settings, Summary};
 use glassline_lab::pcap::Flow;
 use glassline_lab::report::flight::{Caption, draw};
+use glassline_lab::report::svg::wrap;
 use serde::Serialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,9 @@ use std::time::Duration;
 /// From a URL so much is left out at the start: servers begin at the last key frame and send what has been since at
 /// once.
 const URL_SKIP: Duration = Duration::from_millis(500);
+
+/// Columns of the table that sentences fill.
+const TEXT_COLUMNS: usize = 110;
 
 /// What is asked for, and how to look.
 #[derive(Clone, Debug, clap::Args)]
@@ -185,8 +189,10 @@ pub(super) fn notes(figures: &Figures) -> Vec<String> {
             bytes(start.bytes as f64)
         ));
     }
-    let at_start = |at_s: f64| at_s < URL_SKIP.as_secs_f64() && start.seconds == 0.0;
-    if figures.largest_burst.is_some_and(|largest| at_start(largest.at_s)) && figures.duration_s > 1.0 {
+    let is_outlier = figures.largest_burst.zip(figures.burst_bytes).is_some_and(|(largest, all)| {
+        largest.at_s < URL_SKIP.as_secs_f64() && largest.bytes as f64 > 2.0 * all.p99
+    });
+    if is_outlier && start.seconds == 0.0 {
         out.push(
             "The largest burst is at the start, where servers send what they have kept: --flight-skip 500ms \
              leaves that out."
@@ -195,10 +201,11 @@ pub(super) fn notes(figures: &Figures) -> Vec<String> {
     }
     if figures.backward_stamps > 0 {
         out.push(format!(
-            "{} an earlier time stamp than the one before.",
+            "{} an earlier time stamp than the one before and counts as coming with it: where these are many, sort \
+             the capture first (reordercap).",
             match figures.backward_stamps {
                 1 => "1 packet has".into(),
-                many => format!("{} packets have", count(many)),
+                many => format!("Each of {} packets has", count(many)),
             }
         ));
     }
@@ -209,25 +216,28 @@ pub(super) fn notes(figures: &Figures) -> Vec<String> {
 pub(super) fn table(report: &FlightReport) -> String {
     let figures = &report.figures;
     let what = if figures.basis == Basis::Reads.name() { "reads of a TCP receiver" } else { "packets" };
-    let mut lines = vec![
-        ("Verdict", figures.verdict.clone()),
-        (
-            "Arrived",
-            format!(
-                "{} in {}, within {}",
-                bytes(figures.bytes as f64),
-                things(figures.arrivals, figures.basis.trim_end_matches('s')),
-                seconds(figures.duration_s)
-            ),
+    let mut lines: Vec<_> =
+        wrap(&figures.verdict, TEXT_COLUMNS - 16).into_iter().map(|line| ("", line)).collect();
+    if let Some(first) = lines.first_mut() {
+        first.0 = "Verdict";
+    }
+    lines.extend([(
+        "Arrived",
+        format!(
+            "{} in {}, within {}",
+            bytes(figures.bytes as f64),
+            things(figures.arrivals, figures.basis.trim_end_matches('s')),
+            seconds(figures.duration_s)
         ),
-    ];
+    )]);
     if let Some(largest) = figures.largest_burst {
         let size = format!("{} ({})", bytes(largest.bytes as f64), things(largest.packets, "packet"));
         let when =
             format!("{} after the start, lasts {}", seconds(largest.at_s), seconds(largest.lasts_ms / 1e3));
         lines.push(("Largest burst", format!("{size}, {when}")));
     }
-    let notes = report.notes.iter().map(|note| format!("  {note}\n")).collect();
+    let notes = report.notes.iter().flat_map(|note| wrap(note, TEXT_COLUMNS - 2));
+    let notes = notes.map(|line| format!("  {line}\n")).collect();
     let parts =
         [format!("Flight, {what}\n{}", facts(&lines)), distributions(figures), queues(figures), notes];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")

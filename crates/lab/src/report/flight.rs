@@ -24,6 +24,7 @@ const STRIP_BOTTOM: f64 = 526.0;
 const BINS_TOP: f64 = 582.0;
 const BINS_PLOT_TOP: f64 = 672.0;
 const BINS_BOTTOM: f64 = 836.0;
+const VERDICT_COLUMNS: usize = 98;
 const NOTES_TOP: f64 = 900.0;
 const BURSTS_RIGHT: f64 = 460.0;
 const GAPS_LEFT: f64 = 540.0;
@@ -55,7 +56,7 @@ pub fn draw(summary: &Summary, caption: &Caption<'_>) -> String {
     let mut svg = Svg::new(WIDTH, HEIGHT, &title, &figures.verdict);
     svg.text((30.0, 42.0), Anchor::Start, "title", &title);
     svg.text((30.0, 66.0), Anchor::Start, "soft", &shortened(&about(figures, caption), COLUMNS));
-    svg.paragraph((30.0, 98.0), 102, 16.0, "verdict", &figures.verdict);
+    svg.paragraph((30.0, 98.0), VERDICT_COLUMNS, 16.0, "verdict", &figures.verdict);
     arrivals(&mut svg, summary, caption);
     bursts(&mut svg, figures, caption);
     gaps(&mut svg, figures);
@@ -65,7 +66,7 @@ pub fn draw(summary: &Summary, caption: &Caption<'_>) -> String {
 
 fn notes(svg: &mut Svg, notes: &[String]) {
     let fixed = "The axes of sizes and gaps are the same in every such picture: ten bars to a power of ten.";
-    let lines = wrap(&format!("{fixed} {}", notes.join(" ")), COLUMNS + 4);
+    let lines = wrap(&format!("{fixed} {}", notes.join(" ")), COLUMNS + 10);
     for (index, line) in lines.iter().take(NOTE_LINES).enumerate() {
         let more = if index + 1 == NOTE_LINES && lines.len() > NOTE_LINES { " …" } else { "" };
         svg.text((30.0, NOTES_TOP + 17.0 * index as f64), Anchor::Start, "tick", &format!("{line}{more}"));
@@ -125,16 +126,9 @@ fn arrivals(svg: &mut Svg, summary: &Summary, caption: &Caption<'_>) {
     let peak = peaks.first().copied().unwrap_or(0.0);
     let top = caption.scale_bps.unwrap_or_else(|| ceiling(peak));
     svg.text((30.0, ARRIVALS_TOP), Anchor::Start, "heading", "When the bytes arrive");
-    let what = if is_reads(&summary.figures) { "was read" } else { "came" };
-    svg.text(
-        (30.0, ARRIVALS_TOP + 20.0),
-        Anchor::Start,
-        "soft",
-        &format!(
-            "The fullest half second, a bar for what {what} in each millisecond. Low and even is smooth; tall bars \
-             with silence between them are bursts."
-        ),
-    );
+    let text = "The fullest half second, a bar for each millisecond. Low and even is smooth; tall bars with silence \
+                between them are bursts.";
+    svg.text((30.0, ARRIVALS_TOP + 20.0), Anchor::Start, "soft", text);
     legend(svg, &peaks);
     let scale = Scale::linear(0.0, top, DETAIL_BOTTOM, DETAIL_TOP);
     across(svg, (LEFT, RIGHT), scale, &rate_marks(top));
@@ -174,7 +168,7 @@ fn detail(svg: &mut Svg, summary: &Summary, scale: Scale) {
     let across = Scale::linear(0.0, DETAIL_MS as f64, LEFT, RIGHT);
     let bar = across.px(1.0) - LEFT;
     for (millisecond, bytes) in detail.bytes_per_ms.iter().enumerate() {
-        let y = scale.px(*bytes as f64 * 8e3);
+        let y = bar_top(scale.px(*bytes as f64 * 8e3), DETAIL_BOTTOM, *bytes > 0);
         svg.rect(across.px(millisecond as f64), y, bar.max(1.0) - 0.2, DETAIL_BOTTOM - y, "bar");
     }
     for (length, class) in [(10, "line"), (100, "calm")] {
@@ -194,6 +188,11 @@ fn detail(svg: &mut Svg, summary: &Summary, scale: Scale) {
         svg.line((x, DETAIL_BOTTOM), (x, DETAIL_BOTTOM + 4.0), "axis");
         svg.text((x, DETAIL_BOTTOM + 19.0), Anchor::Middle, "tick", &format!("{at_s:.1} s"));
     }
+}
+
+/// The top of a bar: what is there at all is seen.
+fn bar_top(y: f64, bottom: f64, is_there: bool) -> f64 {
+    if is_there { y.min(bottom - 1.0) } else { bottom }
 }
 
 /// The whole time, with the detail's place marked.
@@ -221,7 +220,7 @@ fn strip(svg: &mut Svg, summary: &Summary, top: f64) {
     }
     let bar_px = (across.px(column_s) - LEFT).max(1.0);
     for (pixel, peak) in bars.into_iter().enumerate() {
-        let y = scale.px(peak as f64 * 8e3);
+        let y = bar_top(scale.px(peak as f64 * 8e3), STRIP_BOTTOM, peak > 0);
         svg.rect(LEFT + pixel as f64, y, bar_px.min((pixels - pixel) as f64), STRIP_BOTTOM - y, "bar");
     }
     svg.line((LEFT, STRIP_BOTTOM), (RIGHT, STRIP_BOTTOM), "axis");
@@ -255,8 +254,7 @@ impl Histogram<'_> {
         across(svg, (self.left, self.right), scale, &marks);
         let bar = self.bar_px();
         for (index, share) in self.shares.iter().enumerate() {
-            // What is there at all is seen.
-            let y = scale.px(*share).min(if *share > 0.0 { BINS_BOTTOM - 1.0 } else { BINS_BOTTOM });
+            let y = bar_top(scale.px(*share), BINS_BOTTOM, *share > 0.0);
             svg.rect(self.left + bar * index as f64 + 0.5, y, bar - 1.0, BINS_BOTTOM - y, "bar");
         }
         for (index, label) in self.labels.iter().enumerate() {
