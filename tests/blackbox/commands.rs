@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::process::Command;
 
 /// Checks status and that standard error, without a backtrace, tells each of the words.
-fn assert_fails(outcome: &Outcome, status: i32, words: &[&str]) {
+pub(crate) fn assert_fails(outcome: &Outcome, status: i32, words: &[&str]) {
     assert_eq!(outcome.status, Some(status), "{}", outcome.stderr);
     for word in words {
         assert!(outcome.stderr.contains(word), "{word:?} is not in: {}", outcome.stderr);

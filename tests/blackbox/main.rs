@@ -6,6 +6,7 @@ mod bad_input;
 mod commands;
 mod demo;
 mod encode;
+mod flight;
 mod publishers;
 mod site;
 mod viewers;

@@ -162,6 +162,7 @@ impl Analysis {
             audio_video: state.audio_video(),
             pids: state.pid_reports(share),
             errors: self.errors(),
+            flight: None,
             warnings: Vec::new(),
         };
         report.warnings = warnings::of(&report);

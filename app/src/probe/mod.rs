@@ -1,10 +1,13 @@
 //! `glassline probe`: what is in a transport stream, how steady its timing is, and what is wrong with it.
 //!
 //! [`source`] brings bytes, [`analysis`] (pure) gathers figures from them, [`report`] is what comes out, and
-//! [`table`] writes it for people; [`warnings`] puts what matters into sentences.
+//! [`table`] writes it for people; [`warnings`] puts what matters into sentences. [`flight`] asks `glassline_lab` how
+//! bursty the arrivals are, and [`capture`] takes them from a packet capture.
 
 mod analysis;
+mod capture;
 mod clock;
+mod flight;
 mod report;
 mod samples;
 mod source;
@@ -15,7 +18,9 @@ mod warnings;
 use crate::{failure, output, rate};
 use analysis::{Analysis, Kind};
 use anyhow::{Context, Result};
+use flight::FlightReport;
 use glassline_io::clock::Clock;
+use glassline_lab::flight::{Basis, Flight, TCP_PAYLOAD_BYTES, tcp_packets};
 use glassline_media::Time;
 use source::Source;
 use std::io::{self, IsTerminal, Write};
@@ -30,7 +35,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to look into: an http:// URL, a file, or - for standard input
+    /// What to look into: an http:// URL, a file, or - for standard input; with --flight also a packet capture
     #[arg(value_name = "URL|FILE")]
     target: String,
     /// Print the report as JSON; docs/probe.md explains each key
@@ -39,6 +44,8 @@ pub(crate) struct Args {
     /// How long to listen to a URL; files are read to their end
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
+    #[command(flatten)]
+    flight: flight::Options,
 }
 
 const EXAMPLES: &str = "\
@@ -47,6 +54,9 @@ Examples:
                                      listen for 10 s, then print what is in it
   glassline probe --duration 1m --json http://localhost:8080/live/demo.ts > report.json
   glassline probe recording.ts       look through a whole file
+  glassline probe http://localhost:8080/live/demo.ts --flight flight.svg
+                                     also draw how bursty it arrives
+  tcpdump -i eth0 -s 128 -w a.pcap port 8080; glassline probe a.pcap --flight flight.svg
   ffmpeg -i in.mp4 -c copy -f mpegts - | glassline probe -
 
 Exit status: 0 even where the stream has defects (see the warnings), 1 where it is no
@@ -61,9 +71,15 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// Reads the stream and prints the report.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let started = Clock.now();
+    args.flight.check(&args.target)?;
     let source = source::open(&args.target, started + args.duration)?;
     let kind = source.kind;
-    let analysis = analyse(source, Analysis::new(kind, started), args.duration)
+    if source.is_capture && args.flight.is_wanted() {
+        return capture::run(&args.target, source.size_bytes, &args.flight, args.json);
+    }
+    check_flight(args, &source)?;
+    let mut flight = args.flight.is_wanted().then(|| Flight::new(args.flight.settings(Basis::Reads)));
+    let analysis = analyse(source, Analysis::new(kind, started), flight.as_mut(), args.duration)
         .with_context(|| format!("cannot read {}", args.target))?;
     if !analysis.is_transport_stream() {
         return Err(failure::failed(
@@ -71,7 +87,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "probe understands MPEG-TS only (for other formats: ffprobe)",
         ));
     }
-    let report = analysis.report(&args.target);
+    let mut report = analysis.report(&args.target);
+    if let Some(summary) = flight.map(Flight::finish) {
+        let notes = flight::notes(&summary.figures);
+        args.flight.write_picture(&summary, &args.target, None, TCP_PAYLOAD_BYTES, &notes)?;
+        report.flight = Some(FlightReport { figures: summary.figures, notes });
+    }
     if args.json {
         let mut json = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
         json.push('\n');
@@ -80,8 +101,31 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     output::print(&table::write(&report))
 }
 
+/// Refuses what has no arrival times to look at.
+fn check_flight(args: &Args, source: &Source) -> Result<()> {
+    let target = &args.target;
+    if source.is_capture {
+        return Err(failure::usage(
+            format!("{target} is a packet capture, no transport stream"),
+            "--flight shows how bursty its packets are",
+        ));
+    }
+    if args.flight.is_wanted() && source.kind != Kind::Url {
+        return Err(failure::usage(
+            format!("--flight: {target} has no arrival times"),
+            "name a http:// URL or a packet capture (tcpdump -w FILE.pcap)",
+        ));
+    }
+    Ok(())
+}
+
 /// Reads to the end, or from a URL for `duration` after its first byte.
-fn analyse(mut source: Source, mut analysis: Analysis, duration: Duration) -> Result<Analysis> {
+fn analyse(
+    mut source: Source,
+    mut analysis: Analysis,
+    mut flight: Option<&mut Flight>,
+    duration: Duration,
+) -> Result<Analysis> {
     let is_live = source.kind == Kind::Url;
     let mut progress = Progress::new(&source);
     let mut buffer = vec![0; READ_BYTES];
@@ -109,6 +153,10 @@ fn analyse(mut source: Source, mut analysis: Analysis, duration: Duration) -> Re
             deadline = now + duration;
         }
         bytes += count as u64;
+        if let Some(flight) = &mut flight {
+            let arrival = source.reader.received().unwrap_or(now);
+            flight.push(arrival, count as u64, tcp_packets(count as u64));
+        }
         analysis.push(&buffer[..count], now);
         progress.update(bytes, now);
         if analysis.is_hopeless() || (is_live && now >= deadline) {
@@ -129,8 +177,13 @@ struct Progress {
 
 impl Progress {
     fn new(source: &Source) -> Progress {
-        let wanted = source.kind == Kind::File && io::stderr().is_terminal();
-        Progress { size_bytes: source.size_bytes.filter(|_| wanted).unwrap_or(0), shown: None }
+        Progress::of_file(source.size_bytes.filter(|_| source.kind == Kind::File))
+    }
+
+    /// For this many bytes of a file; none where it is not known.
+    fn of_file(size_bytes: Option<u64>) -> Progress {
+        let wanted = io::stderr().is_terminal();
+        Progress { size_bytes: size_bytes.filter(|_| wanted).unwrap_or(0), shown: None }
     }
 
     fn update(&mut self, bytes: u64, now: Time) {

@@ -1,5 +1,6 @@
 //! What `probe` found. `--json` writes exactly this; docs/probe.md explains each key, and a test compares them.
 
+use super::flight::FlightReport;
 use super::samples::Distribution;
 use serde::Serialize;
 
@@ -23,6 +24,8 @@ pub(crate) struct Report {
     pub(crate) audio_video: Option<AudioVideo>,
     pub(crate) pids: Vec<PidReport>,
     pub(crate) errors: Errors,
+    /// Where `--flight` asks for it.
+    pub(crate) flight: Option<FlightReport>,
     pub(crate) warnings: Vec<String>,
 }
 

@@ -1,4 +1,5 @@
-//! Where `probe` reads from: a file, standard input, or a server over HTTP.
+//! Where `probe` reads from: a file, standard input, or a server over HTTP. A packet capture is known by its first
+//! bytes.
 
 use super::analysis::Kind;
 use crate::failure;
@@ -6,6 +7,7 @@ use anyhow::{Context, Result};
 use glassline_delivery::http1::client::{Client, Event, Request};
 use glassline_delivery::http1::{Limits, Method};
 use glassline_io::clock::Clock;
+use glassline_lab::pcap;
 use glassline_media::Time;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -20,6 +22,8 @@ pub(super) struct Source {
     pub(super) kind: Kind,
     /// Bytes, where it is known.
     pub(super) size_bytes: Option<u64>,
+    /// It begins as packet captures do.
+    pub(super) is_capture: bool,
     pub(super) reader: Reader,
 }
 
@@ -36,18 +40,28 @@ impl Reader {
             Reader::Http(http) => http.read(into, deadline),
         }
     }
+
+    /// When the socket gave what was read last, where it was a socket.
+    pub(super) fn received(&self) -> Option<Time> {
+        match self {
+            Reader::Plain(_) => None,
+            Reader::Http(http) => Some(http.received),
+        }
+    }
 }
 
 /// Opens `target`: `-`, an `http://` URL, or a file's path. `deadline` is when an answer must be there.
 pub(super) fn open(target: &str, deadline: Time) -> Result<Source> {
     if target == "-" {
-        let reader = Reader::Plain(Box::new(io::stdin().lock()));
-        return Ok(Source { kind: Kind::Stdin, size_bytes: None, reader });
+        let stdin = io::stdin().lock();
+        return plain(Kind::Stdin, None, stdin).map_err(|error| {
+            failure::failed(format!("cannot read standard input: {error}"), "name a file or a http:// URL")
+        });
     }
     match target.split_once("://") {
         Some(("http", rest)) => {
             let reader = Reader::Http(Http::open(&Address::parse(rest), deadline)?);
-            Ok(Source { kind: Kind::Url, size_bytes: None, reader })
+            Ok(Source { kind: Kind::Url, size_bytes: None, is_capture: false, reader })
         }
         Some((scheme, _)) => Err(failure::usage(
             format!("{scheme}:// is not supported"),
@@ -63,9 +77,18 @@ pub(super) fn open(target: &str, deadline: Time) -> Result<Source> {
                 return Err(unreadable(io::ErrorKind::IsADirectory.into()));
             }
             let size_bytes = about.is_file().then_some(about.len());
-            Ok(Source { kind: Kind::File, size_bytes, reader: Reader::Plain(Box::new(file)) })
+            plain(Kind::File, size_bytes, file).map_err(unreadable)
         }
     }
+}
+
+/// A file or pipe, whose first bytes are looked at.
+fn plain(kind: Kind, size_bytes: Option<u64>, mut reader: impl Read + 'static) -> io::Result<Source> {
+    let mut head = Vec::new();
+    reader.by_ref().take(pcap::MAGIC_BYTES as u64).read_to_end(&mut head)?;
+    let is_capture = pcap::is_capture(&head);
+    let reader = Reader::Plain(Box::new(io::Cursor::new(head).chain(reader)));
+    Ok(Source { kind, size_bytes, is_capture, reader })
 }
 
 /// The parts of a URL behind `http://`.
@@ -103,6 +126,8 @@ pub(super) struct Http {
     body: Vec<u8>,
     given: usize,
     ended: bool,
+    /// When the latest bytes came.
+    received: Time,
 }
 
 impl Http {
@@ -114,7 +139,7 @@ impl Http {
         let client = request.client(Limits::DEFAULT);
         stream.write_all(&request.without_body()).context("cannot send the request")?;
         let (input, body) = (Vec::new(), Vec::new());
-        let mut http = Http { stream, client, input, body, given: 0, ended: false };
+        let mut http = Http { stream, client, input, body, given: 0, ended: false, received: Clock.now() };
         http.read_head(deadline)
             .with_context(|| format!("no stream at http://{}{}", address.host, address.target))?;
         Ok(http)
@@ -162,6 +187,8 @@ impl Http {
         let mut buffer = [0; 64 * 1024];
         match self.stream.read(&mut buffer) {
             Ok(count) => {
+                // As near to the packets as a program gets without capturing them.
+                self.received = Clock.now();
                 self.input.extend_from_slice(&buffer[..count]);
                 Ok(count > 0)
             }

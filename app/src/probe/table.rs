@@ -1,6 +1,7 @@
 //! The report as people read it: a summary, one block for each stream, a table of timing, a table of PIDs, and
 //! the warnings.
 
+use super::flight;
 use super::report::{ClockReport, PidReport, Report, StreamReport, VideoReport};
 use super::samples::Distribution;
 use std::fmt::Write;
@@ -8,18 +9,20 @@ use std::fmt::Write;
 /// The whole report.
 pub(super) fn write(report: &Report) -> String {
     let mut out = format!("{}\n\n", clean(&report.source));
-    let blocks = [summary(report), streams(report), timing(report), pids(report), warnings(report)];
+    let flight = report.flight.as_ref().map(flight::table).unwrap_or_default();
+    let blocks =
+        [summary(report), streams(report), timing(report), pids(report), flight, warnings(&report.warnings)];
     out.push_str(&blocks.into_iter().filter(|block| !block.is_empty()).collect::<Vec<_>>().join("\n"));
     out
 }
 
 /// Names come from outside: nothing in them may steer the terminal.
-fn clean(text: &str) -> String {
+pub(super) fn clean(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).collect()
 }
 
 /// Lines of a name and what there is to say, names aligned.
-fn facts(lines: &[(&str, String)]) -> String {
+pub(super) fn facts(lines: &[(&str, String)]) -> String {
     let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     lines.iter().fold(String::new(), |mut out, (name, fact)| {
         let _ = writeln!(out, "  {name:width$}  {fact}");
@@ -28,7 +31,7 @@ fn facts(lines: &[(&str, String)]) -> String {
 }
 
 /// Rows with aligned columns: the first one to the left, the others to the right.
-fn grid(rows: &[Vec<String>]) -> String {
+pub(super) fn grid(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -244,11 +247,12 @@ fn pids(report: &Report) -> String {
     grid(&std::iter::once(head).chain(report.pids.iter().map(row)).collect::<Vec<_>>())
 }
 
-fn warnings(report: &Report) -> String {
-    if report.warnings.is_empty() {
+/// The warnings, or that there are none.
+pub(super) fn warnings(warnings: &[String]) -> String {
+    if warnings.is_empty() {
         return "No warnings.\n".into();
     }
-    report.warnings.iter().fold(String::from("Warnings\n"), |mut out, warning| {
+    warnings.iter().fold(String::from("Warnings\n"), |mut out, warning| {
         let _ = writeln!(out, "  - {warning}");
         out
     })

@@ -1,6 +1,7 @@
 //! The analysis on streams whose properties and defects are known: made here packet by packet, and by FFmpeg.
 
 use super::analysis::{Analysis, Kind};
+use super::capture;
 use super::report::Report;
 use super::table;
 use glassline_media::access_unit::{AccessUnit, Codec};
@@ -347,6 +348,8 @@ fn every_key_of_the_json_is_documented() {
     let mut found = std::collections::BTreeSet::new();
     let live = serde_json::to_value(live(|_| Duration::ZERO, 0)).unwrap();
     keys(&live, &mut found);
+    let capture = capture::tests::report();
+    keys(&serde_json::to_value(capture).unwrap(), &mut found);
     for part in [&AUDIO_KEYS[..], &AUDIO_VIDEO_KEYS[..]] {
         found.extend(part.iter().map(|key| (*key).to_owned()));
     }

@@ -2,12 +2,14 @@
 //! *skipped and counted* instead of silently green.
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod http;
 pub mod metrics;
 pub mod numbered;
 pub mod program;
 pub mod ts;
 pub mod wait;
+pub mod xml;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,110 @@
+//! Who sends to whom, and how much.
+
+use super::segment::Segment;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+
+/// Flows that are told apart. When there are more, the half with the least bytes is forgotten.
+pub const FLOWS_MAX: usize = 16_384;
+
+/// What carries a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// RFC 9293.
+    Tcp,
+    /// RFC 768.
+    Udp,
+}
+
+impl Protocol {
+    /// "TCP" or "UDP".
+    pub const fn name(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+        }
+    }
+}
+
+/// One direction of one conversation, as one interface saw it: a packet that was captured on two counts in two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flow {
+    /// The interface's number in the capture.
+    pub interface: u32,
+    /// TCP or UDP.
+    pub protocol: Protocol,
+    /// The sender.
+    pub from: SocketAddr,
+    /// The receiver.
+    pub to: SocketAddr,
+}
+
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} → {}", self.protocol.name(), self.from, self.to)
+    }
+}
+
+/// What a flow amounts to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets with payload, as captured.
+    pub packets: u64,
+    /// Their payload.
+    pub payload_bytes: u64,
+}
+
+/// Counts the flows of a capture. Memory: about 2 MiB at most.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    flows: BTreeMap<Flow, Count>,
+    forgotten: u64,
+}
+
+impl Survey {
+    /// Counts a packet; one without payload is none.
+    pub fn push(&mut self, segment: &Segment) {
+        if segment.payload_bytes == 0 {
+            return;
+        }
+        if self.flows.len() == FLOWS_MAX && !self.flows.contains_key(&segment.flow) {
+            self.forget();
+        }
+        let count = self.flows.entry(segment.flow).or_default();
+        count.packets += 1;
+        count.payload_bytes += segment.payload_bytes;
+    }
+
+    fn forget(&mut self) {
+        let mut sizes: Vec<u64> = self.flows.values().map(|count| count.payload_bytes).collect();
+        let (_, &mut middle, _) = sizes.select_nth_unstable(FLOWS_MAX / 2);
+        let before = self.flows.len();
+        self.flows.retain(|_, count| count.payload_bytes > middle);
+        self.forgotten += (before - self.flows.len()) as u64;
+    }
+
+    /// The flow with the most payload of those that are `wanted`; the first of equals.
+    pub fn largest(&self, wanted: impl Fn(&Flow) -> bool) -> Option<(Flow, Count)> {
+        let flows = self.flows.iter().filter(|(flow, _)| wanted(flow));
+        let largest = flows.min_by_key(|(_, count)| std::cmp::Reverse(count.payload_bytes));
+        largest.map(|(flow, count)| (*flow, *count))
+    }
+
+    /// Every flow that is known, those with the most payload first.
+    pub fn flows(&self) -> Vec<(Flow, Count)> {
+        let mut flows: Vec<_> = self.flows.iter().map(|(flow, count)| (*flow, *count)).collect();
+        flows.sort_by_key(|(_, count)| std::cmp::Reverse(count.payload_bytes));
+        flows
+    }
+
+    /// How many flows were seen, those included that were forgotten.
+    pub fn len(&self) -> u64 {
+        self.flows.len() as u64 + self.forgotten
+    }
+
+    /// Whether no packet had a payload.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,4 @@
+//! What measurements look like: pictures that anyone can read, as SVG.
+
+pub mod flight;
+pub mod svg;
