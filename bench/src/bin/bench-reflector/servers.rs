@@ -1,9 +1,9 @@
 //! The servers that are measured, and how a stream gets into each.
 
-use super::load::Feed;
 use anyhow::{Context, Result, bail};
 use glassline_bench::machine::{self, Cores};
 use glassline_bench::process::Server;
+use glassline_lab::load::{Feed, Target};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -22,8 +22,7 @@ pub(crate) enum Who {
 /// A running server with its source.
 pub(crate) struct Started {
     pub(crate) server: Server,
-    pub(crate) address: SocketAddr,
-    pub(crate) path: &'static str,
+    pub(crate) target: Target,
     pub(crate) feed: Feed,
 }
 
@@ -53,8 +52,9 @@ impl Who {
                 let mut server =
                     Server::start(folder, core, &program, ["serve", "--config", "glassline.toml"])?;
                 let publisher = connect(address, &mut server)?;
-                let feed = Feed::publish(publisher, "/live/bench.ts")?;
-                Ok(Started { server, address, path: "/live/bench.ts", feed })
+                let target = Target::at(address, "/live/bench.ts");
+                let feed = Feed::publish_over(publisher, &target)?;
+                Ok(Started { server, target, feed })
             }
             Who::Cubemap => {
                 let listener =
@@ -69,7 +69,8 @@ impl Who {
                 let program = find("cubemap").context("cubemap is not installed")?;
                 let mut server = Server::start(folder, core, &program, ["cubemap.config"])?;
                 drop(connect(address, &mut server)?);
-                Ok(Started { server, address, path: "/bench.ts", feed: Feed::serve(listener)? })
+                let target = Target::at(address, "/bench.ts");
+                Ok(Started { server, target, feed: Feed::serve(listener)? })
             }
         }
     }

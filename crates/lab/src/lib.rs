@@ -1,0 +1,7 @@
+//! The lab: what measures live video from outside. Everything here is a black box to what it measures, and works
+//! with other products too.
+//!
+//! * [`load`]: many viewers of one server, and whether each gets the right bytes in time.
+#![forbid(unsafe_code)]
+
+pub mod load;
