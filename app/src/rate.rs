@@ -93,7 +93,6 @@ impl Bitrate {
     }
 
     /// Bits a second.
-    #[cfg_attr(not(feature = "x264"), allow(dead_code, reason = "the encoder asks"))]
     pub(crate) const fn bits_per_second(self) -> u64 {
         self.0
     }

@@ -5,6 +5,7 @@ mod bad_input;
 mod commands;
 mod demo;
 mod encode;
+mod load;
 mod publishers;
 mod site;
 mod viewers;

@@ -17,7 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   glassline lab load source http://127.0.0.1:8080/live/load.ts
                                      publish 5 Mbit/s, 50 frames a second, until Ctrl-C
-  glassline lab load source http://127.0.0.1:8080/live/load.ts?key=KEY --rate 20M --frames 25 --duration 1m
+  glassline lab load source 'http://127.0.0.1:8080/live/load.ts?key=KEY' --rate 20M --frames 25 --duration 1m
   glassline lab load source --listen 127.0.0.1:9000
                                      wait for a server that fetches its stream (Cubemap: src=...)
 

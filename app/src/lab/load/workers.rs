@@ -2,11 +2,12 @@
 //! how far it is and what it saw, a line of JSON each. A process whose standard input closes ends early.
 
 use super::session::{self, Plan, TELL};
-use super::stop_flag;
 use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_lab::load::{Progress, Settings, Tally};
 use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
@@ -27,7 +28,11 @@ const STEP: Duration = Duration::from_millis(100);
 
 /// Does one process' part, and tells.
 pub(super) fn work(settings: Settings, plan: Plan) -> Result<()> {
-    let stop = stop_flag()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    // A terminal's Ctrl-C comes here too, before or after the end of standard input that it leads to.
+    for signal in [SIGINT, SIGTERM] {
+        flag::register(signal, Arc::clone(&stop)).context("cannot wait for signals")?;
+    }
     let ended = Arc::clone(&stop);
     std::thread::spawn(move || {
         let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());

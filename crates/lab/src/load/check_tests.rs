@@ -2,6 +2,7 @@ use super::super::stamped::{Shape, Source};
 use super::*;
 use glassline_media::FrameRate;
 use glassline_test_support::numbered;
+use proptest::prelude::*;
 
 type Packets = Vec<[u8; PACKET_BYTES]>;
 
@@ -134,4 +135,28 @@ fn what_is_no_transport_stream_is_said_to_be_none() {
     let mut short = Tracker::new();
     short.push(b"Not Found", &mut |_| {});
     assert_eq!((short.body(), short.final_body()), (Body::Undecided, Body::Other));
+}
+
+proptest! {
+    #[test]
+    fn chops_do_not_matter(chop in 1usize..3000) {
+        let bytes = stamped(12).concat();
+        let mut tracker = Tracker::new();
+        bytes.chunks(chop).for_each(|part| tracker.push(part, &mut |_| {}));
+        let expected = Verdict { packets: bytes.len() as u64 / 188, ..Verdict::default() };
+        prop_assert_eq!(tracker.checker().verdict(), expected);
+    }
+
+    #[test]
+    fn nothing_panics(mut bytes in proptest::collection::vec(any::<u8>(), 188 * 20..188 * 30), chop in 1usize..900) {
+        for packet in bytes.chunks_mut(188) {
+            packet[0] = SYNC_BYTE;
+            // Mostly on few PIDs, tables among them.
+            packet.iter_mut().skip(1).take(2).for_each(|byte| *byte &= 0x41);
+        }
+        let mut tracker = Tracker::new();
+        bytes.chunks(chop).for_each(|part| tracker.push(part, &mut |_| {}));
+        prop_assert_eq!(tracker.final_body(), Body::Transport);
+        prop_assert!(tracker.checker().verdict().packets >= 20);
+    }
 }

@@ -200,3 +200,37 @@ impl Drop for Feeder {
         self.feed.end();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_takes_nothing_has_failed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = Target::at(listener.local_addr().unwrap(), "/live/x.ts");
+        let mut feed = Feed::publish(&target).unwrap();
+        let frame = vec![0; 1 << 20];
+        let error = (0..1000).find_map(|_| feed.send(&frame).err()).unwrap().to_string();
+        assert!(error.contains("16 MiB wait"), "{error}");
+    }
+
+    #[test]
+    fn what_the_server_answers_is_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = Target::at(listener.local_addr().unwrap(), "/live/x.ts");
+        let mut feed = Feed::publish(&target).unwrap();
+        let (poller, mut ready) = (Poller::new().unwrap(), Vec::new());
+        let mut server = listener.accept().unwrap().0;
+        let mut head = [0; 1024];
+        let length = server.read(&mut head).unwrap();
+        assert!(head[..length].starts_with(b"PUT /live/x.ts HTTP/1.1\r\n"));
+        server.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n").unwrap();
+        feed.watch(&poller, 1).unwrap();
+        while !ready.iter().any(|event: &glassline_io::poll::Event| event.readable) {
+            poller.wait(Some(Duration::from_secs(10)), &mut ready).unwrap();
+        }
+        let error = feed.handle(&poller, 1).unwrap_err().to_string();
+        assert!(error.contains("403 Forbidden"), "{error}");
+    }
+}

@@ -158,7 +158,6 @@ pub struct Load {
     unlimited_bytes: u64,
     stream_rate: Option<f64>,
     bytes: u64,
-    began: Time,
     window_began: Time,
     cpu_before: Duration,
     terms: Terms,
@@ -203,7 +202,6 @@ impl Load {
             unlimited_bytes: 0,
             stream_rate: None,
             bytes: 0,
-            began: now,
             window_began: now,
             cpu_before: thread_cpu_time(),
             terms: Terms { stall: settings.stall },
@@ -500,6 +498,7 @@ impl Load {
     pub fn begin_window(&mut self) {
         self.now = self.clock.now();
         self.window_began = self.now;
+        self.cpu_before = thread_cpu_time();
         self.tally.window = Window::default();
         for slot in &mut self.slots {
             if let Some(viewer) = &mut slot.viewer {
@@ -531,7 +530,7 @@ impl Load {
         }
         tally.window.seconds = now.since(self.window_began).as_secs_f64();
         tally.cpu_seconds = thread_cpu_time().saturating_sub(self.cpu_before).as_secs_f64();
-        tally.run_seconds = now.since(self.began).as_secs_f64();
+        tally.run_seconds = tally.window.seconds;
         tally
     }
 }

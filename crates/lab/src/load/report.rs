@@ -132,7 +132,7 @@ pub struct Report {
     pub check: Option<Checked>,
     /// Delay of frames; `None` where the stream carries no stamps.
     pub delay_ms: Option<Delay>,
-    /// Share of a core that the load itself took, 1.0 of each process at most.
+    /// Share of its core that the load itself took in that time; the mean of several processes.
     pub load_cpu_share: f64,
     /// What to know about these figures.
     pub notes: Vec<String>,
@@ -245,7 +245,7 @@ impl Report {
             percentiles(&mut out, "frame's last packet", delay.last_packet);
         }
         out.push('\n');
-        line(&mut out, "load's own CPU", &format!("{:.0} % of a core", self.load_cpu_share * 100.0));
+        line(&mut out, "load's own CPU", &format!("{:.0} % of its core", self.load_cpu_share * 100.0));
         for note in &self.notes {
             line(&mut out, "note", note);
         }
@@ -317,7 +317,7 @@ fn percentiles(out: &mut String, name: &str, values: Option<Distribution>) {
     let Some(values) = values else { return };
     let _ = write!(out, "  {name:<26}");
     for value in [values.min, values.p50, values.p99, values.max] {
-        let _ = write!(out, "{:>10.2}", value);
+        let _ = write!(out, "{value:>10.2}");
     }
     out.push('\n');
 }

@@ -154,9 +154,9 @@ pub struct Tally {
     pub stamped: u64,
     /// Viewers whose body was no transport stream: nothing of it was checked.
     pub other_bodies: u64,
-    /// Processor time of the load's own threads, and how long they ran, in seconds.
+    /// Processor time of the load's own thread in the window, in seconds.
     pub cpu_seconds: f64,
-    /// See `cpu_seconds`; of several processes the sum.
+    /// How long that was; of several processes the sum, as of `cpu_seconds`.
     pub run_seconds: f64,
 }
 
