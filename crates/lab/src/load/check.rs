@@ -3,7 +3,7 @@
 
 use super::stamped::{Mark, PMT_PID, Position, VIDEO_PID, section_crc};
 use glassline_media::Time;
-use glassline_media::container::ts::{Aligner, NULL_PID, PACKET_BYTES, SYNC_BYTE};
+use glassline_media::container::ts::{Aligner, NULL_PID, PACKET_BYTES, SYNC_BYTE, Scanner};
 use serde::{Deserialize, Serialize};
 
 /// What a viewer found, in packets.
@@ -45,7 +45,7 @@ impl Verdict {
 /// A packet that somebody waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Landmark {
-    /// A key frame's first packet: video whose `random_access_indicator` is set.
+    /// A key frame of the video begins: its `random_access_indicator` is set, or its first slice tells.
     KeyFrame,
     /// First packet of a stamped stream's frame, and when it was sent.
     First(Time),
@@ -265,9 +265,12 @@ const CERTAIN_PACKETS: u64 = 10;
 /// A body of this size that is mostly no packets is something else.
 const DECIDING_BYTES: u64 = 16 << 10;
 
-/// Finds the packets in one viewer's bytes and checks them. About 700 bytes; nothing is allocated for a read.
-#[derive(Clone, Debug, Default)]
+/// Finds the packets in one viewer's bytes and checks them. About 700 bytes, some 50 KiB until the first key frame
+/// where slices are searched for it; nothing is allocated for a read.
+#[derive(Debug, Default)]
 pub struct Tracker {
+    /// Until the first key frame.
+    scanner: Option<Box<Scanner>>,
     aligner: Aligner,
     checker: Checker,
     bytes: u64,
@@ -281,15 +284,35 @@ impl Tracker {
         Tracker::default()
     }
 
+    /// A tracker that also knows the first key frame where no `random_access_indicator` tells it, by its slices.
+    pub fn with_scanner() -> Tracker {
+        Tracker { scanner: Some(Box::default()), ..Tracker::default() }
+    }
+
     /// Takes the next bytes of the body and calls `found` at each landmark.
     pub fn push(&mut self, bytes: &[u8], found: &mut impl FnMut(Landmark)) {
         if self.body == Body::Other {
             return;
         }
-        let checker = &mut self.checker;
+        let (checker, scanner) = (&mut self.checker, &mut self.scanner);
         self.aligner.push(bytes, &mut |run| {
             for packet in run.as_chunks().0 {
-                checker.check(packet, found);
+                if let Some(scan) = scanner {
+                    let mut marked = false;
+                    checker.check(packet, &mut |landmark| {
+                        marked |= landmark == Landmark::KeyFrame;
+                        found(landmark);
+                    });
+                    let told = scan.scan(packet).entry.is_some();
+                    if told && !marked {
+                        found(Landmark::KeyFrame);
+                    }
+                    if told || marked {
+                        *scanner = None;
+                    }
+                } else {
+                    checker.check(packet, found);
+                }
             }
         });
         self.bytes += bytes.len() as u64;

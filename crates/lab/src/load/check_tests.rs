@@ -112,6 +112,19 @@ fn damage_to_any_other_stream_shows_in_its_counters() {
 }
 
 #[test]
+fn the_first_key_frame_is_known_by_its_slices_too() {
+    // The indicator is taken out, and with it the mark: any stream.
+    let mut packets = stamped(60);
+    packets.iter_mut().filter(|packet| packet[3] & 0x20 != 0).for_each(|packet| packet[5] &= !0x40);
+    let keys = |mut tracker: Tracker| {
+        let mut keys = 0;
+        tracker.push(&packets.concat(), &mut |landmark| keys += u64::from(landmark == Landmark::KeyFrame));
+        keys
+    };
+    assert_eq!((keys(Tracker::new()), keys(Tracker::with_scanner())), (0, 1));
+}
+
+#[test]
 fn lost_sync_is_wrong_but_a_late_start_is_not() {
     let bytes = plain(60).concat();
     let mut tracker = Tracker::new();

@@ -3,6 +3,7 @@
 //! Everything that is due by the clock (frames, joins, leaves, slow reads) is done between any two reads. The clock
 //! is read once for each read.
 
+use super::check::Tracker;
 use super::feed::{Feed, Feeder};
 use super::pace::{Limit, Pace};
 use super::stamped::Shape;
@@ -126,6 +127,8 @@ const READS: usize = 16;
 const JOINS: u64 = 32;
 /// What the kernel may hold for a limited viewer: with more, the server would learn late that it is slow.
 const SLOW_BUFFER_BYTES: usize = 64 << 10;
+/// Checked viewers, at most, in whose slices the first key frame is looked for: that takes memory.
+const SCANNED: usize = 200;
 const SWEEP: Duration = Duration::from_secs(1);
 
 struct Slot {
@@ -376,7 +379,9 @@ impl Load {
         match begun {
             Ok(connection) => {
                 let pace = limit.map(|limit| Pace::new(limit, self.now));
-                slot.viewer = Some(Viewer::new(connection, pace, checked, self.now));
+                let scanned = checked && is_chosen(index, SCANNED, settings.viewers);
+                let tracker = if scanned { Tracker::with_scanner() } else { Tracker::new() };
+                slot.viewer = Some(Viewer::new(connection, pace, tracker, checked, self.now));
             }
             Err(error) => self.count(&refused(&error)),
         }

@@ -65,14 +65,21 @@ pub(super) struct Viewer {
 }
 
 impl Viewer {
-    pub(super) fn new(connection: Connection, pace: Option<Pace>, checked: bool, now: Time) -> Viewer {
+    /// `tracker` looks for the first key frame, and at every packet where they are to be `checked`.
+    pub(super) fn new(
+        connection: Connection,
+        pace: Option<Pace>,
+        tracker: Tracker,
+        checked: bool,
+        now: Time,
+    ) -> Viewer {
         Viewer {
             connection,
             state: State::Connecting,
             pace,
             paused: false,
             client: Request::new(Method::Get, "", "").client(Limits::DEFAULT),
-            tracker: Some(Box::default()),
+            tracker: Some(Box::new(tracker)),
             checked,
             key_frame_seen: false,
             since: now,
