@@ -1,6 +1,6 @@
 //! The command line. Each command's arguments stand in its own module; here they are only put together.
 
-use crate::{completions, encode, logging, probe, serve, sign};
+use crate::{completions, encode, lab, logging, probe, serve, sign};
 use clap::{Parser, Subcommand};
 
 /// Live video from glass to glass: encode, relay, watch, measure.
@@ -19,6 +19,7 @@ Examples:
   glassline serve --demo             a live test picture at http://127.0.0.1:8080/
   glassline encode test:1280x720@50 http://127.0.0.1:8080/live/test.ts
   glassline probe recording.ts       look into a transport stream
+  glassline lab load http http://127.0.0.1:8080/live/test.ts --viewers 1000
   glassline completions bash         print the shell completion for bash
 
 Exit status: 0 done, 1 failed while running, 2 bad usage or configuration.
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     Serve(serve::Args),
     Encode(encode::Args),
     Probe(probe::Args),
+    Lab(lab::Args),
     Sign(sign::Args),
     Completions(completions::Args),
 }
@@ -41,6 +43,7 @@ impl Command {
             Command::Serve(args) => serve::run(&args),
             Command::Encode(args) => encode::run(args),
             Command::Probe(args) => probe::run(&args),
+            Command::Lab(args) => lab::run(args),
             Command::Sign(args) => sign::run(&args),
             Command::Completions(args) => completions::run(&args),
         }
@@ -57,10 +60,15 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// A command with all those below it.
+    fn all(command: clap::Command) -> Vec<clap::Command> {
+        let below: Vec<_> = command.get_subcommands().cloned().flat_map(all).collect();
+        std::iter::once(command).chain(below).collect()
+    }
+
     #[test]
     fn every_command_teaches_with_examples() {
-        let program = Cli::command();
-        for command in std::iter::once(&program).chain(program.get_subcommands()) {
+        for command in &all(Cli::command()) {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains("Examples:\n"), "{} has no examples", command.get_name());
             assert!(help.contains("  glassline "), "{} has no example to copy", command.get_name());
@@ -69,7 +77,7 @@ mod tests {
 
     #[test]
     fn every_command_and_argument_is_explained() {
-        for command in Cli::command().get_subcommands() {
+        for command in &all(Cli::command()) {
             assert!(command.get_about().is_some(), "{} has no description", command.get_name());
             for argument in command.get_arguments() {
                 assert!(argument.get_help().is_some(), "{} {}", command.get_name(), argument.get_id());

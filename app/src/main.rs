@@ -11,6 +11,7 @@ mod encode;
 #[path = "encode_absent.rs"]
 mod encode;
 mod failure;
+mod lab;
 mod logging;
 mod output;
 mod probe;

@@ -1,10 +1,9 @@
 //! What the benches share. Each is a program of its own that starts the peers beside `glassline` in the same run,
 //! prints a table for people and writes `target/bench/NAME.json`.
 //!
-//! Black box: nothing here calls the code that it measures, and the streams it measures with are its own.
+//! Black box: nothing here calls the code that it measures; load, streams and checks are the lab's (`glassline-lab`).
 #![forbid(unsafe_code)]
 
 pub mod machine;
 pub mod process;
 pub mod report;
-pub mod ts;

@@ -155,12 +155,6 @@ fn kept_waiting(tasks: &str) -> Result<Duration> {
     Ok(Duration::from_nanos(nanos))
 }
 
-/// Processor time of the calling thread so far, to the nanosecond.
-pub fn own_thread_cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,8 +9,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Whose figures are compared with the others'.
+/// Whose figures are compared with the others'; settings of ours are told apart by a word behind it.
 pub const OURS: &str = "glassline";
+
+fn is_ours(who: &str) -> bool {
+    who.split(' ').next() == Some(OURS)
+}
 
 /// One figure of one program in one case.
 #[derive(Clone, Debug)]
@@ -85,19 +89,19 @@ impl Report {
 
     /// How a figure of ours compares with the peer's: the peer, and the median over the runs of ours by theirs.
     fn ratio(&self, row: &Row) -> Option<(&str, f64)> {
-        if row.who != OURS || row.context {
+        if !is_ours(&row.who) || row.context {
             return None;
         }
         let peer = self
             .rows
             .iter()
-            .find(|other| other.who != OURS && other.case == row.case && other.metric == row.metric)?;
+            .find(|other| !is_ours(&other.who) && other.case == row.case && other.metric == row.metric)?;
         let ratios: Vec<_> = row.runs.iter().zip(&peer.runs).map(|(ours, theirs)| ours / theirs).collect();
         let ratio = median(&ratios);
         ratio.is_finite().then_some((peer.who.as_str(), ratio))
     }
 
-    /// The table: one block a case, one column a program.
+    /// The table: one block a case, one column a program; behind a figure of ours its ratio to the peer's.
     pub fn table(&self) -> String {
         let mut table = String::new();
         let mut cases: Vec<&str> = Vec::new();
@@ -128,21 +132,23 @@ impl Report {
             }
             cells.insert((row.metric, row.who.as_str()), row);
         }
-        let _ = write!(table, "{case:<42}");
+        let _ = write!(table, "{case:<40}");
         for program in &programs {
-            let _ = write!(table, "{program:>12}");
+            let _ = write!(table, "{program:>20}");
         }
-        let _ = writeln!(table, "{}", if programs.len() > 1 { "       ratio" } else { "" });
+        table.push('\n');
         for (metric, unit) in metrics {
             let name = format!("{metric}{}{unit}", if unit.is_empty() { "" } else { ", " });
-            let _ = write!(table, "  {name:<40}");
+            let _ = write!(table, "  {name:<38}");
             for program in &programs {
-                let cell = cells.get(&(metric, program)).map_or("-".into(), |row| number(median(&row.runs)));
-                let _ = write!(table, "{cell:>12}");
+                let row = cells.get(&(metric, program));
+                let value = row.map_or("-".into(), |row| number(median(&row.runs)));
+                let ratio = row.and_then(|row| self.ratio(row));
+                let ratio = ratio.map_or(String::new(), |(_, ratio)| format!("{ratio:.2} ×"));
+                let _ = write!(table, "{value:>11}{ratio:>9}");
             }
-            let ratio = cells.get(&(metric, OURS)).and_then(|row| self.ratio(row));
-            let _ =
-                writeln!(table, "{}", ratio.map_or(String::new(), |(_, ratio)| format!("{ratio:>10.2} ×")));
+            table.truncate(table.trim_end().len());
+            table.push('\n');
         }
         table.push('\n');
     }

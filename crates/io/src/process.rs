@@ -1,6 +1,8 @@
-//! Limits of this process.
+//! This process: its limits, and what it has used.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
 
 /// Raises the number of descriptors that this process may open to what the system lets it, and returns it.
 pub fn raise_descriptor_limit() -> u64 {
@@ -13,4 +15,10 @@ pub fn raise_descriptor_limit() -> u64 {
 /// Processors that this process may run on, at least 1.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Processor time of the calling thread so far, user and system.
+pub fn thread_cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

@@ -89,6 +89,43 @@ impl AsFd for Listener {
 pub struct Connection(TcpStream);
 
 impl Connection {
+    /// Begins to connect to `peer`, without waiting: the socket becomes writable when it stands or has failed, and
+    /// [`Connection::connected`] then says which. `source` is the address to connect from, chosen by the system
+    /// where it is `None`; the system chooses the port. `receive_buffer` bounds what the kernel takes in unread,
+    /// about, in bytes.
+    ///
+    /// # Errors
+    /// `AddrNotAvailable` where the source is no address of this machine, that or `AddrInUse` where it has no port
+    /// left.
+    pub fn connect_from(
+        peer: SocketAddr,
+        source: Option<IpAddr>,
+        receive_buffer: Option<usize>,
+    ) -> io::Result<Connection> {
+        let kind = Type::STREAM.nonblocking().cloexec();
+        let socket = Socket::new(Domain::for_address(peer), kind, Some(Protocol::TCP))?;
+        if let Some(bytes) = receive_buffer {
+            socket.set_recv_buffer_size(bytes)?;
+        }
+        if let Some(source) = source {
+            socket.bind(&SockAddr::from(SocketAddr::new(source, 0)))?;
+        }
+        match socket.connect(&SockAddr::from(peer)) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(Connection(socket.into()))
+    }
+
+    /// Whether a connection that was begun stands, once its socket is writable.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn connected(&self) -> io::Result<()> {
+        self.0.take_error()?.map_or(Ok(()), Err)
+    }
+
     /// Sends what is written at once instead of waiting for more (`TCP_NODELAY`): a frame's last bytes count.
     pub fn send_at_once(&self) -> io::Result<()> {
         self.0.set_nodelay(true)
@@ -170,6 +207,29 @@ mod tests {
         assert_eq!(group[1].local_address().unwrap(), address);
         let error = Listener::bind_group(address, 2).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn a_connection_is_begun_from_a_source_and_says_whether_it_stands() {
+        use crate::poll::{Poller, Watch};
+        let wait = |connection: &Connection| {
+            let (poller, mut ready) = (Poller::new().unwrap(), Vec::new());
+            poller.add(connection, 1, Watch::Edges).unwrap();
+            poller.wait(Some(Duration::from_secs(10)), &mut ready).unwrap();
+            assert!(ready[0].writable);
+        };
+        let listener = Listener::bind_group("127.0.0.1:0".parse().unwrap(), 1).unwrap().remove(0);
+        let (address, source) = (listener.local_address().unwrap(), "127.0.0.7".parse().unwrap());
+        let connection = Connection::connect_from(address, Some(source), Some(4096)).unwrap();
+        wait(&connection);
+        connection.connected().unwrap();
+        assert_eq!(listener.accept().unwrap().unwrap().1.ip(), source);
+        drop(listener);
+        let refused = Connection::connect_from(address, None, None).and_then(|connection| {
+            wait(&connection);
+            connection.connected()
+        });
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 
     #[test]

@@ -1,6 +1,11 @@
-//! What measures: a black box that looks at any product's streams from outside.
+//! The lab: what measures live video from outside. Everything here is a black box to what it measures, and works
+//! with other products too.
+//!
+//! * [`load`]: many viewers of one server, and whether each gets the right bytes in time.
+//! * [`flight`]: how bursty packets arrive; [`pcap`] reads them from captures, [`report`] draws them.
 #![forbid(unsafe_code)]
 
 pub mod flight;
+pub mod load;
 pub mod pcap;
 pub mod report;

@@ -1,20 +1,22 @@
 //! One live stream to many viewers: what it costs the server and what delay it adds, beside Cubemap.
 //!
+//! Ours is measured with each flush policy, unpaced as Cubemap is, and once as it comes: `frame`, paced.
+//!
 //! The server has one core, source and viewers have another; all is checked packet by packet. Servers take turns
 //! (A B A B), figures are medians of the runs. The source sends a frame of about 12 kB each 20 ms in one write, a key
 //! frame of 47 kB each second.
 
-mod load;
 mod servers;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::Parser;
 use glassline_bench::machine::{self, Cores};
 use glassline_bench::process::{self, Server};
 use glassline_bench::report::Report;
-use hdrhistogram::Histogram;
-use load::Load;
-use servers::{Started, Who};
+use glassline_io::process::thread_cpu_time;
+use glassline_lab::load::stamped::Shape;
+use glassline_lab::load::{Load, Settings, Spread, Tally, Target};
+use servers::{Ours, Started, Who};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -41,6 +43,8 @@ struct Args {
     out: PathBuf,
 }
 
+/// A viewer must be answered within this time.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Above this share of its core the load generator may be what is measured.
 const SATURATED: f64 = 0.9;
 /// Above this share of time that others took from server or load, delays are not the server's.
@@ -63,9 +67,12 @@ fn main() -> Result<()> {
         None => report.note("one processor only: the server shares it with the load, compare nothing"),
     }
     let descriptors = glassline_io::process::raise_descriptor_limit();
-    let mut servers = vec![Who::Glassline, Who::Cubemap];
+    let ours = [Ours::Frame, Ours::Balanced, Ours::Thrifty, Ours::Paced].map(Who::Glassline);
+    let mut servers = ours.to_vec();
+    // In the middle, so that what changes during a run weighs little.
+    servers.insert(2, Who::Cubemap);
     if servers::find("cubemap").is_none() {
-        servers.truncate(1);
+        servers.retain(|&who| who != Who::Cubemap);
         report.note("SKIPPED cubemap: it is not installed (apt install cubemap)");
     }
     let cases = match (args.viewers, args.full) {
@@ -83,7 +90,7 @@ fn main() -> Result<()> {
         for _ in 0..args.runs {
             for &who in &servers {
                 let errors = measure(who, viewers, &args, cores, &mut report)?;
-                wrong += if who == Who::Glassline { errors } else { 0 };
+                wrong += if who == Who::Cubemap { 0 } else { errors };
             }
         }
     }
@@ -108,7 +115,7 @@ impl Spent {
         Ok(Spent {
             server: server.cpu_time()?,
             server_waited: server.kept_waiting()?,
-            load: process::own_thread_cpu_time(),
+            load: thread_cpu_time(),
             load_waited: process::own_kept_waiting()?,
         })
     }
@@ -123,21 +130,45 @@ impl Spent {
     }
 }
 
+/// A viewer each quarter of a millisecond, every packet checked.
+fn settings(target: Target, viewers: usize) -> Settings {
+    Settings { ramp: 4000.0, patience: PATIENCE, ..Settings::new(target, viewers) }
+}
+
+/// Lets all viewers join and waits until each gets the stream.
+fn join(load: &mut Load, viewers: usize) -> Result<()> {
+    load.join();
+    while !load.has_joined() || load.progress().waiting > 0 {
+        load.run(Duration::from_millis(50))?;
+    }
+    all_are_served(&load.tally())?;
+    ensure!(load.progress().viewers.receiving == viewers as u64, "some viewers get nothing");
+    Ok(())
+}
+
+fn all_are_served(tally: &Tally) -> Result<()> {
+    ensure!(tally.failed() == 0, "{} viewers were refused or dropped: {:?}", tally.failed(), tally.reasons);
+    Ok(())
+}
+
 /// One run. Returns the packets that were wrong.
 fn measure(who: Who, viewers: usize, args: &Args, cores: Option<Cores>, report: &mut Report) -> Result<u64> {
-    let Started { mut server, address, path, feed } = who.start(cores)?;
-    let mut load = Load::new(feed)?;
+    let Started { mut server, target, feed } = who.start(cores)?;
+    let mut load = Load::new(settings(target, viewers))?;
+    let shape = Shape::default();
+    load.feed(feed, shape)?;
     let outcome = (|| {
         load.run(Duration::from_millis(500))?;
-        load.connect(address, path, viewers)?;
+        join(&mut load, viewers)?;
         load.run(Duration::from_secs(args.warm_up))?;
         let before = Spent::so_far(&server)?;
-        load.begin();
+        load.begin_window();
         load.run(Duration::from_secs(args.seconds))?;
-        let window = load.window();
-        Ok((window, Spent::so_far(&server)?.since(before)))
+        let tally = load.tally();
+        all_are_served(&tally)?;
+        Ok((tally, Spent::so_far(&server)?.since(before)))
     })();
-    let (window, spent) = outcome.map_err(|error: anyhow::Error| {
+    let (tally, spent) = outcome.map_err(|error: anyhow::Error| {
         error.context(format!(
             "{} with {viewers} viewers; its log ends with:\n{}",
             who.name(),
@@ -145,9 +176,9 @@ fn measure(who: Who, viewers: usize, args: &Args, cores: Option<Cores>, report: 
         ))
     })?;
     server.check_alive()?;
-    let verdict = load.verdict();
+    let (window, verdict) = (&tally.window, tally.verdict);
     let case = format!("{viewers} viewers × 5 Mbit/s");
-    let seconds = window.time.as_secs_f64();
+    let seconds = window.seconds;
     let own_share = spent.load.as_secs_f64() / seconds;
     if own_share > SATURATED {
         report.note(format!(
@@ -165,17 +196,18 @@ fn measure(who: Who, viewers: usize, args: &Args, cores: Option<Cores>, report: 
         ));
     }
     let mut add = |metric, unit, value| report.add(&case, who.name(), metric, unit, value);
-    let millis = |histogram: &Histogram<u64>, quantile| histogram.value_at_quantile(quantile) as f64 / 1e6;
+    let millis = |spread: &Spread, quantile| spread.quantile(quantile) as f64 / 1e6;
     add("server CPU", "s/GB", spent.server.as_secs_f64() / (window.bytes as f64 / 1e9));
     add("server CPU share", "%", spent.server.as_secs_f64() / seconds * 100.0);
-    add("delay of first packet p50", "ms", millis(&window.first, 0.5));
-    add("delay of first packet p99", "ms", millis(&window.first, 0.99));
-    add("delay of last packet p50", "ms", millis(&window.last, 0.5));
-    add("delay of last packet p99", "ms", millis(&window.last, 0.99));
+    add("delay of first packet p50", "ms", millis(&window.first_packet, 0.5));
+    add("delay of first packet p99", "ms", millis(&window.first_packet, 0.99));
+    add("delay of last packet p50", "ms", millis(&window.last_packet, 0.5));
+    add("delay of last packet p99", "ms", millis(&window.last_packet, 0.99));
     add("longest gap", "ms", window.longest_gap.as_secs_f64() * 1e3);
     add("resident memory", "MB", server.resident_bytes()? as f64 / 1e6);
     let mut context = |metric, unit, value| report.add_context(&case, who.name(), metric, unit, value);
-    context("delivered", "%", window.bytes as f64 / Load::expected_bytes(viewers, window.time) * 100.0);
+    let expected = viewers as f64 * shape.bitrate() as f64 / 8.0 * seconds;
+    context("delivered", "%", window.bytes as f64 / expected * 100.0);
     context("wrong, missing, repeated packets", "", verdict.errors() as f64);
     context("skipped with notice", "", verdict.skipped as f64);
     context("load generator's CPU share", "%", own_share * 100.0);

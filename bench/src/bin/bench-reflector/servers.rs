@@ -1,9 +1,9 @@
 //! The servers that are measured, and how a stream gets into each.
 
-use super::load::Feed;
 use anyhow::{Context, Result, bail};
 use glassline_bench::machine::{self, Cores};
 use glassline_bench::process::Server;
+use glassline_lab::load::{Feed, Target};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -14,16 +14,28 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     /// Ours, with one worker.
-    Glassline,
+    Glassline(Ours),
     /// Debian's Cubemap, with one server thread.
     Cubemap,
+}
+
+/// How ours is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ours {
+    /// `flush = "frame"`, unpaced as Cubemap is.
+    Frame,
+    /// `flush = "balanced"`, unpaced.
+    Balanced,
+    /// `flush = "thrifty"`, unpaced.
+    Thrifty,
+    /// As it comes: `flush = "frame"`, paced.
+    Paced,
 }
 
 /// A running server with its source.
 pub(crate) struct Started {
     pub(crate) server: Server,
-    pub(crate) address: SocketAddr,
-    pub(crate) path: &'static str,
+    pub(crate) target: Target,
     pub(crate) feed: Feed,
 }
 
@@ -33,7 +45,10 @@ impl Who {
     /// As in the tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Who::Glassline => "glassline",
+            Who::Glassline(Ours::Frame) => "glassline",
+            Who::Glassline(Ours::Balanced) => "glassline balanced",
+            Who::Glassline(Ours::Thrifty) => "glassline thrifty",
+            Who::Glassline(Ours::Paced) => "glassline paced",
             Who::Cubemap => "cubemap",
         }
     }
@@ -44,10 +59,15 @@ impl Who {
         let address = free_address()?;
         let core = cores.map(|cores| cores.server);
         match self {
-            Who::Glassline => {
+            Who::Glassline(ours) => {
+                let settings = match ours {
+                    Ours::Frame => "pacing = 'off'",
+                    Ours::Balanced => "flush = 'balanced'\npacing = 'off'",
+                    Ours::Thrifty => "flush = 'thrifty'\npacing = 'off'",
+                    Ours::Paced => "",
+                };
                 let configuration = format!(
-                    "listen = [\"{address}\"]\nworkers = 1\n{}\n[log]\nlevel = \"warn\"\n",
-                    std::env::var("OURS").unwrap_or_default()
+                    "listen = [\"{address}\"]\nworkers = 1\n[viewer]\n{settings}\n[log]\nlevel = \"warn\"\n"
                 );
                 fs::write(folder.join("glassline.toml"), configuration)
                     .context("cannot write the configuration")?;
@@ -55,8 +75,9 @@ impl Who {
                 let mut server =
                     Server::start(folder, core, &program, ["serve", "--config", "glassline.toml"])?;
                 let publisher = connect(address, &mut server)?;
-                let feed = Feed::publish(publisher, "/live/bench.ts")?;
-                Ok(Started { server, address, path: "/live/bench.ts", feed })
+                let target = Target::at(address, "/live/bench.ts");
+                let feed = Feed::publish_over(publisher, &target)?;
+                Ok(Started { server, target, feed })
             }
             Who::Cubemap => {
                 let listener =
@@ -71,7 +92,8 @@ impl Who {
                 let program = find("cubemap").context("cubemap is not installed")?;
                 let mut server = Server::start(folder, core, &program, ["cubemap.config"])?;
                 drop(connect(address, &mut server)?);
-                Ok(Started { server, address, path: "/bench.ts", feed: Feed::serve(listener)? })
+                let target = Target::at(address, "/bench.ts");
+                Ok(Started { server, target, feed: Feed::serve(listener)? })
             }
         }
     }

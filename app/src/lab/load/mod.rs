@@ -1,0 +1,57 @@
+//! `glassline lab load`: very many viewers of a server, and the stream that they watch.
+//!
+//! [`http`] is the viewers' command, [`source`] the stream's. [`session`] drives a load in this process,
+//! [`workers`] in several; [`quantity`] reads what only loads have.
+
+mod http;
+mod quantity;
+mod session;
+mod source;
+mod workers;
+
+use anyhow::{Context, Result};
+use clap::Subcommand;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline lab load source http://127.0.0.1:8080/live/load.ts &
+  glassline lab load http http://127.0.0.1:8080/live/load.ts --viewers 2000 --duration 30s
+
+docs/lab.md tells how to read the report and how to go beyond one process.";
+
+/// Load a server with viewers, and check what they get
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Http(http::Args),
+    Source(source::Args),
+}
+
+/// Runs the command to its end.
+pub(crate) fn run(args: Args) -> Result<()> {
+    match args.command {
+        Command::Http(args) => http::run(&args),
+        Command::Source(args) => source::run(&args),
+    }
+}
+
+/// Becomes true at SIGINT or SIGTERM, so that the report still comes; a second one ends at once.
+fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
+            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
+            .context("cannot wait for signals")?;
+    }
+    Ok(stop)
+}

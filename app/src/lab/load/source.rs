@@ -1,0 +1,110 @@
+//! `glassline lab load source`: a live stream whose packets say which they are and when they were sent.
+
+use super::session::Line;
+use super::stop_flag;
+use crate::rate::{self, Bitrate};
+use crate::{failure, output};
+use anyhow::{Context, Result};
+use glassline_io::clock::Clock;
+use glassline_lab::load::stamped::Shape;
+use glassline_lab::load::{Feed, Load, Settings, Target};
+use glassline_media::FrameRate;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline lab load source http://127.0.0.1:8080/live/load.ts
+                                     publish 5 Mbit/s, 50 frames a second, until Ctrl-C
+  glassline lab load source 'http://127.0.0.1:8080/live/load.ts?key=KEY' --rate 20M --frames 25 --duration 1m
+  glassline lab load source --listen 127.0.0.1:9000
+                                     wait for a server that fetches its stream (Cubemap: src=...)
+
+It is valid MPEG-TS with a key frame each second, but no decoder makes a picture of it:
+`glassline lab load http` reads every byte's right value and each frame's delay from it.
+Delays are told where source and viewers run on one machine, which has one clock.";
+
+/// Publish a live stream that is made to be measured
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Where to publish, by HTTP PUT
+    #[arg(value_name = "URL", value_parser = url, required_unless_present = "listen")]
+    url: Option<String>,
+    /// Instead of publishing wait here to be asked, once, for the stream
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "url")]
+    listen: Option<SocketAddr>,
+    /// Mean bit rate
+    #[arg(long, value_name = "RATE", default_value = "5M", value_parser = bitrate)]
+    rate: Bitrate,
+    /// Frames a second
+    #[arg(long, value_name = "RATE", default_value = "50", value_parser = rate::parse_frame_rate)]
+    frames: FrameRate,
+    /// End after this time
+    #[arg(long, value_name = "TIME", value_parser = rate::parse_duration)]
+    duration: Option<Duration>,
+}
+
+fn url(text: &str) -> Result<String, String> {
+    Target::check(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn bitrate(text: &str) -> Result<Bitrate, String> {
+    text.parse().map_err(|error: rate::QuantityError| error.to_string())
+}
+
+const STEP: Duration = Duration::from_millis(100);
+
+/// Sends until the time is over or a signal comes.
+pub(super) fn run(args: &Args) -> Result<()> {
+    let shape = Shape::new(args.rate.bits_per_second(), args.frames).map_err(|least| {
+        let least = Bitrate::from_bits_per_second(least.div_ceil(1000) * 1000);
+        failure::usage(
+            format!("{} cannot carry {} frames a second of two packets each", args.rate, args.frames),
+            format!("use at least --rate {least}, or fewer --frames"),
+        )
+    })?;
+    let stop = stop_flag()?;
+    let feed = feed(args)?;
+    // Nobody watches here: the target is only a name.
+    let nobody =
+        Settings { targets: Vec::new(), ..Settings::new(Target::at(([127, 0, 0, 1], 0).into(), "/"), 0) };
+    let mut load = Load::new(nobody)?;
+    load.feed(feed, shape)?;
+    let began = Clock.now();
+    let mut line = Line::new();
+    while !stop.load(Ordering::Relaxed) {
+        let passed = Clock.now().since(began);
+        let left = args.duration.map_or(STEP, |duration| duration.saturating_sub(passed).min(STEP));
+        if left.is_zero() {
+            break;
+        }
+        load.run(left).map_err(|error| {
+            failure::failed(
+                format!("{error:#}"),
+                "see docs/serve.md on who may publish, and the server's log",
+            )
+        })?;
+        let (frames, bytes, waiting) = load.progress().source.unwrap_or_default();
+        line.write(&format!("{frames} frames, {} MB, {waiting} bytes wait", bytes / 1_000_000));
+    }
+    drop(line);
+    let (frames, bytes, _) = load.progress().source.unwrap_or_default();
+    let seconds = Clock.now().since(began).as_secs_f64();
+    let rate = bytes as f64 * 8.0 / seconds / 1e6;
+    output::print(&format!("{frames} frames, {bytes} bytes in {seconds:.1} s: {rate:.2} Mbit/s\n"))
+}
+
+fn feed(args: &Args) -> Result<Feed> {
+    if let Some(address) = args.listen {
+        let listener = TcpListener::bind(address).map_err(|error| {
+            failure::failed(format!("cannot listen on {address}: {error}"), "choose another address")
+        })?;
+        return Feed::serve(listener).context("cannot wait for a request");
+    }
+    let advice = "check host and port, and that the server runs";
+    let published =
+        Target::resolve(args.url.as_deref().unwrap_or_default()).and_then(|target| Feed::publish(&target));
+    published.map_err(|error| failure::failed(format!("{error:#}"), advice))
+}

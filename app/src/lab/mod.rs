@@ -1,0 +1,33 @@
+//! `glassline lab`: measures servers and streams from outside, other products' too.
+
+mod load;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline lab load http http://127.0.0.1:8080/live/test.ts --viewers 1000
+                                     a thousand viewers, each checked or sampled
+  glassline lab load source http://127.0.0.1:8080/live/load.ts --rate 5M
+                                     a stream that tells its delay, for them to watch";
+
+/// Measure servers and streams from outside
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Load(load::Args),
+}
+
+/// Runs the command to its end.
+pub(crate) fn run(args: Args) -> Result<()> {
+    match args.command {
+        Command::Load(args) => load::run(args),
+    }
+}

@@ -1,0 +1,236 @@
+//! The stamped stream's way to a server: published with `PUT`, or served to one that asks for it.
+
+use super::stamped::{Shape, Source};
+use super::target::Target;
+use anyhow::{Context, Result, bail, ensure};
+use glassline_delivery::http1::Method;
+use glassline_delivery::http1::body::LAST_CHUNK;
+use glassline_delivery::http1::client::Request;
+use glassline_io::poll::{Poller, Watch};
+use glassline_media::Time;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+/// A server that does not take so much of the stream has failed.
+const PENDING_LIMIT_BYTES: usize = 16 << 20;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// What a server answers is told up to here.
+const ANSWER_BYTES: usize = 400;
+
+/// The source's side of its connection.
+#[derive(Debug)]
+pub struct Feed {
+    listener: Option<TcpListener>,
+    connection: Option<TcpStream>,
+    chunked: bool,
+    /// For a server that asks: its request has been read.
+    open: bool,
+    pending: Vec<u8>,
+}
+
+impl Feed {
+    /// Connects to a server and publishes there.
+    ///
+    /// # Errors
+    /// Where it cannot be connected to.
+    pub fn publish(target: &Target) -> Result<Feed> {
+        let connection = TcpStream::connect_timeout(&target.address(), CONNECT_TIMEOUT)
+            .with_context(|| format!("cannot connect to {}", target.host()))?;
+        Feed::publish_over(connection, target)
+    }
+
+    /// Publishes over a connection that stands, with `PUT` and chunks.
+    ///
+    /// # Errors
+    /// Where the connection fails.
+    pub fn publish_over(mut connection: TcpStream, target: &Target) -> Result<Feed> {
+        let request = Request::new(Method::Put, target.host(), target.path());
+        let head = request.with_header("Content-Type", "video/mp2t").chunked();
+        connection.write_all(&head).context("cannot publish")?;
+        connection.set_nonblocking(true)?;
+        connection.set_nodelay(true)?;
+        Ok(Feed {
+            listener: None,
+            connection: Some(connection),
+            chunked: true,
+            open: true,
+            pending: Vec::new(),
+        })
+    }
+
+    /// Waits to be asked for the stream, whatever the path; one request is answered.
+    ///
+    /// # Errors
+    /// Where the listener fails.
+    pub fn serve(listener: TcpListener) -> Result<Feed> {
+        listener.set_nonblocking(true)?;
+        Ok(Feed {
+            listener: Some(listener),
+            connection: None,
+            chunked: false,
+            open: false,
+            pending: Vec::new(),
+        })
+    }
+
+    pub(super) fn watch(&self, poller: &Poller, token: u64) -> Result<()> {
+        match (&self.listener, &self.connection) {
+            (Some(listener), None) => poller.add(listener, token, Watch::Accepts)?,
+            (_, Some(connection)) => poller.add(connection, token, Watch::Edges)?,
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Takes what the poller told.
+    pub(super) fn handle(&mut self, poller: &Poller, token: u64) -> Result<()> {
+        if let (Some(listener), None) = (&self.listener, &self.connection) {
+            let (connection, _) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error).context("cannot accept the server's request"),
+            };
+            connection.set_nonblocking(true)?;
+            connection.set_nodelay(true)?;
+            poller.remove(listener)?;
+            poller.add(&connection, token, Watch::Edges)?;
+            self.connection = Some(connection);
+        }
+        let Some(connection) = &mut self.connection else { return Ok(()) };
+        let mut answer = [0; 2048];
+        match connection.read(&mut answer) {
+            Ok(0) => bail!("the server closed the source's connection"),
+            Ok(_) if !self.open => {
+                self.open = true;
+                self.pending.extend_from_slice(b"HTTP/1.0 200 OK\r\nContent-Type: video/mp2t\r\n\r\n");
+            }
+            Ok(length) => {
+                let answer = String::from_utf8_lossy(&answer[..length.min(ANSWER_BYTES)]);
+                bail!("the server answers the source: {}", answer.trim());
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error).context("the source's connection"),
+        }
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let Some(connection) = &mut self.connection else { return Ok(()) };
+        while self.open && !self.pending.is_empty() {
+            match connection.write(&self.pending) {
+                Ok(length) => drop(self.pending.drain(..length)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error).context("the server takes no more of the source"),
+            }
+        }
+        Ok(())
+    }
+
+    /// One frame in one write, where the socket takes it.
+    fn send(&mut self, frame: &[u8]) -> Result<()> {
+        if !self.open {
+            return Ok(());
+        }
+        ensure!(
+            self.pending.len() <= PENDING_LIMIT_BYTES,
+            "the server takes no more of the source: {} MiB wait for it",
+            PENDING_LIMIT_BYTES >> 20
+        );
+        if self.chunked {
+            write!(self.pending, "{:x}\r\n", frame.len())?;
+        }
+        self.pending.extend_from_slice(frame);
+        if self.chunked {
+            self.pending.extend_from_slice(b"\r\n");
+        }
+        self.flush()
+    }
+
+    /// Ends the stream, as far as the socket takes it at once.
+    fn end(&mut self) {
+        if self.chunked {
+            self.pending.extend_from_slice(LAST_CHUNK);
+        }
+        // A server that has gone needs no end.
+        let _ = self.flush();
+    }
+}
+
+/// Sends the stream's frames when they are due.
+#[derive(Debug)]
+pub(super) struct Feeder {
+    feed: Feed,
+    source: Source,
+    started: Time,
+    frame: Vec<u8>,
+    bytes: u64,
+}
+
+impl Feeder {
+    pub(super) fn new(feed: Feed, shape: Shape, now: Time) -> Feeder {
+        Feeder { feed, source: Source::new(shape), started: now, frame: Vec::new(), bytes: 0 }
+    }
+
+    pub(super) fn handle(&mut self, poller: &Poller, token: u64) -> Result<()> {
+        self.feed.handle(poller, token)
+    }
+
+    /// When the next frame is to be sent.
+    pub(super) fn due(&self) -> Time {
+        self.started + self.source.shape().frames().time_of(self.source.next_frame())
+    }
+
+    /// Sends the next frame, stamped with `now`: a late frame is no delay of the server's.
+    pub(super) fn send(&mut self, now: Time) -> Result<()> {
+        self.frame.clear();
+        self.source.frame(now, &mut self.frame);
+        self.bytes += self.frame.len() as u64;
+        self.feed.send(&self.frame)
+    }
+
+    /// Frames and bytes so far, and bytes that the server has not taken.
+    pub(super) fn sent(&self) -> (u64, u64, usize) {
+        (self.source.next_frame(), self.bytes, self.feed.pending.len())
+    }
+}
+
+impl Drop for Feeder {
+    fn drop(&mut self) {
+        self.feed.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_takes_nothing_has_failed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = Target::at(listener.local_addr().unwrap(), "/live/x.ts");
+        let mut feed = Feed::publish(&target).unwrap();
+        let frame = vec![0; 1 << 20];
+        let error = (0..1000).find_map(|_| feed.send(&frame).err()).unwrap().to_string();
+        assert!(error.contains("16 MiB wait"), "{error}");
+    }
+
+    #[test]
+    fn what_the_server_answers_is_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = Target::at(listener.local_addr().unwrap(), "/live/x.ts");
+        let mut feed = Feed::publish(&target).unwrap();
+        let (poller, mut ready) = (Poller::new().unwrap(), Vec::new());
+        let mut server = listener.accept().unwrap().0;
+        let mut head = [0; 1024];
+        let length = server.read(&mut head).unwrap();
+        assert!(head[..length].starts_with(b"PUT /live/x.ts HTTP/1.1\r\n"));
+        server.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n").unwrap();
+        feed.watch(&poller, 1).unwrap();
+        while !ready.iter().any(|event: &glassline_io::poll::Event| event.readable) {
+            poller.wait(Some(Duration::from_secs(10)), &mut ready).unwrap();
+        }
+        let error = feed.handle(&poller, 1).unwrap_err().to_string();
+        assert!(error.contains("403 Forbidden"), "{error}");
+    }
+}
