@@ -160,11 +160,11 @@ impl Flush {
         (may_leave && leaves) || self.is_due(now)
     }
 
-    /// Whether the oldest byte cannot wait for the next picture too. An eighth of what lies between pictures is
-    /// forgiven: arrivals scatter.
+    /// Whether the oldest byte cannot wait for the next picture too. The tenth part of its time is kept in hand:
+    /// arrivals scatter, and a picture that comes too late to leave in time must not be waited for.
     fn is_late_by_the_next_picture(&self) -> bool {
         let (Some(since), Some(next)) = (self.waiting_since, self.pictures.next()) else { return false };
-        next + self.pictures.interval.unwrap_or_default() / 8 > since + self.policy.patience()
+        next + self.policy.patience() / 10 > since + self.policy.patience()
     }
 
     /// By when what waits has to leave.
