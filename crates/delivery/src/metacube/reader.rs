@@ -204,13 +204,12 @@ mod tests {
 
     fn blocks() -> impl Strategy<Value = Vec<Block>> {
         let data = (vec(any::<u8>(), 1..400), prop_oneof![Just(0u16), Just(1), Just(2)]);
-        let metadata =
-            prop_oneof![
-                any::<u64>().prop_map(|nanos| Metadata::EncoderTimestamp(Utc::from_nanos(nanos))),
-                any::<(i64, u64, u64)>().prop_map(|(pts, timebase_num, timebase_den)| {
-                    Metadata::NextBlockPts { pts, timebase_num, timebase_den }
-                }),
-            ];
+        let metadata = prop_oneof![
+            any::<u64>().prop_map(|nanos| Metadata::EncoderTimestamp(Utc::from_nanos(nanos))),
+            any::<(i64, u64, u64)>().prop_map(|(pts, timebase_num, timebase_den)| {
+                Metadata::NextBlockPts { pts, timebase_num, timebase_den }
+            }),
+        ];
         vec(
             prop_oneof![
                 data.prop_map(|(bytes, flags)| Block::Data(bytes, flags)),
