@@ -89,6 +89,25 @@ impl AsFd for Listener {
 pub struct Connection(TcpStream);
 
 impl Connection {
+    /// Begins to connect to `address`. What comes of it is told by [`Connection::opened`], once the socket is
+    /// writable or closed.
+    pub fn open(address: SocketAddr) -> io::Result<Connection> {
+        let kind = Type::STREAM.nonblocking().cloexec();
+        let socket = Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP))?;
+        match socket.connect(&SockAddr::from(address)) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+            _ => Ok(Connection(socket.into())),
+        }
+    }
+
+    /// What came of [`Connection::open`]; asked too early it fails with `NotConnected`.
+    pub fn opened(&self) -> io::Result<()> {
+        match self.0.take_error()? {
+            Some(error) => Err(error),
+            None => self.0.peer_addr().map(|_| ()),
+        }
+    }
+
     /// Sends what is written at once instead of waiting for more (`TCP_NODELAY`): a frame's last bytes count.
     pub fn send_at_once(&self) -> io::Result<()> {
         self.0.set_nodelay(true)
@@ -153,6 +172,26 @@ mod tests {
         assert_eq!(group[1].local_address().unwrap(), address);
         let error = Listener::bind_group(address, 2).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn a_connection_is_opened_or_refused_without_waiting() {
+        let group = Listener::bind_group("127.0.0.1:0".parse().unwrap(), 1).unwrap();
+        let address = group[0].local_address().unwrap();
+        let settled = |connection: &Connection| {
+            let poller = crate::poll::Poller::new().unwrap();
+            poller.add(connection, 0, crate::poll::Watch::Edges).unwrap();
+            poller.wait(Some(Duration::from_secs(20)), &mut Vec::new()).unwrap();
+            connection.opened()
+        };
+        settled(&Connection::open(address).unwrap()).unwrap();
+        drop(group);
+        // Linux tells of a refusal at once or later, as it likes.
+        let error = match Connection::open(address) {
+            Ok(connection) => settled(&connection).unwrap_err(),
+            Err(error) => error,
+        };
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     }
 
     #[test]
