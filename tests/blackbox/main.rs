@@ -6,6 +6,7 @@ mod commands;
 mod demo;
 mod encode;
 mod publishers;
+mod pull;
 mod site;
 mod viewers;
 

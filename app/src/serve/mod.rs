@@ -9,9 +9,10 @@ mod site;
 use crate::config::{Config, Secret};
 use crate::{failure, logging, output};
 use anyhow::{Context, Result};
-use glassline_delivery::policy::PublishPolicy;
+use glassline_delivery::policy::{PublishPolicy, StreamName};
+use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::Backlog;
-use glassline_engine::relay::{Relay, Settings, StartError};
+use glassline_engine::relay::{Pull, Relay, Settings, StartError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use site::PageSite;
@@ -84,8 +85,23 @@ fn settings(config: &Config) -> Settings {
         backlog: Backlog { time: config.viewer.backlog, bytes: config.viewer.backlog_max.bytes() },
         stall_timeout: config.viewer.stall_timeout,
         max_connections: config.viewer.max_connections,
+        pulls: pulls(config),
+        pull_policy: Policy {
+            silence_timeout: config.pull.silence_timeout,
+            retry_min: config.pull.retry_min,
+            retry_max: config.pull.retry_max,
+            ..Policy::default()
+        },
         ..Settings::default()
     }
+}
+
+/// The streams that are fetched from elsewhere.
+fn pulls(config: &Config) -> Vec<Pull> {
+    let pull = |(name, stream): (&String, &crate::config::Stream)| {
+        Some(Pull { name: StreamName::parse(name)?, source: stream.source.clone()? })
+    };
+    config.stream.iter().filter_map(pull).collect()
 }
 
 /// Runs until SIGINT or SIGTERM.

@@ -148,6 +148,11 @@ impl Puller {
         self.outputs.pop_front()
     }
 
+    /// Whether [`Puller::poll_output`] has something.
+    pub fn has_output(&self) -> bool {
+        !self.outputs.is_empty()
+    }
+
     /// When [`Puller::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Time {
         match &self.state {

@@ -277,6 +277,9 @@ impl Connection {
                     409,
                     "Wait until the other publisher ends, choose another name, or replace it: ?takeover=1.",
                 ),
+                ClaimError::Pulled { .. } => {
+                    (409, "Choose another name; the server's configuration gives this one a source.")
+                }
                 ClaimError::TooMany { .. } => {
                     (503, "End a stream, or raise [publish] max_streams in the server's configuration.")
                 }
@@ -291,9 +294,16 @@ impl Connection {
     fn answer(&mut self, request: &Request, desk: &mut Desk<'_>) -> io::Result<bool> {
         let reads = matches!(request.method, Method::Get | Method::Head);
         if reads && request.path.starts_with("/live/") {
-            let found = StreamName::of_live_path(&request.path).and_then(|name| desk.hub.find(&name));
-            if let Some(live) = found {
+            let name = StreamName::of_live_path(&request.path);
+            if let Some(live) = name.as_ref().and_then(|name| desk.hub.find(name)) {
                 return self.watch(live, request.method, desk);
+            }
+            if name.is_some_and(|name| desk.hub.boards.has(&name)) {
+                let words = "Its source is not there now; GET /api/streams says why. Try again shortly.";
+                let response = problem(503, "the stream's source is not there", words);
+                let response = response.with_header("Retry-After", "1");
+                self.finish_answer(&response, request.method == Method::Head, desk);
+                return Ok(false);
             }
             let words = "No stream of this name is live. GET /api/streams lists those that are.";
             self.finish_answer(&problem(404, "no such stream", words), request.method == Method::Head, desk);

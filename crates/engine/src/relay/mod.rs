@@ -9,6 +9,8 @@
 //! publisher ─► worker ─► delivery::http1 ─► Live: delivery::stream + io::spool ─┬─► worker 0 ─► viewers
 //!              (or Publisher, from a thread of this process)                    └─► worker 1 ─► viewers
 //! ```
+//! Streams that are [pulled](Pull) come through a thread of their own, which is such a publisher.
+//!
 //! The data path takes one lock, the stream's own, once for each run of bytes that a publisher sends; viewers
 //! take it only when they join and when they are moved forward.
 
@@ -17,6 +19,7 @@ mod hub;
 mod live;
 mod outgoing;
 mod publish;
+mod pull;
 mod status;
 mod viewer;
 mod worker;
@@ -24,15 +27,18 @@ mod worker;
 pub use hub::Hub;
 pub use live::PushError;
 pub use publish::{ClaimError, Publisher};
+pub use pull::{Pull, SourceState, SourceStatus};
 pub use status::{StreamStatus, Totals};
 
 use glassline_delivery::http1::Limits;
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{PublishPolicy, StreamName};
+use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::Backlog;
 use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
+use pull::Pulling;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -63,6 +69,10 @@ pub struct Settings {
     pub stall_timeout: Duration,
     /// Connections at once over all workers; 0 is as many as there are descriptors for.
     pub max_connections: usize,
+    /// Streams that are fetched from elsewhere.
+    pub pulls: Vec<Pull>,
+    /// How patiently they are.
+    pub pull_policy: Policy,
 }
 
 impl Default for Settings {
@@ -78,6 +88,8 @@ impl Default for Settings {
             backlog: Backlog { time: Duration::from_secs(10), bytes: 64 << 20 },
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
+            pulls: Vec::new(),
+            pull_policy: Policy::default(),
         }
     }
 }
@@ -102,7 +114,7 @@ pub enum StartError {
         reason: std::io::Error,
     },
     /// A worker could not be set up.
-    #[error("cannot start a worker: {0}")]
+    #[error("cannot start a thread: {0}")]
     Worker(#[from] std::io::Error),
 }
 
@@ -110,6 +122,7 @@ pub enum StartError {
 pub struct Relay {
     hub: Arc<Hub>,
     threads: Vec<JoinHandle<()>>,
+    pulling: Option<Pulling>,
     addresses: Vec<SocketAddr>,
 }
 
@@ -148,7 +161,9 @@ impl Relay {
             let name = format!("relay-{index}");
             threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
         }
-        Ok(Relay { hub, threads, addresses })
+        let mut relay = Relay { hub, threads, pulling: None, addresses };
+        relay.pulling = Pulling::start(&relay.hub)?;
+        Ok(relay)
     }
 
     /// Where it listens, in the order of [`Settings::listen`].
@@ -173,6 +188,9 @@ impl Relay {
 
     fn stop(&mut self) {
         self.hub.stop();
+        if let Some(pulling) = self.pulling.take() {
+            pulling.join();
+        }
         for thread in self.threads.drain(..) {
             // A worker that panicked has said so on standard error; the others are still to be joined.
             let _ = thread.join();
