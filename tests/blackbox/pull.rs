@@ -54,9 +54,18 @@ fn free_address() -> SocketAddr {
 
 #[test]
 fn viewers_stay_while_the_upstream_relay_is_killed_and_comes_back() {
+    viewers_stay("", false);
+}
+
+#[test]
+fn viewers_stay_while_an_upstream_that_sends_metacube_is_killed_and_comes_back() {
+    viewers_stay("?encoding=metacube", true);
+}
+
+fn viewers_stay(query: &str, metacube: bool) {
     // The pulling relay comes first, its source later: either order must do, and the return tries the other.
     let address = free_address();
-    let (edge, _scratch) = pulling(&[("far", &format!("http://{address}/live/near.ts"))]);
+    let (edge, _scratch) = pulling(&[("far", &format!("http://{address}/live/near.ts{query}"))]);
     until("a failure to be told", || source(&edge, "far")["failures"].as_u64() > Some(1));
     let told = source(&edge, "far");
     assert!(told["error"].as_str().is_some_and(|why| why.starts_with("cannot connect")), "{told}");
@@ -85,6 +94,7 @@ fn viewers_stay_while_the_upstream_relay_is_killed_and_comes_back() {
         assert_eq!((edge.count("far", "viewers"), edge.stream("far").unwrap()["live"] == true), (1, false));
     }
     assert_eq!(source(&edge, "far")["reconnects"], 2);
+    assert_eq!((source(&edge, "far")["metacube"] == true, edge.count("far", "garbage_bytes")), (metacube, 0));
     let metrics = edge.metrics();
     assert_eq!(metrics.sum("glassline_stream_source_reconnects_total", "stream=\"far\""), 2.0);
     assert_eq!(metrics.sum("glassline_stream_source_live", "stream=\"far\""), 0.0);
@@ -300,7 +310,10 @@ fn a_silent_upstream_is_given_up() {
 
 /// A Metacube2 block, made without any code of the product.
 fn block(bytes: &[u8], flags: u16) -> Vec<u8> {
-    let size = u32::try_from(bytes.len()).unwrap();
+    [&block_header(u32::try_from(bytes.len()).unwrap(), flags)[..], bytes].concat()
+}
+
+fn block_header(size: u32, flags: u16) -> Vec<u8> {
     let message = [&size.to_be_bytes()[..], &flags.to_be_bytes(), &[0; 2]].concat();
     let mut register = 0x1234u16;
     for bit in message.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)) {
@@ -311,7 +324,7 @@ fn block(bytes: &[u8], flags: u16) -> Vec<u8> {
         }
     }
     let checksum = if flags & 4 == 0 { register } else { !register };
-    [b"cube!map", &message[..6], &checksum.to_be_bytes(), bytes].concat()
+    [b"cube!map", &message[..6], &checksum.to_be_bytes()].concat()
 }
 
 #[test]
@@ -412,4 +425,98 @@ fn datagrams_that_are_no_stream_are_told() {
         complains("noise", "found no MPEG-TS packets")
     });
     until("the interface to be told", || complains("lost", "no network interface \"nowhere0\""));
+}
+
+/// Takes a stream out of its blocks.
+#[derive(Default)]
+struct Blocks {
+    held: Vec<u8>,
+    /// Flags and bytes of each whole block.
+    whole: Vec<(u16, Vec<u8>)>,
+}
+
+impl Blocks {
+    fn push(&mut self, bytes: &[u8]) {
+        self.held.extend_from_slice(bytes);
+        while let Some(head) = self.held.get(..16) {
+            let size = u32::from_be_bytes(head[8..12].try_into().unwrap());
+            let flags = u16::from_be_bytes([head[12], head[13]]);
+            assert_eq!(head, block_header(size, flags), "a header that is none");
+            let Some(block) = self.held.get(16..16 + size as usize) else { return };
+            self.whole.push((flags, block.to_vec()));
+            self.held.drain(..16 + size as usize);
+        }
+    }
+}
+
+fn watch_blocks(server: &Server, name: &str) -> TcpStream {
+    let mut viewer = connect(server.address());
+    write!(viewer, "GET /live/{name}.ts?encoding=metacube HTTP/1.0\r\n\r\n").unwrap();
+    let head = read_head(&mut viewer);
+    assert_eq!((head.status, head.header("content-encoding")), (200, Some("metacube")));
+    viewer
+}
+
+#[test]
+fn metacube_says_where_headers_and_key_frames_are() {
+    let server = serve(&[]);
+    let mut publisher = publish(server.address(), "/live/a.ts");
+    publisher.write_all(&SHAPE.picture(0)).unwrap();
+    until("the first picture", || server.count("a", "bytes_in") > 0);
+    let mut viewer = watch_blocks(&server, "a");
+    let (mut blocks, mut check, mut buffer) = (Blocks::default(), Check::new(SHAPE), [0; 4096]);
+    let (mut headers, mut starts) = (0, 0);
+    for number in 1..100 {
+        // Each picture arrives whole, with no later one to push it.
+        while check.packets < number * SHAPE.packets {
+            let count = viewer.read(&mut buffer).unwrap();
+            assert!(count > 0);
+            blocks.push(&buffer[..count]);
+            for (flags, block) in blocks.whole.drain(..) {
+                let key = block[4..6] == [1, 0x40] && block[3] & 0x20 != 0;
+                let tables = block[1..3] == [0x40, 0];
+                match flags {
+                    1 => headers += 1,
+                    0 => starts += 1,
+                    2 => assert!(!key, "a key frame that is not told"),
+                    other => panic!("flags {other}"),
+                }
+                assert!(flags != 0 || key, "a place to begin without a key frame");
+                assert!(flags != 1 || tables && block.len() == 2 * 188, "a header of {} bytes", block.len());
+                check.push(&block).unwrap();
+            }
+        }
+        publisher.write_all(&SHAPE.picture(number)).unwrap();
+    }
+    assert_eq!((headers, starts), (1, 20));
+    assert_eq!(get(server.address(), "/live/a.ts?encoding=gzip").status, 400);
+}
+
+#[test]
+fn a_metacube_viewer_that_falls_behind_gets_whole_blocks() {
+    const LARGE: Shape = Shape { packets: 60, group: 10 };
+    let (server, _scratch) = serve_with("[viewer]\nbacklog_max = '1MiB'\nbacklog = '1s'\n");
+    let mut publisher = publish(server.address(), "/live/a.ts");
+    publisher.write_all(&LARGE.picture(0)).unwrap();
+    until("the first picture", || server.count("a", "bytes_in") > 0);
+    let mut viewer = watch_blocks(&server, "a");
+    // More than the sockets hold, while the viewer sleeps; then it wakes up.
+    let bytes: u64 = (1..1600).map(|number| LARGE.picture(number)).fold(0, |bytes, picture| {
+        publisher.write_all(&picture).unwrap();
+        bytes + picture.len() as u64
+    });
+    until("all bytes", || server.count("a", "bytes_in") > bytes);
+    let (mut blocks, mut check, mut buffer) = (Blocks::default(), Check::new(LARGE), vec![0; 64 << 10]);
+    while check.moves == 0 {
+        let count = viewer.read(&mut buffer).unwrap();
+        assert!(count > 0);
+        blocks.push(&buffer[..count]);
+        for (flags, block) in blocks.whole.drain(..) {
+            assert!(flags <= 2 && block.len().is_multiple_of(188));
+            for packet in block.chunks(188).filter(|packet| packet[1..3] != [0x1F, 0xFF]) {
+                check.push(packet).unwrap();
+            }
+        }
+    }
+    assert!(server.count("a", "moved_forward") >= 1);
 }

@@ -14,6 +14,7 @@ use crate::relay::outgoing::Outgoing;
 use crate::relay::viewer::{Fed, Viewer};
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
+use glassline_delivery::metacube::CONTENT_CODING;
 use glassline_delivery::policy::StreamName;
 use glassline_io::tcp::Connection as Socket;
 use glassline_media::Time;
@@ -296,7 +297,7 @@ impl Connection {
         if reads && request.path.starts_with("/live/") {
             let name = StreamName::of_live_path(&request.path);
             if let Some(live) = name.as_ref().and_then(|name| desk.hub.find(name)) {
-                return self.watch(live, request.method, desk);
+                return self.watch(live, request, desk);
             }
             if name.is_some_and(|name| desk.hub.boards.has(&name)) {
                 let words = "Its source is not there now; GET /api/streams says why. Try again shortly.";
@@ -317,11 +318,24 @@ impl Connection {
         Ok(false)
     }
 
-    fn watch(&mut self, live: Arc<Live>, method: Method, desk: &mut Desk<'_>) -> io::Result<bool> {
-        let response = Response::new(200)
+    fn watch(&mut self, live: Arc<Live>, request: &Request, desk: &mut Desk<'_>) -> io::Result<bool> {
+        let mut response = Response::new(200)
             .with_header("Content-Type", "video/mp2t")
             .with_header("Cache-Control", "no-store");
-        if method == Method::Head {
+        let in_blocks = match request.parameter("encoding").as_deref() {
+            None | Some("raw") => false,
+            Some(CONTENT_CODING) => true,
+            Some(_) => {
+                let words = "Ask for ?encoding=metacube, or for no encoding: that is MPEG-TS as it is.";
+                let response = problem(400, "unknown encoding", words);
+                self.finish_answer(&response, request.method == Method::Head, desk);
+                return Ok(false);
+            }
+        };
+        if in_blocks {
+            response = response.with_header("Content-Encoding", CONTENT_CODING);
+        }
+        if request.method == Method::Head {
             self.outgoing.push(response.endless_head());
             self.drain();
             return Ok(false);
@@ -334,7 +348,8 @@ impl Connection {
         head.extend_from_slice(&response.endless_head());
         tracing::debug!(peer = %self.peer, stream = %live.name, "viewer joined");
         live.viewer_joins(self.seat.worker);
-        self.role = Role::Watching(Box::new(Viewer::new(live, head, desk.now)));
+        let viewer = Viewer::new(live, head, desk.now);
+        self.role = Role::Watching(Box::new(if in_blocks { viewer.in_blocks() } else { viewer }));
         Ok(true)
     }
 

@@ -14,6 +14,7 @@
 //! The data path takes one lock, the stream's own, once for each run of bytes that a publisher sends; viewers
 //! take it only when they join and when they are moved forward.
 
+mod blocks;
 mod connection;
 mod hub;
 mod live;

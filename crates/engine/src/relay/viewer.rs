@@ -1,5 +1,6 @@
 //! A viewer: where it is in the stream, and how it gets on.
 
+use crate::relay::blocks::Blocks;
 use crate::relay::live::Live;
 use crate::relay::outgoing::Outgoing;
 use glassline_io::spool::{Reader, Sent};
@@ -15,6 +16,8 @@ pub(super) struct Viewer {
     pub(super) live: Arc<Live>,
     reader: Reader,
     outgoing: Outgoing,
+    /// Where it gets the stream in blocks.
+    blocks: Option<Blocks>,
     state: State,
     last_progress: Time,
     pub(super) sent_bytes: u64,
@@ -47,7 +50,12 @@ impl Viewer {
         let mut outgoing = Outgoing::default();
         outgoing.push(head);
         let state = State::Awaiting { moved: false };
-        Viewer { live, reader, outgoing, state, last_progress: now, sent_bytes: 0, joined: now }
+        Viewer { live, reader, outgoing, blocks: None, state, last_progress: now, sent_bytes: 0, joined: now }
+    }
+
+    /// The same viewer, that gets the stream in Metacube2 blocks.
+    pub(super) fn in_blocks(self) -> Viewer {
+        Viewer { blocks: Some(Blocks::default()), ..self }
     }
 
     /// Whether news concern this viewer: one with a full socket hears of them at its next edge.
@@ -108,6 +116,15 @@ impl Viewer {
             if offset >= end {
                 return Ok(if self.live.has_ended() { Fed::Finished } else { Fed::Stays });
             }
+            let end = match &mut self.blocks {
+                Some(blocks) if blocks.is_between(offset) => {
+                    let key_frame = self.live.newest_entry().map(|entry| entry.offset);
+                    self.outgoing.push(blocks.begin(offset, end, key_frame).to_vec());
+                    continue;
+                }
+                Some(blocks) => end.min(blocks.end()),
+                None => end,
+            };
             match self.reader.send(connection, end)? {
                 Sent::Bytes(count) => {
                     self.sent_bytes += count as u64;
@@ -124,6 +141,9 @@ impl Viewer {
 
     fn lose_place(&mut self) {
         self.live.counts.moved_forward.fetch_add(1, Ordering::Relaxed);
+        if let Some(blocks) = &mut self.blocks {
+            self.outgoing.push(blocks.fill(self.reader.offset()));
+        }
         self.state = State::Awaiting { moved: true };
     }
 
@@ -131,7 +151,11 @@ impl Viewer {
     fn enter(&mut self, moved: bool) -> bool {
         let entry = self.live.newest_entry().filter(|entry| entry.offset >= self.reader.offset());
         let Some(entry) = entry else { return false };
-        self.outgoing.push(entry.prelude(moved));
+        let prelude = entry.prelude(moved);
+        self.outgoing.push(match &mut self.blocks {
+            Some(blocks) => blocks.enter(entry.offset, &prelude, moved),
+            None => prelude,
+        });
         self.reader.seek(entry.offset);
         self.state = State::Following;
         true
