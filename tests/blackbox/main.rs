@@ -9,6 +9,7 @@ mod encode;
 mod flight;
 mod load;
 mod publishers;
+mod pull;
 mod site;
 mod viewers;
 

@@ -1,7 +1,7 @@
 //! VLC as viewer and as publisher. It has no HTTP push of its own: its TS on standard output goes through curl.
 
-use crate::{demo, have, pictures, publish_bunny, serve};
-use glassline_test_support::program::{Running, Scratch, run};
+use crate::{GLASSLINE, demo, have, pictures, publish_bunny, serve};
+use glassline_test_support::program::{Running, Scratch, Server, run};
 use glassline_test_support::wait::until;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -108,4 +108,30 @@ fn vlc_publishes_through_curl() {
     );
     assert_eq!((decoded.status, decoded.stderr.trim()), (Some(0), ""));
     assert_eq!(server.count("vlc", "garbage_bytes"), 0);
+}
+
+#[test]
+fn we_pull_metacube_from_vlc() {
+    let test = "we_pull_metacube_from_vlc";
+    if !have(test, &["cvlc", "setpriv", "ffmpeg", "ffprobe"]) {
+        return;
+    }
+    let origin = serve();
+    let Some(_source) = publish_bunny(test, &origin, "source") else { return };
+    let scratch = Scratch::new("vlc");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut words = words(scratch.path());
+    let sout = format!("#std{{access=http{{metacube,mime=video/mp2t}},mux=ts,dst=127.0.0.1:{port}/a.ts}}");
+    words.extend(["--sout".into(), sout, origin.url("/live/source.ts")]);
+    let _vlc = Running::start(&mut command(&words));
+    let source = format!("http://127.0.0.1:{port}/a.ts");
+    let config = format!("[pull]\nretry_max = '250ms'\n[stream.far]\nsource = '{source}'\n");
+    let file = scratch.write("glassline.toml", config);
+    let server = Server::start(GLASSLINE, &["--config", &file]);
+    server.wait_for_pictures("far");
+    let url = server.url("/live/far.ts");
+    let decoded = run("ffmpeg", &["-v", "error", "-i", &url, "-frames:v", "60", "-f", "null", "-"], 60);
+    assert_eq!((decoded.status, decoded.stderr.trim()), (Some(0), ""));
+    let far = server.stream("far").unwrap();
+    assert_eq!((far["source"]["metacube"] == true, far["source"]["garbage_bytes"].as_u64()), (true, Some(0)));
 }

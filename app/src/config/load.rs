@@ -33,7 +33,7 @@ impl Config {
             |offset: Option<usize>| Place { file: path.into(), line: offset.map(|at| line_of(text, at)) };
         let config: Config = toml::from_str(text).map_err(|error| explain(text, &error, place))?;
         config.check().map_err(|problem| {
-            let offset = DeTable::parse(text).ok().and_then(|table| offset_of(table.get_ref(), problem.key));
+            let offset = DeTable::parse(text).ok().and_then(|table| offset_of(table.get_ref(), &problem.key));
             ConfigError::Invalid { place: place(offset), problem: problem.to_string() }
         })?;
         Ok(config)
@@ -83,10 +83,9 @@ fn explain(text: &str, error: &toml::de::Error, place: impl Fn(Option<usize>) ->
 }
 
 fn unknown(key: &str, known: &[&str], path: &[String], place: Place) -> ConfigError {
-    let section = path.len().checked_sub(2).and_then(|parent| path.get(parent));
-    let what = match section {
-        Some(section) => format!("key {key:?} in [{section}]"),
-        None => format!("key or section {key:?}"),
+    let what = match path.split_last() {
+        Some((_, section)) if !section.is_empty() => format!("key {key:?} in [{}]", section.join(".")),
+        _ => format!("key or section {key:?}"),
     };
     let advice = match nearest(key, known) {
         Some(nearest) => format!("did you mean {nearest:?}?"),
@@ -130,10 +129,12 @@ fn path_at(table: &DeTable<'_>, offset: usize) -> Vec<String> {
 
 /// Where the key with the dotted path `key` stands.
 fn offset_of(table: &DeTable<'_>, key: &str) -> Option<usize> {
-    let (first, rest) = key.split_once('.').map_or((key, None), |(first, rest)| (first, Some(rest)));
-    let (name, value) = table.iter().find(|(name, _)| name.get_ref() == first)?;
-    match (rest, value.get_ref()) {
-        (Some(rest), DeValue::Table(inner)) => offset_of(inner, rest),
-        _ => Some(name.span().start),
-    }
+    // Names of streams may have dots of their own.
+    table.iter().find_map(|(name, value)| match key.strip_prefix(name.get_ref().as_ref())? {
+        "" => Some(name.span().start),
+        rest => match (rest.strip_prefix('.')?, value.get_ref()) {
+            (rest, DeValue::Table(inner)) => offset_of(inner, rest),
+            _ => Some(name.span().start),
+        },
+    })
 }

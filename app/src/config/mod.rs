@@ -11,9 +11,10 @@ mod validate;
 
 pub(crate) use error::ConfigError;
 pub(crate) use load::read_key;
-pub(crate) use section::{Demo, Flush, Log, Pacing, Publish, Secret, SendPath, Viewer};
+pub(crate) use section::{Demo, Flush, Log, Pacing, Publish, Pull, Secret, SendPath, Stream, Viewer};
 
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// All that can be configured. Every value is within the range that `examples/glassline.toml` gives for it.
@@ -31,6 +32,10 @@ pub(crate) struct Config {
     pub(crate) publish: Publish,
     /// What a viewer gets, and when one is given up.
     pub(crate) viewer: Viewer,
+    /// How streams are fetched from elsewhere.
+    pub(crate) pull: Pull,
+    /// What is particular to single streams, by their names.
+    pub(crate) stream: BTreeMap<String, Stream>,
     /// The log.
     pub(crate) log: Log,
     /// The built-in test stream.
@@ -45,6 +50,8 @@ impl Default for Config {
             workers: 0,
             publish: Publish::default(),
             viewer: Viewer::default(),
+            pull: Pull::default(),
+            stream: BTreeMap::new(),
             log: Log::default(),
             demo: Demo::default(),
         }

@@ -3,6 +3,7 @@
 use crate::logging;
 use crate::rate::{self, Bitrate, ByteSize, QuantityError};
 use glassline_delivery::policy::Networks;
+use glassline_delivery::pull::{Policy, Source};
 use glassline_media::picture::Size;
 use glassline_media::time::FrameRate;
 use serde::{Deserialize, Deserializer};
@@ -185,6 +186,37 @@ pub(crate) enum SendPath {
     Sendfile,
 }
 
+/// `[pull]`: how streams are fetched from elsewhere.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Pull {
+    /// A source that brings nothing for this long is given up and asked anew.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) silence_timeout: Duration,
+    /// The longest wait after a first failure.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) retry_min: Duration,
+    /// The longest wait after many.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) retry_max: Duration,
+}
+
+impl Default for Pull {
+    fn default() -> Pull {
+        let Policy { silence_timeout, retry_min, retry_max, .. } = Policy::default();
+        Pull { silence_timeout, retry_min, retry_max }
+    }
+}
+
+/// `[stream.NAME]`: what is particular to one stream.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Stream {
+    /// Where it is fetched from.
+    #[serde(deserialize_with = "source")]
+    pub(crate) source: Option<Source>,
+}
+
 /// `[log]`: the log on standard error. The command line goes before it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -242,6 +274,11 @@ pub(super) fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<S
 fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Networks, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
     Networks::parse(texts.iter().map(String::as_str)).map_err(serde::de::Error::custom)
+}
+
+/// The text is not repeated in an error: it may hold a password.
+fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Source>, D::Error> {
+    Source::parse(&String::deserialize(deserializer)?).map(Some).map_err(serde::de::Error::custom)
 }
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {

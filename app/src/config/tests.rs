@@ -15,9 +15,13 @@ fn complaint(text: &str) -> String {
 
 /// The example with the optional lines switched on whose key `wanted` accepts.
 fn example_with(wanted: impl Fn(&str) -> bool) -> String {
+    let section = |line: &str| {
+        line.strip_prefix("#[").and_then(|rest| rest.split(['.', ']']).next()).is_some_and(&wanted)
+    };
     let line =
         |line: &str| match line.strip_prefix('#').and_then(|rest| Some((rest, rest.split_once(" = ")?))) {
             Some((rest, (key, _))) if !key.contains(' ') && wanted(key) => rest.to_owned(),
+            _ if section(line) => line[1..].to_owned(),
             _ => line.to_owned(),
         };
     EXAMPLE.lines().map(line).collect::<Vec<_>>().join("\n")
@@ -44,9 +48,9 @@ fn the_example_lists_every_key() {
     let sections: Vec<&str> =
         table.iter().filter(|(_, value)| value.is_table()).map(|(key, _)| key.as_str()).collect();
     assert_eq!(keys_of(&table), known_keys("").into_iter().collect());
-    assert_eq!(sections.len(), 4, "{sections:?}");
-    for section in sections {
-        let inner = table[section].as_table().unwrap();
+    assert_eq!(sections.len(), 6, "{sections:?}");
+    for section in sections.iter().map(|name| if *name == "stream" { "stream.stage" } else { name }) {
+        let inner = section.split('.').fold(&table, |table, part| table[part].as_table().unwrap());
         assert_eq!(keys_of(inner), known_keys(section).into_iter().collect(), "[{section}]");
     }
 }
@@ -59,6 +63,9 @@ fn the_examples_optional_lines_are_good_ones() {
     let config = parse(&example_with(|key| key == "key_file")).unwrap();
     assert_eq!(config.publish.key_file.as_deref(), Some(Path::new("/etc/glassline/publish.key")));
     assert_eq!(config.viewer.key_file.as_deref(), Some(Path::new("/etc/glassline/viewer.key")));
+    let config = parse(&example_with(|key| key == "stream" || key == "source")).unwrap();
+    let source = config.stream["stage"].source.as_ref().unwrap();
+    assert_eq!(source.to_string(), "http://origin.example:8080/live/stage.ts");
 }
 
 /// Each range that the example states holds at both ends, and the values just outside are refused with it.
@@ -79,6 +86,9 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         ("viewer", "pacing", "'100k'", "'10000M'", "'99k'", "'10001M'"),
         ("viewer", "stall_timeout", "'1s'", "'10m'", "'999ms'", "'601s'"),
         ("viewer", "max_connections", "0", "10000000", "-1", "10000001"),
+        ("pull", "silence_timeout", "'1s'", "'1h'", "'999ms'", "'3601s'"),
+        ("pull", "retry_min", "'50ms'", "'60s'", "'49ms'", "'61s'"),
+        ("pull", "retry_max", "'50ms'", "'1h'", "'49ms'", "'3601s'"),
         ("demo", "size", "'16x16'", "'4096x4096'", "'14x16'", "'4096x4098'"),
         ("demo", "frame_rate", "'1'", "'240'", "'1/2'", "'241'"),
         ("demo", "bitrate", "'100k'", "'100M'", "'99k'", "'101M'"),
@@ -132,7 +142,10 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest() {
         complaint("[log]\ncolour = true"),
         "glassline.toml:2: unknown key \"colour\" in [log]; known here: format, level"
     );
-    assert!(complaint("[stream.stage]\nbacklog = '5s'").contains("\"stream\""));
+    assert_eq!(
+        complaint("[stream.stage]\nsorce = 'http://h/a'"),
+        "glassline.toml:2: unknown key \"sorce\" in [stream.stage]; did you mean \"source\"?"
+    );
 }
 
 #[test]
@@ -168,6 +181,23 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
             "[viewer]\nnetworks = ['10.0.0.0/40']",
             "glassline.toml:2: viewer.networks: \"10.0.0.0/40\" is no network",
         ),
+        ("[stream.a]\nsource = 5", "glassline.toml:2: stream.a.source: invalid type"),
+        (
+            "[stream.a]\nsource = 'ftp://h/'",
+            "glassline.toml:2: stream.a.source: a source begins with http://",
+        ),
+        ("[stream.a]\nsource = 'https://h/'", "glassline.toml:2: stream.a.source: https:// is not supported"),
+        ("workers = 1\n[stream.a]", "glassline.toml:2: stream.a: has no source"),
+        ("[stream.'a.b']\n[stream.a]\nsource = 'http://h/'", "glassline.toml:1: stream.a.b: has no source"),
+        ("[stream.'a b']\nsource = 'http://h/'", "glassline.toml:1: stream.a b: \"a b\" is no stream name"),
+        (
+            "[demo]\nenabled = true\n[stream.demo]\nsource = 'http://h/'",
+            "glassline.toml:3: stream.demo: is the demo's name",
+        ),
+        (
+            "[publish]\nmax_streams = 1\n[stream.a]\nsource = 'http://h/'\n[stream.b]\nsource = 'http://h/'",
+            "glassline.toml:2: publish.max_streams: 1 is less than the 2 streams",
+        ),
         ("workers = 1\nworkers = 2", "glassline.toml:2: duplicate key"),
         ("workers = \n", "glassline.toml:1: "),
         ("[publish\n", "glassline.toml:1: "),
@@ -196,6 +226,9 @@ fn values_are_read() {
 fn the_key_stays_secret() {
     let config = parse("[publish]\nkey = 'very-secret'").unwrap();
     assert!(!format!("{config:?}").contains("very-secret"));
+    let config = parse("[stream.a]\nsource = 'http://u:very-secret@h/?key=very-secret'").unwrap();
+    assert!(!format!("{config:?}").contains("very-secret"));
+    assert!(!complaint("[stream.a]\nsource = 'https://u:very-secret@h/'").contains("very-secret"));
     // Not even the complaint about a bad one shows it.
     assert!(!complaint("[publish]\nkey = 'spaces in it'").contains("spaces in it"));
     assert!(!complaint("[publish]\nkey = ['spaces in it']").contains("spaces in it"));

@@ -3,6 +3,7 @@
 use super::{Config, Pacing, Secret};
 use crate::rate::{self, Bitrate, ByteSize};
 use glassline_delivery::policy::StreamName;
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Problem {
     /// The dotted path of the key.
-    pub(super) key: &'static str,
+    pub(super) key: Cow<'static, str>,
     problem: String,
 }
 
@@ -33,7 +34,8 @@ impl Config {
         self.check_server()?;
         self.check_publish()?;
         self.check_viewer()?;
-        self.check_demo()
+        self.check_demo()?;
+        self.check_pull()
     }
 
     fn check_server(&self) -> Result<(), Problem> {
@@ -100,16 +102,43 @@ impl Config {
         number("viewer.max_connections", viewer.max_connections, 0, 10_000_000)
     }
 
+    fn check_pull(&self) -> Result<(), Problem> {
+        let pull = &self.pull;
+        let (millis, seconds) = (Duration::from_millis, Duration::from_secs);
+        duration("pull.silence_timeout", pull.silence_timeout, seconds(1), seconds(3600))?;
+        duration("pull.retry_min", pull.retry_min, millis(50), seconds(60))?;
+        duration("pull.retry_max", pull.retry_max, millis(50), seconds(3600))?;
+        for (name, stream) in &self.stream {
+            let key = format!("stream.{name}");
+            if StreamName::parse(name).is_none() {
+                return problem(key, format!("{name:?} is no stream name: {NAME_RULE}"));
+            }
+            if stream.source.is_none() {
+                return problem(
+                    key,
+                    "has no source; give one, as in source = \"http://HOST:8080/live/NAME.ts\"",
+                );
+            }
+            if self.demo.enabled && self.demo.name == *name {
+                return problem(
+                    key,
+                    "is the demo's name, which makes its own pictures; choose another for one",
+                );
+            }
+        }
+        match self.stream.len() {
+            count if count > self.publish.max_streams => problem(
+                "publish.max_streams",
+                format!("{} is less than the {count} streams that have sources", self.publish.max_streams),
+            ),
+            _ => Ok(()),
+        }
+    }
+
     fn check_demo(&self) -> Result<(), Problem> {
         let demo = &self.demo;
         if StreamName::parse(&demo.name).is_none() {
-            return problem(
-                "demo.name",
-                format!(
-                    "{:?} is no stream name: 1 to 64 letters, digits, '.', '_' or '-', not beginning with a dot",
-                    demo.name
-                ),
-            );
+            return problem("demo.name", format!("{:?} is no stream name: {NAME_RULE}", demo.name));
         }
         let (width, height) = (demo.size.width, demo.size.height);
         let fits = |side: u32| (16..=4096).contains(&side) && side.is_multiple_of(2);
@@ -136,6 +165,9 @@ impl Config {
         Ok(())
     }
 }
+
+/// What a stream's name is made of.
+const NAME_RULE: &str = "1 to 64 letters, digits, '.', '_' or '-', not beginning with a dot";
 
 fn check_key(
     secret: &Option<Secret>,
@@ -174,8 +206,8 @@ pub(super) fn key(secret: &Secret) -> Result<(), String> {
     }
 }
 
-fn problem(key: &'static str, problem: impl Into<String>) -> Result<(), Problem> {
-    Err(Problem { key, problem: problem.into() })
+fn problem(key: impl Into<Cow<'static, str>>, problem: impl Into<String>) -> Result<(), Problem> {
+    Err(Problem { key: key.into(), problem: problem.into() })
 }
 
 fn out_of(

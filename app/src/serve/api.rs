@@ -1,7 +1,7 @@
 //! The API's JSON.
 
 use glassline_delivery::http1::Response;
-use glassline_engine::relay::{Hub, StreamStatus};
+use glassline_engine::relay::{Hub, SourceState, SourceStatus, StreamStatus};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -45,6 +45,24 @@ pub(super) struct Stream {
     moved_forward: u64,
     stalled: u64,
     publishers: u64,
+    source: Option<Source>,
+}
+
+/// Where a pulled stream comes from.
+#[derive(Serialize)]
+struct Source {
+    url: String,
+    state: &'static str,
+    error: Option<String>,
+    retry_in_ms: Option<f64>,
+    reconnects: u64,
+    failures: u64,
+    redirects: u64,
+    metacube: bool,
+    garbage_bytes: u64,
+    encoder_delay_ms: Option<f64>,
+    datagrams: Option<u64>,
+    datagrams_dropped: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -106,6 +124,30 @@ pub(super) fn stream(status: &StreamStatus) -> Stream {
         moved_forward: status.moved_forward,
         stalled: status.stalled,
         publishers: status.sessions,
+        source: status.source.as_ref().map(source),
+    }
+}
+
+fn source(status: &SourceStatus) -> Source {
+    let millis = |time: Duration| time.as_secs_f64() * 1e3;
+    let (state, retry_in) = match status.state {
+        SourceState::Connecting => ("connecting", None),
+        SourceState::Live => ("live", None),
+        SourceState::Waiting { retry_in } => ("waiting", retry_in),
+    };
+    Source {
+        url: status.url.clone(),
+        state,
+        error: status.error.clone(),
+        retry_in_ms: retry_in.map(millis),
+        reconnects: status.reconnects(),
+        failures: status.failures,
+        redirects: status.redirects,
+        metacube: status.metacube,
+        garbage_bytes: status.garbage_bytes,
+        encoder_delay_ms: status.encoder_delay.map(millis),
+        datagrams: status.datagrams.map(|(received, _)| received),
+        datagrams_dropped: status.datagrams.map(|(_, dropped)| dropped),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `GET /metrics`: the Prometheus text exposition format, version 0.0.4.
 
-use glassline_engine::relay::{Hub, StreamStatus};
+use glassline_engine::relay::{Hub, SourceState, SourceStatus, StreamStatus};
 use std::fmt::{Display, Write};
 
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -58,6 +58,7 @@ pub(super) fn exposition(hub: &Hub) -> String {
     text.total("requests_total", "counter", "HTTP requests.", totals.requests);
     text.total("request_errors_total", "counter", "HTTP requests answered with an error.", totals.errors);
     stream_families(&mut text, &streams);
+    source_families(&mut text, &streams);
     text.0
 }
 
@@ -127,4 +128,50 @@ fn stream_families(text: &mut Exposition, streams: &[StreamStatus]) {
     text.streams(streams, ("stream_spool_bytes", "gauge", "Memory that the spool may take."), |s| {
         Some(s.spool_bytes)
     });
+}
+
+/// What is told of pulled streams alone.
+fn source_families(text: &mut Exposition, streams: &[StreamStatus]) {
+    type Value = fn(&SourceStatus) -> Option<f64>;
+    let families: [(&str, &str, &str, Value); 7] = [
+        ("stream_source_live", "gauge", "Whether the source of a pulled stream sends.", |source| {
+            Some(f64::from(u8::from(source.state == SourceState::Live)))
+        }),
+        (
+            "stream_source_reconnects_total",
+            "counter",
+            "Times that the source began to send again.",
+            |source| Some(source.reconnects() as f64),
+        ),
+        (
+            "stream_source_failures_total",
+            "counter",
+            "Attempts to fetch the stream that failed, and streams that ended.",
+            |source| Some(source.failures as f64),
+        ),
+        ("stream_source_redirects_total", "counter", "Redirects followed to the source.", |source| {
+            Some(source.redirects as f64)
+        }),
+        (
+            "stream_source_garbage_bytes_total",
+            "counter",
+            "Bytes from the source that were in no Metacube block.",
+            |source| Some(source.garbage_bytes as f64),
+        ),
+        (
+            "stream_source_encoder_delay_seconds",
+            "gauge",
+            "From the encoder's newest time stamp to its arrival, by both wall clocks.",
+            |source| Some(source.encoder_delay?.as_secs_f64()),
+        ),
+        (
+            "stream_source_datagrams_dropped_total",
+            "counter",
+            "Datagrams of the source that the kernel dropped for want of room.",
+            |source| Some(source.datagrams?.1 as f64),
+        ),
+    ];
+    for (name, kind, help, value) in families {
+        text.streams(streams, (name, kind, help), |stream| value(stream.source.as_ref()?));
+    }
 }

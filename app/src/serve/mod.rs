@@ -9,9 +9,10 @@ mod site;
 use crate::config::{self, Config, Secret};
 use crate::{failure, logging, output};
 use anyhow::{Context, Result};
-use glassline_delivery::policy::{PublishPolicy, WatchPolicy};
+use glassline_delivery::policy::{PublishPolicy, StreamName, WatchPolicy};
+use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
-use glassline_engine::relay::{self, Relay, Settings, StartError};
+use glassline_engine::relay::{self, Pull, Relay, Settings, StartError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use site::PageSite;
@@ -110,8 +111,23 @@ fn settings(config: &Config) -> Settings {
         },
         stall_timeout: config.viewer.stall_timeout,
         max_connections: config.viewer.max_connections,
+        pulls: pulls(config),
+        pull_policy: Policy {
+            silence_timeout: config.pull.silence_timeout,
+            retry_min: config.pull.retry_min,
+            retry_max: config.pull.retry_max,
+            ..Policy::default()
+        },
         ..Settings::default()
     }
+}
+
+/// The streams that are fetched from elsewhere.
+fn pulls(config: &Config) -> Vec<Pull> {
+    let pull = |(name, stream): (&String, &crate::config::Stream)| {
+        Some(Pull { name: StreamName::parse(name)?, source: stream.source.clone()? })
+    };
+    config.stream.iter().filter_map(pull).collect()
 }
 
 /// Runs until SIGINT or SIGTERM.

@@ -2,6 +2,8 @@
 //! deadlines go out; no socket, no clock, no thread.
 //!
 //! * [`http1`]: HTTP/1.1, both ends.
+//! * [`metacube`]: the block framing that Cubemap and its kin speak.
+//! * [`pull`]: how a stream is fetched from where it is, again and again.
 //! * [`stream`]: a live stream as an endless file: offsets, entry points, backlog.
 //! * [`policy`]: who may publish, and under what names.
 //!
@@ -9,5 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod http1;
+pub mod metacube;
 pub mod policy;
+pub mod pull;
 pub mod stream;

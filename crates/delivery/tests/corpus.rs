@@ -3,13 +3,24 @@
 
 #[path = "../../../fuzz/bodies/http1.rs"]
 mod http1;
+#[path = "../../../fuzz/bodies/metacube.rs"]
+mod metacube;
 
-#[test]
-fn http1_corpus() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/http1");
+fn run(name: &str, body: fn(&[u8])) {
+    let folder = [env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/", name].concat();
     let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() >= 5, "the corpus is missing");
     for file in files {
-        http1::run(&std::fs::read(file).unwrap());
+        body(&std::fs::read(file).unwrap());
     }
+}
+
+#[test]
+fn http1_corpus() {
+    run("http1", http1::run);
+}
+
+#[test]
+fn metacube_corpus() {
+    run("metacube", metacube::run);
 }

@@ -1,7 +1,7 @@
 //! The operating system: the only room that touches it.
 //!
-//! Thin and blocking-free: each module wraps one thing of the kernel (a chain of memory files, TCP sockets,
-//! readiness, clocks) in a safe type. No protocol, no policy. `engine` marries these to the pure cores.
+//! Thin and, but for [`resolve`], blocking-free: each module wraps one thing of the kernel (a chain of memory
+//! files, sockets, readiness, clocks) in a safe type. No protocol, no policy. `engine` marries these to the pure cores.
 #![deny(unsafe_code)]
 
 pub mod batch;
@@ -9,5 +9,7 @@ pub mod clock;
 mod map;
 pub mod poll;
 pub mod process;
+pub mod resolve;
 pub mod spool;
 pub mod tcp;
+pub mod udp;

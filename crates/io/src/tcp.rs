@@ -118,12 +118,16 @@ impl Connection {
         Ok(Connection(socket.into()))
     }
 
-    /// Whether a connection that was begun stands, once its socket is writable.
+    /// Whether a connection that was begun stands, once its socket is writable; asked too early it fails with
+    /// `NotConnected`.
     ///
     /// # Errors
     /// Why it does not.
     pub fn connected(&self) -> io::Result<()> {
-        self.0.take_error()?.map_or(Ok(()), Err)
+        match self.0.take_error()? {
+            Some(error) => Err(error),
+            None => self.0.peer_addr().map(|_| ()),
+        }
     }
 
     /// Sends what is written at once instead of waiting for more (`TCP_NODELAY`): a frame's last bytes count.

@@ -15,6 +15,7 @@ use crate::relay::presence::Purpose;
 use crate::relay::viewer::{Fed, Viewer};
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
+use glassline_delivery::metacube::CONTENT_CODING;
 use glassline_delivery::policy::{Meter, StreamName, WatchRefusal};
 use glassline_io::tcp::Connection as Socket;
 use glassline_media::Time;
@@ -315,6 +316,9 @@ impl Connection {
                     409,
                     "Wait until the other publisher ends, choose another name, or replace it: ?takeover=1.",
                 ),
+                ClaimError::Pulled { .. } => {
+                    (409, "Choose another name; the server's configuration gives this one a source.")
+                }
                 ClaimError::TooMany { .. } => {
                     (503, "End a stream, or raise [publish] max_streams in the server's configuration.")
                 }
@@ -361,9 +365,16 @@ impl Connection {
     fn answer(&mut self, request: &Request, desk: &mut Desk<'_>) -> io::Result<bool> {
         let reads = matches!(request.method, Method::Get | Method::Head);
         if reads && request.path.starts_with("/live/") {
-            let found = StreamName::of_live_path(&request.path).and_then(|name| desk.hub.find(&name));
-            if let Some(live) = found {
+            let name = StreamName::of_live_path(&request.path);
+            if let Some(live) = name.as_ref().and_then(|name| desk.hub.find(name)) {
                 return self.watch(live, request, desk);
+            }
+            if name.is_some_and(|name| desk.hub.boards.has(&name)) {
+                let words = "Its source is not there now; GET /api/streams says why. Try again shortly.";
+                let response = problem(503, "the stream's source is not there", words);
+                let response = response.with_header("Retry-After", "1");
+                self.finish_answer(&response, request.method == Method::Head, desk);
+                return Ok(false);
             }
             let words = "No stream of this name is live. GET /api/streams lists those that are.";
             self.finish_answer(&problem(404, "no such stream", words), request.method == Method::Head, desk);
@@ -379,15 +390,28 @@ impl Connection {
 
     fn watch(&mut self, live: Arc<Live>, request: &Request, desk: &mut Desk<'_>) -> io::Result<bool> {
         let head_only = request.method == Method::Head;
+        let in_blocks = match request.parameter("encoding").as_deref() {
+            None | Some("raw") => false,
+            Some(CONTENT_CODING) => true,
+            Some(_) => {
+                let words = "Ask for ?encoding=metacube, or for no encoding: that is MPEG-TS as it is.";
+                let response = problem(400, "unknown encoding", words);
+                self.finish_answer(&response, head_only, desk);
+                return Ok(false);
+            }
+        };
         if let Err(refusal) = self.enter_as_viewer(&live, request, !head_only, desk) {
             let (status, words) = refusal.explain();
             tracing::debug!(peer = %self.peer, stream = %live.name, ?refusal, "viewer refused");
             self.finish_answer(&problem(status, "may not watch", words), head_only, desk);
             return Ok(false);
         }
-        let response = Response::new(200)
+        let mut response = Response::new(200)
             .with_header("Content-Type", "video/mp2t")
             .with_header("Cache-Control", "no-store");
+        if in_blocks {
+            response = response.with_header("Content-Encoding", CONTENT_CODING);
+        }
         let response = shared_with(desk.hub, response);
         if head_only {
             self.outgoing.push(response.endless_head());
@@ -402,7 +426,8 @@ impl Connection {
         head.extend_from_slice(&response.endless_head());
         tracing::debug!(peer = %self.peer, stream = %live.name, "viewer joined");
         live.viewer_joins(self.seat.worker);
-        self.role = Role::Watching(Box::new(Viewer::new(live, head, desk.now)));
+        let viewer = Viewer::new(live, head, desk.now);
+        self.role = Role::Watching(Box::new(if in_blocks { viewer.in_blocks() } else { viewer }));
         Ok(true)
     }
 

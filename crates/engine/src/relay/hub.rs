@@ -2,6 +2,7 @@
 
 use crate::relay::live::{Claim, Flushed, Live, Seat};
 use crate::relay::presence::Presence;
+use crate::relay::pull::Boards;
 use crate::relay::status::{StreamStatus, Totals};
 use crate::relay::{ClaimError, Settings, Site};
 use glassline_delivery::http1::Response;
@@ -24,6 +25,7 @@ pub struct Hub {
     pub(super) clock: Clock,
     pub(super) counts: Counts,
     pub(super) presence: Presence,
+    pub(super) boards: Boards,
     site: Arc<dyn Site>,
     began: Time,
     streams: Mutex<BTreeMap<StreamName, Arc<Live>>>,
@@ -74,6 +76,7 @@ impl Hub {
         let inbox = |poller| Ok(Inbox { messages: Mutex::default(), waker: Waker::new(poller, WAKE)? });
         let inboxes = pollers.iter().map(inbox).collect::<io::Result<Vec<_>>>()?;
         let hub = Hub {
+            boards: Boards::new(&settings.pulls),
             settings,
             clock,
             counts: Counts::default(),
@@ -93,15 +96,22 @@ impl Hub {
         self.clock
     }
 
-    /// All streams, by name.
+    /// All streams, by name; pulled ones also while their sources are not there.
     pub fn streams(&self) -> Vec<StreamStatus> {
         let (now, streams) = (self.clock.now(), self.all());
-        streams.iter().map(|live| live.status(now)).collect()
+        let mut list = streams.iter().map(|live| live.status(now)).collect();
+        self.boards.complete(&mut list, now);
+        list
     }
 
     /// One stream.
     pub fn stream(&self, name: &StreamName) -> Option<StreamStatus> {
-        Some(self.find(name)?.status(self.clock.now()))
+        let now = self.clock.now();
+        let source = self.boards.status(name, now);
+        match self.find(name) {
+            Some(live) => Some(StreamStatus { source, ..live.status(now) }),
+            None => Some(StreamStatus::absent(name, Some(source?))),
+        }
     }
 
     /// The relay as a whole.
@@ -137,6 +147,9 @@ impl Hub {
         seat: Option<Seat>,
         take_over: bool,
     ) -> Result<(Arc<Live>, u64), ClaimError> {
+        if seat.is_some() && self.boards.has(name) {
+            return Err(ClaimError::Pulled { name: name.clone() });
+        }
         let now = self.clock.now();
         let mut streams = lock(&self.streams);
         let live = match streams.get(name).filter(|live| !live.has_ended()) {

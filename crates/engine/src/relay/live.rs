@@ -290,6 +290,7 @@ impl Live {
         let stream = &core.stream;
         let counters = stream.counters();
         StreamStatus {
+            source: None,
             name: self.name.clone(),
             live: core.holder.is_some(),
             bitrate_bps: stream.bitrate_bps(now),

@@ -9,9 +9,12 @@
 //! publisher ─► worker ─► delivery::http1 ─► Live: delivery::stream + io::spool ─┬─► worker 0 ─► viewers
 //!              (or Publisher, from a thread of this process)                    └─► worker 1 ─► viewers
 //! ```
+//! Streams that are [pulled](Pull) come through a thread of their own, which is such a publisher.
+//!
 //! The data path takes one lock, the stream's own, once for each run of bytes that a publisher sends; viewers
 //! take it only when they join and when they are moved forward.
 
+mod blocks;
 mod connection;
 mod fan_out;
 mod hub;
@@ -19,6 +22,7 @@ mod live;
 mod outgoing;
 mod presence;
 mod publish;
+mod pull;
 mod status;
 mod viewer;
 mod worker;
@@ -26,15 +30,18 @@ mod worker;
 pub use hub::Hub;
 pub use live::PushError;
 pub use publish::{ClaimError, Publisher};
+pub use pull::{Pull, SourceState, SourceStatus};
 pub use status::{StreamStatus, Totals};
 
 use glassline_delivery::http1::Limits;
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{PublishPolicy, StreamName, WatchPolicy};
+use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
 use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
+use pull::Pulling;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -75,6 +82,10 @@ pub struct Settings {
     pub stall_timeout: Duration,
     /// Connections at once over all workers; 0 is as many as there are descriptors for.
     pub max_connections: usize,
+    /// Streams that are fetched from elsewhere.
+    pub pulls: Vec<Pull>,
+    /// How patiently they are.
+    pub pull_policy: Policy,
 }
 
 impl Default for Settings {
@@ -99,6 +110,8 @@ impl Default for Settings {
             send_path: SendPath::Automatic,
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
+            pulls: Vec::new(),
+            pull_policy: Policy::default(),
         }
     }
 }
@@ -133,7 +146,7 @@ pub enum StartError {
         reason: std::io::Error,
     },
     /// A worker could not be set up.
-    #[error("cannot start a worker: {0}")]
+    #[error("cannot start a thread: {0}")]
     Worker(#[from] std::io::Error),
 }
 
@@ -141,6 +154,7 @@ pub enum StartError {
 pub struct Relay {
     hub: Arc<Hub>,
     threads: Vec<JoinHandle<()>>,
+    pulling: Option<Pulling>,
     addresses: Vec<SocketAddr>,
 }
 
@@ -179,7 +193,9 @@ impl Relay {
             let name = format!("relay-{index}");
             threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
         }
-        Ok(Relay { hub, threads, addresses })
+        let mut relay = Relay { hub, threads, pulling: None, addresses };
+        relay.pulling = Pulling::start(&relay.hub)?;
+        Ok(relay)
     }
 
     /// Where it listens, in the order of [`Settings::listen`].
@@ -204,6 +220,9 @@ impl Relay {
 
     fn stop(&mut self) {
         self.hub.stop();
+        if let Some(pulling) = self.pulling.take() {
+            pulling.join();
+        }
         for thread in self.threads.drain(..) {
             // A worker that panicked has said so on standard error; the others are still to be joined.
             let _ = thread.join();

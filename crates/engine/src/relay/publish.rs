@@ -16,6 +16,12 @@ pub enum ClaimError {
         /// The name.
         name: StreamName,
     },
+    /// It is fetched from elsewhere, by configuration.
+    #[error("stream {name:?} is pulled from its source")]
+    Pulled {
+        /// The name.
+        name: StreamName,
+    },
     /// There are as many streams as the configuration allows.
     #[error("all {limit} streams that the configuration allows are in use")]
     TooMany {

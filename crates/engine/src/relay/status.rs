@@ -1,5 +1,6 @@
 //! What a relay says of itself, at one moment.
 
+use crate::relay::pull::SourceStatus;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::VideoDetails;
 use glassline_media::container::ts::ElementaryStream;
@@ -48,6 +49,37 @@ pub struct StreamStatus {
     pub moved_forward: u64,
     /// Viewers that were dropped because their sockets took nothing.
     pub stalled: u64,
+    /// Where a pulled stream comes from; `None` for one that somebody publishes.
+    pub source: Option<SourceStatus>,
+}
+
+impl StreamStatus {
+    /// A pulled stream that is not there.
+    pub(super) fn absent(name: &StreamName, source: Option<SourceStatus>) -> StreamStatus {
+        StreamStatus {
+            name: name.clone(),
+            live: false,
+            bitrate_bps: 0,
+            viewers: 0,
+            viewers_joined: 0,
+            streams: Vec::new(),
+            video: None,
+            uptime: Duration::ZERO,
+            age: Duration::ZERO,
+            newest_byte_age: None,
+            key_frame_interval: None,
+            backlog_bytes: 0,
+            spool_bytes: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            garbage_bytes: 0,
+            continuity_errors: 0,
+            sessions: 0,
+            moved_forward: 0,
+            stalled: 0,
+            source,
+        }
+    }
 }
 
 /// The relay as a whole. Counts are since the start.

@@ -1,5 +1,6 @@
 //! A viewer: where it is in the stream, and how it gets on.
 
+use crate::relay::blocks::Blocks;
 use crate::relay::live::Live;
 use crate::relay::outgoing::Outgoing;
 use glassline_io::spool::{Piece, Reader, Sent};
@@ -15,6 +16,8 @@ pub(super) struct Viewer {
     pub(super) live: Arc<Live>,
     reader: Reader,
     outgoing: Outgoing,
+    /// Where it gets the stream in blocks.
+    blocks: Option<Blocks>,
     state: State,
     last_progress: Time,
     pace: Pace,
@@ -61,12 +64,18 @@ impl Viewer {
             live,
             reader,
             outgoing,
+            blocks: None,
             state,
             last_progress: now,
             pace: Pace::Catching,
             sent_bytes: 0,
             joined: now,
         }
+    }
+
+    /// The same viewer, that gets the stream in Metacube2 blocks.
+    pub(super) fn in_blocks(self) -> Viewer {
+        Viewer { blocks: Some(Blocks::default()), ..self }
     }
 
     /// Whether news concern this viewer: one with a full socket hears of them at its next edge.
@@ -92,8 +101,8 @@ impl Viewer {
     /// tells how much of it the socket took. Everything else is [`Viewer::feed`]'s business.
     pub(super) fn next_piece(&mut self, limit: usize) -> Option<Piece> {
         let (offset, head) = (self.reader.offset(), self.live.chain.head());
-        let follows =
-            self.state == State::Following && self.outgoing.is_empty() && offset >= self.live.tail();
+        let is_plain = self.state == State::Following && self.outgoing.is_empty() && self.blocks.is_none();
+        let follows = is_plain && offset >= self.live.tail();
         let fits = offset < head && head - offset <= limit as u64;
         (follows && fits).then(|| self.reader.piece(head)).flatten()
     }
@@ -156,6 +165,15 @@ impl Viewer {
             if offset >= end {
                 return Ok(if self.live.has_ended() { Fed::Finished } else { Fed::Stays });
             }
+            let end = match &mut self.blocks {
+                Some(blocks) if blocks.is_between(offset) => {
+                    let key_frame = self.live.newest_entry().map(|entry| entry.offset);
+                    self.outgoing.push(blocks.begin(offset, end, key_frame).to_vec());
+                    continue;
+                }
+                Some(blocks) => end.min(blocks.end()),
+                None => end,
+            };
             match self.reader.send(connection, end)? {
                 Sent::Bytes(count) => {
                     self.sent_bytes += count as u64;
@@ -195,6 +213,9 @@ impl Viewer {
 
     fn lose_place(&mut self) {
         self.live.counts.moved_forward.fetch_add(1, Ordering::Relaxed);
+        if let Some(blocks) = &mut self.blocks {
+            self.outgoing.push(blocks.fill(self.reader.offset()));
+        }
         self.state = State::Awaiting { moved: true };
     }
 
@@ -202,7 +223,11 @@ impl Viewer {
     fn enter(&mut self, moved: bool) -> bool {
         let entry = self.live.newest_entry().filter(|entry| entry.offset >= self.reader.offset());
         let Some(entry) = entry else { return false };
-        self.outgoing.push(entry.prelude(moved));
+        let prelude = entry.prelude(moved);
+        self.outgoing.push(match &mut self.blocks {
+            Some(blocks) => blocks.enter(entry.offset, &prelude, moved),
+            None => prelude,
+        });
         self.reader.seek(entry.offset);
         self.state = State::Following;
         true

@@ -1,0 +1,16 @@
+//! Pulling: what a relay does to fetch a stream from where it is, again and again. Pure: bytes, ends and `now` come
+//! in, what to do with the socket and the stream's bytes go out.
+//!
+//! * [`Source`]: where a stream comes from, by its URL.
+//! * [`Puller`]: an HTTP upstream: connect, ask, follow redirects, read, and begin anew when it ends.
+//! * [`Backoff`]: how long to wait before the next attempt.
+
+mod backoff;
+mod error;
+mod puller;
+mod source;
+
+pub use backoff::Backoff;
+pub use error::PullError;
+pub use puller::{Counts, Event, Output, Phase, Policy, Puller};
+pub use source::{HttpUrl, Source, SourceError, UdpAddress};

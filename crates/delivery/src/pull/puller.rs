@@ -1,0 +1,355 @@
+//! An HTTP upstream, from the first attempt on.
+//!
+//! ```text
+//!            ┌──────────────── wait: back-off ◄──────────────┬──────────────┐
+//!            ▼                                             fails          fails
+//! Waiting ─► Connecting ─► Head ─► redirect: Connecting      │              │
+//!                            └───► 200 ─► Body ─► ended ─────┘  (each step may fail, or be silent too long)
+//! ```
+
+use super::{Backoff, HttpUrl, PullError};
+use crate::http1::client::{self, Client, Head, Request};
+use crate::http1::{Limits, Method};
+use crate::metacube::{self, CONTENT_CODING, Metadata};
+use glassline_media::Time;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// How patient and how persistent a puller is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// How long a connection may take, then its head, and how long the stream may bring no byte.
+    pub silence_timeout: Duration,
+    /// What is waited after a first failure, at most.
+    pub retry_min: Duration,
+    /// What is waited after many, at most.
+    pub retry_max: Duration,
+    /// A stream that came for this long was a good one: the failure that ends it is a first one.
+    pub good_after: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            silence_timeout: Duration::from_secs(5),
+            retry_min: Duration::from_millis(250),
+            retry_max: Duration::from_secs(10),
+            good_after: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What to do with the upstream's socket.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Output {
+    /// Open a connection to this host and port, and tell what came of it.
+    Connect {
+        /// Name or address.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+    /// Send these bytes. They may hold secrets.
+    Send(Vec<u8>),
+    /// Close the connection, or give the attempt to open it up.
+    Close,
+}
+
+/// What came from upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// The upstream has agreed; the stream's bytes follow.
+    Began {
+        /// Whether they come in Metacube blocks, which are taken off.
+        metacube: bool,
+    },
+    /// Bytes of the stream.
+    Data(&'a [u8]),
+    /// What the upstream says beside the stream.
+    Metadata(Metadata),
+}
+
+/// Where a puller is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Connects, or waits for the answer.
+    Connecting,
+    /// The stream comes.
+    Live,
+    /// The last attempt failed; the next one is at this time.
+    Waiting {
+        /// When.
+        retry_at: Time,
+    },
+}
+
+/// What a puller has done since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Times that the stream began to come.
+    pub sessions: u64,
+    /// Attempts and streams that failed or ended.
+    pub failures: u64,
+    /// Redirects followed.
+    pub redirects: u64,
+    /// Bytes that belonged to no Metacube block.
+    pub garbage_bytes: u64,
+}
+
+/// Redirects followed in a row.
+const REDIRECT_LIMIT: usize = 5;
+/// Garbage in a row after which an upstream is given up: as for publishers.
+const GARBAGE_LIMIT_BYTES: u64 = 64 << 10;
+
+/// Pulls one stream. Holds a head at most; the stream's bytes only pass through.
+pub struct Puller {
+    source: HttpUrl,
+    policy: Policy,
+    backoff: Backoff,
+    state: State,
+    /// Where this attempt has been, the present place last.
+    visited: Vec<HttpUrl>,
+    outputs: VecDeque<Output>,
+    error: Option<PullError>,
+    counts: Counts,
+}
+
+enum State {
+    Waiting { until: Time },
+    Connecting { since: Time },
+    Head { since: Time, client: Box<Client> },
+    Body(Box<Body>),
+}
+
+struct Body {
+    client: Box<Client>,
+    blocks: Option<metacube::Reader>,
+    began: Time,
+    newest_byte: Time,
+}
+
+impl Puller {
+    /// A puller whose first attempt is due at once. `seed` makes its waits differ from those of others.
+    pub fn new(source: HttpUrl, policy: Policy, seed: u64, now: Time) -> Puller {
+        Puller {
+            source,
+            policy,
+            backoff: Backoff::new(policy.retry_min, policy.retry_max, seed),
+            state: State::Waiting { until: now },
+            visited: Vec::new(),
+            outputs: VecDeque::new(),
+            error: None,
+            counts: Counts::default(),
+        }
+    }
+
+    /// What to do next with the socket, in order.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Whether [`Puller::poll_output`] has something.
+    pub fn has_output(&self) -> bool {
+        !self.outputs.is_empty()
+    }
+
+    /// When [`Puller::handle_timeout`] is due.
+    pub fn poll_timeout(&self) -> Time {
+        match &self.state {
+            State::Waiting { until } => *until,
+            State::Connecting { since } | State::Head { since, .. } => *since + self.policy.silence_timeout,
+            State::Body(body) => body.newest_byte + self.policy.silence_timeout,
+        }
+    }
+
+    /// The time of [`Puller::poll_timeout`] may have come: begins an attempt, or gives one up.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if now < self.poll_timeout() {
+            return;
+        }
+        let what = match &self.state {
+            State::Waiting { .. } => {
+                self.visited.clear();
+                self.connect(self.source.clone(), now);
+                return;
+            }
+            State::Connecting { .. } => "no connection",
+            State::Head { .. } => "no whole answer",
+            State::Body(_) => "no byte of the stream",
+        };
+        self.fail(PullError::Silent { what, time: self.policy.silence_timeout }, now);
+    }
+
+    /// The connection is open.
+    pub fn handle_connected(&mut self, now: Time) {
+        let (State::Connecting { .. }, Some(url)) = (&self.state, self.visited.last()) else { return };
+        // Nothing but what we can read: else a cache on the way might compress.
+        let mut request = Request::new(Method::Get, &url.authority(), url.target())
+            .with_header("Accept-Encoding", CONTENT_CODING);
+        if let Some(authorization) = url.authorization() {
+            request = request.with_header("Authorization", authorization);
+        }
+        let client = Box::new(request.client(Limits::DEFAULT));
+        self.outputs.push_back(Output::Send(request.without_body()));
+        self.state = State::Head { since: now, client };
+    }
+
+    /// The connection could not be opened, broke, or what came could not be published.
+    pub fn handle_failure(&mut self, error: PullError, now: Time) {
+        if !matches!(self.state, State::Waiting { .. }) {
+            self.fail(error, now);
+        }
+    }
+
+    /// The upstream has ended the connection.
+    pub fn handle_end(&mut self, now: Time) {
+        let error = match &self.state {
+            State::Waiting { .. } => return,
+            State::Connecting { .. } => PullError::Lost("it was closed".into()),
+            State::Head { client, .. } => client.end().map_or_else(PullError::Http, |()| PullError::Ended),
+            State::Body(body) => body.client.end().map_or_else(PullError::Http, |()| PullError::Ended),
+        };
+        self.fail(error, now);
+    }
+
+    /// Takes bytes from the upstream, in any chop, and emits what they say, in order.
+    pub fn handle_bytes(&mut self, mut input: &[u8], now: Time, emit: &mut dyn FnMut(Event<'_>)) {
+        let head = match &mut self.state {
+            State::Head { client, .. } => match client.next(&mut input) {
+                Ok(Some(client::Event::Head(head))) => Some(head),
+                Ok(_) => return,
+                Err(error) => return self.fail(error.into(), now),
+            },
+            _ => None,
+        };
+        if let Some(head) = head {
+            match self.accept(&head, now) {
+                Ok(Some(metacube)) => emit(Event::Began { metacube }),
+                Ok(None) => return,
+                Err(error) => return self.fail(error, now),
+            }
+        }
+        if let Err(error) = self.read_body(input, now, emit) {
+            self.fail(error, now);
+        }
+    }
+
+    fn read_body(
+        &mut self,
+        mut input: &[u8],
+        now: Time,
+        emit: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), PullError> {
+        let State::Body(body) = &mut self.state else { return Ok(()) };
+        while let Some(event) = body.client.next(&mut input)? {
+            let mut data = match event {
+                client::Event::Data(data) => data,
+                client::Event::End => return Err(PullError::Ended),
+                client::Event::Head(_) => continue,
+            };
+            let Some(blocks) = &mut body.blocks else {
+                body.newest_byte = now;
+                emit(Event::Data(data));
+                continue;
+            };
+            let garbage_before = blocks.garbage_bytes();
+            while let Some(event) = blocks.next(&mut data) {
+                match event {
+                    metacube::Event::Block { .. } => {}
+                    metacube::Event::Data(data) => {
+                        body.newest_byte = now;
+                        emit(Event::Data(data));
+                    }
+                    metacube::Event::Metadata(metadata) => emit(Event::Metadata(metadata)),
+                }
+            }
+            self.counts.garbage_bytes += blocks.garbage_bytes() - garbage_before;
+            if blocks.garbage_run() > GARBAGE_LIMIT_BYTES {
+                return Err(PullError::NotMetacube { bytes: blocks.garbage_run() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges a response's head. `Some` where the stream follows, and whether in blocks; `None` where it sent us on.
+    fn accept(&mut self, head: &Head, now: Time) -> Result<Option<bool>, PullError> {
+        match head.status {
+            200 => {}
+            301 | 302 | 303 | 307 | 308 => return self.redirect(head, now).map(|()| None),
+            status => return Err(PullError::Status { status }),
+        }
+        let metacube = match head.headers.first("content-encoding") {
+            None => false,
+            Some(coding) if coding.eq_ignore_ascii_case("identity") => false,
+            Some(coding) if coding.eq_ignore_ascii_case(CONTENT_CODING) => true,
+            Some(coding) => return Err(PullError::Encoding { found: coding.chars().take(40).collect() }),
+        };
+        let state = std::mem::replace(&mut self.state, State::Waiting { until: now });
+        let State::Head { client, .. } = state else { return Ok(None) };
+        let blocks = metacube.then(metacube::Reader::new);
+        self.state = State::Body(Box::new(Body { client, blocks, began: now, newest_byte: now }));
+        self.counts.sessions += 1;
+        self.error = None;
+        Ok(Some(metacube))
+    }
+
+    fn redirect(&mut self, head: &Head, now: Time) -> Result<(), PullError> {
+        let location = head.headers.first("location");
+        let location = location.ok_or_else(|| PullError::BadRedirect("it names no Location".into()))?;
+        let here = self.visited.last().unwrap_or(&self.source);
+        let url = here.redirected(location).map_err(|error| PullError::BadRedirect(error.to_string()))?;
+        if self.visited.contains(&url) {
+            return Err(PullError::RedirectLoop { url: url.to_string() });
+        }
+        if self.visited.len() > REDIRECT_LIMIT {
+            return Err(PullError::TooManyRedirects { limit: REDIRECT_LIMIT });
+        }
+        self.counts.redirects += 1;
+        self.outputs.push_back(Output::Close);
+        self.connect(url, now);
+        Ok(())
+    }
+
+    fn connect(&mut self, url: HttpUrl, now: Time) {
+        self.outputs.push_back(Output::Connect { host: url.host().to_owned(), port: url.port() });
+        self.visited.push(url);
+        self.state = State::Connecting { since: now };
+    }
+
+    fn fail(&mut self, error: PullError, now: Time) {
+        if let State::Body(body) = &self.state
+            && body.newest_byte.since(body.began) >= self.policy.good_after
+        {
+            self.backoff.reset();
+        }
+        self.counts.failures += 1;
+        self.error = Some(error);
+        // What was to be done on this connection is void; it was perhaps opened already.
+        self.outputs.clear();
+        self.outputs.push_back(Output::Close);
+        self.state = State::Waiting { until: now + self.backoff.fail() };
+    }
+
+    /// Where it is.
+    pub fn phase(&self) -> Phase {
+        match &self.state {
+            State::Waiting { until } => Phase::Waiting { retry_at: *until },
+            State::Connecting { .. } | State::Head { .. } => Phase::Connecting,
+            State::Body(_) => Phase::Live,
+        }
+    }
+
+    /// Why the last attempt failed; `None` before the first failure and while the stream comes.
+    pub fn error(&self) -> Option<&PullError> {
+        self.error.as_ref()
+    }
+
+    /// What it has done.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+}
+
+#[cfg(test)]
+#[path = "puller_tests.rs"]
+mod tests;

@@ -1,0 +1,410 @@
+//! Where a stream comes from, by its URL.
+//!
+//! ```text
+//! http://[USER[:PASSWORD]@]HOST[:PORT]/PATH[?QUERY]
+//! udp://[@]ADDRESS:PORT[?interface=NAME][&source=SENDER]     ADDRESS: our own, or a multicast group's
+//! ```
+//! Neither `Display` nor `Debug` shows user, password or query: these go into logs and answers.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use thiserror::Error;
+
+/// Where a stream comes from.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// Another server, which is asked for it.
+    Http(HttpUrl),
+    /// Datagrams that somebody sends.
+    Udp(UdpAddress),
+}
+
+/// An `http:` URL.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HttpUrl {
+    /// Name or address, an IPv6 address without its brackets.
+    host: String,
+    port: u16,
+    /// Path and query; begins with a slash.
+    target: String,
+    /// `Authorization`'s value.
+    authorization: Option<String>,
+}
+
+/// Where datagrams come to.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UdpAddress {
+    /// Our own address, or a multicast group's. An unspecified one takes what comes to any of ours.
+    pub address: SocketAddr,
+    /// The network interface at which a group is joined; the system chooses without one.
+    pub interface: Option<String>,
+    /// The one sender whose datagrams are wanted (source-specific multicast, RFC 4607).
+    pub sender: Option<IpAddr>,
+}
+
+/// Why a text is no source. The text itself is not repeated, since it may hold a password.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// Another scheme than those that are known.
+    #[error("a source begins with http:// or udp://")]
+    Scheme,
+    /// TLS is asked for.
+    #[error("https:// is not supported; use http://, inside a tunnel where the network is not trusted")]
+    Tls,
+    /// Characters that no URL has.
+    #[error("a URL has only visible ASCII characters; write others as %XX")]
+    Characters,
+    /// No host, or one with characters that none has.
+    #[error("the host is missing or is no name or address")]
+    Host,
+    /// No port where one is needed, or not a number from 1 to 65535.
+    #[error("the port is not a number from 1 to 65535")]
+    Port,
+    /// `udp:` with something else than an address.
+    #[error("udp:// wants an IP address and a port, as in udp://239.1.2.3:5000 or udp://[::]:5000")]
+    Address,
+    /// An option of `udp:` that is not known or has a bad value.
+    #[error("udp:// knows ?interface=NAME and &source=SENDER; {0}")]
+    Option(&'static str),
+}
+
+impl Source {
+    /// Reads a URL.
+    pub fn parse(text: &str) -> Result<Source, SourceError> {
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(SourceError::Characters);
+        }
+        match text.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => {
+                HttpUrl::parse(rest).map(Source::Http)
+            }
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("udp") => {
+                UdpAddress::parse(rest).map(Source::Udp)
+            }
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => Err(SourceError::Tls),
+            _ => Err(SourceError::Scheme),
+        }
+    }
+}
+
+impl HttpUrl {
+    /// Reads what follows `http://`.
+    fn parse(rest: &str) -> Result<HttpUrl, SourceError> {
+        let rest = rest.split('#').next().unwrap_or_default();
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, target) = rest.split_at(end);
+        let (user, host_port) = match authority.rsplit_once('@') {
+            Some((user, host_port)) => (Some(user), host_port),
+            None => (None, authority),
+        };
+        let (host, port) = split_port(host_port)?;
+        let name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%:".contains(&byte);
+        if host.is_empty() || !host.bytes().all(name) {
+            return Err(SourceError::Host);
+        }
+        let authorization = user.map(|user| {
+            let (user, password) = user.split_once(':').unwrap_or((user, ""));
+            let both = [unescape(user), b":".to_vec(), unescape(password)].concat();
+            format!("Basic {}", BASE64_STANDARD.encode(both))
+        });
+        let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
+        Ok(HttpUrl { host: host.to_ascii_lowercase(), port: port.unwrap_or(80), target, authorization })
+    }
+
+    /// Where a redirect from here to `location` leads (RFC 9110 §10.2.2, RFC 3986 §5.2). Credentials go along only
+    /// to the same host and port.
+    pub fn redirected(&self, location: &str) -> Result<HttpUrl, SourceError> {
+        let location = location.split('#').next().unwrap_or_default();
+        if !location.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(SourceError::Characters);
+        }
+        let path = self.target.split('?').next().unwrap_or("/");
+        let folder = &path[..path.rfind('/').map_or(0, |slash| slash + 1)];
+        let mut url = match location.split_once("://") {
+            // A scheme has no slash and no question mark: else the "://" belongs to a path or query.
+            Some((scheme, _)) if !scheme.contains(['/', '?']) => match Source::parse(location)? {
+                Source::Http(url) => url,
+                Source::Udp(_) => return Err(SourceError::Scheme),
+            },
+            _ if location.starts_with("//") => HttpUrl::parse(&location[2..])?,
+            _ => {
+                let target = match location.as_bytes().first() {
+                    Some(b'/') => location.to_owned(),
+                    Some(b'?') => format!("{path}{location}"),
+                    None => self.target.clone(),
+                    Some(_) => format!("{folder}{location}"),
+                };
+                HttpUrl { target, ..self.clone() }
+            }
+        };
+        if (&url.host, url.port) == (&self.host, self.port) {
+            url.authorization = url.authorization.or_else(|| self.authorization.clone());
+        }
+        Ok(url)
+    }
+
+    /// The host to connect to: a name or an address, without brackets.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port to connect to.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Path and query.
+    pub(super) fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// The value of `Host`.
+    pub(super) fn authority(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// The value of `Authorization`: a secret.
+    pub(super) fn authorization(&self) -> Option<&str> {
+        self.authorization.as_deref()
+    }
+}
+
+impl UdpAddress {
+    /// Reads what follows `udp://`.
+    fn parse(rest: &str) -> Result<UdpAddress, SourceError> {
+        let (address, options) = rest.split_once('?').unwrap_or((rest, ""));
+        let address = address.strip_suffix('/').unwrap_or(address);
+        // What VLC and FFmpeg write where they listen.
+        let address = address.strip_prefix('@').unwrap_or(address);
+        let (host, port) = split_port(address)?;
+        let ip = match host {
+            "" => Ipv6Addr::UNSPECIFIED.into(),
+            host => host.parse::<IpAddr>().map_err(|_| SourceError::Address)?,
+        };
+        let address = SocketAddr::new(ip, port.ok_or(SourceError::Port)?);
+        let mut source = UdpAddress { address, interface: None, sender: None };
+        for (key, value) in form_urlencoded::parse(options.as_bytes()) {
+            match &*key {
+                "interface" if (1..16).contains(&value.len()) && !value.contains('/') => {
+                    source.interface = Some(value.into_owned());
+                }
+                "source" => {
+                    let sender =
+                        value.parse().map_err(|_| SourceError::Option("the sender is no IP address"))?;
+                    source.sender = Some(sender);
+                }
+                "interface" => return Err(SourceError::Option("an interface's name has 1 to 15 characters")),
+                _ => return Err(SourceError::Option("there is another option")),
+            }
+        }
+        if !ip.is_multicast() && (source.sender.is_some() || source.interface.is_some()) {
+            return Err(SourceError::Option("they belong to multicast groups"));
+        }
+        if source.sender.is_some_and(|sender| sender.is_ipv4() != ip.is_ipv4()) {
+            return Err(SourceError::Option("the sender is of the other IP version"));
+        }
+        Ok(source)
+    }
+}
+
+/// Host and port of `host:port`, `[v6]:port`, either without a port.
+fn split_port(text: &str) -> Result<(&str, Option<u16>), SourceError> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']').ok_or(SourceError::Host)?;
+            if host.parse::<Ipv6Addr>().is_err() {
+                return Err(SourceError::Host);
+            }
+            match rest.strip_prefix(':') {
+                Some(port) => (host, Some(port)),
+                None if rest.is_empty() => (host, None),
+                None => return Err(SourceError::Host),
+            }
+        }
+        None => match text.split_once(':') {
+            Some((_, port)) if port.contains(':') => return Err(SourceError::Host),
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    let number = |port: &str| port.parse().ok().filter(|port| *port != 0).ok_or(SourceError::Port);
+    Ok((host, port.filter(|port| !port.is_empty()).map(number).transpose()?))
+}
+
+/// Undoes `%XX` (RFC 3986 §2.1). A per cent sign without two digits stands for itself.
+fn unescape(text: &str) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+    while let [first, tail @ ..] = rest {
+        let digit = |at: usize| tail.get(at).and_then(|digit| char::from(*digit).to_digit(16));
+        match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.push((high * 16 + low) as u8);
+                rest = &tail[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    bytes
+}
+
+impl fmt::Display for HttpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A query may be a key.
+        let (path, query) = self.target.split_once('?').map_or((&*self.target, ""), |(path, _)| (path, "?…"));
+        write!(f, "http://{}{path}{query}", self.authority())
+    }
+}
+
+impl fmt::Display for UdpAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "udp://{}", self.address)?;
+        let interface = self.interface.as_ref().map(|name| format!("interface={name}"));
+        let sender = self.sender.map(|sender| format!("source={sender}"));
+        let options: Vec<String> = interface.into_iter().chain(sender).collect();
+        if options.is_empty() { Ok(()) } else { write!(f, "?{}", options.join("&")) }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Http(url) => url.fmt(f),
+            Source::Udp(address) => address.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Debug for HttpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Debug for UdpAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn http(text: &str) -> HttpUrl {
+        match Source::parse(text) {
+            Ok(Source::Http(url)) => url,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    fn udp(text: &str) -> UdpAddress {
+        match Source::parse(text) {
+            Ok(Source::Udp(address)) => address,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn urls_are_taken_apart() {
+        let url = http("HTTP://Origin.example:8080/live/a.ts?key=x#part");
+        assert_eq!((url.host(), url.port(), url.target()), ("origin.example", 8080, "/live/a.ts?key=x"));
+        assert_eq!((url.authority().as_str(), url.authorization()), ("origin.example:8080", None));
+        assert_eq!(http("http://h").target(), "/");
+        assert_eq!(http("http://h?x").target(), "/?x");
+        let url = http("http://[2001:db8::1]/a");
+        assert_eq!((url.host(), url.port(), url.authority().as_str()), ("2001:db8::1", 80, "[2001:db8::1]"));
+        assert_eq!(http("http://[::1]:81/a").authority(), "[::1]:81");
+    }
+
+    #[test]
+    fn secrets_are_sent_and_never_shown() {
+        let text = "http://some%3auser:p%40ss@word@h:81/a.ts?key=hush";
+        let source = Source::parse(text).unwrap();
+        for shown in [format!("{source}"), format!("{source:?}"), format!("{:?}", http(text))] {
+            assert_eq!(shown, "http://h:81/a.ts?…");
+        }
+        let basic = BASE64_STANDARD.encode("some:user:p@ss@word");
+        assert_eq!(http(text).authorization(), Some(format!("Basic {basic}").as_str()));
+        for bad in
+            ["http://u:hush@/a", "http://u:hush@h:x/a", "http://u:hush@h:0/", "https://u:hush@h/", "hush"]
+        {
+            let error = Source::parse(bad).unwrap_err();
+            assert!(!error.to_string().contains("hush"), "{error}");
+        }
+    }
+
+    #[test]
+    fn datagrams_come_from_anywhere_groups_and_single_senders() {
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        assert_eq!(udp("udp://127.0.0.1:5000").address, address("127.0.0.1:5000"));
+        assert_eq!(udp("udp://@:5000").address, address("[::]:5000"));
+        assert_eq!(udp("udp://@239.1.2.3:5000/").address, address("239.1.2.3:5000"));
+        let source = udp("udp://232.1.2.3:5000?interface=eth0&source=192.0.2.7");
+        assert_eq!(source.interface.as_deref(), Some("eth0"));
+        assert_eq!(source.sender, Some("192.0.2.7".parse().unwrap()));
+        assert_eq!(source.to_string(), "udp://232.1.2.3:5000?interface=eth0&source=192.0.2.7");
+        assert_eq!(udp("udp://[ff3e::1]:5000?source=2001:db8::7").address, address("[ff3e::1]:5000"));
+        for bad in [
+            "udp://host:5000",
+            "udp://239.1.2.3",
+            "udp://239.1.2.3:0",
+            "udp://239.1.2.3:5000?pkt_size=1316",
+            "udp://239.1.2.3:5000?source=x",
+            "udp://239.1.2.3:5000?source=::1",
+            "udp://239.1.2.3:5000?interface=",
+            "udp://127.0.0.1:5000?interface=lo",
+            "udp://::1:5000",
+        ] {
+            assert!(Source::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn redirects_are_resolved_and_keep_secrets_at_home() {
+        let from = http("http://u:p@h:81/live/a.ts?key=x");
+        let to = |location: &str| {
+            let url = from.redirected(location).unwrap();
+            (format!("{}{}", url.authority(), url.target()), url.authorization().is_some())
+        };
+        for (location, expected) in [
+            ("http://h:81/b.ts", ("h:81/b.ts", true)),
+            ("http://h/b.ts", ("h/b.ts", false)),
+            ("http://other/b.ts?y", ("other/b.ts?y", false)),
+            ("//other:82/b.ts", ("other:82/b.ts", false)),
+            ("/b.ts", ("h:81/b.ts", true)),
+            ("b.ts#x", ("h:81/live/b.ts", true)),
+            ("?z=http://x/", ("h:81/live/a.ts?z=http://x/", true)),
+            ("/b?z=http://x/", ("h:81/b?z=http://x/", true)),
+            ("", ("h:81/live/a.ts?key=x", true)),
+        ] {
+            let (url, keeps) = to(location);
+            assert_eq!((url.as_str(), keeps), expected, "{location}");
+        }
+        for bad in ["https://h/", "udp://239.1.2.3:5", "ftp://h/", "http://", "http://h:99999/", "/a b"] {
+            assert!(from.redirected(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(http://|udp://)?[a-z0-9:/@?&=%.\\[\\]#é ]{0,40}", location in "\\PC{0,40}") {
+            if let Ok(Source::Http(url)) = Source::parse(&text) {
+                let _ = url.redirected(&location);
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! A viewer that wants its stream in Metacube2 blocks: another relay.
+//!
+//! The bytes of a block come from the spool as they do for everyone; only headers are put between. What a header has
+//! promised is kept: a viewer that loses its place inside a block gets the rest of it filled with null packets.
+
+use glassline_delivery::metacube::{Flags, HEADER_BYTES, header, write_block};
+use glassline_media::container::ts::{NULL_PID, PACKET_BYTES, SYNC_BYTE};
+
+/// The longest block, in bytes: what is filled at most, and kept for a viewer whose socket is full then.
+const BLOCK_BYTES: u64 = 348 * PACKET_BYTES as u64;
+
+/// Where a viewer is in its blocks. Offsets are the stream's.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    /// Where the present block ends; no block has begun where the viewer is there or beyond.
+    end: u64,
+    /// The key frame at which the viewer entered.
+    entered_at: Option<u64>,
+}
+
+impl Blocks {
+    /// The viewer goes on at `offset`, a key frame. Returns `prelude` as it is to be sent before: as what every viewer
+    /// needs first, or, where the viewer is `moved`, as a part of the stream that announces the seam.
+    pub(super) fn enter(&mut self, offset: u64, prelude: &[u8], moved: bool) -> Vec<u8> {
+        (self.end, self.entered_at) = (offset, Some(offset));
+        let mut block = Vec::with_capacity(HEADER_BYTES + prelude.len());
+        let flags = if moved { Flags::NOT_SUITABLE_FOR_STREAM_START } else { Flags::HEADER };
+        write_block(prelude, flags, &mut block);
+        block
+    }
+
+    /// Whether the next block is to begin before the byte at `offset` is sent.
+    pub(super) fn is_between(&self, offset: u64) -> bool {
+        offset >= self.end
+    }
+
+    /// Begins a block at `offset`, where there are bytes up to `head` and the newest key frame is at `key_frame`.
+    /// Blocks end before a key frame, so that each one can be told as a place to begin at. Returns the header.
+    pub(super) fn begin(&mut self, offset: u64, head: u64, key_frame: Option<u64>) -> [u8; HEADER_BYTES] {
+        let is_entry = self.entered_at == Some(offset) || key_frame == Some(offset);
+        let ahead = key_frame.filter(|key_frame| *key_frame > offset);
+        self.end = head.min(offset + BLOCK_BYTES).min(ahead.unwrap_or(u64::MAX));
+        let flags = if is_entry { Flags::NONE } else { Flags::NOT_SUITABLE_FOR_STREAM_START };
+        header((self.end - offset) as u32, flags)
+    }
+
+    /// Where the present block ends.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The bytes at `offset` are gone, or not worth sending: ends the present block. Returns what it still lacks.
+    pub(super) fn fill(&mut self, offset: u64) -> Vec<u8> {
+        let lacking = self.end.saturating_sub(offset) as usize;
+        self.end = 0;
+        // A packet that was cut off is filled up first.
+        let mut filling = vec![0xFF; lacking % PACKET_BYTES];
+        let [high, low] = NULL_PID.to_be_bytes();
+        while filling.len() < lacking {
+            filling.extend_from_slice(&[SYNC_BYTE, high, low, 0x10]);
+            filling.resize(filling.len() + PACKET_BYTES - 4, 0xFF);
+        }
+        filling
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_delivery::metacube::{Event, Reader};
+
+    const PACKET: u64 = PACKET_BYTES as u64;
+
+    fn read(mut bytes: &[u8]) -> (u32, Flags) {
+        match Reader::new().next(&mut bytes) {
+            Some(Event::Block { size, flags }) => (size, flags),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn blocks_begin_at_key_frames_and_say_so() {
+        let mut blocks = Blocks::default();
+        assert_eq!(read(&blocks.enter(5 * PACKET, &[0x47; 376], false)), (376, Flags::HEADER));
+        // A newer key frame than the one at which it entered is known already.
+        let not = Flags::NOT_SUITABLE_FOR_STREAM_START;
+        for (offset, head, key_frame, packets, flags) in [
+            (5, 9, Some(7), 2, Flags::NONE),
+            (7, 9, Some(7), 2, Flags::NONE),
+            (9, 12, Some(7), 3, not),
+            (12, 1000, Some(7), 348, not),
+            (360, 1000, Some(900), 348, not),
+            (708, 1000, Some(900), 192, not),
+            (900, 1000, Some(900), 100, Flags::NONE),
+        ] {
+            assert!(blocks.is_between(offset * PACKET));
+            let begun = blocks.begin(offset * PACKET, head * PACKET, key_frame.map(|at: u64| at * PACKET));
+            assert_eq!(read(&begun), ((packets * PACKET) as u32, flags), "{offset}");
+            assert!(!blocks.is_between((offset + packets) * PACKET - 1));
+        }
+    }
+
+    #[test]
+    fn a_block_that_is_broken_off_is_filled_with_null_packets() {
+        let mut blocks = Blocks::default();
+        blocks.enter(0, &[], false);
+        blocks.begin(0, 10 * PACKET, None);
+        let filling = blocks.fill(7 * PACKET + 100);
+        assert_eq!(filling.len() as u64, 3 * PACKET - 100);
+        let packets = filling[88..].chunks(PACKET_BYTES);
+        assert!(packets.into_iter().all(|packet| packet[..4] == [0x47, 0x1F, 0xFF, 0x10]));
+        assert!(blocks.is_between(0) && blocks.fill(99).is_empty());
+        assert_eq!(read(&blocks.enter(50, &[1], true)), (1, Flags::NOT_SUITABLE_FOR_STREAM_START));
+    }
+}

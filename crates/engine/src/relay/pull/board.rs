@@ -1,0 +1,209 @@
+//! What the pulling thread tells of each source, for the API, the metrics and the workers.
+
+use super::Pull;
+use crate::relay::status::StreamStatus;
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::pull::Source;
+use glassline_media::Time;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Where a source is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceState {
+    /// It is being connected to; or datagrams of it have never come.
+    Connecting,
+    /// It sends.
+    Live,
+    /// It does not send; [`SourceStatus::error`] says why.
+    Waiting {
+        /// Until the next attempt; `None` where nothing can be done but wait for datagrams.
+        retry_in: Option<Duration>,
+    },
+}
+
+/// A pulled stream's source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceStatus {
+    /// Its URL, without user, password and query.
+    pub url: String,
+    /// Where it is.
+    pub state: SourceState,
+    /// Why it does not send; `None` while it does, and before the first failure.
+    pub error: Option<String>,
+    /// Times that it began to send.
+    pub sessions: u64,
+    /// Attempts that failed and streams that ended.
+    pub failures: u64,
+    /// Redirects followed.
+    pub redirects: u64,
+    /// Whether the stream comes in Metacube blocks.
+    pub metacube: bool,
+    /// Bytes that belonged to no Metacube block.
+    pub garbage_bytes: u64,
+    /// From the encoder's newest time stamp to its arrival here, by the two machines' wall clocks. `None` where there
+    /// are no such stamps, or the clocks do not agree.
+    pub encoder_delay: Option<Duration>,
+    /// Datagrams received and dropped by the kernel; `None` for other sources.
+    pub datagrams: Option<(u64, u64)>,
+}
+
+impl SourceStatus {
+    /// Times that it began to send again.
+    pub fn reconnects(&self) -> u64 {
+        self.sessions.saturating_sub(1)
+    }
+}
+
+/// What one source says of itself at the moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Note {
+    pub(super) phase: Phase,
+    pub(super) error: Option<String>,
+    pub(super) sessions: u64,
+    pub(super) failures: u64,
+    pub(super) redirects: u64,
+    pub(super) metacube: bool,
+    pub(super) garbage_bytes: u64,
+    pub(super) encoder_delay: Option<Duration>,
+    pub(super) datagrams: Option<(u64, u64)>,
+}
+
+/// [`SourceState`], with a point in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    #[default]
+    Connecting,
+    Live,
+    Waiting {
+        retry_at: Option<Time>,
+    },
+}
+
+/// One source.
+#[derive(Debug)]
+pub(super) struct Board {
+    pub(super) source: Source,
+    pub(super) names: Vec<StreamName>,
+    note: Mutex<Note>,
+}
+
+impl Board {
+    fn lock(&self) -> MutexGuard<'_, Note> {
+        // A note is replaced as a whole.
+        self.note.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn post(&self, note: &Note) {
+        let mut posted = self.lock();
+        if *posted != *note {
+            posted.clone_from(note);
+        }
+    }
+
+    fn status(&self, now: Time) -> SourceStatus {
+        let note = self.lock().clone();
+        let state = match note.phase {
+            Phase::Connecting => SourceState::Connecting,
+            Phase::Live => SourceState::Live,
+            Phase::Waiting { retry_at } => {
+                SourceState::Waiting { retry_in: retry_at.map(|retry_at| retry_at.since(now)) }
+            }
+        };
+        SourceStatus {
+            url: self.source.to_string(),
+            state,
+            error: note.error,
+            sessions: note.sessions,
+            failures: note.failures,
+            redirects: note.redirects,
+            metacube: note.metacube,
+            garbage_bytes: note.garbage_bytes,
+            encoder_delay: note.encoder_delay,
+            datagrams: note.datagrams,
+        }
+    }
+}
+
+/// All sources. Fixed when the relay starts.
+#[derive(Debug, Default)]
+pub(in crate::relay) struct Boards {
+    boards: Vec<Arc<Board>>,
+    by_name: BTreeMap<StreamName, usize>,
+}
+
+impl Boards {
+    /// A board for each source that differs; a name that is given twice keeps its first source.
+    pub(in crate::relay) fn new(pulls: &[Pull]) -> Boards {
+        let (mut by_source, mut by_name) = (BTreeMap::<Source, Vec<StreamName>>::new(), BTreeMap::new());
+        for pull in pulls {
+            if by_name.insert(pull.name.clone(), 0).is_none() {
+                by_source.entry(pull.source.clone()).or_default().push(pull.name.clone());
+            }
+        }
+        let boards: Vec<_> = by_source
+            .into_iter()
+            .map(|(source, names)| Arc::new(Board { source, names, note: Mutex::default() }))
+            .collect();
+        for (index, board) in boards.iter().enumerate() {
+            by_name.extend(board.names.iter().map(|name| (name.clone(), index)));
+        }
+        Boards { boards, by_name }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.boards.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Board>> {
+        self.boards.iter()
+    }
+
+    /// The source of the stream `name`, if it is a pulled one.
+    pub(in crate::relay) fn status(&self, name: &StreamName, now: Time) -> Option<SourceStatus> {
+        self.by_name.get(name).map(|index| self.boards[*index].status(now))
+    }
+
+    /// Whether `name` is a pulled stream's.
+    pub(in crate::relay) fn has(&self, name: &StreamName) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// Adds the sources to the streams that have one, and the pulled streams that are not there now.
+    pub(in crate::relay) fn complete(&self, streams: &mut Vec<StreamStatus>, now: Time) {
+        for stream in streams.iter_mut() {
+            stream.source = self.status(&stream.name, now);
+        }
+        let absent = |name: &&StreamName| !streams.iter().any(|stream| stream.name == **name);
+        let absent: Vec<_> = self.by_name.keys().filter(absent).cloned().collect();
+        streams.extend(absent.into_iter().map(|name| StreamStatus::absent(&name, self.status(&name, now))));
+        streams.sort_by(|one, other| one.name.cmp(&other.name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_of_one_source_share_it() {
+        let pull = |name: &str, source: &str| Pull {
+            name: StreamName::parse(name).unwrap(),
+            source: Source::parse(source).unwrap(),
+        };
+        let boards = Boards::new(&[
+            pull("a", "http://u:p@h/x"),
+            pull("b", "http://h/x"),
+            pull("c", "http://h:80/x"),
+            pull("c", "http://other/x"),
+        ]);
+        let names: Vec<Vec<&str>> =
+            boards.iter().map(|board| board.names.iter().map(StreamName::as_str).collect()).collect();
+        // Other credentials may be shown another stream.
+        assert_eq!(names, [vec!["b", "c"], vec!["a"]]);
+        let status = |name: &str| boards.status(&StreamName::parse(name).unwrap(), Time::ZERO);
+        assert_eq!(status("a").unwrap().url, "http://h/x");
+        assert_eq!(status("d"), None);
+    }
+}

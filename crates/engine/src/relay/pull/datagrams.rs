@@ -1,0 +1,215 @@
+//! A source that sends datagrams: nothing is asked, only listened to.
+//!
+//! ```text
+//! Closed (cannot be opened, or sends no TS) ─► Listening ─► Live ─► silent: Listening
+//! ```
+
+use super::board::{Board, Note, Phase};
+use super::seats::{Sayings, Seats};
+use super::{Desk, READS_A_TURN, token};
+use crate::relay::hub::Hub;
+use glassline_delivery::pull::{Backoff, Policy, PullError, UdpAddress};
+use glassline_io::poll::Watch;
+use glassline_io::udp::{Receiver, Settings};
+use glassline_media::Time;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the kernel is asked what it has dropped.
+const DROPS_TIME: Duration = Duration::from_secs(1);
+
+pub(super) struct Datagrams {
+    index: usize,
+    board: Arc<Board>,
+    note: Note,
+    settings: Settings,
+    policy: Policy,
+    backoff: Backoff,
+    seats: Seats,
+    state: State,
+    generation: u32,
+    received: u64,
+    dropped: u64,
+    sayings: Sayings,
+}
+
+enum State {
+    Closed { until: Time },
+    Open(Box<Open>),
+}
+
+struct Open {
+    socket: Receiver,
+    /// Since when datagrams come, and the newest; `None` where none does.
+    live: Option<(Time, Time)>,
+    /// What the kernel had dropped of this socket's datagrams when it was last asked.
+    dropped: u32,
+    next_drops: Time,
+}
+
+impl Datagrams {
+    pub(super) fn new(
+        hub: &Arc<Hub>,
+        index: usize,
+        board: Arc<Board>,
+        address: UdpAddress,
+        policy: Policy,
+        seed: u64,
+    ) -> Datagrams {
+        let seats = Seats::new(hub, &board.names);
+        let UdpAddress { address, interface, sender } = address;
+        Datagrams {
+            index,
+            board,
+            note: Note::default(),
+            settings: Settings { address, interface, sender },
+            policy,
+            backoff: Backoff::new(policy.retry_min, policy.retry_max, seed),
+            seats,
+            state: State::Closed { until: Time::ZERO },
+            generation: 0,
+            received: 0,
+            dropped: 0,
+            sayings: Sayings::default(),
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Time {
+        match &self.state {
+            State::Closed { until } => *until,
+            State::Open(open) => match open.live {
+                Some((_, newest)) => open.next_drops.min(newest + self.policy.silence_timeout),
+                None => Time::NEVER,
+            },
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self, desk: &mut Desk<'_>) {
+        match &mut self.state {
+            State::Closed { .. } => {
+                if let Err(error) = self.open(desk) {
+                    self.fail(&format!("cannot receive there: {error}"), desk);
+                }
+            }
+            State::Open(open) => {
+                self.dropped += open.count_drops(desk.now);
+                let silent = |newest: Time| desk.now.since(newest) >= self.policy.silence_timeout;
+                if let Some((began, newest)) = open.live
+                    && silent(newest)
+                {
+                    open.live = None;
+                    if newest.since(began) >= self.policy.good_after {
+                        self.backoff.reset();
+                    }
+                    self.seats.leave();
+                    let time = self.policy.silence_timeout;
+                    self.complain(&PullError::Silent { what: "no datagram", time }.to_string(), newest);
+                    self.note.phase = Phase::Waiting { retry_at: None };
+                }
+            }
+        }
+        self.tell();
+    }
+
+    fn open(&mut self, desk: &Desk<'_>) -> io::Result<()> {
+        let socket = Receiver::open(&self.settings)?;
+        self.generation = self.generation.wrapping_add(1) & 0x7FFF_FFFF;
+        desk.poller.add(&socket, token(self.index, self.generation), Watch::Edges)?;
+        self.state = State::Open(Box::new(Open { socket, live: None, dropped: 0, next_drops: desk.now }));
+        if self.note.failures == 0 {
+            self.note.phase = Phase::Connecting;
+            tracing::info!(source = %self.board.source, streams = ?self.board.names, "waiting for datagrams");
+        } else {
+            self.note.phase = Phase::Waiting { retry_at: None };
+        }
+        Ok(())
+    }
+
+    /// Datagrams have come. Returns whether more of them wait.
+    pub(super) fn take_turn(&mut self, generation: u32, desk: &mut Desk<'_>) -> bool {
+        if generation != self.generation {
+            return false;
+        }
+        let more = match self.try_turn(desk) {
+            Ok(more) => more,
+            Err(words) => {
+                self.fail(&words, desk);
+                false
+            }
+        };
+        self.tell();
+        more
+    }
+
+    fn try_turn(&mut self, desk: &mut Desk<'_>) -> Result<bool, String> {
+        let State::Open(open) = &mut self.state else { return Ok(false) };
+        for _ in 0..READS_A_TURN {
+            let batch = open
+                .socket
+                .read(desk.scratch)
+                .map_err(|error| PullError::Lost(error.to_string()).to_string())?;
+            if batch.bytes > 0 {
+                self.received += batch.datagrams;
+                if !self.seats.are_taken() {
+                    self.seats.take().map_err(|words| PullError::Refused(words).to_string())?;
+                    self.note.sessions += 1;
+                    self.note.phase = Phase::Live;
+                    self.note.error = None;
+                    if self.sayings.begin(desk.now) {
+                        tracing::info!(source = %self.board.source, streams = ?self.board.names, "source is live");
+                    }
+                }
+                let (began, _) = open.live.unwrap_or((desk.now, desk.now));
+                open.live = Some((began, desk.now));
+                let pushed = self.seats.push(&desk.scratch[..batch.bytes]);
+                pushed.map_err(|words| PullError::Refused(words).to_string())?;
+            }
+            if !batch.more {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Closes the socket for a while.
+    fn fail(&mut self, why: &str, desk: &Desk<'_>) {
+        self.generation = self.generation.wrapping_add(1) & 0x7FFF_FFFF;
+        if let State::Open(open) = &mut self.state {
+            self.dropped += open.count_drops(Time::NEVER);
+        }
+        self.seats.leave();
+        self.complain(why, desk.now);
+        let until = desk.now + self.backoff.fail();
+        self.state = State::Closed { until };
+        self.note.phase = Phase::Waiting { retry_at: Some(until) };
+    }
+
+    fn complain(&mut self, why: &str, now: Time) {
+        self.note.failures += 1;
+        self.note.error = Some(why.to_owned());
+        let (source, failures) = (&self.board.source, self.note.failures);
+        if self.sayings.end(why, self.policy.good_after, now) {
+            tracing::warn!(%source, streams = ?self.board.names, failures, "source is not there: {why}");
+        } else {
+            tracing::debug!(%source, failures, "source is not there: {why}");
+        }
+    }
+
+    fn tell(&mut self) {
+        self.note.datagrams = Some((self.received, self.dropped));
+        self.board.post(&self.note);
+    }
+}
+
+impl Open {
+    /// Datagrams dropped since the last call, asked for once in a while.
+    fn count_drops(&mut self, now: Time) -> u64 {
+        if now < self.next_drops {
+            return 0;
+        }
+        self.next_drops = now + DROPS_TIME;
+        let Ok(dropped) = self.socket.dropped() else { return 0 };
+        u64::from(dropped.wrapping_sub(std::mem::replace(&mut self.dropped, dropped)))
+    }
+}

@@ -1,0 +1,233 @@
+//! Pulled streams: one thread fetches them from where they are and publishes them under their names.
+//!
+//! ```text
+//! upstream's socket ─► thread "pull" ─► delivery::pull ─┬─► Live (one name)  ─► workers ─► viewers
+//!                      (one epoll for all)              └─► Live (another)
+//! ```
+//! Streams that name the same source share one upstream. Names are resolved on threads of their own, one at most for
+//! each upstream. What a source comes to stands on a board that the workers read.
+
+mod board;
+mod datagrams;
+mod seats;
+mod upstream;
+
+pub(super) use board::Boards;
+pub use board::{SourceState, SourceStatus};
+
+use crate::relay::hub::Hub;
+use board::Board;
+use datagrams::Datagrams;
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::pull::{Policy, Source};
+use glassline_io::poll::{Event, Poller, Waker};
+use glassline_media::Time;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use upstream::Upstream;
+
+/// A stream that is fetched from elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pull {
+    /// The name under which it is published. Nobody else may publish under it.
+    pub name: StreamName,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// The token under which the thread is woken; sources have smaller ones.
+const WAKE: u64 = u64::MAX;
+/// Bytes of a read. A 50 Mbit/s frame fits.
+const READ_BYTES: usize = 256 << 10;
+/// Reads of one socket in a row; then others get their turn.
+const READS_A_TURN: usize = 16;
+
+/// The thread that pulls, seen from outside.
+pub(super) struct Pulling {
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Pulling {
+    /// Starts the thread; `None` where there is nothing to pull.
+    pub(super) fn start(hub: &Arc<Hub>) -> io::Result<Option<Pulling>> {
+        if hub.boards.is_empty() {
+            return Ok(None);
+        }
+        let poller = Poller::new()?;
+        let waker = Waker::new(&poller, WAKE)?;
+        let fetcher = Fetcher::new(Arc::clone(hub), poller, waker.clone());
+        let thread = std::thread::Builder::new().name("pull".into()).spawn(move || fetcher.run())?;
+        Ok(Some(Pulling { waker, thread: Some(thread) }))
+    }
+
+    /// Waits for the thread's end; the hub is stopping already.
+    pub(super) fn join(mut self) {
+        self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            // A panic has been told on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a name was resolved to, and for which source.
+struct Resolved {
+    index: usize,
+    addresses: io::Result<Vec<SocketAddr>>,
+}
+
+/// What the thread lends to a source for its turn.
+struct Desk<'a> {
+    hub: &'a Arc<Hub>,
+    poller: &'a Poller,
+    waker: &'a Waker,
+    answers: &'a Sender<Resolved>,
+    scratch: &'a mut [u8],
+    now: Time,
+}
+
+/// A source's place in the thread, as a token: its number, and how many sockets it has had.
+fn token(index: usize, generation: u32) -> u64 {
+    u64::from(generation & 0x7FFF_FFFF) << 32 | (index as u64 & 0xFFFF_FFFF)
+}
+
+enum Fetch {
+    Http(Box<Upstream>),
+    Udp(Box<Datagrams>),
+}
+
+impl Fetch {
+    fn new(hub: &Arc<Hub>, index: usize, board: Arc<Board>, policy: Policy) -> Fetch {
+        // Enough to tell relays apart that start together.
+        let seed = hub.clock.utc().as_nanos() ^ (u64::from(std::process::id()) << 32) ^ index as u64;
+        match board.source.clone() {
+            Source::Http(url) => Fetch::Http(Box::new(Upstream::new(hub, index, board, url, policy, seed))),
+            Source::Udp(address) => {
+                Fetch::Udp(Box::new(Datagrams::new(hub, index, board, address, policy, seed)))
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Time {
+        match self {
+            Fetch::Http(upstream) => upstream.poll_timeout(),
+            Fetch::Udp(datagrams) => datagrams.poll_timeout(),
+        }
+    }
+
+    fn handle_timeout(&mut self, desk: &mut Desk<'_>) {
+        match self {
+            Fetch::Http(upstream) => upstream.handle_timeout(desk),
+            Fetch::Udp(datagrams) => datagrams.handle_timeout(desk),
+        }
+    }
+
+    /// Its socket has news. Returns whether more of them wait.
+    fn take_turn(&mut self, generation: u32, desk: &mut Desk<'_>) -> bool {
+        match self {
+            Fetch::Http(upstream) => upstream.take_turn(generation, desk),
+            Fetch::Udp(datagrams) => datagrams.take_turn(generation, desk),
+        }
+    }
+}
+
+struct Fetcher {
+    hub: Arc<Hub>,
+    poller: Poller,
+    waker: Waker,
+    answers: (Sender<Resolved>, Receiver<Resolved>),
+    fetches: Vec<Fetch>,
+    scratch: Vec<u8>,
+    again: Vec<u64>,
+}
+
+impl Fetcher {
+    fn new(hub: Arc<Hub>, poller: Poller, waker: Waker) -> Fetcher {
+        let policy = hub.settings.pull_policy;
+        let boards = hub.boards.iter().enumerate();
+        let fetches = boards.map(|(index, board)| Fetch::new(&hub, index, Arc::clone(board), policy));
+        let fetches = fetches.collect();
+        let scratch = vec![0; READ_BYTES];
+        Fetcher { hub, poller, waker, answers: channel(), fetches, scratch, again: Vec::new() }
+    }
+
+    fn run(mut self) {
+        let mut ready = Vec::new();
+        let mut next_timeout = Time::ZERO;
+        while !self.hub.is_stopping() {
+            let now = self.hub.clock.now();
+            let wait =
+                if self.again.is_empty() { next_timeout.since(now) } else { std::time::Duration::ZERO };
+            if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
+                tracing::error!(%error, "epoll failed; nothing is pulled any more");
+                return;
+            }
+            for event in &ready {
+                next_timeout = next_timeout.min(self.handle(*event));
+            }
+            for token in std::mem::take(&mut self.again) {
+                next_timeout = next_timeout.min(self.turn(token));
+            }
+            let now = self.hub.clock.now();
+            if now >= next_timeout {
+                for index in 0..self.fetches.len() {
+                    self.with(index, |fetch, desk| {
+                        if desk.now >= fetch.poll_timeout() {
+                            fetch.handle_timeout(desk);
+                        }
+                    });
+                }
+                next_timeout = self.fetches.iter().map(Fetch::poll_timeout).min().unwrap_or(Time::NEVER);
+            }
+        }
+    }
+
+    /// Handles an event. Returns the time limit that came of it.
+    fn handle(&mut self, event: Event) -> Time {
+        if event.token != WAKE {
+            return self.turn(event.token);
+        }
+        self.waker.clear();
+        let mut next_timeout = Time::NEVER;
+        while let Ok(Resolved { index, addresses }) = self.answers.1.try_recv() {
+            let timeout = self.with(index, |fetch, desk| {
+                if let Fetch::Http(upstream) = fetch {
+                    upstream.handle_resolved(addresses, desk);
+                }
+            });
+            next_timeout = next_timeout.min(timeout);
+        }
+        next_timeout
+    }
+
+    fn turn(&mut self, token: u64) -> Time {
+        let (index, generation) = ((token & 0xFFFF_FFFF) as usize, (token >> 32) as u32);
+        let mut more = false;
+        let timeout = self.with(index, |fetch, desk| more = fetch.take_turn(generation, desk));
+        if more {
+            self.again.push(token);
+        }
+        timeout
+    }
+
+    fn with(&mut self, index: usize, act: impl FnOnce(&mut Fetch, &mut Desk<'_>)) -> Time {
+        let Some(fetch) = self.fetches.get_mut(index) else { return Time::NEVER };
+        let now = self.hub.clock.now();
+        act(
+            fetch,
+            &mut Desk {
+                hub: &self.hub,
+                poller: &self.poller,
+                waker: &self.waker,
+                answers: &self.answers.0,
+                scratch: &mut self.scratch,
+                now,
+            },
+        );
+        fetch.poll_timeout()
+    }
+}

@@ -1,0 +1,298 @@
+//! An HTTP upstream: the pure puller, its socket, its names.
+
+use super::board::{Board, Note, Phase};
+use super::seats::{Sayings, Seats};
+use super::{Desk, READS_A_TURN, Resolved, token};
+use crate::relay::hub::Hub;
+use crate::relay::outgoing::Outgoing;
+use glassline_delivery::metacube::Metadata;
+use glassline_delivery::pull::{self, Event, HttpUrl, Output, Policy, PullError, Puller};
+use glassline_io::poll::Watch;
+use glassline_io::resolve::resolve;
+use glassline_io::tcp::Connection;
+use glassline_media::{Time, Utc};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Two clocks that differ by more than this measure no delay.
+const PLAUSIBLE_DELAY: Duration = Duration::from_secs(3600);
+
+pub(super) struct Upstream {
+    index: usize,
+    board: Arc<Board>,
+    note: Note,
+    puller: Puller,
+    seats: Seats,
+    link: Link,
+    outgoing: Outgoing,
+    generation: u32,
+    /// Addresses that were not tried yet, the next one last.
+    addresses: Vec<SocketAddr>,
+    /// What a thread is resolving.
+    resolving: Option<Host>,
+    /// What is to be resolved; another than `resolving` where that was given up.
+    wanted: Option<Host>,
+    sayings: Sayings,
+    good_after: Duration,
+}
+
+/// Name and port.
+type Host = (String, u16);
+
+enum Link {
+    Closed,
+    Opening(Connection),
+    Open(Connection),
+}
+
+impl Upstream {
+    pub(super) fn new(
+        hub: &Arc<Hub>,
+        index: usize,
+        board: Arc<Board>,
+        url: HttpUrl,
+        policy: Policy,
+        seed: u64,
+    ) -> Upstream {
+        let seats = Seats::new(hub, &board.names);
+        Upstream {
+            index,
+            board,
+            note: Note::default(),
+            puller: Puller::new(url, policy, seed, hub.clock.now()),
+            seats,
+            link: Link::Closed,
+            outgoing: Outgoing::default(),
+            generation: 0,
+            addresses: Vec::new(),
+            resolving: None,
+            wanted: None,
+            sayings: Sayings::default(),
+            good_after: policy.good_after,
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Time {
+        self.puller.poll_timeout()
+    }
+
+    pub(super) fn handle_timeout(&mut self, desk: &mut Desk<'_>) {
+        self.puller.handle_timeout(desk.now);
+        self.settle(desk);
+    }
+
+    /// A name's addresses have come, or none.
+    pub(super) fn handle_resolved(&mut self, addresses: io::Result<Vec<SocketAddr>>, desk: &mut Desk<'_>) {
+        let resolved = self.resolving.take();
+        if self.wanted != resolved {
+            // What was asked for was given up meanwhile, perhaps for another name.
+            self.resolve(desk);
+            return;
+        }
+        self.wanted = None;
+        match addresses {
+            Ok(addresses) => self.try_addresses(addresses, desk),
+            Err(error) => self.puller.handle_failure(PullError::Connect(error.to_string()), desk.now),
+        }
+        self.settle(desk);
+    }
+
+    /// Its socket has news. Returns whether more of them wait.
+    pub(super) fn take_turn(&mut self, generation: u32, desk: &mut Desk<'_>) -> bool {
+        if generation != self.generation {
+            return false;
+        }
+        let more = match self.try_turn(desk) {
+            Ok(more) => more,
+            Err(error) => {
+                self.puller.handle_failure(PullError::Lost(error.to_string()), desk.now);
+                false
+            }
+        };
+        self.settle(desk);
+        more && generation == self.generation
+    }
+
+    fn try_turn(&mut self, desk: &mut Desk<'_>) -> io::Result<bool> {
+        if let Link::Opening(connection) = &self.link {
+            match connection.connected() {
+                Ok(()) => self.opened(desk.now),
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
+                Err(error) => {
+                    self.try_next(Some(error), desk);
+                    return Ok(false);
+                }
+            }
+        }
+        let Link::Open(connection) = &self.link else { return Ok(false) };
+        self.outgoing.flush(connection)?;
+        for _ in 0..READS_A_TURN {
+            let count = match connection.read(desk.scratch)? {
+                None => return Ok(false),
+                Some(count) => count,
+            };
+            if count == 0 {
+                self.puller.handle_end(desk.now);
+                return Ok(false);
+            }
+            let taken = take_bytes(&mut self.puller, &mut self.seats, &mut self.note, desk, count);
+            if let Err(words) = taken {
+                self.puller.handle_failure(PullError::Refused(words), desk.now);
+            }
+            if self.puller.has_output() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn opened(&mut self, now: Time) {
+        if let Link::Opening(connection) = std::mem::replace(&mut self.link, Link::Closed) {
+            self.link = Link::Open(connection);
+            self.addresses.clear();
+            self.puller.handle_connected(now);
+            while let Some(output) = self.puller.poll_output() {
+                if let Output::Send(bytes) = output {
+                    self.outgoing.push(bytes);
+                }
+            }
+        }
+    }
+
+    /// Does what the puller asks for, and tells what has changed.
+    fn settle(&mut self, desk: &mut Desk<'_>) {
+        while let Some(output) = self.puller.poll_output() {
+            match output {
+                Output::Connect { host, port } => match host.parse::<IpAddr>() {
+                    Ok(ip) => self.try_addresses(vec![SocketAddr::new(ip, port)], desk),
+                    Err(_) => {
+                        self.wanted = Some((host, port));
+                        self.resolve(desk);
+                    }
+                },
+                // Requests are sent where the connection opens; none is due at another time.
+                Output::Send(_) => {}
+                Output::Close => self.close(),
+            }
+        }
+        self.tell(desk);
+    }
+
+    fn close(&mut self) {
+        self.link = Link::Closed;
+        // What epoll has told of the old socket is void.
+        self.generation = self.generation.wrapping_add(1) & 0x7FFF_FFFF;
+        self.outgoing = Outgoing::default();
+        self.addresses.clear();
+        self.wanted = None;
+        self.seats.leave();
+    }
+
+    /// Starts a thread that resolves the wanted name, unless one is still busy: whose resolver hangs shall not have
+    /// more and more threads.
+    fn resolve(&mut self, desk: &Desk<'_>) {
+        let (Some((host, port)), None) = (self.wanted.clone(), &self.resolving) else { return };
+        let (index, answers, waker) = (self.index, desk.answers.clone(), desk.waker.clone());
+        let name = host.clone();
+        let thread = std::thread::Builder::new().name("resolve".into()).spawn(move || {
+            // Nobody listens any more where the relay has ended.
+            let _ = answers.send(Resolved { index, addresses: resolve(&name, port) });
+            waker.wake();
+        });
+        match thread {
+            Ok(_) => self.resolving = Some((host, port)),
+            Err(error) => self.puller.handle_failure(PullError::Connect(error.to_string()), desk.now),
+        }
+    }
+
+    fn try_addresses(&mut self, mut addresses: Vec<SocketAddr>, desk: &Desk<'_>) {
+        // Where the first one swallows all, another one is first next time.
+        let first = self.puller.counts().failures % addresses.len().max(1) as u64;
+        addresses.rotate_left(first as usize);
+        addresses.reverse();
+        self.addresses = addresses;
+        self.try_next(None, desk);
+    }
+
+    /// Opens a connection to the next address; where there is none, fails with what the last one came to.
+    fn try_next(&mut self, mut error: Option<io::Error>, desk: &Desk<'_>) {
+        self.link = Link::Closed;
+        while let Some(address) = self.addresses.pop() {
+            let opened = Connection::connect_from(address, None, None).and_then(|connection| {
+                self.generation = self.generation.wrapping_add(1) & 0x7FFF_FFFF;
+                desk.poller.add(&connection, token(self.index, self.generation), Watch::Edges)?;
+                Ok(connection)
+            });
+            match opened {
+                Ok(connection) => {
+                    self.link = Link::Opening(connection);
+                    return;
+                }
+                Err(failed) => error = Some(failed),
+            }
+        }
+        let words = error.map_or_else(|| "the name has no address".into(), |error| error.to_string());
+        self.puller.handle_failure(PullError::Connect(words), desk.now);
+    }
+
+    /// Tells the log and the board.
+    fn tell(&mut self, desk: &Desk<'_>) {
+        let (counts, error) = (self.puller.counts(), self.puller.error().map(ToString::to_string));
+        let was = self.note.phase;
+        self.note.phase = match self.puller.phase() {
+            pull::Phase::Connecting => Phase::Connecting,
+            pull::Phase::Live => Phase::Live,
+            pull::Phase::Waiting { retry_at } => Phase::Waiting { retry_at: Some(retry_at) },
+        };
+        if self.note.phase == Phase::Live && was != Phase::Live {
+            let (source, metacube) = (&self.board.source, self.note.metacube);
+            if self.sayings.begin(desk.now) {
+                tracing::info!(%source, streams = ?self.board.names, metacube, "source is live");
+            }
+        }
+        if counts.failures > self.note.failures {
+            let (source, why) = (&self.board.source, error.as_deref().unwrap_or_default());
+            let retry_in = self.puller.poll_timeout().since(desk.now);
+            let failures = counts.failures;
+            if self.sayings.end(why, self.good_after, desk.now) {
+                tracing::warn!(%source, streams = ?self.board.names, failures, ?retry_in, "source is not there: {why}");
+            } else {
+                tracing::debug!(%source, failures, ?retry_in, "source is not there: {why}");
+            }
+            self.note.encoder_delay = None;
+        }
+        let pull::Counts { sessions, failures, redirects, garbage_bytes } = counts;
+        self.note = Note { sessions, failures, redirects, garbage_bytes, error, ..self.note.clone() };
+        self.board.post(&self.note);
+    }
+}
+
+/// Passes on what the first `count` bytes of the desk's scratch say.
+fn take_bytes(
+    puller: &mut Puller,
+    seats: &mut Seats,
+    note: &mut Note,
+    desk: &mut Desk<'_>,
+    count: usize,
+) -> Result<(), String> {
+    let mut taken = Ok(());
+    let (clock, bytes) = (desk.hub.clock, &desk.scratch[..count]);
+    puller.handle_bytes(bytes, desk.now, &mut |event| match event {
+        Event::Began { metacube } => {
+            note.metacube = metacube;
+            taken = seats.take();
+        }
+        Event::Data(bytes) if taken.is_ok() => taken = seats.push(bytes),
+        Event::Metadata(Metadata::EncoderTimestamp(at)) => note.encoder_delay = delay(at, clock.utc()),
+        Event::Data(_) | Event::Metadata(_) => {}
+    });
+    taken
+}
+
+/// From `at` to `now`, where that can be a delay.
+fn delay(at: Utc, now: Utc) -> Option<Duration> {
+    let delay = Duration::from_nanos(now.as_nanos().checked_sub(at.as_nanos())?);
+    (delay <= PLAUSIBLE_DELAY).then_some(delay)
+}

@@ -1,0 +1,299 @@
+//! UDP in: datagrams to an address of ours, to a multicast group from anybody, or from one sender alone.
+
+use crate::tcp::wait_is_none;
+use rustix::net::{netdevice, sockopt};
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockAddr, Socket, Type};
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+/// Room in the kernel for datagrams that were not read yet. At 50 Mbit/s it lasts for more than a second; the
+/// kernel gives less where `net.core.rmem_max` is lower and we may not override it.
+const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
+/// The longest datagram, rounded up.
+pub const DATAGRAM_BYTES: usize = 64 << 10;
+
+/// What is received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Our own address, or a multicast group's, which is joined. `[::]` takes IPv4 too.
+    pub address: SocketAddr,
+    /// The network interface at which a group is joined; the routing table chooses without one.
+    pub interface: Option<String>,
+    /// The one sender whose datagrams to the group are wanted (source-specific multicast).
+    pub sender: Option<IpAddr>,
+}
+
+/// What a read brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// Bytes, those of all datagrams end to end.
+    pub bytes: usize,
+    /// How many datagrams they were.
+    pub datagrams: u64,
+    /// Whether more may wait.
+    pub more: bool,
+}
+
+/// A non-blocking socket that datagrams come to. Others may receive the same group at the same port.
+#[derive(Debug)]
+pub struct Receiver(Socket);
+
+impl Receiver {
+    /// Opens a socket and joins the group, if the address is one. Fails with `AddrInUse` where another program has
+    /// a unicast address, with `NotFound` where there is no such interface.
+    pub fn open(settings: &Settings) -> io::Result<Receiver> {
+        match Self::open_exactly(settings) {
+            Err(error)
+                if error.raw_os_error() == Some(libc::EAFNOSUPPORT)
+                    && settings.address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) =>
+            {
+                let address = (Ipv4Addr::UNSPECIFIED, settings.address.port()).into();
+                Self::open_exactly(&Settings { address, ..settings.clone() })
+            }
+            other => other,
+        }
+    }
+
+    fn open_exactly(settings: &Settings) -> io::Result<Receiver> {
+        let address = settings.address;
+        let kind = Type::DGRAM.nonblocking().cloexec();
+        let socket = Socket::new(Domain::for_address(address), kind, Some(Protocol::UDP))?;
+        // What the kernel refuses here costs room alone.
+        let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
+        let _ = sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_BYTES);
+        if address.is_ipv6() {
+            socket.set_only_v6(false)?;
+        }
+        if address.ip().is_multicast() {
+            socket.set_reuse_address(true)?;
+            // Without this a socket gets what any program of the machine has joined, from any sender.
+            match address {
+                SocketAddr::V4(_) => socket.set_multicast_all_v4(false)?,
+                SocketAddr::V6(_) => socket.set_multicast_all_v6(false)?,
+            }
+        }
+        let interface = interface_index(&socket, settings)?;
+        socket.bind(&SockAddr::from(match address {
+            // Groups that mean something on one link alone are bound with it (RFC 4007 §6).
+            SocketAddr::V6(group) if group.ip().is_multicast() => {
+                SocketAddrV6::new(*group.ip(), group.port(), 0, interface).into()
+            }
+            address => address,
+        }))?;
+        if address.ip().is_multicast() {
+            join(&socket, settings, interface)?;
+        }
+        Ok(Receiver(socket))
+    }
+
+    /// Where it receives.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+
+    /// Reads datagrams that wait, end to end, for as long as the next one surely fits: `into` needs room for
+    /// [`DATAGRAM_BYTES`] at least.
+    pub fn read(&self, into: &mut [u8]) -> io::Result<Batch> {
+        let mut batch = Batch::default();
+        while let Some(room) = into.get_mut(batch.bytes..).filter(|room| room.len() >= DATAGRAM_BYTES) {
+            match wait_is_none(|| (&self.0).read(room))? {
+                None => return Ok(batch),
+                Some(count) => {
+                    batch.bytes += count;
+                    batch.datagrams += 1;
+                }
+            }
+        }
+        Ok(Batch { more: true, ..batch })
+    }
+
+    /// Datagrams that the kernel dropped since the socket was opened, for want of room; counts modulo 2³².
+    #[allow(unsafe_code)]
+    pub fn dropped(&self) -> io::Result<u32> {
+        // `struct sk_meminfo` of the kernel is a row of 32-bit counters, the drops at this place.
+        let mut counters = [0u32; libc::SK_MEMINFO_DROPS as usize + 1];
+        let mut length = size_of_val(&counters) as libc::socklen_t;
+        // SAFETY: the pointer is to `length` writable bytes of plain integers; the kernel writes no more than those.
+        let result = unsafe {
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MEMINFO,
+                counters.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        if result == 0 {
+            Ok(counters[libc::SK_MEMINFO_DROPS as usize])
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+}
+
+impl AsFd for Receiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The kernel's number of the interface, 0 where it is to choose.
+fn interface_index(socket: &Socket, settings: &Settings) -> io::Result<u32> {
+    let Some(name) = &settings.interface else { return Ok(0) };
+    netdevice::name_to_index(socket, name)
+        .map_err(|_| io::Error::new(io::ErrorKind::NotFound, format!("no network interface {name:?}")))
+}
+
+fn join(socket: &Socket, settings: &Settings, index: u32) -> io::Result<()> {
+    match (settings.address.ip(), settings.sender) {
+        (group, Some(sender)) => join_source_group(socket, index, group, sender),
+        (IpAddr::V4(group), None) => {
+            socket.join_multicast_v4_n(&group, &InterfaceIndexOrAddress::Index(index))
+        }
+        (IpAddr::V6(group), None) => socket.join_multicast_v6(&group, index),
+    }
+}
+
+/// Joins `group` for what `sender` sends there (RFC 3678 §5.1.1), which needs an interface's index for IPv6.
+#[allow(unsafe_code)]
+fn join_source_group(socket: &Socket, index: u32, group: IpAddr, sender: IpAddr) -> io::Result<()> {
+    let level = if group.is_ipv4() { libc::IPPROTO_IP } else { libc::IPPROTO_IPV6 };
+    let request = libc::group_source_req {
+        gsr_interface: index,
+        gsr_group: storage(group),
+        gsr_source: storage(sender),
+    };
+    // SAFETY: the pointer is to a whole `group_source_req`, whose length is given with it; the kernel only reads it.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            libc::MCAST_JOIN_SOURCE_GROUP,
+            (&raw const request).cast(),
+            size_of_val(&request) as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[allow(unsafe_code)]
+fn storage(ip: IpAddr) -> libc::sockaddr_storage {
+    let address = SockAddr::from(SocketAddr::new(ip, 0));
+    let mut storage = std::mem::MaybeUninit::<libc::sockaddr_storage>::zeroed();
+    let length = (address.len() as usize).min(size_of::<libc::sockaddr_storage>());
+    // SAFETY: `as_ptr` is to `len` initialised bytes, `storage` has room for `length` ≤ `len` of them and is another
+    // object; all zeros, and any bytes over them, are a valid `sockaddr_storage`.
+    unsafe {
+        std::ptr::copy_nonoverlapping(address.as_ptr().cast::<u8>(), storage.as_mut_ptr().cast(), length);
+        storage.assume_init()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::time::{Duration, Instant};
+
+    fn settings(address: &str, interface: Option<&str>, sender: Option<&str>) -> Settings {
+        Settings {
+            address: address.parse().unwrap(),
+            interface: interface.map(str::to_owned),
+            sender: sender.map(|sender| sender.parse().unwrap()),
+        }
+    }
+
+    /// A sender whose multicasts go to this machine's loopback.
+    fn sender(from: &str) -> UdpSocket {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();
+        socket.bind(&SockAddr::from(from.parse::<SocketAddr>().unwrap())).unwrap();
+        socket.set_multicast_if_v4(&Ipv4Addr::LOCALHOST).unwrap();
+        socket.set_multicast_loop_v4(true).unwrap();
+        socket.into()
+    }
+
+    fn receive(receiver: &Receiver, datagrams: u64) -> Vec<u8> {
+        let (mut buffer, mut got, mut all) = (vec![0; 2 * DATAGRAM_BYTES], 0, Vec::new());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while got < datagrams {
+            let batch = receiver.read(&mut buffer).unwrap();
+            all.extend_from_slice(&buffer[..batch.bytes]);
+            got += batch.datagrams;
+            assert!(Instant::now() < deadline, "{got} of {datagrams} datagrams");
+        }
+        all
+    }
+
+    #[test]
+    fn datagrams_are_read_end_to_end() {
+        let receiver = Receiver::open(&settings("[::]:0", None, None)).unwrap();
+        let port = receiver.local_address().unwrap().port();
+        let sender = sender("127.0.0.1:0");
+        assert_eq!(receiver.read(&mut vec![0; DATAGRAM_BYTES]).unwrap(), Batch::default());
+        for part in [&b"one"[..], b"", b"two"] {
+            sender.send_to(part, ("127.0.0.1", port)).unwrap();
+        }
+        assert_eq!(receive(&receiver, 3), b"onetwo");
+        assert_eq!(receiver.dropped().unwrap(), 0);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        let receiver = Receiver::open(&settings("127.0.0.1:0", None, None)).unwrap();
+        receiver.0.set_recv_buffer_size(4096).unwrap();
+        let (sender, to) = (sender("127.0.0.1:0"), receiver.local_address().unwrap());
+        (0..200).for_each(|_| assert_eq!(sender.send_to(&[0; 1000], to).unwrap(), 1000));
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while receiver.dropped().unwrap() == 0 {
+            assert!(Instant::now() < deadline);
+        }
+    }
+
+    #[test]
+    fn a_group_is_joined_and_one_sender_of_it() {
+        let anybody = Receiver::open(&settings("239.255.77.1:0", Some("lo"), None)).unwrap();
+        let to = anybody.local_address().unwrap();
+        let (near, far) = (sender("127.0.0.1:0"), sender("127.0.0.2:0"));
+        let only = Receiver::open(&settings(&to.to_string(), Some("lo"), Some("127.0.0.2"))).unwrap();
+        near.send_to(b"near", to).unwrap();
+        far.send_to(b"far", to).unwrap();
+        assert_eq!(receive(&anybody, 2), b"nearfar");
+        assert_eq!(receive(&only, 1), b"far");
+        assert_eq!(only.read(&mut vec![0; DATAGRAM_BYTES]).unwrap(), Batch::default());
+    }
+
+    #[test]
+    fn an_ipv6_group_is_joined_for_one_sender() {
+        let socket = Socket::new(Domain::IPV6, Type::DGRAM, None).and_then(|socket| {
+            socket.bind(&SockAddr::from(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)))).map(|()| socket)
+        });
+        let Ok(socket) = socket else {
+            glassline_test_support::skip(
+                "an_ipv6_group_is_joined_for_one_sender",
+                "this machine has no IPv6",
+            );
+            return;
+        };
+        socket.set_multicast_if_v6(netdevice::name_to_index(&socket, "lo").unwrap()).unwrap();
+        let sender = UdpSocket::from(socket);
+        let open = |address: &str, from| Receiver::open(&settings(address, Some("lo"), Some(from))).unwrap();
+        let only = open("[ff31::8000:77]:0", "::1");
+        let to = only.local_address().unwrap();
+        let other = open(&to.to_string(), "2001:db8::1");
+        if let Err(error) = sender.send_to(b"near", to) {
+            let reason = format!("both joined, but loopback takes no IPv6 multicast here: {error}");
+            glassline_test_support::skip("an_ipv6_group_is_joined_for_one_sender", &reason);
+            return;
+        }
+        assert_eq!(receive(&only, 1), b"near");
+        assert_eq!(other.read(&mut vec![0; DATAGRAM_BYTES]).unwrap(), Batch::default());
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_named() {
+        let error = Receiver::open(&settings("239.255.77.1:0", Some("nowhere0"), None)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().contains("nowhere0"), "{error}");
+    }
+}
