@@ -251,10 +251,12 @@ fn a_viewer_is_paced_once_it_has_caught_up() {
     if !has_program("ss") {
         return skip(test, "ss is not installed");
     }
-    for (setting, least, most) in
-        [("4x", 4.0 * 0.7 * RATE_BPS, 4.0 * 4.0 * RATE_BPS), ("20M", 19.9e6, 20.1e6), ("off", 0.0, 0.0)]
-    {
-        let (server, _scratch) = serve_with(&format!("[viewer]\npacing = '{setting}'\n"));
+    for (section, setting, least, most) in [
+        ("viewer", "4x", 4.0 * 0.7 * RATE_BPS, 4.0 * 4.0 * RATE_BPS),
+        ("stream.many", "20M", 19.9e6, 20.1e6),
+        ("viewer", "off", 0.0, 0.0),
+    ] {
+        let (server, _scratch) = serve_with(&format!("[{section}]\npacing = '{setting}'\n"));
         let air = Air::default();
         let publisher = publish(server.address(), "/live/many.ts");
         std::thread::scope(|scope| {

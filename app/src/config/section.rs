@@ -215,6 +215,10 @@ pub(crate) struct Stream {
     /// Where it is fetched from.
     #[serde(deserialize_with = "source")]
     pub(crate) source: Option<Source>,
+    /// When its new bytes leave, where it is not as `[viewer]` says.
+    pub(crate) flush: Option<Flush>,
+    /// How fast its viewers' connections may send, where it is not as `[viewer]` says.
+    pub(crate) pacing: Option<Pacing>,
 }
 
 /// `[log]`: the log on standard error. The command line goes before it.

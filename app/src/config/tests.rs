@@ -108,7 +108,8 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         let body = if section.is_empty() {
             EXAMPLE
         } else {
-            EXAMPLE.split(&format!("\n[{section}]\n")).nth(1).expect(section)
+            let rest = EXAMPLE.split(&format!("\n[{section}]\n")).nth(1).expect(section);
+            rest.split("\n[").next().and_then(|rest| rest.split("\n#[").next()).expect(section)
         };
         let optional = body.contains(&format!("\n#{key} = "));
         let comment: String = body
@@ -181,14 +182,16 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
             "[viewer]\nnetworks = ['10.0.0.0/40']",
             "glassline.toml:2: viewer.networks: \"10.0.0.0/40\" is no network",
         ),
+        ("[stream.a]\npacing = '1x'", "glassline.toml:2: stream.a.pacing: 1x is out of range"),
+        ("[stream.a]\nflush = 'never'", "glassline.toml:2: stream.a.flush: unknown variant"),
         ("[stream.a]\nsource = 5", "glassline.toml:2: stream.a.source: invalid type"),
         (
             "[stream.a]\nsource = 'ftp://h/'",
             "glassline.toml:2: stream.a.source: a source begins with http://",
         ),
         ("[stream.a]\nsource = 'https://h/'", "glassline.toml:2: stream.a.source: https:// is not supported"),
-        ("workers = 1\n[stream.a]", "glassline.toml:2: stream.a: has no source"),
-        ("[stream.'a.b']\n[stream.a]\nsource = 'http://h/'", "glassline.toml:1: stream.a.b: has no source"),
+        ("workers = 1\n[stream.a]", "glassline.toml:2: stream.a: says nothing"),
+        ("[stream.'a.b']\n[stream.a]\nsource = 'http://h/'", "glassline.toml:1: stream.a.b: says nothing"),
         ("[stream.'a b']\nsource = 'http://h/'", "glassline.toml:1: stream.a b: \"a b\" is no stream name"),
         (
             "[demo]\nenabled = true\n[stream.demo]\nsource = 'http://h/'",

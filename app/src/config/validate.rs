@@ -1,6 +1,6 @@
 //! The ranges of what is configured. `examples/glassline.toml` states each one; a test compares them.
 
-use super::{Config, Pacing, Secret};
+use super::{Config, Pacing, Secret, Stream};
 use crate::rate::{self, Bitrate, ByteSize};
 use glassline_delivery::policy::StreamName;
 use std::borrow::Cow;
@@ -97,7 +97,7 @@ impl Config {
         if !(least..=most).contains(&viewer.backlog_max) {
             return out_of("viewer.backlog_max", viewer.backlog_max, least, most);
         }
-        check_pacing(viewer.pacing)?;
+        check_pacing("viewer.pacing", viewer.pacing)?;
         duration("viewer.stall_timeout", viewer.stall_timeout, seconds(1), seconds(600))?;
         number("viewer.max_connections", viewer.max_connections, 0, 10_000_000)
     }
@@ -113,20 +113,20 @@ impl Config {
             if StreamName::parse(name).is_none() {
                 return problem(key, format!("{name:?} is no stream name: {NAME_RULE}"));
             }
-            if stream.source.is_none() {
-                return problem(
-                    key,
-                    "has no source; give one, as in source = \"http://HOST:8080/live/NAME.ts\"",
-                );
+            if *stream == Stream::default() {
+                return problem(key, "says nothing; give it a source, flush or pacing, or remove it");
             }
-            if self.demo.enabled && self.demo.name == *name {
+            if let Some(pacing) = stream.pacing {
+                check_pacing(format!("{key}.pacing"), pacing)?;
+            }
+            if stream.source.is_some() && self.demo.enabled && self.demo.name == *name {
                 return problem(
                     key,
                     "is the demo's name, which makes its own pictures; choose another for one",
                 );
             }
         }
-        match self.stream.len() {
+        match self.stream.values().filter(|stream| stream.source.is_some()).count() {
             count if count > self.publish.max_streams => problem(
                 "publish.max_streams",
                 format!("{} is less than the {count} streams that have sources", self.publish.max_streams),
@@ -182,14 +182,14 @@ fn check_key(
     }
 }
 
-fn check_pacing(pacing: Pacing) -> Result<(), Problem> {
+fn check_pacing(key: impl Into<Cow<'static, str>>, pacing: Pacing) -> Result<(), Problem> {
     let (least, most) =
         (Bitrate::from_bits_per_second(100_000), Bitrate::from_bits_per_second(10_000_000_000));
     match pacing {
         Pacing::Factor(factor) if !(1.5..=100.0).contains(&factor) => {
-            problem("viewer.pacing", format!("{factor}x is out of range; from 1.5x to 100x"))
+            problem(key, format!("{factor}x is out of range; from 1.5x to 100x"))
         }
-        Pacing::Rate(rate) if !(least..=most).contains(&rate) => out_of("viewer.pacing", rate, least, most),
+        Pacing::Rate(rate) if !(least..=most).contains(&rate) => out_of(key, rate, least, most),
         _ => Ok(()),
     }
 }
@@ -211,7 +211,7 @@ fn problem(key: impl Into<Cow<'static, str>>, problem: impl Into<String>) -> Res
 }
 
 fn out_of(
-    key: &'static str,
+    key: impl Into<Cow<'static, str>>,
     found: impl fmt::Display,
     least: impl fmt::Display,
     most: impl fmt::Display,

@@ -71,7 +71,30 @@ impl Args {
     }
 }
 
+/// How streams are kept and sent: as `[viewer]` says, but for what the stream's own section says.
+fn stream_settings(config: &Config, own: Option<&config::Stream>) -> stream::Settings {
+    let viewer = &config.viewer;
+    let flush = own.and_then(|own| own.flush).unwrap_or(viewer.flush);
+    let pacing = own.and_then(|own| own.pacing).unwrap_or(viewer.pacing);
+    stream::Settings {
+        backlog: Backlog { time: viewer.backlog, bytes: viewer.backlog_max.bytes() },
+        flush: match flush {
+            config::Flush::Frame => FlushPolicy::Frame,
+            config::Flush::Balanced => FlushPolicy::Balanced,
+            config::Flush::Thrifty => FlushPolicy::Thrifty,
+        },
+        pacing: match pacing {
+            config::Pacing::Off => Pacing::Off,
+            config::Pacing::Factor(factor) => Pacing::Factor(factor),
+            config::Pacing::Rate(rate) => Pacing::Rate(rate.bits_per_second()),
+        },
+    }
+}
+
 fn settings(config: &Config) -> Settings {
+    let own_settings = |(name, own): (&String, &config::Stream)| {
+        Some((StreamName::parse(name)?, stream_settings(config, Some(own))))
+    };
     Settings {
         listen: config.listen.clone(),
         workers: config.workers,
@@ -92,19 +115,8 @@ fn settings(config: &Config) -> Settings {
         silence_timeout: config.publish.silence_timeout,
         return_window: config.publish.return_window,
         max_streams: config.publish.max_streams,
-        stream: stream::Settings {
-            backlog: Backlog { time: config.viewer.backlog, bytes: config.viewer.backlog_max.bytes() },
-            flush: match config.viewer.flush {
-                config::Flush::Frame => FlushPolicy::Frame,
-                config::Flush::Balanced => FlushPolicy::Balanced,
-                config::Flush::Thrifty => FlushPolicy::Thrifty,
-            },
-            pacing: match config.viewer.pacing {
-                config::Pacing::Off => Pacing::Off,
-                config::Pacing::Factor(factor) => Pacing::Factor(factor),
-                config::Pacing::Rate(rate) => Pacing::Rate(rate.bits_per_second()),
-            },
-        },
+        stream: stream_settings(config, None),
+        streams: config.stream.iter().filter_map(own_settings).collect(),
         send_path: match config.viewer.send_path {
             config::SendPath::Auto => relay::SendPath::Automatic,
             config::SendPath::Sendfile => relay::SendPath::Sendfile,

@@ -159,7 +159,8 @@ impl Hub {
             }
             None => {
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-                let live = Live::new(id, name.clone(), self.settings.stream, self.inboxes.len(), now);
+                let settings = *self.settings.streams.get(name).unwrap_or(&self.settings.stream);
+                let live = Live::new(id, name.clone(), settings, self.inboxes.len(), now);
                 let live = Arc::new(live);
                 streams.insert(name.clone(), Arc::clone(&live));
                 live

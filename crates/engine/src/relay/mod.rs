@@ -42,6 +42,7 @@ use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
 use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
 use pull::Pulling;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -76,6 +77,8 @@ pub struct Settings {
     pub max_streams: usize,
     /// How streams are kept and sent.
     pub stream: stream::Settings,
+    /// The same for those that have settings of their own.
+    pub streams: BTreeMap<StreamName, stream::Settings>,
     /// How viewers are sent to.
     pub send_path: SendPath,
     /// A viewer whose socket takes nothing for this long is dropped.
@@ -107,6 +110,7 @@ impl Default for Settings {
                 flush: FlushPolicy::Frame,
                 pacing: Pacing::Factor(3.0),
             },
+            streams: BTreeMap::new(),
             send_path: SendPath::Automatic,
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
