@@ -20,8 +20,9 @@ const LISTENERS: u64 = u64::MAX - 1024;
 const SWEEP: Duration = Duration::from_millis(250);
 /// Bytes of a read. A 50 Mbit/s frame fits.
 const READ_BYTES: usize = 256 << 10;
-/// Connections accepted in a row; then others get their turn.
-const ACCEPTS_A_TURN: usize = 64;
+/// Connections accepted in a row; then others get their turn. On a core that is busy sending a turn may take a
+/// while, and the kernel's queue of callers must not overflow meanwhile.
+const ACCEPTS_A_TURN: usize = 256;
 
 pub(super) struct Worker {
     hub: Arc<Hub>,
