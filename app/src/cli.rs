@@ -1,7 +1,7 @@
 //! The command line. Each command's arguments stand in its own module; here they are only put together.
 
 use crate::{completions, encode, lab, logging, probe, serve, sign};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Live video from glass to glass: encode, relay, watch, measure.
 #[derive(Debug, Parser)]
@@ -45,7 +45,7 @@ impl Command {
             Command::Probe(args) => probe::run(&args),
             Command::Lab(args) => lab::run(args),
             Command::Sign(args) => sign::run(&args),
-            Command::Completions(args) => completions::run(&args),
+            Command::Completions(args) => completions::run(&args, Cli::command()),
         }
     }
 }
@@ -53,7 +53,6 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_sound() {

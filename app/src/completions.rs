@@ -1,7 +1,7 @@
 //! `glassline completions`: what a shell needs to complete the command line.
 
-use crate::{cli, output};
-use clap::CommandFactory;
+use crate::output;
+use clap::Command;
 use clap_complete::Shell;
 
 /// Print a shell's completion script
@@ -19,26 +19,27 @@ Examples:
   glassline completions zsh  > ~/.zfunc/_glassline        (with ~/.zfunc in $fpath)
   glassline completions fish > ~/.config/fish/completions/glassline.fish";
 
-/// Prints the script to standard output.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    output::print(&script(args.shell))
+/// Prints the script for `program`, the whole command line, to standard output.
+pub(crate) fn run(args: &Args, program: Command) -> anyhow::Result<()> {
+    output::print(&script(args.shell, program))
 }
 
 /// The script for one shell. It is built in memory because clap's writer panics where its sink fails.
-fn script(shell: Shell) -> String {
+fn script(shell: Shell, mut program: Command) -> String {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut cli::Cli::command(), "glassline", &mut script);
+    clap_complete::generate(shell, &mut program, "glassline", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn each_shell_gets_a_script_that_knows_the_commands() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            let script = script(shell);
+            let script = script(shell, crate::cli::Cli::command());
             assert!(script.contains("completions"), "{shell}");
             assert!(script.contains("log-format"), "{shell}");
         }

@@ -3,8 +3,7 @@
 //! It starts with what the command line says; a command with a configuration then hands over its `[log]` section
 //! by [`configure`], at start and again whenever the configuration is read anew.
 
-use crate::failure;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Deserialize;
 use std::fmt;
 use std::io::IsTerminal;
@@ -117,7 +116,7 @@ pub(crate) fn start(options: &Options) -> Result<()> {
     let (filter, filter_handle) = reload::Layer::new(env_filter(options, &Filter::default()));
     let (writer, writer_handle) = reload::Layer::new(writer(options, Format::default()));
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(filter).with(writer))
-        .map_err(|error| failure::failed(error, "start the log once"))?;
+        .context("the log can be started once only")?;
     let _ = RUNNING.set(Running { options: options.clone(), filter: filter_handle, writer: writer_handle });
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! A packet capture as `probe --flight` reads it: once for its flows, once more for the packets of one of them.
 
 use super::flight::{self, Choice, FlightReport, Options};
+use super::layout::{self, clean, facts};
 use super::report::SCHEMA;
-use super::table::{clean, facts};
 use super::{Progress, READ_BYTES};
 use crate::{failure, output};
 use anyhow::{Context, Result};
@@ -275,7 +275,7 @@ pub(super) fn table(report: &CaptureReport) -> String {
     if unnamed > 0 {
         lines.push(("", format!("and {}", things(unnamed, "smaller flow"))));
     }
-    let warnings = super::table::warnings(&report.warnings);
+    let warnings = layout::warnings(&report.warnings);
     format!("{}\n\n{}\n{}\n{warnings}", clean(&report.source), facts(&lines), flight::table(&report.flight))
 }
 

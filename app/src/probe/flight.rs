@@ -1,6 +1,6 @@
 //! `probe --flight`: its options, its part of the table, its picture.
 
-use super::table::{facts, grid};
+use super::layout::{facts, grid};
 use crate::{failure, rate};
 use anyhow::Result;
 use glassline_lab::flight::units::{bits_per_second, bytes, count, seconds, things};

@@ -8,6 +8,7 @@ mod analysis;
 mod capture;
 mod clock;
 mod flight;
+mod layout;
 mod report;
 mod samples;
 mod source;

@@ -48,6 +48,13 @@ pub(super) struct Connection {
     role: Role,
 }
 
+/// A place for a connection. The generation tells an old token from a new one's.
+#[derive(Default)]
+pub(super) struct Slot {
+    pub(super) generation: u32,
+    pub(super) connection: Option<Box<Connection>>,
+}
+
 #[derive(Debug)]
 enum Role {
     Exchange {

@@ -1,9 +1,9 @@
 //! A stream's news to a worker's viewers: the one loop whose price counts.
 
 use crate::relay::SendPath;
+use crate::relay::connection::Slot;
 use crate::relay::live::Live;
 use crate::relay::viewer::Fed;
-use crate::relay::worker::Slot;
 use glassline_io::batch::{BATCH_SENDS, Batch, Outcome, Send};
 use glassline_io::spool::Piece;
 use glassline_media::Time;

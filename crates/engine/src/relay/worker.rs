@@ -1,6 +1,6 @@
 //! A worker: one thread, one epoll, its listeners and its connections.
 
-use crate::relay::connection::{Connection, Desk, Turn};
+use crate::relay::connection::{Connection, Desk, Slot, Turn};
 use crate::relay::fan_out::FanOut;
 use crate::relay::hub::{Hub, Message, WAKE};
 use crate::relay::live::{Live, Seat};
@@ -41,13 +41,6 @@ pub(super) struct Worker {
     fan_out: FanOut,
     scratch: Vec<u8>,
     next_sweep: Time,
-}
-
-/// A place for a connection. The generation tells an old token from a new one's.
-#[derive(Default)]
-pub(super) struct Slot {
-    generation: u32,
-    pub(super) connection: Option<Box<Connection>>,
 }
 
 /// The viewers that this worker has of one stream.

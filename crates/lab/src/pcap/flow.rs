@@ -1,50 +1,10 @@
 //! Who sends to whom, and how much.
 
-use super::segment::Segment;
+use super::segment::{Flow, Segment};
 use std::collections::BTreeMap;
-use std::fmt;
-use std::net::SocketAddr;
 
 /// Flows that are told apart. When there are more, the half with the least bytes is forgotten.
 pub const FLOWS_MAX: usize = 16_384;
-
-/// What carries a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Protocol {
-    /// RFC 9293.
-    Tcp,
-    /// RFC 768.
-    Udp,
-}
-
-impl Protocol {
-    /// "TCP" or "UDP".
-    pub const fn name(self) -> &'static str {
-        match self {
-            Protocol::Tcp => "TCP",
-            Protocol::Udp => "UDP",
-        }
-    }
-}
-
-/// One direction of one conversation, as one interface saw it: a packet that was captured on two counts in two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Flow {
-    /// The interface's number in the capture.
-    pub interface: u32,
-    /// TCP or UDP.
-    pub protocol: Protocol,
-    /// The sender.
-    pub from: SocketAddr,
-    /// The receiver.
-    pub to: SocketAddr,
-}
-
-impl fmt::Display for Flow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} → {}", self.protocol.name(), self.from, self.to)
-    }
-}
 
 /// What a flow amounts to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -14,12 +14,14 @@
 
 mod block;
 mod flow;
+mod packet;
 mod reader;
 pub mod segment;
 
-pub use flow::{Count, FLOWS_MAX, Flow, Protocol, Survey};
-pub use reader::{HEAD_BYTES, Packet, Reader};
-pub use segment::{LinkType, Segment, Unread};
+pub use flow::{Count, FLOWS_MAX, Survey};
+pub use packet::{HEAD_BYTES, LinkType, Packet};
+pub use reader::Reader;
+pub use segment::{Flow, Protocol, Segment, Unread};
 
 /// Bytes that tell a capture from anything else: those of [`is_capture`].
 pub const MAGIC_BYTES: usize = 4;

@@ -1,12 +1,10 @@
 //! The containers, read as they come.
 
 use super::block::{INTERFACES_MAX, Interface, Order, classic_header};
-use super::segment::LinkType;
+use super::packet::{HEAD_BYTES, LinkType, Packet};
 use super::{MAGIC_BYTES, PcapError, is_capture};
 use glassline_media::Time;
 
-/// So much of each packet is given: all headers of the layers that are read here, with room for options.
-pub const HEAD_BYTES: usize = 256;
 /// The longest packet that may be captured; libpcap takes no more than 256 KiB, but for USB.
 pub(super) const RECORD_MAX_BYTES: u32 = 1 << 27;
 /// So much of an interface description is read; comments may follow.
@@ -24,21 +22,6 @@ const BLOCK_HEAD_BYTES: usize = 8;
 const SECTION_BYTES: usize = 24;
 /// An enhanced packet's fields before the packet: interface, time stamp, both lengths. The obsolete one's are as long.
 const PACKET_FIELDS_BYTES: usize = 20;
-
-/// A captured packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet<'a> {
-    /// When it was captured, since the Unix epoch.
-    pub time: Time,
-    /// The number of its interface; 0 in the classic format.
-    pub interface: u32,
-    /// What it begins with.
-    pub link_type: LinkType,
-    /// Its length on the wire, link layer included, bytes.
-    pub original_bytes: u32,
-    /// Its first bytes: as many as were captured, at most [`HEAD_BYTES`].
-    pub head: &'a [u8],
-}
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! From a captured packet's headers to its flow and payload: link layer, IP, TCP and UDP.
 
-use super::flow::{Flow, Protocol};
-use super::reader::Packet;
+use super::packet::{LinkType, Packet};
 use crate::flight::{TCP_PAYLOAD_BYTES, UDP_PAYLOAD_BYTES, tcp_packets};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// VLAN tags that may stand in front of a packet.
@@ -16,27 +16,42 @@ const UDP_PAYLOAD_MAX_BYTES: u64 = 1472;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 
-/// What captured packets begin with: a LINKTYPE of tcpdump.org.
+/// What carries a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LinkType(pub u16);
+pub enum Protocol {
+    /// RFC 9293.
+    Tcp,
+    /// RFC 768.
+    Udp,
+}
 
-impl LinkType {
-    /// BSD loopback: the address family in the capturing machine's byte order.
-    pub const NULL: LinkType = LinkType(0);
-    /// Ethernet.
-    pub const ETHERNET: LinkType = LinkType(1);
-    /// IP without anything in front.
-    pub const RAW: LinkType = LinkType(101);
-    /// OpenBSD loopback: the address family in network byte order.
-    pub const LOOP: LinkType = LinkType(108);
-    /// Linux "cooked", what `tcpdump -i any` wrote.
-    pub const SLL: LinkType = LinkType(113);
-    /// IPv4 without anything in front.
-    pub const IPV4: LinkType = LinkType(228);
-    /// IPv6 without anything in front.
-    pub const IPV6: LinkType = LinkType(229);
-    /// Linux "cooked" version 2, what `tcpdump -i any` writes.
-    pub const SLL2: LinkType = LinkType(276);
+impl Protocol {
+    /// "TCP" or "UDP".
+    pub const fn name(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+        }
+    }
+}
+
+/// One direction of one conversation, as one interface saw it: a packet that was captured on two counts in two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flow {
+    /// The interface's number in the capture.
+    pub interface: u32,
+    /// TCP or UDP.
+    pub protocol: Protocol,
+    /// The sender.
+    pub from: SocketAddr,
+    /// The receiver.
+    pub to: SocketAddr,
+}
+
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} → {}", self.protocol.name(), self.from, self.to)
+    }
 }
 
 /// What a packet carries.
