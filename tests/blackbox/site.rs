@@ -101,6 +101,21 @@ fn probes_say_ok() {
 }
 
 #[test]
+fn the_example_dashboard_asks_for_metrics_that_there_are() {
+    let example = include_str!("../../examples/grafana.json");
+    let dashboard: serde_json::Value = serde_json::from_str(example).unwrap();
+    assert!(dashboard["panels"].as_array().is_some_and(|panels| panels.len() > 8));
+    let metrics = serve(&[]).metrics();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let asked: std::collections::BTreeSet<&str> =
+        example.split(|c: char| !is_name(c)).filter(|word| word.starts_with("glassline_")).collect();
+    for name in &asked {
+        assert!(metrics.families.contains_key(*name), "{name} is no metric");
+    }
+    assert!(asked.len() > 15, "{asked:?}");
+}
+
+#[test]
 fn metrics_are_what_prometheus_reads() {
     let server = serve(&[]);
     let empty = server.metrics();

@@ -22,7 +22,7 @@ const SWEEP: Duration = Duration::from_millis(250);
 const READ_BYTES: usize = 256 << 10;
 /// Connections accepted in a row; then others get their turn. On a core that is busy sending a turn may take a
 /// while, and the kernel's queue of callers must not overflow meanwhile.
-const ACCEPTS_A_TURN: usize = 256;
+const ACCEPTS_A_TURN: usize = 1024;
 
 pub(super) struct Worker {
     hub: Arc<Hub>,
