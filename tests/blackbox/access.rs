@@ -160,3 +160,45 @@ fn a_probe_of_latency_gets_nothing_at_once() {
     assert_eq!((answer.status, answer.text().as_str()), (204, ""));
     assert_eq!(answer.header("cache-control"), Some("no-store"));
 }
+
+#[test]
+fn each_exchange_is_a_line_of_the_access_log() {
+    let (server, mut publisher, scratch) =
+        stage("[log]\naccess = 'access.log'\n[viewer]\nkey = 'a-viewer-key'\n");
+    let log = || std::fs::read_to_string(scratch.path().join("access.log")).unwrap();
+    ask(server.address(), "GET", "/api/streams?secret=1", &["User-Agent: a \"quoted\" one"]);
+    assert_eq!(get(server.address(), "/live/stage.ts?token=AAAA&expires=9").status, 401);
+    publisher.write_all(&SHAPE.picture(1)).unwrap();
+    let bytes = SHAPE.picture(0).len() + SHAPE.picture(1).len();
+    until("the second picture", || server.count("stage", "bytes_in") == bytes as u64);
+    drop(publisher);
+    // A viewer's line comes when it has gone.
+    let name = Scratch::new("key");
+    let url = server.url("/live/stage.ts");
+    let signed = glassline(&["sign", &url, "--key-file", &name.write("key", "a-viewer-key")]).text();
+    let (answer, viewer) = watch(&server, signed.trim().strip_prefix(&server.url("")).unwrap());
+    assert_eq!(answer.status, 200);
+    drop(viewer);
+    let find = |words: &[&str]| log().lines().any(|line| words.iter().all(|word| line.contains(word)));
+    let published = format!("\"PUT /live/stage.ts HTTP/1.1\" 204 {bytes} ");
+    for words in [
+        &["127.0.0.1 - - [", "\"GET /api/streams HTTP/1.1\" 200 ", "a \\\"quoted\\\" one"][..],
+        &["\"GET /live/stage.ts HTTP/1.1\" 401 "],
+        &[&published],
+        &["\"GET /live/stage.ts HTTP/1.1\" 200 "],
+    ] {
+        until(&format!("a line with {words:?}"), || find(words));
+    }
+    let text = log();
+    assert!(!text.contains("secret") && !text.contains("token") && !text.contains("expires"), "{text}");
+}
+
+#[test]
+fn an_access_log_that_cannot_be_written_is_named() {
+    let scratch = Scratch::new("log");
+    let config =
+        scratch.write("glassline.toml", "listen = ['127.0.0.1:0']\n[log]\naccess = 'no/such/folder/log'\n");
+    let outcome = glassline(&["serve", "--config", &config]);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("no/such/folder/log"), "{}", outcome.stderr);
+}

@@ -15,7 +15,8 @@ impl Config {
         let text = read(path)?;
         let mut config = Config::parse(&text, path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let Config { publish, viewer, .. } = &mut config;
+        let Config { publish, viewer, log, .. } = &mut config;
+        log.access = log.access.take().map(|file| folder.join(file));
         for (what, file, key) in [
             ("publish key", &publish.key_file, &mut publish.key),
             ("viewer key", &viewer.key_file, &mut viewer.key),

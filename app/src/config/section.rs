@@ -221,7 +221,7 @@ pub(crate) struct Stream {
     pub(crate) pacing: Option<Pacing>,
 }
 
-/// `[log]`: the log on standard error. The command line goes before it.
+/// `[log]`: the log on standard error, where the command line goes before it, and the access log.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Log {
@@ -229,6 +229,8 @@ pub(crate) struct Log {
     pub(crate) format: logging::Format,
     /// Which lines are logged.
     pub(crate) level: logging::Filter,
+    /// The file that gets a line for each HTTP exchange; once loaded, relative to where the program runs.
+    pub(crate) access: Option<PathBuf>,
 }
 
 /// `[demo]`: the built-in test stream.

@@ -141,7 +141,7 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest() {
     );
     assert_eq!(
         complaint("[log]\ncolour = true"),
-        "glassline.toml:2: unknown key \"colour\" in [log]; known here: format, level"
+        "glassline.toml:2: unknown key \"colour\" in [log]; known here: format, level, access"
     );
     assert_eq!(
         complaint("[stream.stage]\nsorce = 'http://h/a'"),

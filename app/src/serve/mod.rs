@@ -1,5 +1,6 @@
 //! `glassline serve`: the relay with its page, API and metrics.
 
+mod access_log;
 mod api;
 mod assets;
 mod demo;
@@ -8,6 +9,7 @@ mod site;
 
 use crate::config::{self, Config, Secret};
 use crate::{failure, logging, output};
+use access_log::AccessLog;
 use anyhow::{Context, Result};
 use glassline_delivery::policy::{PublishPolicy, StreamName, WatchPolicy};
 use glassline_delivery::pull::Policy;
@@ -155,7 +157,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     logging::configure(config.log.format, &config.log.level)?;
     // Before anything is started, so that no signal is lost.
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot wait for signals")?;
-    let site = Arc::new(PageSite::new(config.contact.clone()));
+    let access_log = config.log.access.as_deref().map(AccessLog::open).transpose()?;
+    let site = Arc::new(PageSite::new(config.contact.clone(), access_log));
     let relay = Relay::start(settings(&config), site).map_err(explain)?;
     let demo = if config.demo.enabled { Some(demo::start(&relay, &config.demo)?) } else { None };
     output::print(&where_to_look(&relay, demo.as_ref().map(|_| config.demo.name.as_str())))?;

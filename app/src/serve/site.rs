@@ -1,19 +1,21 @@
 //! The answers to every request that is not about a stream's bytes.
 
+use super::access_log::AccessLog;
 use super::{api, assets, metrics};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::policy::StreamName;
-use glassline_engine::relay::{Hub, Site};
+use glassline_engine::relay::{Access, Hub, Site};
 
 /// The page, the API and the metrics.
 pub(super) struct PageSite {
     contact: Option<String>,
+    access_log: Option<AccessLog>,
 }
 
 impl PageSite {
-    pub(super) fn new(contact: Option<String>) -> PageSite {
-        PageSite { contact }
+    pub(super) fn new(contact: Option<String>, access_log: Option<AccessLog>) -> PageSite {
+        PageSite { contact, access_log }
     }
 
     fn read(&self, request: &Request, hub: &Hub) -> Response {
@@ -46,6 +48,16 @@ impl Site for PageSite {
             .with_header("Allow", "GET, HEAD, OPTIONS"),
         };
         response.with_header("X-Content-Type-Options", "nosniff")
+    }
+
+    fn logs_access(&self) -> bool {
+        self.access_log.is_some()
+    }
+
+    fn log_access(&self, access: Access) {
+        if let Some(log) = &self.access_log {
+            log.log(&access);
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! ```
 
 use crate::relay::ClaimError;
+use crate::relay::access::{Asked, GONE};
 use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, PushError, Seat};
 use crate::relay::outgoing::Outgoing;
@@ -46,6 +47,10 @@ pub(super) struct Connection {
     outgoing: Outgoing,
     waiting_input: Vec<u8>,
     role: Role,
+    /// What the access log is to be told at the exchange's end.
+    asked: Option<Box<Asked>>,
+    /// What the publisher that was here has sent.
+    published_bytes: u64,
 }
 
 /// A place for a connection. The generation tells an old token from a new one's.
@@ -127,6 +132,16 @@ impl Connection {
             outgoing: Outgoing::default(),
             waiting_input: Vec::new(),
             role: Role::Exchange { request: None, body_bytes: 0 },
+            asked: None,
+            published_bytes: 0,
+        }
+    }
+
+    /// Tells the access log, if there is one, that the exchange is over.
+    fn log(&mut self, status: u16, bytes: u64, desk: &Desk<'_>) {
+        let published_bytes = std::mem::take(&mut self.published_bytes);
+        if let Some(asked) = self.asked.take() {
+            desk.hub.log_access(asked.over(self.peer.ip(), status, bytes.max(published_bytes), desk.now));
         }
     }
 
@@ -273,6 +288,7 @@ impl Connection {
     }
 
     fn begin_request(&mut self, request: Box<Request>, desk: &mut Desk<'_>) {
+        self.asked = desk.hub.asked(&request);
         let publishes =
             matches!(request.method, Method::Put | Method::Post) && request.path.starts_with("/live/");
         if publishes {
@@ -422,6 +438,7 @@ impl Connection {
         let response = shared_with(desk.hub, response);
         if head_only {
             self.outgoing.push(response.endless_head());
+            self.log(response.status, 0, desk);
             self.drain();
             return Ok(false);
         }
@@ -444,9 +461,11 @@ impl Connection {
         }
         let keep = self.http.keeps_alive() && !desk.hub.is_stopping();
         self.outgoing.push(response.head(keep));
-        if !head_only && !matches!(response.status, 204 | 304) {
+        let has_body = !head_only && !matches!(response.status, 204 | 304);
+        if has_body {
             self.outgoing.push(response.body.clone());
         }
+        self.log(response.status, if has_body { response.body.len() as u64 } else { 0 }, desk);
         if keep {
             self.role = Role::Exchange { request: None, body_bytes: 0 };
             self.http.done(desk.now);
@@ -459,6 +478,7 @@ impl Connection {
     fn refuse(&mut self, response: Response, desk: &mut Desk<'_>) {
         desk.hub.counts.errors.fetch_add(1, Ordering::Relaxed);
         self.outgoing.push(response.head(false));
+        self.log(response.status, response.body.len() as u64, desk);
         self.outgoing.push(response.body);
         self.drain();
     }
@@ -492,6 +512,7 @@ impl Connection {
     fn leave_seat(&mut self, desk: &mut Desk<'_>, how: &str) {
         if let Role::Publishing(publishing) = &self.role {
             let Publishing { live, session, began, bytes, .. } = publishing;
+            self.published_bytes = *bytes;
             live.release(*session, desk.now);
             desk.hub.presence.leave(self.peer.ip(), Purpose::Publish);
             desk.tell(live, Flushed { news: true, wake_at: None }, self.seat.worker);
@@ -593,7 +614,10 @@ impl Connection {
         if let Role::Watching(viewer) = &self.role {
             viewer.live.viewer_leaves(self.seat.worker);
             desk.hub.presence.leave(self.peer.ip(), Purpose::Watch);
+            let sent_bytes = viewer.sent_bytes;
+            self.log(200, sent_bytes, desk);
         }
+        self.log(GONE, 0, desk);
     }
 }
 

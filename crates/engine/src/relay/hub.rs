@@ -1,5 +1,6 @@
 //! What the workers share: the streams, their inboxes, the counts.
 
+use crate::relay::access::{Access, Asked};
 use crate::relay::live::{Claim, Flushed, Live, Seat};
 use crate::relay::presence::Presence;
 use crate::relay::pull::Boards;
@@ -130,6 +131,15 @@ impl Hub {
 
     pub(super) fn respond(&self, request: &Request) -> Response {
         self.site.respond(request, self)
+    }
+
+    /// What is to be remembered of `request` for the access log, if there is one.
+    pub(super) fn asked(&self, request: &Request) -> Option<Box<Asked>> {
+        self.site.logs_access().then(|| Box::new(Asked::new(request, self.clock.now())))
+    }
+
+    pub(super) fn log_access(&self, access: Access) {
+        self.site.log_access(access);
     }
 
     fn all(&self) -> Vec<Arc<Live>> {

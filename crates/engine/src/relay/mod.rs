@@ -14,6 +14,7 @@
 //! The data path takes one lock, the stream's own, once for each run of bytes that a publisher sends; viewers
 //! take it only when they join and when they are moved forward.
 
+mod access;
 mod blocks;
 mod connection;
 mod fan_out;
@@ -27,6 +28,7 @@ mod status;
 mod viewer;
 mod worker;
 
+pub use access::Access;
 pub use hub::Hub;
 pub use live::PushError;
 pub use publish::{ClaimError, Publisher};
@@ -135,6 +137,16 @@ pub enum SendPath {
 pub trait Site: Send + Sync {
     /// The answer to `request`. For `HEAD` the body is left out by the relay.
     fn respond(&self, request: &Request, hub: &Hub) -> Response;
+
+    /// Whether [`Site::log_access`] wants to be called; what it would be told is kept only then.
+    fn logs_access(&self) -> bool {
+        false
+    }
+
+    /// Takes note of an exchange that is over. Called on a worker; must not block.
+    fn log_access(&self, access: Access) {
+        drop(access);
+    }
 }
 
 /// Why a relay does not start.

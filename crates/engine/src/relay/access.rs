@@ -1,0 +1,58 @@
+//! What an access log is told of an exchange that is over.
+
+use glassline_delivery::http1::server::Request;
+use glassline_delivery::http1::{Method, Version};
+use glassline_media::Time;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// An exchange that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Who asked.
+    pub peer: IpAddr,
+    /// What was asked.
+    pub method: Method,
+    /// The path, without the query: that may hold keys and tokens.
+    pub path: String,
+    /// Protocol version.
+    pub version: Version,
+    /// What was answered; 499 where the peer was gone before there was an answer.
+    pub status: u16,
+    /// Bytes of the body: what a viewer was sent, or a publisher has sent.
+    pub bytes: u64,
+    /// How long it took, from the request's head to its end.
+    pub took: Duration,
+    /// What the peer calls itself.
+    pub user_agent: Option<String>,
+}
+
+/// The peer was gone before there was an answer; nginx's number, no standard has one.
+pub(super) const GONE: u16 = 499;
+
+/// A request whose exchange is not over.
+#[derive(Debug)]
+pub(super) struct Asked {
+    method: Method,
+    path: String,
+    version: Version,
+    user_agent: Option<String>,
+    since: Time,
+}
+
+impl Asked {
+    pub(super) fn new(request: &Request, now: Time) -> Asked {
+        Asked {
+            method: request.method,
+            path: request.path.clone(),
+            version: request.version,
+            user_agent: request.headers.first("user-agent").map(str::to_owned),
+            since: now,
+        }
+    }
+
+    pub(super) fn over(self, peer: IpAddr, status: u16, bytes: u64, now: Time) -> Access {
+        let Asked { method, path, version, user_agent, since } = self;
+        Access { peer, method, path, version, status, bytes, took: now.since(since), user_agent }
+    }
+}
