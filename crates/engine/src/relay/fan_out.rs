@@ -18,12 +18,14 @@ pub(super) struct FanOut {
     batch: Option<Batch>,
     waiting: Vec<(usize, Piece)>,
     outcomes: Vec<Outcome>,
+    /// Whether there is processor time for pacing.
+    pub(super) can_pace: bool,
 }
 
 impl FanOut {
     /// Sends one by one.
     pub(super) fn one_by_one() -> FanOut {
-        FanOut { batch: None, waiting: Vec::new(), outcomes: Vec::new() }
+        FanOut { batch: None, waiting: Vec::new(), outcomes: Vec::new(), can_pace: true }
     }
 
     /// For the thread that calls: a queue to the kernel belongs to it.
@@ -58,7 +60,7 @@ impl FanOut {
             }
             match self.batch.as_ref().and_then(|_| viewer.next_piece(COPIED_BYTES)) {
                 Some(piece) => self.waiting.push((slot, piece)),
-                None => feed(slot, slots, now, &mut over),
+                None => feed(slot, slots, now, self.can_pace, &mut over),
             }
             if self.waiting.len() == BATCH_SENDS {
                 self.send_waiting(slots, now, &mut over);
@@ -85,13 +87,13 @@ impl FanOut {
             match outcome {
                 Outcome::Bytes(bytes) => {
                     viewer.took(Some(*bytes), now);
-                    viewer.pace(socket);
+                    viewer.pace(socket, self.can_pace);
                     if *bytes < piece.len() || viewer.has_news() {
-                        feed(*slot, slots, now, over);
+                        feed(*slot, slots, now, self.can_pace, over);
                     }
                 }
                 Outcome::Blocked => viewer.took(None, now),
-                Outcome::NotTried => feed(*slot, slots, now, over),
+                Outcome::NotTried => feed(*slot, slots, now, self.can_pace, over),
                 Outcome::Failed(_) => over.push(*slot),
             }
         }
@@ -104,13 +106,13 @@ impl FanOut {
 }
 
 /// Gives one viewer all that there is for it.
-fn feed(slot: usize, slots: &mut [Slot], now: Time, over: &mut Vec<usize>) {
+fn feed(slot: usize, slots: &mut [Slot], now: Time, can_pace: bool, over: &mut Vec<usize>) {
     let Some((viewer, socket)) = slots[slot].connection.as_mut().and_then(|connection| connection.viewer())
     else {
         return;
     };
     match viewer.feed(socket, now) {
-        Ok(Fed::Stays) => {}
+        Ok(Fed::Stays) => viewer.pace(socket, can_pace),
         Ok(Fed::Finished) | Err(_) => over.push(slot),
     }
 }

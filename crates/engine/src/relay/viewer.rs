@@ -35,6 +35,9 @@ enum State {
     Blocked,
 }
 
+/// Faster than any line: as good as not paced.
+const UNPACED_BPS: u64 = u64::MAX;
+
 /// How fast its connection may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
@@ -92,7 +95,6 @@ impl Viewer {
     pub(super) fn feed(&mut self, connection: &Connection, now: Time) -> io::Result<Fed> {
         let before = self.sent_bytes;
         let fed = self.feed_all(connection, now);
-        self.pace(connection);
         self.live.counts.bytes_out.fetch_add(self.sent_bytes - before, Ordering::Relaxed);
         fed
     }
@@ -189,22 +191,21 @@ impl Viewer {
     }
 
     /// Sets the connection's pace, where the stream's has changed enough to matter: by an eighth up, where bytes
-    /// would wait, by half down. To be called after each flush; nearly always it is two comparisons.
-    pub(super) fn pace(&mut self, connection: &Connection) {
-        let wanted = self.live.pace_bps();
-        if wanted == 0 {
-            return;
-        }
-        let current = match self.pace {
-            Pace::Catching
-                if self.state == State::Following && self.reader.offset() >= self.live.chain.head() =>
-            {
-                0
-            }
-            Pace::Catching => return,
-            Pace::At(current) => current,
+    /// would wait, by half down. Takes it away where `affordable` is false. To be called after each flush; nearly
+    /// always it is two comparisons.
+    pub(super) fn pace(&mut self, connection: &Connection, affordable: bool) {
+        let wanted = match self.live.pace_bps() {
+            0 => return,
+            _ if !affordable => UNPACED_BPS,
+            wanted => wanted,
         };
-        if wanted > current + current / 8 || wanted < current / 2 {
+        let has_caught_up = self.state == State::Following && self.reader.offset() >= self.live.chain.head();
+        let current = match self.pace {
+            Pace::At(current) => current,
+            Pace::Catching if has_caught_up && affordable => 0,
+            Pace::Catching => return,
+        };
+        if wanted > current.saturating_add(current / 8) || wanted < current / 2 {
             // A kindness to the network; a viewer can be served without it.
             let _ = connection.pace(wanted);
             self.pace = Pace::At(wanted);

@@ -20,6 +20,9 @@ const LISTENERS: u64 = u64::MAX - 1024;
 const SWEEP: Duration = Duration::from_millis(250);
 /// Bytes of a read. A 50 Mbit/s frame fits.
 const READ_BYTES: usize = 256 << 10;
+/// A worker that is idle for less than this share of its time paces nobody, and again from the second one on.
+const PACING_ENDS_IDLE: f64 = 0.25;
+const PACING_BEGINS_IDLE: f64 = 0.6;
 /// Connections accepted in a row; then others get their turn. On a core that is busy sending a turn may take a
 /// while, and the kernel's queue of callers must not overflow meanwhile.
 const ACCEPTS_A_TURN: usize = 1024;
@@ -41,6 +44,9 @@ pub(super) struct Worker {
     fan_out: FanOut,
     scratch: Vec<u8>,
     next_sweep: Time,
+    /// Time spent waiting for something to do since the last sweep.
+    idle: Duration,
+    swept_at: Time,
 }
 
 /// The viewers that this worker has of one stream.
@@ -93,6 +99,8 @@ impl Worker {
             due: Vec::new(),
             fan_out: FanOut::one_by_one(),
             scratch: vec![0; READ_BYTES],
+            idle: Duration::ZERO,
+            swept_at: next_sweep,
             next_sweep,
         };
         worker.listen()?;
@@ -127,6 +135,7 @@ impl Worker {
                 tracing::error!(worker = self.index, %error, "epoll failed; the worker ends");
                 break;
             }
+            self.idle += self.hub.clock.now().since(now);
             for event in &ready {
                 self.handle(*event, &mut messages);
             }
@@ -261,6 +270,27 @@ impl Worker {
         self.hub.counts.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Pacing makes many small sends of one: a worker that has no time left for them would fall behind for good.
+    fn look_at_load(&mut self, now: Time) {
+        let elapsed = now.since(self.swept_at).max(Duration::from_millis(1));
+        let idle = self.idle.as_secs_f64() / elapsed.as_secs_f64();
+        (self.idle, self.swept_at) = (Duration::ZERO, now);
+        let can_pace = idle > if self.fan_out.can_pace { PACING_ENDS_IDLE } else { PACING_BEGINS_IDLE };
+        if can_pace != self.fan_out.can_pace {
+            let (worker, idle_percent) = (self.index, (idle * 100.0) as u32);
+            if can_pace {
+                tracing::info!(worker, idle_percent, "viewers are paced again");
+            } else {
+                tracing::warn!(
+                    worker,
+                    idle_percent,
+                    "too busy to pace viewers; they are sent to unpaced for now"
+                );
+            }
+            self.fan_out.can_pace = can_pace;
+        }
+    }
+
     /// Looks after the streams whose waiting bytes may have waited long enough.
     fn flush_due(&mut self, now: Time) {
         if self.due.iter().all(|(at, _)| *at > now) {
@@ -301,6 +331,7 @@ impl Worker {
     }
 
     fn sweep(&mut self, now: Time) {
+        self.look_at_load(now);
         for slot in 0..self.slots.len() {
             let Some(connection) = self.slots[slot].connection.as_mut() else { continue };
             let mut desk = desk!(self, now);
