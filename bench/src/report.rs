@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::time::SystemTime;
 
 /// Whose figures are compared with the others'; settings of ours are told apart by a word behind it.
 pub const OURS: &str = "glassline";
@@ -154,7 +154,7 @@ impl Report {
     }
 
     /// The figures for programs. A figure's value is the median of its runs.
-    pub fn json(&self) -> Result<Value> {
+    pub fn json(&self) -> Value {
         let rows: Vec<_> = self
             .rows
             .iter()
@@ -169,16 +169,16 @@ impl Report {
                 value
             })
             .collect();
-        Ok(json!({
-            "machine": machine::description(), "date": date()?, "notes": self.notes, "rows": rows,
-        }))
+        json!({
+            "machine": machine::description(), "date": date(), "notes": self.notes, "rows": rows,
+        })
     }
 
     /// Prints the table and writes `FOLDER/NAME.json`.
     pub fn finish(&self, folder: &Path) -> Result<()> {
         print!("{}", self.table());
         let file = folder.join(self.name).with_extension("json");
-        let text = serde_json::to_string_pretty(&self.json()?).context("the figures do not fit into JSON")?;
+        let text = serde_json::to_string_pretty(&self.json()).context("the figures do not fit into JSON")?;
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         fs::write(&file, text + "\n").with_context(|| format!("cannot write {}", file.display()))
     }
@@ -207,10 +207,9 @@ fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-fn date() -> Result<String> {
-    let date =
-        Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]).output().context("cannot run date")?;
-    Ok(String::from_utf8_lossy(&date.stdout).trim().to_owned())
+/// As in HTTP: `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn date() -> String {
+    httpdate::fmt_http_date(SystemTime::now())
 }
 
 #[cfg(test)]
@@ -227,7 +226,7 @@ mod tests {
         report.add("b", OURS, "delay", "ms", 7.0);
         report.add_context("a", OURS, "load", "%", 7.0);
         report.add_context("a", "peer", "load", "%", 9.0);
-        let json = report.json().unwrap();
+        let json = report.json();
         assert_eq!(json["rows"][0]["value"], 3.0);
         assert_eq!(json["rows"][0]["ratio_to"], json!({"who": "peer", "value": 1.0}));
         assert_eq!(json["rows"][1].get("ratio_to"), None);
@@ -241,6 +240,6 @@ mod tests {
         let mut report = Report::new("test");
         report.add("a", OURS, "wrong", "", 0.0);
         report.add("a", "peer", "wrong", "", 0.0);
-        assert_eq!(report.json().unwrap()["rows"][0].get("ratio_to"), None);
+        assert_eq!(report.json()["rows"][0].get("ratio_to"), None);
     }
 }
