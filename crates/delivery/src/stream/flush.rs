@@ -1,8 +1,9 @@
 //! When a stream's new bytes leave for its viewers.
 //!
 //! What a relay costs is the number of its sends: one for each viewer each time that bytes leave. What it adds to
-//! the delay is how long bytes wait for the next leaving. A [`FlushPolicy`] chooses between the two; the moment is
-//! always one at which a picture is whole, so that no viewer waits for a picture's rest.
+//! the delay is how long bytes wait for the next leaving. A [`FlushPolicy`] chooses between the two. The moment is one
+//! at which a picture is whole, wherever the source sends it in one go and time allows, so that no viewer waits for
+//! a picture's rest.
 //!
 //! ```text
 //! publisher   ▌▌▌      ▌▌       ▌▌▌      ▌▌       (bursts: a picture each)
@@ -34,7 +35,8 @@ const FRAME_WAITS: Duration = Duration::from_millis(20);
 const PICTURE_IS_OVER: Duration = Duration::from_millis(3);
 /// More bursts than this for a picture: the source is smooth, as one is that paces its packets.
 const BURSTS_OF_A_SMOOTH_PICTURE: u32 = 4;
-/// Bytes that are enough to leave, whatever the policy: a viewer's socket takes few more at once.
+/// Bytes that are enough to leave under [`FlushPolicy::Frame`], be the picture whole or not: a viewer's socket takes
+/// few more at once.
 const ENOUGH_BYTES: u64 = 64 << 10;
 /// Pictures further apart than this say nothing about when the next one comes.
 const LONGEST_INTERVAL: Duration = Duration::from_millis(500);

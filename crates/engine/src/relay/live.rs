@@ -214,6 +214,10 @@ impl Live {
     /// A time that [`Flushed::wake_at`] asked for has come.
     pub(super) fn handle_timeout(&self, now: Time) -> Flushed {
         let mut core = self.lock();
+        if core.armed.is_none_or(|armed| armed > now) {
+            // An earlier time was asked for since, and has been: answered again, each would ask for one more.
+            return Flushed { news: false, wake_at: None };
+        }
         core.armed = None;
         let is_time = core.stream.poll_timeout().is_some_and(|at| at <= now);
         core.flush_if(is_time)
@@ -312,5 +316,42 @@ impl Live {
             moved_forward: self.counts.moved_forward.load(Ordering::Relaxed),
             stalled: self.counts.stalled.load(Ordering::Relaxed),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_delivery::stream::{Backlog, FlushPolicy, Pacing};
+    use glassline_test_support::ts::Source;
+
+    #[test]
+    fn each_deadline_is_answered_once() {
+        let settings = stream::Settings {
+            backlog: Backlog { time: Duration::from_secs(1), bytes: 1 << 20 },
+            flush: FlushPolicy::Thrifty,
+            pacing: Pacing::Off,
+        };
+        let at = Time::from_millis;
+        let name = StreamName::parse("a").expect("a name");
+        let live = Live::new(0, name, settings, 1, at(0));
+        let Claim::Granted { session, .. } = live.claim(None, false, at(0)) else { panic!("nobody is here") };
+        let mut source = Source::default();
+        let bytes = [source.tables(), source.picture(true, 3)].concat();
+        assert!(!live.push(session, &bytes, at(10)).expect("a transport stream"));
+        assert_eq!(live.pause(at(10)), Flushed { news: false, wake_at: Some(at(110)) });
+        // What comes meanwhile leaves with it and asks for nothing new.
+        let more = source.picture(false, 3);
+        assert!(!live.push(session, &more, at(30)).expect("a transport stream"));
+        assert_eq!(live.pause(at(30)), Flushed { news: false, wake_at: None });
+        assert_eq!(live.chain.head(), 0);
+        assert_eq!(live.handle_timeout(at(50)), Flushed { news: false, wake_at: None });
+        assert_eq!(live.handle_timeout(at(110)), Flushed { news: true, wake_at: None });
+        assert_eq!(live.chain.head(), (bytes.len() + more.len()) as u64);
+        // Bytes that come now have a deadline of their own; the old one, asked again, does not double it.
+        live.push(session, &source.picture(false, 3), at(111)).expect("a transport stream");
+        assert_eq!(live.pause(at(111)).wake_at, Some(at(211)));
+        assert_eq!(live.handle_timeout(at(112)), Flushed { news: false, wake_at: None });
+        assert_eq!(live.handle_timeout(at(211)), Flushed { news: true, wake_at: None });
     }
 }
