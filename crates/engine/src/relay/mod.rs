@@ -19,6 +19,7 @@ mod blocks;
 mod connection;
 mod fan_out;
 mod hub;
+mod listen;
 mod live;
 mod outgoing;
 mod presence;
@@ -30,6 +31,7 @@ mod worker;
 
 pub use access::Access;
 pub use hub::Hub;
+pub use listen::{Door, Listen};
 pub use live::PushError;
 pub use publish::{ClaimError, Publisher};
 pub use pull::{Pull, SourceState, SourceStatus};
@@ -55,8 +57,8 @@ use worker::Worker;
 /// How a relay behaves.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where it listens. Port 0 takes a free one.
-    pub listen: Vec<SocketAddr>,
+    /// Where it listens.
+    pub listen: Vec<Listen>,
     /// Worker threads; 0 is one a core.
     pub workers: usize,
     /// Limits of HTTP heads.
@@ -96,7 +98,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            listen: vec![([0u16; 8], 8080).into()],
+            listen: vec![Listen::from(SocketAddr::from(([0u16; 8], 8080)))],
             workers: 0,
             http: Limits::DEFAULT,
             publish: PublishPolicy::default(),
@@ -135,8 +137,8 @@ pub enum SendPath {
 /// Answers every request that is not about a stream's bytes: pages, API, metrics. Called on a worker; must
 /// not block.
 pub trait Site: Send + Sync {
-    /// The answer to `request`. For `HEAD` the body is left out by the relay.
-    fn respond(&self, request: &Request, hub: &Hub) -> Response;
+    /// The answer to `request`, which came in by `door`. For `HEAD` the body is left out by the relay.
+    fn respond(&self, request: &Request, door: Door, hub: &Hub) -> Response;
 
     /// Whether [`Site::log_access`] wants to be called; what it would be told is kept only then.
     fn logs_access(&self) -> bool {
@@ -189,14 +191,14 @@ impl Relay {
             limit => limit.min(descriptors),
         };
 
-        let mut listeners: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut listeners: Vec<Vec<(Listen, Listener)>> = (0..workers).map(|_| Vec::new()).collect();
         let mut addresses = Vec::new();
-        for &address in &settings.listen {
-            let refuse = |reason| StartError::Listen { address, reason };
-            let group = Listener::bind_group(address, workers).map_err(refuse)?;
+        for listen in &settings.listen {
+            let refuse = |reason| StartError::Listen { address: listen.address, reason };
+            let group = Listener::bind_group(listen.address, workers).map_err(refuse)?;
             addresses.push(group[0].local_address().map_err(refuse)?);
             for (worker, listener) in listeners.iter_mut().zip(group) {
-                worker.push(listener);
+                worker.push((listen.clone(), listener));
             }
         }
 

@@ -1,10 +1,10 @@
 //! A worker: one thread, one epoll, its listeners and its connections.
 
-use crate::relay::Settings;
 use crate::relay::connection::{Connection, Desk, Slot, Turn};
 use crate::relay::fan_out::FanOut;
 use crate::relay::hub::{Hub, Message, WAKE};
 use crate::relay::live::{Live, Seat};
+use crate::relay::{Listen, Settings};
 use glassline_delivery::http1::problem;
 use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::tcp::Listener;
@@ -34,7 +34,8 @@ pub(super) struct Worker {
     settings: Arc<Settings>,
     index: usize,
     poller: Poller,
-    listeners: Vec<Listener>,
+    /// Each with its kind and the address that is configured for it.
+    listeners: Vec<(Listen, Listener)>,
     listening: bool,
     limit: usize,
     slots: Vec<Slot>,
@@ -83,7 +84,7 @@ impl Worker {
         hub: Arc<Hub>,
         index: usize,
         poller: Poller,
-        listeners: Vec<Listener>,
+        listeners: Vec<(Listen, Listener)>,
         limit: usize,
     ) -> io::Result<Worker> {
         let next_sweep = hub.clock.now() + SWEEP;
@@ -113,7 +114,7 @@ impl Worker {
     }
 
     fn listen(&mut self) -> io::Result<()> {
-        for (number, listener) in self.listeners.iter().enumerate() {
+        for (number, (_, listener)) in self.listeners.iter().enumerate() {
             self.poller.add(listener, LISTENERS + number as u64, Watch::Accepts)?;
         }
         self.listening = true;
@@ -123,7 +124,7 @@ impl Worker {
     /// Out of descriptors: leaves callers in the kernel's queue until the next sweep, instead of being told of
     /// them again and again.
     fn pause_listening(&mut self) {
-        for listener in &self.listeners {
+        for (_, listener) in &self.listeners {
             let _ = self.poller.remove(listener);
         }
         self.listening = false;
@@ -216,7 +217,9 @@ impl Worker {
 
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_A_TURN {
-            let accepted = match self.listeners[listener].accept() {
+            let (listen, listener) = &self.listeners[listener];
+            let is_admin = listen.is_admin;
+            let accepted = match listener.accept() {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
                 Err(error) => {
@@ -249,7 +252,8 @@ impl Worker {
                 continue;
             }
             let seat = Seat { worker: self.index, token };
-            let connection = Connection::new(socket, peer, seat, &self.settings, self.hub.clock.now());
+            let now = self.hub.clock.now();
+            let connection = Connection::new(socket, peer, is_admin, seat, &self.settings, now);
             self.slots[slot as usize].connection = Some(Box::new(connection));
             self.connections += 1;
         }
