@@ -8,6 +8,7 @@ pub mod batch;
 pub mod clock;
 mod map;
 pub mod poll;
+pub mod privileges;
 pub mod process;
 pub mod resolve;
 pub mod spool;

@@ -37,12 +37,12 @@ pub struct WatchPolicy {
     pub max_bps_per_address: u64,
 }
 
-/// What viewers who are here take.
+/// What those who are here take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// How many they are.
-    pub viewers: usize,
-    /// Bits a second: for each of them what its stream had when it came.
+    pub count: usize,
+    /// Bits a second: for each viewer what its stream had when it came.
     pub bps: u64,
 }
 
@@ -171,10 +171,10 @@ impl WatchPolicy {
         if is_full(of_stream, self.max_per_stream) {
             return Err(WatchRefusal::StreamIsFull);
         }
-        if is_full(in_all.viewers, self.max_viewers) || is_busy(in_all.bps, self.max_bps) {
+        if is_full(in_all.count, self.max_viewers) || is_busy(in_all.bps, self.max_bps) {
             return Err(WatchRefusal::AllIsFull);
         }
-        if is_full(of_address.viewers, self.max_per_address) {
+        if is_full(of_address.count, self.max_per_address) {
             return Err(WatchRefusal::AddressIsFull);
         }
         if is_busy(of_address.bps, self.max_bps_per_address) {
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn counts_and_networks_are_limits() {
-        let load = |viewers, bps| Load { viewers, bps };
+        let load = |count, bps| Load { count, bps };
         let policy =
             WatchPolicy { max_per_stream: 2, max_per_address: 1, max_viewers: 4, ..WatchPolicy::default() };
         assert_eq!(policy.check_load(1, load(0, 9), load(3, 9), 9), Ok(()));

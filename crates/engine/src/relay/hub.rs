@@ -2,6 +2,7 @@
 
 use crate::relay::access::{Access, Asked};
 use crate::relay::live::{Claim, Flushed, Live, Seat};
+use crate::relay::marking::Marker;
 use crate::relay::presence::Presence;
 use crate::relay::pull::Boards;
 use crate::relay::status::{StreamStatus, Totals};
@@ -26,6 +27,7 @@ pub struct Hub {
     pub(super) clock: Clock,
     pub(super) counts: Counts,
     pub(super) presence: Presence,
+    pub(super) marker: Marker,
     pub(super) boards: Boards,
     site: Arc<dyn Site>,
     began: Time,
@@ -82,6 +84,7 @@ impl Hub {
             clock,
             counts: Counts::default(),
             presence: Presence::default(),
+            marker: Marker::default(),
             site,
             began: clock.now(),
             streams: Mutex::default(),
@@ -126,6 +129,8 @@ impl Hub {
             requests: count(&self.counts.requests),
             errors: count(&self.counts.errors),
             timed_out: count(&self.counts.timed_out),
+            marks_in_use: self.marker.in_use(),
+            marks_exhausted: self.marker.exhausted(),
         }
     }
 

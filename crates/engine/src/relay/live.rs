@@ -52,6 +52,7 @@ pub(super) struct Live {
 pub(super) struct Counts {
     pub(super) bytes_out: AtomicU64,
     pub(super) moved_forward: AtomicU64,
+    pub(super) dropped_behind: AtomicU64,
     pub(super) stalled: AtomicU64,
     pub(super) joined: AtomicU64,
 }
@@ -228,6 +229,11 @@ impl Live {
         self.lock().stream.newest_entry().cloned()
     }
 
+    /// Bits a second from the publisher, over the last two seconds.
+    pub(super) fn bitrate_bps(&self, now: Time) -> u64 {
+        self.lock().stream.bitrate_bps(now)
+    }
+
     /// The oldest offset that is kept.
     pub(super) fn tail(&self) -> u64 {
         self.tail.load(Ordering::Acquire)
@@ -314,6 +320,7 @@ impl Live {
             continuity_errors: counters.continuity_errors,
             sessions: counters.sessions,
             moved_forward: self.counts.moved_forward.load(Ordering::Relaxed),
+            dropped_behind: self.counts.dropped_behind.load(Ordering::Relaxed),
             stalled: self.counts.stalled.load(Ordering::Relaxed),
         }
     }

@@ -20,6 +20,7 @@ mod connection;
 mod fan_out;
 mod hub;
 mod live;
+mod marking;
 mod outgoing;
 mod presence;
 mod publish;
@@ -38,7 +39,7 @@ pub use status::{StreamStatus, Totals};
 use glassline_delivery::http1::Limits;
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::policy::{PublishPolicy, StreamName, WatchPolicy};
+use glassline_delivery::policy::{Rules, StreamName};
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
 use glassline_io::clock::Clock;
@@ -61,14 +62,10 @@ pub struct Settings {
     pub workers: usize,
     /// Limits of HTTP heads.
     pub http: Limits,
-    /// Who may publish.
-    pub publish: PublishPolicy,
-    /// What a publisher may send, in bits a second in the mean; `None` is anything.
-    pub max_publish_bps: Option<u64>,
+    /// Who may publish and watch what, how much, and what is done about it.
+    pub rules: Rules,
     /// Publishers from one address at once; 0 is any number.
     pub max_publishers_per_address: usize,
-    /// Who may watch.
-    pub watch: WatchPolicy,
     /// The web pages that may read what is answered (`Access-Control-Allow-Origin`): an origin or `*`.
     pub allow_origin: Option<String>,
     /// A publisher that sends nothing for this long gives up its name.
@@ -93,16 +90,24 @@ pub struct Settings {
     pub pull_policy: Policy,
 }
 
+impl Settings {
+    /// Whether this process may do what the settings ask of it beyond what any process may: mark connections.
+    ///
+    /// # Errors
+    /// [`StartError::Mark`]. Settings that come later than the start are to be asked as well.
+    pub fn check_privileges(&self) -> Result<(), StartError> {
+        if self.rules.want_marks() { glassline_io::tcp::may_mark().map_err(StartError::Mark) } else { Ok(()) }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
             listen: vec![([0u16; 8], 8080).into()],
             workers: 0,
             http: Limits::DEFAULT,
-            publish: PublishPolicy::default(),
-            max_publish_bps: None,
+            rules: Rules::default(),
             max_publishers_per_address: 0,
-            watch: WatchPolicy::default(),
             allow_origin: None,
             silence_timeout: Duration::from_secs(5),
             return_window: Duration::from_secs(60),
@@ -161,6 +166,9 @@ pub enum StartError {
         /// What the system says.
         reason: std::io::Error,
     },
+    /// Connections are to be marked, and the system does not let this process.
+    #[error("cannot mark viewers' connections (SO_MARK): {0}")]
+    Mark(std::io::Error),
     /// A worker could not be set up.
     #[error("cannot start a thread: {0}")]
     Worker(#[from] std::io::Error),
@@ -180,6 +188,15 @@ const SPARE_DESCRIPTORS: u64 = 256;
 impl Relay {
     /// Listens and starts the workers. `site` answers what is not about a stream's bytes.
     pub fn start(settings: Settings, site: Arc<dyn Site>) -> Result<Relay, StartError> {
+        Relay::start_after(settings, || Ok(site))
+    }
+
+    /// The same with a step between: `prepare` is called once the sockets listen, and before there is any thread.
+    /// That is the moment to give up privileges.
+    pub fn start_after<E: From<StartError>>(
+        settings: Settings,
+        prepare: impl FnOnce() -> Result<Arc<dyn Site>, E>,
+    ) -> Result<Relay, E> {
         let workers =
             if settings.workers == 0 { glassline_io::process::processors() } else { settings.workers };
         let descriptors = glassline_io::process::raise_descriptor_limit().saturating_sub(SPARE_DESCRIPTORS);
@@ -200,12 +217,24 @@ impl Relay {
             }
         }
 
-        let (hub, pollers) = Hub::new(settings, site, Clock::new(), workers)?;
+        let site = prepare()?;
+        settings.check_privileges()?;
+        Ok(Relay::run(settings, site, listeners, addresses, connections.div_ceil(workers))?)
+    }
+
+    /// Starts the threads, a worker for each set of listeners, which takes at most `connections`.
+    fn run(
+        settings: Settings,
+        site: Arc<dyn Site>,
+        listeners: Vec<Vec<Listener>>,
+        addresses: Vec<SocketAddr>,
+        connections: usize,
+    ) -> Result<Relay, StartError> {
+        let (hub, pollers) = Hub::new(settings, site, Clock::new(), listeners.len())?;
         let hub = Arc::new(hub);
         let mut threads = Vec::new();
         for (index, (poller, listeners)) in pollers.into_iter().zip(listeners).enumerate() {
-            let worker =
-                Worker::new(Arc::clone(&hub), index, poller, listeners, connections.div_ceil(workers))?;
+            let worker = Worker::new(Arc::clone(&hub), index, poller, listeners, connections)?;
             let name = format!("relay-{index}");
             threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
         }
