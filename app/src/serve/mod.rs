@@ -4,17 +4,19 @@ mod access_log;
 mod api;
 mod assets;
 mod demo;
+mod identity;
 mod metrics;
+mod rules;
 mod site;
 
-use crate::config::{self, Config, Secret};
+use crate::config::{self, Config};
 use crate::{failure, logging, output};
 use access_log::AccessLog;
 use anyhow::{Context, Result};
-use glassline_delivery::policy::{PublishPolicy, StreamName, WatchPolicy};
+use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
-use glassline_engine::relay::{self, Pull, Relay, Settings, StartError};
+use glassline_engine::relay::{self, Pull, Relay, Settings, Site, StartError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use site::PageSite;
@@ -52,6 +54,9 @@ pub(crate) struct Args {
     /// Read and check the configuration, say whether it is good, and end
     #[arg(long)]
     test_config: bool,
+    /// Started as root, go on as this user once ports and files are open (name or number)
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
     /// Let anybody publish without a key
     #[arg(long)]
     open_publish: bool,
@@ -66,6 +71,10 @@ impl Args {
         };
         if !self.listen.is_empty() {
             config.listen.clone_from(&self.listen);
+        }
+        if self.user.is_some() {
+            // A group in the file belongs to the user there.
+            config.process = config::Process { user: self.user.clone(), group: None };
         }
         config.demo.enabled |= self.demo;
         config.publish.open |= self.open_publish;
@@ -100,19 +109,8 @@ fn settings(config: &Config) -> Settings {
     Settings {
         listen: config.listen.clone(),
         workers: config.workers,
-        publish: PublishPolicy {
-            key: config.publish.key.as_ref().map(Secret::expose).map(str::to_owned),
-            open: config.publish.open,
-            networks: config.publish.networks.clone(),
-        },
-        max_publish_bps: config.publish.max_bitrate.map(|rate| rate.bits_per_second()),
+        rules: rules::rules(config),
         max_publishers_per_address: config.publish.max_per_address,
-        watch: WatchPolicy {
-            key: config.viewer.key.as_ref().map(Secret::expose).map(str::to_owned),
-            networks: config.viewer.networks.clone(),
-            max_per_stream: config.viewer.max_per_stream,
-            max_per_address: config.viewer.max_per_address,
-        },
         allow_origin: config.viewer.allow_origin.clone(),
         silence_timeout: config.publish.silence_timeout,
         return_window: config.publish.return_window,
@@ -157,9 +155,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     logging::configure(config.log.format, &config.log.level)?;
     // Before anything is started, so that no signal is lost.
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot wait for signals")?;
-    let access_log = config.log.access.as_deref().map(AccessLog::open).transpose()?;
-    let site = Arc::new(PageSite::new(config.contact.clone(), access_log));
-    let relay = Relay::start(settings(&config), site).map_err(explain)?;
+    let access_file = config.log.access.as_deref().map(access_log::open).transpose()?;
+    let relay = Relay::start_after(settings(&config), || {
+        identity::assume(&config, access_file.as_ref())?;
+        let access_log = access_file.map(|file| AccessLog::start(file.file)).transpose()?;
+        Ok(Arc::new(PageSite::new(config.contact.clone(), access_log)) as Arc<dyn Site>)
+    });
+    let relay = relay.map_err(|error: anyhow::Error| match error.downcast() {
+        Ok(error) => explain(error),
+        Err(error) => error,
+    })?;
     let demo = if config.demo.enabled { Some(demo::start(&relay, &config.demo)?) } else { None };
     output::print(&where_to_look(&relay, demo.as_ref().map(|_| config.demo.name.as_str())))?;
 
@@ -184,6 +189,10 @@ fn explain(error: StartError) -> anyhow::Error {
         }
         StartError::Listen { reason, .. } if reason.kind() == ErrorKind::AddrNotAvailable => {
             "this machine has no such address: choose another with --listen"
+        }
+        StartError::Mark(_) => {
+            "give the program the capability CAP_NET_ADMIN (setcap cap_net_admin+ep on its file, or \
+             AmbientCapabilities=CAP_NET_ADMIN in its systemd unit), or remove mark and mark_pool from the configuration"
         }
         _ => "see what the system says",
     };
