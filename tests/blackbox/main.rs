@@ -7,9 +7,12 @@ mod commands;
 mod demo;
 mod encode;
 mod flight;
+mod identity;
 mod load;
+mod marks;
 mod publishers;
 mod pull;
+mod rules;
 mod site;
 mod viewers;
 
