@@ -127,7 +127,7 @@ fn with_a_slow_viewer(rules: &str) -> (Server, Scratch, TcpStream, TcpStream, Ch
         serve_with(&format!("[viewer]\nbacklog = '1s'\nbacklog_max = '1MiB'\npacing = 'off'\n{rules}\n"));
     let mut publisher = publish(server.address(), "/live/stage.ts");
     publisher.write_all(&LARGE.picture(0)).unwrap();
-    until("the stream", || server.count("stage", "bytes_in") > 0);
+    until("the stream", || server.count("stage", "bytes_in") == LARGE.picture(0).len() as u64);
     let (answer, mut viewer) = watch(&server, "/live/stage.ts");
     assert_eq!(answer.status, 200);
     let mut check = Check::new(LARGE);
@@ -145,10 +145,9 @@ fn read_some(viewer: &mut TcpStream, check: &mut Check) -> bool {
 
 /// Sends pictures while the viewer does not read.
 fn leave_behind(server: &Server, publisher: &mut TcpStream, from: u64) {
-    for number in from..from + TOO_MANY {
-        publisher.write_all(&LARGE.picture(number)).unwrap();
-    }
-    let bytes = (from + TOO_MANY) * LARGE.picture(0).len() as u64;
+    let pictures: Vec<u8> = (from..from + TOO_MANY).flat_map(|number| LARGE.picture(number)).collect();
+    let bytes = server.count("stage", "bytes_in") + pictures.len() as u64;
+    publisher.write_all(&pictures).unwrap();
     until("all pictures", || server.count("stage", "bytes_in") == bytes);
 }
 
