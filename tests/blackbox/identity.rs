@@ -133,6 +133,48 @@ fn it_may_listen_on_low_ports_again_where_it_does() {
 }
 
 #[test]
+fn the_other_user_reads_the_configuration_again() {
+    let Some(uid) = nobody("the_other_user_reads_the_configuration_again") else { return };
+    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let mut ports = (300..600).rev().filter(free);
+    let (Some(first), Some(second)) = (ports.next(), ports.next()) else {
+        return skip("the_other_user_reads_the_configuration_again", "no two free ports below 1024");
+    };
+    // Its folder, so that it finds its configuration and may make its log anew.
+    let scratch = Scratch::new("again");
+    std::os::unix::fs::chown(scratch.path(), Some(uid), None).unwrap();
+    let config = |admin: &str, more: &str| {
+        let text = format!(
+            "[admin]\nlisten = [{admin}]\n[log]\naccess = 'access.log'\n[process]\nuser = 'nobody'\n{more}\n"
+        );
+        scratch.write("glassline.toml", text)
+    };
+    let file = config(&format!("'127.0.0.1:{first}'"), "");
+    let server = Server::start(GLASSLINE, &["--config", &file]);
+    let publishes = |query: &str| {
+        ask(server.address(), "PUT", &format!("/live/stage.ts{query}"), &["Content-Length: 0"]).status
+    };
+    assert_eq!(publishes(""), 204);
+    let read_again = |times: usize, words: &str| {
+        server.process.signal("HUP");
+        until(words, || server.process.output().matches(words).count() == times);
+    };
+    // A low port that is new, a log that was moved away, a key that was not there.
+    std::fs::rename(scratch.path().join("access.log"), scratch.path().join("access.log.1")).unwrap();
+    config(&format!("'127.0.0.1:{second}'"), "[stream.stage]\npublish_key = 'a-key-of-its-own'");
+    read_again(1, "the configuration was read again");
+    let admin = format!("127.0.0.1:{second}").parse().unwrap();
+    assert_eq!(get(admin, "/healthz").status, 200);
+    assert_eq!((publishes(""), publishes("?key=a-key-of-its-own")), (401, 204));
+    until("the new log", || scratch.path().join("access.log").exists());
+    // What it gave up it does not get back, and goes on as it was.
+    config(&format!("'127.0.0.1:{second}'"), "[viewer]\nmark = 7");
+    read_again(1, "the configuration stays as it was");
+    assert!(server.process.output().contains("SO_MARK"), "{}", server.process.output());
+    assert_eq!((publishes(""), get(admin, "/healthz").status), (401, 200));
+}
+
+#[test]
 fn root_is_warned_of_being_root() {
     if nobody("root_is_warned_of_being_root").is_none() {
         return;

@@ -13,7 +13,7 @@ mod validate_streams;
 pub(crate) use error::ConfigError;
 pub(crate) use load::read_key;
 pub(crate) use section::{
-    Demo, Flush, Log, Pacing, Process, Publish, Pull, Secret, SendPath, Slow, Stream, Viewer,
+    Admin, Demo, Flush, Log, Pacing, Process, Publish, Pull, Secret, SendPath, Slow, Stream, Viewer,
 };
 
 use serde::Deserialize;
@@ -27,6 +27,8 @@ pub(crate) struct Config {
     /// Where HTTP is served. At least one, none twice.
     #[serde(deserialize_with = "section::listen")]
     pub(crate) listen: Vec<SocketAddr>,
+    /// Where the crew looks after it.
+    pub(crate) admin: Admin,
     /// How viewers reach the crew: one line of text for the page.
     pub(crate) contact: Option<String>,
     /// Worker threads; 0 is one per core.
@@ -51,6 +53,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             listen: vec![SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 8080))],
+            admin: Admin::default(),
             contact: None,
             workers: 0,
             publish: Publish::default(),

@@ -45,7 +45,7 @@ fn needs(config: &Config) -> Keep {
     Keep {
         net_admin: marks(config.viewer.mark, config.viewer.mark_pool.is_some())
             || streams().any(|stream| marks(stream.mark, stream.mark_pool.is_some())),
-        low_ports: config.listen.iter().any(|address| is_low(address.port()))
+        low_ports: super::listeners(config).iter().any(|listen| is_low(listen.address.port()))
             || streams()
                 .any(|stream| matches!(&stream.source, Some(Source::Udp(udp)) if is_low(udp.address.port()))),
     }
@@ -83,6 +83,7 @@ mod tests {
         assert_eq!(needs(""), (false, false));
         assert_eq!(needs("listen = ['[::]:1024', '[::]:0']"), (false, false));
         assert_eq!(needs("listen = ['[::]:8080', '127.0.0.1:1023']"), (false, true));
+        assert_eq!(needs("[admin]\nlisten = ['127.0.0.1:900']"), (false, true));
         assert_eq!(needs("[stream.a]\nsource = 'udp://@:1023'"), (false, true));
         assert_eq!(needs("[stream.a]\nsource = 'udp://@:5000'"), (false, false));
         assert_eq!(needs("[stream.a]\nsource = 'http://h:80/'"), (false, false));

@@ -13,4 +13,5 @@ pub mod process;
 pub mod resolve;
 pub mod spool;
 pub mod tcp;
+pub mod tls;
 pub mod udp;
