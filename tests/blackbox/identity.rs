@@ -213,6 +213,27 @@ fn who_cannot_become_a_user_says_why() {
 }
 
 #[test]
+fn the_systemd_unit_is_one() {
+    if !has_program("systemd-analyze") {
+        return skip("the_systemd_unit_is_one", "systemd-analyze is not installed");
+    }
+    const UNIT: &str = include_str!("../../examples/glassline.service");
+    let scratch = Scratch::new("unit");
+    let file = scratch.write("glassline.service", UNIT.replace("/usr/local/bin/glassline", GLASSLINE));
+    let outcome = run("systemd-analyze", &["verify", "--man=no", &file], 60);
+    let words = outcome.text() + &outcome.stderr;
+    assert!(outcome.status == Some(0) && !words.contains("glassline.service"), "{words}");
+    // What it executes is a command line that the program takes.
+    let commands: Vec<_> =
+        UNIT.lines().filter_map(|line| line.split_once("=/usr/local/bin/glassline ")).collect();
+    assert_eq!(commands.len(), 3);
+    for (_, arguments) in commands {
+        let arguments: Vec<_> = arguments.split(' ').chain(["--help"]).collect();
+        assert_eq!(glassline(&arguments).status, Some(0), "{arguments:?}");
+    }
+}
+
+#[test]
 fn no_log_tells_a_secret() {
     const SECRETS: [&str; 9] = [
         "general-publish-secret",

@@ -30,6 +30,7 @@ Examples:
   glassline serve --config glassline.toml         as configured; examples/glassline.toml shows every key
   glassline serve --listen 127.0.0.1:9000         on another address; may be given several times
   glassline serve --config glassline.toml --test-config
+  glassline serve --config glassline.toml --user glassline     started as root, goes on as this user
 
 Publish to it (from this machine; others need a key or --open-publish):
   ffmpeg -re -i FILE -c copy -f mpegts http://127.0.0.1:8080/live/NAME.ts

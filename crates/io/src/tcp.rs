@@ -79,7 +79,8 @@ impl Listener {
 /// # Errors
 /// `PermissionDenied` where it has not the capability `CAP_NET_ADMIN` (since Linux 5.17 `CAP_NET_RAW` will do).
 pub fn may_mark() -> io::Result<()> {
-    Socket::new(Domain::IPV4, Type::STREAM.cloexec(), Some(Protocol::TCP))?.set_mark(1)
+    // Any kind of socket will do; this one is there whatever addresses the machine has.
+    Socket::new(Domain::UNIX, Type::STREAM.cloexec(), None)?.set_mark(1)
 }
 
 fn without_ipv6(error: &io::Error) -> bool {
