@@ -121,6 +121,29 @@ fn who_comes_when_the_bit_rate_is_used_up_is_refused() {
     }
 }
 
+#[test]
+fn a_limit_holds_where_all_come_at_once() {
+    let (server, _scratch) = serve_with("workers = 4\n[viewer]\nmax_per_stream = 5\n");
+    let _publisher = try_publish(&server, "/live/a.ts").unwrap();
+    let at_once = std::sync::Barrier::new(40);
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let viewers: Vec<_> = (0..40)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut stream = connect(server.address());
+                    at_once.wait();
+                    write!(stream, "GET /live/a.ts HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+                    (read_head(&mut stream).status, stream)
+                })
+            })
+            .collect();
+        viewers.into_iter().map(|viewer| viewer.join().unwrap()).collect()
+    });
+    assert_eq!(answers.iter().filter(|(status, _)| *status == 200).count(), 5);
+    assert_eq!(answers.iter().filter(|(status, _)| *status == 503).count(), 35);
+    assert_eq!(server.count("a", "viewers"), 5);
+}
+
 /// A server with a backlog of 1 MiB, a publisher and a viewer that has the first picture.
 fn with_a_slow_viewer(rules: &str) -> (Server, Scratch, TcpStream, TcpStream, Check) {
     let (server, scratch) =
