@@ -1,7 +1,7 @@
 //! The rules of single streams, and what becomes of slow viewers.
 
 use crate::{glassline, serve_with};
-use glassline_test_support::http::{Answer, connect, publish, read_answer, read_head};
+use glassline_test_support::http::{Answer, connect, get, publish, read_answer, read_head};
 use glassline_test_support::numbered::{Check, Shape};
 use glassline_test_support::program::{Scratch, Server};
 use glassline_test_support::wait::until;
@@ -119,6 +119,33 @@ fn who_comes_when_the_bit_rate_is_used_up_is_refused() {
         let _quiet = try_publish(&server, "/live/quiet.ts").unwrap();
         until("a place", || watch(&server, "/live/quiet.ts").0.status == 200);
     }
+}
+
+#[test]
+fn connections_are_limited_by_address() {
+    let admin = "127.0.0.1:0";
+    let (server, _scratch) =
+        serve_with(&format!("[admin]\nlisten = ['{admin}']\n[viewer]\nmax_connections_per_address = 2\n"));
+    let ask = |stream: &mut TcpStream| {
+        write!(stream, "GET /gen204 HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        read_head(stream).status
+    };
+    let mut first = connect(server.address());
+    let mut second = connect(server.address());
+    assert_eq!((ask(&mut first), ask(&mut second)), (204, 204));
+    assert_eq!(read_head(&mut connect(server.address())).status, 503);
+    // The crew comes in all the same.
+    let output = server.process.output();
+    let admin = output.split("http://127.0.0.1:").last().and_then(|rest| rest.split('/').next()).unwrap();
+    let metrics = get(format!("127.0.0.1:{admin}").parse().unwrap(), "/metrics");
+    assert_eq!(metrics.status, 200);
+    assert!(metrics.text().contains("glassline_connections_refused_total 1\n"), "{}", metrics.text());
+    drop(first);
+    until("the place of who left", || {
+        let mut third = connect(server.address());
+        third.write_all(b"GET /gen204 HTTP/1.1\r\nHost: h\r\n\r\n").is_ok()
+            && read_head(&mut third).status == 204
+    });
 }
 
 #[test]

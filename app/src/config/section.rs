@@ -144,6 +144,8 @@ pub(crate) struct Viewer {
     pub(crate) stall_timeout: Duration,
     /// Connections at once; 0 is as many as the limit of descriptors allows.
     pub(crate) max_connections: usize,
+    /// Connections from one address at once; 0 is any number.
+    pub(crate) max_connections_per_address: usize,
 }
 
 impl Default for Viewer {
@@ -169,6 +171,7 @@ impl Default for Viewer {
             mark_pool: None,
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
+            max_connections_per_address: 0,
         }
     }
 }

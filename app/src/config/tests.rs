@@ -101,6 +101,7 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         ("viewer", "pacing", "'100k'", "'10000M'", "'99k'", "'10001M'"),
         ("viewer", "stall_timeout", "'1s'", "'10m'", "'999ms'", "'601s'"),
         ("viewer", "max_connections", "0", "10000000", "-1", "10000001"),
+        ("viewer", "max_connections_per_address", "0", "10000000", "-1", "10000001"),
         ("pull", "silence_timeout", "'1s'", "'1h'", "'999ms'", "'3601s'"),
         ("pull", "retry_min", "'50ms'", "'60s'", "'49ms'", "'61s'"),
         ("pull", "retry_max", "'50ms'", "'1h'", "'49ms'", "'3601s'"),

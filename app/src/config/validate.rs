@@ -104,7 +104,9 @@ impl Config {
         }
         check_pacing("viewer.pacing", viewer.pacing)?;
         duration("viewer.stall_timeout", viewer.stall_timeout, seconds(1), seconds(600))?;
-        number("viewer.max_connections", viewer.max_connections, 0, 10_000_000)
+        number("viewer.max_connections", viewer.max_connections, 0, 10_000_000)?;
+        let of_address = viewer.max_connections_per_address;
+        number("viewer.max_connections_per_address", of_address, 0, 10_000_000)
     }
 
     fn check_pull(&self) -> Result<(), Problem> {

@@ -123,6 +123,7 @@ fn settings(config: &Config) -> Settings {
         },
         stall_timeout: config.viewer.stall_timeout,
         max_connections: config.viewer.max_connections,
+        max_connections_per_address: config.viewer.max_connections_per_address,
         pulls: pulls(config),
         pull_policy: Policy {
             silence_timeout: config.pull.silence_timeout,

@@ -87,6 +87,8 @@ pub struct Settings {
     pub stall_timeout: Duration,
     /// Connections at once over all workers; 0 is as many as there are descriptors for.
     pub max_connections: usize,
+    /// Connections from one address at once, but for those of admin listeners; 0 is any number.
+    pub max_connections_per_address: usize,
     /// Streams that are fetched from elsewhere.
     pub pulls: Vec<Pull>,
     /// How patiently they are.
@@ -129,6 +131,7 @@ impl Default for Settings {
             send_path: SendPath::Automatic,
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
+            max_connections_per_address: 0,
             pulls: Vec::new(),
             pull_policy: Policy::default(),
         }

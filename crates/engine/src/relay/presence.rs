@@ -12,6 +12,8 @@ pub(super) enum Purpose {
     Publish,
     /// To watch.
     Watch,
+    /// For whatever it may be.
+    Connect,
 }
 
 /// The counts. An address that has nobody takes no memory.

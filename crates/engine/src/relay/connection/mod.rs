@@ -404,5 +404,6 @@ impl Connection {
             self.log(200, sent_bytes, desk);
         }
         self.log(GONE, 0, desk);
+        desk.hub.disconnected(self.peer.ip());
     }
 }
