@@ -9,9 +9,12 @@ mod demo;
 mod encode;
 mod flight;
 mod hot;
+mod identity;
 mod load;
+mod marks;
 mod publishers;
 mod pull;
+mod rules;
 mod site;
 mod viewers;
 
