@@ -28,6 +28,7 @@ mod presence;
 mod publish;
 mod pull;
 mod status;
+mod strain;
 mod viewer;
 mod worker;
 

@@ -4,6 +4,7 @@ use crate::relay::connection::{Connection, Desk, Slot, Turn};
 use crate::relay::fan_out::FanOut;
 use crate::relay::hub::{Hub, Message, WAKE};
 use crate::relay::live::{Live, Seat};
+use crate::relay::strain::{COLLECTING_TIME, Change, Strain};
 use crate::relay::{Listen, Settings};
 use glassline_delivery::http1::problem;
 use glassline_io::poll::{Event, Poller, Watch};
@@ -21,9 +22,6 @@ const LISTENERS: u64 = u64::MAX - 1024;
 const SWEEP: Duration = Duration::from_millis(250);
 /// Bytes of a read. A 50 Mbit/s frame fits.
 const READ_BYTES: usize = 256 << 10;
-/// A worker that is idle for less than this share of its time paces nobody, and again from the second one on.
-const PACING_ENDS_IDLE: f64 = 0.25;
-const PACING_BEGINS_IDLE: f64 = 0.6;
 /// Connections accepted in a row; then others get their turn. On a core that is busy sending a turn may take a
 /// while, and the kernel's queue of callers must not overflow meanwhile.
 const ACCEPTS_A_TURN: usize = 1024;
@@ -45,12 +43,12 @@ pub(super) struct Worker {
     again: Vec<u64>,
     news: Vec<Arc<Live>>,
     due: Vec<(Time, Arc<Live>)>,
+    /// Streams whose news wait for more, and until when.
+    collected: Vec<(Time, Arc<Live>)>,
     fan_out: FanOut,
     scratch: Vec<u8>,
     next_sweep: Time,
-    /// Time spent waiting for something to do since the last sweep.
-    idle: Duration,
-    swept_at: Time,
+    strain: Strain,
 }
 
 /// The viewers that this worker has of one stream.
@@ -58,6 +56,7 @@ struct Audience {
     live: Arc<Live>,
     tokens: Vec<u64>,
     first: usize,
+    served_at: Time,
 }
 
 fn token(generation: u32, slot: u32) -> u64 {
@@ -97,10 +96,10 @@ impl Worker {
             again: Vec::new(),
             news: Vec::new(),
             due: Vec::new(),
+            collected: Vec::new(),
             fan_out: FanOut::one_by_one(),
             scratch: vec![0; READ_BYTES],
-            idle: Duration::ZERO,
-            swept_at: next_sweep,
+            strain: Strain::new(next_sweep),
             next_sweep,
         }
     }
@@ -135,13 +134,14 @@ impl Worker {
         let (mut ready, mut messages) = (Vec::new(), Vec::new());
         while self.hub.is_running() {
             let now = self.hub.clock.now();
-            let next = self.due.iter().map(|(at, _)| *at).fold(self.next_sweep, Time::min);
+            let dues = self.due.iter().chain(&self.collected).map(|(at, _)| *at);
+            let next = dues.fold(self.next_sweep, Time::min);
             let wait = if self.again.is_empty() { next.since(now) } else { Duration::ZERO };
             if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
                 tracing::error!(worker = self.index, %error, "epoll failed; the worker ends");
                 break;
             }
-            self.idle += self.hub.clock.now().since(now);
+            self.strain.rested(self.hub.clock.now().since(now));
             for event in &ready {
                 self.handle(*event, &mut messages);
             }
@@ -151,6 +151,7 @@ impl Worker {
             self.serve_news();
             let now = self.hub.clock.now();
             self.flush_due(now);
+            self.serve_collected(now);
             if now >= self.next_sweep {
                 self.sweep(now);
                 self.next_sweep = now + SWEEP;
@@ -174,8 +175,9 @@ impl Worker {
         self.settings = self.hub.settings();
         self.listen_or_pause();
         // Time at a halt was neither idle nor busy.
-        (self.idle, self.swept_at) = (Duration::ZERO, self.hub.clock.now());
-        self.next_sweep = self.swept_at + SWEEP;
+        let now = self.hub.clock.now();
+        self.strain.forget(now);
+        self.next_sweep = now + SWEEP;
     }
 
     /// What it listens on: sockets, each with its kind.
@@ -223,7 +225,12 @@ impl Worker {
 
     fn seat_viewer(&mut self, live: Arc<Live>, token: u64) {
         let audience = self.audiences.entry(live.id);
-        let audience = audience.or_insert_with(|| Audience { live, tokens: Vec::new(), first: 0 });
+        let audience = audience.or_insert_with(|| Audience {
+            live,
+            tokens: Vec::new(),
+            first: 0,
+            served_at: Time::ZERO,
+        });
         audience.tokens.push(token);
     }
 
@@ -353,25 +360,28 @@ impl Worker {
         self.hub.counts.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Pacing makes many small sends of one: a worker that has no time left for them would fall behind for good.
     fn look_at_load(&mut self, now: Time) {
-        let elapsed = now.since(self.swept_at).max(Duration::from_millis(1));
-        let idle = self.idle.as_secs_f64() / elapsed.as_secs_f64();
-        (self.idle, self.swept_at) = (Duration::ZERO, now);
-        let can_pace = idle > if self.fan_out.can_pace { PACING_ENDS_IDLE } else { PACING_BEGINS_IDLE };
-        if can_pace != self.fan_out.can_pace {
-            let (worker, idle_percent) = (self.index, (idle * 100.0) as u32);
-            if can_pace {
-                tracing::info!(worker, idle_percent, "viewers are paced again");
-            } else {
-                tracing::warn!(
+        let (idle, changes) = self.strain.look(now);
+        let (worker, idle_percent) = (self.index, (idle * 100.0) as u32);
+        for change in changes.into_iter().flatten() {
+            match change {
+                Change::Pacing(true) => tracing::info!(worker, idle_percent, "viewers are paced again"),
+                Change::Pacing(false) => tracing::warn!(
                     worker,
                     idle_percent,
                     "too busy to pace viewers; they are sent to unpaced for now"
-                );
+                ),
+                Change::Collecting(true) => tracing::warn!(
+                    worker,
+                    idle_percent,
+                    "no time left; pictures leave together for now, as with flush = \"balanced\""
+                ),
+                Change::Collecting(false) => {
+                    tracing::info!(worker, idle_percent, "pictures leave as they come again");
+                }
             }
-            self.fan_out.can_pace = can_pace;
         }
+        self.fan_out.can_pace = self.strain.paces();
     }
 
     /// Looks after the streams whose waiting bytes may have waited long enough.
@@ -394,14 +404,27 @@ impl Worker {
     /// Sends what is new of each stream that has news to its viewers here.
     fn serve_news(&mut self) {
         while let Some(live) = self.news.pop() {
+            let served_at = self.audiences.get(&live.id).map_or(Time::ZERO, |audience| audience.served_at);
+            if self.strain.collects() && self.hub.clock.now() < served_at + COLLECTING_TIME {
+                // It counts as told until then: more news of it are not told.
+                self.collected.push((served_at + COLLECTING_TIME, live));
+                continue;
+            }
             live.heard(self.index);
             self.serve(&live);
         }
     }
 
+    /// Serves the streams whose collected news have waited for long enough.
+    fn serve_collected(&mut self, now: Time) {
+        self.news.extend(self.collected.extract_if(.., |(at, _)| *at <= now).map(|(_, live)| live));
+        self.serve_news();
+    }
+
     fn serve(&mut self, live: &Arc<Live>) {
         let Some(audience) = self.audiences.get_mut(&live.id) else { return };
         let (now, count) = (self.hub.clock.now(), audience.tokens.len());
+        audience.served_at = now;
         // Who is served first changes each time, so that nobody always waits for all others.
         audience.first = (audience.first + 1) % count.max(1);
         let order = audience.tokens[audience.first..].iter().chain(&audience.tokens[..audience.first]);
