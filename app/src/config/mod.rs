@@ -11,7 +11,9 @@ mod validate;
 
 pub(crate) use error::ConfigError;
 pub(crate) use load::read_key;
-pub(crate) use section::{Demo, Flush, Log, Pacing, Publish, Pull, Secret, SendPath, Stream, Viewer};
+pub(crate) use section::{
+    Demo, Flush, Log, Pacing, Prebuffer, Publish, Pull, Secret, SendPath, Stream, Viewer,
+};
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -31,6 +31,7 @@ struct Server<'a> {
 #[derive(Serialize)]
 pub(super) struct Stream {
     name: String,
+    mux: &'static str,
     live: bool,
     bitrate_bps: u64,
     viewers: usize,
@@ -44,6 +45,7 @@ pub(super) struct Stream {
     garbage_bytes: u64,
     moved_forward: u64,
     stalled: u64,
+    cut_off: u64,
     publishers: u64,
     source: Option<Source>,
 }
@@ -110,6 +112,7 @@ pub(super) fn streams<'a>(hub: &Hub, contact: Option<&'a str>) -> Streams<'a> {
 pub(super) fn stream(status: &StreamStatus) -> Stream {
     Stream {
         name: status.name.to_string(),
+        mux: status.mux.extension(),
         live: status.live,
         bitrate_bps: status.bitrate_bps,
         viewers: status.viewers,
@@ -123,6 +126,7 @@ pub(super) fn stream(status: &StreamStatus) -> Stream {
         garbage_bytes: status.garbage_bytes,
         moved_forward: status.moved_forward,
         stalled: status.stalled,
+        cut_off: status.cut_off,
         publishers: status.sessions,
         source: status.source.as_ref().map(source),
     }

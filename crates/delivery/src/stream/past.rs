@@ -14,10 +14,26 @@ pub struct Backlog {
     pub bytes: u64,
 }
 
+/// How far back a viewer begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prebuffer {
+    /// At the newest entry that came at least this long ago.
+    Time(Duration),
+    /// At the newest entry with at least this many bytes behind it.
+    Bytes(u64),
+}
+
+impl Prebuffer {
+    /// At the newest entry.
+    pub const NONE: Prebuffer = Prebuffer::Time(Duration::ZERO);
+}
+
 /// Between two remembered offsets: fine enough for bit rates, coarse enough to cost nothing.
 const MARK_INTERVAL: Duration = Duration::from_millis(50);
-/// Entries remembered; only the newest are of use.
-const ENTRIES: usize = 64;
+/// Between two entries that are remembered beside the newest one.
+const ENTRY_INTERVAL: Duration = Duration::from_millis(100);
+/// Entries remembered: ten minutes' worth, the longest backlog.
+const ENTRIES: usize = 6000;
 
 #[derive(Clone, Copy, Debug)]
 struct Mark {
@@ -28,6 +44,8 @@ struct Mark {
 #[derive(Debug)]
 pub(super) struct Past {
     backlog: Backlog,
+    /// What the tail is a multiple of.
+    record_bytes: u64,
     entries: VecDeque<(Entry, Time)>,
     marks: VecDeque<Mark>,
     before_marks: Option<Mark>,
@@ -38,9 +56,10 @@ pub(super) struct Past {
 }
 
 impl Past {
-    pub(super) fn new(backlog: Backlog) -> Past {
+    pub(super) fn new(backlog: Backlog, record_bytes: u64) -> Past {
         Past {
             backlog,
+            record_bytes,
             entries: VecDeque::new(),
             marks: VecDeque::new(),
             before_marks: None,
@@ -66,6 +85,12 @@ impl Past {
         let last_in_session =
             self.entries.back().filter(|(last, _)| last.offset >= self.session_start.offset);
         self.interval = last_in_session.map(|(_, at)| now.since(*at)).or(self.interval);
+        // Many entries in a row serve nobody: of those that are close together the newest alone is kept, once it is
+        // the newest of all no more.
+        let at = |back: usize| self.entries.len().checked_sub(back).map(|index| self.entries[index].1);
+        if at(2).zip(at(1)).is_some_and(|(before, last)| last.since(before) < ENTRY_INTERVAL) {
+            self.entries.pop_back();
+        }
         self.entries.push_back((entry, now));
         if self.entries.len() > ENTRIES {
             self.entries.pop_front();
@@ -90,7 +115,8 @@ impl Past {
             }
         }
         // Rounded up to a packet's start: viewers are moved from one to another.
-        self.tail = self.tail.max(head.saturating_sub(self.backlog.bytes).next_multiple_of(188));
+        let oldest = head.saturating_sub(self.backlog.bytes).next_multiple_of(self.record_bytes);
+        self.tail = self.tail.max(oldest);
         while self.entries.front().is_some_and(|(entry, _)| entry.offset < self.tail) {
             self.entries.pop_front();
         }
@@ -102,6 +128,22 @@ impl Past {
 
     pub(super) fn newest_entry(&self) -> Option<&Entry> {
         self.entries.back().map(|(entry, _)| entry)
+    }
+
+    /// The newest entry that is as far back as `prebuffer` says, or the oldest one.
+    pub(super) fn entry_back(&self, prebuffer: Prebuffer, now: Time) -> Option<&Entry> {
+        let head = self.newest.map_or(0, |mark| mark.offset);
+        let is_far_back = |(entry, at): &(Entry, Time)| match prebuffer {
+            Prebuffer::Time(time) => now.since(*at) >= time,
+            Prebuffer::Bytes(bytes) => head.saturating_sub(entry.offset) >= bytes,
+        };
+        let found = self.entries.partition_point(is_far_back).saturating_sub(1);
+        self.entries.get(found).map(|(entry, _)| entry)
+    }
+
+    /// No viewer can begin any more at what came so far.
+    pub(super) fn forget_entries(&mut self) {
+        self.entries.clear();
     }
 
     /// Whether a session that began at `began` has shown no entry for as long as `patience`.

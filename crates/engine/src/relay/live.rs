@@ -2,7 +2,7 @@
 
 use crate::relay::status::StreamStatus;
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::stream::{self, Entry, Pacing, Stream, StreamError};
+use glassline_delivery::stream::{self, Entry, Mux, Pacing, Prebuffer, Stream, StreamError};
 use glassline_io::spool::{self, Chain, Spool};
 use glassline_media::Time;
 use std::io;
@@ -18,7 +18,7 @@ pub enum PushError {
     /// Somebody else has taken the name over, or it was given up for silence.
     #[error("another publisher has taken the name over")]
     Evicted,
-    /// The bytes are no MPEG-TS.
+    /// The bytes are not the stream's mux.
     #[error(transparent)]
     Refused(#[from] StreamError),
     /// The system has no room for more.
@@ -37,11 +37,13 @@ pub(super) struct Seat {
 pub(super) struct Live {
     pub(super) id: u64,
     pub(super) name: StreamName,
+    pub(super) mux: Mux,
     pub(super) chain: Chain,
     pub(super) counts: Counts,
     began: Time,
     core: Mutex<Core>,
     tail: AtomicU64,
+    newest_seam: AtomicU64,
     pace_bps: AtomicU64,
     ended: AtomicBool,
     audiences: Box<[Audience]>,
@@ -53,6 +55,7 @@ pub(super) struct Counts {
     pub(super) bytes_out: AtomicU64,
     pub(super) moved_forward: AtomicU64,
     pub(super) stalled: AtomicU64,
+    pub(super) cut_off: AtomicU64,
     pub(super) joined: AtomicU64,
 }
 
@@ -121,21 +124,26 @@ impl Live {
     pub(super) fn new(
         id: u64,
         name: StreamName,
+        mux: Mux,
         settings: stream::Settings,
         workers: usize,
         now: Time,
     ) -> Live {
-        let spool = Spool::new(spool::Settings::MPEG_TS);
+        // What links are made of is the same for all muxes, but for what of a record is not split.
+        let spool =
+            Spool::new(spool::Settings { record_bytes: mux.record_bytes(), ..spool::Settings::MPEG_TS });
         let chain = spool.chain();
-        let stream = Stream::new(settings, now);
+        let stream = Stream::new(mux, settings, now);
         Live {
             id,
             name,
+            mux,
             chain,
             counts: Counts::default(),
             began: now,
             core: Mutex::new(Core { stream, spool, holder: None, sessions: 0, gone_since: now, armed: None }),
             tail: AtomicU64::new(0),
+            newest_seam: AtomicU64::new(0),
             pace_bps: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             audiences: (0..workers).map(|_| Audience::default()).collect(),
@@ -174,6 +182,15 @@ impl Live {
         Claim::Granted { session, evicted }
     }
 
+    /// Ends the stream for another one under its name. Returns who is to be told to go; the caller then tells the
+    /// workers.
+    pub(super) fn give_way(&self) -> Option<Seat> {
+        let mut core = self.lock();
+        core.flush();
+        self.end();
+        core.holder.take().and_then(|holder| holder.seat)
+    }
+
     /// Gives the publisher's seat up, if `session` still has it. The caller then tells the workers.
     pub(super) fn release(&self, session: u64, now: Time) {
         let mut core = self.lock();
@@ -204,6 +221,7 @@ impl Live {
             return Err(error.into());
         }
         self.tail.store(stream.tail(), Ordering::Release);
+        self.newest_seam.store(stream.newest_seam(), Ordering::Release);
         spool.drop_before(stream.tail());
         if let Some(pace) = stream.poll_pace(now) {
             self.pace_bps.store(pace, Ordering::Relaxed);
@@ -234,9 +252,26 @@ impl Live {
         core.flush_if(is_time)
     }
 
-    /// Where a viewer begins who comes now, or is moved.
+    /// Where a viewer begins that is moved.
     pub(super) fn newest_entry(&self) -> Option<Entry> {
         self.lock().stream.newest_entry().cloned()
+    }
+
+    /// Where a viewer begins who comes now, as far back as it or the stream's settings say.
+    pub(super) fn entry_to_join(&self, prebuffer: Option<Prebuffer>, now: Time) -> Option<Entry> {
+        self.lock().stream.entry_to_join(prebuffer, now).cloned()
+    }
+
+    /// Where the record ends that the byte at `offset` is in, or as far as it has come.
+    pub(super) fn record_end(&self, offset: u64) -> u64 {
+        self.lock().stream.record_end(offset)
+    }
+
+    /// Where the stream ends for a viewer that entered at `offset`, if another header is needed behind.
+    pub(super) fn seam_behind(&self, offset: u64) -> Option<u64> {
+        // Nearly always there is none, which is known without the lock.
+        let newest = self.newest_seam.load(Ordering::Acquire);
+        (offset < newest).then(|| self.lock().stream.seam_behind(offset).unwrap_or(newest))
     }
 
     /// The oldest offset that is kept.
@@ -307,6 +342,7 @@ impl Live {
         StreamStatus {
             source: None,
             name: self.name.clone(),
+            mux: self.mux,
             live: core.holder.is_some(),
             bitrate_bps: stream.bitrate_bps(now),
             viewers: self.viewers(),
@@ -326,6 +362,7 @@ impl Live {
             sessions: counters.sessions,
             moved_forward: self.counts.moved_forward.load(Ordering::Relaxed),
             stalled: self.counts.stalled.load(Ordering::Relaxed),
+            cut_off: self.counts.cut_off.load(Ordering::Relaxed),
         }
     }
 }
@@ -342,10 +379,11 @@ mod tests {
             backlog: Backlog { time: Duration::from_secs(1), bytes: 1 << 20 },
             flush: FlushPolicy::Thrifty,
             pacing: Pacing::Off,
+            prebuffer: Prebuffer::NONE,
         };
         let at = Time::from_millis;
         let name = StreamName::parse("a").expect("a name");
-        let live = Live::new(0, name, settings, 1, at(0));
+        let live = Live::new(0, name, Mux::MpegTs, settings, 1, at(0));
         let Claim::Granted { session, .. } = live.claim(None, false, at(0)) else { panic!("nobody is here") };
         let mut source = Source::default();
         let bytes = [source.tables(), source.picture(true, 3)].concat();

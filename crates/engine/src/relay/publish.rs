@@ -3,6 +3,7 @@
 use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, PushError};
 use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::Mux;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -15,6 +16,14 @@ pub enum ClaimError {
     Taken {
         /// The name.
         name: StreamName,
+    },
+    /// There is a stream of another mux under it.
+    #[error("stream {name:?} is {mux}")]
+    OtherMux {
+        /// The name.
+        name: StreamName,
+        /// What the stream is.
+        mux: Mux,
     },
     /// It is fetched from elsewhere, by configuration.
     #[error("stream {name:?} is pulled from its source")]
@@ -38,12 +47,12 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    pub(super) fn claim(hub: &Arc<Hub>, name: &StreamName) -> Result<Publisher, ClaimError> {
-        let (live, session) = hub.claim(name, None, false)?;
+    pub(super) fn claim(hub: &Arc<Hub>, name: &StreamName, mux: Mux) -> Result<Publisher, ClaimError> {
+        let (live, session) = hub.claim(name, mux, None, false)?;
         Ok(Publisher { hub: Arc::clone(hub), live, session })
     }
 
-    /// Appends MPEG-TS to the stream, in any chop. Viewers get it when the stream's flush policy says so; a call is
+    /// Appends bytes of its mux to the stream, in any chop. Viewers get it when the stream's flush policy says so; a call is
     /// taken for all that there is at the moment.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), PushError> {
         let now = self.hub.clock.now();

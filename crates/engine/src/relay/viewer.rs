@@ -3,10 +3,10 @@
 use crate::relay::blocks::Blocks;
 use crate::relay::live::Live;
 use crate::relay::outgoing::Outgoing;
+use glassline_delivery::stream::{Mux, Prebuffer};
 use glassline_io::spool::{Piece, Reader, Sent};
 use glassline_io::tcp::Connection;
 use glassline_media::Time;
-use glassline_media::container::ts::PACKET_BYTES;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,6 +18,10 @@ pub(super) struct Viewer {
     outgoing: Outgoing,
     /// Where it gets the stream in blocks.
     blocks: Option<Blocks>,
+    /// How far back it wants to begin, where it says so.
+    prebuffer: Option<Prebuffer>,
+    /// Where it entered the stream last.
+    entered_at: u64,
     state: State,
     last_progress: Time,
     pace: Pace,
@@ -52,7 +56,8 @@ enum Pace {
 pub(super) enum Fed {
     /// It has all there is, or its socket is full.
     Stays,
-    /// The stream is over and it has all of it.
+    /// It has all that there is for it, since the stream is over or goes on with another header, or it cannot be given
+    /// the rest of what it has begun.
     Finished,
 }
 
@@ -68,6 +73,8 @@ impl Viewer {
             reader,
             outgoing,
             blocks: None,
+            prebuffer: None,
+            entered_at: 0,
             state,
             last_progress: now,
             pace: Pace::Catching,
@@ -79,6 +86,11 @@ impl Viewer {
     /// The same viewer, that gets the stream in Metacube2 blocks.
     pub(super) fn in_blocks(self) -> Viewer {
         Viewer { blocks: Some(Blocks::default()), ..self }
+    }
+
+    /// The same viewer, that begins as far back as this.
+    pub(super) fn with_prebuffer(self, prebuffer: Prebuffer) -> Viewer {
+        Viewer { prebuffer: Some(prebuffer), ..self }
     }
 
     /// Whether news concern this viewer: one with a full socket hears of them at its next edge.
@@ -104,7 +116,8 @@ impl Viewer {
     pub(super) fn next_piece(&mut self, limit: usize) -> Option<Piece> {
         let (offset, head) = (self.reader.offset(), self.live.chain.head());
         let is_plain = self.state == State::Following && self.outgoing.is_empty() && self.blocks.is_none();
-        let follows = is_plain && offset >= self.live.tail();
+        let follows =
+            is_plain && offset >= self.live.tail() && self.live.seam_behind(self.entered_at).is_none();
         let fits = offset < head && head - offset <= limit as u64;
         (follows && fits).then(|| self.reader.piece(head)).flatten()
     }
@@ -147,26 +160,31 @@ impl Viewer {
                 }
             }
             if let State::Awaiting { moved } = self.state {
-                if !self.enter(moved) {
-                    return Ok(if self.live.has_ended() { Fed::Finished } else { Fed::Stays });
+                let is_over = moved && self.live.seam_behind(self.entered_at).is_some();
+                if is_over || !self.enter(moved, now) {
+                    let is_over = is_over || self.live.has_ended();
+                    return Ok(if is_over { Fed::Finished } else { Fed::Stays });
                 }
                 continue;
             }
-            let offset = self.reader.offset();
+            let (offset, head) = (self.reader.offset(), self.live.chain.head());
+            let seam = self.live.seam_behind(self.entered_at);
+            let last = seam.map_or(head, |seam| head.min(seam));
+            if offset >= last {
+                let is_over = seam.is_some_and(|seam| offset >= seam) || self.live.has_ended();
+                return Ok(if is_over { Fed::Finished } else { Fed::Stays });
+            }
             let end = if offset < self.live.tail() {
-                // Fallen behind. What has begun of a packet is finished, then comes the newest key frame.
-                let packet_end = offset.next_multiple_of(PACKET_BYTES as u64);
-                if offset == packet_end {
+                // Fallen behind. What has begun of a record is finished, then comes the newest key frame.
+                let record_end = self.end_of_begun(offset);
+                if offset == record_end {
                     self.lose_place();
                     continue;
                 }
-                packet_end
+                record_end.min(last)
             } else {
-                self.live.chain.head()
+                last
             };
-            if offset >= end {
-                return Ok(if self.live.has_ended() { Fed::Finished } else { Fed::Stays });
-            }
             let end = match &mut self.blocks {
                 Some(blocks) if blocks.is_between(offset) => {
                     let key_frame = self.live.newest_entry().map(|entry| entry.offset);
@@ -185,8 +203,26 @@ impl Viewer {
                     self.state = State::Blocked;
                     return Ok(Fed::Stays);
                 }
-                Sent::Gone => self.lose_place(),
+                Sent::Gone if self.live.mux == Mux::MpegTs || self.end_of_begun(offset) == offset => {
+                    self.lose_place();
+                }
+                Sent::Gone => {
+                    self.live.counts.cut_off.fetch_add(1, Ordering::Relaxed);
+                    return Ok(Fed::Finished);
+                }
             }
+        }
+    }
+
+    /// Up to where it has to be sent what it has begun, from `offset` on: `offset` where it may be moved.
+    fn end_of_begun(&self, offset: u64) -> u64 {
+        let record_end = self.live.record_end(offset);
+        match &self.blocks {
+            // A block of a mux that is only carried cannot be filled up.
+            Some(blocks) if self.live.mux != Mux::MpegTs && !blocks.is_between(offset) => {
+                record_end.max(blocks.end())
+            }
+            _ => record_end,
         }
     }
 
@@ -216,22 +252,24 @@ impl Viewer {
 
     fn lose_place(&mut self) {
         self.live.counts.moved_forward.fetch_add(1, Ordering::Relaxed);
-        if let Some(blocks) = &mut self.blocks {
+        if let Some(blocks) = self.blocks.as_mut().filter(|_| self.live.mux == Mux::MpegTs) {
             self.outgoing.push(blocks.fill(self.reader.offset()));
         }
         self.state = State::Awaiting { moved: true };
     }
 
-    /// Takes the newest entry ahead of the reader, if there is one.
-    fn enter(&mut self, moved: bool) -> bool {
-        let entry = self.live.newest_entry().filter(|entry| entry.offset >= self.reader.offset());
-        let Some(entry) = entry else { return false };
+    /// Takes the newest entry ahead of the reader, or at first the one that it wants, if there is one.
+    fn enter(&mut self, moved: bool, now: Time) -> bool {
+        let entry =
+            if moved { self.live.newest_entry() } else { self.live.entry_to_join(self.prebuffer, now) };
+        let Some(entry) = entry.filter(|entry| entry.offset >= self.reader.offset()) else { return false };
         let prelude = entry.prelude(moved);
         self.outgoing.push(match &mut self.blocks {
             Some(blocks) => blocks.enter(entry.offset, &prelude, moved),
             None => prelude,
         });
         self.reader.seek(entry.offset);
+        self.entered_at = entry.offset;
         self.state = State::Following;
         true
     }

@@ -4,6 +4,7 @@ use super::Pull;
 use crate::relay::status::StreamStatus;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Source;
+use glassline_delivery::stream::Mux;
 use glassline_media::Time;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -170,6 +171,11 @@ impl Boards {
         self.by_name.get(name).map(|index| self.boards[*index].status(now))
     }
 
+    /// What the stream `name` is, by its source.
+    pub(in crate::relay) fn mux(&self, name: &StreamName) -> Mux {
+        self.by_name.get(name).map_or(Mux::default(), |index| self.boards[*index].source.mux())
+    }
+
     /// Whether `name` is a pulled stream's.
     pub(in crate::relay) fn has(&self, name: &StreamName) -> bool {
         self.by_name.contains_key(name)
@@ -182,7 +188,8 @@ impl Boards {
         }
         let absent = |name: &&StreamName| !streams.iter().any(|stream| stream.name == **name);
         let absent: Vec<_> = self.by_name.keys().filter(absent).cloned().collect();
-        streams.extend(absent.into_iter().map(|name| StreamStatus::absent(&name, self.status(&name, now))));
+        let absent = absent.iter();
+        streams.extend(absent.map(|name| StreamStatus::absent(name, self.mux(name), self.status(name, now))));
         streams.sort_by(|one, other| one.name.cmp(&other.name));
     }
 }

@@ -3,6 +3,7 @@
 use crate::relay::hub::Hub;
 use crate::relay::publish::Publisher;
 use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::Mux;
 use glassline_media::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,18 +13,19 @@ use std::time::Duration;
 pub(super) struct Seats {
     hub: Arc<Hub>,
     names: Vec<StreamName>,
+    mux: Mux,
     publishers: Vec<Publisher>,
 }
 
 impl Seats {
-    pub(super) fn new(hub: &Arc<Hub>, names: &[StreamName]) -> Seats {
-        Seats { hub: Arc::clone(hub), names: names.to_vec(), publishers: Vec::new() }
+    pub(super) fn new(hub: &Arc<Hub>, names: &[StreamName], mux: Mux) -> Seats {
+        Seats { hub: Arc::clone(hub), names: names.to_vec(), mux, publishers: Vec::new() }
     }
 
     /// Takes all seats. Fails, with none taken, in words for people.
     pub(super) fn take(&mut self) -> Result<(), String> {
         let taken: Result<Vec<_>, _> =
-            self.names.iter().map(|name| Publisher::claim(&self.hub, name)).collect();
+            self.names.iter().map(|name| Publisher::claim(&self.hub, name, self.mux)).collect();
         self.publishers = taken.map_err(|error| error.to_string())?;
         Ok(())
     }

@@ -56,7 +56,7 @@ impl Upstream {
         policy: Policy,
         seed: u64,
     ) -> Upstream {
-        let seats = Seats::new(hub, &board.names);
+        let seats = Seats::new(hub, &board.names, board.source.mux());
         Upstream {
             index,
             board,

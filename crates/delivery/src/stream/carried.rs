@@ -1,0 +1,162 @@
+//! A container that is carried as it is, on its way into the file.
+//!
+//! The file holds what is behind the header; the header is kept beside it and goes before a viewer's first byte. The
+//! bytes of a record are appended as they come. Where records end is remembered: only there may a viewer that has
+//! fallen behind leave the stream for a later place.
+//!
+//! ```text
+//! publisher 1                    publisher 2, another header
+//! ├─record─┼─record─┼─recor┊     ├─record─┼─record─┤
+//!                          ╰─────┴ seam: viewers of publisher 1 end here
+//! ```
+
+use super::{Entry, PATIENCE_FOR_KEY_FRAME, Point, Tape};
+use glassline_media::Time;
+use glassline_media::container::split::{Container, Error, Split, Splitter};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Between two record ends that are remembered.
+const END_INTERVAL_BYTES: u64 = 4 << 10;
+/// How far before the tail record ends are remembered: two links of the file's chain, in which a reader may still be.
+const ENDS_KEPT_BYTES: u64 = 8 << 20;
+/// Seams that are remembered. A viewer that is further behind is ended at a later one's start, where its bytes are
+/// gone anyway.
+const SEAMS: usize = 16;
+
+/// A stream of records behind a header.
+#[derive(Debug)]
+pub(super) struct Records {
+    container: Container,
+    splitter: Splitter,
+    track: Track,
+}
+
+/// What is known of the records in the file.
+#[derive(Debug)]
+struct Track {
+    /// The present publisher's; `None` until its header is whole.
+    session: Option<Session>,
+    began: Time,
+    header: Arc<[u8]>,
+    ends: VecDeque<u64>,
+    last_end: u64,
+    /// Offsets from which on another header is needed than before.
+    seams: VecDeque<u64>,
+}
+
+#[derive(Debug)]
+struct Session {
+    /// Where in the file its first record begins.
+    base: u64,
+    in_picture: bool,
+}
+
+impl Records {
+    pub(super) fn new(container: Container, now: Time) -> Records {
+        Records {
+            container,
+            splitter: Splitter::new(container),
+            track: Track {
+                session: None,
+                began: now,
+                header: Arc::default(),
+                ends: VecDeque::new(),
+                last_end: 0,
+                seams: VecDeque::new(),
+            },
+        }
+    }
+
+    /// A publisher begins.
+    pub(super) fn begin_session(&mut self, now: Time) {
+        self.splitter = Splitter::new(self.container);
+        self.track.session = None;
+        self.track.began = now;
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8], tape: &mut Tape<'_>) -> Result<(), Error> {
+        let Records { splitter, track, .. } = self;
+        tape.burst.video |= track.session.as_ref().is_some_and(|session| session.in_picture);
+        let pushed = splitter.push(bytes, &mut |split| track.take(split, tape));
+        while track.ends.front().is_some_and(|end| end + ENDS_KEPT_BYTES < tape.past.tail()) {
+            track.ends.pop_front();
+        }
+        pushed
+    }
+
+    /// Where the record ends that the byte at `offset` is in, as far as it has come up to `head`: `offset` itself
+    /// where one begins there.
+    pub(super) fn record_end(&self, offset: u64, head: u64) -> u64 {
+        let Track { ends, last_end, .. } = &self.track;
+        if offset > *last_end {
+            return head;
+        }
+        let next = ends.partition_point(|end| *end < offset);
+        ends.get(next).copied().unwrap_or(*last_end)
+    }
+
+    /// The newest seam; 0 where there was none.
+    pub(super) fn newest_seam(&self) -> u64 {
+        self.track.seams.back().copied().unwrap_or(0)
+    }
+
+    /// The first seam behind `offset`.
+    pub(super) fn seam_behind(&self, offset: u64) -> Option<u64> {
+        self.track.seams.iter().copied().find(|seam| *seam > offset)
+    }
+}
+
+impl Track {
+    fn take(&mut self, split: Split<'_>, tape: &mut Tape<'_>) {
+        let session = match (&mut self.session, split) {
+            (None, Split::Header(header)) => return self.begin_records(header, tape),
+            (None, _) => return,
+            (Some(session), _) => session,
+        };
+        match split {
+            Split::Header(header) => self.header = header.into(),
+            Split::RecordEnd { at } => {
+                session.in_picture = false;
+                self.last_end = session.base + at;
+                if self.ends.back().is_none_or(|last| self.last_end - last >= END_INTERVAL_BYTES) {
+                    self.ends.push_back(self.last_end);
+                }
+            }
+            Split::Join { at, key_frame } => {
+                let offset = session.base + at;
+                if key_frame || tape.past.lacks_entry_since(self.began, PATIENCE_FOR_KEY_FRAME, tape.now) {
+                    let point = Point::Header(Arc::clone(&self.header));
+                    tape.past.add_entry(Entry { offset, point }, tape.now);
+                }
+            }
+            Split::Picture => {
+                session.in_picture = true;
+                tape.burst.picture_starts = true;
+                tape.burst.video = true;
+            }
+            Split::Data(data) => {
+                (tape.append)(data);
+                *tape.head += data.len() as u64;
+            }
+        }
+    }
+
+    /// A publisher's header is whole. Where it is the last one's, byte for byte, and that one ended with a whole
+    /// record, viewers just go on; else there is a seam.
+    fn begin_records(&mut self, header: &[u8], tape: &mut Tape<'_>) {
+        let base = *tape.head;
+        self.session = Some(Session { base, in_picture: false });
+        if *self.header == *header && self.last_end == base {
+            return;
+        }
+        self.header = header.into();
+        self.last_end = base;
+        self.ends.push_back(base);
+        self.seams.push_back(base);
+        if self.seams.len() > SEAMS {
+            self.seams.pop_front();
+        }
+        tape.past.forget_entries();
+    }
+}
