@@ -3,6 +3,7 @@
 
 mod access;
 mod bad_input;
+mod carried;
 mod commands;
 mod demo;
 mod encode;

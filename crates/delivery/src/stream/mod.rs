@@ -334,4 +334,6 @@ impl Stream {
 }
 
 #[cfg(test)]
+mod carried_tests;
+#[cfg(test)]
 mod tests;

@@ -110,7 +110,7 @@ impl Scanner {
         loop {
             match self.state {
                 State::FileHeader => {
-                    if !self.walk.gather(&mut input, FILE_HEADER_BYTES) {
+                    if !self.walk.gather(&mut input, 4) {
                         return Ok(());
                     }
                     let head = self.walk.head();
@@ -118,6 +118,10 @@ impl Scanner {
                         let found = [head[0], head[1], head[2], head[3]];
                         return Err(Error::Magic { found, expected: "FLV, version 1 (46 4c 56 01)" });
                     }
+                    if !self.walk.gather(&mut input, FILE_HEADER_BYTES) {
+                        return Ok(());
+                    }
+                    let head = self.walk.head();
                     let offset = u64::from(u32::from_be_bytes([head[5], head[6], head[7], head[8]]));
                     if !(FILE_HEADER_BYTES as u64..=FILE_HEADER_MAX_BYTES).contains(&offset) {
                         let (what, expected) = ("the FLV header's length", "9");

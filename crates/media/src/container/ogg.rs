@@ -131,7 +131,7 @@ impl Scanner {
 
     /// Gathers a page's head and the first bytes of its payload.
     fn head(&mut self, input: &mut &[u8]) -> Result<Option<Page>, Error> {
-        if !self.walk.gather(input, PAGE_HEAD_BYTES) {
+        if !self.walk.gather(input, 4) {
             return Ok(None);
         }
         let (head, at) = (self.walk.head(), self.walk.start());
@@ -145,6 +145,10 @@ impl Scanner {
                 }
             });
         }
+        if !self.walk.gather(input, PAGE_HEAD_BYTES) {
+            return Ok(None);
+        }
+        let head = self.walk.head();
         if head[4] != 0 {
             let found = head[4].into();
             return Err(Error::Unexpected { what: "an Ogg page's version", found, expected: "0", at });
