@@ -191,9 +191,9 @@ fn viewers_stay_where_a_publisher_returns_with_its_header_and_go_where_it_does_n
 }
 
 /// Connects with a small receive buffer and reads nothing but the head.
-fn stuck_viewer(server: &Server) -> TcpStream {
+fn stuck_viewer(server: &Server, buffer_bytes: usize) -> TcpStream {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    socket.set_recv_buffer_size(16 << 10).unwrap();
+    socket.set_recv_buffer_size(buffer_bytes).unwrap();
     socket.connect(&server.address().into()).unwrap();
     let mut viewer = TcpStream::from(socket);
     viewer.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -208,7 +208,7 @@ fn who_falls_behind_leaves_at_a_records_end_and_goes_on_at_a_key_frame() {
     let mut publisher = publish(server.address(), "/live/a.flv");
     publisher.write_all(&[header(1), group(0)].concat()).unwrap();
     wait_for_bytes(&server, "a", header(1).len() + group(0).len());
-    let mut viewer = stuck_viewer(&server);
+    let mut viewer = stuck_viewer(&server, 16 << 10);
     assert_eq!(read(&mut viewer, header(1).len()), header(1));
     // Far more than socket buffers and backlog hold, then a last group that the viewer is to see in any case.
     let mut number = 5;
@@ -236,7 +236,7 @@ fn who_falls_behind_in_a_record_whose_rest_is_gone_is_ended_and_counted() {
     let long = picture(0, true, 15 << 20);
     publisher.write_all(&[header(1), long[..2000].to_vec()].concat()).unwrap();
     wait_for_bytes(&server, "a", header(1).len() + 2000);
-    let mut viewer = stuck_viewer(&server);
+    let mut viewer = stuck_viewer(&server, 256 << 10);
     publisher.write_all(&long[2000..]).unwrap();
     for number in 1..20 {
         publisher.write_all(&picture(number, true, 500_000)).unwrap();
