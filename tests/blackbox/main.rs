@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod admin;
 mod bad_input;
 mod carried;
 mod commands;

@@ -1,7 +1,7 @@
 //! The API's JSON.
 
 use glassline_delivery::http1::Response;
-use glassline_engine::relay::{Hub, SourceState, SourceStatus, StreamStatus};
+use glassline_engine::relay::{Door, Hub, SourceState, SourceStatus, StreamStatus};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -106,10 +106,11 @@ pub(super) fn streams<'a>(hub: &Hub, contact: Option<&'a str>) -> Streams<'a> {
         contact,
         now_utc_us: hub.clock().utc().as_micros(),
     };
-    Streams { server, streams: hub.streams().iter().map(stream).collect() }
+    Streams { server, streams: hub.streams().iter().map(|status| stream(status, Door::Crew)).collect() }
 }
 
-pub(super) fn stream(status: &StreamStatus) -> Stream {
+/// What is told of a stream; where it comes from, only to the crew.
+pub(super) fn stream(status: &StreamStatus, door: Door) -> Stream {
     Stream {
         name: status.name.to_string(),
         mux: status.mux.extension(),
@@ -128,7 +129,7 @@ pub(super) fn stream(status: &StreamStatus) -> Stream {
         stalled: status.stalled,
         cut_off: status.cut_off,
         publishers: status.sessions,
-        source: status.source.as_ref().map(source),
+        source: status.source.as_ref().filter(|_| door == Door::Crew).map(source),
     }
 }
 
