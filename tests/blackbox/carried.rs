@@ -346,3 +346,43 @@ fn a_relay_pulls_what_another_one_carries() {
         assert_eq!(read(&mut viewer, expected.len()), expected);
     }
 }
+
+#[test]
+fn a_mux_that_is_not_known_is_carried_by_what_metacube_says_of_it() {
+    let origin = serve(&[]);
+    let wire = [header(1), group(0), group(5)].concat();
+    let mut publisher = publish(origin.address(), "/live/near.flv");
+    publisher.write_all(&wire).unwrap();
+    wait_for_bytes(&origin, "near", wire.len());
+    let source = origin.url("/live/near.flv?encoding=metacube");
+    let config = format!(
+        "[stream.far]\nsource = '{source}'\nmux = 'raw'\n[stream.bare]\nsource = '{}'\nmux = 'raw'\n",
+        origin.url("/live/near.flv")
+    );
+    let (edge, _scratch) = serve_with(&config);
+    until("the source's bytes", || {
+        edge.count("far", "bytes_in") >= (header(1).len() + group(5).len()) as u64
+    });
+    for picture in [picture(10, false, 80), picture(11, true, 80), picture(12, false, 80)] {
+        publisher.write_all(&picture).unwrap();
+    }
+    let all = header(1).len() + group(5).len() + 3 * picture(0, true, 80).len();
+    until("the source's bytes", || edge.count("far", "bytes_in") == all as u64);
+    let (head, mut viewer) = watch(&edge, "/live/far.raw");
+    assert_eq!((head.status, head.header("content-type")), (200, Some("video/x-flv")));
+    // Where the three came together, the origin has still begun a block with the key frame.
+    let expected = [header(1), picture(11, true, 80), picture(12, false, 80)].concat();
+    assert_eq!(read(&mut viewer, expected.len()), expected);
+    let (_, mut blocks) = watch(&edge, "/live/far.raw?encoding=metacube");
+    assert_eq!(block(&mut blocks), (1, header(1)));
+    assert_eq!(block(&mut blocks).0, 0);
+
+    let told = |name: &str| edge.stream(name).unwrap();
+    assert_eq!(told("far")["mux"], "raw");
+    until("the complaint", || told("bare")["source"]["error"].as_str().is_some());
+    let error = told("bare")["source"]["error"].as_str().unwrap_or_default().to_owned();
+    assert!(error.contains("bytes in no Metacube block"), "{error}");
+    let mut pushed = publish(edge.address(), "/live/other.raw");
+    pushed.write_all(b"anything").unwrap();
+    assert_eq!(read_answer(&mut pushed).status, 415);
+}

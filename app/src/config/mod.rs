@@ -12,7 +12,7 @@ mod validate;
 pub(crate) use error::ConfigError;
 pub(crate) use load::read_key;
 pub(crate) use section::{
-    Admin, Demo, Flush, Log, Pacing, Prebuffer, Publish, Pull, Secret, SendPath, Stream, Viewer,
+    Admin, Demo, Flush, Log, Mux, Pacing, Prebuffer, Publish, Pull, Secret, SendPath, Stream, Viewer,
 };
 
 use serde::Deserialize;

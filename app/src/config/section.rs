@@ -4,6 +4,7 @@ use crate::logging;
 use crate::rate::{self, Bitrate, ByteSize, QuantityError};
 use glassline_delivery::policy::Networks;
 use glassline_delivery::pull::{Policy, Source};
+use glassline_delivery::stream;
 use glassline_media::picture::Size;
 use glassline_media::time::FrameRate;
 use serde::{Deserialize, Deserializer};
@@ -253,6 +254,8 @@ pub(crate) struct Stream {
     /// Where it is fetched from.
     #[serde(deserialize_with = "source")]
     pub(crate) source: Option<Source>,
+    /// What comes from there, where its address does not tell.
+    pub(crate) mux: Option<Mux>,
     /// How much of it is kept, where it is not as `[viewer]` says.
     #[serde(deserialize_with = "some_duration")]
     pub(crate) backlog: Option<Duration>,
@@ -264,6 +267,20 @@ pub(crate) struct Stream {
     pub(crate) flush: Option<Flush>,
     /// How fast its viewers' connections may send, where it is not as `[viewer]` says.
     pub(crate) pacing: Option<Pacing>,
+}
+
+/// A stream's mux, by what its address ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mux(pub(crate) stream::Mux);
+
+impl<'de> Deserialize<'de> for Mux {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Mux, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        stream::Mux::of_extension(&text).map(Mux).ok_or_else(|| {
+            let known = stream::Mux::ALL.map(stream::Mux::extension).join(", ");
+            serde::de::Error::custom(format!("{text:?} is not known; one of {known}"))
+        })
+    }
 }
 
 /// `[log]`: the log on standard error, where the command line goes before it, and the access log.

@@ -189,6 +189,15 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
             "glassline.toml:2: viewer.networks: \"10.0.0.0/40\" is no network",
         ),
         ("[stream.a]\npacing = '1x'", "glassline.toml:2: stream.a.pacing: 1x is out of range"),
+        ("[stream.a]\nmux = 'ts'", "glassline.toml:2: stream.a.mux: belongs to a source"),
+        (
+            "[stream.a]\nmux = 'avi'\nsource = 'http://h/'",
+            "glassline.toml:2: stream.a.mux: \"avi\" is not known",
+        ),
+        (
+            "[stream.a]\nsource = 'udp://239.1.2.3:5000'\nmux = 'raw'",
+            "glassline.toml:3: stream.a.mux: comes over HTTP alone",
+        ),
         ("[stream.a]\nprebuffer = '5'", "glassline.toml:2: stream.a.prebuffer: \"5\" has no unit"),
         ("[stream.a]\nprebuffer = '11m'", "glassline.toml:2: stream.a.prebuffer: 11m is out of range"),
         ("[stream.a]\nbacklog = '0s'", "glassline.toml:2: stream.a.backlog: 0s is out of range"),

@@ -3,6 +3,8 @@
 use super::{Config, Pacing, Prebuffer, Secret, Stream};
 use crate::rate::{self, Bitrate, ByteSize};
 use glassline_delivery::policy::StreamName;
+use glassline_delivery::pull::Source;
+use glassline_delivery::stream::Mux;
 use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
@@ -124,6 +126,18 @@ impl Config {
                 check_pacing(format!("{key}.pacing"), pacing)?;
             }
             check_backlog(&key, stream.backlog, stream.backlog_max, stream.prebuffer)?;
+            match (&stream.mux, &stream.source) {
+                (Some(_), None) => {
+                    return problem(
+                        format!("{key}.mux"),
+                        "belongs to a source; a publisher's address tells its mux",
+                    );
+                }
+                (Some(mux), Some(Source::Udp(_))) if mux.0 != Mux::MpegTs => {
+                    return problem(format!("{key}.mux"), "comes over HTTP alone; datagrams are MPEG-TS");
+                }
+                _ => {}
+            }
             if stream.source.is_some() && self.demo.enabled && self.demo.name == *name {
                 return problem(
                     key,

@@ -8,7 +8,7 @@ mod metrics;
 mod service;
 mod site;
 
-use crate::config::{self, Config, Secret};
+use crate::config::{self, Config, Mux, Secret};
 use crate::{failure, logging, output};
 use anyhow::{Context, Result};
 use glassline_delivery::policy::{PublishPolicy, StreamName, WatchPolicy};
@@ -152,7 +152,11 @@ fn listeners(config: &Config) -> Vec<Listen> {
 /// The streams that are fetched from elsewhere.
 fn pulls(config: &Config) -> Vec<Pull> {
     let pull = |(name, stream): (&String, &crate::config::Stream)| {
-        Some(Pull { name: StreamName::parse(name)?, source: stream.source.clone()? })
+        Some(Pull {
+            name: StreamName::parse(name)?,
+            source: stream.source.clone()?,
+            mux: stream.mux.map(|Mux(mux)| mux),
+        })
     };
     config.stream.iter().filter_map(pull).collect()
 }

@@ -10,9 +10,10 @@
 //!                          ╰─────┴ seam: viewers of publisher 1 end here
 //! ```
 
-use super::{Entry, PATIENCE_FOR_KEY_FRAME, Point, Tape};
+use super::blocks::{Block, Blocks, Part};
+use super::{Entry, Mux, PATIENCE_FOR_KEY_FRAME, Point, StreamError, Tape};
 use glassline_media::Time;
-use glassline_media::container::split::{Container, Error, Split, Splitter};
+use glassline_media::container::split::{Error, Split, Splitter};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -28,9 +29,25 @@ const SEAMS: usize = 16;
 /// A stream of records behind a header.
 #[derive(Debug)]
 pub(super) struct Records {
-    container: Container,
-    splitter: Splitter,
+    mux: Mux,
+    intake: Intake,
     track: Track,
+}
+
+/// Who says what the bytes are.
+#[derive(Debug)]
+enum Intake {
+    /// They themselves.
+    Splitter(Box<Splitter>),
+    /// The upstream's blocks.
+    Blocks(Blocks),
+}
+
+impl Intake {
+    fn new(mux: Mux) -> Intake {
+        let splitter = mux.container().map(|container| Box::new(Splitter::new(container)));
+        splitter.map_or_else(|| Intake::Blocks(Blocks::default()), Intake::Splitter)
+    }
 }
 
 /// What is known of the records in the file.
@@ -54,10 +71,10 @@ struct Session {
 }
 
 impl Records {
-    pub(super) fn new(container: Container, now: Time) -> Records {
+    pub(super) fn new(mux: Mux, now: Time) -> Records {
         Records {
-            container,
-            splitter: Splitter::new(container),
+            mux,
+            intake: Intake::new(mux),
             track: Track {
                 session: None,
                 began: now,
@@ -71,19 +88,41 @@ impl Records {
 
     /// A publisher begins.
     pub(super) fn begin_session(&mut self, now: Time) {
-        self.splitter = Splitter::new(self.container);
+        self.intake = Intake::new(self.mux);
         self.track.session = None;
         self.track.began = now;
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8], tape: &mut Tape<'_>) -> Result<(), Error> {
-        let Records { splitter, track, .. } = self;
+    pub(super) fn push(&mut self, bytes: &[u8], tape: &mut Tape<'_>) -> Result<(), StreamError> {
+        let Records { mux, intake, track } = self;
         tape.burst.video |= track.session.as_ref().is_some_and(|session| session.in_picture);
-        let pushed = splitter.push(bytes, &mut |split| track.take(split, tape));
+        let pushed = match intake {
+            Intake::Splitter(splitter) => splitter
+                .push(bytes, &mut |split| track.take(split, tape))
+                .map_err(|error| StreamError::Carried { mux: *mux, error }),
+            Intake::Blocks(blocks) => track.take_blocks(blocks, bytes, tape),
+        };
         while track.ends.front().is_some_and(|end| end + ENDS_KEPT_BYTES < tape.past.tail()) {
             track.ends.pop_front();
         }
         pushed
+    }
+
+    /// A block begins, of a stream whose blocks say what has to be known.
+    pub(super) fn begin_block(&mut self, block: Block, size: u32, tape: &mut Tape<'_>) -> Result<(), Error> {
+        let Intake::Blocks(blocks) = &mut self.intake else { return Ok(()) };
+        if let Some(Part::Header(header)) = blocks.begin(block, size)? {
+            self.track.begin_records(&header, tape);
+        }
+        if block != Block::Header && self.track.session.is_none() {
+            // A mux that needs no header.
+            self.track.begin_records(&[], tape);
+        }
+        if block == Block::Join {
+            let point = Point::Header(Arc::clone(&self.track.header));
+            tape.past.add_entry(Entry { offset: *tape.head, point }, tape.now);
+        }
+        Ok(())
     }
 
     /// Where the record ends that the byte at `offset` is in, as far as it has come up to `head`: `offset` itself
@@ -119,10 +158,8 @@ impl Track {
             Split::Header(header) => self.header = header.into(),
             Split::RecordEnd { at } => {
                 session.in_picture = false;
-                self.last_end = session.base + at;
-                if self.ends.back().is_none_or(|last| self.last_end - last >= END_INTERVAL_BYTES) {
-                    self.ends.push_back(self.last_end);
-                }
+                let at = session.base + at;
+                self.end_record(at);
             }
             Split::Join { at, key_frame } => {
                 let offset = session.base + at;
@@ -141,6 +178,39 @@ impl Track {
                 *tape.head += data.len() as u64;
             }
         }
+    }
+
+    fn end_record(&mut self, at: u64) {
+        self.last_end = at;
+        if self.ends.back().is_none_or(|last| at - last >= END_INTERVAL_BYTES) {
+            self.ends.push_back(at);
+        }
+    }
+
+    /// Takes bytes of blocks that have begun.
+    fn take_blocks(
+        &mut self,
+        blocks: &mut Blocks,
+        mut input: &[u8],
+        tape: &mut Tape<'_>,
+    ) -> Result<(), StreamError> {
+        while !input.is_empty() {
+            match blocks.take(&mut input) {
+                Some(Part::Header(header)) => self.begin_records(&header, tape),
+                Some(Part::Data(data, is_last)) => {
+                    // What it is, nobody knows; it is not to wait for more.
+                    (tape.burst.picture_starts, tape.burst.video) = (true, true);
+                    (tape.append)(data);
+                    *tape.head += data.len() as u64;
+                    if is_last {
+                        self.end_record(*tape.head);
+                    }
+                }
+                None if input.is_empty() => {}
+                None => return Err(StreamError::NoBlock),
+            }
+        }
+        Ok(())
     }
 
     /// A publisher's header is whole. Where it is the last one's, byte for byte, and that one ended with a whole

@@ -14,13 +14,23 @@ struct Written {
 
 impl Written {
     fn new() -> Written {
-        let mut stream = Stream::new(Mux::Flv, SETTINGS, Time::ZERO);
+        Written::of(Mux::Flv)
+    }
+
+    fn of(mux: Mux) -> Written {
+        let mut stream = Stream::new(mux, SETTINGS, Time::ZERO);
         stream.begin_session(Time::ZERO);
         Written { stream, file: Vec::new() }
     }
 
     fn push(&mut self, bytes: &[u8], now: Time) -> Result<bool, StreamError> {
         self.stream.push(bytes, now, &mut |run| self.file.extend_from_slice(run))
+    }
+
+    /// A block, of which `wire` is what came: all of it unless it was cut off.
+    fn block(&mut self, block: Block, size: usize, wire: &[u8], now: Time) -> Result<(), StreamError> {
+        self.stream.begin_block(block, size as u32, now)?;
+        wire.chunks(7).try_for_each(|chop| self.push(chop, now).map(|_| ()))
     }
 
     /// What a viewer gets that enters at `entry`.
@@ -193,6 +203,50 @@ fn another_mux_is_refused() {
     let said = error.to_string();
     assert!(said.starts_with("no sound FLV: begins with [47, 47, 47, 47]"), "{said}");
     assert!(written.file.is_empty());
+}
+
+#[test]
+fn of_a_mux_that_is_not_known_the_blocks_tell_all() {
+    let mut written = Written::of(Mux::Raw);
+    assert_eq!(written.push(b"ftyp", at(0.0)), Err(StreamError::NoBlock));
+    let now = at(0.0);
+    written.block(Block::Header, 10, b"ftyp, moov", now).unwrap();
+    written.block(Block::Rest, 5, b"mdat1", now).unwrap();
+    assert!(written.stream.newest_entry().is_none());
+    written.block(Block::Join, 12, b"moof, mdat 2", now).unwrap();
+    written.block(Block::Rest, 5, b"mdat3", now).unwrap();
+    let entry = written.stream.newest_entry().unwrap().clone();
+    assert_eq!(written.from(&entry), b"ftyp, moovmoof, mdat 2mdat3");
+    // A block is a record.
+    assert_eq!((written.stream.record_end(0), written.stream.head()), (0, 22));
+    assert!(written.stream.pause(now), "it does not wait for more");
+    // The same header, again and again, changes nothing; another one does, and so does a block that is cut off.
+    written.block(Block::Header, 10, b"ftyp, moov", now).unwrap();
+    written.stream.begin_session(at(1.0));
+    written.block(Block::Header, 10, b"ftyp, moov", now).unwrap();
+    assert_eq!(written.stream.newest_seam(), 0);
+    written.block(Block::Header, 4, b"ftyp", now).unwrap();
+    assert_eq!((written.stream.newest_seam(), written.stream.newest_entry().is_none()), (22, true));
+    written.block(Block::Join, 50, b"moof, mdat 2", now).unwrap();
+    written.stream.begin_session(at(2.0));
+    written.block(Block::Header, 4, b"ftyp", now).unwrap();
+    assert_eq!((written.stream.newest_seam(), written.stream.seam_behind(22)), (34, Some(34)));
+    let refused = written.stream.begin_block(Block::Header, 2 << 20, now);
+    assert!(refused.unwrap_err().to_string().contains("a header of 2097152 bytes"));
+}
+
+#[test]
+fn a_mux_may_need_no_header() {
+    let mut written = Written::of(Mux::Raw);
+    written.block(Block::Join, 3, b"mp3", at(0.0)).unwrap();
+    written.block(Block::Header, 0, b"", at(0.0)).unwrap();
+    written.block(Block::Join, 3, b"MP3", at(0.0)).unwrap();
+    assert_eq!(written.stream.newest_seam(), 0);
+    assert_eq!(written.from(written.stream.newest_entry().unwrap()), b"MP3");
+    // Of a mux that is known, blocks say nothing.
+    let mut written = Written::new();
+    written.block(Block::Join, 3, &[header(1), picture(true, 9)].concat(), at(0.0)).unwrap();
+    assert_eq!(written.from(written.stream.newest_entry().unwrap()), [header(1), picture(true, 9)].concat());
 }
 
 proptest! {

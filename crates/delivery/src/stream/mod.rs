@@ -17,6 +17,7 @@
 //! * **Other muxes** are carried as they are. Their header stands in front of an entry; where another publisher brings
 //!   another one, viewers have to begin anew.
 
+mod blocks;
 mod carried;
 mod details;
 mod flush;
@@ -25,6 +26,7 @@ mod pace;
 mod past;
 mod ts;
 
+pub use blocks::Block;
 pub use details::VideoDetails;
 pub use flush::FlushPolicy;
 pub use mux::Mux;
@@ -118,6 +120,9 @@ pub enum StreamError {
         /// What is wrong.
         error: split::Error,
     },
+    /// Of a mux that is not known, bytes that are in no block.
+    #[error("bytes in no Metacube block")]
+    NoBlock,
 }
 
 /// A stream that shows no key frame for this long is entered at any start of a unit: better a picture that
@@ -156,9 +161,9 @@ struct Tape<'a> {
 impl Stream {
     /// A stream without bytes.
     pub fn new(mux: Mux, settings: Settings, now: Time) -> Stream {
-        let intake = match mux.container() {
-            None => Intake::Packets(Box::new(Packets::new(now))),
-            Some(container) => Intake::Records(Box::new(Records::new(container, now))),
+        let intake = match mux {
+            Mux::MpegTs => Intake::Packets(Box::new(Packets::new(now))),
+            mux => Intake::Records(Box::new(Records::new(mux, now))),
         };
         Stream {
             mux,
@@ -214,15 +219,22 @@ impl Stream {
         let mut tape = Tape { head: &mut self.head, past, burst, now, append };
         let pushed = match &mut self.intake {
             Intake::Packets(packets) => packets.push(bytes, &mut tape, &mut self.counters),
-            Intake::Records(records) => {
-                let mux = self.mux;
-                records.push(bytes, &mut tape).map_err(|error| StreamError::Carried { mux, error })
-            }
+            Intake::Records(records) => records.push(bytes, &mut tape),
         };
         let burst = tape.burst;
         let has_enough = self.flush.handle_bytes(self.head - head_before, burst, now);
         self.past.advance(self.head, now);
         pushed.map(|()| has_enough)
+    }
+
+    /// A block of `size` bytes begins in what the publisher sends: what its flags say of a stream that is
+    /// [`Mux::Raw`]. Others say it themselves.
+    pub fn begin_block(&mut self, block: Block, size: u32, now: Time) -> Result<(), StreamError> {
+        let Intake::Records(records) = &mut self.intake else { return Ok(()) };
+        let (burst, past, mux) = (Burst::default(), &mut self.past, self.mux);
+        let mut tape = Tape { head: &mut self.head, past, burst, now, append: &mut |_| {} };
+        let begun = records.begin_block(block, size, &mut tape);
+        begun.map_err(|error| StreamError::Carried { mux, error })
     }
 
     /// The publisher has nothing more for now. Returns whether what was appended is to be shown to viewers.

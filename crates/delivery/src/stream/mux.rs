@@ -4,7 +4,7 @@ use glassline_media::container::split::Container;
 use std::fmt;
 
 /// A stream's container. MPEG-TS is understood; the others are carried as they are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mux {
     /// MPEG transport stream.
     #[default]
@@ -15,11 +15,13 @@ pub enum Mux {
     WebM,
     /// Ogg.
     Ogg,
+    /// Any other, of which an upstream's Metacube blocks say what has to be known.
+    Raw,
 }
 
 impl Mux {
     /// All of them.
-    pub const ALL: [Mux; 4] = [Mux::MpegTs, Mux::Flv, Mux::WebM, Mux::Ogg];
+    pub const ALL: [Mux; 5] = [Mux::MpegTs, Mux::Flv, Mux::WebM, Mux::Ogg, Mux::Raw];
 
     /// What an address ends with, without the dot.
     pub const fn extension(self) -> &'static str {
@@ -28,6 +30,7 @@ impl Mux {
             Mux::Flv => "flv",
             Mux::WebM => "webm",
             Mux::Ogg => "ogg",
+            Mux::Raw => "raw",
         }
     }
 
@@ -36,13 +39,14 @@ impl Mux {
         Mux::ALL.into_iter().find(|mux| mux.extension() == extension)
     }
 
-    /// The media type.
+    /// The media type, where the stream does not say another one.
     pub const fn media_type(self) -> &'static str {
         match self {
             Mux::MpegTs => "video/mp2t",
             Mux::Flv => "video/x-flv",
             Mux::WebM => "video/webm",
             Mux::Ogg => "application/ogg",
+            Mux::Raw => "application/octet-stream",
         }
     }
 
@@ -55,13 +59,17 @@ impl Mux {
                 "Send WebM, as 'ffmpeg … -f webm -live 1' makes it; other muxes have other addresses."
             }
             Mux::Ogg => "Send Ogg, as 'ffmpeg … -f ogg' makes it; other muxes have other addresses.",
+            Mux::Raw => {
+                "A raw stream cannot be published: it is pulled from a source in Metacube, whose blocks say where \
+                 viewers may begin."
+            }
         }
     }
 
     /// How it is split, where it is carried as it is.
     pub(super) const fn container(self) -> Option<Container> {
         match self {
-            Mux::MpegTs => None,
+            Mux::MpegTs | Mux::Raw => None,
             Mux::Flv => Some(Container::Flv),
             Mux::WebM => Some(Container::WebM),
             Mux::Ogg => Some(Container::Ogg),
@@ -72,7 +80,7 @@ impl Mux {
     pub const fn record_bytes(self) -> u64 {
         match self {
             Mux::MpegTs => 188,
-            Mux::Flv | Mux::WebM | Mux::Ogg => 1,
+            Mux::Flv | Mux::WebM | Mux::Ogg | Mux::Raw => 1,
         }
     }
 }
@@ -84,6 +92,7 @@ impl fmt::Display for Mux {
             Mux::Flv => "FLV",
             Mux::WebM => "WebM",
             Mux::Ogg => "Ogg",
+            Mux::Raw => "raw",
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::relay::status::StreamStatus;
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::stream::{self, Entry, Mux, Pacing, Prebuffer, Stream, StreamError};
+use glassline_delivery::stream::{self, Block, Entry, Mux, Pacing, Prebuffer, Stream, StreamError};
 use glassline_io::spool::{self, Chain, Spool};
 use glassline_media::Time;
 use std::io;
@@ -70,6 +70,7 @@ struct Audience {
 struct Core {
     stream: Stream,
     spool: Spool,
+    media_type: Option<String>,
     holder: Option<Holder>,
     sessions: u64,
     gone_since: Time,
@@ -141,7 +142,15 @@ impl Live {
             chain,
             counts: Counts::default(),
             began: now,
-            core: Mutex::new(Core { stream, spool, holder: None, sessions: 0, gone_since: now, armed: None }),
+            core: Mutex::new(Core {
+                stream,
+                spool,
+                media_type: None,
+                holder: None,
+                sessions: 0,
+                gone_since: now,
+                armed: None,
+            }),
             tail: AtomicU64::new(0),
             newest_seam: AtomicU64::new(0),
             pace_bps: AtomicU64::new(0),
@@ -231,6 +240,33 @@ impl Live {
             core.flush();
         }
         Ok(has_enough)
+    }
+
+    /// A block begins in what the publisher sends, of a stream whose blocks say what has to be known.
+    pub(super) fn begin_block(
+        &self,
+        session: u64,
+        block: Block,
+        size: u32,
+        now: Time,
+    ) -> Result<(), PushError> {
+        let mut core = self.lock();
+        if core.holder.as_ref().is_none_or(|holder| holder.session != session) || self.has_ended() {
+            return Err(PushError::Evicted);
+        }
+        core.stream.begin_block(block, size, now)?;
+        self.newest_seam.store(core.stream.newest_seam(), Ordering::Release);
+        Ok(())
+    }
+
+    /// The stream is to be called so; `None`: as its mux is.
+    pub(super) fn call(&self, media_type: Option<&str>) {
+        self.lock().media_type = media_type.map(str::to_owned);
+    }
+
+    /// What its bytes are called in HTTP.
+    pub(super) fn media_type(&self) -> String {
+        self.lock().media_type.clone().unwrap_or_else(|| self.mux.media_type().to_owned())
     }
 
     /// The publisher has nothing more for now.

@@ -3,7 +3,7 @@
 use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, PushError};
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::stream::Mux;
+use glassline_delivery::stream::{Block, Mux};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -50,6 +50,16 @@ impl Publisher {
     pub(super) fn claim(hub: &Arc<Hub>, name: &StreamName, mux: Mux) -> Result<Publisher, ClaimError> {
         let (live, session) = hub.claim(name, mux, None, false)?;
         Ok(Publisher { hub: Arc::clone(hub), live, session })
+    }
+
+    /// The stream is called so in HTTP; `None`: as its mux is.
+    pub(super) fn call(&self, media_type: Option<&str>) {
+        self.live.call(media_type);
+    }
+
+    /// A block of `size` bytes begins, of a stream whose blocks say what has to be known.
+    pub(super) fn begin_block(&self, block: Block, size: u32) -> Result<(), PushError> {
+        self.live.begin_block(self.session, block, size, self.hub.clock.now())
     }
 
     /// Appends bytes of its mux to the stream, in any chop. Viewers get it when the stream's flush policy says so; a call is

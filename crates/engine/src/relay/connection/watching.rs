@@ -71,7 +71,7 @@ impl Connection {
             return Ok(false);
         }
         let mut response = Response::new(200)
-            .with_header("Content-Type", live.mux.media_type())
+            .with_header("Content-Type", live.media_type())
             .with_header("Cache-Control", "no-store");
         if in_blocks {
             response = response.with_header("Content-Encoding", CONTENT_CODING);
