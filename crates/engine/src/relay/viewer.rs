@@ -250,6 +250,18 @@ impl Viewer {
         }
     }
 
+    /// Raises the connection's pace where the stream's is higher by now. To be called where its socket has room again:
+    /// no flush finds a viewer whose socket is always full at an old pace.
+    pub(super) fn quicken(&mut self, connection: &Connection) {
+        let wanted = self.live.pace_bps();
+        if let Pace::At(current @ 1..) = self.pace
+            && wanted > current.saturating_add(current / 8)
+        {
+            let _ = connection.pace(wanted);
+            self.pace = Pace::At(wanted);
+        }
+    }
+
     fn lose_place(&mut self) {
         self.live.counts.moved_forward.fetch_add(1, Ordering::Relaxed);
         if let Some(blocks) = self.blocks.as_mut().filter(|_| self.live.mux == Mux::MpegTs) {
