@@ -2,6 +2,7 @@
 //! may begin. A block is a record.
 
 use glassline_media::container::split::{Error, HEADER_MAX_BYTES};
+use serde::{Deserialize, Serialize};
 
 /// A block, as its flags say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub enum Block {
 }
 
 /// What is known of the present block.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Blocks {
     left: u64,
     /// The header so far, while its block comes.

@@ -14,6 +14,7 @@ use super::blocks::{Block, Blocks, Part};
 use super::{Entry, Mux, PATIENCE_FOR_KEY_FRAME, Point, StreamError, Tape};
 use glassline_media::Time;
 use glassline_media::container::split::{Error, Split, Splitter};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ const ENDS_KEPT_BYTES: u64 = 256 << 20;
 const SEAMS: usize = 16;
 
 /// A stream of records behind a header.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Records {
     mux: Mux,
     intake: Intake,
@@ -35,7 +36,7 @@ pub(super) struct Records {
 }
 
 /// Who says what the bytes are.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum Intake {
     /// They themselves.
     Splitter(Box<Splitter>),
@@ -51,19 +52,21 @@ impl Intake {
 }
 
 /// What is known of the records in the file.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Track {
     /// The present publisher's; `None` until its header is whole.
     session: Option<Session>,
     began: Time,
     header: Arc<[u8]>,
+    /// The first offset that may need it.
+    header_since: u64,
     ends: VecDeque<u64>,
     last_end: u64,
     /// Offsets from which on another header is needed than before.
     seams: VecDeque<u64>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Session {
     /// Where in the file its first record begins.
     base: u64,
@@ -79,6 +82,7 @@ impl Records {
                 session: None,
                 began: now,
                 header: Arc::default(),
+                header_since: 0,
                 ends: VecDeque::new(),
                 last_end: 0,
                 seams: VecDeque::new(),
@@ -136,6 +140,11 @@ impl Records {
         ends.get(next).copied().unwrap_or(*last_end)
     }
 
+    /// The newest header, and the first offset that may need it.
+    pub(super) fn header(&self) -> (&Arc<[u8]>, u64) {
+        (&self.track.header, self.track.header_since)
+    }
+
     /// The newest seam; 0 where there was none.
     pub(super) fn newest_seam(&self) -> u64 {
         self.track.seams.back().copied().unwrap_or(0)
@@ -155,7 +164,10 @@ impl Track {
             (Some(session), _) => session,
         };
         match split {
-            Split::Header(header) => self.header = header.into(),
+            Split::Header(header) => {
+                self.header = header.into();
+                self.header_since = self.last_end;
+            }
             Split::RecordEnd { at } => {
                 session.in_picture = false;
                 let at = session.base + at;
@@ -222,7 +234,7 @@ impl Track {
             return;
         }
         self.header = header.into();
-        self.last_end = base;
+        (self.header_since, self.last_end) = (base, base);
         self.ends.push_back(base);
         self.seams.push_back(base);
         if self.seams.len() > SEAMS {

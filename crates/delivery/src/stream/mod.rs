@@ -41,12 +41,13 @@ use crate::stream::ts::Packets;
 use glassline_media::Time;
 use glassline_media::container::split;
 use glassline_media::container::ts::{EntryPoint, PACKET_BYTES, Program};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
 /// How a stream is kept and sent.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// How much of its past is kept.
     pub backlog: Backlog,
@@ -62,7 +63,7 @@ pub struct Settings {
 const RATE_SPAN: Duration = Duration::from_secs(2);
 
 /// A place where a viewer can begin.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
     /// Offset of the first byte to send.
     pub offset: u64,
@@ -70,10 +71,11 @@ pub struct Entry {
 }
 
 /// What a decoder needs first.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum Point {
     Packets(EntryPoint),
-    Header(Arc<[u8]>),
+    /// Many have the same, which processes tell each other once: see [`Stream::restored`].
+    Header(#[serde(skip)] Arc<[u8]>),
 }
 
 impl Entry {
@@ -90,7 +92,7 @@ impl Entry {
 }
 
 /// What the bytes so far were worth.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Bytes that the publishers sent.
     pub bytes_in: u64,
@@ -130,7 +132,7 @@ pub enum StreamError {
 const PATIENCE_FOR_KEY_FRAME: Duration = Duration::from_secs(12);
 
 /// One stream.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stream {
     mux: Mux,
     intake: Intake,
@@ -143,7 +145,7 @@ pub struct Stream {
 }
 
 /// What a publisher's bytes go through.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum Intake {
     Packets(Box<Packets>),
     Records(Box<Records>),
@@ -183,6 +185,15 @@ impl Stream {
         self.pace.reconfigure(settings.pacing);
         self.past.reconfigure(settings.backlog);
         self.prebuffer = settings.prebuffer;
+    }
+
+    /// The same after another process has handed it over: gives its entries what all of them share.
+    pub fn restored(mut self) -> Stream {
+        if let Intake::Records(records) = &self.intake {
+            let (header, since) = records.header();
+            self.past.restore_headers(header, since);
+        }
+        self
     }
 
     /// What its bytes are.

@@ -1,10 +1,11 @@
 //! What a stream's bytes are, as its address says.
 
 use glassline_media::container::split::Container;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A stream's container. MPEG-TS is understood; the others are carried as they are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Mux {
     /// MPEG transport stream.
     #[default]

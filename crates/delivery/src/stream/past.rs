@@ -1,12 +1,14 @@
 //! What is kept of a stream's past: its entries, and when which offset was reached.
 
-use super::Entry;
+use super::{Entry, Point};
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How much of a stream's past is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backlog {
     /// Bytes younger than this are kept, and older ones back to the newest key frame.
     pub time: Duration,
@@ -15,7 +17,7 @@ pub struct Backlog {
 }
 
 /// How far back a viewer begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Prebuffer {
     /// At the newest entry that came at least this long ago.
     Time(Duration),
@@ -35,13 +37,13 @@ const ENTRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Entries remembered: ten minutes' worth, the longest backlog.
 const ENTRIES: usize = 6000;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Mark {
     offset: u64,
     at: Time,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Past {
     backlog: Backlog,
     /// What the tail is a multiple of.
@@ -139,6 +141,14 @@ impl Past {
         };
         let found = self.entries.partition_point(is_far_back).saturating_sub(1);
         self.entries.get(found).map(|(entry, _)| entry)
+    }
+
+    /// Gives the entries from `since` on their header; older ones had another and go.
+    pub(super) fn restore_headers(&mut self, header: &Arc<[u8]>, since: u64) {
+        self.entries.retain(|(entry, _)| entry.offset >= since);
+        for (entry, _) in &mut self.entries {
+            entry.point = Point::Header(Arc::clone(header));
+        }
     }
 
     /// No viewer can begin any more at what came so far.

@@ -6,12 +6,13 @@ use glassline_media::Time;
 use glassline_media::container::ts::{
     Aligner, NULL_PID, PACKET_BYTES, Packet, Program, Scanner, discontinuity_packet,
 };
+use serde::{Deserialize, Serialize};
 
 /// Garbage in a row after which a publisher is refused.
 const GARBAGE_LIMIT_BYTES: u64 = 64 << 10;
 
 /// A stream of packets.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Packets {
     aligner: Aligner,
     session: Session,
@@ -19,7 +20,7 @@ pub(super) struct Packets {
 }
 
 /// What is known of the present publisher's bytes.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Session {
     scanner: Scanner,
     probe: DetailsProbe,

@@ -52,6 +52,17 @@ impl Publisher {
         Ok(Publisher { hub: Arc::clone(hub), live, session })
     }
 
+    /// The seat that this publisher had in another process, under `session`, if it is still its.
+    pub(super) fn restore(hub: &Arc<Hub>, name: &StreamName, session: u64) -> Option<Publisher> {
+        let live = hub.find(name).filter(|live| live.sit_down(session, None))?;
+        Some(Publisher { hub: Arc::clone(hub), live, session })
+    }
+
+    /// Its session.
+    pub(super) fn session(&self) -> u64 {
+        self.session
+    }
+
     /// The stream is called so in HTTP; `None`: as its mux is.
     pub(super) fn call(&self, media_type: Option<&str>) {
         self.live.call(media_type);

@@ -13,6 +13,7 @@
 //! * **Join**: a video tag with a key frame; any audio tag as long as no video has shown.
 
 use super::split::{Error, Mark, Walk};
+use serde::{Deserialize, Serialize};
 
 const AUDIO: u8 = 8;
 const VIDEO: u8 = 9;
@@ -31,7 +32,7 @@ const AAC: u8 = 10;
 const ENHANCED_AUDIO: u8 = 9;
 
 /// What a tag is to a relay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Tag {
     Script,
     AudioHeader,
@@ -84,7 +85,7 @@ impl Tag {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 enum State {
     #[default]
     FileHeader,
@@ -95,7 +96,7 @@ enum State {
 }
 
 /// Finds header, records and joins.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Scanner {
     pub(super) walk: Walk,
     state: State,

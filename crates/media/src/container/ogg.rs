@@ -10,6 +10,7 @@
 //! * **Join**: a page that begins with a packet: with a key frame's where there are pictures.
 
 use super::split::{Error, Mark, Walk};
+use serde::{Deserialize, Serialize};
 
 const PAGE_HEAD_BYTES: usize = 27;
 const CONTINUES: u8 = 1;
@@ -20,7 +21,7 @@ const IDENTIFICATION_BYTES: usize = 80;
 const STREAMS_MAX: usize = 32;
 
 /// What a stream holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Codec {
     Theora,
     Vp8,
@@ -62,7 +63,7 @@ impl Codec {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Stream {
     serial: u32,
     codec: Codec,
@@ -70,7 +71,7 @@ struct Stream {
     headers_left: u32,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 enum State {
     #[default]
     Head,
@@ -91,7 +92,7 @@ struct Page {
 }
 
 /// Finds header, records and joins.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Scanner {
     pub(super) walk: Walk,
     state: State,

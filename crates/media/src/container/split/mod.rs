@@ -13,6 +13,7 @@ mod walk;
 pub(super) use walk::Walk;
 
 use super::{flv, ogg, webm};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// The longest header that is kept, in bytes.
@@ -118,7 +119,7 @@ pub(super) enum Mark {
     Picture,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum Scanner {
     Flv(flv::Scanner),
     WebM(webm::Scanner),
@@ -149,14 +150,19 @@ impl Scanner {
 /// Any chop of the same bytes gives the same marks and the same data. Holds the header (at most
 /// [`HEADER_MAX_BYTES`], twice at most) and a record's first bytes. Costs a look at each record's head; data are
 /// borrowed, one run a call.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Splitter {
     scanner: Scanner,
     /// What came before the header was whole.
+    #[serde(with = "serde_bytes")]
     held: Vec<u8>,
     header_bytes: Option<u64>,
     taken: u64,
+    /// Room for the marks of a push.
+    #[serde(skip)]
     marks: Vec<Mark>,
+    /// A publisher whose bytes were refused is gone; nobody goes on from there.
+    #[serde(skip)]
     failed: Option<Error>,
 }
 

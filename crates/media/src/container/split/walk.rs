@@ -1,9 +1,10 @@
 //! A walk over elements, each a head of few bytes and a payload that is passed over, in any chop.
 
 use super::{Error, HEADER_MAX_BYTES};
+use serde::{Deserialize, Serialize};
 
 /// Where a scanner is: in an element's head, which is gathered, or in its payload, which is passed over.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(in crate::container) struct Walk {
     head: Vec<u8>,
     /// Bytes of the payload that are still to come.

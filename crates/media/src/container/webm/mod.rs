@@ -13,6 +13,7 @@ mod ebml;
 
 use super::split::{Error, Mark, RECORD_MAX_BYTES, Walk};
 use ebml::UNKNOWN;
+use serde::{Deserialize, Serialize};
 
 const EBML: u32 = 0x1A45_DFA3;
 const DOC_TYPE: u32 = 0x4282;
@@ -36,7 +37,7 @@ const BLOCK_HEAD_BYTES: usize = 3;
 /// Tracks that are looked at.
 const TRACKS_MAX: usize = 64;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 enum State {
     #[default]
     Head,
@@ -47,7 +48,7 @@ enum State {
 }
 
 /// A cluster, or a group of blocks in it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Open {
     start: u64,
     /// `None`: until something else begins.
@@ -55,7 +56,7 @@ struct Open {
 }
 
 /// Finds header, records and joins.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Scanner {
     pub(super) walk: Walk,
     state: State,
