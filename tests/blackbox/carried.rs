@@ -1,5 +1,6 @@
 //! Muxes that are carried as they are: their header first, then from a place to join, and never a torn record.
 
+use crate::hot::upgrade;
 use crate::{serve, serve_with};
 use glassline_test_support::http::{Answer, connect, get, publish, read_answer, read_head};
 use glassline_test_support::program::Server;
@@ -291,6 +292,39 @@ fn viewers_begin_further_back_where_they_are_to() {
     for bad in ["x", "-1", "601", "NaN", ""] {
         let refused = get(server.address(), &format!("/live/a.flv?prebuffer={bad}"));
         assert_eq!(refused.status, 400, "{bad:?}");
+    }
+}
+
+#[test]
+fn an_upgrade_is_not_seen_by_who_watches_a_carried_mux() {
+    let (mut server, scratch) = serve_with("[viewer]\nbacklog = '60s'\n");
+    let config = scratch.file("glassline.toml");
+    let wire = [header(1), group(0), group(5)].concat();
+    let mut publisher = publish(server.address(), "/live/a.flv");
+    // Cut in the middle of a record, and before that in the middle of the header.
+    let mut early = publish(server.address(), "/live/early.flv");
+    early.write_all(&wire[..20]).unwrap();
+    publisher.write_all(&wire[..wire.len() - 300]).unwrap();
+    wait_for_bytes(&server, "a", wire.len() - 300);
+    wait_for_bytes(&server, "early", 20);
+    let (_, mut viewer) = watch(&server, "/live/a.flv");
+    let begun = [header(1), group(5)].concat();
+    assert_eq!(read(&mut viewer, begun.len() - 300), begun[..begun.len() - 300]);
+    upgrade(&mut server, &config);
+    publisher.write_all(&wire[wire.len() - 300..]).unwrap();
+    publisher.write_all(&group(10)).unwrap();
+    assert_eq!(read(&mut viewer, 300), begun[begun.len() - 300..]);
+    assert_eq!(read(&mut viewer, group(10).len()), group(10));
+    early.write_all(&wire[20..]).unwrap();
+    wait_for_bytes(&server, "early", wire.len());
+    // Places to join from before the upgrade have their header.
+    for (target, expected) in [
+        ("/live/a.flv", [header(1), group(10)].concat()),
+        ("/live/a.flv?prebuffer=600", [header(1), group(0), group(5), group(10)].concat()),
+        ("/live/early.flv", [header(1), group(5)].concat()),
+    ] {
+        let (_, mut viewer) = watch(&server, target);
+        assert!(read(&mut viewer, expected.len()) == expected, "{target}");
     }
 }
 
