@@ -166,7 +166,7 @@ fn a_reload_changes_what_is_configured_and_refuses_what_is_wrong() {
 }
 
 /// Starts a new program that takes over from `server`, and waits until it has.
-fn upgrade(server: &mut Server, config: &str) {
+pub(crate) fn upgrade(server: &mut Server, config: &str) {
     let address = server.address().to_string();
     let mut other = Server::start_at(GLASSLINE, &address, &["--upgrade", "--config", config]);
     std::mem::swap(server, &mut other);

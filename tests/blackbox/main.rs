@@ -4,6 +4,7 @@
 mod access;
 mod admin;
 mod bad_input;
+mod carried;
 mod commands;
 mod demo;
 mod encode;

@@ -139,8 +139,9 @@ fn metrics_are_what_prometheus_reads() {
 }
 
 /// The documented fields with their types; those in the second list may be null.
-const STREAM_FIELDS: [(&str, &str); 14] = [
+const STREAM_FIELDS: [(&str, &str); 16] = [
     ("name", "string"),
+    ("mux", "string"),
     ("live", "boolean"),
     ("bitrate_bps", "integer"),
     ("viewers", "integer"),
@@ -153,6 +154,7 @@ const STREAM_FIELDS: [(&str, &str); 14] = [
     ("moved_forward", "integer"),
     ("dropped_behind", "integer"),
     ("stalled", "integer"),
+    ("cut_off", "integer"),
     ("publishers", "integer"),
 ];
 const OPTIONAL_FIELDS: [&str; 2] = ["newest_byte_age_ms", "key_frame_interval_s"];

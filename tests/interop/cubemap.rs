@@ -8,15 +8,15 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
 /// A running Cubemap.
-struct Cubemap {
+pub(crate) struct Cubemap {
     process: Running,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     _scratch: Scratch,
 }
 
 impl Cubemap {
     /// With these lines of configuration that begin with `stream`.
-    fn start(streams: &str) -> Cubemap {
+    pub(crate) fn start(streams: &str) -> Cubemap {
         let scratch = Scratch::new("cubemap");
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let config = format!("num_servers 1\nlisten {address}\nerror_log type=console\n{streams}\n");
@@ -27,7 +27,7 @@ impl Cubemap {
         cubemap
     }
 
-    fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 }

@@ -13,7 +13,8 @@ mod validate_streams;
 pub(crate) use error::ConfigError;
 pub(crate) use load::read_key;
 pub(crate) use section::{
-    Admin, Demo, Flush, Log, Pacing, Process, Publish, Pull, Secret, SendPath, Slow, Stream, Viewer,
+    Admin, Demo, Flush, Log, Mux, Pacing, Prebuffer, Process, Publish, Pull, Secret, SendPath, Slow, Stream,
+    Viewer,
 };
 
 use serde::Deserialize;

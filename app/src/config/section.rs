@@ -4,6 +4,7 @@ use crate::logging;
 use crate::rate::{self, Bitrate, ByteSize, QuantityError};
 use glassline_delivery::policy::{MarkRange, Networks};
 use glassline_delivery::pull::{Policy, Source};
+use glassline_delivery::stream;
 use glassline_media::picture::Size;
 use glassline_media::time::FrameRate;
 use serde::{Deserialize, Deserializer};
@@ -124,6 +125,8 @@ pub(crate) struct Viewer {
     pub(crate) backlog: Duration,
     /// What the backlog of one stream takes in memory at most.
     pub(crate) backlog_max: ByteSize,
+    /// How far back a viewer begins.
+    pub(crate) prebuffer: Prebuffer,
     /// When new bytes leave for the viewers.
     pub(crate) flush: Flush,
     /// How fast viewers' connections may send.
@@ -162,6 +165,7 @@ impl Default for Viewer {
             allow_origin: None,
             backlog: Duration::from_secs(10),
             backlog_max: ByteSize::from_mebibytes(64),
+            prebuffer: Prebuffer::Time(Duration::ZERO),
             flush: Flush::Frame,
             pacing: Pacing::Factor(3.0),
             send_path: SendPath::Auto,
@@ -227,6 +231,32 @@ impl<'de> Deserialize<'de> for Pacing {
     }
 }
 
+/// How far back a viewer begins: a time (`"2s"`) or a size (`"1MiB"`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prebuffer {
+    /// This long ago, by the arrival of what it begins with.
+    Time(Duration),
+    /// So many bytes back.
+    Size(ByteSize),
+}
+
+impl Prebuffer {
+    fn parse(text: &str) -> Result<Prebuffer, QuantityError> {
+        // Units of sizes end with B, those of times do not.
+        if text.trim_end().ends_with('B') {
+            text.parse().map(Prebuffer::Size)
+        } else {
+            rate::parse_duration(text).map(Prebuffer::Time)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Prebuffer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Prebuffer, D::Error> {
+        rate::deserialize_text(deserializer, "duration or size (\"2s\" or \"1MiB\")", Prebuffer::parse)
+    }
+}
+
 /// How a stream's bytes get into the viewers' sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -266,6 +296,15 @@ pub(crate) struct Stream {
     /// Where it is fetched from.
     #[serde(deserialize_with = "source")]
     pub(crate) source: Option<Source>,
+    /// What comes from there, where its address does not tell.
+    pub(crate) mux: Option<Mux>,
+    /// How much of it is kept, where it is not as `[viewer]` says.
+    #[serde(deserialize_with = "some_duration")]
+    pub(crate) backlog: Option<Duration>,
+    /// What its backlog takes in memory at most, where it is not as `[viewer]` says.
+    pub(crate) backlog_max: Option<ByteSize>,
+    /// How far back its viewers begin, where it is not as `[viewer]` says.
+    pub(crate) prebuffer: Option<Prebuffer>,
     /// When its new bytes leave, where it is not as `[viewer]` says.
     pub(crate) flush: Option<Flush>,
     /// How fast its viewers' connections may send, where it is not as `[viewer]` says.
@@ -303,6 +342,20 @@ pub(crate) struct Process {
     pub(crate) user: Option<String>,
     /// Name or number of the group; unset: the user's.
     pub(crate) group: Option<String>,
+}
+
+/// A stream's mux, by what its address ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mux(pub(crate) stream::Mux);
+
+impl<'de> Deserialize<'de> for Mux {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Mux, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        stream::Mux::of_extension(&text).map(Mux).ok_or_else(|| {
+            let known = stream::Mux::ALL.map(stream::Mux::extension).join(", ");
+            serde::de::Error::custom(format!("{text:?} is not known; one of {known}"))
+        })
+    }
 }
 
 /// `[log]`: the log on standard error, where the command line goes before it, and the access log.
@@ -377,6 +430,10 @@ fn mark_pool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MarkRa
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     rate::deserialize_text(deserializer, "duration", rate::parse_duration)
+}
+
+fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    duration(deserializer).map(Some)
 }
 
 fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {

@@ -97,6 +97,8 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         ("stream.stage", "mark", "1", "4294967295", "0", "4294967296"),
         ("viewer", "backlog", "'1s'", "'10m'", "'999ms'", "'601s'"),
         ("viewer", "backlog_max", "'1MiB'", "'64GiB'", "'1023KiB'", "'65GiB'"),
+        ("viewer", "prebuffer", "'0s'", "'10m'", "'-1s'", "'601s'"),
+        ("viewer", "prebuffer", "'0B'", "'64GiB'", "'-1B'", "'65GiB'"),
         ("viewer", "pacing", "'1.5x'", "'100x'", "'1.4x'", "'101x'"),
         ("viewer", "pacing", "'100k'", "'10000M'", "'99k'", "'10001M'"),
         ("viewer", "stall_timeout", "'1s'", "'10m'", "'999ms'", "'601s'"),
@@ -204,6 +206,19 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
             "glassline.toml:2: viewer.networks: \"10.0.0.0/40\" is no network",
         ),
         ("[stream.a]\npacing = '1x'", "glassline.toml:2: stream.a.pacing: 1x is out of range"),
+        ("[stream.a]\nmux = 'ts'", "glassline.toml:2: stream.a.mux: belongs to a source"),
+        (
+            "[stream.a]\nmux = 'avi'\nsource = 'http://h/'",
+            "glassline.toml:2: stream.a.mux: \"avi\" is not known",
+        ),
+        (
+            "[stream.a]\nsource = 'udp://239.1.2.3:5000'\nmux = 'raw'",
+            "glassline.toml:3: stream.a.mux: comes over HTTP alone",
+        ),
+        ("[stream.a]\nprebuffer = '5'", "glassline.toml:2: stream.a.prebuffer: \"5\" has no unit"),
+        ("[stream.a]\nprebuffer = '11m'", "glassline.toml:2: stream.a.prebuffer: 11m is out of range"),
+        ("[stream.a]\nbacklog = '0s'", "glassline.toml:2: stream.a.backlog: 0s is out of range"),
+        ("[stream.a]\nbacklog_max = '1B'", "glassline.toml:2: stream.a.backlog_max: 1B is out of range"),
         ("[stream.a]\nflush = 'never'", "glassline.toml:2: stream.a.flush: unknown variant"),
         ("[stream.a]\nsource = 5", "glassline.toml:2: stream.a.source: invalid type"),
         (

@@ -1,6 +1,6 @@
 //! The ranges of what is configured. `examples/glassline.toml` states each one; a test compares them.
 
-use super::{Config, Pacing, Secret};
+use super::{Config, Pacing, Prebuffer, Secret};
 use crate::rate::{self, Bitrate, ByteSize};
 use glassline_delivery::policy::StreamName;
 use std::borrow::Cow;
@@ -97,11 +97,7 @@ impl Config {
             }
         }
         let seconds = Duration::from_secs;
-        duration("viewer.backlog", viewer.backlog, seconds(1), seconds(600))?;
-        let (least, most) = (ByteSize::from_mebibytes(1), ByteSize::from_mebibytes(64 << 10));
-        if !(least..=most).contains(&viewer.backlog_max) {
-            return out_of("viewer.backlog_max", viewer.backlog_max, least, most);
-        }
+        check_backlog("viewer", Some(viewer.backlog), Some(viewer.backlog_max), Some(viewer.prebuffer))?;
         check_pacing("viewer.pacing", viewer.pacing)?;
         duration("viewer.stall_timeout", viewer.stall_timeout, seconds(1), seconds(600))?;
         number("viewer.max_connections", viewer.max_connections, 0, 10_000_000)?;
@@ -183,6 +179,28 @@ pub(super) fn check_pacing(key: impl Into<Cow<'static, str>>, pacing: Pacing) ->
     }
 }
 
+pub(super) fn check_backlog(
+    section: &str,
+    backlog: Option<Duration>,
+    backlog_max: Option<ByteSize>,
+    prebuffer: Option<Prebuffer>,
+) -> Result<(), Problem> {
+    let seconds = Duration::from_secs;
+    if let Some(backlog) = backlog {
+        duration(format!("{section}.backlog"), backlog, seconds(1), seconds(600))?;
+    }
+    let (least, most) = (ByteSize::from_mebibytes(1), ByteSize::from_mebibytes(64 << 10));
+    if let Some(size) = backlog_max.filter(|size| !(least..=most).contains(size)) {
+        return out_of(format!("{section}.backlog_max"), size, least, most);
+    }
+    let key = format!("{section}.prebuffer");
+    match prebuffer {
+        Some(Prebuffer::Time(time)) => duration(key, time, seconds(0), seconds(600)),
+        Some(Prebuffer::Size(size)) if size > most => out_of(key, size, "0B", most),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a key is one: 8 to 256 visible ASCII characters, so that it fits into a header or a URL.
 pub(super) fn key(secret: &Secret) -> Result<(), String> {
     let key = secret.expose();
@@ -217,7 +235,12 @@ pub(super) fn number(
     if (least..=most).contains(&found) { Ok(()) } else { out_of(key, found, least, most) }
 }
 
-fn duration(key: &'static str, found: Duration, least: Duration, most: Duration) -> Result<(), Problem> {
+fn duration(
+    key: impl Into<Cow<'static, str>>,
+    found: Duration,
+    least: Duration,
+    most: Duration,
+) -> Result<(), Problem> {
     if (least..=most).contains(&found) {
         return Ok(());
     }

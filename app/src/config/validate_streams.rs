@@ -1,8 +1,10 @@
 //! The ranges of what is particular to single streams, and of what concerns the process.
 
-use super::validate::{NAME_RULE, Problem, bitrate, check_key, check_pacing, number, problem};
+use super::validate::{NAME_RULE, Problem, bitrate, check_backlog, check_key, check_pacing, number, problem};
 use super::{Config, Stream};
 use glassline_delivery::policy::{MarkRange, StreamName};
+use glassline_delivery::pull::Source;
+use glassline_delivery::stream::Mux;
 
 impl Config {
     pub(super) fn check_streams(&self) -> Result<(), Problem> {
@@ -73,6 +75,16 @@ impl Stream {
         let key = |name: &str| format!("{section}.{name}");
         if let Some(pacing) = self.pacing {
             check_pacing(key("pacing"), pacing)?;
+        }
+        check_backlog(section, self.backlog, self.backlog_max, self.prebuffer)?;
+        match (&self.mux, &self.source) {
+            (Some(_), None) => {
+                return problem(key("mux"), "belongs to a source; a publisher's address tells its mux");
+            }
+            (Some(mux), Some(Source::Udp(_))) if mux.0 != Mux::MpegTs => {
+                return problem(key("mux"), "comes over HTTP alone; datagrams are MPEG-TS");
+            }
+            _ => {}
         }
         let (publish, viewer) = (&self.publish_key, &self.viewer_key);
         check_key(publish, &self.publish_key_file, [key("publish_key"), key("publish_key_file")])?;

@@ -31,6 +31,7 @@ struct Server<'a> {
 #[derive(Serialize)]
 pub(super) struct Stream {
     name: String,
+    mux: &'static str,
     live: bool,
     bitrate_bps: u64,
     viewers: usize,
@@ -45,6 +46,7 @@ pub(super) struct Stream {
     moved_forward: u64,
     dropped_behind: u64,
     stalled: u64,
+    cut_off: u64,
     publishers: u64,
     source: Option<Source>,
 }
@@ -112,6 +114,7 @@ pub(super) fn streams<'a>(hub: &Hub, contact: Option<&'a str>) -> Streams<'a> {
 pub(super) fn stream(status: &StreamStatus, door: Door) -> Stream {
     Stream {
         name: status.name.to_string(),
+        mux: status.mux.extension(),
         live: status.live,
         bitrate_bps: status.bitrate_bps,
         viewers: status.viewers,
@@ -126,6 +129,7 @@ pub(super) fn stream(status: &StreamStatus, door: Door) -> Stream {
         moved_forward: status.moved_forward,
         dropped_behind: status.dropped_behind,
         stalled: status.stalled,
+        cut_off: status.cut_off,
         publishers: status.sessions,
         source: status.source.as_ref().filter(|_| door == Door::Crew).map(source),
     }

@@ -130,6 +130,15 @@ fn stream_families(text: &mut Exposition, streams: &[StreamStatus]) {
         ),
         |s| Some(s.stalled),
     );
+    text.streams(
+        streams,
+        (
+            "stream_viewers_cut_off_total",
+            "counter",
+            "Viewers that fell so far behind that the rest of a record was gone.",
+        ),
+        |s| Some(s.cut_off),
+    );
     text.streams(streams, ("stream_newest_byte_age_seconds", "gauge", "Since the newest byte came."), |s| {
         s.newest_byte_age.map(|age| age.as_secs_f64())
     });

@@ -12,12 +12,12 @@ mod service;
 mod site;
 mod succession;
 
-use crate::config::{self, Config};
+use crate::config::{self, Config, Mux};
 use crate::{failure, logging, output};
 use anyhow::{Context, Result};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Policy;
-use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
+use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
 use glassline_engine::relay::{self, Listen, Pull, Settings, StartError};
 use service::Service;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
@@ -93,8 +93,11 @@ fn stream_settings(config: &Config, own: Option<&config::Stream>) -> stream::Set
     let viewer = &config.viewer;
     let flush = own.and_then(|own| own.flush).unwrap_or(viewer.flush);
     let pacing = own.and_then(|own| own.pacing).unwrap_or(viewer.pacing);
+    let backlog = own.and_then(|own| own.backlog).unwrap_or(viewer.backlog);
+    let backlog_max = own.and_then(|own| own.backlog_max).unwrap_or(viewer.backlog_max);
+    let prebuffer = own.and_then(|own| own.prebuffer).unwrap_or(viewer.prebuffer);
     stream::Settings {
-        backlog: Backlog { time: viewer.backlog, bytes: viewer.backlog_max.bytes() },
+        backlog: Backlog { time: backlog, bytes: backlog_max.bytes() },
         flush: match flush {
             config::Flush::Frame => FlushPolicy::Frame,
             config::Flush::Balanced => FlushPolicy::Balanced,
@@ -104,6 +107,10 @@ fn stream_settings(config: &Config, own: Option<&config::Stream>) -> stream::Set
             config::Pacing::Off => Pacing::Off,
             config::Pacing::Factor(factor) => Pacing::Factor(factor),
             config::Pacing::Rate(rate) => Pacing::Rate(rate.bits_per_second()),
+        },
+        prebuffer: match prebuffer {
+            config::Prebuffer::Time(time) => Prebuffer::Time(time),
+            config::Prebuffer::Size(size) => Prebuffer::Bytes(size.bytes()),
         },
     }
 }
@@ -151,7 +158,11 @@ fn listeners(config: &Config) -> Vec<Listen> {
 /// The streams that are fetched from elsewhere.
 fn pulls(config: &Config) -> Vec<Pull> {
     let pull = |(name, stream): (&String, &crate::config::Stream)| {
-        Some(Pull { name: StreamName::parse(name)?, source: stream.source.clone()? })
+        Some(Pull {
+            name: StreamName::parse(name)?,
+            source: stream.source.clone()?,
+            mux: stream.mux.map(|Mux(mux)| mux),
+        })
     };
     config.stream.iter().filter_map(pull).collect()
 }

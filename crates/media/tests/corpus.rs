@@ -6,6 +6,8 @@ use std::path::Path;
 
 #[path = "../../../fuzz/bodies/nal.rs"]
 mod nal;
+#[path = "../../../fuzz/bodies/split.rs"]
+mod split;
 #[path = "../../../fuzz/bodies/ts.rs"]
 mod ts;
 #[path = "../../../fuzz/bodies/y4m.rs"]
@@ -44,4 +46,9 @@ fn network_abstraction_units() {
 #[test]
 fn y4m_pictures() {
     over_corpus("y4m", y4m::run);
+}
+
+#[test]
+fn carried_containers() {
+    over_corpus("split", split::run);
 }

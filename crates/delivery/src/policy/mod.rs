@@ -16,6 +16,7 @@ pub use rules::{Rules, StreamRules};
 pub use slow::{Moves, SlowPolicy};
 pub use watch::{Load, Token, WatchPolicy, WatchRefusal};
 
+use crate::stream::Mux;
 use std::fmt;
 
 /// A stream's name: 1 to 64 of `A–Z a–z 0–9 . _ -`, not beginning with a dot.
@@ -35,9 +36,10 @@ impl StreamName {
         (fits && plain).then(|| StreamName(name.to_owned()))
     }
 
-    /// The name of the stream that `/live/NAME.ts` names.
-    pub fn of_live_path(path: &str) -> Option<StreamName> {
-        Self::parse(path.strip_prefix("/live/")?.strip_suffix(".ts")?)
+    /// The name of the stream that `/live/NAME.ts` names, and the mux: `.ts`, `.flv`, `.webm` or `.ogg`.
+    pub fn of_live_path(path: &str) -> Option<(StreamName, Mux)> {
+        let (name, extension) = path.strip_prefix("/live/")?.rsplit_once('.')?;
+        Some((Self::parse(name)?, Mux::of_extension(extension)?))
     }
 
     /// The name.
@@ -70,8 +72,13 @@ mod tests {
         for bad in ["", ".", "..", ".hidden", "a/b", "a b", "ä", "a%20", &"x".repeat(65)] {
             assert!(StreamName::parse(bad).is_none(), "{bad}");
         }
-        assert_eq!(StreamName::of_live_path("/live/demo.ts").unwrap().as_str(), "demo");
-        assert_eq!(StreamName::of_live_path("/live/demo.flv"), None);
+        for mux in Mux::ALL {
+            let path = format!("/live/demo.hd.{}", mux.extension());
+            assert_eq!(StreamName::of_live_path(&path), StreamName::parse("demo.hd").map(|name| (name, mux)));
+        }
+        assert_eq!(StreamName::of_live_path("/live/demo.avi"), None);
+        assert_eq!(StreamName::of_live_path("/live/demo"), None);
+        assert_eq!(StreamName::of_live_path("/live/.ts"), None);
         assert_eq!(StreamName::of_live_path("/live/../etc.ts"), None);
     }
 }

@@ -10,7 +10,7 @@
 use super::{Backoff, HttpUrl, PullError};
 use crate::http1::client::{self, Client, Head, Request};
 use crate::http1::{Limits, Method};
-use crate::metacube::{self, CONTENT_CODING, Metadata};
+use crate::metacube::{self, CONTENT_CODING, Flags, Metadata};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -63,6 +63,15 @@ pub enum Event<'a> {
     Began {
         /// Whether they come in Metacube blocks, which are taken off.
         metacube: bool,
+        /// What the upstream calls them (`Content-Type`).
+        media_type: Option<&'a str>,
+    },
+    /// A Metacube block begins; its bytes follow.
+    Block {
+        /// Its length in bytes.
+        size: u32,
+        /// What it is.
+        flags: Flags,
     },
     /// Bytes of the stream.
     Data(&'a [u8]),
@@ -235,7 +244,10 @@ impl Puller {
         };
         if let Some(head) = head {
             match self.accept(&head, now) {
-                Ok(Some(metacube)) => emit(Event::Began { metacube }),
+                Ok(Some(metacube)) => {
+                    let media_type = head.headers.first("content-type");
+                    emit(Event::Began { metacube, media_type });
+                }
                 Ok(None) => return,
                 Err(error) => return self.fail(error, now),
             }
@@ -266,7 +278,7 @@ impl Puller {
             let garbage_before = blocks.garbage_bytes();
             while let Some(event) = blocks.next(&mut data) {
                 match event {
-                    metacube::Event::Block { .. } => {}
+                    metacube::Event::Block { size, flags } => emit(Event::Block { size, flags }),
                     metacube::Event::Data(data) => {
                         body.newest_byte = now;
                         emit(Event::Data(data));

@@ -53,7 +53,8 @@ impl Bench {
     fn bytes(&mut self, bytes: &[u8]) {
         let (stream, metadata, began) = (&mut self.stream, &mut self.metadata, &mut self.began);
         self.puller.handle_bytes(bytes, self.now, &mut |event| match event {
-            Event::Began { metacube } => began.push(metacube),
+            Event::Began { metacube, .. } => began.push(metacube),
+            Event::Block { .. } => {}
             Event::Data(data) => stream.extend_from_slice(data),
             Event::Metadata(said) => metadata.push(said),
         });

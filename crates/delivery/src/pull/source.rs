@@ -6,6 +6,7 @@
 //! ```
 //! Neither `Display` nor `Debug` shows user, password or query: these go into logs and answers.
 
+use crate::stream::Mux;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
@@ -87,6 +88,18 @@ impl Source {
             }
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => Err(SourceError::Tls),
             _ => Err(SourceError::Scheme),
+        }
+    }
+
+    /// What comes from there: what the path of an `http:` URL ends with, else MPEG-TS.
+    pub fn mux(&self) -> Mux {
+        let Source::Http(url) = self else { return Mux::MpegTs };
+        let path = url.target.split('?').next().unwrap_or_default();
+        match path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase()).as_deref() {
+            Some("mkv") => Mux::WebM,
+            Some("oga" | "ogv" | "opus") => Mux::Ogg,
+            Some(extension) => Mux::of_extension(extension).unwrap_or_default(),
+            None => Mux::MpegTs,
         }
     }
 }
@@ -316,6 +329,20 @@ mod tests {
         match Source::parse(text) {
             Ok(Source::Udp(address)) => address,
             other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_address_tells_its_mux() {
+        for (url, mux) in [
+            ("http://h/live/a.ts", Mux::MpegTs),
+            ("http://h/a.webm?encoding=metacube", Mux::WebM),
+            ("http://h/a.FLV", Mux::Flv),
+            ("http://h/a.ogv", Mux::Ogg),
+            ("http://h.flv/stream?x=a.ogg", Mux::MpegTs),
+            ("udp://239.1.2.3:5000", Mux::MpegTs),
+        ] {
+            assert_eq!(Source::parse(url).unwrap().mux(), mux, "{url}");
         }
     }
 

@@ -1,37 +1,48 @@
-//! A live MPEG-TS stream as an endless file.
+//! A live stream as an endless file.
 //!
-//! [`Stream`] takes a publisher's bytes as they come, says which of them (always whole packets) to append to
-//! the file, and remembers where a viewer can enter it: at key frames, with PAT and PMT in front. It also says
-//! how much of the past is kept, and so who has fallen behind.
+//! [`Stream`] takes a publisher's bytes as they come, says which of them to append to the file, and remembers where
+//! a viewer can enter it: at key frames, with what a decoder needs first in front. It also says how much of the past
+//! is kept, and so who has fallen behind.
 //!
 //! ```text
 //!          tail          entry        entry            head
 //!  ──dropped─┼─────────────┼────────────┼────────────────┤
 //!            ◄── backlog ─────────────────────────────────►
 //! ```
-//! Offsets count bytes of the file from the stream's very first packet on and only grow; each is a multiple of
-//! 188. The publisher may go and another come: the file goes on, and the first packet on each PID is preceded
-//! by one that sets `discontinuity_indicator`, so that no viewer takes the seam for loss.
+//! Offsets count bytes of the file from the stream's very first one on and only grow. The publisher may go and
+//! another come: the file goes on.
+//! * **MPEG-TS** is understood. Only whole packets are appended; PAT and PMT stand in front of an entry; the first
+//!   packet of another publisher on each PID is preceded by one that sets `discontinuity_indicator`, so that no viewer
+//!   takes the seam for loss.
+//! * **Other muxes** are carried as they are. Their header stands in front of an entry; where another publisher brings
+//!   another one, viewers have to begin anew.
 
+mod blocks;
+mod carried;
 mod details;
 mod flush;
+mod mux;
 mod pace;
 mod past;
+mod ts;
 
+pub use blocks::Block;
 pub use details::VideoDetails;
 pub use flush::FlushPolicy;
+pub use mux::Mux;
 pub use pace::Pacing;
-pub use past::Backlog;
+pub use past::{Backlog, Prebuffer};
 
-use crate::stream::details::DetailsProbe;
+use crate::stream::carried::Records;
 use crate::stream::flush::{Burst, Flush};
 use crate::stream::pace::Pace;
 use crate::stream::past::Past;
+use crate::stream::ts::Packets;
 use glassline_media::Time;
-use glassline_media::container::ts::{
-    Aligner, EntryPoint, NULL_PID, PACKET_BYTES, Packet, Program, Scanner, discontinuity_packet,
-};
+use glassline_media::container::split;
+use glassline_media::container::ts::{EntryPoint, PACKET_BYTES, Program};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -44,6 +55,8 @@ pub struct Settings {
     pub flush: FlushPolicy,
     /// How fast a viewer's connection may send.
     pub pacing: Pacing,
+    /// How far back a viewer begins who does not say so.
+    pub prebuffer: Prebuffer,
 }
 
 /// The span over which bit rates are told.
@@ -52,16 +65,29 @@ const RATE_SPAN: Duration = Duration::from_secs(2);
 /// A place where a viewer can begin.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// Offset of the first packet to send.
+    /// Offset of the first byte to send.
     pub offset: u64,
-    point: EntryPoint,
+    point: Point,
+}
+
+/// What a decoder needs first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Point {
+    Packets(EntryPoint),
+    /// Many have the same, which processes tell each other once: see [`Stream::restored`].
+    Header(#[serde(skip)] Arc<[u8]>),
 }
 
 impl Entry {
-    /// What to send in front of the file's bytes: PAT and PMT. For a viewer that is `moved` from another place
-    /// of the same stream also packets that announce the discontinuity on each PID.
+    /// What to send in front of the file's bytes: PAT and PMT, or the mux's header. For a viewer that is `moved` from
+    /// another place of the same stream also packets that announce the discontinuity on each PID; such a one has the
+    /// header already.
     pub fn prelude(&self, moved: bool) -> Vec<u8> {
-        self.point.prelude(moved)
+        match &self.point {
+            Point::Packets(point) => point.prelude(moved),
+            Point::Header(_) if moved => Vec::new(),
+            Point::Header(header) => header.to_vec(),
+        }
     }
 }
 
@@ -88,10 +114,18 @@ pub enum StreamError {
         /// Bytes looked at.
         bytes: u64,
     },
+    /// Not the mux that was announced, or not what can be carried of it.
+    #[error("no sound {mux}: {error}")]
+    Carried {
+        /// What was announced.
+        mux: Mux,
+        /// What is wrong.
+        error: split::Error,
+    },
+    /// Of a mux that is not known, bytes that are in no block.
+    #[error("bytes in no Metacube block")]
+    NoBlock,
 }
-
-/// Garbage in a row after which a publisher is refused.
-const GARBAGE_LIMIT_BYTES: u64 = 64 << 10;
 
 /// A stream that shows no key frame for this long is entered at any start of a unit: better a picture that
 /// needs a moment to become whole than none.
@@ -100,54 +134,48 @@ const PATIENCE_FOR_KEY_FRAME: Duration = Duration::from_secs(12);
 /// One stream.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stream {
-    aligner: Aligner,
-    session: Session,
+    mux: Mux,
+    intake: Intake,
     flush: Flush,
     pace: Pace,
     past: Past,
+    prebuffer: Prebuffer,
     head: u64,
     counters: Counters,
-    details: Option<VideoDetails>,
 }
 
-/// What is known of the present publisher's bytes.
+/// What a publisher's bytes go through.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Session {
-    scanner: Scanner,
-    probe: DetailsProbe,
-    unit_offset: u64,
-    garbage_at_last_packet: u64,
-    errors_before: u64,
-    announce_seams: bool,
-    began: Time,
+enum Intake {
+    Packets(Box<Packets>),
+    Records(Box<Records>),
 }
 
-impl Session {
-    fn new(now: Time, announce_seams: bool, errors_before: u64) -> Session {
-        Session {
-            scanner: Scanner::new(),
-            probe: DetailsProbe::default(),
-            unit_offset: 0,
-            garbage_at_last_packet: 0,
-            errors_before,
-            announce_seams,
-            began: now,
-        }
-    }
+/// The file's end, as an intake sees it.
+struct Tape<'a> {
+    head: &'a mut u64,
+    past: &'a mut Past,
+    burst: Burst,
+    now: Time,
+    append: &'a mut dyn FnMut(&[u8]),
 }
 
 impl Stream {
     /// A stream without bytes.
-    pub fn new(settings: Settings, now: Time) -> Stream {
+    pub fn new(mux: Mux, settings: Settings, now: Time) -> Stream {
+        let intake = match mux {
+            Mux::MpegTs => Intake::Packets(Box::new(Packets::new(now))),
+            mux => Intake::Records(Box::new(Records::new(mux, now))),
+        };
         Stream {
-            aligner: Aligner::new(),
-            session: Session::new(now, false, 0),
+            mux,
+            intake,
             flush: Flush::new(settings.flush),
             pace: Pace::new(settings.pacing),
-            past: Past::new(settings.backlog),
+            past: Past::new(settings.backlog, mux.record_bytes()),
+            prebuffer: settings.prebuffer,
             head: 0,
             counters: Counters::default(),
-            details: None,
         }
     }
 
@@ -156,21 +184,40 @@ impl Stream {
         self.flush.reconfigure(settings.flush);
         self.pace.reconfigure(settings.pacing);
         self.past.reconfigure(settings.backlog);
+        self.prebuffer = settings.prebuffer;
+    }
+
+    /// The same after another process has handed it over: gives its entries what all of them share.
+    pub fn restored(mut self) -> Stream {
+        if let Intake::Records(records) = &self.intake {
+            let (header, since) = records.header();
+            self.past.restore_headers(header, since);
+        }
+        self
+    }
+
+    /// What its bytes are.
+    pub fn mux(&self) -> Mux {
+        self.mux
     }
 
     /// A publisher begins. What an earlier one left of a packet is forgotten.
     pub fn begin_session(&mut self, now: Time) {
         self.counters.sessions += 1;
-        self.aligner = Aligner::new();
-        self.session = Session::new(now, self.head > 0, self.counters.continuity_errors);
+        match &mut self.intake {
+            Intake::Packets(packets) => {
+                packets.begin_session(self.head, self.counters.continuity_errors, now);
+            }
+            Intake::Records(records) => records.begin_session(now),
+        }
         self.flush.begin_session();
         self.past.begin_session(now);
     }
 
     /// Takes a publisher's bytes, in any chop, and calls `append` with what is to be appended to the file, in
-    /// order: whole packets, nearly always one borrowed run. Returns whether so much waits that it is to be shown
-    /// to viewers now; [`Stream::pause`] and [`Stream::poll_timeout`] tell the other times, by the policy. Refuses
-    /// bytes that are no MPEG-TS; what was appended before stays.
+    /// order; nearly always one borrowed run, and of MPEG-TS whole packets. Returns whether so much waits that it is
+    /// to be shown to viewers now; [`Stream::pause`] and [`Stream::poll_timeout`] tell the other times, by the policy.
+    /// Refuses bytes that are not the stream's mux; what was appended before stays.
     pub fn push(
         &mut self,
         bytes: &[u8],
@@ -178,29 +225,27 @@ impl Stream {
         append: &mut dyn FnMut(&[u8]),
     ) -> Result<bool, StreamError> {
         self.counters.bytes_in += bytes.len() as u64;
-        let skipped_before = self.aligner.skipped_bytes();
         let head_before = self.head;
-        let (mut aligner, mut packets) = (std::mem::take(&mut self.aligner), 0);
-        let mut burst = Burst::default();
-        aligner.push(bytes, &mut |run| {
-            packets += run.len() / PACKET_BYTES;
-            self.take_run(run, now, &mut burst, append);
-        });
-        self.aligner = aligner;
+        let (burst, past) = (Burst::default(), &mut self.past);
+        let mut tape = Tape { head: &mut self.head, past, burst, now, append };
+        let pushed = match &mut self.intake {
+            Intake::Packets(packets) => packets.push(bytes, &mut tape, &mut self.counters),
+            Intake::Records(records) => records.push(bytes, &mut tape),
+        };
+        let burst = tape.burst;
         let has_enough = self.flush.handle_bytes(self.head - head_before, burst, now);
-        let skipped = self.aligner.skipped_bytes();
-        self.counters.garbage_bytes += skipped - skipped_before;
-        self.counters.continuity_errors =
-            self.session.errors_before + self.session.scanner.continuity_errors();
         self.past.advance(self.head, now);
-        if packets > 0 {
-            self.session.garbage_at_last_packet = skipped;
-        }
-        let garbage = skipped - self.session.garbage_at_last_packet;
-        if garbage > GARBAGE_LIMIT_BYTES {
-            return Err(StreamError::NotMpegTs { bytes: garbage });
-        }
-        Ok(has_enough)
+        pushed.map(|()| has_enough)
+    }
+
+    /// A block of `size` bytes begins in what the publisher sends: what its flags say of a stream that is
+    /// [`Mux::Raw`]. Others say it themselves.
+    pub fn begin_block(&mut self, block: Block, size: u32, now: Time) -> Result<(), StreamError> {
+        let Intake::Records(records) = &mut self.intake else { return Ok(()) };
+        let (burst, past, mux) = (Burst::default(), &mut self.past, self.mux);
+        let mut tape = Tape { head: &mut self.head, past, burst, now, append: &mut |_| {} };
+        let begun = records.begin_block(block, size, &mut tape);
+        begun.map_err(|error| StreamError::Carried { mux, error })
     }
 
     /// The publisher has nothing more for now. Returns whether what was appended is to be shown to viewers.
@@ -218,41 +263,6 @@ impl Stream {
         self.flush.flushed();
     }
 
-    fn take_run(&mut self, run: &[u8], now: Time, burst: &mut Burst, append: &mut dyn FnMut(&[u8])) {
-        let mut appended = 0;
-        let (packets, _) = run.as_chunks::<PACKET_BYTES>();
-        for (index, packet) in packets.iter().enumerate() {
-            let session = &mut self.session;
-            let scan = session.scanner.scan(packet);
-            if scan.first_of_pid && session.announce_seams {
-                append(&run[appended..index * PACKET_BYTES]);
-                appended = index * PACKET_BYTES;
-                let seam = seam_packet(packet);
-                append(&seam);
-                self.head += seam.len() as u64;
-            }
-            burst.video |= scan.video;
-            if scan.video_unit_start {
-                session.unit_offset = self.head;
-                burst.picture_starts = true;
-            }
-            if let Some(details) = session.probe.look(&scan, packet, session.scanner.program()) {
-                self.details = Some(details);
-            }
-            if let Some(found) = scan.entry {
-                let offset = if found.packets_back == 0 { self.head } else { session.unit_offset };
-                self.past.add_entry(Entry { offset, point: found.point }, now);
-            } else if scan.unit_start
-                && self.past.lacks_entry_since(session.began, PATIENCE_FOR_KEY_FRAME, now)
-                && let Some(point) = session.scanner.entry_here()
-            {
-                self.past.add_entry(Entry { offset: self.head, point }, now);
-            }
-            self.head += PACKET_BYTES as u64;
-        }
-        append(&run[appended..]);
-    }
-
     /// The offset behind the last byte.
     pub fn head(&self) -> u64 {
         self.head
@@ -267,6 +277,37 @@ impl Stream {
     /// Where a viewer who comes now begins: the newest key frame, or `None` before the first one.
     pub fn newest_entry(&self) -> Option<&Entry> {
         self.past.newest_entry()
+    }
+
+    /// Where a viewer begins who comes at `now`: at the newest entry that is as far back as `prebuffer` says (else the
+    /// stream's own), or at the oldest one; `None` before the first.
+    pub fn entry_to_join(&self, prebuffer: Option<Prebuffer>, now: Time) -> Option<&Entry> {
+        self.past.entry_back(prebuffer.unwrap_or(self.prebuffer), now)
+    }
+
+    /// Where the record ends that the byte at `offset` is in, or as far as it has come; `offset` itself where one
+    /// begins there. A viewer may leave the stream at a record's end alone.
+    pub fn record_end(&self, offset: u64) -> u64 {
+        match &self.intake {
+            Intake::Packets(_) => offset.next_multiple_of(PACKET_BYTES as u64),
+            Intake::Records(records) => records.record_end(offset, self.head),
+        }
+    }
+
+    /// The newest offset from which on viewers need another header than before; 0 where all need the same.
+    pub fn newest_seam(&self) -> u64 {
+        match &self.intake {
+            Intake::Packets(_) => 0,
+            Intake::Records(records) => records.newest_seam(),
+        }
+    }
+
+    /// Where a viewer's stream ends that entered at `offset`, if another header is needed somewhere behind it.
+    pub fn seam_behind(&self, offset: u64) -> Option<u64> {
+        match &self.intake {
+            Intake::Packets(_) => None,
+            Intake::Records(records) => records.seam_behind(offset),
+        }
     }
 
     /// Bytes a second over the last two seconds, in bits.
@@ -293,14 +334,20 @@ impl Stream {
         self.past.newest_at()
     }
 
-    /// What PMT says of the streams inside.
+    /// What PMT says of the streams inside; `None` of other muxes.
     pub fn program(&self) -> Option<&Program> {
-        self.session.scanner.program()
+        match &self.intake {
+            Intake::Packets(packets) => packets.program(),
+            Intake::Records(_) => None,
+        }
     }
 
-    /// What the video's own headers say.
+    /// What the video's own headers say; `None` of other muxes than MPEG-TS.
     pub fn video_details(&self) -> Option<&VideoDetails> {
-        self.details.as_ref()
+        match &self.intake {
+            Intake::Packets(packets) => packets.video_details(),
+            Intake::Records(_) => None,
+        }
     }
 
     /// What the bytes so far were worth.
@@ -309,17 +356,7 @@ impl Stream {
     }
 }
 
-/// A packet to stand before `packet`, the first of a new publisher on its PID: what follows is not continuous
-/// with what went before, and is meant so.
-fn seam_packet(packet: &[u8; PACKET_BYTES]) -> [u8; PACKET_BYTES] {
-    let (pid, continuity) = match Packet::parse(packet) {
-        // A packet without payload repeats the counter, one with payload advances it (ISO 13818-1 §2.4.3.3).
-        Ok(packet) if packet.has_payload => (packet.pid, packet.continuity.wrapping_sub(1) & 0x0F),
-        Ok(packet) => (packet.pid, packet.continuity),
-        Err(_) => (NULL_PID, 0),
-    };
-    discontinuity_packet(pid, continuity)
-}
-
+#[cfg(test)]
+mod carried_tests;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,10 @@
 //! What is kept of a stream's past: its entries, and when which offset was reached.
 
-use super::Entry;
+use super::{Entry, Point};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How much of a stream's past is kept.
@@ -15,10 +16,26 @@ pub struct Backlog {
     pub bytes: u64,
 }
 
+/// How far back a viewer begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Prebuffer {
+    /// At the newest entry that came at least this long ago.
+    Time(Duration),
+    /// At the newest entry with at least this many bytes behind it.
+    Bytes(u64),
+}
+
+impl Prebuffer {
+    /// At the newest entry.
+    pub const NONE: Prebuffer = Prebuffer::Time(Duration::ZERO);
+}
+
 /// Between two remembered offsets: fine enough for bit rates, coarse enough to cost nothing.
 const MARK_INTERVAL: Duration = Duration::from_millis(50);
-/// Entries remembered; only the newest are of use.
-const ENTRIES: usize = 64;
+/// Between two entries that are remembered beside the newest one.
+const ENTRY_INTERVAL: Duration = Duration::from_millis(100);
+/// Entries remembered: ten minutes' worth, the longest backlog.
+const ENTRIES: usize = 6000;
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Mark {
@@ -29,6 +46,8 @@ struct Mark {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Past {
     backlog: Backlog,
+    /// What the tail is a multiple of.
+    record_bytes: u64,
     entries: VecDeque<(Entry, Time)>,
     marks: VecDeque<Mark>,
     before_marks: Option<Mark>,
@@ -39,9 +58,10 @@ pub(super) struct Past {
 }
 
 impl Past {
-    pub(super) fn new(backlog: Backlog) -> Past {
+    pub(super) fn new(backlog: Backlog, record_bytes: u64) -> Past {
         Past {
             backlog,
+            record_bytes,
             entries: VecDeque::new(),
             marks: VecDeque::new(),
             before_marks: None,
@@ -67,6 +87,12 @@ impl Past {
         let last_in_session =
             self.entries.back().filter(|(last, _)| last.offset >= self.session_start.offset);
         self.interval = last_in_session.map(|(_, at)| now.since(*at)).or(self.interval);
+        // Many entries in a row serve nobody: of those that are close together the newest alone is kept, once it is
+        // the newest of all no more.
+        let at = |back: usize| self.entries.len().checked_sub(back).map(|index| self.entries[index].1);
+        if at(2).zip(at(1)).is_some_and(|(before, last)| last.since(before) < ENTRY_INTERVAL) {
+            self.entries.pop_back();
+        }
         self.entries.push_back((entry, now));
         if self.entries.len() > ENTRIES {
             self.entries.pop_front();
@@ -91,7 +117,8 @@ impl Past {
             }
         }
         // Rounded up to a packet's start: viewers are moved from one to another.
-        self.tail = self.tail.max(head.saturating_sub(self.backlog.bytes).next_multiple_of(188));
+        let oldest = head.saturating_sub(self.backlog.bytes).next_multiple_of(self.record_bytes);
+        self.tail = self.tail.max(oldest);
         while self.entries.front().is_some_and(|(entry, _)| entry.offset < self.tail) {
             self.entries.pop_front();
         }
@@ -103,6 +130,30 @@ impl Past {
 
     pub(super) fn newest_entry(&self) -> Option<&Entry> {
         self.entries.back().map(|(entry, _)| entry)
+    }
+
+    /// The newest entry that is as far back as `prebuffer` says, or the oldest one.
+    pub(super) fn entry_back(&self, prebuffer: Prebuffer, now: Time) -> Option<&Entry> {
+        let head = self.newest.map_or(0, |mark| mark.offset);
+        let is_far_back = |(entry, at): &(Entry, Time)| match prebuffer {
+            Prebuffer::Time(time) => now.since(*at) >= time,
+            Prebuffer::Bytes(bytes) => head.saturating_sub(entry.offset) >= bytes,
+        };
+        let found = self.entries.partition_point(is_far_back).saturating_sub(1);
+        self.entries.get(found).map(|(entry, _)| entry)
+    }
+
+    /// Gives the entries from `since` on their header; older ones had another and go.
+    pub(super) fn restore_headers(&mut self, header: &Arc<[u8]>, since: u64) {
+        self.entries.retain(|(entry, _)| entry.offset >= since);
+        for (entry, _) in &mut self.entries {
+            entry.point = Point::Header(Arc::clone(header));
+        }
+    }
+
+    /// No viewer can begin any more at what came so far.
+    pub(super) fn forget_entries(&mut self) {
+        self.entries.clear();
     }
 
     /// Whether a session that began at `began` has shown no entry for as long as `patience`.

@@ -1,11 +1,15 @@
 use super::*;
-use glassline_media::container::ts::{ContinuityChecker, SYNC_BYTE};
+use glassline_media::container::ts::{ContinuityChecker, Packet, SYNC_BYTE};
 use glassline_test_support::ts::Source;
 use proptest::prelude::*;
 
 const BACKLOG: Backlog = Backlog { time: Duration::from_secs(2), bytes: 1 << 20 };
-const SETTINGS: Settings =
-    Settings { backlog: BACKLOG, flush: FlushPolicy::Frame, pacing: Pacing::Factor(3.0) };
+const SETTINGS: Settings = Settings {
+    backlog: BACKLOG,
+    flush: FlushPolicy::Frame,
+    pacing: Pacing::Factor(3.0),
+    prebuffer: Prebuffer::NONE,
+};
 
 /// A stream and the file that its bytes went to.
 struct Written {
@@ -15,7 +19,7 @@ struct Written {
 
 impl Written {
     fn new() -> Written {
-        let mut stream = Stream::new(SETTINGS, Time::ZERO);
+        let mut stream = Stream::new(Mux::MpegTs, SETTINGS, Time::ZERO);
         stream.begin_session(Time::ZERO);
         Written { stream, file: Vec::new() }
     }

@@ -1,7 +1,8 @@
 //! A viewer that wants its stream in Metacube2 blocks: another relay.
 //!
 //! The bytes of a block come from the spool as they do for everyone; only headers are put between. What a header has
-//! promised is kept: a viewer that loses its place inside a block gets the rest of it filled with null packets.
+//! promised is kept: a viewer of MPEG-TS that loses its place inside a block gets the rest of it filled with null
+//! packets; one of another mux gets to the block's end, or its connection is ended.
 
 use glassline_delivery::metacube::{Flags, HEADER_BYTES, header, write_block};
 use glassline_media::container::ts::{NULL_PID, PACKET_BYTES, SYNC_BYTE};
@@ -24,6 +25,9 @@ impl Blocks {
     /// needs first, or, where the viewer is `moved`, as a part of the stream that announces the seam.
     pub(super) fn enter(&mut self, offset: u64, prelude: &[u8], moved: bool) -> Vec<u8> {
         (self.end, self.entered_at) = (offset, Some(offset));
+        if prelude.is_empty() {
+            return Vec::new();
+        }
         let mut block = Vec::with_capacity(HEADER_BYTES + prelude.len());
         let flags = if moved { Flags::NOT_SUITABLE_FOR_STREAM_START } else { Flags::HEADER };
         write_block(prelude, flags, &mut block);
@@ -50,7 +54,7 @@ impl Blocks {
         self.end
     }
 
-    /// The bytes at `offset` are gone, or not worth sending: ends the present block. Returns what it still lacks.
+    /// Of MPEG-TS, the bytes at `offset` are gone, or not worth sending: ends the present block. Returns what it still lacks.
     pub(super) fn fill(&mut self, offset: u64) -> Vec<u8> {
         let lacking = self.end.saturating_sub(offset) as usize;
         self.end = 0;

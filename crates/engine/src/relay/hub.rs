@@ -10,6 +10,7 @@ use crate::relay::{ClaimError, Door, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{Load, StreamName};
+use glassline_delivery::stream::Mux;
 use glassline_io::clock::Clock;
 use glassline_io::poll::{Poller, Waker};
 use glassline_media::Time;
@@ -157,7 +158,7 @@ impl Hub {
         let source = self.boards().status(name, now);
         match self.find(name) {
             Some(live) => Some(StreamStatus { source, ..live.status(now) }),
-            None => Some(StreamStatus::absent(name, Some(source?))),
+            None => Some(StreamStatus::absent(name, self.boards().mux(name), Some(source?))),
         }
     }
 
@@ -234,10 +235,12 @@ impl Hub {
         lock(&self.streams).get(name).filter(|live| !live.has_ended()).cloned()
     }
 
-    /// Takes the publisher's seat of the stream `name`, which begins if there is none.
+    /// Takes the publisher's seat of the stream `name`, which begins if there is none. One of another mux is replaced
+    /// where `take_over` asks for it.
     pub(super) fn claim(
         &self,
         name: &StreamName,
+        mux: Mux,
         seat: Option<Seat>,
         take_over: bool,
     ) -> Result<(Arc<Live>, u64), ClaimError> {
@@ -246,15 +249,20 @@ impl Hub {
         }
         let (now, settings) = (self.clock.now(), self.settings());
         let mut streams = lock(&self.streams);
-        let live = match streams.get(name).filter(|live| !live.has_ended()) {
-            Some(live) => Arc::clone(live),
+        let former = streams.get(name).filter(|live| !live.has_ended()).cloned();
+        let other_mux = former.as_ref().filter(|live| live.mux != mux).cloned();
+        if let Some(other) = other_mux.as_ref().filter(|_| !take_over) {
+            return Err(ClaimError::OtherMux { name: name.clone(), mux: other.mux });
+        }
+        let live = match former.filter(|live| live.mux == mux) {
+            Some(live) => live,
             None if streams.len() >= settings.max_streams && !streams.contains_key(name) => {
                 return Err(ClaimError::TooMany { limit: settings.max_streams });
             }
             None => {
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
                 let settings = settings.of_stream(name);
-                let live = Live::new(id, name.clone(), settings, self.inboxes.len(), now);
+                let live = Live::new(id, name.clone(), mux, settings, self.inboxes.len(), now);
                 let live = Arc::new(live);
                 streams.insert(name.clone(), Arc::clone(&live));
                 live
@@ -265,7 +273,12 @@ impl Hub {
             Claim::Granted { session, evicted } => {
                 drop(streams);
                 self.announce(&live, None);
-                if let Some(seat) = evicted {
+                let replaced = other_mux.and_then(|other| {
+                    let seat = other.give_way();
+                    self.announce(&other, None);
+                    seat
+                });
+                if let Some(seat) = evicted.or(replaced) {
                     self.send(seat.worker, Message::Evicted(seat.token));
                 }
                 Ok((live, session))

@@ -2,7 +2,7 @@
 
 use crate::relay::status::StreamStatus;
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::stream::{self, Entry, Pacing, Stream, StreamError};
+use glassline_delivery::stream::{self, Block, Entry, Mux, Pacing, Prebuffer, Stream, StreamError};
 use glassline_io::spool::{self, Chain, LinkFile, Spool};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub enum PushError {
     /// Somebody else has taken the name over, or it was given up for silence.
     #[error("another publisher has taken the name over")]
     Evicted,
-    /// The bytes are no MPEG-TS.
+    /// The bytes are not the stream's mux.
     #[error(transparent)]
     Refused(#[from] StreamError),
     /// The system has no room for more.
@@ -39,11 +39,13 @@ pub(super) struct Seat {
 pub(super) struct Live {
     pub(super) id: u64,
     pub(super) name: StreamName,
+    pub(super) mux: Mux,
     pub(super) chain: Chain,
     pub(super) counts: Counts,
     began: Time,
     core: Mutex<Core>,
     tail: AtomicU64,
+    newest_seam: AtomicU64,
     pace_bps: AtomicU64,
     ended: AtomicBool,
     audiences: Box<[Audience]>,
@@ -56,6 +58,7 @@ pub(super) struct Counts {
     pub(super) moved_forward: AtomicU64,
     pub(super) dropped_behind: AtomicU64,
     pub(super) stalled: AtomicU64,
+    pub(super) cut_off: AtomicU64,
     pub(super) joined: AtomicU64,
 }
 
@@ -70,6 +73,7 @@ struct Audience {
 struct Core {
     stream: Stream,
     spool: Spool,
+    media_type: Option<String>,
     holder: Option<Holder>,
     sessions: u64,
     gone_since: Time,
@@ -125,8 +129,9 @@ pub(super) struct LiveState {
     pub(super) ended: bool,
     began: Time,
     pace_bps: u64,
-    counts: [u64; 5],
+    counts: [u64; 6],
     stream: Stream,
+    media_type: Option<String>,
     spool: spool::Settings,
     head: u64,
     first_link: u64,
@@ -147,21 +152,34 @@ impl Live {
     pub(super) fn new(
         id: u64,
         name: StreamName,
+        mux: Mux,
         settings: stream::Settings,
         workers: usize,
         now: Time,
     ) -> Live {
-        let spool = Spool::new(spool::Settings::MPEG_TS);
+        // What links are made of is the same for all muxes, but for what of a record is not split.
+        let spool =
+            Spool::new(spool::Settings { record_bytes: mux.record_bytes(), ..spool::Settings::MPEG_TS });
         let chain = spool.chain();
-        let stream = Stream::new(settings, now);
+        let stream = Stream::new(mux, settings, now);
         Live {
             id,
             name,
+            mux,
             chain,
             counts: Counts::default(),
             began: now,
-            core: Mutex::new(Core { stream, spool, holder: None, sessions: 0, gone_since: now, armed: None }),
+            core: Mutex::new(Core {
+                stream,
+                spool,
+                media_type: None,
+                holder: None,
+                sessions: 0,
+                gone_since: now,
+                armed: None,
+            }),
             tail: AtomicU64::new(0),
+            newest_seam: AtomicU64::new(0),
             pace_bps: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             audiences: (0..workers).map(|_| Audience::default()).collect(),
@@ -172,10 +190,10 @@ impl Live {
     pub(super) fn state(&self) -> (LiveState, Vec<LinkFile>) {
         let mut core = self.lock();
         core.flush();
-        let Core { stream, spool, holder, sessions, gone_since, .. } = &*core;
-        let Counts { bytes_out, moved_forward, dropped_behind, stalled, joined } = &self.counts;
-        let counts = [bytes_out, moved_forward, dropped_behind, stalled, joined]
-            .map(|count| count.load(Ordering::Relaxed));
+        let Core { stream, spool, media_type, holder, sessions, gone_since, .. } = &*core;
+        let Counts { bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined } = &self.counts;
+        let counts = [bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined];
+        let counts = counts.map(|count| count.load(Ordering::Relaxed));
         let state = LiveState {
             id: self.id,
             name: self.name.to_string(),
@@ -184,6 +202,7 @@ impl Live {
             pace_bps: self.pace_bps(),
             counts,
             stream: stream.clone(),
+            media_type: media_type.clone(),
             spool: spool.settings().clone(),
             head: spool.head(),
             first_link: spool.first_link(),
@@ -203,17 +222,21 @@ impl Live {
         workers: usize,
     ) -> io::Result<Live> {
         let spool = Spool::restore(state.spool, state.head, state.first_link, links)?;
-        let [bytes_out, moved_forward, dropped_behind, stalled, joined] = state.counts.map(AtomicU64::new);
-        let (chain, tail) = (spool.chain(), state.stream.tail());
-        let LiveState { stream, holder, sessions, gone_since, .. } = state;
+        let [bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined] =
+            state.counts.map(AtomicU64::new);
+        let LiveState { stream, media_type, holder, sessions, gone_since, .. } = state;
+        let stream = stream.restored();
+        let (chain, tail, newest_seam) = (spool.chain(), stream.tail(), stream.newest_seam());
         Ok(Live {
             id: state.id,
             name,
+            mux: stream.mux(),
             chain,
-            counts: Counts { bytes_out, moved_forward, dropped_behind, stalled, joined },
+            counts: Counts { bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined },
             began: state.began,
-            core: Mutex::new(Core { stream, spool, holder, sessions, gone_since, armed: None }),
+            core: Mutex::new(Core { stream, spool, media_type, holder, sessions, gone_since, armed: None }),
             tail: AtomicU64::new(tail),
+            newest_seam: AtomicU64::new(newest_seam),
             pace_bps: AtomicU64::new(state.pace_bps),
             ended: AtomicBool::new(state.ended),
             audiences: (0..workers).map(|_| Audience::default()).collect(),
@@ -275,6 +298,15 @@ impl Live {
         Claim::Granted { session, evicted }
     }
 
+    /// Ends the stream for another one under its name. Returns who is to be told to go; the caller then tells the
+    /// workers.
+    pub(super) fn give_way(&self) -> Option<Seat> {
+        let mut core = self.lock();
+        core.flush();
+        self.end();
+        core.holder.take().and_then(|holder| holder.seat)
+    }
+
     /// Gives the publisher's seat up, if `session` still has it. The caller then tells the workers.
     pub(super) fn release(&self, session: u64, now: Time) {
         let mut core = self.lock();
@@ -305,6 +337,7 @@ impl Live {
             return Err(error.into());
         }
         self.tail.store(stream.tail(), Ordering::Release);
+        self.newest_seam.store(stream.newest_seam(), Ordering::Release);
         spool.drop_before(stream.tail());
         if let Some(pace) = stream.poll_pace(now) {
             self.pace_bps.store(pace, Ordering::Relaxed);
@@ -314,6 +347,33 @@ impl Live {
             core.flush();
         }
         Ok(has_enough)
+    }
+
+    /// A block begins in what the publisher sends, of a stream whose blocks say what has to be known.
+    pub(super) fn begin_block(
+        &self,
+        session: u64,
+        block: Block,
+        size: u32,
+        now: Time,
+    ) -> Result<(), PushError> {
+        let mut core = self.lock();
+        if core.holder.as_ref().is_none_or(|holder| holder.session != session) || self.has_ended() {
+            return Err(PushError::Evicted);
+        }
+        core.stream.begin_block(block, size, now)?;
+        self.newest_seam.store(core.stream.newest_seam(), Ordering::Release);
+        Ok(())
+    }
+
+    /// The stream is to be called so; `None`: as its mux is.
+    pub(super) fn call(&self, media_type: Option<&str>) {
+        self.lock().media_type = media_type.map(str::to_owned);
+    }
+
+    /// What its bytes are called in HTTP.
+    pub(super) fn media_type(&self) -> String {
+        self.lock().media_type.clone().unwrap_or_else(|| self.mux.media_type().to_owned())
     }
 
     /// The publisher has nothing more for now.
@@ -335,7 +395,7 @@ impl Live {
         core.flush_if(is_time)
     }
 
-    /// Where a viewer begins who comes now, or is moved.
+    /// Where a viewer begins that is moved.
     pub(super) fn newest_entry(&self) -> Option<Entry> {
         self.lock().stream.newest_entry().cloned()
     }
@@ -343,6 +403,23 @@ impl Live {
     /// Bits a second from the publisher, over the last two seconds.
     pub(super) fn bitrate_bps(&self, now: Time) -> u64 {
         self.lock().stream.bitrate_bps(now)
+    }
+
+    /// Where a viewer begins who comes now, as far back as it or the stream's settings say.
+    pub(super) fn entry_to_join(&self, prebuffer: Option<Prebuffer>, now: Time) -> Option<Entry> {
+        self.lock().stream.entry_to_join(prebuffer, now).cloned()
+    }
+
+    /// Where the record ends that the byte at `offset` is in, or as far as it has come.
+    pub(super) fn record_end(&self, offset: u64) -> u64 {
+        self.lock().stream.record_end(offset)
+    }
+
+    /// Where the stream ends for a viewer that entered at `offset`, if another header is needed behind.
+    pub(super) fn seam_behind(&self, offset: u64) -> Option<u64> {
+        // Nearly always there is none, which is known without the lock.
+        let newest = self.newest_seam.load(Ordering::Acquire);
+        (offset < newest).then(|| self.lock().stream.seam_behind(offset).unwrap_or(newest))
     }
 
     /// The oldest offset that is kept.
@@ -418,6 +495,7 @@ impl Live {
         StreamStatus {
             source: None,
             name: self.name.clone(),
+            mux: self.mux,
             live: core.holder.is_some(),
             bitrate_bps: stream.bitrate_bps(now),
             viewers: self.viewers(),
@@ -438,6 +516,7 @@ impl Live {
             moved_forward: self.counts.moved_forward.load(Ordering::Relaxed),
             dropped_behind: self.counts.dropped_behind.load(Ordering::Relaxed),
             stalled: self.counts.stalled.load(Ordering::Relaxed),
+            cut_off: self.counts.cut_off.load(Ordering::Relaxed),
         }
     }
 }
@@ -454,10 +533,11 @@ mod tests {
             backlog: Backlog { time: Duration::from_secs(1), bytes: 1 << 20 },
             flush: FlushPolicy::Thrifty,
             pacing: Pacing::Off,
+            prebuffer: Prebuffer::NONE,
         };
         let at = Time::from_millis;
         let name = StreamName::parse("a").expect("a name");
-        let live = Live::new(0, name, settings, 1, at(0));
+        let live = Live::new(0, name, Mux::MpegTs, settings, 1, at(0));
         let Claim::Granted { session, .. } = live.claim(None, false, at(0)) else { panic!("nobody is here") };
         let mut source = Source::default();
         let bytes = [source.tables(), source.picture(true, 3)].concat();

@@ -46,7 +46,7 @@ use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{Rules, StreamName};
 use glassline_delivery::pull::Policy;
-use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
+use glassline_delivery::stream::{self, Backlog, FlushPolicy, Mux, Pacing, Prebuffer};
 use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
 use handover::Inherited;
@@ -132,6 +132,7 @@ impl Default for Settings {
                 backlog: Backlog { time: Duration::from_secs(10), bytes: 64 << 20 },
                 flush: FlushPolicy::Frame,
                 pacing: Pacing::Factor(3.0),
+                prebuffer: Prebuffer::NONE,
             },
             streams: BTreeMap::new(),
             send_path: SendPath::Automatic,
@@ -402,9 +403,9 @@ impl Relay {
         &self.hub
     }
 
-    /// Publishes a stream from inside this process.
+    /// Publishes a stream of MPEG-TS from inside this process.
     pub fn publish(&self, name: &StreamName) -> Result<Publisher, ClaimError> {
-        Publisher::claim(&self.hub, name)
+        Publisher::claim(&self.hub, name, Mux::MpegTs)
     }
 
     /// Ends all connections and waits for the workers.

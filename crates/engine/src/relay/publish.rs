@@ -3,6 +3,7 @@
 use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, PushError};
 use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::{Block, Mux};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -15,6 +16,14 @@ pub enum ClaimError {
     Taken {
         /// The name.
         name: StreamName,
+    },
+    /// There is a stream of another mux under it.
+    #[error("stream {name:?} is {mux}")]
+    OtherMux {
+        /// The name.
+        name: StreamName,
+        /// What the stream is.
+        mux: Mux,
     },
     /// It is fetched from elsewhere, by configuration.
     #[error("stream {name:?} is pulled from its source")]
@@ -38,8 +47,8 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    pub(super) fn claim(hub: &Arc<Hub>, name: &StreamName) -> Result<Publisher, ClaimError> {
-        let (live, session) = hub.claim(name, None, false)?;
+    pub(super) fn claim(hub: &Arc<Hub>, name: &StreamName, mux: Mux) -> Result<Publisher, ClaimError> {
+        let (live, session) = hub.claim(name, mux, None, false)?;
         Ok(Publisher { hub: Arc::clone(hub), live, session })
     }
 
@@ -54,7 +63,17 @@ impl Publisher {
         self.session
     }
 
-    /// Appends MPEG-TS to the stream, in any chop. Viewers get it when the stream's flush policy says so; a call is
+    /// The stream is called so in HTTP; `None`: as its mux is.
+    pub(super) fn call(&self, media_type: Option<&str>) {
+        self.live.call(media_type);
+    }
+
+    /// A block of `size` bytes begins, of a stream whose blocks say what has to be known.
+    pub(super) fn begin_block(&self, block: Block, size: u32) -> Result<(), PushError> {
+        self.live.begin_block(self.session, block, size, self.hub.clock.now())
+    }
+
+    /// Appends bytes of its mux to the stream, in any chop. Viewers get it when the stream's flush policy says so; a call is
     /// taken for all that there is at the moment.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), PushError> {
         let now = self.hub.clock.now();

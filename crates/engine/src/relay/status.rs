@@ -2,7 +2,7 @@
 
 use crate::relay::pull::SourceStatus;
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::stream::VideoDetails;
+use glassline_delivery::stream::{Mux, VideoDetails};
 use glassline_media::container::ts::ElementaryStream;
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ use std::time::Duration;
 pub struct StreamStatus {
     /// Its name.
     pub name: StreamName,
+    /// What its bytes are.
+    pub mux: Mux,
     /// Whether a publisher is there.
     pub live: bool,
     /// Bits a second, over the last two seconds.
@@ -19,7 +21,7 @@ pub struct StreamStatus {
     pub viewers: usize,
     /// Viewers ever.
     pub viewers_joined: u64,
-    /// What PMT lists.
+    /// What PMT lists; nothing of other muxes than MPEG-TS.
     pub streams: Vec<ElementaryStream>,
     /// What the video's headers say.
     pub video: Option<VideoDetails>,
@@ -51,15 +53,18 @@ pub struct StreamStatus {
     pub dropped_behind: u64,
     /// Viewers that were dropped because their sockets took nothing.
     pub stalled: u64,
+    /// Viewers that fell so far behind that the rest of a record was gone, and were ended.
+    pub cut_off: u64,
     /// Where a pulled stream comes from; `None` for one that somebody publishes.
     pub source: Option<SourceStatus>,
 }
 
 impl StreamStatus {
     /// A pulled stream that is not there.
-    pub(super) fn absent(name: &StreamName, source: Option<SourceStatus>) -> StreamStatus {
+    pub(super) fn absent(name: &StreamName, mux: Mux, source: Option<SourceStatus>) -> StreamStatus {
         StreamStatus {
             name: name.clone(),
+            mux,
             live: false,
             bitrate_bps: 0,
             viewers: 0,
@@ -80,6 +85,7 @@ impl StreamStatus {
             moved_forward: 0,
             dropped_behind: 0,
             stalled: 0,
+            cut_off: 0,
             source,
         }
     }

@@ -4,10 +4,10 @@ use crate::relay::blocks::Blocks;
 use crate::relay::live::Live;
 use crate::relay::outgoing::Outgoing;
 use glassline_delivery::policy::{Moves, SlowPolicy};
+use glassline_delivery::stream::{Mux, Prebuffer};
 use glassline_io::spool::{LinkFile, Piece, Reader, Sent};
 use glassline_io::tcp::Connection;
 use glassline_media::Time;
-use glassline_media::container::ts::PACKET_BYTES;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -21,6 +21,10 @@ pub(super) struct Viewer {
     outgoing: Outgoing,
     /// Where it gets the stream in blocks.
     blocks: Option<Blocks>,
+    /// How far back it wants to begin, where it says so.
+    prebuffer: Option<Prebuffer>,
+    /// Where it entered the stream last.
+    entered_at: u64,
     state: State,
     last_progress: Time,
     slow: SlowPolicy,
@@ -57,7 +61,8 @@ enum Pace {
 pub(super) enum Fed {
     /// It has all there is, or its socket is full.
     Stays,
-    /// The stream is over and it has all of it, or it is dropped.
+    /// It has all that there is for it, since the stream is over or goes on with another header; or it is dropped, or
+    /// cannot be given the rest of what it has begun.
     Finished,
 }
 
@@ -68,6 +73,8 @@ pub(super) struct ViewerState {
     #[serde(with = "serde_bytes")]
     outgoing: Vec<u8>,
     blocks: Option<Blocks>,
+    prebuffer: Option<Prebuffer>,
+    entered_at: u64,
     state: State,
     last_progress: Time,
     slow: SlowPolicy,
@@ -84,6 +91,8 @@ impl Viewer {
             offset: self.reader.offset(),
             outgoing: self.outgoing.to_bytes(),
             blocks: self.blocks,
+            prebuffer: self.prebuffer,
+            entered_at: self.entered_at,
             state: self.state,
             last_progress: self.last_progress,
             slow: self.slow,
@@ -106,6 +115,8 @@ impl Viewer {
             live,
             outgoing: Outgoing::from(state.outgoing),
             blocks: state.blocks,
+            prebuffer: state.prebuffer,
+            entered_at: state.entered_at,
             state: state.state,
             last_progress: state.last_progress,
             slow: state.slow,
@@ -127,6 +138,8 @@ impl Viewer {
             reader,
             outgoing,
             blocks: None,
+            prebuffer: None,
+            entered_at: 0,
             state,
             last_progress: now,
             slow,
@@ -140,6 +153,11 @@ impl Viewer {
     /// The same viewer, that gets the stream in Metacube2 blocks.
     pub(super) fn in_blocks(self) -> Viewer {
         Viewer { blocks: Some(Blocks::default()), ..self }
+    }
+
+    /// The same viewer, that begins as far back as this.
+    pub(super) fn with_prebuffer(self, prebuffer: Prebuffer) -> Viewer {
+        Viewer { prebuffer: Some(prebuffer), ..self }
     }
 
     /// Whether news concern this viewer: one with a full socket hears of them at its next edge.
@@ -165,7 +183,8 @@ impl Viewer {
     pub(super) fn next_piece(&mut self, limit: usize) -> Option<Piece> {
         let (offset, head) = (self.reader.offset(), self.live.chain.head());
         let is_plain = self.state == State::Following && self.outgoing.is_empty() && self.blocks.is_none();
-        let follows = is_plain && offset >= self.live.tail();
+        let follows =
+            is_plain && offset >= self.live.tail() && self.live.seam_behind(self.entered_at).is_none();
         let fits = offset < head && head - offset <= limit as u64;
         (follows && fits).then(|| self.reader.piece(head)).flatten()
     }
@@ -208,28 +227,33 @@ impl Viewer {
                 }
             }
             if let State::Awaiting { moved } = self.state {
-                if !self.enter(moved) {
-                    return Ok(if self.live.has_ended() { Fed::Finished } else { Fed::Stays });
+                let is_over = moved && self.live.seam_behind(self.entered_at).is_some();
+                if is_over || !self.enter(moved, now) {
+                    let is_over = is_over || self.live.has_ended();
+                    return Ok(if is_over { Fed::Finished } else { Fed::Stays });
                 }
                 continue;
             }
-            let offset = self.reader.offset();
+            let (offset, head) = (self.reader.offset(), self.live.chain.head());
+            let seam = self.live.seam_behind(self.entered_at);
+            let last = seam.map_or(head, |seam| head.min(seam));
+            if offset >= last {
+                let is_over = seam.is_some_and(|seam| offset >= seam) || self.live.has_ended();
+                return Ok(if is_over { Fed::Finished } else { Fed::Stays });
+            }
             let end = if offset < self.live.tail() {
-                // Fallen behind. What has begun of a packet is finished, then comes the newest key frame.
-                let packet_end = offset.next_multiple_of(PACKET_BYTES as u64);
-                if offset == packet_end {
+                // Fallen behind. What has begun of a record is finished, then comes the newest key frame.
+                let record_end = self.end_of_begun(offset);
+                if offset == record_end {
                     if !self.lose_place(now) {
                         return Ok(Fed::Finished);
                     }
                     continue;
                 }
-                packet_end
+                record_end.min(last)
             } else {
-                self.live.chain.head()
+                last
             };
-            if offset >= end {
-                return Ok(if self.live.has_ended() { Fed::Finished } else { Fed::Stays });
-            }
             let end = match &mut self.blocks {
                 Some(blocks) if blocks.is_between(offset) => {
                     let key_frame = self.live.newest_entry().map(|entry| entry.offset);
@@ -248,12 +272,28 @@ impl Viewer {
                     self.state = State::Blocked;
                     return Ok(Fed::Stays);
                 }
-                Sent::Gone => {
+                Sent::Gone if self.live.mux == Mux::MpegTs || self.end_of_begun(offset) == offset => {
                     if !self.lose_place(now) {
                         return Ok(Fed::Finished);
                     }
                 }
+                Sent::Gone => {
+                    self.live.counts.cut_off.fetch_add(1, Ordering::Relaxed);
+                    return Ok(Fed::Finished);
+                }
             }
+        }
+    }
+
+    /// Up to where it has to be sent what it has begun, from `offset` on: `offset` where it may be moved.
+    fn end_of_begun(&self, offset: u64) -> u64 {
+        let record_end = self.live.record_end(offset);
+        match &self.blocks {
+            // A block of a mux that is only carried cannot be filled up.
+            Some(blocks) if self.live.mux != Mux::MpegTs && !blocks.is_between(offset) => {
+                record_end.max(blocks.end())
+            }
+            _ => record_end,
         }
     }
 
@@ -281,6 +321,18 @@ impl Viewer {
         }
     }
 
+    /// Raises the connection's pace where the stream's is higher by now. To be called where its socket has room again:
+    /// no flush finds a viewer whose socket is always full at an old pace.
+    pub(super) fn quicken(&mut self, connection: &Connection) {
+        let wanted = self.live.pace_bps();
+        if let Pace::At(current @ 1..) = self.pace
+            && wanted > current.saturating_add(current / 8)
+        {
+            let _ = connection.pace(wanted);
+            self.pace = Pace::At(wanted);
+        }
+    }
+
     /// It has fallen behind. Returns whether it stays, and is to be moved forward.
     fn lose_place(&mut self, now: Time) -> bool {
         if !self.moves.may_move(self.slow, now) {
@@ -289,23 +341,25 @@ impl Viewer {
             return false;
         }
         self.live.counts.moved_forward.fetch_add(1, Ordering::Relaxed);
-        if let Some(blocks) = &mut self.blocks {
+        if let Some(blocks) = self.blocks.as_mut().filter(|_| self.live.mux == Mux::MpegTs) {
             self.outgoing.push(blocks.fill(self.reader.offset()));
         }
         self.state = State::Awaiting { moved: true };
         true
     }
 
-    /// Takes the newest entry ahead of the reader, if there is one.
-    fn enter(&mut self, moved: bool) -> bool {
-        let entry = self.live.newest_entry().filter(|entry| entry.offset >= self.reader.offset());
-        let Some(entry) = entry else { return false };
+    /// Takes the newest entry ahead of the reader, or at first the one that it wants, if there is one.
+    fn enter(&mut self, moved: bool, now: Time) -> bool {
+        let entry =
+            if moved { self.live.newest_entry() } else { self.live.entry_to_join(self.prebuffer, now) };
+        let Some(entry) = entry.filter(|entry| entry.offset >= self.reader.offset()) else { return false };
         let prelude = entry.prelude(moved);
         self.outgoing.push(match &mut self.blocks {
             Some(blocks) => blocks.enter(entry.offset, &prelude, moved),
             None => prelude,
         });
         self.reader.seek(entry.offset);
+        self.entered_at = entry.offset;
         self.state = State::Following;
         true
     }

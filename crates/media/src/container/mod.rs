@@ -1,4 +1,8 @@
 //! Containers: how coded units and pictures lie in a file or on the wire.
 
+pub mod flv;
+pub mod ogg;
+pub mod split;
 pub mod ts;
+pub mod webm;
 pub mod y4m;

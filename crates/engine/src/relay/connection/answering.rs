@@ -13,11 +13,18 @@ impl Connection {
     pub(super) fn answer(&mut self, request: &Request, desk: &mut Desk<'_>) -> io::Result<bool> {
         let reads = matches!(request.method, Method::Get | Method::Head);
         if reads && request.path.starts_with("/live/") {
-            let name = StreamName::of_live_path(&request.path);
-            if let Some(live) = name.as_ref().and_then(|name| desk.hub.find(name)) {
-                return self.watch(live, request, desk);
+            let named = StreamName::of_live_path(&request.path);
+            let live = named.as_ref().and_then(|(name, mux)| Some((desk.hub.find(name)?, *mux)));
+            if let Some((live, mux)) = live {
+                if live.mux == mux {
+                    return self.watch(live, request, desk);
+                }
+                let words = format!("It is at /live/{}.{}.", live.name, live.mux.extension());
+                let response = problem(404, &format!("this stream is {}", live.mux), &words);
+                self.finish_answer(&response, request.method == Method::Head, desk);
+                return Ok(false);
             }
-            if name.is_some_and(|name| desk.hub.boards().has(&name)) {
+            if named.is_some_and(|(name, _)| desk.hub.boards().has(&name)) {
                 let words = "Its source is not there now; GET /api/streams says why. Try again shortly.";
                 let response = problem(503, "the stream's source is not there", words);
                 let response = response.with_header("Retry-After", "1");

@@ -187,6 +187,7 @@ impl Connection {
             if viewer.feed(&self.socket, desk.now)? == Fed::Finished {
                 return self.end_viewer(desk);
             }
+            viewer.quicken(&self.socket);
         } else {
             let flushed = self.outgoing.flush(&self.socket)?;
             if flushed && !self.waiting_input.is_empty() {

@@ -7,14 +7,16 @@ use crate::relay::presence::Purpose;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
 use glassline_delivery::policy::{Load, Meter, StreamName};
+use glassline_delivery::stream::Mux;
 
 impl Connection {
     pub(super) fn claim(&self, request: &Request, desk: &Desk<'_>) -> Result<Publishing, Response> {
-        let Some(name) = StreamName::of_live_path(&request.path) else {
+        let Some((name, mux)) = StreamName::of_live_path(&request.path) else {
             return Err(problem(
                 404,
                 "no such address",
-                "Publish MPEG-TS to /live/NAME.ts; NAME is 1 to 64 letters, digits, dots, dashes or underscores.",
+                "Publish MPEG-TS to /live/NAME.ts, or FLV, WebM or Ogg to .flv, .webm or .ogg; \
+                 NAME is 1 to 64 letters, digits, dots, dashes or underscores.",
             ));
         };
         let rules = desk.settings.rules.of(&name);
@@ -32,13 +34,18 @@ impl Connection {
         }
         self.enter_as_publisher(desk)?;
         let take_over = request.parameter("takeover").is_some_and(|value| value == "1" || value == "true");
-        let (live, session) = desk.hub.claim(&name, Some(self.seat), take_over).map_err(|error| {
+        let (live, session) = desk.hub.claim(&name, mux, Some(self.seat), take_over).map_err(|error| {
             desk.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
             tracing::warn!(peer = %self.peer, stream = %name, %error, "publisher refused");
             let (status, words) = match error {
                 ClaimError::Taken { .. } => (
                     409,
                     "Wait until the other publisher ends, choose another name, or replace it: ?takeover=1.",
+                ),
+                ClaimError::OtherMux { .. } => (
+                    409,
+                    "A name has one mux at a time: wait until its stream has ended (return_window after its \
+                     publisher), choose another name, or replace it: ?takeover=1.",
                 ),
                 ClaimError::Pulled { .. } => {
                     (409, "Choose another name; the server's configuration gives this one a source.")
@@ -72,7 +79,12 @@ impl Connection {
         let (status, words) = match error {
             PushError::Evicted => (409, "Publish again with ?takeover=1 to take the name back."),
             PushError::Refused(_) => {
-                (415, "Send MPEG-TS with packets of 188 bytes, as 'ffmpeg … -f mpegts' makes it.")
+                let mux = if let Role::Publishing(publishing) = &self.role {
+                    publishing.live.mux
+                } else {
+                    Mux::default()
+                };
+                (415, mux.advice())
             }
             PushError::Spool(_) => (507, "The server is out of memory for this stream; publish again later."),
         };

@@ -10,10 +10,12 @@ use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::metacube::CONTENT_CODING;
 use glassline_delivery::policy::WatchRefusal;
+use glassline_delivery::stream::Prebuffer;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Unsent bytes that a viewer's kernel may hold beyond what is on its way.
 const VIEWER_UNSENT_BYTES: u32 = 64 << 10;
@@ -83,9 +85,18 @@ impl Connection {
             None | Some("raw") => false,
             Some(CONTENT_CODING) => true,
             Some(_) => {
-                let words = "Ask for ?encoding=metacube, or for no encoding: that is MPEG-TS as it is.";
+                let words = "Ask for ?encoding=metacube, or for no encoding: that is the stream as it is.";
                 let response = problem(400, "unknown encoding", words);
                 self.finish_answer(&response, head_only, desk);
+                return Ok(false);
+            }
+        };
+        let prebuffer = match request.parameter("prebuffer").as_deref().map(seconds) {
+            None => None,
+            Some(Some(time)) => Some(Prebuffer::Time(time)),
+            Some(None) => {
+                let words = "Ask for ?prebuffer=SECONDS, from 0 to 600, as in ?prebuffer=2.5.";
+                self.finish_answer(&problem(400, "bad prebuffer", words), head_only, desk);
                 return Ok(false);
             }
         };
@@ -98,7 +109,7 @@ impl Connection {
             return Ok(false);
         }
         let mut response = Response::new(200)
-            .with_header("Content-Type", "video/mp2t")
+            .with_header("Content-Type", live.media_type())
             .with_header("Cache-Control", "no-store");
         if in_blocks {
             response = response.with_header("Content-Encoding", CONTENT_CODING);
@@ -117,7 +128,10 @@ impl Connection {
         head.extend_from_slice(&response.endless_head());
         tracing::debug!(peer = %self.peer, stream = %live.name, mark = self.place.mark, "viewer joined");
         let slow = desk.settings.rules.of(&live.name).slow;
-        let viewer = Viewer::new(live, head, slow, desk.now);
+        let mut viewer = Viewer::new(live, head, slow, desk.now);
+        if let Some(prebuffer) = prebuffer {
+            viewer = viewer.with_prebuffer(prebuffer);
+        }
         self.role = Role::Watching(Box::new(if in_blocks { viewer.in_blocks() } else { viewer }));
         Ok(true)
     }
@@ -130,4 +144,10 @@ impl Connection {
         }
         Ok(Turn::Over)
     }
+}
+
+/// A time in seconds of up to the longest backlog.
+fn seconds(text: &str) -> Option<Duration> {
+    let seconds: f64 = text.parse().ok()?;
+    (0.0..=600.0).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
 }

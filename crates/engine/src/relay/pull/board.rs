@@ -4,6 +4,7 @@ use super::Pull;
 use crate::relay::status::StreamStatus;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Source;
+use glassline_delivery::stream::Mux;
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -87,6 +88,7 @@ pub(super) enum Phase {
 pub(super) struct Board {
     pub(super) source: Source,
     pub(super) names: Vec<StreamName>,
+    pub(super) mux: Mux,
     note: Mutex<Note>,
 }
 
@@ -138,18 +140,21 @@ impl Boards {
     /// A board for each source that differs; a name that is given twice keeps its first source. What stands on
     /// `former` boards for the same streams stays.
     pub(in crate::relay) fn new(pulls: &[Pull], former: &Boards) -> Boards {
-        let (mut by_source, mut by_name) = (BTreeMap::<Source, Vec<StreamName>>::new(), BTreeMap::new());
+        let mut by_source = BTreeMap::<(Source, Mux), Vec<StreamName>>::new();
+        let mut by_name = BTreeMap::new();
         for pull in pulls {
             if by_name.insert(pull.name.clone(), 0).is_none() {
-                by_source.entry(pull.source.clone()).or_default().push(pull.name.clone());
+                let mux = pull.mux.unwrap_or_else(|| pull.source.mux());
+                by_source.entry((pull.source.clone(), mux)).or_default().push(pull.name.clone());
             }
         }
         let boards: Vec<_> = by_source
             .into_iter()
-            .map(|(source, names)| {
-                let same = |board: &&Arc<Board>| board.source == source && board.names == names;
+            .map(|((source, mux), names)| {
+                let same =
+                    |board: &&Arc<Board>| board.source == source && board.mux == mux && board.names == names;
                 let kept = former.iter().find(same).cloned();
-                kept.unwrap_or_else(|| Arc::new(Board { source, names, note: Mutex::default() }))
+                kept.unwrap_or_else(|| Arc::new(Board { source, names, mux, note: Mutex::default() }))
             })
             .collect();
         for (index, board) in boards.iter().enumerate() {
@@ -171,6 +176,11 @@ impl Boards {
         self.by_name.get(name).map(|index| self.boards[*index].status(now))
     }
 
+    /// What the stream `name` is, by its source.
+    pub(in crate::relay) fn mux(&self, name: &StreamName) -> Mux {
+        self.by_name.get(name).map_or(Mux::default(), |index| self.boards[*index].mux)
+    }
+
     /// Whether `name` is a pulled stream's.
     pub(in crate::relay) fn has(&self, name: &StreamName) -> bool {
         self.by_name.contains_key(name)
@@ -183,7 +193,8 @@ impl Boards {
         }
         let absent = |name: &&StreamName| !streams.iter().any(|stream| stream.name == **name);
         let absent: Vec<_> = self.by_name.keys().filter(absent).cloned().collect();
-        streams.extend(absent.into_iter().map(|name| StreamStatus::absent(&name, self.status(&name, now))));
+        let absent = absent.iter();
+        streams.extend(absent.map(|name| StreamStatus::absent(name, self.mux(name), self.status(name, now))));
         streams.sort_by(|one, other| one.name.cmp(&other.name));
     }
 }
@@ -197,6 +208,7 @@ mod tests {
         let pull = |name: &str, source: &str| Pull {
             name: StreamName::parse(name).unwrap(),
             source: Source::parse(source).unwrap(),
+            mux: None,
         };
         let boards = Boards::new(
             &[

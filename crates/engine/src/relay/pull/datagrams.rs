@@ -57,7 +57,7 @@ impl Datagrams {
         policy: Policy,
         seed: u64,
     ) -> Datagrams {
-        let seats = Seats::new(hub, &board.names);
+        let seats = Seats::new(hub, &board.names, board.mux);
         let UdpAddress { address, interface, sender } = address;
         Datagrams {
             index,

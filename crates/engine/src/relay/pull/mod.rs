@@ -20,6 +20,7 @@ use board::Board;
 use datagrams::Datagrams;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::{Policy, Source};
+use glassline_delivery::stream::Mux;
 use glassline_io::poll::{Event, Poller, Waker};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,8 @@ pub struct Pull {
     pub name: StreamName,
     /// Where it comes from.
     pub source: Source,
+    /// What comes from there; `None`: what [`Source::mux`] says.
+    pub mux: Option<Mux>,
 }
 
 /// The token under which the thread is woken; sources have smaller ones.

@@ -3,21 +3,26 @@
 use crate::relay::hub::Hub;
 use crate::relay::publish::Publisher;
 use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::{Block, Mux};
 use glassline_media::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The longest media type that is passed on, in characters.
+const MEDIA_TYPE_MAX: usize = 128;
+
 /// One upstream's streams: all have it, or none.
 pub(super) struct Seats {
     hub: Arc<Hub>,
     names: Vec<StreamName>,
+    mux: Mux,
     publishers: Vec<Publisher>,
 }
 
 impl Seats {
-    pub(super) fn new(hub: &Arc<Hub>, names: &[StreamName]) -> Seats {
-        Seats { hub: Arc::clone(hub), names: names.to_vec(), publishers: Vec::new() }
+    pub(super) fn new(hub: &Arc<Hub>, names: &[StreamName], mux: Mux) -> Seats {
+        Seats { hub: Arc::clone(hub), names: names.to_vec(), mux, publishers: Vec::new() }
     }
 
     /// The sessions of the seats that are taken.
@@ -40,9 +45,28 @@ impl Seats {
     /// Takes all seats. Fails, with none taken, in words for people.
     pub(super) fn take(&mut self) -> Result<(), String> {
         let taken: Result<Vec<_>, _> =
-            self.names.iter().map(|name| Publisher::claim(&self.hub, name)).collect();
+            self.names.iter().map(|name| Publisher::claim(&self.hub, name, self.mux)).collect();
         self.publishers = taken.map_err(|error| error.to_string())?;
         Ok(())
+    }
+
+    /// Of a mux that is not known, passes on what its source calls it.
+    pub(super) fn call(&self, media_type: Option<&str>) {
+        let is_one = |name: &&str| {
+            name.len() <= MEDIA_TYPE_MAX && name.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+        };
+        if self.mux == Mux::Raw {
+            self.publishers.iter().for_each(|publisher| publisher.call(media_type.filter(is_one)));
+        }
+    }
+
+    /// Of a mux that is not known, passes on what its source's next block is.
+    pub(super) fn begin_block(&self, block: Block, size: u32) -> Result<(), String> {
+        if self.mux != Mux::Raw {
+            return Ok(());
+        }
+        let mut begun = self.publishers.iter().map(|publisher| publisher.begin_block(block, size));
+        begun.try_for_each(|begun| begun).map_err(|error| error.to_string())
     }
 
     /// Passes on what came.

@@ -5,8 +5,9 @@ use super::seats::{Sayings, Seats};
 use super::{Desk, READS_A_TURN, Resolved, token};
 use crate::relay::hub::Hub;
 use crate::relay::outgoing::Outgoing;
-use glassline_delivery::metacube::Metadata;
+use glassline_delivery::metacube::{Flags, Metadata};
 use glassline_delivery::pull::{self, Event, HttpUrl, Output, Policy, PullError, Puller};
+use glassline_delivery::stream::Block;
 use glassline_io::poll::{Poller, Watch};
 use glassline_io::resolve::resolve;
 use glassline_io::tcp::Connection;
@@ -68,7 +69,7 @@ impl Upstream {
         policy: Policy,
         seed: u64,
     ) -> Upstream {
-        let seats = Seats::new(hub, &board.names);
+        let seats = Seats::new(hub, &board.names, board.mux);
         Upstream {
             index,
             board,
@@ -331,15 +332,28 @@ fn take_bytes(
     let mut taken = Ok(());
     let (clock, bytes) = (desk.hub.clock, &desk.scratch[..count]);
     puller.handle_bytes(bytes, desk.now, &mut |event| match event {
-        Event::Began { metacube } => {
+        Event::Began { metacube, media_type } => {
             note.metacube = metacube;
             taken = seats.take();
+            seats.call(media_type);
         }
+        Event::Block { size, flags } if taken.is_ok() => taken = seats.begin_block(block(flags), size),
         Event::Data(bytes) if taken.is_ok() => taken = seats.push(bytes),
         Event::Metadata(Metadata::EncoderTimestamp(at)) => note.encoder_delay = delay(at, clock.utc()),
-        Event::Data(_) | Event::Metadata(_) => {}
+        Event::Block { .. } | Event::Data(_) | Event::Metadata(_) => {}
     });
     taken
+}
+
+/// What a block's flags say of it.
+fn block(flags: Flags) -> Block {
+    if flags.has(Flags::HEADER) {
+        Block::Header
+    } else if flags.has(Flags::NOT_SUITABLE_FOR_STREAM_START) {
+        Block::Rest
+    } else {
+        Block::Join
+    }
 }
 
 /// From `at` to `now`, where that can be a delay.

@@ -1,0 +1,142 @@
+//! MPEG-TS on its way into the file: whole packets alone, entries at key frames, seams between publishers announced.
+
+use super::details::DetailsProbe;
+use super::{Counters, Entry, PATIENCE_FOR_KEY_FRAME, Point, StreamError, Tape, VideoDetails};
+use glassline_media::Time;
+use glassline_media::container::ts::{
+    Aligner, NULL_PID, PACKET_BYTES, Packet, Program, Scanner, discontinuity_packet,
+};
+use serde::{Deserialize, Serialize};
+
+/// Garbage in a row after which a publisher is refused.
+const GARBAGE_LIMIT_BYTES: u64 = 64 << 10;
+
+/// A stream of packets.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Packets {
+    aligner: Aligner,
+    session: Session,
+    details: Option<VideoDetails>,
+}
+
+/// What is known of the present publisher's bytes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Session {
+    scanner: Scanner,
+    probe: DetailsProbe,
+    unit_offset: u64,
+    garbage_at_last_packet: u64,
+    errors_before: u64,
+    announce_seams: bool,
+    began: Time,
+}
+
+impl Session {
+    fn new(now: Time, announce_seams: bool, errors_before: u64) -> Session {
+        Session {
+            scanner: Scanner::new(),
+            probe: DetailsProbe::default(),
+            unit_offset: 0,
+            garbage_at_last_packet: 0,
+            errors_before,
+            announce_seams,
+            began: now,
+        }
+    }
+}
+
+impl Packets {
+    pub(super) fn new(now: Time) -> Packets {
+        Packets { aligner: Aligner::new(), session: Session::new(now, false, 0), details: None }
+    }
+
+    /// A publisher begins behind `head`. What an earlier one left of a packet is forgotten.
+    pub(super) fn begin_session(&mut self, head: u64, continuity_errors: u64, now: Time) {
+        self.aligner = Aligner::new();
+        self.session = Session::new(now, head > 0, continuity_errors);
+    }
+
+    pub(super) fn push(
+        &mut self,
+        bytes: &[u8],
+        tape: &mut Tape<'_>,
+        counters: &mut Counters,
+    ) -> Result<(), StreamError> {
+        let skipped_before = self.aligner.skipped_bytes();
+        let (mut aligner, mut packets) = (std::mem::take(&mut self.aligner), 0);
+        aligner.push(bytes, &mut |run| {
+            packets += run.len() / PACKET_BYTES;
+            self.take_run(run, tape);
+        });
+        self.aligner = aligner;
+        let skipped = self.aligner.skipped_bytes();
+        counters.garbage_bytes += skipped - skipped_before;
+        counters.continuity_errors = self.session.errors_before + self.session.scanner.continuity_errors();
+        if packets > 0 {
+            self.session.garbage_at_last_packet = skipped;
+        }
+        let garbage = skipped - self.session.garbage_at_last_packet;
+        if garbage > GARBAGE_LIMIT_BYTES {
+            return Err(StreamError::NotMpegTs { bytes: garbage });
+        }
+        Ok(())
+    }
+
+    fn take_run(&mut self, run: &[u8], tape: &mut Tape<'_>) {
+        let mut appended = 0;
+        let (packets, _) = run.as_chunks::<PACKET_BYTES>();
+        for (index, packet) in packets.iter().enumerate() {
+            let session = &mut self.session;
+            let scan = session.scanner.scan(packet);
+            if scan.first_of_pid && session.announce_seams {
+                (tape.append)(&run[appended..index * PACKET_BYTES]);
+                appended = index * PACKET_BYTES;
+                let seam = seam_packet(packet);
+                (tape.append)(&seam);
+                *tape.head += seam.len() as u64;
+            }
+            tape.burst.video |= scan.video;
+            if scan.video_unit_start {
+                session.unit_offset = *tape.head;
+                tape.burst.picture_starts = true;
+            }
+            if let Some(details) = session.probe.look(&scan, packet, session.scanner.program()) {
+                self.details = Some(details);
+            }
+            if let Some(found) = scan.entry {
+                let offset = if found.packets_back == 0 { *tape.head } else { session.unit_offset };
+                tape.past.add_entry(Entry { offset, point: Point::Packets(found.point) }, tape.now);
+            } else if scan.unit_start
+                && tape.past.lacks_entry_since(session.began, PATIENCE_FOR_KEY_FRAME, tape.now)
+                && let Some(point) = session.scanner.entry_here()
+            {
+                let entry = Entry { offset: *tape.head, point: Point::Packets(point) };
+                tape.past.add_entry(entry, tape.now);
+            }
+            *tape.head += PACKET_BYTES as u64;
+        }
+        (tape.append)(&run[appended..]);
+    }
+
+    /// What PMT says of the streams inside.
+    pub(super) fn program(&self) -> Option<&Program> {
+        self.session.scanner.program()
+    }
+
+    /// What the video's own headers say.
+    pub(super) fn video_details(&self) -> Option<&VideoDetails> {
+        self.details.as_ref()
+    }
+}
+
+/// A packet to stand before `packet`, the first of a new publisher on its PID: what follows is not continuous
+/// with what went before, and is meant so.
+fn seam_packet(packet: &[u8; PACKET_BYTES]) -> [u8; PACKET_BYTES] {
+    let (pid, continuity) = match Packet::parse(packet) {
+        // A packet without payload repeats the counter, one with payload advances it (ISO 13818-1 §2.4.3.3).
+        Ok(packet) if packet.has_payload => (packet.pid, packet.continuity.wrapping_sub(1) & 0x0F),
+        Ok(packet) => (packet.pid, packet.continuity),
+        Err(_) => (NULL_PID, 0),
+    };
+    discontinuity_packet(pid, continuity)
+}

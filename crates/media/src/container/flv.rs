@@ -1,0 +1,224 @@
+//! Flash Video (Adobe Flash Video File Format 10.1, Annex E; Enhanced RTMP v2), as far as a relay has to know it.
+//!
+//! ```text
+//! "FLV" 1 flags u32 offset │ u32 0 │ type u8, size u24, time u32, stream u24, size bytes │ u32 11+size │ …
+//! ╰──── file header ───────╯       ╰──────────────── tag ───────────────────────────────╯
+//!
+//! video: frame type u4, codec u4, packet type u8 …      or   1 u1, frame type u3, packet type u4, FourCC …
+//! audio: format u4, …, AAC packet type u8 …             or   9 u4, packet type u4, FourCC …
+//! ```
+//! * **Header**: the file header, and the script data and sequence headers that come before the first other tag. A
+//!   sequence header that comes later replaces the one before for whom joins later.
+//! * **Record**: a tag with the size behind it.
+//! * **Join**: a video tag with a key frame; any audio tag as long as no video has shown.
+
+use super::split::{Error, Mark, Walk};
+use serde::{Deserialize, Serialize};
+
+const AUDIO: u8 = 8;
+const VIDEO: u8 = 9;
+const SCRIPT: u8 = 18;
+const FILE_HEADER_BYTES: usize = 9;
+const TAG_HEADER_BYTES: usize = 11;
+/// What a tag is followed by: its length once more.
+const BACK_POINTER_BYTES: u64 = 4;
+/// Sound and pictures tell in their first two bytes what they are.
+const KIND_BYTES: usize = 2;
+/// The longest file header that is believed; it has 9 bytes.
+const FILE_HEADER_MAX_BYTES: u64 = 4096;
+
+const AVC: u8 = 7;
+const AAC: u8 = 10;
+const ENHANCED_AUDIO: u8 = 9;
+
+/// What a tag is to a relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Tag {
+    Script,
+    AudioHeader,
+    VideoHeader,
+    Audio,
+    KeyFrame,
+    Picture,
+    /// The end of a sequence, or a command to the player.
+    Other,
+}
+
+impl Tag {
+    fn is_header(self) -> bool {
+        matches!(self, Tag::AudioHeader | Tag::VideoHeader)
+    }
+
+    /// From its type and its first bytes, of which there may be fewer than two.
+    fn of(kind: u8, payload: &[u8]) -> Option<Tag> {
+        let (first, second) = (payload.first().copied().unwrap_or(0), payload.get(1).copied().unwrap_or(0));
+        Some(match kind {
+            SCRIPT => Tag::Script,
+            AUDIO => match (first >> 4, second) {
+                (AAC, 0) => Tag::AudioHeader,
+                (ENHANCED_AUDIO, _) if first & 0xF == 0 => Tag::AudioHeader,
+                _ => Tag::Audio,
+            },
+            VIDEO if payload.is_empty() => Tag::Other,
+            VIDEO => {
+                let is_enhanced = first & 0x80 != 0;
+                let frame_type = first >> 4 & 7;
+                // Sequence header 0, coded picture 1 (3: without composition time; 6: of several tracks).
+                let packet_type = match first & 0xF {
+                    kind if is_enhanced => kind,
+                    AVC => second,
+                    _ => 1,
+                };
+                match (packet_type, frame_type) {
+                    (0, _) => Tag::VideoHeader,
+                    (5, _) if is_enhanced => Tag::VideoHeader,
+                    (1, 5) => Tag::Other,
+                    (1, 1) => Tag::KeyFrame,
+                    (3 | 6, 1) if is_enhanced => Tag::KeyFrame,
+                    (1, _) => Tag::Picture,
+                    (3 | 6, _) if is_enhanced => Tag::Picture,
+                    _ => Tag::Other,
+                }
+            }
+            _ => return None,
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+enum State {
+    #[default]
+    FileHeader,
+    /// In what stands between the file header and the first tag.
+    Offset,
+    Head,
+    Payload(Tag),
+}
+
+/// Finds header, records and joins.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Scanner {
+    pub(super) walk: Walk,
+    state: State,
+    body_began: bool,
+    has_video: bool,
+    /// The header's parts: the file header and script data first, each sequence header as it is now.
+    parts: Vec<(Tag, Vec<u8>)>,
+}
+
+impl Scanner {
+    pub(super) fn scan(&mut self, mut input: &[u8], marks: &mut Vec<Mark>) -> Result<(), Error> {
+        loop {
+            match self.state {
+                State::FileHeader => {
+                    if !self.walk.gather(&mut input, 4) {
+                        return Ok(());
+                    }
+                    let head = self.walk.head();
+                    if head[..4] != *b"FLV\x01" {
+                        let found = [head[0], head[1], head[2], head[3]];
+                        return Err(Error::Magic { found, expected: "FLV, version 1 (46 4c 56 01)" });
+                    }
+                    if !self.walk.gather(&mut input, FILE_HEADER_BYTES) {
+                        return Ok(());
+                    }
+                    let head = self.walk.head();
+                    let offset = u64::from(u32::from_be_bytes([head[5], head[6], head[7], head[8]]));
+                    if !(FILE_HEADER_BYTES as u64..=FILE_HEADER_MAX_BYTES).contains(&offset) {
+                        let (what, expected) = ("the FLV header's length", "9");
+                        return Err(Error::Unexpected { what, found: offset, expected, at: 0 });
+                    }
+                    self.walk.expect(offset - FILE_HEADER_BYTES as u64 + BACK_POINTER_BYTES, true)?;
+                    self.state = State::Offset;
+                }
+                State::Offset => {
+                    if !self.walk.pass(&mut input) {
+                        return Ok(());
+                    }
+                    self.parts.push((Tag::Script, self.walk.next().unwrap_or_default()));
+                    self.state = State::Head;
+                }
+                State::Head => {
+                    let Some(tag) = self.head(&mut input)? else { return Ok(()) };
+                    self.begin(tag, marks);
+                    self.state = State::Payload(tag);
+                }
+                State::Payload(tag) => {
+                    if !self.walk.pass(&mut input) {
+                        return Ok(());
+                    }
+                    self.end(tag, marks)?;
+                    self.state = State::Head;
+                }
+            }
+        }
+    }
+
+    /// Gathers a tag's head; what the tag is, once it is there.
+    fn head(&mut self, input: &mut &[u8]) -> Result<Option<Tag>, Error> {
+        if !self.walk.gather(input, TAG_HEADER_BYTES) {
+            return Ok(None);
+        }
+        let head = self.walk.head();
+        let size = u32::from_be_bytes([0, head[1], head[2], head[3]]);
+        let kind_bytes = KIND_BYTES.min(size as usize);
+        // The upper bits are reserved, but for one that says "encrypted".
+        let (kind, at) = (head[0], self.walk.start());
+        if !matches!(kind, AUDIO | VIDEO | SCRIPT) {
+            let expected = "8 (audio), 9 (video) or 18 (script data)";
+            return Err(Error::Unexpected { what: "an FLV tag's type", found: kind.into(), expected, at });
+        }
+        if !self.walk.gather(input, TAG_HEADER_BYTES + kind_bytes) {
+            return Ok(None);
+        }
+        let Some(tag) = Tag::of(kind, &self.walk.head()[TAG_HEADER_BYTES..]) else { return Ok(None) };
+        let keep = tag.is_header() || tag == Tag::Script && !self.body_began;
+        self.walk.expect(u64::from(size) - kind_bytes as u64 + BACK_POINTER_BYTES, keep)?;
+        Ok(Some(tag))
+    }
+
+    fn begin(&mut self, tag: Tag, marks: &mut Vec<Mark>) {
+        let at = self.walk.start();
+        self.has_video |= matches!(tag, Tag::VideoHeader | Tag::KeyFrame | Tag::Picture);
+        if tag.is_header() || tag == Tag::Script {
+            return;
+        }
+        if !self.body_began {
+            self.body_began = true;
+            marks.push(Mark::BodyBegins { at });
+        }
+        match tag {
+            Tag::KeyFrame => marks.push(Mark::Join { at, key_frame: true }),
+            Tag::Audio => marks.push(Mark::Join { at, key_frame: !self.has_video }),
+            Tag::Picture => marks.push(Mark::Join { at, key_frame: false }),
+            _ => {}
+        }
+        if matches!(tag, Tag::KeyFrame | Tag::Picture) {
+            marks.push(Mark::Picture);
+        }
+    }
+
+    fn end(&mut self, tag: Tag, marks: &mut Vec<Mark>) -> Result<(), Error> {
+        if let Some(bytes) = self.walk.next() {
+            match self.parts.iter_mut().find(|(kind, _)| tag.is_header() && *kind == tag && self.body_began) {
+                Some((_, part)) => *part = bytes,
+                None => self.parts.push((tag, bytes)),
+            }
+            let length: usize = self.parts.iter().map(|(_, part)| part.len()).sum();
+            if length > super::split::HEADER_MAX_BYTES {
+                return Err(Error::HeaderTooLong { found: length as u64 });
+            }
+            if self.body_began {
+                let parts: Vec<&[u8]> = self.parts.iter().map(|(_, part)| part.as_slice()).collect();
+                marks.push(Mark::Header(parts.concat()));
+            }
+        }
+        if self.body_began {
+            marks.push(Mark::RecordEnd { at: self.walk.position() });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! EBML's numbers and trees (RFC 8794 §4, §5), as far as a relay has to read them.
+
+/// An element's size that says "until something else begins" (RFC 8794 §6.2).
+pub(super) const UNKNOWN: u64 = u64::MAX;
+
+/// Bytes of a number whose first byte is `first`: 1 to 8, or 9 where no number begins so.
+pub(super) fn length(first: u8) -> usize {
+    first.leading_zeros() as usize + 1
+}
+
+/// An element's ID at the front of `bytes`, which hold all of it, with its marker.
+pub(super) fn id(bytes: &[u8]) -> u32 {
+    bytes[..length(bytes[0])].iter().fold(0, |id, byte| id << 8 | u32::from(*byte))
+}
+
+/// A number at the front of `bytes`, which hold all of it, without its marker; [`UNKNOWN`] where all its bits are one.
+pub(super) fn number(bytes: &[u8]) -> u64 {
+    let length = length(bytes[0]);
+    let bits = bytes[..length].iter().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
+    let mask = (1 << (7 * length)) - 1;
+    if bits & mask == mask { UNKNOWN } else { bits & mask }
+}
+
+/// The children in an element's payload, with what each holds. Ends at the first one that is not whole.
+pub(super) fn children(mut payload: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
+    std::iter::from_fn(move || {
+        let id_bytes = length(*payload.first()?);
+        let size_bytes = length(*payload.get(id_bytes)?);
+        if id_bytes > 4 || size_bytes > 8 || payload.len() < id_bytes + size_bytes {
+            return None;
+        }
+        let (id, size) = (id(payload), number(&payload[id_bytes..]));
+        let rest = &payload[id_bytes + size_bytes..];
+        let (inside, behind) = rest.split_at_checked(usize::try_from(size).ok()?)?;
+        payload = behind;
+        Some((id, inside))
+    })
+}
+
+/// An unsigned integer of up to eight bytes.
+pub(super) fn unsigned(payload: &[u8]) -> Option<u64> {
+    (payload.len() <= 8).then(|| payload.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+}
