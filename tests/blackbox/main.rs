@@ -8,6 +8,7 @@ mod commands;
 mod demo;
 mod encode;
 mod flight;
+mod hot;
 mod load;
 mod publishers;
 mod pull;

@@ -1,4 +1,4 @@
-//! Where a relay listens, and what each of its doors is for.
+//! Where a relay listens, and what each of the addresses is for.
 
 use std::net::SocketAddr;
 
@@ -13,6 +13,13 @@ pub struct Listen {
     pub tls: bool,
 }
 
+impl Listen {
+    /// Whether a socket that was opened for `self` serves for `other`, with its kind. Port 0 is another one each time.
+    pub(super) fn is_at(&self, other: &Listen) -> bool {
+        self == other || (self.address == other.address && self.address.port() != 0)
+    }
+}
+
 impl From<SocketAddr> for Listen {
     /// A public listener that speaks plain HTTP.
     fn from(address: SocketAddr) -> Listen {
@@ -22,18 +29,17 @@ impl From<SocketAddr> for Listen {
 
 /// What a request may ask for besides streams, by the listener that it came in by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum Scope {
     /// What viewers need.
     Public,
     /// Everything: the admin listener, or any listener of a relay that has none.
     Crew,
 }
 
-impl Door {
-    /// The door that a connection came in by, `is_admin` where its listener was such a one, as things stand with the
-    /// listeners of now.
-    pub(super) fn of(is_admin: bool, listen: &[Listen]) -> Door {
-        if is_admin || !listen.iter().any(|listen| listen.is_admin) { Door::Crew } else { Door::Public }
+impl Scope {
+    /// That of a connection, `is_admin` where its listener was such a one, as things stand with the listeners of now.
+    pub(super) fn of(is_admin: bool, listen: &[Listen]) -> Scope {
+        if is_admin || !listen.iter().any(|listen| listen.is_admin) { Scope::Crew } else { Scope::Public }
     }
 }
 
@@ -42,11 +48,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_an_admin_listener_every_door_is_the_crews() {
+    fn without_an_admin_listener_every_one_is_the_crews() {
         let public = Listen::from(SocketAddr::from(([127, 0, 0, 1], 1)));
         let admin = Listen { is_admin: true, ..public.clone() };
-        assert_eq!(Door::of(false, std::slice::from_ref(&public)), Door::Crew);
-        assert_eq!(Door::of(false, &[public.clone(), admin.clone()]), Door::Public);
-        assert_eq!(Door::of(true, &[public, admin]), Door::Crew);
+        assert_eq!(Scope::of(false, std::slice::from_ref(&public)), Scope::Crew);
+        assert_eq!(Scope::of(false, &[public.clone(), admin.clone()]), Scope::Public);
+        assert_eq!(Scope::of(true, &[public, admin]), Scope::Crew);
+    }
+
+    #[test]
+    fn a_socket_stays_where_its_address_does() {
+        let [fixed, any] = [1, 0].map(|port| Listen::from(SocketAddr::from(([127, 0, 0, 1], port))));
+        let admin = |listen: &Listen| Listen { is_admin: true, ..listen.clone() };
+        assert!(fixed.is_at(&admin(&fixed)) && any.is_at(&any));
+        assert!(!any.is_at(&admin(&any)) && !any.is_at(&fixed));
     }
 }
