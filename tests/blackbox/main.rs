@@ -13,6 +13,7 @@ mod load;
 mod publishers;
 mod pull;
 mod site;
+mod tls;
 mod viewers;
 
 use glassline_test_support::program::{Outcome, Scratch, Server, run};

@@ -14,7 +14,8 @@ use anyhow::{Context, Result};
 use glassline_delivery::policy::{PublishPolicy, StreamName, WatchPolicy};
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
-use glassline_engine::relay::{self, Listen, Pull, Settings, StartError};
+use glassline_engine::relay::{self, CertificateFiles, Listen, Pull, Settings, StartError};
+use glassline_io::tls::{Identities, TlsError};
 use service::Service;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -124,6 +125,8 @@ fn settings(config: &Config) -> Settings {
         },
         stall_timeout: config.viewer.stall_timeout,
         max_connections: config.viewer.max_connections,
+        certificates: certificates(config),
+        certificate_check: config.tls.check_interval,
         pulls: pulls(config),
         pull_policy: Policy {
             silence_timeout: config.pull.silence_timeout,
@@ -135,11 +138,18 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
+/// What is shown over TLS.
+fn certificates(config: &Config) -> Vec<CertificateFiles> {
+    let files = config.tls.certificates.iter();
+    files.map(|files| CertificateFiles { chain: files.chain.clone(), key: files.key.clone() }).collect()
+}
+
 /// Where it listens: for everybody first.
 fn listeners(config: &Config) -> Vec<Listen> {
     let public = config.listen.iter().copied().map(Listen::from);
-    let admin = config.admin.listen.iter().map(|&address| Listen { is_admin: true, ..address.into() });
-    public.chain(admin).collect()
+    let secured = config.tls.listen.iter().map(|&address| Listen { tls: true, ..address.into() });
+    let of_admin = |&address| Listen { address, is_admin: true, tls: config.admin.tls };
+    public.chain(secured).chain(config.admin.listen.iter().map(of_admin)).collect()
 }
 
 /// The streams that are fetched from elsewhere.
@@ -154,6 +164,7 @@ fn pulls(config: &Config) -> Vec<Pull> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let config = args.configuration()?;
     if args.test_config {
+        Identities::read(&certificates(&config)).map_err(|error| explain(error.into()))?;
         let file = args
             .config
             .as_ref()
@@ -189,6 +200,12 @@ fn explain(error: StartError) -> anyhow::Error {
         StartError::Listen { reason, .. } if reason.kind() == ErrorKind::AddrNotAvailable => {
             "this machine has no such address: choose another with --listen"
         }
+        StartError::Tls(TlsError::Unreadable { .. }) => {
+            "check [tls] certificates, and that this user may read them"
+        }
+        StartError::Tls(_) => {
+            "check [tls] certificates: 'chain' is the certificate with its issuers' behind it, 'key' its private key"
+        }
         _ => "see what the system says",
     };
     failure::failed(error, advice)
@@ -199,7 +216,7 @@ fn explain(error: StartError) -> anyhow::Error {
 fn where_to_look(listen: &[Listen], addresses: &[SocketAddr], demo: Option<&str>) -> String {
     let urls = |is_admin: bool| -> Vec<_> {
         let of_kind = listen.iter().zip(addresses).filter(|(listen, _)| listen.is_admin == is_admin);
-        of_kind.map(|(_, address)| url(*address)).collect()
+        of_kind.map(|(listen, address)| url(listen.tls, *address)).collect()
     };
     let (version, public, admin) = (env!("CARGO_PKG_VERSION"), urls(false), urls(true));
     let demo = demo.map(|name| format!("watch/{name}"));
@@ -210,19 +227,21 @@ fn where_to_look(listen: &[Listen], addresses: &[SocketAddr], demo: Option<&str>
         (None, true) => format!("glassline {version}: open {}\n", public.join(" ")),
         (demo, false) => {
             let watch = demo.unwrap_or("watch/NAME".into());
-            format!("glassline {version}: open {}{watch} (all streams: {})\n", public[0], admin.join(" "))
+            let public: Vec<_> = public.iter().map(|url| format!("{url}{watch}")).collect();
+            format!("glassline {version}: open {} (all streams: {})\n", public.join(" "), admin.join(" "))
         }
     }
 }
 
-fn url(address: SocketAddr) -> String {
+fn url(tls: bool, address: SocketAddr) -> String {
+    let scheme = if tls { "https" } else { "http" };
     let ip = match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) | IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
             IpAddr::V4(Ipv4Addr::LOCALHOST)
         }
         ip => ip,
     };
-    format!("http://{}/", SocketAddr::new(ip, address.port()))
+    format!("{scheme}://{}/", SocketAddr::new(ip, address.port()))
 }
 
 #[cfg(test)]
@@ -253,8 +272,8 @@ mod tests {
 
     #[test]
     fn a_listener_on_all_addresses_is_opened_on_this_machine() {
-        assert_eq!(url("[::]:8080".parse().unwrap()), "http://127.0.0.1:8080/");
-        assert_eq!(url("[2001:db8::1]:80".parse().unwrap()), "http://[2001:db8::1]:80/");
-        assert_eq!(url("192.0.2.1:81".parse().unwrap()), "http://192.0.2.1:81/");
+        assert_eq!(url(false, "[::]:8080".parse().unwrap()), "http://127.0.0.1:8080/");
+        assert_eq!(url(true, "[2001:db8::1]:80".parse().unwrap()), "https://[2001:db8::1]:80/");
+        assert_eq!(url(false, "192.0.2.1:81".parse().unwrap()), "http://192.0.2.1:81/");
     }
 }

@@ -1,6 +1,7 @@
 //! What the workers share: the streams, their inboxes, the counts.
 
 use crate::relay::access::{Access, Asked};
+use crate::relay::certificates::Certificates;
 use crate::relay::live::{Claim, Flushed, Live, Seat};
 use crate::relay::presence::Presence;
 use crate::relay::pull::Boards;
@@ -26,6 +27,7 @@ pub struct Hub {
     pub(super) clock: Clock,
     pub(super) counts: Counts,
     pub(super) presence: Presence,
+    pub(super) certificates: Arc<Certificates>,
     boards: RwLock<Arc<Boards>>,
     site: Arc<dyn Site>,
     began: Time,
@@ -43,6 +45,8 @@ pub(super) struct Counts {
     pub(super) requests: AtomicU64,
     pub(super) errors: AtomicU64,
     pub(super) timed_out: AtomicU64,
+    pub(super) tls_handshakes: AtomicU64,
+    pub(super) tls_failed: AtomicU64,
 }
 
 /// Tells a worker something from another thread.
@@ -94,6 +98,7 @@ impl Hub {
             clock,
             counts: Counts::default(),
             presence: Presence::default(),
+            certificates: Arc::new(Certificates::new().map_err(io::Error::other)?),
             site,
             began: clock.now(),
             streams: Mutex::default(),
@@ -138,6 +143,8 @@ impl Hub {
             requests: count(&self.counts.requests),
             errors: count(&self.counts.errors),
             timed_out: count(&self.counts.timed_out),
+            tls_handshakes: count(&self.counts.tls_handshakes),
+            tls_failed: count(&self.counts.tls_failed),
         }
     }
 

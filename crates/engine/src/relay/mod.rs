@@ -16,6 +16,7 @@
 
 mod access;
 mod blocks;
+mod certificates;
 mod connection;
 mod fan_out;
 mod hub;
@@ -27,9 +28,11 @@ mod publish;
 mod pull;
 mod status;
 mod viewer;
+mod wire;
 mod worker;
 
 pub use access::Access;
+pub use glassline_io::tls::CertificateFiles;
 pub use hub::Hub;
 pub use listen::{Listen, Scope};
 pub use live::PushError;
@@ -37,6 +40,7 @@ pub use publish::{ClaimError, Publisher};
 pub use pull::{Pull, SourceState, SourceStatus};
 pub use status::{StreamStatus, Totals};
 
+use certificates::Fresh;
 use glassline_delivery::http1::Limits;
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
@@ -45,6 +49,7 @@ use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
 use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
+use glassline_io::tls::TlsError;
 use hub::Phase;
 use pull::{Fetcher, Pulling};
 use std::collections::BTreeMap;
@@ -90,6 +95,10 @@ pub struct Settings {
     pub stall_timeout: Duration,
     /// Connections at once over all workers; 0 is as many as there are descriptors for.
     pub max_connections: usize,
+    /// What listeners with TLS show; the first is for who asks for a name that none has.
+    pub certificates: Vec<CertificateFiles>,
+    /// How often their files are looked at, whether they have changed.
+    pub certificate_check: Duration,
     /// Streams that are fetched from elsewhere.
     pub pulls: Vec<Pull>,
     /// How patiently they are.
@@ -126,6 +135,8 @@ impl Default for Settings {
             send_path: SendPath::Automatic,
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
+            certificates: Vec::new(),
+            certificate_check: Duration::from_secs(60),
             pulls: Vec::new(),
             pull_policy: Policy::default(),
         }
@@ -171,6 +182,9 @@ pub enum StartError {
         /// What the system says.
         reason: std::io::Error,
     },
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A worker could not be set up.
     #[error("cannot start a thread: {0}")]
     Worker(#[from] std::io::Error),
@@ -208,7 +222,9 @@ impl Relay {
         let count =
             if settings.workers == 0 { glassline_io::process::processors() } else { settings.workers };
         let listen = settings.listen.clone();
+        let certificates = Fresh::read(&settings.certificates)?;
         let (hub, pollers) = Hub::new(settings, site, Clock::new(), count)?;
+        hub.certificates.show(certificates);
         let hub = Arc::new(hub);
         let workers = pollers.into_iter().enumerate();
         let workers = workers.map(|(index, poller)| Worker::new(Arc::clone(&hub), index, poller));
@@ -224,9 +240,11 @@ impl Relay {
     /// the order of a millisecond.
     ///
     /// # Errors
-    /// An address cannot be listened on: then nothing has changed.
+    /// An address cannot be listened on, or a certificate is of no use: then nothing has changed.
     pub fn reload(&mut self, settings: Settings) -> Result<(), StartError> {
+        let certificates = Fresh::read(&settings.certificates)?;
         let opened = self.open(&settings.listen, self.workers.len())?;
+        self.hub.certificates.show(certificates);
         let mut crew = self.halt();
         let wanted = &settings.listen;
         self.doors.retain_mut(|door| {

@@ -99,4 +99,8 @@ pub struct Totals {
     pub errors: u64,
     /// Connections ended because a peer took too long.
     pub timed_out: u64,
+    /// TLS handshakes that were completed.
+    pub tls_handshakes: u64,
+    /// Connections to listeners for TLS that ended without one.
+    pub tls_failed: u64,
 }

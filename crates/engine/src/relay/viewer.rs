@@ -3,6 +3,7 @@
 use crate::relay::blocks::Blocks;
 use crate::relay::live::Live;
 use crate::relay::outgoing::Outgoing;
+use crate::relay::wire::Wire;
 use glassline_io::spool::{Piece, Reader, Sent};
 use glassline_io::tcp::Connection;
 use glassline_media::Time;
@@ -92,9 +93,9 @@ impl Viewer {
     }
 
     /// Sends what there is and fits.
-    pub(super) fn feed(&mut self, connection: &Connection, now: Time) -> io::Result<Fed> {
+    pub(super) fn feed(&mut self, wire: &mut Wire, now: Time) -> io::Result<Fed> {
         let before = self.sent_bytes;
-        let fed = self.feed_all(connection, now);
+        let fed = self.feed_all(wire, now);
         self.live.counts.bytes_out.fetch_add(self.sent_bytes - before, Ordering::Relaxed);
         fed
     }
@@ -127,28 +128,33 @@ impl Viewer {
         }
     }
 
-    fn feed_all(&mut self, connection: &Connection, now: Time) -> io::Result<Fed> {
+    fn feed_all(&mut self, wire: &mut Wire, now: Time) -> io::Result<Fed> {
         if self.state == State::Blocked {
             self.state = State::Following;
+        }
+        let flushed = wire.flush()?;
+        if flushed.bytes > 0 {
+            self.last_progress = now;
+        }
+        if !flushed.all {
+            self.wait_for_room();
+            return Ok(Fed::Stays);
         }
         loop {
             if !self.outgoing.is_empty() {
                 let before = self.outgoing.len();
-                let flushed = self.outgoing.flush(connection)?;
+                let flushed = self.outgoing.flush(wire)?;
                 if self.outgoing.len() < before {
                     self.last_progress = now;
                 }
                 if !flushed {
-                    // An awaiting viewer has nothing queued but its head, and keeps its state.
-                    if self.state == State::Following {
-                        self.state = State::Blocked;
-                    }
+                    self.wait_for_room();
                     return Ok(Fed::Stays);
                 }
             }
             if let State::Awaiting { moved } = self.state {
                 if !self.enter(moved) {
-                    return Ok(if self.live.has_ended() { Fed::Finished } else { Fed::Stays });
+                    return self.has_all(wire);
                 }
                 continue;
             }
@@ -165,7 +171,7 @@ impl Viewer {
                 self.live.chain.head()
             };
             if offset >= end {
-                return Ok(if self.live.has_ended() { Fed::Finished } else { Fed::Stays });
+                return self.has_all(wire);
             }
             let end = match &mut self.blocks {
                 Some(blocks) if blocks.is_between(offset) => {
@@ -176,7 +182,7 @@ impl Viewer {
                 Some(blocks) => end.min(blocks.end()),
                 None => end,
             };
-            match self.reader.send(connection, end)? {
+            match wire.send(&mut self.reader, end)? {
                 Sent::Bytes(count) => {
                     self.sent_bytes += count as u64;
                     self.last_progress = now;
@@ -187,6 +193,26 @@ impl Viewer {
                 }
                 Sent::Gone => self.lose_place(),
             }
+        }
+    }
+
+    /// It was given all there is. Where that is the end it is told so, which may have to wait for room too.
+    fn has_all(&mut self, wire: &mut Wire) -> io::Result<Fed> {
+        let ended = self.live.has_ended();
+        if ended {
+            wire.take_leave();
+        }
+        if !wire.is_flushed() {
+            self.wait_for_room();
+            return Ok(Fed::Stays);
+        }
+        Ok(if ended { Fed::Finished } else { Fed::Stays })
+    }
+
+    /// The socket is full. An awaiting viewer has nothing queued but its head, and keeps its state.
+    fn wait_for_room(&mut self) {
+        if self.state == State::Following {
+            self.state = State::Blocked;
         }
     }
 

@@ -4,10 +4,11 @@ use crate::relay::connection::{Connection, Desk, Slot, Turn};
 use crate::relay::fan_out::FanOut;
 use crate::relay::hub::{Hub, Message, WAKE};
 use crate::relay::live::{Live, Seat};
+use crate::relay::wire::Wire;
 use crate::relay::{Listen, Settings};
 use glassline_delivery::http1::problem;
 use glassline_io::poll::{Event, Poller, Watch};
-use glassline_io::tcp::Listener;
+use glassline_io::tcp::{Connection as Socket, Listener};
 use glassline_media::Time;
 use std::collections::BTreeMap;
 use std::io;
@@ -242,7 +243,7 @@ impl Worker {
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_A_TURN {
             let (listen, listener) = &self.listeners[listener];
-            let is_admin = listen.is_admin;
+            let (is_admin, tls) = (listen.is_admin, listen.tls);
             let accepted = match listener.accept() {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
@@ -256,12 +257,17 @@ impl Worker {
             let counts = &self.hub.counts;
             if self.connections >= self.limit {
                 counts.refused.fetch_add(1, Ordering::Relaxed);
+                if tls {
+                    continue;
+                }
                 let words = "The server has as many connections as it may have; try again later.";
                 let response = problem(503, "too many connections", words);
                 let _ = socket.write(&[response.head(false), response.body.to_vec()].concat());
                 let _ = socket.end();
                 continue;
             }
+            let Some(wire) = self.wire(socket, tls) else { continue };
+            let counts = &self.hub.counts;
             counts.accepted.fetch_add(1, Ordering::Relaxed);
             counts.connections.fetch_add(1, Ordering::Relaxed);
             let slot = self.free.pop().unwrap_or_else(|| {
@@ -269,7 +275,7 @@ impl Worker {
                 (self.slots.len() - 1) as u32
             });
             let token = token(self.slots[slot as usize].generation, slot);
-            if let Err(error) = self.poller.add(&socket, token, Watch::Edges) {
+            if let Err(error) = self.poller.add(&wire, token, Watch::Edges) {
                 tracing::warn!(%peer, %error, "cannot watch a connection");
                 counts.connections.fetch_sub(1, Ordering::Relaxed);
                 self.free.push(slot);
@@ -277,10 +283,20 @@ impl Worker {
             }
             let seat = Seat { worker: self.index, token };
             let now = self.hub.clock.now();
-            let connection = Connection::new(socket, peer, is_admin, seat, &self.settings, now);
+            let connection = Connection::new(wire, peer, is_admin, seat, &self.settings, now);
             self.slots[slot as usize].connection = Some(Box::new(connection));
             self.connections += 1;
         }
+    }
+
+    fn wire(&self, socket: Socket, tls: bool) -> Option<Wire> {
+        if !tls {
+            return Some(Wire::plain(socket));
+        }
+        let session = self.hub.certificates.accept();
+        let session =
+            session.inspect_err(|error| tracing::warn!(worker = self.index, %error, "cannot begin TLS"));
+        Some(Wire::secured(socket, session.ok()?))
     }
 
     fn close(&mut self, slot: usize) {
@@ -377,6 +393,8 @@ impl Worker {
         }
         if self.index == 0 {
             self.hub.end_abandoned();
+            let Settings { certificates, certificate_check, .. } = &*self.settings;
+            self.hub.certificates.look_in_time(certificates, *certificate_check, now);
         }
         if !self.listening {
             self.listen_or_pause();

@@ -52,7 +52,7 @@ impl Connection {
             }
         };
         // What can fail comes before the viewer is counted: who is counted is a viewer from here on, and leaves as one.
-        self.outgoing.flush(&self.socket)?;
+        self.outgoing.flush(&mut self.socket)?;
         if let Err(refusal) = self.enter_as_viewer(&live, request, !head_only, desk) {
             let (status, words) = refusal.explain();
             tracing::debug!(peer = %self.peer, stream = %live.name, ?refusal, "viewer refused");
@@ -73,8 +73,8 @@ impl Connection {
             return Ok(false);
         }
         // The options are kindnesses of the kernel; a viewer can be served without them.
-        let _ = self.socket.send_at_once();
-        let _ = self.socket.limit_unsent(VIEWER_UNSENT_BYTES);
+        let _ = self.socket.tcp().send_at_once();
+        let _ = self.socket.tcp().limit_unsent(VIEWER_UNSENT_BYTES);
         let mut head = std::mem::take(&mut self.outgoing).into_bytes();
         head.extend_from_slice(&response.endless_head());
         tracing::debug!(peer = %self.peer, stream = %live.name, "viewer joined");

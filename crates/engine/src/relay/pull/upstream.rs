@@ -5,6 +5,7 @@ use super::seats::{Sayings, Seats};
 use super::{Desk, READS_A_TURN, Resolved, token};
 use crate::relay::hub::Hub;
 use crate::relay::outgoing::Outgoing;
+use crate::relay::wire::Wire;
 use glassline_delivery::metacube::Metadata;
 use glassline_delivery::pull::{self, Event, HttpUrl, Output, Policy, PullError, Puller};
 use glassline_io::poll::Watch;
@@ -44,7 +45,7 @@ type Host = (String, u16);
 enum Link {
     Closed,
     Opening(Connection),
-    Open(Connection),
+    Open(Wire),
 }
 
 impl Upstream {
@@ -136,10 +137,10 @@ impl Upstream {
                 }
             }
         }
-        let Link::Open(connection) = &self.link else { return Ok(false) };
-        self.outgoing.flush(connection)?;
+        let Link::Open(wire) = &mut self.link else { return Ok(false) };
+        self.outgoing.flush(wire)?;
         for _ in 0..READS_A_TURN {
-            let count = match connection.read(desk.scratch)? {
+            let count = match wire.read(desk.scratch)? {
                 None => return Ok(false),
                 Some(count) => count,
             };
@@ -160,7 +161,7 @@ impl Upstream {
 
     fn opened(&mut self, now: Time) {
         if let Link::Opening(connection) = std::mem::replace(&mut self.link, Link::Closed) {
-            self.link = Link::Open(connection);
+            self.link = Link::Open(Wire::plain(connection));
             self.addresses.clear();
             self.puller.handle_connected(now);
             while let Some(output) = self.puller.poll_output() {
