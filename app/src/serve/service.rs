@@ -2,7 +2,7 @@
 
 use super::access_log::AccessLog;
 use super::site::{Arrangement, PageSite};
-use super::{demo, explain, listeners, settings, where_to_look};
+use super::{demo, explain, settings, where_to_look};
 use crate::config::Config;
 use crate::{encode, logging};
 use anyhow::Result;
@@ -67,7 +67,7 @@ impl Service {
     /// The line that a newcomer needs: the address to open.
     pub(super) fn where_to_look(&self) -> String {
         let demo = self.demo.as_ref().map(|_| self.config.demo.name.as_str());
-        where_to_look(&listeners(&self.config), &self.relay.addresses(), demo)
+        where_to_look(&settings(&self.config).listen, &self.relay.addresses(), demo)
     }
 }
 

@@ -5,7 +5,7 @@ use super::{api, assets, encoding, metrics};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::policy::StreamName;
-use glassline_engine::relay::{Access, Hub, Scope, Site};
+use glassline_engine::relay::{Access, Door, Hub, Site};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 /// The page, the API and the metrics.
@@ -35,8 +35,8 @@ impl PageSite {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self, request: &Request, scope: Scope, hub: &Hub) -> Response {
-        if scope == Scope::Public && is_the_crews(&request.path) {
+    fn read(&self, request: &Request, door: Door, hub: &Hub) -> Response {
+        if door == Door::Public && is_the_crews(&request.path) {
             return not_here();
         }
         match request.path.as_str() {
@@ -48,7 +48,7 @@ impl PageSite {
             path => {
                 if let Some(name) = path.strip_prefix("/api/streams/") {
                     let found = StreamName::parse(name).and_then(|name| hub.stream(&name));
-                    return found.map_or_else(no_stream, |stream| api::json(&api::stream(&stream, scope)));
+                    return found.map_or_else(no_stream, |stream| api::json(&api::stream(&stream, door)));
                 }
                 assets::serve(request).unwrap_or_else(no_page)
             }
@@ -57,9 +57,9 @@ impl PageSite {
 }
 
 impl Site for PageSite {
-    fn respond(&self, request: &Request, scope: Scope, hub: &Hub) -> Response {
+    fn respond(&self, request: &Request, door: Door, hub: &Hub) -> Response {
         let response = match request.method {
-            Method::Get | Method::Head => self.read(request, scope, hub),
+            Method::Get | Method::Head => self.read(request, door, hub),
             _ => problem(
                 405,
                 "method not allowed",

@@ -6,7 +6,7 @@ use crate::relay::live::{Claim, Flushed, Live, Seat};
 use crate::relay::presence::Presence;
 use crate::relay::pull::Boards;
 use crate::relay::status::{StreamStatus, Totals};
-use crate::relay::{ClaimError, Scope, Settings, Site};
+use crate::relay::{ClaimError, Door, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::StreamName;
@@ -170,8 +170,8 @@ impl Hub {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn respond(&self, request: &Request, scope: Scope) -> Response {
-        self.site.respond(request, scope, self)
+    pub(super) fn respond(&self, request: &Request, door: Door) -> Response {
+        self.site.respond(request, door, self)
     }
 
     /// What is to be remembered of `request` for the access log, if there is one.

@@ -29,17 +29,17 @@ impl From<SocketAddr> for Listen {
 
 /// What a request may ask for besides streams, by the listener that it came in by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum Door {
     /// What viewers need.
     Public,
     /// Everything: the admin listener, or any listener of a relay that has none.
     Crew,
 }
 
-impl Scope {
+impl Door {
     /// That of a connection, `is_admin` where its listener was such a one, as things stand with the listeners of now.
-    pub(super) fn of(is_admin: bool, listen: &[Listen]) -> Scope {
-        if is_admin || !listen.iter().any(|listen| listen.is_admin) { Scope::Crew } else { Scope::Public }
+    pub(super) fn of(is_admin: bool, listen: &[Listen]) -> Door {
+        if is_admin || !listen.iter().any(|listen| listen.is_admin) { Door::Crew } else { Door::Public }
     }
 }
 
@@ -51,9 +51,9 @@ mod tests {
     fn without_an_admin_listener_every_one_is_the_crews() {
         let public = Listen::from(SocketAddr::from(([127, 0, 0, 1], 1)));
         let admin = Listen { is_admin: true, ..public.clone() };
-        assert_eq!(Scope::of(false, std::slice::from_ref(&public)), Scope::Crew);
-        assert_eq!(Scope::of(false, &[public.clone(), admin.clone()]), Scope::Public);
-        assert_eq!(Scope::of(true, &[public, admin]), Scope::Crew);
+        assert_eq!(Door::of(false, std::slice::from_ref(&public)), Door::Crew);
+        assert_eq!(Door::of(false, &[public.clone(), admin.clone()]), Door::Public);
+        assert_eq!(Door::of(true, &[public, admin]), Door::Crew);
     }
 
     #[test]

@@ -34,7 +34,7 @@ mod worker;
 pub use access::Access;
 pub use glassline_io::tls::CertificateFiles;
 pub use hub::Hub;
-pub use listen::{Listen, Scope};
+pub use listen::{Door, Listen};
 pub use live::PushError;
 pub use publish::{ClaimError, Publisher};
 pub use pull::{Pull, SourceState, SourceStatus};
@@ -156,8 +156,8 @@ pub enum SendPath {
 /// Answers every request that is not about a stream's bytes: pages, API, metrics. Called on a worker; must
 /// not block.
 pub trait Site: Send + Sync {
-    /// The answer to `request`, which may ask for what is in `scope`. For `HEAD` the body is left out by the relay.
-    fn respond(&self, request: &Request, scope: Scope, hub: &Hub) -> Response;
+    /// The answer to `request`, which came in by `door`. For `HEAD` the body is left out by the relay.
+    fn respond(&self, request: &Request, door: Door, hub: &Hub) -> Response;
 
     /// Whether [`Site::log_access`] wants to be called; what it would be told is kept only then.
     fn logs_access(&self) -> bool {
@@ -195,15 +195,15 @@ pub struct Relay {
     hub: Arc<Hub>,
     workers: Vec<JoinHandle<Worker>>,
     pulling: Option<Pulling>,
-    doors: Vec<Door>,
+    listening: Vec<Opened>,
 }
 
-/// An address that is listened on.
+/// A listener that is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Door {
-    /// As the settings have it; port 0 is any.
-    wanted: Listen,
-    /// As it is.
+struct Opened {
+    /// As the settings have it.
+    listen: Listen,
+    /// Where it is.
     address: SocketAddr,
 }
 
@@ -229,7 +229,7 @@ impl Relay {
         let workers = pollers.into_iter().enumerate();
         let workers = workers.map(|(index, poller)| Worker::new(Arc::clone(&hub), index, poller));
         let crew = Crew { workers: workers.collect(), fetcher: None };
-        let mut relay = Relay { hub, workers: Vec::new(), pulling: None, doors: Vec::new() };
+        let mut relay = Relay { hub, workers: Vec::new(), pulling: None, listening: Vec::new() };
         let opened = relay.open(&listen, count)?;
         relay.resume(crew, opened)?;
         Ok(relay)
@@ -246,49 +246,46 @@ impl Relay {
         let opened = self.open(&settings.listen, self.workers.len())?;
         self.hub.certificates.show(certificates);
         let mut crew = self.halt();
-        let wanted = &settings.listen;
-        self.doors.retain_mut(|door| {
-            let wanted = wanted.iter().find(|wanted| wanted.is_at(&door.wanted));
-            wanted.inspect(|wanted| door.wanted = (*wanted).clone()).is_some()
+        let wanted = |listen: &Listen| settings.listen.iter().find(|wanted| wanted.is_at(listen));
+        self.listening.retain_mut(|opened| {
+            let wanted = wanted(&opened.listen);
+            opened.listen = wanted.unwrap_or(&opened.listen).clone();
+            wanted.is_some()
         });
-        let doors = &self.doors;
         for worker in &mut crew.workers {
-            worker.retain_listeners(|listener| {
-                let address = listener.local_address().ok()?;
-                doors.iter().find(|door| door.address == address).map(|door| door.wanted.clone())
-            });
+            worker.rearrange_listeners(wanted);
         }
         self.hub.reconfigure(settings);
         self.resume(crew, opened)
     }
 
     /// Listens on the addresses of `listen` that are not listened on: a socket for each of `workers`.
-    fn open(&self, listen: &[Listen], workers: usize) -> Result<Vec<(Door, Vec<Listener>)>, StartError> {
+    fn open(&self, listen: &[Listen], workers: usize) -> Result<Vec<(Opened, Vec<Listener>)>, StartError> {
         let mut opened = Vec::new();
-        for wanted in listen {
-            if self.doors.iter().any(|door| door.wanted.is_at(wanted)) {
+        for listen in listen {
+            if self.listening.iter().any(|opened| opened.listen.is_at(listen)) {
                 continue;
             }
-            let refuse = |reason| StartError::Listen { address: wanted.address, reason };
-            let group = Listener::bind_group(wanted.address, workers).map_err(refuse)?;
+            let refuse = |reason| StartError::Listen { address: listen.address, reason };
+            let group = Listener::bind_group(listen.address, workers).map_err(refuse)?;
             let address = group[0].local_address().map_err(refuse)?;
-            opened.push((Door { wanted: wanted.clone(), address }, group));
+            opened.push((Opened { listen: listen.clone(), address }, group));
         }
         Ok(opened)
     }
 
     /// Lets the threads run, with all that they had and the listeners that were `opened` for them.
-    fn resume(&mut self, mut crew: Crew, opened: Vec<(Door, Vec<Listener>)>) -> Result<(), StartError> {
+    fn resume(&mut self, mut crew: Crew, opened: Vec<(Opened, Vec<Listener>)>) -> Result<(), StartError> {
         let mut listeners: Vec<Vec<(Listen, Listener)>> = crew.workers.iter().map(|_| Vec::new()).collect();
-        for (door, group) in opened {
+        for (opened, group) in opened {
             for (worker, listener) in listeners.iter_mut().zip(group) {
-                worker.push((door.wanted.clone(), listener));
+                worker.push((opened.listen.clone(), listener));
             }
-            self.doors.push(door);
+            self.listening.push(opened);
         }
         let settings = self.hub.settings();
-        let order = |door: &Door| settings.listen.iter().position(|wanted| *wanted == door.wanted);
-        self.doors.sort_by_key(order);
+        self.listening
+            .sort_by_key(|opened| settings.listen.iter().position(|wanted| *wanted == opened.listen));
         let descriptors = glassline_io::process::raise_descriptor_limit().saturating_sub(SPARE_DESCRIPTORS);
         let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
         let connections = match settings.max_connections {
@@ -322,7 +319,7 @@ impl Relay {
 
     /// Where it listens, in the order of [`Settings::listen`].
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.doors.iter().map(|door| door.address).collect()
+        self.listening.iter().map(|opened| opened.address).collect()
     }
 
     /// What runs through it.

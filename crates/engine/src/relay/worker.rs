@@ -179,11 +179,14 @@ impl Worker {
         self.next_sweep = self.swept_at + SWEEP;
     }
 
-    /// Stops listening where `kind` has none for a listener, and goes on with that which it has.
-    pub(super) fn retain_listeners(&mut self, kind: impl Fn(&Listener) -> Option<Listen>) {
+    /// Gives each listener the kind that is `wanted` of it, and closes it where none is.
+    pub(super) fn rearrange_listeners<'a>(&mut self, wanted: impl Fn(&Listen) -> Option<&'a Listen>) {
         self.pause_listening();
-        self.listeners
-            .retain_mut(|(listen, listener)| kind(listener).inspect(|kind| *listen = kind.clone()).is_some());
+        self.listeners.retain_mut(|(listen, _)| {
+            let wanted = wanted(listen);
+            *listen = wanted.unwrap_or(listen).clone();
+            wanted.is_some()
+        });
     }
 
     fn handle(&mut self, event: Event, messages: &mut Vec<Message>) {
