@@ -317,6 +317,49 @@ fn a_key_that_everybody_reads_is_warned_of() {
 }
 
 #[test]
+fn an_upgrade_keeps_tls_listeners_and_ends_tls_connections_cleanly() {
+    let mut secure = serve_tls("");
+    let plain = secure.server.address();
+    let mut publisher = publish(plain, "/live/up.ts");
+    publisher.write_all(&SHAPE.picture(0)).unwrap();
+    until("the stream", || secure.server.count("up", "bytes_in") > 0);
+    let mut viewer = secure.request("GET /live/up.ts HTTP/1.1");
+    assert_eq!(read_head(&mut viewer).status, 200);
+    let file = secure.folder.file("glassline.toml");
+    let next = Server::start_at(crate::GLASSLINE, &plain.to_string(), &["--upgrade", "--config", &file]);
+    let mut old = std::mem::replace(&mut secure.server, next);
+    assert_eq!(old.process.wait().code(), Some(0), "the old program ends well");
+    read_to_close_notify(&mut viewer, &mut Check::new(SHAPE));
+    // The stream goes on, and so does the port for HTTPS.
+    let mut viewer = secure.request("GET /live/up.ts HTTP/1.1");
+    assert_eq!(read_head(&mut viewer).status, 200);
+    let (mut check, mut buffer) = (Check::new(SHAPE), vec![0; 64 << 10]);
+    publisher.write_all(&SHAPE.picture(1)).unwrap();
+    while check.packets < 2 * SHAPE.packets {
+        let count = viewer.read(&mut buffer).unwrap();
+        assert!(count > 0);
+        check.push(&buffer[..count]).unwrap();
+    }
+    assert_eq!(secure.metric("glassline_tls_handshakes_total"), 2.0, "counts go on");
+}
+
+#[test]
+fn https_alone_is_enough() {
+    let (identity, folder) = (Identity::new(&[NAME]), Scratch::new("https"));
+    identity.write(&folder, "one");
+    let file = folder.write(
+        "glassline.toml",
+        "listen = []\n[tls]\nlisten = ['127.0.0.1:0']\ncertificates = [{ chain = 'one.pem', key = 'one.key' }]\n",
+    );
+    let mut command = std::process::Command::new(crate::GLASSLINE);
+    let mut process =
+        glassline_test_support::program::Running::start(command.args(["serve", "--config", &file]));
+    until("where it is", || process.output().contains("open https://127.0.0.1:"));
+    process.signal("TERM");
+    assert_eq!(process.wait().code(), Some(0));
+}
+
+#[test]
 fn the_admin_listener_can_speak_https() {
     let secure = serve_tls("[admin]\nlisten = ['127.0.0.1:0']\ntls = true\n");
     let output = secure.server.process.output();

@@ -1,9 +1,10 @@
 //! Where a relay listens, and what each of the addresses is for.
 
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
 /// An address to listen on, and its kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listen {
     /// The address. Port 0 takes a free one.
     pub address: SocketAddr,
