@@ -8,11 +8,12 @@ mod error;
 mod load;
 mod section;
 mod validate;
+mod validate_streams;
 
 pub(crate) use error::ConfigError;
 pub(crate) use load::read_key;
 pub(crate) use section::{
-    Admin, Demo, Flush, Log, Pacing, Publish, Pull, Secret, SendPath, Stream, Tls, Viewer,
+    Admin, Demo, Flush, Log, Pacing, Process, Publish, Pull, Secret, SendPath, Slow, Stream, Tls, Viewer,
 };
 
 use serde::Deserialize;
@@ -42,6 +43,8 @@ pub(crate) struct Config {
     pub(crate) pull: Pull,
     /// What is particular to single streams, by their names.
     pub(crate) stream: BTreeMap<String, Stream>,
+    /// The user that the program goes on as.
+    pub(crate) process: Process,
     /// The log.
     pub(crate) log: Log,
     /// The built-in test stream.
@@ -60,6 +63,7 @@ impl Default for Config {
             viewer: Viewer::default(),
             pull: Pull::default(),
             stream: BTreeMap::new(),
+            process: Process::default(),
             log: Log::default(),
             demo: Demo::default(),
         }

@@ -312,18 +312,24 @@ impl Worker {
             };
             let (socket, peer) = accepted;
             let counts = &self.hub.counts;
-            if self.connections >= self.limit {
+            // The crew comes in whoever else is there.
+            let limit = if is_admin { 0 } else { self.settings.max_connections_per_address };
+            if self.connections >= self.limit || !self.hub.connects(peer.ip(), limit) {
                 counts.refused.fetch_add(1, Ordering::Relaxed);
                 if tls {
                     continue;
                 }
-                let words = "The server has as many connections as it may have; try again later.";
+                let words = "The server has as many connections as it may have, or as it may have from one address; \
+                     try again later.";
                 let response = problem(503, "too many connections", words);
                 let _ = socket.write(&[response.head(false), response.body.to_vec()].concat());
                 let _ = socket.end();
                 continue;
             }
-            let Some(wire) = self.wire(socket, tls) else { continue };
+            let Some(wire) = self.wire(socket, tls) else {
+                self.hub.disconnected(peer.ip());
+                continue;
+            };
             let counts = &self.hub.counts;
             counts.accepted.fetch_add(1, Ordering::Relaxed);
             counts.connections.fetch_add(1, Ordering::Relaxed);
@@ -331,6 +337,7 @@ impl Worker {
             let token = token(self.slots[slot as usize].generation, slot);
             if let Err(error) = self.poller.add(&wire, token, Watch::Edges) {
                 tracing::warn!(%peer, %error, "cannot watch a connection");
+                self.hub.disconnected(peer.ip());
                 self.hub.counts.connections.fetch_sub(1, Ordering::Relaxed);
                 self.free.push(slot);
                 continue;
