@@ -17,6 +17,7 @@ mod publishers;
 mod pull;
 mod rules;
 mod site;
+mod tls;
 mod viewers;
 
 use glassline_test_support::program::{Outcome, Scratch, Server, run};

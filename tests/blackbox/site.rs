@@ -207,3 +207,118 @@ fn no_page_is_sniffed_into_something_else() {
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}: {:?}", answer.headers);
     }
 }
+
+/// The address of the page's script.
+fn script(server: &glassline_test_support::program::Server) -> String {
+    let assets = assets(&get(server.address(), "/").text());
+    assets.into_iter().find(|asset| asset.ends_with(".js")).expect("a script")
+}
+
+/// What gzip, the program, makes of a body.
+fn gunzip(test: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    if !glassline_test_support::has_program("gzip") {
+        glassline_test_support::skip(test, "gzip is not installed");
+        return None;
+    }
+    let scratch = glassline_test_support::program::Scratch::new("gzip");
+    let file = scratch.write("body.gz", bytes);
+    let outcome = glassline_test_support::program::run("gzip", &["-dc", &file], 20);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    Some(outcome.stdout)
+}
+
+#[test]
+fn text_comes_smaller_where_that_is_asked_for() {
+    let test = "text_comes_smaller_where_that_is_asked_for";
+    let server = serve(&[]);
+    let asset = &script(&server);
+    for path in [asset, "/metrics"] {
+        let whole = get(server.address(), path);
+        assert_eq!((whole.header("content-encoding"), whole.header("vary")), (None, Some("Accept-Encoding")));
+        let small = ask(server.address(), "GET", path, &["Accept-Encoding: br, gzip;q=0.8"]);
+        assert_eq!(small.header("content-encoding"), Some("gzip"), "{path}");
+        assert_eq!(small.header("vary"), Some("Accept-Encoding"), "{path}");
+        assert!(small.body.len() * 2 < whole.body.len(), "{path}: {}", small.body.len());
+        let Some(unpacked) = gunzip(test, &small.body) else { return };
+        if path == asset {
+            assert!(unpacked == whole.body, "{path}");
+        } else {
+            assert!(unpacked.starts_with(b"# HELP"), "{path}");
+        }
+        let refused = ask(server.address(), "GET", path, &["Accept-Encoding: gzip;q=0"]);
+        assert_eq!((refused.status, refused.header("content-encoding")), (200, None), "{path}");
+        let head = ask(server.address(), "HEAD", path, &["Accept-Encoding: gzip"]);
+        assert_eq!((head.header("content-encoding"), head.body.len()), (Some("gzip"), 0), "{path}");
+    }
+    let (whole, small) =
+        (get(server.address(), asset), ask(server.address(), "GET", asset, &["Accept-Encoding: gzip"]));
+    assert_ne!(whole.header("etag"), small.header("etag"));
+    let known = format!("If-None-Match: {}", small.header("etag").unwrap());
+    let again = ask(server.address(), "GET", asset, &["Accept-Encoding: gzip", &known]);
+    assert_eq!((again.status, again.body.len(), again.header("vary")), (304, 0, Some("Accept-Encoding")));
+    // Too small to be worth it.
+    assert_eq!(
+        ask(server.address(), "GET", "/healthz", &["Accept-Encoding: gzip"]).header("content-encoding"),
+        None
+    );
+}
+
+#[test]
+fn parts_of_what_has_an_end() {
+    let server = serve(&[]);
+    let asset = &script(&server);
+    let whole = get(server.address(), asset);
+    let (length, tag) = (whole.body.len(), whole.header("etag").unwrap());
+    assert_eq!(whole.header("accept-ranges"), Some("bytes"));
+    let part = ask(server.address(), "GET", asset, &["Range: bytes=10-19", &format!("If-Range: {tag}")]);
+    assert_eq!((part.status, &part.body[..]), (206, &whole.body[10..20]));
+    assert_eq!(part.header("content-range"), Some(format!("bytes 10-19/{length}").as_str()));
+    assert_eq!(part.header("content-length"), Some("10"));
+    let last = ask(server.address(), "GET", asset, &["Range: bytes=-7"]);
+    assert_eq!((last.status, &last.body[..]), (206, &whole.body[length - 7..]));
+    let changed = ask(server.address(), "GET", asset, &["Range: bytes=10-19", "If-Range: \"other\""]);
+    assert_eq!((changed.status, changed.body.len()), (200, length));
+    let beyond = ask(server.address(), "GET", asset, &[&format!("Range: bytes={length}-")]);
+    assert_eq!(
+        (beyond.status, beyond.header("content-range")),
+        (416, Some(format!("bytes */{length}").as_str()))
+    );
+    // A live stream has no end and no parts.
+    let mut publisher = publish(server.address(), "/live/r.ts");
+    publisher.write_all(&SHAPE.picture(0)).unwrap();
+    until("the stream", || server.count("r", "bytes_in") > 0);
+    let mut viewer = connect(server.address());
+    viewer.write_all(b"GET /live/r.ts HTTP/1.1\r\nHost: h\r\nRange: bytes=0-\r\n\r\n").unwrap();
+    let head = glassline_test_support::http::read_head(&mut viewer);
+    assert_eq!((head.status, head.header("content-range")), (200, None));
+}
+
+#[test]
+fn all_methods_take_turns_on_one_connection() {
+    let server = serve(&[]);
+    let mut stream = connect(server.address());
+    let requests = "HEAD /healthz HTTP/1.1\r\nHost: h\r\n\r\n\
+        OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n\
+        GET /healthz HTTP/1.1\r\nHost: h\r\nRange: bytes=1-1\r\n\r\n\
+        DELETE /healthz HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nxyz\
+        GET https://h/gen204 HTTP/1.1\r\nHost: h\r\n\r\n\
+        GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    // In pieces that end anywhere.
+    for piece in requests.as_bytes().chunks(37) {
+        stream.write_all(piece).unwrap();
+    }
+    let mut next = |has_body: bool| {
+        let head = glassline_test_support::http::read_head(&mut stream);
+        let length = head.header("content-length").map_or(0, |length| length.parse().unwrap());
+        let mut body = vec![0; if has_body { length } else { 0 }];
+        stream.read_exact(&mut body).unwrap();
+        (head.status, String::from_utf8(body).unwrap())
+    };
+    assert_eq!(next(false), (200, String::new()));
+    assert_eq!(next(true), (204, String::new()));
+    assert_eq!(next(true), (206, "k".into()));
+    assert_eq!(next(true).0, 405);
+    assert_eq!(next(true), (204, String::new()));
+    assert_eq!(next(true), (200, "ok\n".into()));
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+}

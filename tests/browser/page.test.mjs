@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import {
-  glassline, launch, open, outerAddress, plays, publishBunny, screenshot, serve, skip, start, stats, until,
+  glassline, https, launch, open, outerAddress, plays, publishBunny, screenshot, serve, skip, start, stats, until,
 } from "./support.mjs";
 
 const CONTACT = "Trouble? Ring the <video> desk & ask: +49 30 123";
@@ -104,6 +104,20 @@ browserTest("a page from a plain-http address plays without WebCodecs", async (t
   assert.equal(figures.engine, "mse");
   await assertDelay(page);
   await screenshot(page, "player-plain-http");
+});
+
+browserTest("a page over https plays with WebCodecs, from another machine's address too", async (t) => {
+  const address = outerAddress();
+  if (!address) return skip(t, "this machine has no address but loopback");
+  const secure = https(t);
+  if (!secure) return skip(t, "openssl is not installed");
+  const server = await serve(t, ["--demo"], { config: secure.config });
+  await server.live("demo");
+  const page = await open(t, browser, `https://${address}:${secure.port(server.run.output)}/watch/demo`);
+  assert.deepEqual(await page.evaluate(() => [isSecureContext, typeof VideoDecoder]), [true, "function"]);
+  const figures = await plays(page, 100);
+  assert.equal(figures.engine, "webcodecs");
+  await assertDelay(page);
 });
 
 browserTest("addresses for other players and the crew's line are in sight", async (t) => {

@@ -67,6 +67,24 @@ export function start(t, program, args) {
   return run;
 }
 
+/**
+ * A configuration with HTTPS on a free port of all addresses and a certificate of its own, which no browser knows; null
+ * where openssl is absent. `port` finds the port in the output of a server.
+ */
+export function https(t) {
+  if (!findProgram("openssl")) return null;
+  const folder = mkdtempSync(join(tmpdir(), "glassline-https-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const [chain, key] = [join(folder, "one.pem"), join(folder, "one.key")];
+  const made = spawnSync("openssl", [
+    "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+    "-subj", "/CN=glassline test", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", chain,
+  ], { encoding: "utf8" });
+  assert.equal(made.status, 0, made.stderr);
+  const config = `[tls]\nlisten = ["0.0.0.0:0"]\ncertificates = [{ chain = "${chain}", key = "${key}" }]\n`;
+  return { config, port: (output) => Number(/https:\/\/[^/]*?:(\d+)\//.exec(output)[1]) };
+}
+
 /** `glassline serve` on a free port. `origin` is where it is, `listing` the stream's entry of its API. */
 export async function serve(t, args = [], { listen = "127.0.0.1:0", config = null } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "glassline-browser-"));
@@ -105,7 +123,8 @@ export async function launch() {
 
 /** A new page that ends with the test; an exception in it fails the test. */
 export async function open(t, browser, url) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 860 } });
+  // The certificates of tests are nobody's.
+  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ignoreHTTPSErrors: true });
   const page = await context.newPage();
   const errors = [];
   page.on("pageerror", (error) => errors.push(String(error)));

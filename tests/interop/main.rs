@@ -8,6 +8,7 @@ mod cubemap;
 mod curl;
 mod ffmpeg;
 mod gstreamer;
+mod https;
 mod pictures;
 mod vlc;
 

@@ -15,7 +15,10 @@ impl Config {
         let text = read(path)?;
         let mut config = Config::parse(&text, path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let Config { publish, viewer, stream, log, .. } = &mut config;
+        let Config { publish, viewer, stream, log, tls, .. } = &mut config;
+        for file in tls.certificates.iter_mut().flat_map(|files| [&mut files.chain, &mut files.key]) {
+            *file = folder.join(&*file);
+        }
         log.access = log.access.take().map(|file| folder.join(file));
         let general = [
             ("publish key", &publish.key_file, &mut publish.key),

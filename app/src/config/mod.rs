@@ -14,7 +14,7 @@ pub(crate) use error::ConfigError;
 pub(crate) use load::read_key;
 pub(crate) use section::{
     Admin, Demo, Flush, Log, Mux, Pacing, Prebuffer, Process, Publish, Pull, Secret, SendPath, Slow, Stream,
-    Viewer,
+    Tls, Viewer,
 };
 
 use serde::Deserialize;
@@ -25,11 +25,13 @@ use std::net::SocketAddr;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
-    /// Where HTTP is served. At least one, none twice.
+    /// Where HTTP is served. At least one, if none is in `tls`; none twice.
     #[serde(deserialize_with = "section::listen")]
     pub(crate) listen: Vec<SocketAddr>,
     /// Where the crew looks after it.
     pub(crate) admin: Admin,
+    /// Where HTTPS is served, and with what.
+    pub(crate) tls: Tls,
     /// How viewers reach the crew: one line of text for the page.
     pub(crate) contact: Option<String>,
     /// Worker threads; 0 is one per core.
@@ -55,6 +57,7 @@ impl Default for Config {
         Config {
             listen: vec![SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 8080))],
             admin: Admin::default(),
+            tls: Tls::default(),
             contact: None,
             workers: 0,
             publish: Publish::default(),

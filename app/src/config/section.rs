@@ -50,6 +50,38 @@ pub(crate) struct Admin {
     /// Where the dashboard, the API, metrics and probes are. Empty: on every listener.
     #[serde(deserialize_with = "listen")]
     pub(crate) listen: Vec<SocketAddr>,
+    /// Whether HTTPS is spoken there.
+    pub(crate) tls: bool,
+}
+
+/// `[tls]`: where HTTPS is served, and with what.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Tls {
+    /// Public addresses.
+    #[serde(deserialize_with = "listen")]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// What is shown; the name that is asked for chooses, the first is for all others.
+    pub(crate) certificates: Vec<Certificate>,
+    /// How often their files are looked at.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) check_interval: Duration,
+}
+
+impl Default for Tls {
+    fn default() -> Tls {
+        Tls { listen: Vec::new(), certificates: Vec::new(), check_interval: Duration::from_secs(60) }
+    }
+}
+
+/// A certificate and its key, in PEM files; once loaded, relative to where the program runs.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Certificate {
+    /// The certificate, and behind it those that lead to a root.
+    pub(crate) chain: PathBuf,
+    /// Its private key.
+    pub(crate) key: PathBuf,
 }
 
 /// `[publish]`: who may publish, and when a stream ends.

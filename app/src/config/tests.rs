@@ -48,7 +48,7 @@ fn the_example_lists_every_key() {
     let sections: Vec<&str> =
         table.iter().filter(|(_, value)| value.is_table()).map(|(key, _)| key.as_str()).collect();
     assert_eq!(keys_of(&table), known_keys("").into_iter().collect());
-    assert_eq!(sections.len(), 8, "{sections:?}");
+    assert_eq!(sections.len(), 9, "{sections:?}");
     for section in sections.iter().map(|name| if *name == "stream" { "stream.stage" } else { name }) {
         let inner = section.split('.').fold(&table, |table, part| table[part].as_table().unwrap());
         assert_eq!(keys_of(inner), known_keys(section).into_iter().collect(), "[{section}]");
@@ -79,6 +79,7 @@ fn the_examples_optional_lines_are_good_ones() {
 fn the_examples_ranges_are_the_ones_that_are_checked() {
     for (section, key, least, most, below, above) in [
         ("", "workers", "0", "1024", "-1", "1025"),
+        ("tls", "check_interval", "'1s'", "'1h'", "'999ms'", "'3601s'"),
         ("publish", "silence_timeout", "'1s'", "'1h'", "'999ms'", "'3601s'"),
         ("publish", "return_window", "'0s'", "'1h'", "'-1s'", "'3601s'"),
         ("publish", "max_bitrate", "'100k'", "'10000M'", "'99k'", "'10001M'"),
@@ -181,6 +182,12 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
         ),
         ("listen = ['8080']", "glassline.toml:1: listen: \"8080\" is not an address with a port"),
         ("listen = []", "glassline.toml:1: listen: is empty"),
+        ("[tls]\nlisten = ['[::]:1']", "glassline.toml:2: tls.listen: needs a certificate"),
+        ("[admin]\ntls = true", "glassline.toml:2: admin.tls: needs a certificate"),
+        (
+            "[tls]\ncertificates = [{ chain = 'a' }]",
+            "glassline.toml:2: tls.certificates: missing field `key`",
+        ),
         ("listen = ['[::]:1', '[::]:1']", "glassline.toml:1: listen: names [::]:1 twice"),
         (
             "listen = ['[::]:1']\n[admin]\nlisten = ['[::]:1']",
@@ -313,6 +320,21 @@ fn the_key_stays_secret() {
     }
     assert!(!complaint("[publish]\nkey = 'spaces in it'").contains("spaces in it"));
     assert!(!complaint("[publish]\nkey = ['spaces in it']").contains("spaces in it"));
+}
+
+#[test]
+fn https_alone_is_enough_and_its_files_are_beside_the_configuration() {
+    let folder = std::env::temp_dir().join(format!("glassline-config-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("glassline.toml");
+    let text =
+        "listen = []\n[tls]\nlisten = ['[::]:8443']\ncertificates = [{ chain = 'a.pem', key = '/b.key' }]\n";
+    std::fs::write(&file, text).unwrap();
+    let tls = Config::load(&file).unwrap().tls;
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(tls.listen, ["[::]:8443".parse().unwrap()]);
+    let files = &tls.certificates[0];
+    assert_eq!((&files.chain, files.key.as_path()), (&folder.join("a.pem"), Path::new("/b.key")));
 }
 
 #[test]

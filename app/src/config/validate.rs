@@ -41,11 +41,13 @@ impl Config {
     }
 
     fn check_server(&self) -> Result<(), Problem> {
-        if self.listen.is_empty() {
+        if self.listen.is_empty() && self.tls.listen.is_empty() {
             return problem("listen", "is empty; give at least one address, as in [\"[::]:8080\"]");
         }
         let mut seen = Vec::new();
-        for (key, addresses) in [("listen", &self.listen), ("admin.listen", &self.admin.listen)] {
+        for (key, addresses) in
+            [("listen", &self.listen), ("tls.listen", &self.tls.listen), ("admin.listen", &self.admin.listen)]
+        {
             for address in addresses {
                 // Port 0 is another one each time.
                 if seen.contains(&address) && address.port() != 0 {
@@ -54,6 +56,17 @@ impl Config {
                 seen.push(address);
             }
         }
+        if self.tls.certificates.is_empty() {
+            let advice =
+                "needs a certificate; give [tls] certificates = [{ chain = \"….pem\", key = \"….pem\" }]";
+            if !self.tls.listen.is_empty() {
+                return problem("tls.listen", advice);
+            } else if self.admin.tls {
+                return problem("admin.tls", advice);
+            }
+        }
+        let seconds = Duration::from_secs;
+        duration("tls.check_interval", self.tls.check_interval, seconds(1), seconds(3600))?;
         if let Some(contact) = &self.contact
             && (contact.chars().count() > CONTACT_MAX || contact.chars().any(char::is_control))
         {

@@ -1,14 +1,19 @@
 //! The web page, embedded into the program: `web/dist` as it was built.
 
-use glassline_delivery::http1::Response;
+use super::encoding::gzip;
+use bytes::Bytes;
+use flate2::Compression;
 use glassline_delivery::http1::server::Request;
+use glassline_delivery::http1::{Response, prefers_coding};
 use std::sync::LazyLock;
 
 struct Asset {
     path: &'static str,
     media_type: &'static str,
     bytes: &'static [u8],
-    etag: String,
+    /// The same, smaller.
+    gzipped: Bytes,
+    hash: u64,
 }
 
 macro_rules! asset {
@@ -38,18 +43,29 @@ impl Asset {
         let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        Asset { path, media_type, bytes, etag: format!("\"{hash:016x}\"") }
+        Asset { path, media_type, bytes, gzipped: gzip(bytes, Compression::best()).into(), hash }
     }
 
     fn respond(&self, request: &Request) -> Response {
-        let known = request.headers.all("if-none-match").any(|tags| tags.contains(&self.etag) || tags == "*");
-        let response = if known { Response::new(304) } else { Response::ok(self.media_type, self.bytes) };
+        let response = if prefers_coding(&request.headers, "gzip") {
+            Response::ok(self.media_type, self.gzipped.clone())
+                .with_header("Content-Encoding", "gzip")
+                .with_header("ETag", format!("\"{:016x}-gzip\"", self.hash))
+        } else {
+            Response::ok(self.media_type, self.bytes).with_header("ETag", format!("\"{:016x}\"", self.hash))
+        };
         response
-            .with_header("ETag", self.etag.clone())
+            .with_header("Vary", "Accept-Encoding")
+            .with_header("Accept-Ranges", "bytes")
             .with_header("Cache-Control", "no-cache")
             .with_header("Content-Security-Policy", CONTENT_SECURITY_POLICY)
             .with_header("Referrer-Policy", "no-referrer")
     }
+}
+
+/// Compresses the files, once, which the first request would have to wait for otherwise.
+pub(super) fn prepare() {
+    LazyLock::force(&ASSETS);
 }
 
 /// The file at the request's path. `/` and `/watch/NAME` are the same page, which looks at its own address.

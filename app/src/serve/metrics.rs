@@ -64,6 +64,18 @@ pub(super) fn exposition(hub: &Hub) -> String {
     );
     text.total("requests_total", "counter", "HTTP requests.", totals.requests);
     text.total("request_errors_total", "counter", "HTTP requests answered with an error.", totals.errors);
+    text.total(
+        "tls_handshakes_total",
+        "counter",
+        "TLS handshakes that were completed.",
+        totals.tls_handshakes,
+    );
+    text.total(
+        "tls_handshakes_failed_total",
+        "counter",
+        "Connections to TLS listeners that ended without a handshake.",
+        totals.tls_failed,
+    );
     stream_families(&mut text, &streams);
     source_families(&mut text, &streams);
     text.0

@@ -4,6 +4,7 @@ mod access_log;
 mod api;
 mod assets;
 mod demo;
+mod encoding;
 mod identity;
 mod life;
 mod metrics;
@@ -18,7 +19,8 @@ use anyhow::{Context, Result};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
-use glassline_engine::relay::{self, Listen, Pull, Settings, StartError};
+use glassline_engine::relay::{self, CertificateFiles, Listen, Pull, Settings, StartError};
+use glassline_io::tls::{Identities, TlsError};
 use service::Service;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -136,6 +138,8 @@ fn settings(config: &Config) -> Settings {
         },
         stall_timeout: config.viewer.stall_timeout,
         max_connections: config.viewer.max_connections,
+        certificates: certificates(config),
+        certificate_check: config.tls.check_interval,
         max_connections_per_address: config.viewer.max_connections_per_address,
         pulls: pulls(config),
         pull_policy: Policy {
@@ -148,11 +152,18 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
+/// What is shown over TLS.
+fn certificates(config: &Config) -> Vec<CertificateFiles> {
+    let files = config.tls.certificates.iter();
+    files.map(|files| CertificateFiles { chain: files.chain.clone(), key: files.key.clone() }).collect()
+}
+
 /// Where it listens: for everybody first.
 fn listeners(config: &Config) -> Vec<Listen> {
     let public = config.listen.iter().copied().map(Listen::from);
-    let admin = config.admin.listen.iter().map(|&address| Listen { is_admin: true, ..address.into() });
-    public.chain(admin).collect()
+    let secured = config.tls.listen.iter().map(|&address| Listen { tls: true, ..address.into() });
+    let of_admin = |&address| Listen { address, is_admin: true, tls: config.admin.tls };
+    public.chain(secured).chain(config.admin.listen.iter().map(of_admin)).collect()
 }
 
 /// The streams that are fetched from elsewhere.
@@ -172,6 +183,7 @@ fn pulls(config: &Config) -> Vec<Pull> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let config = args.configuration()?;
     if args.test_config {
+        Identities::read(&certificates(&config)).map_err(|error| explain(error.into()))?;
         let file = args
             .config
             .as_ref()
@@ -197,9 +209,15 @@ fn explain(error: StartError) -> anyhow::Error {
         StartError::Listen { reason, .. } if reason.kind() == ErrorKind::AddrNotAvailable => {
             "this machine has no such address: choose another with --listen"
         }
+        StartError::Tls(TlsError::Unreadable { .. }) => {
+            "check [tls] certificates, and that this user may read them"
+        }
+        StartError::Tls(_) => {
+            "check [tls] certificates: 'chain' is the certificate with its issuers' behind it, 'key' its private key"
+        }
         StartError::Mark(_) => {
             "give the program the capability CAP_NET_ADMIN (setcap cap_net_admin+ep on its file, or \
-             AmbientCapabilities=CAP_NET_ADMIN in its systemd unit), or remove mark and mark_pool from the configuration"
+              AmbientCapabilities=CAP_NET_ADMIN in its systemd unit), or remove mark and mark_pool from the configuration"
         }
         _ => "see what the system says",
     };
@@ -211,7 +229,7 @@ fn explain(error: StartError) -> anyhow::Error {
 fn where_to_look(listen: &[Listen], addresses: &[SocketAddr], demo: Option<&str>) -> String {
     let urls = |is_admin: bool| -> Vec<_> {
         let of_kind = listen.iter().zip(addresses).filter(|(listen, _)| listen.is_admin == is_admin);
-        of_kind.map(|(_, address)| url(*address)).collect()
+        of_kind.map(|(listen, address)| url(listen.tls, *address)).collect()
     };
     let (version, public, admin) = (env!("CARGO_PKG_VERSION"), urls(false), urls(true));
     let demo = demo.map(|name| format!("watch/{name}"));
@@ -222,19 +240,21 @@ fn where_to_look(listen: &[Listen], addresses: &[SocketAddr], demo: Option<&str>
         (None, true) => format!("glassline {version}: open {}\n", public.join(" ")),
         (demo, false) => {
             let watch = demo.unwrap_or("watch/NAME".into());
-            format!("glassline {version}: open {}{watch} (all streams: {})\n", public[0], admin.join(" "))
+            let public: Vec<_> = public.iter().map(|url| format!("{url}{watch}")).collect();
+            format!("glassline {version}: open {} (all streams: {})\n", public.join(" "), admin.join(" "))
         }
     }
 }
 
-fn url(address: SocketAddr) -> String {
+fn url(tls: bool, address: SocketAddr) -> String {
+    let scheme = if tls { "https" } else { "http" };
     let ip = match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) | IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
             IpAddr::V4(Ipv4Addr::LOCALHOST)
         }
         ip => ip,
     };
-    format!("http://{}/", SocketAddr::new(ip, address.port()))
+    format!("{scheme}://{}/", SocketAddr::new(ip, address.port()))
 }
 
 #[cfg(test)]
@@ -265,8 +285,8 @@ mod tests {
 
     #[test]
     fn a_listener_on_all_addresses_is_opened_on_this_machine() {
-        assert_eq!(url("[::]:8080".parse().unwrap()), "http://127.0.0.1:8080/");
-        assert_eq!(url("[2001:db8::1]:80".parse().unwrap()), "http://[2001:db8::1]:80/");
-        assert_eq!(url("192.0.2.1:81".parse().unwrap()), "http://192.0.2.1:81/");
+        assert_eq!(url(false, "[::]:8080".parse().unwrap()), "http://127.0.0.1:8080/");
+        assert_eq!(url(true, "[2001:db8::1]:80".parse().unwrap()), "https://[2001:db8::1]:80/");
+        assert_eq!(url(false, "192.0.2.1:81".parse().unwrap()), "http://192.0.2.1:81/");
     }
 }

@@ -3,7 +3,7 @@
 use super::access_log::{self, AccessLog, Opened};
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, Estate};
-use super::{demo, explain, identity, settings, where_to_look};
+use super::{demo, explain, identity, listeners, settings, where_to_look};
 use crate::config::Config;
 use crate::{encode, failure, logging};
 use anyhow::Result;
@@ -75,7 +75,7 @@ impl Service {
 
     /// Where a new program finds this one.
     pub(super) fn meeting_name(&self) -> String {
-        succession::name(self.config.listen[0], self.relay.addresses()[0])
+        succession::name(listeners(&self.config)[0].address, self.relay.addresses()[0])
     }
 
     fn start_demo(&mut self) -> Result<()> {

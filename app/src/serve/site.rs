@@ -1,7 +1,7 @@
 //! The answers to every request that is not about a stream's bytes.
 
 use super::access_log::AccessLog;
-use super::{api, assets, metrics};
+use super::{api, assets, encoding, metrics};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::policy::StreamName;
@@ -20,6 +20,7 @@ pub(super) struct Arrangement {
 
 impl PageSite {
     pub(super) fn new(arrangement: Arrangement) -> PageSite {
+        assets::prepare();
         PageSite(RwLock::new(arrangement))
     }
 
@@ -66,6 +67,7 @@ impl Site for PageSite {
             )
             .with_header("Allow", "GET, HEAD, OPTIONS"),
         };
+        let response = encoding::encoded(response, request).for_request(request);
         response.with_header("X-Content-Type-Options", "nosniff")
     }
 

@@ -10,6 +10,7 @@
 //! ```
 //! Until `go` the old one can go on as if nothing had been; whoever does not hear what it waits for gives up.
 
+use super::listeners;
 use crate::config::Config;
 use crate::failure;
 use anyhow::{Context, Result, bail};
@@ -20,6 +21,10 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 use std::time::Duration;
+
+/// How long a new program waits for a server to be there.
+const MEETING_TRIES: u32 = 25;
+const MEETING_RETRY: Duration = Duration::from_millis(10);
 
 /// Tells a new program that the old one has started where to meet.
 const MEETING: &str = "GLASSLINE_MEETING";
@@ -35,6 +40,19 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Where a server is met that was told to listen first on `configured` and does so on `actual`.
 pub(super) fn name(configured: SocketAddr, actual: SocketAddr) -> String {
     format!("glassline serve {}", SocketAddr::new(configured.ip(), actual.port()))
+}
+
+/// Goes to the meeting. A server that has itself just taken over is there a moment after its predecessor's end.
+fn connect(name: &str) -> io::Result<Channel> {
+    let mut connected = Channel::connect(name);
+    for _ in 0..MEETING_TRIES {
+        if !connected.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+            break;
+        }
+        std::thread::sleep(MEETING_RETRY);
+        connected = Channel::connect(name);
+    }
+    connected
 }
 
 /// Somebody has come to the meeting. Returns the channel if it is one who may take over and wants to.
@@ -74,9 +92,9 @@ pub(super) struct Estate {
 impl Estate {
     /// Goes to the running server of `config` and asks for all that it has.
     pub(super) fn ask_for(config: &Config) -> Result<Estate> {
-        let first = config.listen[0];
+        let first = listeners(config)[0].address;
         let name = std::env::var(MEETING).unwrap_or_else(|_| name(first, first));
-        let mut channel = Channel::connect(&name).map_err(|error| {
+        let mut channel = connect(&name).map_err(|error| {
             failure::failed(
                 format!("no server to take over on {first}: {error}"),
                 "start it without --upgrade, or give the address and the configuration that it runs with",

@@ -104,7 +104,7 @@ pub fn read_answer(stream: &mut TcpStream) -> Answer {
 ///
 /// # Panics
 /// Where it is no HTTP.
-pub fn read_head(stream: &mut TcpStream) -> Answer {
+pub fn read_head(stream: &mut impl Read) -> Answer {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
         stream.read_exact(&mut byte).unwrap_or_else(|error| panic!("{error} after {head:?}"));

@@ -8,6 +8,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 /// A certificate for some names, signed by itself, and its key.
@@ -36,7 +37,8 @@ impl Identity {
     /// Writes it as `NAME.pem` and `NAME.key` into a folder.
     pub fn write(&self, folder: &Scratch, name: &str) {
         folder.write(&format!("{name}.pem"), &self.chain);
-        folder.write(&format!("{name}.key"), &self.key);
+        let key = folder.write(&format!("{name}.key"), &self.key);
+        std::fs::set_permissions(key, PermissionsExt::from_mode(0o600)).expect("a key file");
     }
 }
 

@@ -8,11 +8,13 @@ pub mod body;
 pub mod client;
 mod error;
 mod head;
+mod negotiate;
 mod response;
 pub mod server;
 
 pub use error::HttpError;
 pub use head::{Headers, Method, Version};
+pub use negotiate::prefers_coding;
 pub use response::{Response, problem};
 
 /// How large and how slow a peer may be.

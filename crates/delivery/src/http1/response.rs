@@ -82,6 +82,7 @@ fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
         204 => "No Content",
+        206 => "Partial Content",
         304 => "Not Modified",
         400 => "Bad Request",
         401 => "Unauthorized",
@@ -93,7 +94,9 @@ fn reason(status: u16) -> &'static str {
         410 => "Gone",
         413 => "Content Too Large",
         415 => "Unsupported Media Type",
+        416 => "Range Not Satisfiable",
         417 => "Expectation Failed",
+        429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         500 => "Internal Server Error",
         501 => "Not Implemented",

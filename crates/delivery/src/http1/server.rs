@@ -183,7 +183,8 @@ fn parse_request(bytes: &[u8]) -> Parsed<Request> {
     };
     let target = parsed.path.unwrap_or("/");
     // The absolute form, which proxies send, names the same resource (RFC 9112 §3.2.2).
-    let target = match target.strip_prefix("http://") {
+    let after_scheme = target.strip_prefix("http://").or(target.strip_prefix("https://"));
+    let target = match after_scheme {
         Some(rest) => rest.find('/').map_or("/", |slash| &rest[slash..]),
         None => target,
     };

@@ -54,11 +54,14 @@ impl FanOut {
         let ended = live.has_ended();
         for slot in order {
             let connection = slots.get_mut(slot).and_then(|slot| slot.connection.as_mut());
-            let Some((viewer, _)) = connection.and_then(|connection| connection.viewer()) else { continue };
+            let Some((viewer, wire)) = connection.and_then(|connection| connection.viewer()) else {
+                continue;
+            };
             if viewer.is_blocked() && !ended {
                 continue;
             }
-            match self.batch.as_ref().and_then(|_| viewer.next_piece(COPIED_BYTES)) {
+            let batch = self.batch.as_ref().filter(|_| wire.is_plain());
+            match batch.and_then(|_| viewer.next_piece(COPIED_BYTES)) {
                 Some(piece) => self.waiting.push((slot, piece)),
                 None => feed(slot, slots, now, self.can_pace, &mut over),
             }
@@ -81,13 +84,13 @@ impl FanOut {
         let carried = batch.send(&sends, &mut self.outcomes);
         for ((slot, piece), outcome) in self.waiting.iter().zip(&self.outcomes) {
             let connection = slots[*slot].connection.as_mut();
-            let Some((viewer, socket)) = connection.and_then(|connection| connection.viewer()) else {
+            let Some((viewer, wire)) = connection.and_then(|connection| connection.viewer()) else {
                 continue;
             };
             match outcome {
                 Outcome::Bytes(bytes) => {
                     viewer.took(Some(*bytes), now);
-                    viewer.pace(socket, self.can_pace);
+                    viewer.pace(wire.tcp(), self.can_pace);
                     if *bytes < piece.len() || viewer.has_news() {
                         feed(*slot, slots, now, self.can_pace, over);
                     }
@@ -107,12 +110,12 @@ impl FanOut {
 
 /// Gives one viewer all that there is for it.
 fn feed(slot: usize, slots: &mut [Slot], now: Time, can_pace: bool, over: &mut Vec<usize>) {
-    let Some((viewer, socket)) = slots[slot].connection.as_mut().and_then(|connection| connection.viewer())
+    let Some((viewer, wire)) = slots[slot].connection.as_mut().and_then(|connection| connection.viewer())
     else {
         return;
     };
-    match viewer.feed(socket, now) {
-        Ok(Fed::Stays) => viewer.pace(socket, can_pace),
+    match viewer.feed(wire, now) {
+        Ok(Fed::Stays) => viewer.pace(wire.tcp(), can_pace),
         Ok(Fed::Finished) | Err(_) => over.push(slot),
     }
 }

@@ -11,7 +11,7 @@ use crate::relay::hub::{Hub, HubState};
 use crate::relay::live::{Live, LiveState};
 use crate::relay::pull::{Fetcher, LeftSource};
 use crate::relay::worker::Worker;
-use crate::relay::{Crew, Opened, Settings, Site, StartError};
+use crate::relay::{Crew, Listen, Opened, Settings, Site, StartError};
 use glassline_delivery::policy::StreamName;
 use glassline_io::clock::Clock;
 use glassline_io::spool::LinkFile;
@@ -47,7 +47,7 @@ struct Estate {
     format: u32,
     hub: HubState,
     /// As configured and as they are; a descriptor each.
-    listeners: Vec<(SocketAddr, SocketAddr)>,
+    listeners: Vec<(Listen, SocketAddr)>,
     /// Each with its number of links; a descriptor each.
     streams: Vec<(LiveState, usize)>,
     connections: Vec<LeftConnection>,
@@ -71,7 +71,7 @@ pub(super) fn pack<R>(
 ) -> io::Result<R> {
     let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
     for (listen, listener) in crew.workers.iter().flat_map(Worker::listeners) {
-        listeners.push((listen.address, listener.local_address()?));
+        listeners.push((listen.clone(), listener.local_address()?));
         sockets.push(listener.as_fd());
     }
     let (mut streams, mut links) = (Vec::new(), Vec::new());
@@ -83,7 +83,7 @@ pub(super) fn pack<R>(
     let is_kept = |stream: u64| streams.iter().any(|(state, _)| state.id == stream);
     let (mut connections, mut ends) = (Vec::new(), Vec::new());
     for (worker, its_connections) in crew.workers.iter().map(Worker::connections).enumerate() {
-        for connection in its_connections {
+        for connection in its_connections.filter(|connection| connection.can_be_left()) {
             let (state, own_link) = connection.state();
             // A stream that is over has left the list; who has still to read its last bytes is cut off.
             if state.stream().is_none_or(is_kept) {
@@ -171,25 +171,24 @@ pub(super) fn unpack(
 
 /// The listeners that are still wanted, as many for each worker as came; more are opened where workers have none.
 fn inherit_listeners(
-    left: Vec<(SocketAddr, SocketAddr)>,
+    left: Vec<(Listen, SocketAddr)>,
     settings: &Settings,
     count: usize,
     descriptors: &mut Descriptors,
 ) -> Result<Vec<(Opened, Vec<Listener>)>, HandoverError> {
-    let mut groups: BTreeMap<SocketAddr, (SocketAddr, Vec<Listener>)> = BTreeMap::new();
+    let mut groups: BTreeMap<SocketAddr, (Listen, Vec<Listener>)> = BTreeMap::new();
     for (configured, address) in left {
         let listener = Listener::from_descriptor(descriptors.take()?);
-        groups.entry(configured).or_insert((address, Vec::new())).1.push(listener);
+        groups.entry(address).or_insert((configured, Vec::new())).1.push(listener);
     }
     let mut inherited = Vec::new();
     for listen in &settings.listen {
         // What was told to take a free port may now be asked for by the one that it got.
-        let is_it = |configured: &SocketAddr, address: SocketAddr| {
-            listen.address == *configured || listen.address == address
-        };
-        let found = groups.iter().find(|(configured, (address, _))| is_it(configured, *address));
-        let Some(found) = found.map(|(configured, _)| *configured) else { continue };
-        let Some((address, mut group)) = groups.remove(&found) else { continue };
+        let is_it =
+            |configured: &Listen, address: SocketAddr| listen.is_at(configured) || listen.address == address;
+        let found = groups.iter().find(|(address, (configured, _))| is_it(configured, **address));
+        let Some(address) = found.map(|(address, _)| *address) else { continue };
+        let Some((_, mut group)) = groups.remove(&address) else { continue };
         if let (Some(first), missing @ 1..) = (group.first(), count.saturating_sub(group.len())) {
             let more = first.joined_by(missing)?;
             group.extend(more);

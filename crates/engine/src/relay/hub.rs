@@ -1,6 +1,7 @@
 //! What the workers share: the streams, their inboxes, the counts.
 
 use crate::relay::access::{Access, Asked};
+use crate::relay::certificates::Certificates;
 use crate::relay::live::{Claim, Flushed, Live, Seat};
 use crate::relay::marking::Marker;
 use crate::relay::presence::{Presence, Purpose};
@@ -30,6 +31,7 @@ pub struct Hub {
     pub(super) clock: Clock,
     pub(super) counts: Counts,
     pub(super) presence: Presence,
+    pub(super) certificates: Arc<Certificates>,
     pub(super) marker: Marker,
     boards: RwLock<Arc<Boards>>,
     site: Arc<dyn Site>,
@@ -45,7 +47,7 @@ pub struct Hub {
 pub(super) struct HubState {
     began: Time,
     next_id: u64,
-    counts: [u64; 5],
+    counts: [u64; 7],
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +58,8 @@ pub(super) struct Counts {
     pub(super) requests: AtomicU64,
     pub(super) errors: AtomicU64,
     pub(super) timed_out: AtomicU64,
+    pub(super) tls_handshakes: AtomicU64,
+    pub(super) tls_failed: AtomicU64,
 }
 
 /// Tells a worker something from another thread.
@@ -107,6 +111,7 @@ impl Hub {
             clock,
             counts: Counts::default(),
             presence: Presence::default(),
+            certificates: Arc::new(Certificates::new().map_err(io::Error::other)?),
             marker: Marker::default(),
             site,
             began: clock.now(),
@@ -120,8 +125,17 @@ impl Hub {
 
     /// What the next process needs of it beside the streams.
     pub(super) fn state(&self) -> HubState {
-        let Counts { connections: _, accepted, refused, requests, errors, timed_out } = &self.counts;
-        let counts = [accepted, refused, requests, errors, timed_out];
+        let Counts {
+            connections: _,
+            accepted,
+            refused,
+            requests,
+            errors,
+            timed_out,
+            tls_handshakes,
+            tls_failed,
+        } = &self.counts;
+        let counts = [accepted, refused, requests, errors, timed_out, tls_handshakes, tls_failed];
         HubState {
             began: self.began,
             next_id: self.next_id.load(Ordering::Relaxed),
@@ -133,9 +147,19 @@ impl Hub {
     pub(super) fn inherit(&mut self, state: HubState, streams: Vec<Arc<Live>>) {
         self.began = state.began;
         self.next_id = AtomicU64::new(state.next_id);
-        let [accepted, refused, requests, errors, timed_out] = state.counts.map(AtomicU64::new);
+        let [accepted, refused, requests, errors, timed_out, tls_handshakes, tls_failed] =
+            state.counts.map(AtomicU64::new);
         let connections = AtomicU64::new(0);
-        self.counts = Counts { connections, accepted, refused, requests, errors, timed_out };
+        self.counts = Counts {
+            connections,
+            accepted,
+            refused,
+            requests,
+            errors,
+            timed_out,
+            tls_handshakes,
+            tls_failed,
+        };
         self.streams = Mutex::new(streams.into_iter().map(|live| (live.name.clone(), live)).collect());
     }
 
@@ -173,6 +197,8 @@ impl Hub {
             requests: count(&self.counts.requests),
             errors: count(&self.counts.errors),
             timed_out: count(&self.counts.timed_out),
+            tls_handshakes: count(&self.counts.tls_handshakes),
+            tls_failed: count(&self.counts.tls_failed),
             marks_in_use: self.marker.in_use(),
             marks_exhausted: self.marker.exhausted(),
         }

@@ -1,9 +1,10 @@
-//! Where a relay listens, and what each of its doors is for.
+//! Where a relay listens, and what each of the addresses is for.
 
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
 /// An address to listen on, and its kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listen {
     /// The address. Port 0 takes a free one.
     pub address: SocketAddr,
@@ -11,6 +12,13 @@ pub struct Listen {
     pub is_admin: bool,
     /// Whether TLS is spoken there.
     pub tls: bool,
+}
+
+impl Listen {
+    /// Whether a socket that was opened for `self` serves for `other`, with its kind. Port 0 is another one each time.
+    pub(super) fn is_at(&self, other: &Listen) -> bool {
+        self == other || (self.address == other.address && self.address.port() != 0)
+    }
 }
 
 impl From<SocketAddr> for Listen {
@@ -30,8 +38,7 @@ pub enum Door {
 }
 
 impl Door {
-    /// The door that a connection came in by, `is_admin` where its listener was such a one, as things stand with the
-    /// listeners of now.
+    /// That of a connection, `is_admin` where its listener was such a one, as things stand with the listeners of now.
     pub(super) fn of(is_admin: bool, listen: &[Listen]) -> Door {
         if is_admin || !listen.iter().any(|listen| listen.is_admin) { Door::Crew } else { Door::Public }
     }
@@ -42,11 +49,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_an_admin_listener_every_door_is_the_crews() {
+    fn without_an_admin_listener_every_one_is_the_crews() {
         let public = Listen::from(SocketAddr::from(([127, 0, 0, 1], 1)));
         let admin = Listen { is_admin: true, ..public.clone() };
         assert_eq!(Door::of(false, std::slice::from_ref(&public)), Door::Crew);
         assert_eq!(Door::of(false, &[public.clone(), admin.clone()]), Door::Public);
         assert_eq!(Door::of(true, &[public, admin]), Door::Crew);
+    }
+
+    #[test]
+    fn a_socket_stays_where_its_address_does() {
+        let [fixed, any] = [1, 0].map(|port| Listen::from(SocketAddr::from(([127, 0, 0, 1], port))));
+        let admin = |listen: &Listen| Listen { is_admin: true, ..listen.clone() };
+        assert!(fixed.is_at(&admin(&fixed)) && any.is_at(&any));
+        assert!(!any.is_at(&admin(&any)) && !any.is_at(&fixed));
     }
 }

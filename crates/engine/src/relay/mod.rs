@@ -16,6 +16,7 @@
 
 mod access;
 mod blocks;
+mod certificates;
 mod connection;
 mod fan_out;
 mod handover;
@@ -30,9 +31,11 @@ mod pull;
 mod status;
 mod strain;
 mod viewer;
+mod wire;
 mod worker;
 
 pub use access::Access;
+pub use glassline_io::tls::CertificateFiles;
 pub use handover::HandoverError;
 pub use hub::Hub;
 pub use listen::{Door, Listen};
@@ -41,6 +44,7 @@ pub use publish::{ClaimError, Publisher};
 pub use pull::{Pull, SourceState, SourceStatus};
 pub use status::{StreamStatus, Totals};
 
+use certificates::Fresh;
 use glassline_delivery::http1::Limits;
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
@@ -49,6 +53,7 @@ use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Mux, Pacing, Prebuffer};
 use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
+use glassline_io::tls::TlsError;
 use handover::Inherited;
 use hub::Phase;
 use pull::{Fetcher, Pulling};
@@ -93,6 +98,10 @@ pub struct Settings {
     pub stall_timeout: Duration,
     /// Connections at once over all workers; 0 is as many as there are descriptors for.
     pub max_connections: usize,
+    /// What listeners with TLS show; the first is for who asks for a name that none has.
+    pub certificates: Vec<CertificateFiles>,
+    /// How often their files are looked at, whether they have changed.
+    pub certificate_check: Duration,
     /// Connections from one address at once, but for those of admin listeners; 0 is any number.
     pub max_connections_per_address: usize,
     /// Streams that are fetched from elsewhere.
@@ -138,6 +147,8 @@ impl Default for Settings {
             send_path: SendPath::Automatic,
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
+            certificates: Vec::new(),
+            certificate_check: Duration::from_secs(60),
             max_connections_per_address: 0,
             pulls: Vec::new(),
             pull_policy: Policy::default(),
@@ -184,6 +195,9 @@ pub enum StartError {
         /// What the system says.
         reason: std::io::Error,
     },
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Connections are to be marked, and the system does not let this process.
     #[error("cannot mark viewers' connections (SO_MARK): {0}")]
     Mark(std::io::Error),
@@ -254,10 +268,12 @@ impl Relay {
         prepare: impl FnOnce() -> Result<Arc<dyn Site>, E>,
     ) -> Result<Relay, E> {
         let count = worker_count(&settings);
+        let certificates = Fresh::read(&settings.certificates).map_err(StartError::from)?;
         let opened = Relay::open(&[], &settings.listen, count)?;
         let site = prepare()?;
         settings.check_privileges()?;
         let (hub, pollers) = Hub::new(settings, site, Clock::new(), count).map_err(StartError::from)?;
+        hub.certificates.show(certificates);
         let hub = Arc::new(hub);
         let workers = pollers.into_iter().enumerate();
         let workers = workers.map(|(index, poller)| Worker::new(Arc::clone(&hub), index, poller));
@@ -272,12 +288,15 @@ impl Relay {
     /// the order of a millisecond.
     ///
     /// # Errors
-    /// An address cannot be listened on, or a privilege is missing: then nothing has changed.
+    /// An address cannot be listened on, a privilege is missing, or a certificate is of no use: then nothing has
+    /// changed.
     pub fn reload(&mut self, settings: Settings) -> Result<(), StartError> {
         settings.check_privileges()?;
+        let certificates = Fresh::read(&settings.certificates)?;
         let opened = Relay::open(&self.listening, &settings.listen, self.workers.len())?;
+        self.hub.certificates.show(certificates);
         let mut crew = self.halt();
-        let wanted = |listen: &Listen| settings.listen.iter().find(|wanted| wanted.address == listen.address);
+        let wanted = |listen: &Listen| settings.listen.iter().find(|wanted| wanted.is_at(listen));
         self.listening.retain_mut(|opened| {
             let wanted = wanted(&opened.listen);
             opened.listen = wanted.unwrap_or(&opened.listen).clone();
@@ -292,7 +311,7 @@ impl Relay {
 
     /// Leaves everything to another process: comes to a halt and has a message with descriptors delivered, of which
     /// [`Relay::take_over`] there makes a relay. `deliver` returns when that process has said that it is ready, and
-    /// then this relay has nothing any more but to be dropped.
+    /// then this relay has nothing any more but to be dropped. Connections over TLS are not left: they end.
     ///
     /// # Errors
     /// Those of `deliver`; the relay then goes on as if nothing had been.
@@ -300,10 +319,12 @@ impl Relay {
         &mut self,
         deliver: impl FnOnce(&[u8], &[BorrowedFd<'_>]) -> io::Result<()>,
     ) -> io::Result<()> {
-        let crew = self.halt();
+        let mut crew = self.halt();
         let packed = handover::pack(&self.hub, &crew, deliver);
         if packed.is_err() {
             self.resume(crew, Vec::new()).map_err(io::Error::other)?;
+        } else {
+            crew.workers.iter_mut().for_each(Worker::dismiss);
         }
         packed
     }
@@ -322,8 +343,10 @@ impl Relay {
         settings.check_privileges()?;
         let count = worker_count(&settings);
         let listen = settings.listen.clone();
+        let certificates = Fresh::read(&settings.certificates).map_err(StartError::from)?;
         let Inherited { hub, crew, listeners } =
             handover::unpack(settings, site, count, message, descriptors)?;
+        hub.certificates.show(certificates);
         let listening: Vec<_> = listeners.iter().map(|(opened, _)| opened.clone()).collect();
         let opened = Relay::open(&listening, &listen, count)?;
         let relay = Relay { hub, workers: Vec::new(), pulling: None, listening: Vec::new() };
@@ -338,7 +361,7 @@ impl Relay {
     ) -> Result<Vec<(Opened, Vec<Listener>)>, StartError> {
         let mut opened = Vec::new();
         for listen in listen {
-            if listening.iter().any(|opened| opened.listen.address == listen.address) {
+            if listening.iter().any(|opened| opened.listen.is_at(listen)) {
                 continue;
             }
             let refuse = |reason| StartError::Listen { address: listen.address, reason };

@@ -1,7 +1,7 @@
 //! Bytes that wait for room in a socket.
 
+use crate::relay::wire::Wire;
 use bytes::Bytes;
-use glassline_io::tcp::Connection;
 use std::collections::VecDeque;
 use std::io;
 
@@ -40,9 +40,9 @@ impl Outgoing {
     }
 
     /// Writes what fits. Returns whether all is written.
-    pub(super) fn flush(&mut self, connection: &Connection) -> io::Result<bool> {
+    pub(super) fn flush(&mut self, wire: &mut Wire) -> io::Result<bool> {
         while let Some(part) = self.parts.front_mut() {
-            let Some(written) = connection.write(part)? else { return Ok(false) };
+            let Some(written) = wire.write(part)? else { return Ok(false) };
             self.bytes -= written;
             if written == part.len() {
                 self.parts.pop_front();
@@ -50,7 +50,7 @@ impl Outgoing {
                 let _ = part.split_to(written);
             }
         }
-        Ok(true)
+        Ok(wire.flush()?.all)
     }
 }
 

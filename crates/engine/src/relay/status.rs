@@ -108,6 +108,10 @@ pub struct Totals {
     pub errors: u64,
     /// Connections ended because a peer took too long.
     pub timed_out: u64,
+    /// TLS handshakes that were completed.
+    pub tls_handshakes: u64,
+    /// Connections to listeners for TLS that ended without one.
+    pub tls_failed: u64,
     /// Viewers' connections that have a mark of their own now.
     pub marks_in_use: usize,
     /// Viewers' connections that found no mark of their own left.

@@ -3,6 +3,7 @@
 use crate::relay::blocks::Blocks;
 use crate::relay::live::Live;
 use crate::relay::outgoing::Outgoing;
+use crate::relay::wire::Wire;
 use glassline_delivery::policy::{Moves, SlowPolicy};
 use glassline_delivery::stream::{Mux, Prebuffer};
 use glassline_io::spool::{LinkFile, Piece, Reader, Sent};
@@ -171,9 +172,9 @@ impl Viewer {
     }
 
     /// Sends what there is and fits.
-    pub(super) fn feed(&mut self, connection: &Connection, now: Time) -> io::Result<Fed> {
+    pub(super) fn feed(&mut self, wire: &mut Wire, now: Time) -> io::Result<Fed> {
         let before = self.sent_bytes;
-        let fed = self.feed_all(connection, now);
+        let fed = self.feed_all(wire, now);
         self.live.counts.bytes_out.fetch_add(self.sent_bytes - before, Ordering::Relaxed);
         fed
     }
@@ -207,30 +208,34 @@ impl Viewer {
         }
     }
 
-    fn feed_all(&mut self, connection: &Connection, now: Time) -> io::Result<Fed> {
+    fn feed_all(&mut self, wire: &mut Wire, now: Time) -> io::Result<Fed> {
         if self.state == State::Blocked {
             self.state = State::Following;
+        }
+        let flushed = wire.flush()?;
+        if flushed.bytes > 0 {
+            self.last_progress = now;
+        }
+        if !flushed.all {
+            self.wait_for_room();
+            return Ok(Fed::Stays);
         }
         loop {
             if !self.outgoing.is_empty() {
                 let before = self.outgoing.len();
-                let flushed = self.outgoing.flush(connection)?;
+                let flushed = self.outgoing.flush(wire)?;
                 if self.outgoing.len() < before {
                     self.last_progress = now;
                 }
                 if !flushed {
-                    // An awaiting viewer has nothing queued but its head, and keeps its state.
-                    if self.state == State::Following {
-                        self.state = State::Blocked;
-                    }
+                    self.wait_for_room();
                     return Ok(Fed::Stays);
                 }
             }
             if let State::Awaiting { moved } = self.state {
                 let is_over = moved && self.live.seam_behind(self.entered_at).is_some();
                 if is_over || !self.enter(moved, now) {
-                    let is_over = is_over || self.live.has_ended();
-                    return Ok(if is_over { Fed::Finished } else { Fed::Stays });
+                    return self.has_all(is_over || self.live.has_ended(), wire);
                 }
                 continue;
             }
@@ -239,7 +244,7 @@ impl Viewer {
             let last = seam.map_or(head, |seam| head.min(seam));
             if offset >= last {
                 let is_over = seam.is_some_and(|seam| offset >= seam) || self.live.has_ended();
-                return Ok(if is_over { Fed::Finished } else { Fed::Stays });
+                return self.has_all(is_over, wire);
             }
             let end = if offset < self.live.tail() {
                 // Fallen behind. What has begun of a record is finished, then comes the newest key frame.
@@ -263,7 +268,7 @@ impl Viewer {
                 Some(blocks) => end.min(blocks.end()),
                 None => end,
             };
-            match self.reader.send(connection, end)? {
+            match wire.send(&mut self.reader, end)? {
                 Sent::Bytes(count) => {
                     self.sent_bytes += count as u64;
                     self.last_progress = now;
@@ -294,6 +299,25 @@ impl Viewer {
                 record_end.max(blocks.end())
             }
             _ => record_end,
+        }
+    }
+
+    /// It was given all there is. Where it has `ended` it is told so, which may have to wait for room too.
+    fn has_all(&mut self, ended: bool, wire: &mut Wire) -> io::Result<Fed> {
+        if ended {
+            wire.take_leave();
+        }
+        if !wire.is_flushed() {
+            self.wait_for_room();
+            return Ok(Fed::Stays);
+        }
+        Ok(if ended { Fed::Finished } else { Fed::Stays })
+    }
+
+    /// The socket is full. An awaiting viewer has nothing queued but its head, and keeps its state.
+    fn wait_for_room(&mut self) {
+        if self.state == State::Following {
+            self.state = State::Blocked;
         }
     }
 

@@ -5,6 +5,7 @@ use crate::relay::fan_out::FanOut;
 use crate::relay::hub::{Hub, Message, WAKE};
 use crate::relay::live::{Live, Seat};
 use crate::relay::strain::{COLLECTING_TIME, Change, Strain};
+use crate::relay::wire::Wire;
 use crate::relay::{Listen, Settings};
 use glassline_delivery::http1::problem;
 use glassline_io::poll::{Event, Poller, Watch};
@@ -190,6 +191,14 @@ impl Worker {
         self.slots.iter().filter_map(|slot| slot.connection.as_deref())
     }
 
+    /// Tells those that no other process can go on with that this is their end, as far as their sockets take it.
+    pub(super) fn dismiss(&mut self) {
+        let connections = self.slots.iter_mut().filter_map(|slot| slot.connection.as_mut());
+        for connection in connections.filter(|connection| !connection.can_be_left()) {
+            connection.socket.take_leave();
+        }
+    }
+
     /// Takes a connection in that came from another process, made by `restore` for the seat that it is given. Returns
     /// whether there is one.
     pub(super) fn adopt(
@@ -298,7 +307,7 @@ impl Worker {
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_A_TURN {
             let (listen, listener) = &self.listeners[listener];
-            let is_admin = listen.is_admin;
+            let (is_admin, tls) = (listen.is_admin, listen.tls);
             let accepted = match listener.accept() {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
@@ -314,6 +323,9 @@ impl Worker {
             let limit = if is_admin { 0 } else { self.settings.max_connections_per_address };
             if self.connections >= self.limit || !self.hub.connects(peer.ip(), limit) {
                 counts.refused.fetch_add(1, Ordering::Relaxed);
+                if tls {
+                    continue;
+                }
                 let words = "The server has as many connections as it may have, or as it may have from one address; \
                      try again later.";
                 let response = problem(503, "too many connections", words);
@@ -321,11 +333,16 @@ impl Worker {
                 let _ = socket.end();
                 continue;
             }
+            let Some(wire) = self.wire(socket, tls) else {
+                self.hub.disconnected(peer.ip());
+                continue;
+            };
+            let counts = &self.hub.counts;
             counts.accepted.fetch_add(1, Ordering::Relaxed);
             counts.connections.fetch_add(1, Ordering::Relaxed);
             let slot = self.free_slot() as u32;
             let token = token(self.slots[slot as usize].generation, slot);
-            if let Err(error) = self.poller.add(&socket, token, Watch::Edges) {
+            if let Err(error) = self.poller.add(&wire, token, Watch::Edges) {
                 tracing::warn!(%peer, %error, "cannot watch a connection");
                 self.hub.disconnected(peer.ip());
                 self.hub.counts.connections.fetch_sub(1, Ordering::Relaxed);
@@ -334,10 +351,20 @@ impl Worker {
             }
             let seat = Seat { worker: self.index, token };
             let now = self.hub.clock.now();
-            let connection = Connection::new(socket, peer, is_admin, seat, &self.settings, now);
+            let connection = Connection::new(wire, peer, is_admin, seat, &self.settings, now);
             self.slots[slot as usize].connection = Some(Box::new(connection));
             self.connections += 1;
         }
+    }
+
+    fn wire(&self, socket: Socket, tls: bool) -> Option<Wire> {
+        if !tls {
+            return Some(Wire::plain(socket));
+        }
+        let session = self.hub.certificates.accept();
+        let session =
+            session.inspect_err(|error| tracing::warn!(worker = self.index, %error, "cannot begin TLS"));
+        Some(Wire::secured(socket, session.ok()?))
     }
 
     fn close(&mut self, slot: usize) {
@@ -450,6 +477,8 @@ impl Worker {
         }
         if self.index == 0 {
             self.hub.end_abandoned();
+            let Settings { certificates, certificate_check, .. } = &*self.settings;
+            self.hub.certificates.look_in_time(certificates, *certificate_check, now);
         }
         if !self.listening {
             self.listen_or_pause();

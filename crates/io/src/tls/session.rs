@@ -143,6 +143,11 @@ impl Session {
         Ok(Flushed { bytes, all: true })
     }
 
+    /// Whether nothing waits for room in the socket.
+    pub fn is_flushed(&self) -> bool {
+        !self.tls.wants_write()
+    }
+
     /// Says that nothing more comes (`close_notify`), as far as the socket takes it.
     pub fn end(&mut self, socket: &Connection) {
         self.tls.send_close_notify();

@@ -81,6 +81,14 @@ impl Connection {
         self.refuse(problem(error.status(), &error.to_string(), words), desk);
     }
 
+    /// Answers, once, a peer that speaks plain HTTP where TLS is spoken.
+    pub(super) fn refuse_plain(&mut self, desk: &mut Desk<'_>) {
+        if !matches!(self.role, Role::Draining { .. }) {
+            let words = "This port speaks HTTPS: ask for the same address with https:// in front.";
+            self.refuse(problem(400, "plain HTTP on a port for HTTPS", words), desk);
+        }
+    }
+
     /// The flush of what is queued ends our side; what still comes is read and forgotten for a moment.
     pub(super) fn drain(&mut self) {
         self.role = Role::Draining { since: None };

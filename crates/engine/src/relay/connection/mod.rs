@@ -20,10 +20,10 @@ use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, Seat};
 use crate::relay::outgoing::Outgoing;
 use crate::relay::viewer::{Fed, Viewer};
+use crate::relay::wire::Wire;
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
 use glassline_delivery::policy::Meter;
-use glassline_io::tcp::Connection as Socket;
 use glassline_media::Time;
 use std::io;
 use std::net::SocketAddr;
@@ -44,7 +44,7 @@ const READS_A_TURN: usize = 16;
 
 #[derive(Debug)]
 pub(in crate::relay) struct Connection {
-    pub(in crate::relay) socket: Socket,
+    pub(in crate::relay) socket: Wire,
     peer: SocketAddr,
     /// Whether it came in by an admin listener.
     is_admin: bool,
@@ -132,7 +132,7 @@ impl Desk<'_> {
 
 impl Connection {
     pub(in crate::relay) fn new(
-        socket: Socket,
+        socket: Wire,
         peer: SocketAddr,
         is_admin: bool,
         seat: Seat,
@@ -140,7 +140,7 @@ impl Connection {
         now: Time,
     ) -> Connection {
         // Whoever never reads what it asked for is given up by the kernel; a failure here costs only that.
-        let _ = socket.give_up_after(settings.stall_timeout);
+        let _ = socket.tcp().give_up_after(settings.stall_timeout);
         Connection {
             socket,
             peer,
@@ -164,9 +164,9 @@ impl Connection {
         }
     }
 
-    pub(in crate::relay) fn viewer(&mut self) -> Option<(&mut Viewer, &Socket)> {
+    pub(in crate::relay) fn viewer(&mut self) -> Option<(&mut Viewer, &mut Wire)> {
         match &mut self.role {
-            Role::Watching(viewer) => Some((viewer, &self.socket)),
+            Role::Watching(viewer) => Some((viewer, &mut self.socket)),
             _ => None,
         }
     }
@@ -184,12 +184,12 @@ impl Connection {
 
     fn try_turn(&mut self, desk: &mut Desk<'_>) -> io::Result<Turn> {
         if let Role::Watching(viewer) = &mut self.role {
-            if viewer.feed(&self.socket, desk.now)? == Fed::Finished {
+            if viewer.feed(&mut self.socket, desk.now)? == Fed::Finished {
                 return self.end_viewer(desk);
             }
-            viewer.quicken(&self.socket);
+            viewer.quicken(self.socket.tcp());
         } else {
-            let flushed = self.outgoing.flush(&self.socket)?;
+            let flushed = self.outgoing.flush(&mut self.socket)?;
             if flushed && !self.waiting_input.is_empty() {
                 let input = std::mem::take(&mut self.waiting_input);
                 if self.take_input(&input, desk)? {
@@ -211,9 +211,18 @@ impl Connection {
             if !self.waiting_input.is_empty() {
                 return Ok(Turn::Rests);
             }
-            match self.socket.read(desk.scratch)? {
+            let was_handshaking = self.socket.is_handshaking();
+            let received = self.socket.read(desk.scratch)?;
+            if was_handshaking && !self.socket.is_handshaking() {
+                desk.hub.counts.tls_handshakes.fetch_add(1, Ordering::Relaxed);
+            }
+            match received {
                 None => return Ok(Turn::Rests),
                 Some(0) => return self.peer_ended(desk),
+                Some(_) if self.socket.is_mistaken() => {
+                    self.refuse_plain(desk);
+                    self.outgoing.flush(&mut self.socket)?;
+                }
                 Some(count) => {
                     let scratch = std::mem::take(&mut desk.scratch);
                     let watches = self.take_input(&scratch[..count], desk);
@@ -233,7 +242,7 @@ impl Connection {
             return Ok(false);
         }
         loop {
-            if self.outgoing.len() > OUTGOING_LIMIT_BYTES && !self.outgoing.flush(&self.socket)? {
+            if self.outgoing.len() > OUTGOING_LIMIT_BYTES && !self.outgoing.flush(&mut self.socket)? {
                 // The socket's next edge brings this input back.
                 self.waiting_input = input.to_vec();
                 return Ok(false);
@@ -254,7 +263,7 @@ impl Connection {
                 }
             }
         }
-        self.outgoing.flush(&self.socket)?;
+        self.outgoing.flush(&mut self.socket)?;
         Ok(false)
     }
 
@@ -336,11 +345,11 @@ impl Connection {
                 let whole = self.http.end().is_ok();
                 self.leave_seat(desk, if whole { "ended" } else { "was cut off" });
                 self.finish_answer(&Response::new(204), false, desk);
-                let _ = self.outgoing.flush(&self.socket)?;
+                let _ = self.outgoing.flush(&mut self.socket)?;
                 Ok(Turn::Over)
             }
             Role::Draining { .. } | Role::Exchange { .. } => {
-                let _ = self.outgoing.flush(&self.socket)?;
+                let _ = self.outgoing.flush(&mut self.socket)?;
                 Ok(Turn::Over)
             }
         }
@@ -351,8 +360,11 @@ impl Connection {
         if let Role::Draining { since: since @ None } = &mut self.role
             && self.outgoing.is_empty()
         {
-            *since = Some(now);
-            let _ = self.socket.end();
+            self.socket.take_leave();
+            if self.socket.is_flushed() {
+                *since = Some(now);
+                let _ = self.socket.tcp().end();
+            }
         }
     }
 
@@ -370,7 +382,7 @@ impl Connection {
                         return true;
                     }
                     self.refuse_http(&HttpError::TimedOut("the request's head took too long"), desk);
-                    let _ = self.outgoing.flush(&self.socket);
+                    let _ = self.outgoing.flush(&mut self.socket);
                 }
                 false
             }
@@ -380,7 +392,7 @@ impl Connection {
                     let words = "A publisher that sends nothing gives up its name; publish again when there is something to send.";
                     self.leave_seat(desk, "was silent and gave up its name");
                     self.refuse(problem(408, "nothing was sent for too long", words), desk);
-                    let _ = self.outgoing.flush(&self.socket);
+                    let _ = self.outgoing.flush(&mut self.socket);
                 }
                 false
             }
@@ -408,6 +420,10 @@ impl Connection {
             self.log(200, sent_bytes, desk);
         }
         self.log(GONE, 0, desk);
+        if self.socket.is_handshaking() {
+            desk.hub.counts.tls_failed.fetch_add(1, Ordering::Relaxed);
+        }
+        self.socket.take_leave();
         desk.hub.disconnected(self.peer.ip());
     }
 }

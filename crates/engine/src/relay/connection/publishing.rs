@@ -110,7 +110,7 @@ impl Connection {
     pub(in crate::relay) fn evicted(&mut self, desk: &mut Desk<'_>) {
         if matches!(self.role, Role::Publishing(_)) {
             self.refuse_push(&PushError::Evicted, desk);
-            let _ = self.outgoing.flush(&self.socket);
+            let _ = self.outgoing.flush(&mut self.socket);
         }
     }
 }

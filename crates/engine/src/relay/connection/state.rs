@@ -8,6 +8,7 @@ use crate::relay::live::{Live, Seat};
 use crate::relay::outgoing::Outgoing;
 use crate::relay::presence::Purpose;
 use crate::relay::viewer::{Viewer, ViewerState};
+use crate::relay::wire::Wire;
 use glassline_delivery::http1::server::{Request, Server};
 use glassline_delivery::policy::Meter;
 use glassline_io::spool::LinkFile;
@@ -53,6 +54,11 @@ impl ConnectionState {
 }
 
 impl Connection {
+    /// Whether another process could go on with it: what TLS knows of a connection cannot be taken out of it.
+    pub(in crate::relay) fn can_be_left(&self) -> bool {
+        self.socket.is_plain()
+    }
+
     /// What the next process needs of it, and the part of its stream that it alone still has.
     pub(in crate::relay) fn state(&self) -> (ConnectionState, Option<LinkFile>) {
         let (role, own_link) = match &self.role {
@@ -108,7 +114,7 @@ impl Connection {
             RoleState::Draining { since } => Role::Draining { since },
         };
         Some(Connection {
-            socket,
+            socket: Wire::plain(socket),
             peer: state.peer,
             is_admin: state.is_admin,
             seat,

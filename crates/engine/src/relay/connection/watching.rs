@@ -70,7 +70,7 @@ impl Connection {
             live.viewer_joins(self.seat.worker);
             Ok(())
         })?;
-        self.place = Place { bps, mark: hub.marker.mark(&self.socket, rules.marking) };
+        self.place = Place { bps, mark: hub.marker.mark(self.socket.tcp(), rules.marking) };
         Ok(())
     }
 
@@ -101,7 +101,7 @@ impl Connection {
             }
         };
         // What can fail comes before the viewer is counted: who is counted is a viewer from here on, and leaves as one.
-        self.outgoing.flush(&self.socket)?;
+        self.outgoing.flush(&mut self.socket)?;
         if let Err(refusal) = self.enter_as_viewer(&live, request, !head_only, desk) {
             let (status, words) = refusal.explain();
             tracing::debug!(peer = %self.peer, stream = %live.name, ?refusal, "viewer refused");
@@ -122,8 +122,11 @@ impl Connection {
             return Ok(false);
         }
         // The options are kindnesses of the kernel; a viewer can be served without them.
-        let _ = self.socket.send_at_once();
-        let _ = self.socket.limit_unsent(VIEWER_UNSENT_BYTES);
+        let _ = self.socket.tcp().send_at_once();
+        let _ = self.socket.tcp().limit_unsent(VIEWER_UNSENT_BYTES);
+        // Who reads slowly but steadily is no dead peer, but the kernel takes it for one: it counts from when the window
+        // closed, until a whole segment fits again. Who takes nothing at all is seen by `Viewer::blocked_since`.
+        let _ = self.socket.tcp().give_up_after(Duration::ZERO);
         let mut head = std::mem::take(&mut self.outgoing).into_bytes();
         head.extend_from_slice(&response.endless_head());
         tracing::debug!(peer = %self.peer, stream = %live.name, mark = self.place.mark, "viewer joined");

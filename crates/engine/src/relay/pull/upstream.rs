@@ -5,6 +5,7 @@ use super::seats::{Sayings, Seats};
 use super::{Desk, READS_A_TURN, Resolved, token};
 use crate::relay::hub::Hub;
 use crate::relay::outgoing::Outgoing;
+use crate::relay::wire::Wire;
 use glassline_delivery::metacube::{Flags, Metadata};
 use glassline_delivery::pull::{self, Event, HttpUrl, Output, Policy, PullError, Puller};
 use glassline_delivery::stream::Block;
@@ -57,7 +58,7 @@ type Host = (String, u16);
 enum Link {
     Closed,
     Opening(Connection),
-    Open(Connection),
+    Open(Wire),
 }
 
 impl Upstream {
@@ -109,7 +110,7 @@ impl Upstream {
         if self.seats.restore(&state.sessions) {
             self.generation = 1;
             poller.add(&socket, token(self.index, self.generation), Watch::Edges)?;
-            self.link = Link::Open(Connection::from_descriptor(socket));
+            self.link = Link::Open(Wire::plain(Connection::from_descriptor(socket)));
             (self.note, self.puller, self.outgoing) = (state.note, state.puller, state.outgoing.into());
             self.board.post(&self.note);
         }
@@ -178,10 +179,10 @@ impl Upstream {
                 }
             }
         }
-        let Link::Open(connection) = &self.link else { return Ok(false) };
-        self.outgoing.flush(connection)?;
+        let Link::Open(wire) = &mut self.link else { return Ok(false) };
+        self.outgoing.flush(wire)?;
         for _ in 0..READS_A_TURN {
-            let count = match connection.read(desk.scratch)? {
+            let count = match wire.read(desk.scratch)? {
                 None => return Ok(false),
                 Some(count) => count,
             };
@@ -202,7 +203,7 @@ impl Upstream {
 
     fn opened(&mut self, now: Time) {
         if let Link::Opening(connection) = std::mem::replace(&mut self.link, Link::Closed) {
-            self.link = Link::Open(connection);
+            self.link = Link::Open(Wire::plain(connection));
             self.addresses.clear();
             self.puller.handle_connected(now);
             while let Some(output) = self.puller.poll_output() {

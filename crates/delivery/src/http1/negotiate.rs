@@ -1,0 +1,291 @@
+//! What of a representation a client wants (RFC 9110): a coding (§12.5.3), nothing where it has it already (§13),
+//! or a part (§14).
+
+use super::server::Request;
+use super::{Headers, Method, Response, problem};
+use std::ops::Range;
+
+/// Whether to send a body in content coding `coding` rather than as it is: the client has to ask for it, at least as
+/// much as for the other (RFC 9110 §12.5.3). Without the field, which allows anything, nothing is asked for.
+pub fn prefers_coding(headers: &Headers, coding: &str) -> bool {
+    let (mut of_coding, mut of_identity, mut of_others) = (None, None, None);
+    for (name, weight) in
+        headers.all("accept-encoding").flat_map(|value| value.split(',')).filter_map(weighted)
+    {
+        // Equivalent names of old (RFC 9110 §8.4.1.3).
+        let name = name.strip_prefix("x-").unwrap_or(name);
+        if name.eq_ignore_ascii_case(coding) {
+            of_coding = of_coding.or(Some(weight));
+        } else if name.eq_ignore_ascii_case("identity") {
+            of_identity = of_identity.or(Some(weight));
+        } else if name == "*" {
+            of_others = of_others.or(Some(weight));
+        }
+    }
+    let wanted = of_coding.or(of_others).unwrap_or(0);
+    // What is not named stands behind everything that is.
+    wanted > 0 && wanted >= of_identity.unwrap_or(0)
+}
+
+/// An element of a list with its weight in thousandths; `None` for what is not one (RFC 9110 §12.4.2).
+fn weighted(element: &str) -> Option<(&str, u16)> {
+    let mut parts = element.split(';').map(str::trim);
+    let name = parts.next().filter(|name| !name.is_empty())?;
+    let weight = parts.find_map(|part| part.strip_prefix(['q', 'Q'])?.trim_start().strip_prefix('='));
+    Some((name, weight.map_or(Some(1000), |weight| thousandths(weight.trim()))?))
+}
+
+/// `0.125` is 125.
+fn thousandths(weight: &str) -> Option<u16> {
+    let (whole, rest) = weight.split_once('.').unwrap_or((weight, ""));
+    let are_digits = rest.bytes().all(|digit| digit.is_ascii_digit());
+    let whole = match whole {
+        "0" => 0,
+        "1" => 1000,
+        _ => return None,
+    };
+    if rest.len() > 3 || !are_digits {
+        return None;
+    }
+    let rest = format!("{rest:0<3}").parse::<u16>().ok()?;
+    Some(whole + rest).filter(|weight| *weight <= 1000)
+}
+
+/// Whether the client has the representation with this entity tag already (RFC 9110 §13.1.2, weak comparison).
+fn is_known(headers: &Headers, etag: &str) -> bool {
+    let opaque = |tag: &str| tag.strip_prefix("W/").unwrap_or(tag).to_owned();
+    let mut tags = headers.all("if-none-match").flat_map(|tags| tags.split(',')).map(str::trim);
+    tags.any(|tag| tag == "*" || opaque(tag) == opaque(etag))
+}
+
+/// What a `Range` field asks for of `length` bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// All: there is no such field, or one that is to be ignored.
+    Whole,
+    /// These bytes; at least one.
+    Part(Range<usize>),
+    /// Bytes that there are not.
+    Nothing,
+}
+
+fn wanted_range(headers: &Headers, length: usize) -> Wanted {
+    let mut fields = headers.all("range");
+    let (Some(field), None) = (fields.next(), fields.next()) else { return Wanted::Whole };
+    let range = field.split_once('=').filter(|(unit, _)| unit.trim().eq_ignore_ascii_case("bytes"));
+    // Several parts would need a multipart answer; a server may ignore that wish (RFC 9110 §14.2).
+    let Some((first, last)) = range.and_then(|(_, range)| range.trim().split_once('-')) else {
+        return Wanted::Whole;
+    };
+    let number = |text: &str| {
+        let are_digits = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+        // What does not fit lies beyond every end.
+        are_digits.then(|| text.parse().unwrap_or(usize::MAX))
+    };
+    let range = match (number(first), number(last)) {
+        (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(length),
+        (Some(first), None) if last.is_empty() => first..length,
+        (None, Some(last)) if first.is_empty() => length.saturating_sub(last)..length,
+        _ => return Wanted::Whole,
+    };
+    if range.is_empty() { Wanted::Nothing } else { Wanted::Part(range) }
+}
+
+/// Whether a part is of the representation that the client has a part of already (RFC 9110 §13.1.5, strong
+/// comparison). A date is none that we gave.
+fn is_same(headers: &Headers, etag: Option<&str>) -> bool {
+    headers.first("if-range").is_none_or(|known| Some(known) == etag && !known.starts_with("W/"))
+}
+
+impl Response {
+    /// What `request` is to be answered, if the whole answer were `self`: `304` where the client has it already, `206`
+    /// with a part, `416`, or `self`. Costs nothing for the body, whose bytes are shared.
+    pub fn for_request(mut self, request: &Request) -> Response {
+        if self.status != 200 || !matches!(request.method, Method::Get | Method::Head) {
+            return self;
+        }
+        let etag = self.headers.iter().find(|(name, _)| *name == "ETag").map(|(_, value)| value.clone());
+        if etag.as_ref().is_some_and(|etag| is_known(&request.headers, etag)) {
+            self.status = 304;
+            self.body.clear();
+            self.headers.retain(|(name, _)| !matches!(*name, "Content-Type" | "Content-Encoding"));
+            return self;
+        }
+        if request.method != Method::Get || !is_same(&request.headers, etag.as_deref()) {
+            return self;
+        }
+        let length = self.body.len();
+        match wanted_range(&request.headers, length) {
+            Wanted::Whole => self,
+            Wanted::Part(range) => {
+                let told = format!("bytes {}-{}/{length}", range.start, range.end - 1);
+                self.status = 206;
+                self.body = self.body.slice(range);
+                self.with_header("Content-Range", told)
+            }
+            Wanted::Nothing => {
+                let words = "Ask for a range that begins within the length that Content-Range tells.";
+                problem(416, "there are no such bytes", words)
+                    .with_header("Content-Range", format!("bytes */{length}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Limits;
+    use super::super::server::{Event, Server};
+    use super::*;
+    use glassline_media::Time;
+    use proptest::prelude::*;
+
+    fn request(method: &str, fields: &str) -> Request {
+        let wire = format!("{method} / HTTP/1.1\r\n{fields}\r\n");
+        let mut input = wire.as_bytes();
+        match Server::new(Limits::DEFAULT, Time::ZERO).next(&mut input, Time::ZERO) {
+            Ok(Some(Event::Request(request))) => *request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn prefers_gzip(value: &str) -> bool {
+        prefers_coding(&request("GET", &format!("Accept-Encoding: {value}\r\n")).headers, "gzip")
+    }
+
+    #[test]
+    fn codings_are_weighed() {
+        for yes in [
+            "gzip",
+            "GZIP",
+            "x-gzip",
+            "deflate, gzip;q=1.0",
+            "*",
+            "gzip;q=0.001",
+            "br, gzip; Q=0.5, *;q=0",
+            "identity;q=0.5, gzip;q=0.5",
+            "gzip ; q = 0.8",
+            "gzip,,",
+            "*;q=0.2, identity;q=0",
+        ] {
+            assert!(prefers_gzip(yes), "{yes}");
+        }
+        for no in [
+            "",
+            "identity",
+            "br",
+            "gzip;q=0",
+            "gzip;q=0.000",
+            "*;q=0",
+            "gzip;q=0, *",
+            "gzip;q=2",
+            "gzip;q=0.1234",
+            "gzip;q=x",
+            "gzip;q=-1",
+            "identity, gzip;q=0.9",
+            "gzipp",
+            "gzip;q=1.001",
+        ] {
+            assert!(!prefers_gzip(no), "{no}");
+        }
+        assert!(!prefers_coding(&request("GET", "").headers, "gzip"));
+    }
+
+    fn whole() -> Response {
+        Response::ok("text/plain", "0123456789").with_header("ETag", "\"a\"")
+    }
+
+    fn answer(method: &str, fields: &str) -> (u16, String, Option<String>) {
+        let response = whole().for_request(&request(method, fields));
+        let told = response.headers.iter().find(|(name, _)| *name == "Content-Range");
+        let body = String::from_utf8_lossy(&response.body).into_owned();
+        (
+            response.status,
+            if response.status == 416 { String::new() } else { body },
+            told.map(|(_, told)| told.clone()),
+        )
+    }
+
+    #[test]
+    fn parts_are_given() {
+        for (range, body, told) in [
+            ("bytes=0-3", "0123", "bytes 0-3/10"),
+            ("bytes=7-", "789", "bytes 7-9/10"),
+            ("bytes=-2", "89", "bytes 8-9/10"),
+            ("bytes=-200", "0123456789", "bytes 0-9/10"),
+            ("bytes=9-99999999999999999999999", "9", "bytes 9-9/10"),
+            ("Bytes = 4-4", "4", "bytes 4-4/10"),
+        ] {
+            let fields = format!("Range: {range}\r\n");
+            assert_eq!(answer("GET", &fields), (206, body.into(), Some(told.into())), "{range}");
+            assert_eq!(answer("HEAD", &fields), (200, "0123456789".into(), None), "{range}");
+        }
+        for range in ["bytes=10-", "bytes=99999999999999999999999-", "bytes=-0"] {
+            let refused = (416, String::new(), Some("bytes */10".into()));
+            assert_eq!(answer("GET", &format!("Range: {range}\r\n")), refused, "{range}");
+        }
+        for range in
+            ["bytes=3-2", "bytes=1-2,4-5", "lines=1-2", "bytes=", "bytes=-", "bytes=a-b", "1-2", "bytes=+1-2"]
+        {
+            assert_eq!(answer("GET", &format!("Range: {range}\r\n")).0, 200, "{range}");
+        }
+        assert_eq!(answer("GET", "Range: bytes=1-2\r\nRange: bytes=1-2\r\n").0, 200);
+    }
+
+    #[test]
+    fn conditions_come_first() {
+        for tags in ["\"a\"", "W/\"a\"", "\"b\", \"a\"", "*"] {
+            let fields = format!("If-None-Match: {tags}\r\nRange: bytes=0-1\r\n");
+            for method in ["GET", "HEAD"] {
+                assert_eq!(answer(method, &fields), (304, String::new(), None), "{tags}");
+            }
+        }
+        for tags in ["\"b\"", "a", "\"ab\"", ""] {
+            assert_eq!(answer("GET", &format!("If-None-Match: {tags}\r\n")).0, 200, "{tags}");
+        }
+        let part =
+            |condition: &str| answer("GET", &format!("If-Range: {condition}\r\nRange: bytes=0-1\r\n")).0;
+        assert_eq!(part("\"a\""), 206);
+        assert_eq!(part("\"b\""), 200);
+        assert_eq!(part("W/\"a\""), 200);
+        assert_eq!(part("Sat, 29 Oct 1994 19:43:31 GMT"), 200);
+        assert_eq!(answer("POST", "If-None-Match: *\r\nRange: bytes=0-1\r\nContent-Length: 0\r\n").0, 200);
+        let refusal = problem(404, "none", "none").for_request(&request("GET", "Range: bytes=0-1\r\n"));
+        assert_eq!(refusal, problem(404, "none", "none"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_part_is_what_it_says(value in "(bytes=)?[0-9]{0,3}-?[0-9]{0,25}[ ,;=a-]?", length in 0usize..300) {
+            let body: Vec<u8> = (0..length).map(|number| number as u8).collect();
+            let given = Response::ok("text/plain", body.clone());
+            let part = given.for_request(&request("GET", &format!("Range: {value}\r\n")));
+            let told = part.headers.iter().find(|(name, _)| *name == "Content-Range").map(|(_, told)| told.as_str());
+            match part.status {
+                200 => prop_assert!(told.is_none() && part.body == body),
+                416 => prop_assert_eq!(told.unwrap(), format!("bytes */{length}")),
+                206 => {
+                    let range = told.unwrap().strip_prefix("bytes ").unwrap().strip_suffix(&format!("/{length}")).unwrap();
+                    let (first, last) = range.split_once('-').unwrap();
+                    let (first, last): (usize, usize) = (first.parse().unwrap(), last.parse().unwrap());
+                    prop_assert_eq!(&part.body[..], &body[first..=last]);
+                }
+                other => prop_assert!(false, "{other}"),
+            }
+        }
+
+        #[test]
+        fn no_field_panics(accepted in "[ -~]{0,60}", range in "[ -~]{0,40}", tags in "[ -~]{0,40}") {
+            let fields = format!("Accept-Encoding: {accepted}\r\nRange: {range}\r\nIf-Range: {tags}\r\nIf-None-Match: {tags}\r\n");
+            let request = request("GET", &fields);
+            let _ = (prefers_coding(&request.headers, "gzip"), whole().for_request(&request));
+        }
+
+        #[test]
+        fn the_heavier_one_wins(gzip in 0u16..=1000, identity in 0u16..=1000) {
+            let weight = |weight: u16| format!("{}.{:03}", weight / 1000, weight % 1000);
+            let value = format!("identity;q={}, gzip;q={}", weight(identity), weight(gzip));
+            prop_assert_eq!(prefers_gzip(&value), gzip > 0 && gzip >= identity);
+        }
+    }
+}
