@@ -7,6 +7,7 @@ mod commands;
 mod demo;
 mod encode;
 mod flight;
+mod insight;
 mod load;
 mod publishers;
 mod pull;

@@ -1,8 +1,10 @@
 //! The API's JSON.
 
+use super::insight::{BehindCounts, behind_counts, why_counts};
 use glassline_delivery::http1::Response;
 use glassline_engine::relay::{Hub, SourceState, SourceStatus, StreamStatus};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// `GET /api/time`.
@@ -44,6 +46,10 @@ pub(super) struct Stream {
     garbage_bytes: u64,
     moved_forward: u64,
     stalled: u64,
+    retransmitted_segments: u64,
+    pacing_bps: Option<u64>,
+    why: BTreeMap<&'static str, u32>,
+    behind: BehindCounts,
     publishers: u64,
     source: Option<Source>,
 }
@@ -123,6 +129,10 @@ pub(super) fn stream(status: &StreamStatus) -> Stream {
         garbage_bytes: status.garbage_bytes,
         moved_forward: status.moved_forward,
         stalled: status.stalled,
+        retransmitted_segments: status.retransmitted,
+        pacing_bps: status.pace_bps,
+        why: why_counts(&status.why),
+        behind: behind_counts(&status.behind),
         publishers: status.sessions,
         source: status.source.as_ref().map(source),
     }

@@ -4,6 +4,7 @@ mod access_log;
 mod api;
 mod assets;
 mod demo;
+mod insight;
 mod metrics;
 mod site;
 

@@ -21,7 +21,7 @@ mod past;
 pub use details::VideoDetails;
 pub use flush::FlushPolicy;
 pub use pace::Pacing;
-pub use past::Backlog;
+pub use past::{Backlog, Mark};
 
 use crate::stream::details::DetailsProbe;
 use crate::stream::flush::{Burst, Flush};
@@ -278,6 +278,11 @@ impl Stream {
     /// Time between the last two key frames, by their arrival.
     pub fn key_frame_interval(&self) -> Option<Duration> {
         self.past.entry_interval()
+    }
+
+    /// When which offset was reached, over the backlog's time: the oldest first and the newest last, some 50 ms apart.
+    pub fn marks(&self) -> impl Iterator<Item = Mark> {
+        self.past.marks()
     }
 
     /// When the newest bytes came.

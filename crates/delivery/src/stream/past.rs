@@ -19,10 +19,13 @@ const MARK_INTERVAL: Duration = Duration::from_millis(50);
 /// Entries remembered; only the newest are of use.
 const ENTRIES: usize = 64;
 
-#[derive(Clone, Copy, Debug)]
-struct Mark {
-    offset: u64,
-    at: Time,
+/// The file reached to `offset` at this time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The offset behind the last byte that was there.
+    pub offset: u64,
+    /// When.
+    pub at: Time,
 }
 
 #[derive(Debug)]
@@ -107,6 +110,12 @@ impl Past {
 
     pub(super) fn entry_interval(&self) -> Option<Duration> {
         self.interval
+    }
+
+    /// When which offset was reached, the oldest first and the newest last; some 50 ms apart.
+    pub(super) fn marks(&self) -> impl Iterator<Item = Mark> {
+        let newest = self.newest.filter(|newest| self.marks.back() != Some(newest));
+        self.before_marks.into_iter().chain(self.marks.iter().copied()).chain(newest)
     }
 
     pub(super) fn newest_at(&self) -> Option<Time> {

@@ -4,16 +4,19 @@ use crate::relay::access::{Access, Asked};
 use crate::relay::live::{Claim, Flushed, Live, Seat};
 use crate::relay::presence::Presence;
 use crate::relay::pull::Boards;
+use crate::relay::roster::{Clients, Roster};
 use crate::relay::status::{StreamStatus, Totals};
 use crate::relay::{ClaimError, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::policy::StreamName;
+use glassline_delivery::policy::{self, StreamName};
+use glassline_delivery::telemetry::History;
 use glassline_io::clock::Clock;
 use glassline_io::poll::{Poller, Waker};
 use glassline_media::Time;
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -27,6 +30,7 @@ pub struct Hub {
     pub(super) counts: Counts,
     pub(super) presence: Presence,
     pub(super) boards: Boards,
+    pub(super) roster: Roster,
     site: Arc<dyn Site>,
     began: Time,
     streams: Mutex<BTreeMap<StreamName, Arc<Live>>>,
@@ -78,6 +82,7 @@ impl Hub {
         let inboxes = pollers.iter().map(inbox).collect::<io::Result<Vec<_>>>()?;
         let hub = Hub {
             boards: Boards::new(&settings.pulls),
+            roster: Roster::new(workers),
             settings: RwLock::new(Arc::new(settings)),
             clock,
             counts: Counts::default(),
@@ -115,6 +120,35 @@ impl Hub {
         }
     }
 
+    /// The viewers of `stream`, or of all streams, as their workers last saw them: each is looked at some times a
+    /// second, or once in (viewers of a worker / 1,000) seconds where they are many. At most `limit` are listed,
+    /// those who are furthest behind live. Waits for no worker's turn.
+    pub fn clients(&self, stream: Option<&StreamName>, limit: usize) -> Clients {
+        self.roster.clients(stream, limit, self.clock.now())
+    }
+
+    /// Gives `read` how a stream was; `None` where it is not.
+    pub fn history<T>(&self, stream: &StreamName, read: impl FnOnce(&History) -> T) -> Option<T> {
+        Some(self.find(stream)?.telemetry.read(read))
+    }
+
+    /// Whether `peer` may see who watches, addresses and all, by what `request` shows.
+    pub fn may_see_viewers(&self, peer: IpAddr, request: &Request) -> Result<(), policy::Refusal> {
+        self.settings().publish.may_see_viewers(peer, request)
+    }
+
+    /// Writes down how each stream is, once a second. Called by one worker.
+    pub(super) fn record_history(&self, now: Time) {
+        let streams = self.all();
+        if !streams.iter().any(|live| live.telemetry.is_due(now)) {
+            return;
+        }
+        let mut audiences = self.roster.audiences();
+        for live in streams.iter().filter(|live| live.telemetry.is_due(now)) {
+            live.telemetry.record(now, audiences.remove(&live.id).unwrap_or_default(), live);
+        }
+    }
+
     /// The relay as a whole.
     pub fn totals(&self) -> Totals {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -134,8 +168,8 @@ impl Hub {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn respond(&self, request: &Request) -> Response {
-        self.site.respond(request, self)
+    pub(super) fn respond(&self, request: &Request, peer: IpAddr) -> Response {
+        self.site.respond(request, peer, self)
     }
 
     /// What is to be remembered of `request` for the access log, if there is one.

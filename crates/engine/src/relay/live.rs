@@ -1,8 +1,9 @@
 //! One stream while it lives: the pure core, the bytes, and who holds the publisher's seat.
 
 use crate::relay::status::StreamStatus;
+use crate::relay::telemetry::Telemetry;
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::stream::{self, Entry, Stream, StreamError};
+use glassline_delivery::stream::{self, Entry, Mark, Stream, StreamError};
 use glassline_io::spool::{self, Chain, Spool};
 use glassline_media::Time;
 use std::io;
@@ -39,6 +40,7 @@ pub(super) struct Live {
     pub(super) name: StreamName,
     pub(super) chain: Chain,
     pub(super) counts: Counts,
+    pub(super) telemetry: Telemetry,
     began: Time,
     core: Mutex<Core>,
     tail: AtomicU64,
@@ -54,6 +56,7 @@ pub(super) struct Counts {
     pub(super) moved_forward: AtomicU64,
     pub(super) stalled: AtomicU64,
     pub(super) joined: AtomicU64,
+    pub(super) retransmitted: AtomicU64,
 }
 
 /// A worker's viewers of this stream.
@@ -133,6 +136,7 @@ impl Live {
             name,
             chain,
             counts: Counts::default(),
+            telemetry: Telemetry::new(now),
             began: now,
             core: Mutex::new(Core { stream, spool, holder: None, sessions: 0, gone_since: now, armed: None }),
             tail: AtomicU64::new(0),
@@ -228,6 +232,16 @@ impl Live {
         self.lock().stream.newest_entry().cloned()
     }
 
+    /// When which offset was reached.
+    pub(super) fn marks(&self) -> Vec<Mark> {
+        self.lock().stream.marks().collect()
+    }
+
+    /// Bytes that publishers sent.
+    pub(super) fn bytes_in(&self) -> u64 {
+        self.lock().stream.counters().bytes_in
+    }
+
     /// The oldest offset that is kept.
     pub(super) fn tail(&self) -> u64 {
         self.tail.load(Ordering::Acquire)
@@ -293,6 +307,7 @@ impl Live {
         let core = self.lock();
         let stream = &core.stream;
         let counters = stream.counters();
+        let (why, behind, behind_ever) = self.telemetry.figures();
         StreamStatus {
             source: None,
             name: self.name.clone(),
@@ -315,6 +330,11 @@ impl Live {
             sessions: counters.sessions,
             moved_forward: self.counts.moved_forward.load(Ordering::Relaxed),
             stalled: self.counts.stalled.load(Ordering::Relaxed),
+            retransmitted: self.counts.retransmitted.load(Ordering::Relaxed),
+            pace_bps: Some(self.pace_bps()).filter(|bps| *bps > 0),
+            why,
+            behind,
+            behind_ever,
         }
     }
 }

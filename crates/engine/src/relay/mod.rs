@@ -24,7 +24,9 @@ mod outgoing;
 mod presence;
 mod publish;
 mod pull;
+mod roster;
 mod status;
+mod telemetry;
 mod viewer;
 mod worker;
 
@@ -33,6 +35,7 @@ pub use hub::Hub;
 pub use live::PushError;
 pub use publish::{ClaimError, Publisher};
 pub use pull::{Pull, SourceState, SourceStatus};
+pub use roster::{Client, Clients, WhyCounts};
 pub use status::{StreamStatus, Totals};
 
 use glassline_delivery::http1::Limits;
@@ -45,7 +48,7 @@ use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
 use pull::Pulling;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -135,8 +138,8 @@ pub enum SendPath {
 /// Answers every request that is not about a stream's bytes: pages, API, metrics. Called on a worker; must
 /// not block.
 pub trait Site: Send + Sync {
-    /// The answer to `request`. For `HEAD` the body is left out by the relay.
-    fn respond(&self, request: &Request, hub: &Hub) -> Response;
+    /// The answer to `request` of `peer`. For `HEAD` the body is left out by the relay.
+    fn respond(&self, request: &Request, peer: IpAddr, hub: &Hub) -> Response;
 
     /// Whether [`Site::log_access`] wants to be called; what it would be told is kept only then.
     fn logs_access(&self) -> bool {

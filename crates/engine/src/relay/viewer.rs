@@ -21,6 +21,7 @@ pub(super) struct Viewer {
     state: State,
     last_progress: Time,
     pace: Pace,
+    moved_forward: u32,
     pub(super) sent_bytes: u64,
     pub(super) joined: Time,
 }
@@ -47,6 +48,19 @@ enum Pace {
     At(u64),
 }
 
+/// Where a viewer is in the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The next byte for its socket.
+    pub(super) offset: u64,
+    /// Whether it has begun; otherwise it waits for a key frame.
+    pub(super) is_placed: bool,
+    /// What its connection is paced at; `None` where it is not.
+    pub(super) pace_bps: Option<u64>,
+    /// Times that it was moved forward.
+    pub(super) moved_forward: u32,
+}
+
 /// Whether a viewer stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fed {
@@ -71,6 +85,7 @@ impl Viewer {
             state,
             last_progress: now,
             pace: Pace::Catching,
+            moved_forward: 0,
             sent_bytes: 0,
             joined: now,
         }
@@ -79,6 +94,16 @@ impl Viewer {
     /// The same viewer, that gets the stream in Metacube2 blocks.
     pub(super) fn in_blocks(self) -> Viewer {
         Viewer { blocks: Some(Blocks::default()), ..self }
+    }
+
+    /// Where it is, for those who look at it.
+    pub(super) fn place(&self) -> Place {
+        let pace_bps = match self.pace {
+            Pace::At(bps) if bps != UNPACED_BPS && bps > 0 => Some(bps),
+            Pace::At(_) | Pace::Catching => None,
+        };
+        let is_placed = !matches!(self.state, State::Awaiting { .. });
+        Place { offset: self.reader.offset(), is_placed, pace_bps, moved_forward: self.moved_forward }
     }
 
     /// Whether news concern this viewer: one with a full socket hears of them at its next edge.
@@ -214,6 +239,7 @@ impl Viewer {
 
     fn lose_place(&mut self) {
         self.live.counts.moved_forward.fetch_add(1, Ordering::Relaxed);
+        self.moved_forward += 1;
         if let Some(blocks) = &mut self.blocks {
             self.outgoing.push(blocks.fill(self.reader.offset()));
         }

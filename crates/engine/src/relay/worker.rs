@@ -5,6 +5,7 @@ use crate::relay::connection::{Connection, Desk, Slot, Turn};
 use crate::relay::fan_out::FanOut;
 use crate::relay::hub::{Hub, Message, WAKE};
 use crate::relay::live::{Live, Seat};
+use crate::relay::roster::Sampling;
 use glassline_delivery::http1::problem;
 use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::tcp::Listener;
@@ -46,6 +47,7 @@ pub(super) struct Worker {
     due: Vec<(Time, Arc<Live>)>,
     fan_out: FanOut,
     scratch: Vec<u8>,
+    sampling: Sampling,
     next_sweep: Time,
     /// Time spent waiting for something to do since the last sweep.
     idle: Duration,
@@ -104,6 +106,7 @@ impl Worker {
             due: Vec::new(),
             fan_out: FanOut::one_by_one(),
             scratch: vec![0; READ_BYTES],
+            sampling: Sampling::default(),
             idle: Duration::ZERO,
             swept_at: next_sweep,
             next_sweep,
@@ -264,6 +267,7 @@ impl Worker {
         if let Some((viewer, _)) = connection.viewer()
             && let Some(audience) = self.audiences.get_mut(&viewer.live.id)
         {
+            self.hub.roster.leave(self.index, slot);
             audience.tokens.retain(|&other| other != token);
             if audience.tokens.is_empty() {
                 self.audiences.remove(&viewer.live.id);
@@ -347,7 +351,9 @@ impl Worker {
                 self.close(slot);
             }
         }
+        self.sampling.look(&self.hub.roster, self.index, &mut self.slots, now);
         if self.index == 0 {
+            self.hub.record_history(now);
             self.hub.end_abandoned();
         }
         if !self.listening

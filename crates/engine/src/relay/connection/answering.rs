@@ -30,7 +30,7 @@ impl Connection {
         }
         let response = match request.method {
             Method::Options => preflight(desk.settings),
-            _ => shared_with(desk.settings, desk.hub.respond(request)),
+            _ => shared_with(desk.settings, desk.hub.respond(request, self.peer.ip())),
         };
         self.finish_answer(&response, request.method == Method::Head, desk);
         Ok(false)
