@@ -2,7 +2,7 @@
 
 use super::insight::{BehindCounts, behind_counts, why_counts};
 use glassline_delivery::http1::Response;
-use glassline_engine::relay::{Hub, SourceState, SourceStatus, StreamStatus};
+use glassline_engine::relay::{Door, Hub, SourceState, SourceStatus, StreamStatus};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -110,10 +110,11 @@ pub(super) fn streams<'a>(hub: &Hub, contact: Option<&'a str>) -> Streams<'a> {
         contact,
         now_utc_us: hub.clock().utc().as_micros(),
     };
-    Streams { server, streams: hub.streams().iter().map(stream).collect() }
+    Streams { server, streams: hub.streams().iter().map(|status| stream(status, Door::Crew)).collect() }
 }
 
-pub(super) fn stream(status: &StreamStatus) -> Stream {
+/// What is told of a stream; where it comes from, only to the crew.
+pub(super) fn stream(status: &StreamStatus, door: Door) -> Stream {
     Stream {
         name: status.name.to_string(),
         live: status.live,
@@ -134,7 +135,7 @@ pub(super) fn stream(status: &StreamStatus) -> Stream {
         why: why_counts(&status.why),
         behind: behind_counts(&status.behind),
         publishers: status.sessions,
-        source: status.source.as_ref().map(source),
+        source: status.source.as_ref().filter(|_| door == Door::Crew).map(source),
     }
 }
 

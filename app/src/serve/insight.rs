@@ -5,7 +5,7 @@ use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Behind, History, Point, Why};
-use glassline_engine::relay::{Client, Hub, WhyCounts};
+use glassline_engine::relay::{Client, Door, Hub, WhyCounts};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -88,15 +88,15 @@ struct Curves {
 
 /// Whether `peer` may see viewers' addresses, which are personal data; the refusal otherwise. The one place that
 /// decides it.
-fn refuse_stranger(request: &Request, peer: IpAddr, hub: &Hub) -> Option<Response> {
-    let refusal = hub.may_see_viewers(peer, request).err()?;
+fn refuse_stranger(request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Option<Response> {
+    let refusal = hub.may_see_viewers(door, peer, request).err()?;
     let words = "Viewers' addresses are shown to the server's own machine, to [publish] networks, and to who sends the \
                  publish key ('Authorization: Bearer KEY').";
     Some(problem(refusal.explain().0, "may not see viewers", words))
 }
 
-pub(super) fn clients(request: &Request, peer: IpAddr, hub: &Hub) -> Response {
-    if let Some(refusal) = refuse_stranger(request, peer, hub) {
+pub(super) fn clients(request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Response {
+    if let Some(refusal) = refuse_stranger(request, door, peer, hub) {
         return refusal;
     }
     let Ok(limit) = number(request, "limit", CLIENTS) else { return no_number("limit") };

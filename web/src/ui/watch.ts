@@ -71,7 +71,6 @@ export function watch(root: HTMLElement, name: string, query: URLSearchParams): 
   const header = element(
     "header", { class: "top" },
     element("h1", {}, element("a", { href: "/", class: "home", "aria-label": "All streams" }, brand()), name),
-    element("nav", { class: "links" }, element("a", { href: figuresPath(name) }, "Viewers and figures")),
   );
   let others = addresses(name, "ts");
   const main = element("div", { class: "page watch" }, header, stage, popout ? null : others, popout ? null : footer);
@@ -100,7 +99,10 @@ export function watch(root: HTMLElement, name: string, query: URLSearchParams): 
   void overview().then((answer) => {
     const contact = contactLine(answer?.server.contact ?? null);
     if (contact) footer.append(contact);
-    if (answer) footer.append(element("p", {}, `Glassline ${answer.server.version}`));
+    if (!answer) return;
+    footer.append(element("p", {}, `Glassline ${answer.server.version}`));
+    // Who is shown the list of streams is shown their figures: where the crew has a listener of its own, there alone.
+    header.append(element("nav", { class: "links" }, element("a", { href: figuresPath(name) }, "Viewers and figures")));
   });
 
   window.glassline = {

@@ -7,7 +7,7 @@ mod watch;
 
 pub use meter::Meter;
 pub use network::{NetworkError, Networks};
-pub use publish::{PublishPolicy, Refusal};
+pub use publish::{PublishPolicy, Refusal, is_from_foreign_page};
 pub use watch::{Token, WatchPolicy, WatchRefusal};
 
 use std::fmt;

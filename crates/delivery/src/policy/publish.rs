@@ -70,13 +70,8 @@ impl PublishPolicy {
     /// Keys are compared in constant time. A request that a browser sends for a page of another origin is
     /// refused: such a page could otherwise publish from this machine in its user's name.
     pub fn check(&self, peer: IpAddr, request: &Request) -> Result<(), Refusal> {
-        if let Some(origin) = request.headers.first("origin") {
-            let own = request.headers.first("host").is_some_and(|host| {
-                origin.strip_prefix("http://").or(origin.strip_prefix("https://")) == Some(host)
-            });
-            if !own {
-                return Err(Refusal::ForeignPage);
-            }
+        if is_from_foreign_page(request) {
+            return Err(Refusal::ForeignPage);
         }
         if !self.networks.contain(peer) {
             return Err(Refusal::Network);
@@ -109,6 +104,14 @@ impl PublishPolicy {
             Err(refusal) => Err(refusal),
         }
     }
+}
+
+/// Whether a browser sends `request` for a page that is not this server's own.
+pub fn is_from_foreign_page(request: &Request) -> bool {
+    request.headers.first("origin").is_some_and(|origin| {
+        let host = origin.strip_prefix("http://").or(origin.strip_prefix("https://"));
+        host.is_none() || host != request.headers.first("host")
+    })
 }
 
 /// The secret in an `Authorization` field: a bearer token (RFC 6750 §2.1) or a Basic password (RFC 7617 §2), which
