@@ -2,11 +2,12 @@
 
 use super::Entry;
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// How much of a stream's past is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backlog {
     /// Bytes younger than this are kept, and older ones back to the newest key frame.
     pub time: Duration,
@@ -20,7 +21,7 @@ const MARK_INTERVAL: Duration = Duration::from_millis(50);
 const ENTRIES: usize = 64;
 
 /// The file reached to `offset` at this time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// The offset behind the last byte that was there.
     pub offset: u64,
@@ -28,7 +29,7 @@ pub struct Mark {
     pub at: Time,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Past {
     backlog: Backlog,
     entries: VecDeque<(Entry, Time)>,

@@ -2,13 +2,14 @@
 
 use crate::stream::Mark;
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Upper edges of a histogram's buckets, milliseconds, each included; above the last one lies one bucket more.
 pub const BEHIND_EDGES_MS: [u32; 7] = [50, 100, 200, 500, 1000, 2000, 5000];
 
 /// Viewers by how far they are behind live. Each bucket counts those of its range alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Behind {
     /// One for each of [`BEHIND_EDGES_MS`], and one for what is above.
     pub buckets: [u64; BEHIND_EDGES_MS.len() + 1],

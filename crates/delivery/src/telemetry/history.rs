@@ -1,11 +1,12 @@
 //! How a stream was: a point for each second of the last ten minutes, and for each ten seconds of the last six hours.
 
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// A stream's running totals, and how its viewers are, at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// Bytes from publishers, ever.
     pub bytes_in: u64,
@@ -23,8 +24,9 @@ pub struct Moment {
     pub behind_ms: Option<(u32, u32)>,
 }
 
-/// What a stream was like for a step of time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a stream was like for a step of time. Serialised as a bare list: there are thousands of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Listed", into = "Listed")]
 pub struct Point {
     /// Bits a second from the publisher.
     pub in_bps: u64,
@@ -43,8 +45,24 @@ pub struct Point {
     pub behind_ms: Option<(u32, u32)>,
 }
 
+type Listed = (u64, u64, u32, u32, u32, u32, Option<(u32, u32)>);
+
+impl From<Point> for Listed {
+    fn from(point: Point) -> Listed {
+        let Point { in_bps, out_bps, viewers, slow, moved_forward, retransmitted, behind_ms } = point;
+        (in_bps, out_bps, viewers, slow, moved_forward, retransmitted, behind_ms)
+    }
+}
+
+impl From<Listed> for Point {
+    fn from(listed: Listed) -> Point {
+        let (in_bps, out_bps, viewers, slow, moved_forward, retransmitted, behind_ms) = listed;
+        Point { in_bps, out_bps, viewers, slow, moved_forward, retransmitted, behind_ms }
+    }
+}
+
 /// Points that follow each other without a gap.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Series {
     step: Duration,
     capacity: usize,
@@ -79,8 +97,8 @@ impl Series {
     }
 }
 
-/// A stream's past, in two steps. Takes at most 180 kB.
-#[derive(Clone, Debug)]
+/// A stream's past, in two steps. Takes at most 180 kB. What a process leaves to the next one is half of that.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct History {
     began: Time,
     last: Option<(Time, Moment)>,
@@ -255,6 +273,21 @@ mod tests {
         assert!(points.iter().all(|point| point.in_bps == 8_000_000));
         assert_eq!(points.iter().map(|point| point.moved_forward).sum::<u32>(), 1);
         assert_eq!(points.iter().map(|point| point.retransmitted).sum::<u32>(), 10);
+    }
+
+    #[test]
+    fn it_goes_on_in_another_process() {
+        let mut history = History::new(Time::ZERO);
+        for second in 1..=25 {
+            history.record(secs(second), moment(second));
+        }
+        let bytes = serde_json::to_vec(&history).unwrap();
+        let mut restored: History = serde_json::from_slice(&bytes).unwrap();
+        for history in [&mut history, &mut restored] {
+            history.record(secs(31), moment(31));
+        }
+        assert_eq!(numbers(&restored.fine, 100), numbers(&history.fine, 100));
+        assert_eq!(numbers(&restored.coarse, 100), (0, vec![10, 20, 31]));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::relay::live::Live;
 use crate::relay::roster::{Audience, WhyCounts};
 use glassline_delivery::telemetry::{Behind, History, Moment, Why};
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +12,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub(super) struct Telemetry(Mutex<Figures>);
 
-#[derive(Debug)]
+/// What one process leaves to the next.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct TelemetryState(Figures);
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Figures {
     history: History,
     why: WhyCounts,
@@ -23,6 +28,16 @@ impl Telemetry {
     pub(super) fn new(now: Time) -> Telemetry {
         let (why, behind) = (WhyCounts::default(), Behind::default());
         Telemetry(Mutex::new(Figures { history: History::new(now), why, behind, behind_ever: behind }))
+    }
+
+    /// What the next process needs of it.
+    pub(super) fn state(&self) -> TelemetryState {
+        TelemetryState(self.lock().clone())
+    }
+
+    /// What another process left.
+    pub(super) fn restore(state: TelemetryState) -> Telemetry {
+        Telemetry(Mutex::new(state.0))
     }
 
     fn lock(&self) -> MutexGuard<'_, Figures> {
