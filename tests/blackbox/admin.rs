@@ -26,15 +26,41 @@ fn the_crews_things_are_on_the_admin_listener_alone() {
     publisher.write_all(&SHAPE.picture(0)).unwrap();
     until("the stream", || get(public, "/api/streams/a").status == 200);
 
-    for path in ["/", "/index.html", "/metrics", "/healthz", "/readyz", "/api/streams", "/api", "/api/"] {
+    for path in [
+        "/",
+        "/index.html",
+        "/metrics",
+        "/healthz",
+        "/readyz",
+        "/api/streams",
+        "/api",
+        "/api/",
+        "/api/clients",
+        "/api/streams/a/history",
+        "/stream/a",
+    ] {
         let refused = get(public, path);
         assert_eq!(refused.status, 404, "{path}");
         assert!(refused.text().contains("admin listener"), "{path}: {}", refused.text());
         assert_eq!(ask(public, "HEAD", path, &[]).status, 404, "{path}");
     }
-    for path in ["/", "/metrics", "/healthz", "/readyz", "/api/streams", "/api/streams/a", "/watch/a"] {
+    for path in [
+        "/",
+        "/metrics",
+        "/healthz",
+        "/readyz",
+        "/api/streams",
+        "/api/streams/a",
+        "/watch/a",
+        "/api/clients",
+        "/api/streams/a/history",
+        "/stream/a",
+    ] {
         assert_eq!(get(admin, path).status, 200, "{path}");
     }
+    // Whoever reaches the admin listener may see who watches, through a proxy too; pages of other sites may not.
+    let status = |field: &str| ask(admin, "GET", "/api/clients", &[field]).status;
+    assert_eq!((status("Via: 1.1 proxy"), status("Origin: http://elsewhere.example")), (200, 403));
     // What the player needs.
     for path in ["/watch/a", "/assets/app.js", "/api/time", "/api/streams/a"] {
         assert_eq!(get(public, path).status, 200, "{path}");

@@ -8,8 +8,21 @@ export interface Codec {
   frame_rate?: number | null;
 }
 
+/** How the bytes are packed; what is missing is `ts`. */
+export type Mux = "ts" | "flv" | "webm" | "ogg";
+
+/** What keeps a viewer from being live. */
+export type Why = "fine" | "receiver_window" | "network" | "paced" | "us";
+
+/** Viewers in ranges of how far they are behind live; one range more than there are edges. */
+export interface Behind {
+  edges_ms: number[];
+  viewers: number[];
+}
+
 export interface StreamInfo {
   name: string;
+  mux?: Mux;
   live: boolean;
   bitrate_bps: number;
   viewers: number;
@@ -20,6 +33,62 @@ export interface StreamInfo {
   continuity_errors: number;
   moved_forward: number;
   key_frame_interval_s: number | null;
+  bytes_out?: number;
+  retransmitted_segments?: number;
+  pacing_bps?: number | null;
+  why?: Partial<Record<Why, number>>;
+  behind?: Behind;
+}
+
+/** A viewer, as the server last saw it. */
+export interface Client {
+  address: string;
+  stream: string;
+  joined_s: number;
+  bytes_sent: number;
+  rate_bps: number | null;
+  behind_ms: number | null;
+  behind_bytes: number;
+  moved_forward: number;
+  why: Why;
+  pacing_bps: number | null;
+  seen_ms: number;
+  tcp: {
+    rtt_ms: number;
+    rttvar_ms: number;
+    cwnd: number;
+    snd_mss: number;
+    unacked: number;
+    retransmitted_segments: number;
+    retransmitted_bytes: number | null;
+    notsent_bytes: number | null;
+    delivery_bps: number | null;
+    pacing_bps: number | null;
+  };
+}
+
+/** The viewers of a stream: all of them in numbers, those furthest behind one by one. */
+export interface Clients {
+  viewers: number;
+  rate_bps: number;
+  why: Record<Why, number>;
+  behind: Behind;
+  clients: Client[];
+}
+
+/** How a stream was: arrays of one length, a number a step; `first` is the number of the first step. */
+export interface Curves {
+  step_s: number;
+  first: number;
+  begins_utc_us: number;
+  in_bps: number[];
+  out_bps: number[];
+  viewers: number[];
+  slow: number[];
+  moved_forward: number[];
+  retransmitted_segments: number[];
+  behind_p50_ms: (number | null)[];
+  behind_p95_ms: (number | null)[];
 }
 
 export interface ServerInfo {
@@ -54,6 +123,25 @@ export async function streamInfo(name: string): Promise<StreamInfo | null> {
   return (await json(`/api/streams/${encodeURIComponent(name)}`)) as StreamInfo | null;
 }
 
+/** How a stream was: the newest `points` steps of `step` seconds. */
+export async function history(name: string, step: 1 | 10, points: number): Promise<Curves | null> {
+  const path = `/api/streams/${encodeURIComponent(name)}/history?step=${step}&points=${points}`;
+  const answer = (await json(path)) as Curves | null;
+  return answer && Array.isArray(answer.in_bps) ? answer : null;
+}
+
+/** A stream's viewers; the status where the server does not tell, null where it does not answer. */
+export async function clients(name: string, key: string): Promise<Clients | number | null> {
+  try {
+    const headers: Record<string, string> = key === "" ? {} : { authorization: `Bearer ${key}` };
+    const path = `/api/clients?stream=${encodeURIComponent(name)}`;
+    const response = await fetch(path, { cache: "no-store", headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
+    return response.ok ? ((await response.json()) as Clients) : response.status;
+  } catch {
+    return null;
+  }
+}
+
 export const TIME_PATH = "/api/time";
 
 /** The server's wall clock, UTC in µs. */
@@ -74,9 +162,30 @@ export function access(search: string): string {
 }
 
 /** Path of a stream's bytes; `search` is the query of the page that asks. */
-export function livePath(name: string, search: string): string {
+export function livePath(name: string, search: string, mux: Mux = "ts"): string {
   const query = access(search);
-  return `/live/${encodeURIComponent(name)}.ts${query && `?${query}`}`;
+  return `/live/${encodeURIComponent(name)}.${mux}${query && `?${query}`}`;
+}
+
+/** How people call a mux; null for what the page can play. */
+export function carriedMux(stream: StreamInfo): string | null {
+  switch (stream.mux ?? "ts") {
+    case "ts":
+      return null;
+    case "flv":
+      return "FLV";
+    case "webm":
+      return "WebM";
+    case "ogg":
+      return "Ogg";
+    default:
+      return String(stream.mux);
+  }
+}
+
+/** Path of a stream's figures. */
+export function figuresPath(name: string): string {
+  return `/stream/${encodeURIComponent(name)}`;
 }
 
 /** Path of a stream's page. */

@@ -1,17 +1,20 @@
 import "./style.css";
 import { dashboard } from "./ui/dashboard";
+import { streamPage } from "./ui/stream";
 import { watch } from "./ui/watch";
 
 const root = document.getElementById("app");
 if (root) {
-  const name = streamName(location.pathname);
-  if (name !== null) watch(root, name, new URLSearchParams(location.search));
+  const watched = streamName("watch", location.pathname);
+  const looked = streamName("stream", location.pathname);
+  if (watched !== null) watch(root, watched, new URLSearchParams(location.search));
+  else if (looked !== null) streamPage(root, looked);
   else dashboard(root);
 }
 
-/** The name in `/watch/NAME`; null on other pages. */
-function streamName(path: string): string | null {
-  const match = /^\/watch\/([^/]+)\/?$/.exec(path);
+/** The name in `/PAGE/NAME`; null on other pages. */
+function streamName(page: "watch" | "stream", path: string): string | null {
+  const match = new RegExp(`^/${page}/([^/]+)/?$`).exec(path);
   if (!match) return null;
   try {
     return decodeURIComponent(match[1]!);

@@ -1,8 +1,10 @@
 //! The API's JSON.
 
+use super::insight::{BehindCounts, behind_counts, why_counts};
 use glassline_delivery::http1::Response;
 use glassline_engine::relay::{Door, Hub, SourceState, SourceStatus, StreamStatus};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// `GET /api/time`.
@@ -47,6 +49,10 @@ pub(super) struct Stream {
     dropped_behind: u64,
     stalled: u64,
     cut_off: u64,
+    retransmitted_segments: u64,
+    pacing_bps: Option<u64>,
+    why: BTreeMap<&'static str, u32>,
+    behind: BehindCounts,
     publishers: u64,
     source: Option<Source>,
 }
@@ -130,6 +136,10 @@ pub(super) fn stream(status: &StreamStatus, door: Door) -> Stream {
         dropped_behind: status.dropped_behind,
         stalled: status.stalled,
         cut_off: status.cut_off,
+        retransmitted_segments: status.retransmitted,
+        pacing_bps: status.pace_bps,
+        why: why_counts(&status.why),
+        behind: behind_counts(&status.behind),
         publishers: status.sessions,
         source: status.source.as_ref().filter(|_| door == Door::Crew).map(source),
     }

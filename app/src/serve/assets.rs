@@ -68,9 +68,11 @@ pub(super) fn prepare() {
     LazyLock::force(&ASSETS);
 }
 
-/// The file at the request's path. `/` and `/watch/NAME` are the same page, which looks at its own address.
+/// The file at the request's path. `/`, `/watch/NAME` and `/stream/NAME` are the same page, which looks at its own
+/// address.
 pub(super) fn serve(request: &Request) -> Option<Response> {
-    let is_page = request.path == "/" || request.path.starts_with("/watch/");
+    let is_page =
+        request.path == "/" || ["/watch/", "/stream/"].iter().any(|page| request.path.starts_with(page));
     let path = if is_page { "/index.html" } else { request.path.as_str() };
     Some(ASSETS.iter().find(|asset| asset.path == path)?.respond(request))
 }

@@ -1,5 +1,6 @@
 //! `GET /metrics`: the Prometheus text exposition format, version 0.0.4.
 
+use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Why};
 use glassline_engine::relay::{Hub, SourceState, SourceStatus, StreamStatus};
 use std::fmt::{Display, Write};
 
@@ -77,6 +78,7 @@ pub(super) fn exposition(hub: &Hub) -> String {
         totals.tls_failed,
     );
     stream_families(&mut text, &streams);
+    viewer_families(&mut text, &streams);
     source_families(&mut text, &streams);
     text.0
 }
@@ -165,6 +167,41 @@ fn stream_families(text: &mut Exposition, streams: &[StreamStatus]) {
     text.streams(streams, ("stream_spool_bytes", "gauge", "Memory that the spool may take."), |s| {
         Some(s.spool_bytes)
     });
+}
+
+/// How viewers get on.
+fn viewer_families(text: &mut Exposition, streams: &[StreamStatus]) {
+    text.streams(
+        streams,
+        ("stream_pacing_bps", "gauge", "Bits a second at which viewers' connections may send at most."),
+        |s| s.pace_bps,
+    );
+    text.streams(
+        streams,
+        ("stream_retransmitted_segments_total", "counter", "TCP segments that were sent to viewers again."),
+        |s| Some(s.retransmitted),
+    );
+    text.family("viewers_slow", "gauge", "Viewers that are not live, by what holds them up.");
+    for stream in streams {
+        for (why, count) in Why::ALL.iter().zip(stream.why).skip(1) {
+            let (name, why) = (&stream.name, why.name());
+            let _ = writeln!(text.0, "glassline_viewers_slow{{stream=\"{name}\",why=\"{why}\"}} {count}");
+        }
+    }
+    let family = "stream_behind_live_seconds";
+    text.family(family, "histogram", "How far viewers were behind live: each viewer counts once a second.");
+    for StreamStatus { name, behind_ever: behind, .. } in streams {
+        let mut at_most = 0;
+        let edges = BEHIND_EDGES_MS.iter().map(|ms| format!("{}", f64::from(*ms) / 1e3));
+        for (edge, count) in edges.chain(["+Inf".to_owned()]).zip(behind.buckets) {
+            at_most += count;
+            let _ =
+                writeln!(text.0, "glassline_{family}_bucket{{stream=\"{name}\",le=\"{edge}\"}} {at_most}");
+        }
+        let sum = behind.sum_ms as f64 / 1e3;
+        let _ = writeln!(text.0, "glassline_{family}_sum{{stream=\"{name}\"}} {sum}");
+        let _ = writeln!(text.0, "glassline_{family}_count{{stream=\"{name}\"}} {at_most}");
+    }
 }
 
 /// What is told of pulled streams alone.

@@ -6,6 +6,7 @@ mod assets;
 mod demo;
 mod encoding;
 mod identity;
+mod insight;
 mod life;
 mod metrics;
 mod rules;

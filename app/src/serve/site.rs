@@ -1,11 +1,12 @@
 //! The answers to every request that is not about a stream's bytes.
 
 use super::access_log::AccessLog;
-use super::{api, assets, encoding, metrics};
+use super::{api, assets, encoding, insight, metrics};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::policy::StreamName;
 use glassline_engine::relay::{Access, Door, Hub, Site};
+use std::net::IpAddr;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 /// The page, the API and the metrics.
@@ -35,7 +36,7 @@ impl PageSite {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self, request: &Request, door: Door, hub: &Hub) -> Response {
+    fn read(&self, request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Response {
         if door == Door::Public && is_the_crews(&request.path) {
             return not_here();
         }
@@ -45,8 +46,14 @@ impl PageSite {
             "/metrics" => Response::ok(metrics::MEDIA_TYPE, metrics::exposition(hub)),
             "/api/time" => api::json(&api::time(hub)),
             "/api/streams" => api::json(&api::streams(hub, self.now().contact.as_deref())),
+            "/api/clients" => insight::clients(request, door, peer, hub),
             path => {
                 if let Some(name) = path.strip_prefix("/api/streams/") {
+                    if let Some(name) = name.strip_suffix("/history") {
+                        let found =
+                            StreamName::parse(name).and_then(|name| insight::history(request, &name, hub));
+                        return found.unwrap_or_else(no_stream);
+                    }
                     let found = StreamName::parse(name).and_then(|name| hub.stream(&name));
                     return found.map_or_else(no_stream, |stream| api::json(&api::stream(&stream, door)));
                 }
@@ -57,9 +64,9 @@ impl PageSite {
 }
 
 impl Site for PageSite {
-    fn respond(&self, request: &Request, door: Door, hub: &Hub) -> Response {
+    fn respond(&self, request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Response {
         let response = match request.method {
-            Method::Get | Method::Head => self.read(request, door, hub),
+            Method::Get | Method::Head => self.read(request, door, peer, hub),
             _ => problem(
                 405,
                 "method not allowed",
@@ -88,6 +95,7 @@ fn is_the_crews(path: &str) -> bool {
     match path {
         "/" | "/index.html" | "/metrics" | "/healthz" | "/readyz" => true,
         "/api/time" => false,
+        path if path.starts_with("/stream/") => true,
         path => match path.strip_prefix("/api/streams/") {
             Some(name) => StreamName::parse(name).is_none(),
             None => path.starts_with("/api"),
@@ -124,9 +132,17 @@ mod tests {
         for path in ["/watch/a", "/assets/app.js", "/api/time", "/api/streams/a", "/gen204"] {
             assert!(!is_the_crews(path), "{path}");
         }
-        for path in
-            ["/", "/metrics", "/healthz", "/api/streams", "/api/streams/", "/api/streams/a/b", "/api/new"]
-        {
+        for path in [
+            "/",
+            "/metrics",
+            "/healthz",
+            "/api/streams",
+            "/api/streams/",
+            "/api/streams/a/b",
+            "/api/new",
+            "/api/clients",
+            "/stream/a",
+        ] {
             assert!(is_the_crews(path), "{path}");
         }
     }

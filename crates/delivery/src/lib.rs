@@ -6,6 +6,7 @@
 //! * [`pull`]: how a stream is fetched from where it is, again and again.
 //! * [`stream`]: a live stream as an endless file: offsets, entry points, backlog.
 //! * [`policy`]: who may publish, and under what names.
+//! * [`telemetry`]: what the crew is told: how far behind viewers are, why, and how it was.
 //!
 //! Offsets live here; the bytes at those offsets live in `io::spool`. `engine` marries the two.
 #![forbid(unsafe_code)]
@@ -15,3 +16,4 @@ pub mod metacube;
 pub mod policy;
 pub mod pull;
 pub mod stream;
+pub mod telemetry;

@@ -8,7 +8,7 @@ use glassline_engine::relay::{Door, Hub, Listen, Relay, Settings, Site};
 use glassline_media::container::ts::{Aligner, ContinuityChecker, PACKET_BYTES, Packet};
 use glassline_test_support::ts::Source;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 struct Echo;
 
 impl Site for Echo {
-    fn respond(&self, request: &Request, _: Door, _: &Hub) -> Response {
+    fn respond(&self, request: &Request, _: Door, _: IpAddr, _: &Hub) -> Response {
         Response::ok("text/plain", request.path.clone())
     }
 }

@@ -1,5 +1,9 @@
 //! Non-blocking TCP.
 
+mod info;
+
+pub use info::Info;
+
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::{self, Read, Write};

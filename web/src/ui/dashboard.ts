@@ -1,8 +1,9 @@
 /** The page `/`: the live streams, once a second. */
-import { type Codec, type Overview, type StreamInfo, overview, watchPath } from "../api";
+import { carriedMux, type Codec, figuresPath, type Overview, type StreamInfo, overview, watchPath, type Why } from "../api";
 import { contactLine, copyLine, element, setText } from "./dom";
 import { age, bitrate, duration } from "./format";
 import { Sparkline } from "./sparkline";
+import { WHY_WORDS } from "./why";
 
 const REFRESH_MS = 1000;
 
@@ -29,13 +30,14 @@ class StreamCard {
       this.codecs,
       element("div", { class: "rate-row" }, this.rate, this.spark.element),
       facts, this.notes,
+      element("a", { href: figuresPath(name), class: "figures-link" }, "Viewers and figures"),
     );
   }
 
   update(stream: StreamInfo): void {
     this.state.className = stream.live ? "badge live" : "badge idle";
     setText(this.state, stream.live ? "Live" : "Not live");
-    setText(this.codecs, stream.codecs.map(codecText).join("  ·  ") || "Looking at the stream…");
+    setText(this.codecs, codecsText(stream));
     setText(this.rate, bitrate(stream.bitrate_bps));
     this.spark.push(stream.bitrate_bps);
     setText(this.facts["Viewers"]!, String(stream.viewers));
@@ -45,6 +47,14 @@ class StreamCard {
     this.notes.hidden = notes.length === 0;
     setText(this.notes, notes.join(" · "));
   }
+}
+
+/** What is in a stream. */
+export function codecsText(stream: StreamInfo): string {
+  const mux = carriedMux(stream);
+  const known = stream.codecs.map(codecText).join("  ·  ");
+  if (mux !== null) return [`${mux}, carried as it is`, known].filter((part) => part !== "").join("  ·  ");
+  return known || "Looking at the stream…";
 }
 
 function codecText(codec: Codec): string {
@@ -57,7 +67,11 @@ function codecText(codec: Codec): string {
 export function noteTexts(stream: StreamInfo): string[] {
   const notes: string[] = [];
   if (stream.continuity_errors > 0) notes.push(`${stream.continuity_errors} continuity errors from the publisher`);
-  if (stream.moved_forward > 0) notes.push(`${stream.moved_forward} viewers too slow, moved forward`);
+  for (const why of Object.keys(WHY_WORDS) as Why[]) {
+    const count = stream.why?.[why] ?? 0;
+    if (why !== "fine" && count > 0) notes.push(`${count} slow: ${WHY_WORDS[why].label}`);
+  }
+  if (stream.moved_forward > 0) notes.push(`slow viewers moved forward ${stream.moved_forward} ${stream.moved_forward === 1 ? "time" : "times"}`);
   if ((stream.key_frame_interval_s ?? 0) > 4) {
     notes.push(`a key frame only every ${stream.key_frame_interval_s!.toFixed(1)} s: joining is slow`);
   }

@@ -3,7 +3,12 @@ import type { StreamInfo } from "../api";
 import { noteTexts } from "./dashboard";
 import { age, bitrate, duration } from "./format";
 import { sparkPath } from "./sparkline";
-import { stateText } from "./watch";
+import { carriedText, stateText } from "./watch";
+import { niceTop, runsOf } from "./chart";
+import { countText, refusalText } from "./stream";
+import { COLUMNS, sorted } from "./viewers";
+import { rangeWords } from "./why";
+import { carriedMux, type Client, livePath } from "../api";
 
 const stream: StreamInfo = {
   name: "a", live: true, bitrate_bps: 0, viewers: 0, codecs: [], uptime_s: 0, newest_byte_age_ms: 0, bytes_in: 0,
@@ -30,5 +35,59 @@ describe("the pages' words", () => {
   it("draw the newest value at the right edge", () => {
     expect(sparkPath([1], 60, 120, 28)).toBe("");
     expect(sparkPath([0, 0], 61, 120, 28)).toBe("M118.0,28.0L120.0,28.0");
+  });
+});
+
+function client(address: string, behindMs: number | null, why: Client["why"] = "fine"): Client {
+  const tcp = {
+    rtt_ms: 1, rttvar_ms: 1, cwnd: 10, snd_mss: 1448, unacked: 0, retransmitted_segments: 0, retransmitted_bytes: 0,
+    notsent_bytes: 0, delivery_bps: 0, pacing_bps: null,
+  };
+  return {
+    address, stream: "a", joined_s: 1, bytes_sent: 0, rate_bps: null, behind_ms: behindMs, behind_bytes: 0, moved_forward: 0,
+    why, pacing_bps: null, seen_ms: 0, tcp,
+  };
+}
+
+describe("the figures", () => {
+  it("sort viewers either way, those without a value last", () => {
+    const all = [client("10.0.0.2:9", 5), client("10.0.0.10:1", null), client("10.0.0.1:77", 900, "us")];
+    const addresses = (column: string, descending: boolean): string[] =>
+      sorted(all, COLUMNS.findIndex(({ label }) => label === column), descending).map((c) => c.address.split(":")[0]!);
+    expect(addresses("Behind", true)).toEqual(["10.0.0.1", "10.0.0.2", "10.0.0.10"]);
+    expect(addresses("Behind", false)).toEqual(["10.0.0.2", "10.0.0.1", "10.0.0.10"]);
+    expect(addresses("Address", false)).toEqual(["10.0.0.1", "10.0.0.2", "10.0.0.10"]);
+    expect(addresses("Why", true)[0]).toBe("10.0.0.1");
+  });
+
+  it("name the ranges of a histogram", () => {
+    expect(rangeWords([50, 100, 500, 1000, 5000])).toEqual(["0–50 ms", "50–100 ms", "100–500 ms", "500 ms–1 s", "1–5 s", "> 5 s"]);
+  });
+
+  it("say how many there are, and why they are not shown", () => {
+    expect(countText({ viewers: 0, clients: [], rate_bps: 0 })).toBe("Nobody is watching.");
+    expect(countText({ viewers: 1, clients: [client("a", 0)], rate_bps: 5e6 })).toBe("1 viewer, 5.0 Mbit/s together");
+    expect(countText({ viewers: 3000, clients: [client("a", 0)], rate_bps: 15e9 })).toMatch(/^3,000 viewers, .*; the 1 furthest behind are shown$/);
+    expect(refusalText(401, true)).toContain("key does not open");
+    expect(refusalText(403, false)).toContain("publish key");
+    expect(refusalText(404, false)).toContain("404");
+  });
+
+  it("end an axis at a round number", () => {
+    expect([0, 0.7, 1, 3.5, 5.01, 31e6].map(niceTop)).toEqual([1, 0.8, 1, 4, 6, 40e6]);
+  });
+
+  it("break a curve where there is nothing", () => {
+    const same = (value: number): number => value;
+    expect(runsOf([1, null, 3, 4], same, same)).toEqual([["0.0,1.0"], ["2.0,3.0", "3.0,4.0"]]);
+    expect(runsOf([null], same, same)).toEqual([]);
+  });
+});
+
+describe("a stream that is carried as it is", () => {
+  it("is said to be none that a page can play, with its own address", () => {
+    expect([carriedMux(stream), carriedMux({ ...stream, mux: "ts" }), carriedMux({ ...stream, mux: "webm" })]).toEqual([null, null, "WebM"]);
+    expect(carriedText("stage", "FLV")).toContain("comes as FLV");
+    expect(livePath("stage", "?token=x", "flv")).toBe("/live/stage.flv?token=x");
   });
 });

@@ -1,5 +1,5 @@
 /** The page `/watch/NAME`: the player, its controls, and the addresses for other players. */
-import { access, livePath, overview, streamInfo, watchPath } from "../api";
+import { access, carriedMux, figuresPath, livePath, type Mux, overview, streamInfo, watchPath } from "../api";
 import { type EngineName, Player, type PlayerState, type PlayerStats } from "../player/player";
 import { Controls } from "./controls";
 import { brand } from "./dashboard";
@@ -65,18 +65,33 @@ export function watch(root: HTMLElement, name: string, query: URLSearchParams): 
     showDelay(delay, stats);
     if (!info.hidden) fillInfo(info, player.engine, stats, serverAge);
   };
-  window.setInterval(status, STATUS_MS);
+  const statusTimer = window.setInterval(status, STATUS_MS);
 
   const footer = element("footer", { class: "foot" });
   const header = element(
     "header", { class: "top" },
     element("h1", {}, element("a", { href: "/", class: "home", "aria-label": "All streams" }, brand()), name),
   );
-  const main = element("div", { class: "page watch" }, header, stage, popout ? null : addresses(name), popout ? null : footer);
+  let others = addresses(name, "ts");
+  const main = element("div", { class: "page watch" }, header, stage, popout ? null : others, popout ? null : footer);
   root.append(main);
 
+  /** For a stream that the server carries without knowing its insides: no player here knows them either. */
+  const giveWay = (mux: Mux, called: string): void => {
+    player.stop();
+    window.clearInterval(statusTimer);
+    stage.replaceWith(element("p", { class: "carried", role: "status" }, carriedText(name, called)));
+    const right = addresses(name, mux);
+    others.replaceWith(right);
+    others = right;
+  };
   const askServer = async (): Promise<void> => {
     const stream = await streamInfo(name);
+    const called = stream && carriedMux(stream);
+    if (stream && called !== null) {
+      giveWay(stream.mux ?? "ts", called);
+      return;
+    }
     serverAge = stream ? age(stream.newest_byte_age_ms) : "–";
     window.setTimeout(() => void askServer(), SERVER_MS);
   };
@@ -84,7 +99,10 @@ export function watch(root: HTMLElement, name: string, query: URLSearchParams): 
   void overview().then((answer) => {
     const contact = contactLine(answer?.server.contact ?? null);
     if (contact) footer.append(contact);
-    if (answer) footer.append(element("p", {}, `Glassline ${answer.server.version}`));
+    if (!answer) return;
+    footer.append(element("p", {}, `Glassline ${answer.server.version}`));
+    // Who is shown the list of streams is shown their figures: where the crew has a listener of its own, there alone.
+    header.append(element("nav", { class: "links" }, element("a", { href: figuresPath(name) }, "Viewers and figures")));
   });
 
   window.glassline = {
@@ -162,8 +180,13 @@ function popOut(name: string, engine: EngineName | null, stats: PlayerStats): vo
   window.open(watchPath(name) + query, `glassline-${name}`, `popup,width=${width},height=${height}`);
 }
 
-function addresses(name: string): HTMLElement {
-  const plain = location.origin + livePath(name, location.search);
+/** What is said of a stream that no page can play. */
+export function carriedText(name: string, mux: string): string {
+  return `${name} comes as ${mux}. The server hands it on as it is, and this page plays MPEG-TS alone: open it in VLC or ffplay with a line from below.`;
+}
+
+function addresses(name: string, mux: Mux): HTMLElement {
+  const plain = location.origin + livePath(name, location.search, mux);
   // For a shell an ampersand is more than a letter.
   const url = plain.includes("&") ? `'${plain}'` : plain;
   return element(

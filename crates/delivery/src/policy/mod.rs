@@ -11,7 +11,7 @@ mod watch;
 pub use marks::{MarkRange, MarkRangeError, Marking, Marks};
 pub use meter::Meter;
 pub use network::{NetworkError, Networks};
-pub use publish::{PublishPolicy, Refusal};
+pub use publish::{PublishPolicy, Refusal, is_from_foreign_page};
 pub use rules::{Rules, StreamRules};
 pub use slow::{Moves, SlowPolicy};
 pub use watch::{Load, Token, WatchPolicy, WatchRefusal};

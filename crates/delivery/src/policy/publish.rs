@@ -70,13 +70,8 @@ impl PublishPolicy {
     /// Keys are compared in constant time. A request that a browser sends for a page of another origin is
     /// refused: such a page could otherwise publish from this machine in its user's name.
     pub fn check(&self, peer: IpAddr, request: &Request) -> Result<(), Refusal> {
-        if let Some(origin) = request.headers.first("origin") {
-            let own = request.headers.first("host").is_some_and(|host| {
-                origin.strip_prefix("http://").or(origin.strip_prefix("https://")) == Some(host)
-            });
-            if !own {
-                return Err(Refusal::ForeignPage);
-            }
+        if is_from_foreign_page(request) {
+            return Err(Refusal::ForeignPage);
         }
         if !self.networks.contain(peer) {
             return Err(Refusal::Network);
@@ -91,6 +86,32 @@ impl PublishPolicy {
             None => Err(Refusal::NotLocal),
         }
     }
+
+    /// Whether `peer` may see who watches: addresses are personal data. This machine may, the networks that are named
+    /// here, and who shows the key; nobody just because everybody may publish. What a proxy passes on comes from this
+    /// machine only to all appearance, and needs the key.
+    pub fn may_see_viewers(&self, peer: IpAddr, request: &Request) -> Result<(), Refusal> {
+        let proxied = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
+        let is_passed_on = proxied.iter().any(|name| request.headers.first(name).is_some());
+        let is_named = !self.networks.are_all() && self.networks.contain(peer);
+        let is_near = !is_passed_on && (is_named || peer.to_canonical().is_loopback());
+        let closed = PublishPolicy { open: false, ..self.clone() };
+        match closed.check(peer, request) {
+            Err(Refusal::ForeignPage) => Err(Refusal::ForeignPage),
+            _ if is_near => Ok(()),
+            Ok(()) if self.key.is_some() => Ok(()),
+            Ok(()) => Err(Refusal::NotLocal),
+            Err(refusal) => Err(refusal),
+        }
+    }
+}
+
+/// Whether a browser sends `request` for a page that is not this server's own.
+pub fn is_from_foreign_page(request: &Request) -> bool {
+    request.headers.first("origin").is_some_and(|origin| {
+        let host = origin.strip_prefix("http://").or(origin.strip_prefix("https://"));
+        host.is_none() || host != request.headers.first("host")
+    })
 }
 
 /// The secret in an `Authorization` field: a bearer token (RFC 6750 §2.1) or a Basic password (RFC 7617 §2), which
@@ -122,6 +143,31 @@ mod tests {
             Ok(Some(Event::Request(request))) => *request,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn who_watches_is_told_to_this_machine_named_networks_and_who_has_the_key() {
+        let ask = |policy: &PublishPolicy, peer: &str, target: &str, fields: &str| {
+            policy.may_see_viewers(peer.parse().unwrap(), &request(target, fields))
+        };
+        let open = PublishPolicy { open: true, ..PublishPolicy::default() };
+        assert_eq!(ask(&open, "127.0.0.1", "/", ""), Ok(()));
+        assert_eq!(ask(&open, "::ffff:127.0.0.1", "/", ""), Ok(()));
+        assert_eq!(ask(&open, "192.0.2.7", "/", ""), Err(Refusal::NotLocal), "open is for publishers");
+        assert_eq!(ask(&open, "127.0.0.1", "/", "X-Forwarded-For: 192.0.2.7\r\n"), Err(Refusal::NotLocal));
+        assert_eq!(ask(&open, "127.0.0.1", "/", "Origin: http://elsewhere\r\n"), Err(Refusal::ForeignPage));
+        let networks = Networks::parse(["192.0.2.0/24"]).unwrap();
+        let named = PublishPolicy { networks, ..PublishPolicy::default() };
+        assert_eq!(ask(&named, "192.0.2.7", "/", ""), Ok(()));
+        assert_eq!(ask(&named, "127.0.0.1", "/", ""), Ok(()));
+        assert_eq!(ask(&named, "198.51.100.1", "/", ""), Err(Refusal::Network));
+        let keyed = PublishPolicy { key: Some("secret".into()), ..PublishPolicy::default() };
+        assert_eq!(ask(&keyed, "127.0.0.1", "/", ""), Ok(()));
+        assert_eq!(ask(&keyed, "192.0.2.7", "/", ""), Err(Refusal::Key));
+        assert_eq!(ask(&keyed, "192.0.2.7", "/?key=secret", ""), Ok(()));
+        let passed_on = "Via: 1.1 proxy\r\nAuthorization: Bearer secret\r\n";
+        assert_eq!(ask(&keyed, "127.0.0.1", "/", passed_on), Ok(()));
+        assert_eq!(ask(&keyed, "127.0.0.1", "/", "Via: 1.1 proxy\r\n"), Err(Refusal::Key));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub use details::VideoDetails;
 pub use flush::FlushPolicy;
 pub use mux::Mux;
 pub use pace::Pacing;
-pub use past::{Backlog, Prebuffer};
+pub use past::{Backlog, Mark, Prebuffer};
 
 use crate::stream::carried::Records;
 use crate::stream::flush::{Burst, Flush};
@@ -327,6 +327,11 @@ impl Stream {
     /// Time between the last two key frames, by their arrival.
     pub fn key_frame_interval(&self) -> Option<Duration> {
         self.past.entry_interval()
+    }
+
+    /// When which offset was reached, over the backlog's time: the oldest first and the newest last, some 50 ms apart.
+    pub fn marks(&self) -> impl Iterator<Item = Mark> {
+        self.past.marks()
     }
 
     /// When the newest bytes came.

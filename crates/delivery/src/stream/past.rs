@@ -37,10 +37,13 @@ const ENTRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Entries remembered: ten minutes' worth, the longest backlog.
 const ENTRIES: usize = 6000;
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Mark {
-    offset: u64,
-    at: Time,
+/// The file reached to `offset` at this time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// The offset behind the last byte that was there.
+    pub offset: u64,
+    /// When.
+    pub at: Time,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -164,6 +167,12 @@ impl Past {
 
     pub(super) fn entry_interval(&self) -> Option<Duration> {
         self.interval
+    }
+
+    /// When which offset was reached, the oldest first and the newest last; some 50 ms apart.
+    pub(super) fn marks(&self) -> impl Iterator<Item = Mark> {
+        let newest = self.newest.filter(|newest| self.marks.back() != Some(newest));
+        self.before_marks.into_iter().chain(self.marks.iter().copied()).chain(newest)
     }
 
     pub(super) fn newest_at(&self) -> Option<Time> {

@@ -6,12 +6,14 @@ use crate::relay::live::{Claim, Flushed, Live, Seat};
 use crate::relay::marking::Marker;
 use crate::relay::presence::{Presence, Purpose};
 use crate::relay::pull::Boards;
+use crate::relay::roster::{Clients, Roster};
 use crate::relay::status::{StreamStatus, Totals};
 use crate::relay::{ClaimError, Door, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::policy::{Load, StreamName};
+use glassline_delivery::policy::{self, Load, StreamName};
 use glassline_delivery::stream::Mux;
+use glassline_delivery::telemetry::History;
 use glassline_io::clock::Clock;
 use glassline_io::poll::{Poller, Waker};
 use glassline_media::Time;
@@ -33,6 +35,7 @@ pub struct Hub {
     pub(super) presence: Presence,
     pub(super) certificates: Arc<Certificates>,
     pub(super) marker: Marker,
+    pub(super) roster: Roster,
     boards: RwLock<Arc<Boards>>,
     site: Arc<dyn Site>,
     began: Time,
@@ -107,6 +110,7 @@ impl Hub {
         let inboxes = pollers.iter().map(inbox).collect::<io::Result<Vec<_>>>()?;
         let hub = Hub {
             boards: RwLock::new(Arc::new(Boards::new(&settings.pulls, &Boards::default()))),
+            roster: Roster::new(workers),
             settings: RwLock::new(Arc::new(settings)),
             clock,
             counts: Counts::default(),
@@ -186,6 +190,47 @@ impl Hub {
         }
     }
 
+    /// The viewers of `stream`, or of all streams, as their workers last saw them: each is looked at some times a
+    /// second, or once in (viewers of a worker / 1,000) seconds where they are many. At most `limit` are listed,
+    /// those who are furthest behind live. Waits for no worker's turn.
+    pub fn clients(&self, stream: Option<&StreamName>, limit: usize) -> Clients {
+        self.roster.clients(stream, limit, self.clock.now())
+    }
+
+    /// Gives `read` how a stream was; `None` where it is not.
+    pub fn history<T>(&self, stream: &StreamName, read: impl FnOnce(&History) -> T) -> Option<T> {
+        Some(self.find(stream)?.telemetry.read(read))
+    }
+
+    /// Whether `peer` may see who watches, addresses and all: whoever reaches the admin listener; where there is none,
+    /// whom [`PublishPolicy::may_see_viewers`](policy::PublishPolicy::may_see_viewers) names, by what `request` shows.
+    pub fn may_see_viewers(
+        &self,
+        door: Door,
+        peer: IpAddr,
+        request: &Request,
+    ) -> Result<(), policy::Refusal> {
+        let settings = self.settings();
+        match door {
+            Door::Public => Err(policy::Refusal::NotLocal),
+            Door::Crew if policy::is_from_foreign_page(request) => Err(policy::Refusal::ForeignPage),
+            Door::Crew if settings.listen.iter().any(|listen| listen.is_admin) => Ok(()),
+            Door::Crew => settings.rules.general.publish.may_see_viewers(peer, request),
+        }
+    }
+
+    /// Writes down how each stream is, once a second. Called by one worker.
+    pub(super) fn record_history(&self, now: Time) {
+        let streams = self.all();
+        if !streams.iter().any(|live| live.telemetry.is_due(now)) {
+            return;
+        }
+        let mut audiences = self.roster.audiences();
+        for live in streams.iter().filter(|live| live.telemetry.is_due(now)) {
+            live.telemetry.record(now, audiences.remove(&live.id).unwrap_or_default(), live);
+        }
+    }
+
     /// The relay as a whole.
     pub fn totals(&self) -> Totals {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -226,8 +271,8 @@ impl Hub {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn respond(&self, request: &Request, door: Door) -> Response {
-        self.site.respond(request, door, self)
+    pub(super) fn respond(&self, request: &Request, door: Door, peer: IpAddr) -> Response {
+        self.site.respond(request, door, peer, self)
     }
 
     /// What is to be remembered of `request` for the access log, if there is one.

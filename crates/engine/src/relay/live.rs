@@ -1,8 +1,9 @@
 //! One stream while it lives: the pure core, the bytes, and who holds the publisher's seat.
 
 use crate::relay::status::StreamStatus;
+use crate::relay::telemetry::{Telemetry, TelemetryState};
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::stream::{self, Block, Entry, Mux, Pacing, Prebuffer, Stream, StreamError};
+use glassline_delivery::stream::{self, Block, Entry, Mark, Mux, Pacing, Prebuffer, Stream, StreamError};
 use glassline_io::spool::{self, Chain, LinkFile, Spool};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,7 @@ pub(super) struct Live {
     pub(super) mux: Mux,
     pub(super) chain: Chain,
     pub(super) counts: Counts,
+    pub(super) telemetry: Telemetry,
     began: Time,
     core: Mutex<Core>,
     tail: AtomicU64,
@@ -60,6 +62,7 @@ pub(super) struct Counts {
     pub(super) stalled: AtomicU64,
     pub(super) cut_off: AtomicU64,
     pub(super) joined: AtomicU64,
+    pub(super) retransmitted: AtomicU64,
 }
 
 /// A worker's viewers of this stream.
@@ -129,7 +132,8 @@ pub(super) struct LiveState {
     pub(super) ended: bool,
     began: Time,
     pace_bps: u64,
-    counts: [u64; 6],
+    counts: [u64; 7],
+    telemetry: TelemetryState,
     stream: Stream,
     media_type: Option<String>,
     spool: spool::Settings,
@@ -168,6 +172,7 @@ impl Live {
             mux,
             chain,
             counts: Counts::default(),
+            telemetry: Telemetry::new(now),
             began: now,
             core: Mutex::new(Core {
                 stream,
@@ -191,8 +196,9 @@ impl Live {
         let mut core = self.lock();
         core.flush();
         let Core { stream, spool, media_type, holder, sessions, gone_since, .. } = &*core;
-        let Counts { bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined } = &self.counts;
-        let counts = [bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined];
+        let Counts { bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined, retransmitted } =
+            &self.counts;
+        let counts = [bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined, retransmitted];
         let counts = counts.map(|count| count.load(Ordering::Relaxed));
         let state = LiveState {
             id: self.id,
@@ -201,6 +207,7 @@ impl Live {
             began: self.began,
             pace_bps: self.pace_bps(),
             counts,
+            telemetry: self.telemetry.state(),
             stream: stream.clone(),
             media_type: media_type.clone(),
             spool: spool.settings().clone(),
@@ -222,7 +229,7 @@ impl Live {
         workers: usize,
     ) -> io::Result<Live> {
         let spool = Spool::restore(state.spool, state.head, state.first_link, links)?;
-        let [bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined] =
+        let [bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined, retransmitted] =
             state.counts.map(AtomicU64::new);
         let LiveState { stream, media_type, holder, sessions, gone_since, .. } = state;
         let stream = stream.restored();
@@ -232,7 +239,16 @@ impl Live {
             name,
             mux: stream.mux(),
             chain,
-            counts: Counts { bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined },
+            counts: Counts {
+                bytes_out,
+                moved_forward,
+                dropped_behind,
+                stalled,
+                cut_off,
+                joined,
+                retransmitted,
+            },
+            telemetry: Telemetry::restore(state.telemetry),
             began: state.began,
             core: Mutex::new(Core { stream, spool, media_type, holder, sessions, gone_since, armed: None }),
             tail: AtomicU64::new(tail),
@@ -422,6 +438,16 @@ impl Live {
         (offset < newest).then(|| self.lock().stream.seam_behind(offset).unwrap_or(newest))
     }
 
+    /// When which offset was reached.
+    pub(super) fn marks(&self) -> Vec<Mark> {
+        self.lock().stream.marks().collect()
+    }
+
+    /// Bytes that publishers sent.
+    pub(super) fn bytes_in(&self) -> u64 {
+        self.lock().stream.counters().bytes_in
+    }
+
     /// The oldest offset that is kept.
     pub(super) fn tail(&self) -> u64 {
         self.tail.load(Ordering::Acquire)
@@ -492,6 +518,7 @@ impl Live {
         let core = self.lock();
         let stream = &core.stream;
         let counters = stream.counters();
+        let (why, behind, behind_ever) = self.telemetry.figures();
         StreamStatus {
             source: None,
             name: self.name.clone(),
@@ -517,6 +544,11 @@ impl Live {
             dropped_behind: self.counts.dropped_behind.load(Ordering::Relaxed),
             stalled: self.counts.stalled.load(Ordering::Relaxed),
             cut_off: self.counts.cut_off.load(Ordering::Relaxed),
+            retransmitted: self.counts.retransmitted.load(Ordering::Relaxed),
+            pace_bps: Some(self.pace_bps()).filter(|bps| *bps > 0),
+            why,
+            behind,
+            behind_ever,
         }
     }
 }

@@ -28,8 +28,10 @@ mod outgoing;
 mod presence;
 mod publish;
 mod pull;
+mod roster;
 mod status;
 mod strain;
+mod telemetry;
 mod viewer;
 mod wire;
 mod worker;
@@ -42,6 +44,7 @@ pub use listen::{Door, Listen};
 pub use live::PushError;
 pub use publish::{ClaimError, Publisher};
 pub use pull::{Pull, SourceState, SourceStatus};
+pub use roster::{Client, Clients, WhyCounts};
 pub use status::{StreamStatus, Totals};
 
 use certificates::Fresh;
@@ -59,7 +62,7 @@ use hub::Phase;
 use pull::{Fetcher, Pulling};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -169,8 +172,8 @@ pub enum SendPath {
 /// Answers every request that is not about a stream's bytes: pages, API, metrics. Called on a worker; must
 /// not block.
 pub trait Site: Send + Sync {
-    /// The answer to `request`, which came in by `door`. For `HEAD` the body is left out by the relay.
-    fn respond(&self, request: &Request, door: Door, hub: &Hub) -> Response;
+    /// The answer to `request` of `peer`, which came in by `door`. For `HEAD` the body is left out by the relay.
+    fn respond(&self, request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Response;
 
     /// Whether [`Site::log_access`] wants to be called; what it would be told is kept only then.
     fn logs_access(&self) -> bool {

@@ -1,8 +1,10 @@
 //! What a relay says of itself, at one moment.
 
 use crate::relay::pull::SourceStatus;
+use crate::relay::roster::WhyCounts;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Mux, VideoDetails};
+use glassline_delivery::telemetry::Behind;
 use glassline_media::container::ts::ElementaryStream;
 use std::time::Duration;
 
@@ -55,6 +57,16 @@ pub struct StreamStatus {
     pub stalled: u64,
     /// Viewers that fell so far behind that the rest of a record was gone, and were ended.
     pub cut_off: u64,
+    /// TCP segments that viewers were sent again, of those connections that were looked at.
+    pub retransmitted: u64,
+    /// What viewers' connections are paced at, bits a second; `None` where they are not.
+    pub pace_bps: Option<u64>,
+    /// Viewers by what keeps them from being live, in the order of `Why::ALL`, a second ago at most.
+    pub why: WhyCounts,
+    /// How far they were behind live then.
+    pub behind: Behind,
+    /// The same of each second since the stream began, added up.
+    pub behind_ever: Behind,
     /// Where a pulled stream comes from; `None` for one that somebody publishes.
     pub source: Option<SourceStatus>,
 }
@@ -86,6 +98,11 @@ impl StreamStatus {
             dropped_behind: 0,
             stalled: 0,
             cut_off: 0,
+            retransmitted: 0,
+            pace_bps: None,
+            why: WhyCounts::default(),
+            behind: Behind::default(),
+            behind_ever: Behind::default(),
             source,
         }
     }

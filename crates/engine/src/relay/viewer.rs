@@ -31,6 +31,7 @@ pub(super) struct Viewer {
     slow: SlowPolicy,
     moves: Moves,
     pace: Pace,
+    moved_forward: u32,
     pub(super) sent_bytes: u64,
     pub(super) joined: Time,
 }
@@ -57,6 +58,19 @@ enum Pace {
     At(u64),
 }
 
+/// Where a viewer is in the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The next byte for its socket.
+    pub(super) offset: u64,
+    /// Whether it has begun; otherwise it waits for a key frame.
+    pub(super) is_placed: bool,
+    /// What its connection is paced at; `None` where it is not.
+    pub(super) pace_bps: Option<u64>,
+    /// Times that it was moved forward.
+    pub(super) moved_forward: u32,
+}
+
 /// Whether a viewer stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fed {
@@ -81,6 +95,7 @@ pub(super) struct ViewerState {
     slow: SlowPolicy,
     moves: Moves,
     pace: Pace,
+    moved_forward: u32,
     sent_bytes: u64,
     joined: Time,
 }
@@ -99,6 +114,7 @@ impl Viewer {
             slow: self.slow,
             moves: self.moves.clone(),
             pace: self.pace,
+            moved_forward: self.moved_forward,
             sent_bytes: self.sent_bytes,
             joined: self.joined,
         }
@@ -123,6 +139,7 @@ impl Viewer {
             slow: state.slow,
             moves: state.moves,
             pace: state.pace,
+            moved_forward: state.moved_forward,
             sent_bytes: state.sent_bytes,
             joined: state.joined,
         }
@@ -146,6 +163,7 @@ impl Viewer {
             slow,
             moves: Moves::default(),
             pace: Pace::Catching,
+            moved_forward: 0,
             sent_bytes: 0,
             joined: now,
         }
@@ -159,6 +177,16 @@ impl Viewer {
     /// The same viewer, that begins as far back as this.
     pub(super) fn with_prebuffer(self, prebuffer: Prebuffer) -> Viewer {
         Viewer { prebuffer: Some(prebuffer), ..self }
+    }
+
+    /// Where it is, for those who look at it.
+    pub(super) fn place(&self) -> Place {
+        let pace_bps = match self.pace {
+            Pace::At(bps) if bps != UNPACED_BPS && bps > 0 => Some(bps),
+            Pace::At(_) | Pace::Catching => None,
+        };
+        let is_placed = !matches!(self.state, State::Awaiting { .. });
+        Place { offset: self.reader.offset(), is_placed, pace_bps, moved_forward: self.moved_forward }
     }
 
     /// Whether news concern this viewer: one with a full socket hears of them at its next edge.
@@ -365,6 +393,7 @@ impl Viewer {
             return false;
         }
         self.live.counts.moved_forward.fetch_add(1, Ordering::Relaxed);
+        self.moved_forward += 1;
         if let Some(blocks) = self.blocks.as_mut().filter(|_| self.live.mux == Mux::MpegTs) {
             self.outgoing.push(blocks.fill(self.reader.offset()));
         }

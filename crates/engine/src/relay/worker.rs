@@ -4,6 +4,7 @@ use crate::relay::connection::{Connection, Desk, Slot, Turn};
 use crate::relay::fan_out::FanOut;
 use crate::relay::hub::{Hub, Message, WAKE};
 use crate::relay::live::{Live, Seat};
+use crate::relay::roster::Sampling;
 use crate::relay::strain::{COLLECTING_TIME, Change, Strain};
 use crate::relay::wire::Wire;
 use crate::relay::{Listen, Settings};
@@ -48,6 +49,7 @@ pub(super) struct Worker {
     collected: Vec<(Time, Arc<Live>)>,
     fan_out: FanOut,
     scratch: Vec<u8>,
+    sampling: Sampling,
     next_sweep: Time,
     strain: Strain,
 }
@@ -100,6 +102,7 @@ impl Worker {
             collected: Vec::new(),
             fan_out: FanOut::one_by_one(),
             scratch: vec![0; READ_BYTES],
+            sampling: Sampling::default(),
             strain: Strain::new(next_sweep),
             next_sweep,
         }
@@ -376,6 +379,7 @@ impl Worker {
         if let Some((viewer, _)) = connection.viewer()
             && let Some(audience) = self.audiences.get_mut(&viewer.live.id)
         {
+            self.hub.roster.leave(self.index, slot);
             audience.tokens.retain(|&other| other != token);
             if audience.tokens.is_empty() {
                 self.audiences.remove(&viewer.live.id);
@@ -475,7 +479,9 @@ impl Worker {
                 self.close(slot);
             }
         }
+        self.sampling.look(&self.hub.roster, self.index, &mut self.slots, now);
         if self.index == 0 {
+            self.hub.record_history(now);
             self.hub.end_abandoned();
             let Settings { certificates, certificate_check, .. } = &*self.settings;
             self.hub.certificates.look_in_time(certificates, *certificate_check, now);

@@ -39,7 +39,7 @@ impl Connection {
             Method::Options => preflight(desk.settings),
             _ => {
                 let door = Door::of(self.is_admin, &desk.settings.listen);
-                shared_with(desk.settings, desk.hub.respond(request, door))
+                shared_with(desk.settings, desk.hub.respond(request, door, self.peer.ip()))
             }
         };
         self.finish_answer(&response, request.method == Method::Head, desk);

@@ -171,6 +171,10 @@ impl Connection {
         }
     }
 
+    pub(in crate::relay) fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
     /// The socket can take or give bytes.
     pub(in crate::relay) fn take_turn(&mut self, desk: &mut Desk<'_>) -> Turn {
         match self.try_turn(desk) {

@@ -1,0 +1,12 @@
+//! What the crew is told of a stream's viewers: how far behind live they are, why, and how that was before.
+//!
+//! Comes in: [`Sample`]s of viewers' connections and running totals, both with their times, from `engine`, which
+//! looks at them in its workers' spare moments. Goes out: verdicts, histograms, curves.
+
+mod behind;
+mod history;
+mod why;
+
+pub use behind::{BEHIND_EDGES_MS, Behind, age_of, percentiles_ms};
+pub use history::{History, Moment, Point, Series};
+pub use why::{SLOW_FROM, Sample, Why};

@@ -1,0 +1,81 @@
+//! How a stream and its viewers are and were.
+
+use crate::relay::live::Live;
+use crate::relay::roster::{Audience, WhyCounts};
+use glassline_delivery::telemetry::{Behind, History, Moment, Why};
+use glassline_media::Time;
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Written once a second, read by whoever asks.
+#[derive(Debug)]
+pub(super) struct Telemetry(Mutex<Figures>);
+
+/// What one process leaves to the next.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct TelemetryState(Figures);
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Figures {
+    history: History,
+    why: WhyCounts,
+    behind: Behind,
+    behind_ever: Behind,
+}
+
+impl Telemetry {
+    pub(super) fn new(now: Time) -> Telemetry {
+        let (why, behind) = (WhyCounts::default(), Behind::default());
+        Telemetry(Mutex::new(Figures { history: History::new(now), why, behind, behind_ever: behind }))
+    }
+
+    /// What the next process needs of it.
+    pub(super) fn state(&self) -> TelemetryState {
+        TelemetryState(self.lock().clone())
+    }
+
+    /// What another process left.
+    pub(super) fn restore(state: TelemetryState) -> Telemetry {
+        Telemetry(Mutex::new(state.0))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Figures> {
+        // Figures: the worst that a panic in between can do is a second that is missing.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a second is over.
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        self.lock().history.is_due(now)
+    }
+
+    /// Takes how `live`, whose telemetry this is, and its audience are now.
+    pub(super) fn record(&self, now: Time, mut audience: Audience, live: &Live) {
+        let count = |of: usize| u32::try_from(of).unwrap_or(u32::MAX);
+        let slow = audience.why.iter().sum::<u32>() - audience.why[Why::Fine as usize];
+        let moment = Moment {
+            bytes_in: live.bytes_in(),
+            bytes_out: live.counts.bytes_out.load(Ordering::Relaxed),
+            moved_forward: live.counts.moved_forward.load(Ordering::Relaxed),
+            retransmitted: live.counts.retransmitted.load(Ordering::Relaxed),
+            viewers: count(live.viewers()),
+            slow,
+            behind_ms: audience.percentiles_ms(),
+        };
+        let mut figures = self.lock();
+        figures.history.record(now, moment);
+        (figures.why, figures.behind) = (audience.why, audience.behind);
+        figures.behind_ever.add(&audience.behind);
+    }
+
+    /// Viewers by why they are slow, how far they are behind live, and the latter of all seconds so far.
+    pub(super) fn figures(&self) -> (WhyCounts, Behind, Behind) {
+        let figures = self.lock();
+        (figures.why, figures.behind, figures.behind_ever)
+    }
+
+    pub(super) fn read<T>(&self, read: impl FnOnce(&History) -> T) -> T {
+        read(&self.lock().history)
+    }
+}

@@ -1,0 +1,240 @@
+/** A curve over time, with the value under the pointer. Pointer, touch and arrow keys move one mark through all charts. */
+import { element, setText, svg } from "./dom";
+
+const HEIGHT = 132;
+const TOP = 8;
+const BOTTOM = 20;
+const RIGHT = 6;
+/** Room for the axis' labels. */
+const LEFT = 62;
+
+export interface LineStyle {
+  /** What it is, for the readout and the legend. */
+  label: string;
+  /** `line-a` to `line-c`. */
+  className: string;
+  /** Whether the room below it is filled. */
+  filled?: boolean;
+}
+
+export interface ChartOptions {
+  title: string;
+  lines: LineStyle[];
+  /** A value in words. */
+  format(value: number): string;
+  /** The axis never ends below this. */
+  leastTop: number;
+  /** The axis' steps are whole numbers. */
+  whole?: boolean;
+  /** Somebody points at a step; null: no longer. */
+  onPoint(index: number | null): void;
+}
+
+/** What a chart draws: for each line as many values as there are times. */
+export interface ChartData {
+  lines: (readonly (number | null)[])[];
+  length: number;
+  /** Steps that the whole width stands for, at least `length`. */
+  span: number;
+  stepS: number;
+  timeMs(index: number): number;
+}
+
+type Place = (value: number) => number;
+
+export class Chart {
+  readonly element: HTMLElement;
+  private readonly readout = element("output", { class: "readout" });
+  private readonly plot = svg("svg", { class: "plot", role: "img", tabindex: "0" });
+  private readonly grid = svg("g", { class: "grid-lines" });
+  private readonly curves = svg("g", {});
+  private readonly mark = svg("g", { class: "mark" });
+  private data: ChartData | null = null;
+  private pointed: number | null = null;
+  private width = 400;
+
+  constructor(private readonly options: ChartOptions) {
+    this.plot.append(this.grid, this.curves, this.mark);
+    const legend = element("span", { class: "legend" });
+    if (options.lines.length > 1) {
+      for (const line of options.lines) legend.append(element("span", { class: `key ${line.className}` }, line.label));
+    }
+    this.element = element(
+      "figure", { class: "chart" },
+      element("figcaption", {}, element("span", { class: "chart-title" }, options.title), legend, this.readout),
+      element("div", { class: "plot-place" }),
+    );
+    this.element.lastElementChild!.append(this.plot);
+    new ResizeObserver(([entry]) => {
+      const width = Math.round(entry!.contentRect.width);
+      if (width > 0 && width !== this.width) {
+        this.width = width;
+        this.draw();
+      }
+    }).observe(this.element.lastElementChild!);
+    const point = (event: Event): void => options.onPoint(this.indexAt((event as PointerEvent).clientX));
+    for (const kind of ["pointermove", "pointerdown"]) this.plot.addEventListener(kind, point);
+    for (const kind of ["pointerleave", "blur"]) this.plot.addEventListener(kind, () => options.onPoint(null));
+    this.plot.addEventListener("keydown", (event) => this.key(event as KeyboardEvent));
+  }
+
+  show(data: ChartData): void {
+    this.data = data;
+    this.draw();
+  }
+
+  /** Marks step `index`, and tells its values; null: the newest, without a mark. */
+  point(index: number | null): void {
+    this.pointed = index;
+    this.drawMark();
+  }
+
+  private key(event: KeyboardEvent): void {
+    const { data } = this;
+    const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 }[event.key];
+    if (!data || data.length === 0 || (step === undefined && event.key !== "Escape")) return;
+    event.preventDefault();
+    const from = this.pointed ?? data.length - 1;
+    this.options.onPoint(step === undefined ? null : Math.min(data.length - 1, Math.max(0, from + step)));
+  }
+
+  private indexAt(clientX: number): number | null {
+    const { data } = this;
+    if (!data || data.length === 0) return null;
+    const box = this.plot.getBoundingClientRect();
+    const share = (clientX - box.left - LEFT) / Math.max(1, box.width - LEFT - RIGHT);
+    const index = Math.round(share * (data.span - 1)) - (data.span - data.length);
+    return index < 0 || index >= data.length ? null : index;
+  }
+
+  private x(index: number, data: ChartData): number {
+    const inner = this.width - LEFT - RIGHT;
+    return LEFT + ((index + data.span - data.length) / Math.max(1, data.span - 1)) * inner;
+  }
+
+  private top(data: ChartData): number {
+    const most = Math.max(this.options.leastTop, ...data.lines.map((line) => greatest(line)));
+    return niceTop(most);
+  }
+
+  private y(data: ChartData): Place {
+    const top = this.top(data);
+    return (value) => TOP + (1 - value / top) * (HEIGHT - TOP - BOTTOM);
+  }
+
+  private draw(): void {
+    const { data } = this;
+    if (!data) return;
+    this.plot.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
+    this.plot.setAttribute("aria-label", this.inWords(data));
+    const y = this.y(data);
+    this.drawGrid(data, y);
+    const base = y(0);
+    this.curves.replaceChildren(
+      ...this.options.lines.flatMap((style, number) => {
+        const runs = runsOf(data.lines[number] ?? [], (index) => this.x(index, data), y);
+        const line = svg("path", { class: `curve ${style.className}`, d: runs.map((run) => `M${run.join("L")}`).join("") });
+        if (!style.filled) return [line];
+        const area = runs.map((run) => {
+          const [left, right] = [run[0]!.split(",")[0], run[run.length - 1]!.split(",")[0]];
+          return `M${left},${base.toFixed(1)}L${run.join("L")}L${right},${base.toFixed(1)}Z`;
+        });
+        return [svg("path", { class: `area ${style.className}`, d: area.join("") }), line];
+      }),
+    );
+    this.drawMark();
+  }
+
+  private drawGrid(data: ChartData, y: Place): void {
+    const top = this.top(data);
+    const right = this.width - RIGHT;
+    const steps = this.options.whole && top < 2 ? [0, top] : [0, top / 2, top];
+    const rows = steps.flatMap((value) => {
+      const at = y(value).toFixed(1);
+      const label = svg("text", { x: String(LEFT - 7), y: String(Number(at) + 4), "text-anchor": "end" });
+      label.textContent = value === 0 ? "0" : this.options.format(value);
+      return [svg("line", { x1: String(LEFT), x2: String(right), y1: at, y2: at }), label];
+    });
+    const spanS = data.span * data.stepS;
+    const times: [number, string, string][] = [[LEFT, "start", ago(spanS)], [(LEFT + right) / 2, "middle", ago(spanS / 2)], [right, "end", "now"]];
+    const columns = times.map(([x, anchor, words]) => {
+      const label = svg("text", { x: String(x), y: String(HEIGHT - 4), "text-anchor": anchor });
+      label.textContent = words;
+      return label;
+    });
+    this.grid.replaceChildren(...rows, ...columns);
+  }
+
+  private drawMark(): void {
+    const { data, pointed } = this;
+    if (!data || data.length === 0) {
+      setText(this.readout, "–");
+      this.mark.replaceChildren();
+      return;
+    }
+    const index = pointed !== null && pointed < data.length ? pointed : data.length - 1;
+    const values = this.options.lines.map((_, number) => data.lines[number]?.[index] ?? null);
+    const words = values.map((value) => (value === null ? "–" : this.options.format(value))).join(" / ");
+    setText(this.readout, pointed === null ? words : `${new Date(data.timeMs(index)).toLocaleTimeString()}  ${words}`);
+    this.readout.classList.toggle("past", pointed !== null);
+    if (pointed === null) {
+      this.mark.replaceChildren();
+      return;
+    }
+    const x = this.x(index, data).toFixed(1);
+    const y = this.y(data);
+    this.mark.replaceChildren(
+      svg("line", { x1: x, x2: x, y1: String(TOP), y2: String(HEIGHT - BOTTOM) }),
+      ...values.flatMap((value, number) =>
+        value === null ? [] : [svg("circle", { cx: x, cy: y(value).toFixed(1), r: "3.5", class: this.options.lines[number]!.className })]),
+    );
+  }
+
+  private inWords(data: ChartData): string {
+    const told = this.options.lines.map((style, number) => {
+      const values = (data.lines[number] ?? []).filter((value) => value !== null);
+      if (values.length === 0) return `${style.label}: nothing yet`;
+      const { format } = this.options;
+      const [least, most] = [values.reduce((a, b) => Math.min(a, b)), greatest(values)];
+      return `${style.label}: now ${format(values[values.length - 1]!)}, between ${format(least)} and ${format(most)}`;
+    });
+    return `${this.options.title}, over ${words(data.span * data.stepS)}. ${told.join("; ")}. Arrow keys tell each value.`;
+  }
+}
+
+function greatest(values: readonly (number | null)[]): number {
+  return values.reduce<number>((most, value) => Math.max(most, value ?? 0), 0);
+}
+
+function words(seconds: number): string {
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return `${Math.round(seconds / 3600)} h`;
+}
+
+function ago(seconds: number): string {
+  return `−${words(seconds)}`;
+}
+
+/** The next round number at or above `most`; its half is one too. */
+export function niceTop(most: number): number {
+  if (!(most > 0)) return 1;
+  const power = 10 ** Math.floor(Math.log10(most));
+  const step = [1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10].find((factor) => factor * power >= most * (1 - 1e-9));
+  return (step ?? 10) * power;
+}
+
+/** The points "x,y" of values that follow each other without a gap, run by run. */
+export function runsOf(values: readonly (number | null)[], x: Place, y: Place): string[][] {
+  const runs: string[][] = [];
+  let run: string[] = [];
+  values.forEach((value, index) => {
+    if (value === null) {
+      run = [];
+      return;
+    }
+    if (run.length === 0) runs.push(run);
+    run.push(`${x(index).toFixed(1)},${y(value).toFixed(1)}`);
+  });
+  return runs;
+}
