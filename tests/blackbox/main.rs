@@ -11,6 +11,7 @@ mod load;
 mod publishers;
 mod pull;
 mod site;
+mod soak;
 mod viewers;
 
 use glassline_test_support::program::{Outcome, Scratch, Server, run};
