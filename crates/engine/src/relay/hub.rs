@@ -15,14 +15,14 @@ use glassline_media::Time;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// The token under which workers are woken.
 pub(super) const WAKE: u64 = u64::MAX;
 
 /// What runs through a relay.
 pub struct Hub {
-    pub(super) settings: Settings,
+    settings: RwLock<Arc<Settings>>,
     pub(super) clock: Clock,
     pub(super) counts: Counts,
     pub(super) presence: Presence,
@@ -78,7 +78,7 @@ impl Hub {
         let inboxes = pollers.iter().map(inbox).collect::<io::Result<Vec<_>>>()?;
         let hub = Hub {
             boards: Boards::new(&settings.pulls),
-            settings,
+            settings: RwLock::new(Arc::new(settings)),
             clock,
             counts: Counts::default(),
             presence: Presence::default(),
@@ -129,6 +129,11 @@ impl Hub {
         }
     }
 
+    /// The settings of the moment. Who asks often keeps them for a turn.
+    pub(super) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     pub(super) fn respond(&self, request: &Request) -> Response {
         self.site.respond(request, self)
     }
@@ -160,16 +165,16 @@ impl Hub {
         if seat.is_some() && self.boards.has(name) {
             return Err(ClaimError::Pulled { name: name.clone() });
         }
-        let now = self.clock.now();
+        let (now, settings) = (self.clock.now(), self.settings());
         let mut streams = lock(&self.streams);
         let live = match streams.get(name).filter(|live| !live.has_ended()) {
             Some(live) => Arc::clone(live),
-            None if streams.len() >= self.settings.max_streams && !streams.contains_key(name) => {
-                return Err(ClaimError::TooMany { limit: self.settings.max_streams });
+            None if streams.len() >= settings.max_streams && !streams.contains_key(name) => {
+                return Err(ClaimError::TooMany { limit: settings.max_streams });
             }
             None => {
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-                let settings = *self.settings.streams.get(name).unwrap_or(&self.settings.stream);
+                let settings = *settings.streams.get(name).unwrap_or(&settings.stream);
                 let live = Live::new(id, name.clone(), settings, self.inboxes.len(), now);
                 let live = Arc::new(live);
                 streams.insert(name.clone(), Arc::clone(&live));
@@ -191,10 +196,10 @@ impl Hub {
 
     /// Ends the streams whose publishers have been gone for too long.
     pub(super) fn end_abandoned(&self) {
-        let now = self.clock.now();
+        let (now, window) = (self.clock.now(), self.settings().return_window);
         let mut ended = Vec::new();
         lock(&self.streams).retain(|_, live| {
-            let over = live.has_ended() || live.is_abandoned(self.settings.return_window, now);
+            let over = live.has_ended() || live.is_abandoned(window, now);
             if over {
                 live.end();
                 ended.push(Arc::clone(live));

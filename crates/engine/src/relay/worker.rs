@@ -1,5 +1,6 @@
 //! A worker: one thread, one epoll, its listeners and its connections.
 
+use crate::relay::Settings;
 use crate::relay::connection::{Connection, Desk, Slot, Turn};
 use crate::relay::fan_out::FanOut;
 use crate::relay::hub::{Hub, Message, WAKE};
@@ -29,6 +30,8 @@ const ACCEPTS_A_TURN: usize = 1024;
 
 pub(super) struct Worker {
     hub: Arc<Hub>,
+    /// The settings of the moment, looked at anew at each sweep.
+    settings: Arc<Settings>,
     index: usize,
     poller: Poller,
     listeners: Vec<Listener>,
@@ -66,6 +69,7 @@ macro_rules! desk {
     ($worker:ident, $now:expr) => {
         Desk {
             hub: &$worker.hub,
+            settings: &$worker.settings,
             now: $now,
             scratch: &mut $worker.scratch,
             news: &mut $worker.news,
@@ -84,6 +88,7 @@ impl Worker {
     ) -> io::Result<Worker> {
         let next_sweep = hub.clock.now() + SWEEP;
         let mut worker = Worker {
+            settings: hub.settings(),
             hub,
             index,
             poller,
@@ -125,7 +130,7 @@ impl Worker {
     }
 
     pub(super) fn run(mut self) {
-        self.fan_out = FanOut::new(self.hub.settings.send_path, self.index);
+        self.fan_out = FanOut::new(self.settings.send_path, self.index);
         let (mut ready, mut messages) = (Vec::new(), Vec::new());
         while !self.hub.is_stopping() {
             let now = self.hub.clock.now();
@@ -244,7 +249,7 @@ impl Worker {
                 continue;
             }
             let seat = Seat { worker: self.index, token };
-            let connection = Connection::new(socket, peer, seat, &self.hub, self.hub.clock.now());
+            let connection = Connection::new(socket, peer, seat, &self.settings, self.hub.clock.now());
             self.slots[slot as usize].connection = Some(Box::new(connection));
             self.connections += 1;
         }
@@ -331,6 +336,7 @@ impl Worker {
     }
 
     fn sweep(&mut self, now: Time) {
+        self.settings = self.hub.settings();
         self.look_at_load(now);
         for slot in 0..self.slots.len() {
             let Some(connection) = self.slots[slot].connection.as_mut() else { continue };

@@ -147,7 +147,7 @@ struct Fetcher {
 
 impl Fetcher {
     fn new(hub: Arc<Hub>, poller: Poller, waker: Waker) -> Fetcher {
-        let policy = hub.settings.pull_policy;
+        let policy = hub.settings().pull_policy;
         let boards = hub.boards.iter().enumerate();
         let fetches = boards.map(|(index, board)| Fetch::new(&hub, index, Arc::clone(board), policy));
         let fetches = fetches.collect();

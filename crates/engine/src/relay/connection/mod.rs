@@ -7,17 +7,20 @@
 //!               └─► Watching (until one side ends)
 //! ```
 
-use crate::relay::ClaimError;
+mod answering;
+mod publishing;
+mod watching;
+
+use crate::relay::Settings;
 use crate::relay::access::{Asked, GONE};
 use crate::relay::hub::Hub;
-use crate::relay::live::{Flushed, Live, PushError, Seat};
+use crate::relay::live::{Flushed, Live, Seat};
 use crate::relay::outgoing::Outgoing;
 use crate::relay::presence::Purpose;
 use crate::relay::viewer::{Fed, Viewer};
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
-use glassline_delivery::metacube::CONTENT_CODING;
-use glassline_delivery::policy::{Meter, StreamName, WatchRefusal};
+use glassline_delivery::policy::Meter;
 use glassline_io::tcp::Connection as Socket;
 use glassline_media::Time;
 use std::io;
@@ -26,8 +29,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Unsent bytes that a viewer's kernel may hold beyond what is on its way.
-const VIEWER_UNSENT_BYTES: u32 = 64 << 10;
 /// Answers that may wait for a client that reads slowly, before its next requests are looked at.
 const OUTGOING_LIMIT_BYTES: usize = 256 << 10;
 /// Bytes of a body that nobody asked for, before the connection is ended.
@@ -39,8 +40,8 @@ const DRAIN_TIME: Duration = Duration::from_secs(2);
 const READS_A_TURN: usize = 16;
 
 #[derive(Debug)]
-pub(super) struct Connection {
-    pub(super) socket: Socket,
+pub(in crate::relay) struct Connection {
+    pub(in crate::relay) socket: Socket,
     peer: SocketAddr,
     seat: Seat,
     http: Server,
@@ -55,9 +56,9 @@ pub(super) struct Connection {
 
 /// A place for a connection. The generation tells an old token from a new one's.
 #[derive(Default)]
-pub(super) struct Slot {
-    pub(super) generation: u32,
-    pub(super) connection: Option<Box<Connection>>,
+pub(in crate::relay) struct Slot {
+    pub(in crate::relay) generation: u32,
+    pub(in crate::relay) connection: Option<Box<Connection>>,
 }
 
 #[derive(Debug)]
@@ -86,7 +87,7 @@ struct Publishing {
 
 /// What a connection's turn came to.
 #[derive(Debug)]
-pub(super) enum Turn {
+pub(in crate::relay) enum Turn {
     /// Nothing more to do until its socket or its stream has news.
     Rests,
     /// More input may wait; come back after the others had their turn.
@@ -98,19 +99,21 @@ pub(super) enum Turn {
 }
 
 /// What a worker lends to a connection for its turn.
-pub(super) struct Desk<'a> {
-    pub(super) hub: &'a Hub,
-    pub(super) now: Time,
-    pub(super) scratch: &'a mut [u8],
+pub(in crate::relay) struct Desk<'a> {
+    pub(in crate::relay) hub: &'a Hub,
+    /// The settings of the moment.
+    pub(in crate::relay) settings: &'a Settings,
+    pub(in crate::relay) now: Time,
+    pub(in crate::relay) scratch: &'a mut [u8],
     /// Streams that grew in this turn, and whose viewers on this worker wait to be served.
-    pub(super) news: &'a mut Vec<Arc<Live>>,
+    pub(in crate::relay) news: &'a mut Vec<Arc<Live>>,
     /// Streams whose waiting bytes are to be looked after, and when.
-    pub(super) due: &'a mut Vec<(Time, Arc<Live>)>,
+    pub(in crate::relay) due: &'a mut Vec<(Time, Arc<Live>)>,
 }
 
 impl Desk<'_> {
     /// Does what `flushed` asks for: wakes the workers that have viewers of `live`, notes those of worker `own`.
-    pub(super) fn tell(&mut self, live: &Arc<Live>, flushed: Flushed, own: usize) {
+    pub(in crate::relay) fn tell(&mut self, live: &Arc<Live>, flushed: Flushed, own: usize) {
         if flushed.news && self.hub.announce(live, Some(own)) {
             self.news.push(Arc::clone(live));
         }
@@ -121,14 +124,20 @@ impl Desk<'_> {
 }
 
 impl Connection {
-    pub(super) fn new(socket: Socket, peer: SocketAddr, seat: Seat, hub: &Hub, now: Time) -> Connection {
+    pub(in crate::relay) fn new(
+        socket: Socket,
+        peer: SocketAddr,
+        seat: Seat,
+        settings: &Settings,
+        now: Time,
+    ) -> Connection {
         // Whoever never reads what it asked for is given up by the kernel; a failure here costs only that.
-        let _ = socket.give_up_after(hub.settings.stall_timeout);
+        let _ = socket.give_up_after(settings.stall_timeout);
         Connection {
             socket,
             peer,
             seat,
-            http: Server::new(hub.settings.http, now),
+            http: Server::new(settings.http, now),
             outgoing: Outgoing::default(),
             waiting_input: Vec::new(),
             role: Role::Exchange { request: None, body_bytes: 0 },
@@ -145,7 +154,7 @@ impl Connection {
         }
     }
 
-    pub(super) fn viewer(&mut self) -> Option<(&mut Viewer, &Socket)> {
+    pub(in crate::relay) fn viewer(&mut self) -> Option<(&mut Viewer, &Socket)> {
         match &mut self.role {
             Role::Watching(viewer) => Some((viewer, &self.socket)),
             _ => None,
@@ -153,7 +162,7 @@ impl Connection {
     }
 
     /// The socket can take or give bytes.
-    pub(super) fn take_turn(&mut self, desk: &mut Desk<'_>) -> Turn {
+    pub(in crate::relay) fn take_turn(&mut self, desk: &mut Desk<'_>) -> Turn {
         match self.try_turn(desk) {
             Ok(turn) => turn,
             Err(error) => {
@@ -309,220 +318,6 @@ impl Connection {
         }
     }
 
-    fn claim(&self, request: &Request, desk: &Desk<'_>) -> Result<Publishing, Response> {
-        let Some(name) = StreamName::of_live_path(&request.path) else {
-            return Err(problem(
-                404,
-                "no such address",
-                "Publish MPEG-TS to /live/NAME.ts; NAME is 1 to 64 letters, digits, dots, dashes or underscores.",
-            ));
-        };
-        if let Err(refusal) = desk.hub.settings.publish.check(self.peer.ip(), request) {
-            let (status, words) = refusal.explain();
-            tracing::warn!(peer = %self.peer, stream = %name, ?refusal, "publisher refused");
-            let response = problem(status, "may not publish", words);
-            // Clients that keep a password back until they are asked for it (RFC 9110 §11.6.1).
-            let asks = status == 401;
-            return Err(if asks {
-                response.with_header("WWW-Authenticate", "Basic realm=\"publish\"")
-            } else {
-                response
-            });
-        }
-        self.enter_as_publisher(desk)?;
-        let take_over = request.parameter("takeover").is_some_and(|value| value == "1" || value == "true");
-        let (live, session) = desk.hub.claim(&name, Some(self.seat), take_over).map_err(|error| {
-            desk.hub.presence.leave(self.peer.ip(), Purpose::Publish);
-            tracing::warn!(peer = %self.peer, stream = %name, %error, "publisher refused");
-            let (status, words) = match error {
-                ClaimError::Taken { .. } => (
-                    409,
-                    "Wait until the other publisher ends, choose another name, or replace it: ?takeover=1.",
-                ),
-                ClaimError::Pulled { .. } => {
-                    (409, "Choose another name; the server's configuration gives this one a source.")
-                }
-                ClaimError::TooMany { .. } => {
-                    (503, "End a stream, or raise [publish] max_streams in the server's configuration.")
-                }
-            };
-            problem(status, &error.to_string(), words)
-        })?;
-        tracing::info!(peer = %self.peer, stream = %name, "publisher began");
-        let meter = desk.hub.settings.max_publish_bps.map(|limit| Meter::new(limit, desk.now));
-        Ok(Publishing { live, session, last_bytes: desk.now, began: desk.now, bytes: 0, meter })
-    }
-
-    fn enter_as_publisher(&self, desk: &Desk<'_>) -> Result<(), Response> {
-        let limit = desk.hub.settings.max_publishers_per_address;
-        let may = |count| {
-            if limit == 0 || count < limit {
-                return Ok(());
-            }
-            tracing::warn!(peer = %self.peer, count, "publisher refused: too many from its address");
-            let words = "End one of them, or raise [publish] max_per_address in the server's configuration.";
-            Err(problem(429, &format!("this address has {count} publishers already"), words))
-        };
-        desk.hub.presence.enter(self.peer.ip(), Purpose::Publish, may)
-    }
-
-    /// Whether the peer may watch, and if `stays` counts it among the viewers of its address.
-    fn enter_as_viewer(
-        &self,
-        live: &Live,
-        request: &Request,
-        stays: bool,
-        desk: &Desk<'_>,
-    ) -> Result<(), WatchRefusal> {
-        let (hub, address) = (desk.hub, self.peer.ip());
-        let policy = &hub.settings.watch;
-        policy.check(address, request, &live.name, hub.clock.utc())?;
-        if !stays {
-            return Ok(());
-        }
-        hub.presence
-            .enter(address, Purpose::Watch, |of_address| policy.check_counts(live.viewers(), of_address))
-    }
-
-    /// Answers a whole request. Returns whether the peer has become a viewer.
-    fn answer(&mut self, request: &Request, desk: &mut Desk<'_>) -> io::Result<bool> {
-        let reads = matches!(request.method, Method::Get | Method::Head);
-        if reads && request.path.starts_with("/live/") {
-            let name = StreamName::of_live_path(&request.path);
-            if let Some(live) = name.as_ref().and_then(|name| desk.hub.find(name)) {
-                return self.watch(live, request, desk);
-            }
-            if name.is_some_and(|name| desk.hub.boards.has(&name)) {
-                let words = "Its source is not there now; GET /api/streams says why. Try again shortly.";
-                let response = problem(503, "the stream's source is not there", words);
-                let response = response.with_header("Retry-After", "1");
-                self.finish_answer(&response, request.method == Method::Head, desk);
-                return Ok(false);
-            }
-            let words = "No stream of this name is live. GET /api/streams lists those that are.";
-            self.finish_answer(&problem(404, "no such stream", words), request.method == Method::Head, desk);
-            return Ok(false);
-        }
-        let response = match request.method {
-            Method::Options => preflight(desk.hub),
-            _ => shared_with(desk.hub, desk.hub.respond(request)),
-        };
-        self.finish_answer(&response, request.method == Method::Head, desk);
-        Ok(false)
-    }
-
-    fn watch(&mut self, live: Arc<Live>, request: &Request, desk: &mut Desk<'_>) -> io::Result<bool> {
-        let head_only = request.method == Method::Head;
-        let in_blocks = match request.parameter("encoding").as_deref() {
-            None | Some("raw") => false,
-            Some(CONTENT_CODING) => true,
-            Some(_) => {
-                let words = "Ask for ?encoding=metacube, or for no encoding: that is MPEG-TS as it is.";
-                let response = problem(400, "unknown encoding", words);
-                self.finish_answer(&response, head_only, desk);
-                return Ok(false);
-            }
-        };
-        // What can fail comes before the viewer is counted: who is counted is a viewer from here on, and leaves as one.
-        self.outgoing.flush(&self.socket)?;
-        if let Err(refusal) = self.enter_as_viewer(&live, request, !head_only, desk) {
-            let (status, words) = refusal.explain();
-            tracing::debug!(peer = %self.peer, stream = %live.name, ?refusal, "viewer refused");
-            self.finish_answer(&problem(status, "may not watch", words), head_only, desk);
-            return Ok(false);
-        }
-        let mut response = Response::new(200)
-            .with_header("Content-Type", "video/mp2t")
-            .with_header("Cache-Control", "no-store");
-        if in_blocks {
-            response = response.with_header("Content-Encoding", CONTENT_CODING);
-        }
-        let response = shared_with(desk.hub, response);
-        if head_only {
-            self.outgoing.push(response.endless_head());
-            self.log(response.status, 0, desk);
-            self.drain();
-            return Ok(false);
-        }
-        // The options are kindnesses of the kernel; a viewer can be served without them.
-        let _ = self.socket.send_at_once();
-        let _ = self.socket.limit_unsent(VIEWER_UNSENT_BYTES);
-        let mut head = std::mem::take(&mut self.outgoing).into_bytes();
-        head.extend_from_slice(&response.endless_head());
-        tracing::debug!(peer = %self.peer, stream = %live.name, "viewer joined");
-        live.viewer_joins(self.seat.worker);
-        let viewer = Viewer::new(live, head, desk.now);
-        self.role = Role::Watching(Box::new(if in_blocks { viewer.in_blocks() } else { viewer }));
-        Ok(true)
-    }
-
-    fn finish_answer(&mut self, response: &Response, head_only: bool, desk: &mut Desk<'_>) {
-        if response.status >= 400 {
-            desk.hub.counts.errors.fetch_add(1, Ordering::Relaxed);
-        }
-        let keep = self.http.keeps_alive() && !desk.hub.is_stopping();
-        self.outgoing.push(response.head(keep));
-        let has_body = !head_only && !matches!(response.status, 204 | 304);
-        if has_body {
-            self.outgoing.push(response.body.clone());
-        }
-        self.log(response.status, if has_body { response.body.len() as u64 } else { 0 }, desk);
-        if keep {
-            self.role = Role::Exchange { request: None, body_bytes: 0 };
-            self.http.done(desk.now);
-        } else {
-            self.drain();
-        }
-    }
-
-    /// Answers while the request's body is still coming, and ends the connection.
-    fn refuse(&mut self, response: Response, desk: &mut Desk<'_>) {
-        desk.hub.counts.errors.fetch_add(1, Ordering::Relaxed);
-        self.outgoing.push(response.head(false));
-        self.log(response.status, response.body.len() as u64, desk);
-        self.outgoing.push(response.body);
-        self.drain();
-    }
-
-    fn refuse_http(&mut self, error: &HttpError, desk: &mut Desk<'_>) {
-        tracing::debug!(peer = %self.peer, %error, "bad request");
-        self.leave_seat(desk, "sent malformed HTTP");
-        let words = "The request could not be read as HTTP/1.1; see the title for what is wrong with it.";
-        self.refuse(problem(error.status(), &error.to_string(), words), desk);
-    }
-
-    fn refuse_push(&mut self, error: &PushError, desk: &mut Desk<'_>) {
-        let (status, words) = match error {
-            PushError::Evicted => (409, "Publish again with ?takeover=1 to take the name back."),
-            PushError::Refused(_) => {
-                (415, "Send MPEG-TS with packets of 188 bytes, as 'ffmpeg … -f mpegts' makes it.")
-            }
-            PushError::Spool(_) => (507, "The server is out of memory for this stream; publish again later."),
-        };
-        tracing::warn!(peer = %self.peer, %error, "publisher refused");
-        self.leave_seat(desk, "refused");
-        self.refuse(problem(status, &error.to_string(), words), desk);
-    }
-
-    /// The flush of what is queued ends our side; what still comes is read and forgotten for a moment.
-    fn drain(&mut self) {
-        self.role = Role::Draining { since: None };
-        self.waiting_input.clear();
-    }
-
-    fn leave_seat(&mut self, desk: &mut Desk<'_>, how: &str) {
-        if let Role::Publishing(publishing) = &self.role {
-            let Publishing { live, session, began, bytes, .. } = publishing;
-            self.published_bytes = *bytes;
-            live.release(*session, desk.now);
-            desk.hub.presence.leave(self.peer.ip(), Purpose::Publish);
-            desk.tell(live, Flushed { news: true, wake_at: None }, self.seat.worker);
-            let seconds = desk.now.since(*began).as_secs_f64();
-            tracing::info!(peer = %self.peer, stream = %live.name, bytes, seconds, "publisher {how}");
-            self.role = Role::Exchange { request: None, body_bytes: 0 };
-        }
-    }
-
     fn peer_ended(&mut self, desk: &mut Desk<'_>) -> io::Result<Turn> {
         match &self.role {
             Role::Watching(_) => self.end_viewer(desk),
@@ -540,17 +335,8 @@ impl Connection {
         }
     }
 
-    fn end_viewer(&mut self, desk: &Desk<'_>) -> io::Result<Turn> {
-        if let Role::Watching(viewer) = &self.role {
-            let seconds = desk.now.since(viewer.joined).as_secs_f64();
-            let (stream, bytes) = (&viewer.live.name, viewer.sent_bytes);
-            tracing::debug!(peer = %self.peer, %stream, bytes, seconds, "viewer left");
-        }
-        Ok(Turn::Over)
-    }
-
     /// Ends our side of a connection that is ending, once all is written.
-    pub(super) fn end_if_written(&mut self, now: Time) {
+    pub(in crate::relay) fn end_if_written(&mut self, now: Time) {
         if let Role::Draining { since: since @ None } = &mut self.role
             && self.outgoing.is_empty()
         {
@@ -559,17 +345,9 @@ impl Connection {
         }
     }
 
-    /// Somebody took this publisher's name over.
-    pub(super) fn evicted(&mut self, desk: &mut Desk<'_>) {
-        if matches!(self.role, Role::Publishing(_)) {
-            self.refuse_push(&PushError::Evicted, desk);
-            let _ = self.outgoing.flush(&self.socket);
-        }
-    }
-
     /// Looks after the connection's patience. Returns whether it is over.
-    pub(super) fn check_time(&mut self, desk: &mut Desk<'_>) -> bool {
-        let (now, settings) = (desk.now, &desk.hub.settings);
+    pub(in crate::relay) fn check_time(&mut self, desk: &mut Desk<'_>) -> bool {
+        let (now, settings) = (desk.now, desk.settings);
         match &self.role {
             Role::Exchange { .. } => {
                 if !self.outgoing.is_empty() {
@@ -610,7 +388,7 @@ impl Connection {
     }
 
     /// The last act: whatever it was, it is no longer.
-    pub(super) fn close(&mut self, desk: &mut Desk<'_>) {
+    pub(in crate::relay) fn close(&mut self, desk: &mut Desk<'_>) {
         self.leave_seat(desk, "was cut off");
         if let Role::Watching(viewer) = &self.role {
             viewer.live.viewer_leaves(self.seat.worker);
@@ -619,24 +397,5 @@ impl Connection {
             self.log(200, sent_bytes, desk);
         }
         self.log(GONE, 0, desk);
-    }
-}
-
-/// `response`, readable for the web pages that the configuration names (Fetch standard, CORS protocol).
-fn shared_with(hub: &Hub, response: Response) -> Response {
-    match &hub.settings.allow_origin {
-        Some(origin) => response.with_header("Access-Control-Allow-Origin", origin),
-        None => response,
-    }
-}
-
-/// The answer to `OPTIONS`: what may be asked, and by pages of other origins.
-fn preflight(hub: &Hub) -> Response {
-    let response = Response::new(204).with_header("Allow", "GET, HEAD, PUT, POST, OPTIONS");
-    match hub.settings.allow_origin {
-        Some(_) => shared_with(hub, response)
-            .with_header("Access-Control-Allow-Methods", "GET, HEAD")
-            .with_header("Access-Control-Max-Age", "86400"),
-        None => response,
     }
 }

@@ -1,0 +1,98 @@
+//! Answers: of the site, of the relay itself, and refusals.
+
+use super::{Connection, Desk, Role};
+use crate::relay::Settings;
+use glassline_delivery::http1::server::Request;
+use glassline_delivery::http1::{HttpError, Method, Response, problem};
+use glassline_delivery::policy::StreamName;
+use std::io;
+use std::sync::atomic::Ordering;
+
+impl Connection {
+    /// Answers a whole request. Returns whether the peer has become a viewer.
+    pub(super) fn answer(&mut self, request: &Request, desk: &mut Desk<'_>) -> io::Result<bool> {
+        let reads = matches!(request.method, Method::Get | Method::Head);
+        if reads && request.path.starts_with("/live/") {
+            let name = StreamName::of_live_path(&request.path);
+            if let Some(live) = name.as_ref().and_then(|name| desk.hub.find(name)) {
+                return self.watch(live, request, desk);
+            }
+            if name.is_some_and(|name| desk.hub.boards.has(&name)) {
+                let words = "Its source is not there now; GET /api/streams says why. Try again shortly.";
+                let response = problem(503, "the stream's source is not there", words);
+                let response = response.with_header("Retry-After", "1");
+                self.finish_answer(&response, request.method == Method::Head, desk);
+                return Ok(false);
+            }
+            let words = "No stream of this name is live. GET /api/streams lists those that are.";
+            self.finish_answer(&problem(404, "no such stream", words), request.method == Method::Head, desk);
+            return Ok(false);
+        }
+        let response = match request.method {
+            Method::Options => preflight(desk.settings),
+            _ => shared_with(desk.settings, desk.hub.respond(request)),
+        };
+        self.finish_answer(&response, request.method == Method::Head, desk);
+        Ok(false)
+    }
+
+    pub(super) fn finish_answer(&mut self, response: &Response, head_only: bool, desk: &mut Desk<'_>) {
+        if response.status >= 400 {
+            desk.hub.counts.errors.fetch_add(1, Ordering::Relaxed);
+        }
+        let keep = self.http.keeps_alive() && !desk.hub.is_stopping();
+        self.outgoing.push(response.head(keep));
+        let has_body = !head_only && !matches!(response.status, 204 | 304);
+        if has_body {
+            self.outgoing.push(response.body.clone());
+        }
+        self.log(response.status, if has_body { response.body.len() as u64 } else { 0 }, desk);
+        if keep {
+            self.role = Role::Exchange { request: None, body_bytes: 0 };
+            self.http.done(desk.now);
+        } else {
+            self.drain();
+        }
+    }
+
+    /// Answers while the request's body is still coming, and ends the connection.
+    pub(super) fn refuse(&mut self, response: Response, desk: &mut Desk<'_>) {
+        desk.hub.counts.errors.fetch_add(1, Ordering::Relaxed);
+        self.outgoing.push(response.head(false));
+        self.log(response.status, response.body.len() as u64, desk);
+        self.outgoing.push(response.body);
+        self.drain();
+    }
+
+    pub(super) fn refuse_http(&mut self, error: &HttpError, desk: &mut Desk<'_>) {
+        tracing::debug!(peer = %self.peer, %error, "bad request");
+        self.leave_seat(desk, "sent malformed HTTP");
+        let words = "The request could not be read as HTTP/1.1; see the title for what is wrong with it.";
+        self.refuse(problem(error.status(), &error.to_string(), words), desk);
+    }
+
+    /// The flush of what is queued ends our side; what still comes is read and forgotten for a moment.
+    pub(super) fn drain(&mut self) {
+        self.role = Role::Draining { since: None };
+        self.waiting_input.clear();
+    }
+}
+
+/// `response`, readable for the web pages that the configuration names (Fetch standard, CORS protocol).
+pub(super) fn shared_with(settings: &Settings, response: Response) -> Response {
+    match &settings.allow_origin {
+        Some(origin) => response.with_header("Access-Control-Allow-Origin", origin),
+        None => response,
+    }
+}
+
+/// The answer to `OPTIONS`: what may be asked, and by pages of other origins.
+fn preflight(settings: &Settings) -> Response {
+    let response = Response::new(204).with_header("Allow", "GET, HEAD, PUT, POST, OPTIONS");
+    match settings.allow_origin {
+        Some(_) => shared_with(settings, response)
+            .with_header("Access-Control-Allow-Methods", "GET, HEAD")
+            .with_header("Access-Control-Max-Age", "86400"),
+        None => response,
+    }
+}

@@ -1,0 +1,102 @@
+//! A connection that publishes: how it gets its seat, and how it loses it.
+
+use super::{Connection, Desk, Publishing, Role};
+use crate::relay::ClaimError;
+use crate::relay::live::{Flushed, PushError};
+use crate::relay::presence::Purpose;
+use glassline_delivery::http1::server::Request;
+use glassline_delivery::http1::{Response, problem};
+use glassline_delivery::policy::{Meter, StreamName};
+
+impl Connection {
+    pub(super) fn claim(&self, request: &Request, desk: &Desk<'_>) -> Result<Publishing, Response> {
+        let Some(name) = StreamName::of_live_path(&request.path) else {
+            return Err(problem(
+                404,
+                "no such address",
+                "Publish MPEG-TS to /live/NAME.ts; NAME is 1 to 64 letters, digits, dots, dashes or underscores.",
+            ));
+        };
+        if let Err(refusal) = desk.settings.publish.check(self.peer.ip(), request) {
+            let (status, words) = refusal.explain();
+            tracing::warn!(peer = %self.peer, stream = %name, ?refusal, "publisher refused");
+            let response = problem(status, "may not publish", words);
+            // Clients that keep a password back until they are asked for it (RFC 9110 §11.6.1).
+            let asks = status == 401;
+            return Err(if asks {
+                response.with_header("WWW-Authenticate", "Basic realm=\"publish\"")
+            } else {
+                response
+            });
+        }
+        self.enter_as_publisher(desk)?;
+        let take_over = request.parameter("takeover").is_some_and(|value| value == "1" || value == "true");
+        let (live, session) = desk.hub.claim(&name, Some(self.seat), take_over).map_err(|error| {
+            desk.hub.presence.leave(self.peer.ip(), Purpose::Publish);
+            tracing::warn!(peer = %self.peer, stream = %name, %error, "publisher refused");
+            let (status, words) = match error {
+                ClaimError::Taken { .. } => (
+                    409,
+                    "Wait until the other publisher ends, choose another name, or replace it: ?takeover=1.",
+                ),
+                ClaimError::Pulled { .. } => {
+                    (409, "Choose another name; the server's configuration gives this one a source.")
+                }
+                ClaimError::TooMany { .. } => {
+                    (503, "End a stream, or raise [publish] max_streams in the server's configuration.")
+                }
+            };
+            problem(status, &error.to_string(), words)
+        })?;
+        tracing::info!(peer = %self.peer, stream = %name, "publisher began");
+        let meter = desk.settings.max_publish_bps.map(|limit| Meter::new(limit, desk.now));
+        Ok(Publishing { live, session, last_bytes: desk.now, began: desk.now, bytes: 0, meter })
+    }
+
+    fn enter_as_publisher(&self, desk: &Desk<'_>) -> Result<(), Response> {
+        let limit = desk.settings.max_publishers_per_address;
+        let may = |count| {
+            if limit == 0 || count < limit {
+                return Ok(());
+            }
+            tracing::warn!(peer = %self.peer, count, "publisher refused: too many from its address");
+            let words = "End one of them, or raise [publish] max_per_address in the server's configuration.";
+            Err(problem(429, &format!("this address has {count} publishers already"), words))
+        };
+        desk.hub.presence.enter(self.peer.ip(), Purpose::Publish, may)
+    }
+
+    pub(super) fn refuse_push(&mut self, error: &PushError, desk: &mut Desk<'_>) {
+        let (status, words) = match error {
+            PushError::Evicted => (409, "Publish again with ?takeover=1 to take the name back."),
+            PushError::Refused(_) => {
+                (415, "Send MPEG-TS with packets of 188 bytes, as 'ffmpeg … -f mpegts' makes it.")
+            }
+            PushError::Spool(_) => (507, "The server is out of memory for this stream; publish again later."),
+        };
+        tracing::warn!(peer = %self.peer, %error, "publisher refused");
+        self.leave_seat(desk, "refused");
+        self.refuse(problem(status, &error.to_string(), words), desk);
+    }
+
+    pub(super) fn leave_seat(&mut self, desk: &mut Desk<'_>, how: &str) {
+        if let Role::Publishing(publishing) = &self.role {
+            let Publishing { live, session, began, bytes, .. } = publishing;
+            self.published_bytes = *bytes;
+            live.release(*session, desk.now);
+            desk.hub.presence.leave(self.peer.ip(), Purpose::Publish);
+            desk.tell(live, Flushed { news: true, wake_at: None }, self.seat.worker);
+            let seconds = desk.now.since(*began).as_secs_f64();
+            tracing::info!(peer = %self.peer, stream = %live.name, bytes, seconds, "publisher {how}");
+            self.role = Role::Exchange { request: None, body_bytes: 0 };
+        }
+    }
+
+    /// Somebody took this publisher's name over.
+    pub(in crate::relay) fn evicted(&mut self, desk: &mut Desk<'_>) {
+        if matches!(self.role, Role::Publishing(_)) {
+            self.refuse_push(&PushError::Evicted, desk);
+            let _ = self.outgoing.flush(&self.socket);
+        }
+    }
+}
