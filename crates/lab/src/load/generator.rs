@@ -159,6 +159,8 @@ pub struct Load {
     swept: Time,
     /// Bytes of unlimited viewers since the last sweep, and their mean rate, in bytes a second.
     unlimited_bytes: u64,
+    /// Unlimited viewers that received at the last sweep.
+    unlimited_before: u64,
     stream_rate: Option<f64>,
     bytes: u64,
     window_began: Time,
@@ -203,6 +205,7 @@ impl Load {
             dice: 0,
             swept: now,
             unlimited_bytes: 0,
+            unlimited_before: 0,
             stream_rate: None,
             bytes: 0,
             window_began: now,
@@ -484,7 +487,10 @@ impl Load {
                 self.read(token);
             }
         }
-        if unlimited > 0 {
+        // A first estimate wants viewers that were there all the time: too low a one would let slow readers stall.
+        let known = self.stream_rate.is_some() || self.unlimited_before * 2 > unlimited;
+        self.unlimited_before = unlimited;
+        if unlimited > 0 && known {
             let rate = self.unlimited_bytes as f64 / unlimited as f64 / now.since(before).as_secs_f64();
             // Smoothed, since each viewer begins with a burst.
             self.stream_rate = Some(self.stream_rate.map_or(rate, |known| known * 0.7 + rate * 0.3));
