@@ -39,8 +39,9 @@ fn find_full(cores: Option<Cores>, report: &mut Report) -> Result<Option<u64>> {
         }
         if load >= FULL || outcome.delivered() < CARRIED {
             report.note(format!(
-                "overload: at {case} the server takes {:.0} % of its core, but the load generator {:.0} % of its own: \
-                 this machine cannot ask for more, and the figures below are of less than three times what a core can do",
+                "overload: {case} are not served ({:.0} % delivered), though the server takes only {:.0} % of its core, \
+                 the load generator {:.0} % of its own: this machine cannot ask for more, or others had its cores",
+                outcome.delivered() * 100.0,
                 server * 100.0,
                 load * 100.0
             ));

@@ -276,8 +276,7 @@ fn measure(times: Times, out: &Path, cores: Option<Cores>, report: &mut Report) 
 
 /// The same, or a note why not.
 pub(crate) fn run(times: Times, out: &Path, cores: Option<Cores>, report: &mut Report) -> Result<u64> {
-    let missing =
-        ["tc", "ip", "unshare", "nsenter"].into_iter().find(|program| find(program).is_none());
+    let missing = ["tc", "ip", "unshare", "nsenter"].into_iter().find(|program| find(program).is_none());
     let why = match missing {
         _ if !machine::has_own_network() => Some("no network namespace is allowed here".to_owned()),
         Some(program) => Some(format!("no {program} here")),

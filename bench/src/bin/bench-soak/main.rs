@@ -40,7 +40,7 @@ struct Args {
 pub(crate) const PATH: &str = "/live/soak.ts";
 const LABEL: &str = "stream=\"soak\"";
 const CONFIGURATION: &str = "[publish]\nreturn_window = '2s'\nsilence_timeout = '2s'\n\
-    [viewer]\nbacklog = '2s'\nstall_timeout = '3s'\n[log]\nlevel = 'error'\n";
+    [viewer]\nbacklog = '2s'\nstall_timeout = '5s'\n[log]\nlevel = 'error'\n";
 /// Of all the time, the part before memory counts; no more than a minute.
 const WARM_UP_SHARE: u64 = 5;
 const WARM_UP: Duration = Duration::from_secs(60);

@@ -31,7 +31,7 @@ const MANNERS: [Manner; 5] = [
 ];
 /// Who reads nothing comes this often and stays so long, if the server lets it.
 const STALL_EVERY: Duration = Duration::from_millis(200);
-const STALL_FOR: Duration = Duration::from_secs(6);
+const STALL_FOR: Duration = Duration::from_secs(8);
 /// Names that publishers come and go under.
 const NAMES: u64 = 4;
 /// Complaints that are kept.
