@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod admin;
 mod bad_input;
 mod commands;
 mod demo;
 mod encode;
 mod flight;
+mod hot;
 mod load;
 mod publishers;
 mod pull;

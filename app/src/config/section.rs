@@ -35,6 +35,15 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// `[admin]`: where the crew looks after it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Admin {
+    /// Where the dashboard, the API, metrics and probes are. Empty: on every listener.
+    #[serde(deserialize_with = "listen")]
+    pub(crate) listen: Vec<SocketAddr>,
+}
+
 /// `[publish]`: who may publish, and when a stream ends.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]

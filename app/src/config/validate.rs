@@ -42,9 +42,14 @@ impl Config {
         if self.listen.is_empty() {
             return problem("listen", "is empty; give at least one address, as in [\"[::]:8080\"]");
         }
-        for (index, address) in self.listen.iter().enumerate() {
-            if self.listen[..index].contains(address) {
-                return problem("listen", format!("names {address} twice; remove one"));
+        let mut seen = Vec::new();
+        for (key, addresses) in [("listen", &self.listen), ("admin.listen", &self.admin.listen)] {
+            for address in addresses {
+                // Port 0 is another one each time.
+                if seen.contains(&address) && address.port() != 0 {
+                    return problem(key, format!("names {address} twice; remove one"));
+                }
+                seen.push(address);
             }
         }
         if let Some(contact) = &self.contact

@@ -1,7 +1,7 @@
 //! The API's JSON.
 
 use glassline_delivery::http1::Response;
-use glassline_engine::relay::{Hub, SourceState, SourceStatus, StreamStatus};
+use glassline_engine::relay::{Door, Hub, SourceState, SourceStatus, StreamStatus};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -104,10 +104,11 @@ pub(super) fn streams<'a>(hub: &Hub, contact: Option<&'a str>) -> Streams<'a> {
         contact,
         now_utc_us: hub.clock().utc().as_micros(),
     };
-    Streams { server, streams: hub.streams().iter().map(stream).collect() }
+    Streams { server, streams: hub.streams().iter().map(|status| stream(status, Door::Crew)).collect() }
 }
 
-pub(super) fn stream(status: &StreamStatus) -> Stream {
+/// What is told of a stream; where it comes from, only to the crew.
+pub(super) fn stream(status: &StreamStatus, door: Door) -> Stream {
     Stream {
         name: status.name.to_string(),
         live: status.live,
@@ -124,7 +125,7 @@ pub(super) fn stream(status: &StreamStatus) -> Stream {
         moved_forward: status.moved_forward,
         stalled: status.stalled,
         publishers: status.sessions,
-        source: status.source.as_ref().map(source),
+        source: status.source.as_ref().filter(|_| door == Door::Crew).map(source),
     }
 }
 

@@ -5,23 +5,22 @@ mod api;
 mod assets;
 mod demo;
 mod metrics;
+mod service;
 mod site;
 
 use crate::config::{self, Config, Secret};
 use crate::{failure, logging, output};
-use access_log::AccessLog;
 use anyhow::{Context, Result};
 use glassline_delivery::policy::{PublishPolicy, StreamName, WatchPolicy};
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
-use glassline_engine::relay::{self, Pull, Relay, Settings, StartError};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use glassline_engine::relay::{self, Listen, Pull, Settings, StartError};
+use service::Service;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use site::PageSite;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -98,7 +97,7 @@ fn settings(config: &Config) -> Settings {
         Some((StreamName::parse(name)?, stream_settings(config, Some(own))))
     };
     Settings {
-        listen: config.listen.clone(),
+        listen: listeners(config),
         workers: config.workers,
         publish: PublishPolicy {
             key: config.publish.key.as_ref().map(Secret::expose).map(str::to_owned),
@@ -136,6 +135,13 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
+/// Where it listens: for everybody first.
+fn listeners(config: &Config) -> Vec<Listen> {
+    let public = config.listen.iter().copied().map(Listen::from);
+    let admin = config.admin.listen.iter().map(|&address| Listen { is_admin: true, ..address.into() });
+    public.chain(admin).collect()
+}
+
 /// The streams that are fetched from elsewhere.
 fn pulls(config: &Config) -> Vec<Pull> {
     let pull = |(name, stream): (&String, &crate::config::Stream)| {
@@ -144,7 +150,7 @@ fn pulls(config: &Config) -> Vec<Pull> {
     config.stream.iter().filter_map(pull).collect()
 }
 
-/// Runs until SIGINT or SIGTERM.
+/// Runs until SIGINT or SIGTERM; SIGHUP has the configuration read again.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let config = args.configuration()?;
     if args.test_config {
@@ -156,22 +162,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     logging::configure(config.log.format, &config.log.level)?;
     // Before anything is started, so that no signal is lost.
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot wait for signals")?;
-    let access_log = config.log.access.as_deref().map(AccessLog::open).transpose()?;
-    let site = Arc::new(PageSite::new(config.contact.clone(), access_log));
-    let relay = Relay::start(settings(&config), site).map_err(explain)?;
-    let demo = if config.demo.enabled { Some(demo::start(&relay, &config.demo)?) } else { None };
-    output::print(&where_to_look(&relay, demo.as_ref().map(|_| config.demo.name.as_str())))?;
-
-    if let Some(signal) = signals.forever().next() {
-        tracing::info!(signal, "ending");
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
+    let mut service = Service::start(config)?;
+    output::print(&service.where_to_look())?;
+    for signal in signals.forever() {
+        if signal != SIGHUP {
+            tracing::info!(signal, "ending");
+            break;
+        }
+        match args.configuration().and_then(|config| service.reload(config)) {
+            Ok(()) => tracing::info!("the configuration was read again"),
+            Err(error) => tracing::error!("the configuration stays as it was: {error:#}"),
+        }
     }
-    if let Some(demo) = demo {
-        demo.stop();
-        demo.join()?;
-    }
-    relay.shutdown();
-    Ok(())
+    service.end()
 }
 
 fn explain(error: StartError) -> anyhow::Error {
@@ -192,14 +196,22 @@ fn explain(error: StartError) -> anyhow::Error {
 
 /// The line that a newcomer needs: the address to open. A listener on all addresses is told as this machine's
 /// own, which opens everywhere it matters first.
-fn where_to_look(relay: &Relay, demo: Option<&str>) -> String {
-    let urls: Vec<_> = relay.addresses().iter().map(|address| url(*address)).collect();
-    let version = env!("CARGO_PKG_VERSION");
-    match demo {
-        Some(name) => {
-            format!("glassline {version}: open {}watch/{name} (all streams: {})\n", urls[0], urls.join(" "))
+fn where_to_look(listen: &[Listen], addresses: &[SocketAddr], demo: Option<&str>) -> String {
+    let urls = |is_admin: bool| -> Vec<_> {
+        let of_kind = listen.iter().zip(addresses).filter(|(listen, _)| listen.is_admin == is_admin);
+        of_kind.map(|(_, address)| url(*address)).collect()
+    };
+    let (version, public, admin) = (env!("CARGO_PKG_VERSION"), urls(false), urls(true));
+    let demo = demo.map(|name| format!("watch/{name}"));
+    match (demo, admin.is_empty()) {
+        (Some(demo), true) => {
+            format!("glassline {version}: open {}{demo} (all streams: {})\n", public[0], public.join(" "))
         }
-        None => format!("glassline {version}: open {}\n", urls.join(" ")),
+        (None, true) => format!("glassline {version}: open {}\n", public.join(" ")),
+        (demo, false) => {
+            let watch = demo.unwrap_or("watch/NAME".into());
+            format!("glassline {version}: open {}{watch} (all streams: {})\n", public[0], admin.join(" "))
+        }
     }
 }
 
@@ -216,6 +228,28 @@ fn url(address: SocketAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_told_opens() {
+        let public = Listen::from(SocketAddr::from(([127, 0, 0, 1], 80)));
+        let admin = Listen { is_admin: true, ..SocketAddr::from(([127, 0, 0, 1], 90)).into() };
+        let listen = [public, admin];
+        let addresses = listen.each_ref().map(|listen| listen.address);
+        let tell = |count: usize, demo| {
+            let line = where_to_look(&listen[..count], &addresses[..count], demo);
+            line.split_once(": ").unwrap().1.trim_end().to_owned()
+        };
+        assert_eq!(tell(1, None), "open http://127.0.0.1:80/");
+        assert_eq!(
+            tell(1, Some("x")),
+            "open http://127.0.0.1:80/watch/x (all streams: http://127.0.0.1:80/)"
+        );
+        assert_eq!(
+            tell(2, Some("x")),
+            "open http://127.0.0.1:80/watch/x (all streams: http://127.0.0.1:90/)"
+        );
+        assert_eq!(tell(2, None), "open http://127.0.0.1:80/watch/NAME (all streams: http://127.0.0.1:90/)");
+    }
 
     #[test]
     fn a_listener_on_all_addresses_is_opened_on_this_machine() {

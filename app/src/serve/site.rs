@@ -5,30 +5,49 @@ use super::{api, assets, metrics};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::policy::StreamName;
-use glassline_engine::relay::{Access, Hub, Site};
+use glassline_engine::relay::{Access, Door, Hub, Site};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 /// The page, the API and the metrics.
-pub(super) struct PageSite {
-    contact: Option<String>,
-    access_log: Option<AccessLog>,
+pub(super) struct PageSite(RwLock<Arrangement>);
+
+/// What a reload may change.
+#[derive(Default)]
+pub(super) struct Arrangement {
+    pub(super) contact: Option<String>,
+    pub(super) access_log: Option<AccessLog>,
 }
 
 impl PageSite {
-    pub(super) fn new(contact: Option<String>, access_log: Option<AccessLog>) -> PageSite {
-        PageSite { contact, access_log }
+    pub(super) fn new(arrangement: Arrangement) -> PageSite {
+        PageSite(RwLock::new(arrangement))
     }
 
-    fn read(&self, request: &Request, hub: &Hub) -> Response {
+    /// Takes another arrangement. The last access log is written to its end.
+    pub(super) fn rearrange(&self, arrangement: Arrangement) {
+        let former =
+            std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), arrangement);
+        drop(former);
+    }
+
+    fn now(&self) -> RwLockReadGuard<'_, Arrangement> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self, request: &Request, door: Door, hub: &Hub) -> Response {
+        if door == Door::Public && is_the_crews(&request.path) {
+            return not_here();
+        }
         match request.path.as_str() {
             "/healthz" | "/readyz" => Response::ok("text/plain; charset=utf-8", "ok\n"),
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
             "/metrics" => Response::ok(metrics::MEDIA_TYPE, metrics::exposition(hub)),
             "/api/time" => api::json(&api::time(hub)),
-            "/api/streams" => api::json(&api::streams(hub, self.contact.as_deref())),
+            "/api/streams" => api::json(&api::streams(hub, self.now().contact.as_deref())),
             path => {
                 if let Some(name) = path.strip_prefix("/api/streams/") {
                     let found = StreamName::parse(name).and_then(|name| hub.stream(&name));
-                    return found.map_or_else(no_stream, |stream| api::json(&api::stream(&stream)));
+                    return found.map_or_else(no_stream, |stream| api::json(&api::stream(&stream, door)));
                 }
                 assets::serve(request).unwrap_or_else(no_page)
             }
@@ -37,9 +56,9 @@ impl PageSite {
 }
 
 impl Site for PageSite {
-    fn respond(&self, request: &Request, hub: &Hub) -> Response {
+    fn respond(&self, request: &Request, door: Door, hub: &Hub) -> Response {
         let response = match request.method {
-            Method::Get | Method::Head => self.read(request, hub),
+            Method::Get | Method::Head => self.read(request, door, hub),
             _ => problem(
                 405,
                 "method not allowed",
@@ -51,14 +70,35 @@ impl Site for PageSite {
     }
 
     fn logs_access(&self) -> bool {
-        self.access_log.is_some()
+        self.now().access_log.is_some()
     }
 
     fn log_access(&self, access: Access) {
-        if let Some(log) = &self.access_log {
+        if let Some(log) = &self.now().access_log {
             log.log(&access);
         }
     }
+}
+
+/// Whether what is at `path` concerns the crew alone. Viewers need a stream's page, what the page asks about that
+/// stream, the server's clock, and `/gen204`; what is new is the crew's until it is named here.
+fn is_the_crews(path: &str) -> bool {
+    match path {
+        "/" | "/index.html" | "/metrics" | "/healthz" | "/readyz" => true,
+        "/api/time" => false,
+        path => match path.strip_prefix("/api/streams/") {
+            Some(name) => StreamName::parse(name).is_none(),
+            None => path.starts_with("/api"),
+        },
+    }
+}
+
+fn not_here() -> Response {
+    problem(
+        404,
+        "not at this address",
+        "The list of streams, API, metrics and probes are on the admin listener; a player is at /watch/NAME.",
+    )
 }
 
 fn no_stream() -> Response {
@@ -71,4 +111,21 @@ fn no_page() -> Response {
         "no such address",
         "The streams are at /, a player at /watch/NAME, a stream at /live/NAME.ts.",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn viewers_get_the_player_and_what_it_asks() {
+        for path in ["/watch/a", "/assets/app.js", "/api/time", "/api/streams/a", "/gen204"] {
+            assert!(!is_the_crews(path), "{path}");
+        }
+        for path in
+            ["/", "/metrics", "/healthz", "/api/streams", "/api/streams/", "/api/streams/a/b", "/api/new"]
+        {
+            assert!(is_the_crews(path), "{path}");
+        }
+    }
 }

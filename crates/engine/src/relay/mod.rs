@@ -19,6 +19,7 @@ mod blocks;
 mod connection;
 mod fan_out;
 mod hub;
+mod listen;
 mod live;
 mod outgoing;
 mod presence;
@@ -30,6 +31,7 @@ mod worker;
 
 pub use access::Access;
 pub use hub::Hub;
+pub use listen::{Door, Listen};
 pub use live::PushError;
 pub use publish::{ClaimError, Publisher};
 pub use pull::{Pull, SourceState, SourceStatus};
@@ -43,7 +45,8 @@ use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
 use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
-use pull::Pulling;
+use hub::Phase;
+use pull::{Fetcher, Pulling};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -55,8 +58,8 @@ use worker::Worker;
 /// How a relay behaves.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where it listens. Port 0 takes a free one.
-    pub listen: Vec<SocketAddr>,
+    /// Where it listens.
+    pub listen: Vec<Listen>,
     /// Worker threads; 0 is one a core.
     pub workers: usize,
     /// Limits of HTTP heads.
@@ -93,10 +96,17 @@ pub struct Settings {
     pub pull_policy: Policy,
 }
 
+impl Settings {
+    /// How the stream `name` is kept and sent.
+    fn of_stream(&self, name: &StreamName) -> stream::Settings {
+        *self.streams.get(name).unwrap_or(&self.stream)
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            listen: vec![([0u16; 8], 8080).into()],
+            listen: vec![Listen::from(SocketAddr::from(([0u16; 8], 8080)))],
             workers: 0,
             http: Limits::DEFAULT,
             publish: PublishPolicy::default(),
@@ -135,8 +145,8 @@ pub enum SendPath {
 /// Answers every request that is not about a stream's bytes: pages, API, metrics. Called on a worker; must
 /// not block.
 pub trait Site: Send + Sync {
-    /// The answer to `request`. For `HEAD` the body is left out by the relay.
-    fn respond(&self, request: &Request, hub: &Hub) -> Response;
+    /// The answer to `request`, which came in by `door`. For `HEAD` the body is left out by the relay.
+    fn respond(&self, request: &Request, door: Door, hub: &Hub) -> Response;
 
     /// Whether [`Site::log_access`] wants to be called; what it would be told is kept only then.
     fn logs_access(&self) -> bool {
@@ -169,9 +179,24 @@ pub enum StartError {
 /// A running relay. Dropping it ends it.
 pub struct Relay {
     hub: Arc<Hub>,
-    threads: Vec<JoinHandle<()>>,
+    workers: Vec<JoinHandle<Worker>>,
     pulling: Option<Pulling>,
-    addresses: Vec<SocketAddr>,
+    listening: Vec<Opened>,
+}
+
+/// A listener that is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Opened {
+    /// As the settings have it.
+    listen: Listen,
+    /// Where it is.
+    address: SocketAddr,
+}
+
+/// All that the threads of a halted relay have.
+struct Crew {
+    workers: Vec<Worker>,
+    fetcher: Option<Fetcher>,
 }
 
 /// Descriptors that are kept free of connections: spools, listeners, logs, files that a page is made of.
@@ -180,43 +205,103 @@ const SPARE_DESCRIPTORS: u64 = 256;
 impl Relay {
     /// Listens and starts the workers. `site` answers what is not about a stream's bytes.
     pub fn start(settings: Settings, site: Arc<dyn Site>) -> Result<Relay, StartError> {
-        let workers =
+        let count =
             if settings.workers == 0 { glassline_io::process::processors() } else { settings.workers };
+        let listen = settings.listen.clone();
+        let (hub, pollers) = Hub::new(settings, site, Clock::new(), count)?;
+        let hub = Arc::new(hub);
+        let workers = pollers.into_iter().enumerate();
+        let workers = workers.map(|(index, poller)| Worker::new(Arc::clone(&hub), index, poller));
+        let crew = Crew { workers: workers.collect(), fetcher: None };
+        let mut relay = Relay { hub, workers: Vec::new(), pulling: None, listening: Vec::new() };
+        let opened = relay.open(&listen, count)?;
+        relay.resume(crew, opened)?;
+        Ok(relay)
+    }
+
+    /// Takes other settings while all goes on: connections, streams and sources stay, but for those sources that
+    /// `settings` no longer has. [`Settings::workers`] alone stays as it was. All comes to a halt for a moment, in
+    /// the order of a millisecond.
+    ///
+    /// # Errors
+    /// An address cannot be listened on: then nothing has changed.
+    pub fn reload(&mut self, settings: Settings) -> Result<(), StartError> {
+        let opened = self.open(&settings.listen, self.workers.len())?;
+        let mut crew = self.halt();
+        let wanted = |listen: &Listen| settings.listen.iter().find(|wanted| wanted.address == listen.address);
+        self.listening.retain_mut(|opened| {
+            let wanted = wanted(&opened.listen);
+            opened.listen = wanted.unwrap_or(&opened.listen).clone();
+            wanted.is_some()
+        });
+        for worker in &mut crew.workers {
+            worker.rearrange_listeners(wanted);
+        }
+        self.hub.reconfigure(settings);
+        self.resume(crew, opened)
+    }
+
+    /// Listens on the addresses of `listen` that are not listened on: a socket for each of `workers`.
+    fn open(&self, listen: &[Listen], workers: usize) -> Result<Vec<(Opened, Vec<Listener>)>, StartError> {
+        let mut opened = Vec::new();
+        for listen in listen {
+            if self.listening.iter().any(|opened| opened.listen.address == listen.address) {
+                continue;
+            }
+            let refuse = |reason| StartError::Listen { address: listen.address, reason };
+            let group = Listener::bind_group(listen.address, workers).map_err(refuse)?;
+            let address = group[0].local_address().map_err(refuse)?;
+            opened.push((Opened { listen: listen.clone(), address }, group));
+        }
+        Ok(opened)
+    }
+
+    /// Lets the threads run, with all that they had and the listeners that were `opened` for them.
+    fn resume(&mut self, mut crew: Crew, opened: Vec<(Opened, Vec<Listener>)>) -> Result<(), StartError> {
+        let mut listeners: Vec<Vec<(Listen, Listener)>> = crew.workers.iter().map(|_| Vec::new()).collect();
+        for (opened, group) in opened {
+            for (worker, listener) in listeners.iter_mut().zip(group) {
+                worker.push((opened.listen.clone(), listener));
+            }
+            self.listening.push(opened);
+        }
+        let settings = self.hub.settings();
+        self.listening
+            .sort_by_key(|opened| settings.listen.iter().position(|wanted| *wanted == opened.listen));
         let descriptors = glassline_io::process::raise_descriptor_limit().saturating_sub(SPARE_DESCRIPTORS);
         let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
         let connections = match settings.max_connections {
             0 => descriptors,
             limit => limit.min(descriptors),
         };
-
-        let mut listeners: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
-        let mut addresses = Vec::new();
-        for &address in &settings.listen {
-            let refuse = |reason| StartError::Listen { address, reason };
-            let group = Listener::bind_group(address, workers).map_err(refuse)?;
-            addresses.push(group[0].local_address().map_err(refuse)?);
-            for (worker, listener) in listeners.iter_mut().zip(group) {
-                worker.push(listener);
-            }
+        let limit = connections.div_ceil(crew.workers.len().max(1));
+        if crew.fetcher.is_none() && !self.hub.boards().is_empty() {
+            crew.fetcher = Some(Fetcher::new(&self.hub)?);
         }
-
-        let (hub, pollers) = Hub::new(settings, site, Clock::new(), workers)?;
-        let hub = Arc::new(hub);
-        let mut threads = Vec::new();
-        for (index, (poller, listeners)) in pollers.into_iter().zip(listeners).enumerate() {
-            let worker =
-                Worker::new(Arc::clone(&hub), index, poller, listeners, connections.div_ceil(workers))?;
-            let name = format!("relay-{index}");
-            threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
+        self.hub.enter(Phase::Running);
+        for (index, (mut worker, listeners)) in crew.workers.into_iter().zip(listeners).enumerate() {
+            worker.reconfigure(listeners, limit);
+            let thread = std::thread::Builder::new().name(format!("relay-{index}"));
+            self.workers.push(thread.spawn(move || worker.run())?);
         }
-        let mut relay = Relay { hub, threads, pulling: None, addresses };
-        relay.pulling = Pulling::start(&relay.hub)?;
-        Ok(relay)
+        if let Some(mut fetcher) = crew.fetcher {
+            fetcher.rearrange();
+            self.pulling = Some(Pulling::start(fetcher)?);
+        }
+        Ok(())
+    }
+
+    /// Brings the threads to a halt. What panicked is lost, and has been told on standard error.
+    fn halt(&mut self) -> Crew {
+        self.hub.enter(Phase::Halted);
+        let fetcher = self.pulling.take().and_then(Pulling::join);
+        let workers = self.workers.drain(..).filter_map(|thread| thread.join().ok()).collect();
+        Crew { workers, fetcher }
     }
 
     /// Where it listens, in the order of [`Settings::listen`].
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listening.iter().map(|opened| opened.address).collect()
     }
 
     /// What runs through it.
@@ -235,13 +320,11 @@ impl Relay {
     }
 
     fn stop(&mut self) {
-        self.hub.stop();
-        if let Some(pulling) = self.pulling.take() {
-            pulling.join();
-        }
-        for thread in self.threads.drain(..) {
+        self.hub.enter(Phase::Stopping);
+        drop(self.pulling.take().and_then(Pulling::join));
+        for thread in self.workers.drain(..) {
             // A worker that panicked has said so on standard error; the others are still to be joined.
-            let _ = thread.join();
+            drop(thread.join());
         }
     }
 }

@@ -1,10 +1,10 @@
 //! A worker: one thread, one epoll, its listeners and its connections.
 
-use crate::relay::Settings;
 use crate::relay::connection::{Connection, Desk, Slot, Turn};
 use crate::relay::fan_out::FanOut;
 use crate::relay::hub::{Hub, Message, WAKE};
 use crate::relay::live::{Live, Seat};
+use crate::relay::{Listen, Settings};
 use glassline_delivery::http1::problem;
 use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::tcp::Listener;
@@ -34,7 +34,8 @@ pub(super) struct Worker {
     settings: Arc<Settings>,
     index: usize,
     poller: Poller,
-    listeners: Vec<Listener>,
+    /// Each with its kind and the address that is configured for it.
+    listeners: Vec<(Listen, Listener)>,
     listening: bool,
     limit: usize,
     slots: Vec<Slot>,
@@ -79,22 +80,16 @@ macro_rules! desk {
 }
 
 impl Worker {
-    pub(super) fn new(
-        hub: Arc<Hub>,
-        index: usize,
-        poller: Poller,
-        listeners: Vec<Listener>,
-        limit: usize,
-    ) -> io::Result<Worker> {
+    pub(super) fn new(hub: Arc<Hub>, index: usize, poller: Poller) -> Worker {
         let next_sweep = hub.clock.now() + SWEEP;
-        let mut worker = Worker {
+        Worker {
             settings: hub.settings(),
             hub,
             index,
             poller,
-            listeners,
+            listeners: Vec::new(),
             listening: false,
-            limit: limit.max(1),
+            limit: 1,
             slots: Vec::new(),
             free: Vec::new(),
             connections: 0,
@@ -107,32 +102,38 @@ impl Worker {
             idle: Duration::ZERO,
             swept_at: next_sweep,
             next_sweep,
-        };
-        worker.listen()?;
-        Ok(worker)
+        }
     }
 
     fn listen(&mut self) -> io::Result<()> {
-        for (number, listener) in self.listeners.iter().enumerate() {
+        for (number, (_, listener)) in self.listeners.iter().enumerate() {
             self.poller.add(listener, LISTENERS + number as u64, Watch::Accepts)?;
         }
         self.listening = true;
         Ok(())
     }
 
+    fn listen_or_pause(&mut self) {
+        if let Err(error) = self.listen() {
+            tracing::warn!(worker = self.index, %error, "cannot listen again; trying again shortly");
+            self.pause_listening();
+        }
+    }
+
     /// Out of descriptors: leaves callers in the kernel's queue until the next sweep, instead of being told of
     /// them again and again.
     fn pause_listening(&mut self) {
-        for listener in &self.listeners {
+        for (_, listener) in &self.listeners {
             let _ = self.poller.remove(listener);
         }
         self.listening = false;
     }
 
-    pub(super) fn run(mut self) {
+    /// Serves until the hub says otherwise. Returns all that it has, where that is to be taken over.
+    pub(super) fn run(mut self) -> Worker {
         self.fan_out = FanOut::new(self.settings.send_path, self.index);
         let (mut ready, mut messages) = (Vec::new(), Vec::new());
-        while !self.hub.is_stopping() {
+        while self.hub.is_running() {
             let now = self.hub.clock.now();
             let next = self.due.iter().map(|(at, _)| *at).fold(self.next_sweep, Time::min);
             let wait = if self.again.is_empty() { next.since(now) } else { Duration::ZERO };
@@ -155,9 +156,36 @@ impl Worker {
                 self.next_sweep = now + SWEEP;
             }
         }
-        for slot in 0..self.slots.len() {
-            self.close(slot);
+        if self.hub.is_stopping() {
+            for slot in 0..self.slots.len() {
+                self.close(slot);
+            }
         }
+        // A queue to the kernel belongs to the thread.
+        self.fan_out = FanOut::one_by_one();
+        self
+    }
+
+    /// Takes the settings of the moment, and other listeners. To be called while it is halted.
+    pub(super) fn reconfigure(&mut self, listeners: Vec<(Listen, Listener)>, limit: usize) {
+        self.pause_listening();
+        self.listeners.extend(listeners);
+        self.limit = limit.max(1);
+        self.settings = self.hub.settings();
+        self.listen_or_pause();
+        // Time at a halt was neither idle nor busy.
+        (self.idle, self.swept_at) = (Duration::ZERO, self.hub.clock.now());
+        self.next_sweep = self.swept_at + SWEEP;
+    }
+
+    /// Gives each listener the kind that is `wanted` of it, and closes it where none is.
+    pub(super) fn rearrange_listeners<'a>(&mut self, wanted: impl Fn(&Listen) -> Option<&'a Listen>) {
+        self.pause_listening();
+        self.listeners.retain_mut(|(listen, _)| {
+            let wanted = wanted(listen);
+            *listen = wanted.unwrap_or(listen).clone();
+            wanted.is_some()
+        });
     }
 
     fn handle(&mut self, event: Event, messages: &mut Vec<Message>) {
@@ -216,7 +244,9 @@ impl Worker {
 
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_A_TURN {
-            let accepted = match self.listeners[listener].accept() {
+            let (listen, listener) = &self.listeners[listener];
+            let is_admin = listen.is_admin;
+            let accepted = match listener.accept() {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
                 Err(error) => {
@@ -249,7 +279,8 @@ impl Worker {
                 continue;
             }
             let seat = Seat { worker: self.index, token };
-            let connection = Connection::new(socket, peer, seat, &self.settings, self.hub.clock.now());
+            let now = self.hub.clock.now();
+            let connection = Connection::new(socket, peer, is_admin, seat, &self.settings, now);
             self.slots[slot as usize].connection = Some(Box::new(connection));
             self.connections += 1;
         }
@@ -350,11 +381,8 @@ impl Worker {
         if self.index == 0 {
             self.hub.end_abandoned();
         }
-        if !self.listening
-            && let Err(error) = self.listen()
-        {
-            tracing::warn!(worker = self.index, %error, "cannot listen again; trying again shortly");
-            self.pause_listening();
+        if !self.listening {
+            self.listen_or_pause();
         }
     }
 }
