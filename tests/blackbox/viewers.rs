@@ -10,6 +10,7 @@ use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 /// 2.3 Mbit/s at 25 pictures a second; a key frame every 0.4 s.
@@ -40,6 +41,18 @@ struct Air {
 impl Air {
     fn pictures(&self) -> u64 {
         self.pictures.load(Ordering::Acquire)
+    }
+
+    /// Waits until the server has the stream; where it never gets it, the publisher ends.
+    fn reaches(&self, server: &Server) {
+        let deadline = Instant::now() + PATIENCE;
+        while server.count("many", "bytes_in") == 0 {
+            if Instant::now() > deadline {
+                self.over.store(true, Ordering::Release);
+                panic!("the stream does not reach the server");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Waits for a picture; a viewer's sense of time.
@@ -164,6 +177,7 @@ fn two_hundred_viewers(settings: &str) {
     let mut moves_seen = 0;
     std::thread::scope(|scope| {
         scope.spawn(|| send(publisher, &air));
+        air.reaches(&server);
         let viewers: Vec<_> = plans
             .iter()
             .map(|&(manner, join_at)| {
@@ -212,6 +226,7 @@ fn readers_at_each_tenth_of_the_rate_get_nothing_wrong_over_many_turns_of_the_ba
         let publisher = publish(server.address(), "/live/many.ts");
         let (moves, read) = std::thread::scope(|scope| {
             scope.spawn(|| send_each(picture_time, publisher, &air));
+            air.reaches(&server);
             let readers: Vec<_> = (1..10)
                 .map(|tenth| {
                     // The fastest one needs several turns until it is behind a whole one.
@@ -222,7 +237,8 @@ fn readers_at_each_tenth_of_the_rate_get_nothing_wrong_over_many_turns_of_the_ba
                     })
                 })
                 .collect();
-            let checks: Vec<_> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
+            let seen = |reader: ScopedJoinHandle<'_, _>| reader.join().unwrap_or(Err("panicked".into()));
+            let checks: Vec<_> = readers.into_iter().map(seen).collect();
             air.over.store(true, Ordering::Release);
             let checks: Vec<Check> = checks.into_iter().collect::<Result<_, _>>().unwrap();
             let sum = |of: fn(&Check) -> u64| checks.iter().map(of).sum::<u64>();
