@@ -5,6 +5,7 @@ use crate::relay::status::StreamStatus;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Source;
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -57,7 +58,7 @@ impl SourceStatus {
 }
 
 /// What one source says of itself at the moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Note {
     pub(super) phase: Phase,
     pub(super) error: Option<String>,
@@ -71,7 +72,7 @@ pub(super) struct Note {
 }
 
 /// [`SourceState`], with a point in time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Phase {
     #[default]
     Connecting,
