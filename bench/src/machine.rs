@@ -3,9 +3,9 @@
 use anyhow::{Context, Result, ensure};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// One line: processor, cores, kernel.
@@ -96,10 +96,34 @@ fn congestion_control() -> Result<String> {
     rustix::net::sockopt::tcp_congestion(&connection).context("cannot ask for the congestion control")
 }
 
+/// Whether [`own_network`] has given us a network namespace of our own.
+pub fn has_own_network() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
 /// The `glassline` that was built together with this program.
-pub fn glassline() -> Result<std::path::PathBuf> {
+pub fn glassline() -> Result<PathBuf> {
+    sibling("glassline", "glassline")
+}
+
+/// A program that was built together with this one, out of `package`.
+pub fn sibling(name: &str, package: &str) -> Result<PathBuf> {
     let bench = std::env::current_exe().context("cannot find this program")?;
-    let program = bench.parent().unwrap_or(Path::new(".")).join("glassline");
-    ensure!(program.exists(), "{} is not there: cargo build --release -p glassline", program.display());
+    let program = bench.parent().unwrap_or(Path::new(".")).join(name);
+    ensure!(program.exists(), "{} is not there: cargo build --release -p {package}", program.display());
     Ok(program)
+}
+
+/// A program in `PATH`.
+pub fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    // Debian's administrator's programs are not in everybody's path.
+    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")]);
+    folders.map(|folder| folder.join(name)).find(|file| Path::is_file(file))
+}
+
+/// An address on loopback that nobody listens on.
+pub fn free_address() -> Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
+    listener.local_addr().context("the free port")
 }

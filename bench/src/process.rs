@@ -1,11 +1,14 @@
 //! A process that is measured: started, pinned, looked at from outside, ended.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// A running server with a folder of its own; both go when it is dropped.
 #[derive(Debug)]
@@ -81,13 +84,85 @@ impl Server {
 
     /// Resident memory in bytes.
     pub fn resident_bytes(&self) -> Result<u64> {
+        self.memory("VmRSS:")
+    }
+
+    /// Resident memory in bytes without files and shared memory: without the streams' own bytes.
+    pub fn anonymous_bytes(&self) -> Result<u64> {
+        self.memory("RssAnon:")
+    }
+
+    fn memory(&self, field: &str) -> Result<u64> {
         let file = format!("/proc/{}/status", self.child.id());
         let status = fs::read_to_string(&file).with_context(|| file.clone())?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
         let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-        Ok(kilobytes.with_context(|| format!("{file} tells no VmRSS"))? * 1024)
+        Ok(kilobytes.with_context(|| format!("{file} tells no {field}"))? * 1024)
+    }
+
+    /// Descriptors that it has open.
+    pub fn descriptors(&self) -> Result<usize> {
+        let folder = format!("/proc/{}/fd", self.child.id());
+        Ok(fs::read_dir(&folder).with_context(|| folder.clone())?.count())
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The folder that it runs in, which goes with it.
+    pub fn place(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Ends it as Ctrl-C does, and gives the last lines of its log.
+    ///
+    /// # Errors
+    /// Where it does not end within ten seconds.
+    pub fn interrupt(mut self) -> Result<String> {
+        let id = Pid::from_child(&self.child);
+        // Fails only where it has ended by itself.
+        let _ = kill_process(id, Signal::INT);
+        self.wait(PATIENCE)?;
+        Ok(self.log_end())
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// Where it does not come within `time`.
+    pub fn wait(&mut self, time: Duration) -> Result<ExitStatus> {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().context("cannot look after the program")? {
+                return Ok(status);
+            }
+            ensure!(started.elapsed() < time, "it does not end; its log ends with:\n{}", self.log_end());
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Connects as soon as it listens.
+    ///
+    /// # Errors
+    /// Where it ends, or nobody listens within ten seconds.
+    pub fn connect(&mut self, address: SocketAddr) -> Result<TcpStream> {
+        let started = Instant::now();
+        loop {
+            self.check_alive()?;
+            match TcpStream::connect(address) {
+                Ok(stream) => return Ok(stream),
+                Err(error) if started.elapsed() > PATIENCE => {
+                    bail!("the server takes no connection on {address}: {error}\n{}", self.log_end())
+                }
+                Err(_) => sleep(Duration::from_millis(20)),
+            }
+        }
     }
 }
+
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Drop for Server {
     fn drop(&mut self) {

@@ -33,14 +33,31 @@ struct Row {
 #[derive(Clone, Debug)]
 pub struct Report {
     name: &'static str,
+    reference: Option<&'static str>,
     notes: Vec<String>,
     rows: Vec<Row>,
+    terms: Vec<Term>,
+}
+
+/// What a figure must be, and what it is.
+#[derive(Clone, Debug)]
+struct Term {
+    text: String,
+    value: f64,
+    limit: f64,
+    held: bool,
 }
 
 impl Report {
     /// A report without figures. `name` names the file.
     pub fn new(name: &'static str) -> Report {
-        Report { name, notes: Vec::new(), rows: Vec::new() }
+        Report { name, reference: None, notes: Vec::new(), rows: Vec::new(), terms: Vec::new() }
+    }
+
+    /// Compares everybody's figures with this program's, where otherwise ours are compared with the first peer's.
+    #[must_use]
+    pub fn beside(self, who: &'static str) -> Report {
+        Report { reference: Some(who), ..self }
     }
 
     /// Adds a sentence on how it was measured or what is missing; it is told at once, too.
@@ -87,15 +104,40 @@ impl Report {
         }
     }
 
-    /// How a figure of ours compares with the peer's: the peer, and the median over the runs of ours by theirs.
+    /// Says what `value` has to be at most (`most`) or at least, and whether it is; told in the table and the JSON.
+    pub fn term(&mut self, text: impl Into<String>, value: f64, limit: f64, most: bool) -> bool {
+        let held = if most { value <= limit } else { value >= limit };
+        self.terms.push(Term { text: text.into(), value, limit, held });
+        held
+    }
+
+    fn row(&self, case: &str, who: &str, metric: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.case == case && row.who == who && row.metric == metric)
+    }
+
+    /// The median of a figure's runs.
+    pub fn value(&self, case: &str, who: &str, metric: &str) -> Option<f64> {
+        self.row(case, who, metric).map(|row| median(&row.runs))
+    }
+
+    /// A figure by that of the program that it is compared with.
+    pub fn ratio_of(&self, case: &str, who: &str, metric: &str) -> Option<f64> {
+        self.ratio(self.row(case, who, metric)?).map(|(_, ratio)| ratio)
+    }
+
+    /// How a figure compares with the peer's: the peer, and the median over the runs of this by theirs.
     fn ratio(&self, row: &Row) -> Option<(&str, f64)> {
-        if !is_ours(&row.who) || row.context {
+        if row.context {
             return None;
         }
-        let peer = self
-            .rows
-            .iter()
-            .find(|other| !is_ours(&other.who) && other.case == row.case && other.metric == row.metric)?;
+        let peer = match self.reference {
+            Some(reference) if reference != row.who => self.row(&row.case, reference, row.metric)?,
+            None if is_ours(&row.who) => self
+                .rows
+                .iter()
+                .find(|other| !is_ours(&other.who) && other.case == row.case && other.metric == row.metric)?,
+            _ => return None,
+        };
         let ratios: Vec<_> = row.runs.iter().zip(&peer.runs).map(|(ours, theirs)| ours / theirs).collect();
         let ratio = median(&ratios);
         ratio.is_finite().then_some((peer.who.as_str(), ratio))
@@ -112,6 +154,11 @@ impl Report {
         }
         for case in cases {
             self.table_of(case, &mut table);
+        }
+        for term in &self.terms {
+            let verdict = if term.held { "held" } else { "NOT HELD" };
+            let (value, limit) = (number(term.value), number(term.limit));
+            let _ = writeln!(table, "  {verdict:<9}{}: {value}, must be {limit}", term.text);
         }
         for note in &self.notes {
             let _ = writeln!(table, "  {note}");
@@ -132,20 +179,29 @@ impl Report {
             }
             cells.insert((row.metric, row.who.as_str()), row);
         }
-        let _ = write!(table, "{case:<40}");
-        for program in &programs {
-            let _ = write!(table, "{program:>20}");
+        // A program's name and, below, what tells apart its settings.
+        let names = programs.iter().map(|program| program.split_once(' ').unwrap_or((program, "")));
+        let (heads, tails): (Vec<_>, Vec<_>) = names.unzip();
+        for (start, words) in [(case, heads), ("", tails)] {
+            if words.iter().all(|word| word.is_empty()) {
+                continue;
+            }
+            let _ = write!(table, "{start:<36}");
+            for word in words {
+                let _ = write!(table, "{word:>8}       ");
+            }
+            table.truncate(table.trim_end().len());
+            table.push('\n');
         }
-        table.push('\n');
         for (metric, unit) in metrics {
             let name = format!("{metric}{}{unit}", if unit.is_empty() { "" } else { ", " });
-            let _ = write!(table, "  {name:<38}");
+            let _ = write!(table, "  {name:<34}");
             for program in &programs {
                 let row = cells.get(&(metric, program));
                 let value = row.map_or("-".into(), |row| number(median(&row.runs)));
                 let ratio = row.and_then(|row| self.ratio(row));
-                let ratio = ratio.map_or(String::new(), |(_, ratio)| format!("{ratio:.2} ×"));
-                let _ = write!(table, "{value:>11}{ratio:>9}");
+                let ratio = ratio.map_or(String::new(), |(_, ratio)| times(ratio));
+                let _ = write!(table, "{value:>8}{ratio:>7}");
             }
             table.truncate(table.trim_end().len());
             table.push('\n');
@@ -169,8 +225,13 @@ impl Report {
                 value
             })
             .collect();
+        let terms: Vec<_> = self
+            .terms
+            .iter()
+            .map(|term| json!({"text": term.text, "value": term.value, "limit": term.limit, "held": term.held}))
+            .collect();
         json!({
-            "machine": machine::description(), "date": date(), "notes": self.notes, "rows": rows,
+            "machine": machine::description(), "date": date(), "notes": self.notes, "rows": rows, "terms": terms,
         })
     }
 
@@ -207,6 +268,10 @@ fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
+fn times(ratio: f64) -> String {
+    if ratio < 9.995 { format!("{ratio:.2} ×") } else { format!("{ratio:.0} ×") }
+}
+
 /// As in HTTP: `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn date() -> String {
     httpdate::fmt_http_date(SystemTime::now())
@@ -233,6 +298,26 @@ mod tests {
         assert_eq!(json["rows"][2].get("ratio_to"), None);
         assert_eq!(json["rows"][3].get("ratio_to"), None);
         assert!(report.table().contains("1.00 ×"), "{}", report.table());
+    }
+
+    #[test]
+    fn everybody_is_compared_with_the_reference() {
+        let mut report = Report::new("test").beside("peer");
+        for (who, value) in [(OURS, 2.0), ("floor", 1.0), ("peer", 4.0)] {
+            report.add("a", who, "delay", "ms", value);
+        }
+        assert_eq!(report.ratio_of("a", OURS, "delay"), Some(0.5));
+        assert_eq!(
+            (report.ratio_of("a", "floor", "delay"), report.value("a", "floor", "delay")),
+            (Some(0.25), Some(1.0))
+        );
+        assert_eq!(
+            (report.ratio_of("a", "peer", "delay"), report.ratio_of("b", OURS, "delay")),
+            (None, None)
+        );
+        assert!(report.term("delay", 0.5, 0.6, true) && !report.term("rate", 0.5, 0.6, false));
+        assert!(report.table().contains("NOT HELD rate"), "{}", report.table());
+        assert_eq!(report.json()["terms"][1]["held"], false);
     }
 
     #[test]

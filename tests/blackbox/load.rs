@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
+use std::time::Duration;
 
 fn load(url: &str, arguments: &[&str]) -> (Outcome, Value) {
     let outcome = glassline(&[&["lab", "load", "http", url, "--json"], arguments].concat());
@@ -88,6 +89,44 @@ fn slow_viewers_are_moved_forward_and_that_is_no_error() {
         "{report:#}"
     );
     assert_eq!(number(&report, "/check/errors"), 0.0);
+}
+
+#[test]
+fn too_many_for_the_server_are_moved_to_key_frames_and_each_move_is_counted() {
+    let (server, _scratch) =
+        serve_with("workers = 1\n[viewer]\nbacklog = '1s'\nbacklog_max = '1MiB'\npacing = 'off'\n");
+    let url = server.url("/live/load.ts");
+    let mut source =
+        Running::start(Command::new(GLASSLINE).args(["lab", "load", "source", &url, "--rate", "10M"]));
+    until("the source", || server.count("load", "bytes_in") > 0);
+    // Nobody can have more than a third, and now and then the server itself has no time at all.
+    let url = &url;
+    let (outcome, report, counted) = std::thread::scope(|scope| {
+        let viewers = scope.spawn(move || {
+            load(url, &["--viewers", "30", "--check", "all", "--rate-limit", "3300k", "--duration", "6s"])
+        });
+        while !viewers.is_finished() {
+            server.process.signal("STOP");
+            std::thread::sleep(Duration::from_millis(150));
+            server.process.signal("CONT");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let counted = server.metrics().sum("glassline_stream_moved_forward_total", "\"load\"");
+        let (outcome, report) = viewers.join().unwrap();
+        (outcome, report, counted)
+    });
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    for path in ["/check/errors", "/check/misplaced", "/viewers/refused", "/viewers/dropped"] {
+        assert_eq!(number(&report, path), 0.0, "{path} in {report:#}");
+    }
+    let (announced, skipped) = (number(&report, "/check/announced"), number(&report, "/check/skipped"));
+    assert!(announced >= 30.0 && skipped > announced, "{report:#}");
+    assert!(counted >= announced, "{announced} moves were seen, /metrics counts {counted}");
+    // The publisher is still there, and says how long it had to wait.
+    assert_eq!(server.count("load", "publishers"), 1);
+    source.signal("INT");
+    assert_eq!(source.wait().code(), Some(0), "{}", source.output());
+    until("what it waited", || source.output().contains("until the server took it"));
 }
 
 #[test]

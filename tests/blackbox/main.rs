@@ -18,6 +18,7 @@ mod publishers;
 mod pull;
 mod rules;
 mod site;
+mod soak;
 mod tls;
 mod viewers;
 

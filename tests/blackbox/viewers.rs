@@ -10,6 +10,7 @@ use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 /// 2.3 Mbit/s at 25 pictures a second; a key frame every 0.4 s.
@@ -26,8 +27,8 @@ enum Manner {
     Attentive,
     /// Goes in the middle of things, after so many bytes.
     Leaves { after_bytes: u64 },
-    /// Reads so many hundredths of the stream's rate, until it has been moved forward.
-    Slow { percent: u64 },
+    /// Reads so many hundredths of the stream's rate, until it has been moved forward so many times.
+    Slow { percent: u64, moves: u64 },
 }
 
 /// What the publisher has done, for all to see.
@@ -40,6 +41,18 @@ struct Air {
 impl Air {
     fn pictures(&self) -> u64 {
         self.pictures.load(Ordering::Acquire)
+    }
+
+    /// Waits until the server has the stream; where it never gets it, the publisher ends.
+    fn reaches(&self, server: &Server) {
+        let deadline = Instant::now() + PATIENCE;
+        while server.count("many", "bytes_in") == 0 {
+            if Instant::now() > deadline {
+                self.over.store(true, Ordering::Release);
+                panic!("the stream does not reach the server");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Waits for a picture; a viewer's sense of time.
@@ -70,7 +83,11 @@ fn seed() -> u64 {
 }
 
 /// Sends pictures at their rate until all viewers have seen enough.
-fn send(mut publisher: TcpStream, air: &Air) {
+fn send(publisher: TcpStream, air: &Air) {
+    send_each(PICTURE_TIME, publisher, air);
+}
+
+fn send_each(picture_time: Duration, mut publisher: TcpStream, air: &Air) {
     let began = Instant::now();
     for number in 0.. {
         if air.over.load(Ordering::Acquire) {
@@ -78,7 +95,7 @@ fn send(mut publisher: TcpStream, air: &Air) {
         }
         publisher.write_all(&SHAPE.picture(number)).unwrap();
         air.pictures.store(number + 1, Ordering::Release);
-        std::thread::sleep((PICTURE_TIME * (number as u32 + 1)).saturating_sub(began.elapsed()));
+        std::thread::sleep((picture_time * (number as u32 + 1)).saturating_sub(began.elapsed()));
     }
 }
 
@@ -107,8 +124,8 @@ fn watch(server: &Server, air: &Air, manner: Manner, join_at: u64) -> Result<Che
         match manner {
             Manner::Attentive if check.packets >= 100 * SHAPE.packets => return Ok(check),
             Manner::Leaves { after_bytes } if read >= after_bytes => return Ok(check),
-            Manner::Slow { .. } if check.moves > 0 => return Ok(check),
-            Manner::Slow { percent } => {
+            Manner::Slow { moves, .. } if check.moves >= moves => return Ok(check),
+            Manner::Slow { percent, .. } => {
                 air.wait_for(began + read * 100 / percent / PICTURE_BYTES + 1);
             }
             Manner::Attentive | Manner::Leaves { .. } => {}
@@ -130,7 +147,7 @@ fn manner(dice: &mut Dice) -> Manner {
     match dice.roll(10) {
         0..6 => Manner::Attentive,
         6..9 => Manner::Leaves { after_bytes: 1 + dice.roll(40 * PICTURE_BYTES) },
-        _ => Manner::Slow { percent: 15 + dice.roll(25) },
+        _ => Manner::Slow { percent: 15 + dice.roll(25), moves: 1 },
     }
 }
 
@@ -153,13 +170,14 @@ fn two_hundred_viewers(settings: &str) {
     let plans: Vec<(Manner, u64)> = (0..VIEWERS)
         .map(|index| {
             let drawn = manner(&mut dice);
-            let manner = if index == 0 { Manner::Slow { percent: 20 } } else { drawn };
+            let manner = if index == 0 { Manner::Slow { percent: 20, moves: 1 } } else { drawn };
             (manner, 1 + dice.roll(100))
         })
         .collect();
     let mut moves_seen = 0;
     std::thread::scope(|scope| {
         scope.spawn(|| send(publisher, &air));
+        air.reaches(&server);
         let viewers: Vec<_> = plans
             .iter()
             .map(|&(manner, join_at)| {
@@ -193,6 +211,45 @@ fn two_hundred_viewers(settings: &str) {
     until("all viewers to be gone", || server.count("many", "viewers") == 0);
     assert_eq!(server.count("many", "continuity_errors"), 0);
     assert_eq!(server.count("many", "garbage_bytes"), 0);
+}
+
+#[test]
+fn readers_at_each_tenth_of_the_rate_get_nothing_wrong_over_many_turns_of_the_backlog() {
+    // Sixteen times as fast as usual, so that the backlog of 1 MiB turns over four times a second. Each packet bears its
+    // number, in all of its bytes: what is wrong, missing or repeated shows, and so does where a move leads.
+    let picture_time = PICTURE_TIME / 16;
+    for settings in ["send_path = 'auto'\n", "flush = 'balanced'\nsend_path = 'sendfile'\n"] {
+        let (server, _scratch) = serve_with(&format!(
+            "[viewer]\nbacklog = '1s'\nbacklog_max = '1MiB'\npacing = 'off'\n{settings}"
+        ));
+        let air = Air::default();
+        let publisher = publish(server.address(), "/live/many.ts");
+        let (moves, read) = std::thread::scope(|scope| {
+            scope.spawn(|| send_each(picture_time, publisher, &air));
+            air.reaches(&server);
+            let readers: Vec<_> = (1..10)
+                .map(|tenth| {
+                    // The fastest one needs several turns until it is behind a whole one.
+                    let manner = Manner::Slow { percent: tenth * 10, moves: if tenth < 9 { 3 } else { 1 } };
+                    let (server, air) = (&server, &air);
+                    scope.spawn(move || {
+                        watch(server, air, manner, 1).map_err(|what| format!("{manner:?}: {what}"))
+                    })
+                })
+                .collect();
+            let seen = |reader: ScopedJoinHandle<'_, _>| reader.join().unwrap_or(Err("panicked".into()));
+            let checks: Vec<_> = readers.into_iter().map(seen).collect();
+            air.over.store(true, Ordering::Release);
+            let checks: Vec<Check> = checks.into_iter().collect::<Result<_, _>>().unwrap();
+            let sum = |of: fn(&Check) -> u64| checks.iter().map(of).sum::<u64>();
+            (sum(|check| check.moves), sum(|check| check.packets))
+        });
+        let turns = air.pictures() * PICTURE_BYTES / (1 << 20);
+        eprintln!("{moves} moves, {read} packets right, {turns} turns of the backlog");
+        assert!(moves >= 25 && turns >= 5, "{moves} moves in {turns} turns");
+        let counted = server.metrics().sum("glassline_stream_moved_forward_total", "\"many\"");
+        assert!(counted >= moves as f64, "{moves} moves were seen, /metrics counts {counted}");
+    }
 }
 
 #[test]

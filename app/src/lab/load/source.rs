@@ -93,7 +93,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let (frames, bytes, _) = load.progress().source.unwrap_or_default();
     let seconds = Clock.now().since(began).as_secs_f64();
     let rate = bytes as f64 * 8.0 / seconds / 1e6;
-    output::print(&format!("{frames} frames, {bytes} bytes in {seconds:.1} s: {rate:.2} Mbit/s\n"))
+    let waits = load.source_waits().map_or((0, 0), |waits| (waits.quantile(0.5), waits.max()));
+    let [usual, longest] = [waits.0, waits.1].map(|nanos| nanos as f64 / 1e6);
+    output::print(&format!(
+        "{frames} frames, {bytes} bytes in {seconds:.1} s: {rate:.2} Mbit/s\n\
+         a frame waited {usual:.1} ms (median) to {longest:.1} ms (longest) until the server took it\n"
+    ))
 }
 
 fn feed(args: &Args) -> Result<Feed> {

@@ -1,26 +1,31 @@
-//! One live stream to many viewers: what it costs the server and what delay it adds, beside Cubemap.
+//! A reflector: what one live stream to many viewers costs the server and what delay it adds, beside Cubemap and
+//! others; what happens to those who are too many; and what pacing does to a short queue.
 //!
 //! Ours is measured with each flush policy, unpaced as Cubemap is, and once as it comes: `frame`, paced.
 //!
 //! The server has one core, source and viewers have another; all is checked packet by packet. Servers take turns
-//! (A B A B), figures are medians of the runs. The source sends a frame of about 12 kB each 20 ms in one write, a key
-//! frame of 47 kB each second.
+//! (A B A B), figures are medians of the runs. The source sends a frame in one write, at 5 Mbit/s of about 12 kB each
+//! 20 ms, and a key frame of four times that each second.
 
+mod case;
+mod measure;
+mod overload;
+mod pacing;
 mod servers;
+mod source;
+mod terms;
 
-use anyhow::{Result, bail, ensure};
-use clap::Parser;
-use glassline_bench::machine::{self, Cores};
-use glassline_bench::process::{self, Server};
+use anyhow::{Result, bail};
+use case::Case;
+use clap::{Parser, ValueEnum};
+use glassline_bench::machine::{self, Cores, find};
 use glassline_bench::report::Report;
-use glassline_io::process::thread_cpu_time;
-use glassline_lab::load::stamped::Shape;
-use glassline_lab::load::{Load, Settings, Spread, Tally, Target};
-use servers::{Ours, Started, Who};
+use measure::{Outcome, Times, measure};
+use servers::Who;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// One live stream to many viewers, beside Cubemap
+/// One live stream to many viewers, beside Cubemap and others
 #[derive(Debug, Parser)]
 struct Args {
     /// Seconds of each measurement
@@ -29,31 +34,74 @@ struct Args {
     /// Seconds before it, once all viewers get the stream
     #[arg(long, default_value_t = 2)]
     warm_up: u64,
+    /// Seconds behind it in which joins are timed
+    #[arg(long, default_value_t = 3)]
+    join_seconds: u64,
     /// Measurements of each server
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
     runs: u64,
-    /// Also with 5,000 viewers
+    /// VIEWERSxMBIT, or VIEWERSxMBIT@FRAMES: halved until Cubemap carries it [default: 1000x5,100x5]
+    #[arg(long, value_name = "CASE,…", value_delimiter = ',')]
+    cases: Vec<Case>,
+    /// Also the cases 5000x5 and 1000x50
     #[arg(long)]
     full: bool,
-    /// Only with this many viewers
-    #[arg(long, value_name = "N")]
-    viewers: Option<usize>,
-    /// Folder for reflector.json
+    /// Whom to measure; all by default
+    #[arg(long, value_name = "WHO,…", value_delimiter = ',')]
+    who: Vec<Who>,
+    /// Which parts to run; all by default
+    #[arg(long, value_name = "PART,…", value_delimiter = ',')]
+    parts: Vec<Part>,
+    /// Folder for reflector.json and the pictures of packets on their way
     #[arg(long, value_name = "FOLDER", default_value = "target/bench")]
     out: PathBuf,
 }
 
-/// A viewer must be answered within this time.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// Above this share of its core the load generator may be what is measured.
-const SATURATED: f64 = 0.9;
-/// Above this share of time that others took from server or load, delays are not the server's.
-const DISTURBED: f64 = 0.1;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Cost and delay, beside the others
+    Cases,
+    /// Three times as many viewers as a core can serve
+    Overload,
+    /// Bursts on the wire, and a queue of 30 kB
+    Pacing,
+}
+
+impl Args {
+    fn runs(&self, part: Part) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        let mut cases = self.cases.clone();
+        if cases.is_empty() {
+            cases.extend([Case::new(1000, 5), Case::new(100, 5)]);
+        }
+        if self.full {
+            cases.extend([Case::new(5000, 5), Case::new(1000, 50)]);
+        }
+        cases
+    }
+
+    fn times(&self) -> Times {
+        let [warm_up, window, joins] =
+            [self.warm_up, self.seconds, self.join_seconds].map(Duration::from_secs);
+        Times { warm_up, window, joins }
+    }
+}
+
+/// Descriptors that are none of viewers.
+const OTHER_DESCRIPTORS: u64 = 50;
+/// How long it is looked whether a load is carried.
+const TRIAL: Times =
+    Times { warm_up: Duration::from_secs(1), window: Duration::from_secs(3), joins: Duration::ZERO };
+/// Below it a case is not halved further.
+const FEWEST: usize = 50;
 
 fn main() -> Result<()> {
     let args = Args::parse();
     let network = machine::own_network()?;
-    let mut report = Report::new("reflector");
+    let mut report = Report::new("reflector").beside(Who::Cubemap.name());
     report.note(network);
     let cores = Cores::choose()?;
     match cores {
@@ -66,164 +114,119 @@ fn main() -> Result<()> {
         }
         None => report.note("one processor only: the server shares it with the load, compare nothing"),
     }
-    let descriptors = glassline_io::process::raise_descriptor_limit();
-    let ours = [Ours::Frame, Ours::Balanced, Ours::Thrifty, Ours::Paced].map(Who::Glassline);
-    let mut servers = ours.to_vec();
-    // In the middle, so that what changes during a run weighs little.
-    servers.insert(2, Who::Cubemap);
-    if servers::find("cubemap").is_none() {
-        servers.retain(|&who| who != Who::Cubemap);
-        report.note("SKIPPED cubemap: it is not installed (apt install cubemap)");
+    glassline_io::process::raise_descriptor_limit();
+    let mut bench = Bench { args, cores, report, wrong: 0, failed: 0 };
+    if bench.args.runs(Part::Cases) {
+        bench.cases();
     }
-    let cases = match (args.viewers, args.full) {
-        (Some(viewers), _) => vec![viewers],
-        (None, false) => vec![1000, 100],
-        (None, true) => vec![1000, 100, 5000],
-    };
-    let (mut wrong, mut failed) = (0, 0);
-    for viewers in cases {
-        if descriptors < viewers as u64 + 50 {
-            report
-                .note(format!("SKIPPED {viewers} viewers: this process may open {descriptors} descriptors"));
-            continue;
-        }
-        for _ in 0..args.runs {
-            for &who in &servers {
-                match measure(who, viewers, &args, cores, &mut report) {
-                    Ok(errors) => wrong += if who == Who::Cubemap { 0 } else { errors },
-                    // The other figures are good all the same.
-                    Err(error) => {
-                        report.note(format!("FAILED {viewers} viewers, {}: {error:#}", who.name()));
-                        failed += 1;
-                    }
-                }
+    if bench.args.runs(Part::Overload) {
+        let times = bench.args.times();
+        bench.part("overload", |bench| overload::run(times, bench.cores, &mut bench.report));
+    }
+    if bench.args.runs(Part::Pacing) {
+        let (times, out) = (bench.args.times(), bench.args.out.clone());
+        bench.part("pacing", |bench| pacing::run(times, &out, bench.cores, &mut bench.report));
+    }
+    bench.report.finish(&bench.args.out)?;
+    if bench.failed > 0 {
+        bail!("{} measurements failed; the notes tell why", bench.failed);
+    }
+    if bench.wrong > 0 {
+        bail!(
+            "glassline's viewers found {} packets that are wrong, missing, repeated or misplaced",
+            bench.wrong
+        );
+    }
+    Ok(())
+}
+
+struct Bench {
+    args: Args,
+    cores: Option<Cores>,
+    report: Report,
+    wrong: u64,
+    failed: u64,
+}
+
+impl Bench {
+    /// A part that gives the packets of ours that are wrong; where it fails the others' figures are good all the same.
+    fn part(&mut self, name: &str, run: impl FnOnce(&mut Bench) -> Result<u64>) {
+        match run(self) {
+            Ok(wrong) => self.wrong += wrong,
+            Err(error) => {
+                self.report.note(format!("FAILED {name}: {error:#}"));
+                self.failed += 1;
             }
         }
     }
-    report.finish(&args.out)?;
-    if failed > 0 {
-        bail!("{failed} measurements failed; the notes tell why");
-    }
-    if wrong > 0 {
-        bail!("glassline's viewers found {wrong} packets that are wrong, missing or repeated");
-    }
-    Ok(())
-}
 
-/// Processor time, and time that others took from it.
-#[derive(Clone, Copy)]
-struct Spent {
-    server: Duration,
-    server_waited: Duration,
-    load: Duration,
-    load_waited: Duration,
-}
-
-impl Spent {
-    fn so_far(server: &Server) -> Result<Spent> {
-        Ok(Spent {
-            server: server.cpu_time()?,
-            server_waited: server.kept_waiting()?,
-            load: thread_cpu_time(),
-            load_waited: process::own_kept_waiting()?,
-        })
+    fn servers(&mut self) -> Vec<Who> {
+        let all = Who::value_variants().iter().copied();
+        let wanted: Vec<_> =
+            all.filter(|who| self.args.who.is_empty() || self.args.who.contains(who)).collect();
+        let (there, absent): (Vec<_>, Vec<_>) = wanted
+            .into_iter()
+            .partition(|who| who.needs().is_none_or(|(program, _)| find(program).is_some()));
+        for who in absent {
+            let (program, package) = who.needs().unwrap_or_default();
+            self.report.note(format!("SKIPPED {}: no {program} here (apt install {package})", who.name()));
+        }
+        if self.args.who.is_empty() {
+            self.report.note("SKIPPED msd_lite: Debian has no package of it");
+        }
+        there
     }
 
-    fn since(self, before: Spent) -> Spent {
-        Spent {
-            server: self.server.saturating_sub(before.server),
-            server_waited: self.server_waited.saturating_sub(before.server_waited),
-            load: self.load.saturating_sub(before.load),
-            load_waited: self.load_waited.saturating_sub(before.load_waited),
+    fn cases(&mut self) {
+        let servers = self.servers();
+        for wanted in self.args.cases() {
+            let descriptors = glassline_io::process::raise_descriptor_limit();
+            if descriptors < wanted.viewers as u64 + OTHER_DESCRIPTORS {
+                let note = format!("SKIPPED {wanted}: this process may open {descriptors} descriptors");
+                self.report.note(note);
+                continue;
+            }
+            let case = if servers.contains(&Who::Cubemap) { self.carried(wanted) } else { wanted };
+            for _ in 0..self.args.runs {
+                for &who in &servers {
+                    if let Some(outcome) = self.measure(who, case) {
+                        outcome.add_to(&mut self.report);
+                        self.wrong += if who.is_ours() { outcome.errors() } else { 0 };
+                    }
+                }
+            }
+            terms::add(case, wanted, &mut self.report);
         }
     }
-}
 
-/// A viewer each quarter of a millisecond, every packet checked.
-fn settings(target: Target, viewers: usize) -> Settings {
-    Settings { ramp: 4000.0, patience: PATIENCE, ..Settings::new(target, viewers) }
-}
+    /// The highest load that Cubemap carries, halving from `wanted`.
+    fn carried(&mut self, wanted: Case) -> Case {
+        let mut case = wanted;
+        while case.viewers / 2 >= FEWEST {
+            let why = match measure(Who::Cubemap, case, TRIAL, self.cores) {
+                Ok(outcome) if outcome.is_carried() => break,
+                Ok(outcome) => format!("{:.0} % delivered", outcome.delivered() * 100.0),
+                Err(error) => error.root_cause().to_string(),
+            };
+            self.report.note(format!("cubemap does not carry {case} ({why}): half the viewers"));
+            case = case.half();
+        }
+        case
+    }
 
-/// Lets all viewers join and waits until each gets the stream.
-fn join(load: &mut Load, viewers: usize) -> Result<()> {
-    load.join();
-    while !load.has_joined() || load.progress().waiting > 0 {
-        load.run(Duration::from_millis(50))?;
+    fn measure(&mut self, who: Who, case: Case) -> Option<Outcome> {
+        match measure(who, case, self.args.times(), self.cores) {
+            Ok(outcome) => Some(outcome),
+            Err(error) if who.is_ours() || who == Who::Cubemap => {
+                self.report.note(format!("FAILED {case}, {}: {error:#}", who.name()));
+                self.failed += 1;
+                None
+            }
+            Err(error) => {
+                let why = error.root_cause().to_string();
+                self.report.note(format!("SKIPPED {case}, {}: it cannot hold the load ({why})", who.name()));
+                None
+            }
+        }
     }
-    all_are_served(&load.tally())?;
-    ensure!(load.progress().viewers.receiving == viewers as u64, "some viewers get nothing");
-    Ok(())
-}
-
-fn all_are_served(tally: &Tally) -> Result<()> {
-    ensure!(tally.failed() == 0, "{} viewers were refused or dropped: {:?}", tally.failed(), tally.reasons);
-    Ok(())
-}
-
-/// One run. Returns the packets that were wrong.
-fn measure(who: Who, viewers: usize, args: &Args, cores: Option<Cores>, report: &mut Report) -> Result<u64> {
-    let Started { mut server, target, feed } = who.start(cores)?;
-    let mut load = Load::new(settings(target, viewers))?;
-    let shape = Shape::default();
-    load.feed(feed, shape)?;
-    let outcome = (|| {
-        load.run(Duration::from_millis(500))?;
-        join(&mut load, viewers)?;
-        load.run(Duration::from_secs(args.warm_up))?;
-        let before = Spent::so_far(&server)?;
-        load.begin_window();
-        load.run(Duration::from_secs(args.seconds))?;
-        let tally = load.tally();
-        all_are_served(&tally)?;
-        Ok((tally, Spent::so_far(&server)?.since(before)))
-    })();
-    let (tally, spent) = outcome.map_err(|error: anyhow::Error| {
-        error.context(format!(
-            "{} with {viewers} viewers; its log ends with:\n{}",
-            who.name(),
-            server.log_end()
-        ))
-    })?;
-    server.check_alive()?;
-    let (window, verdict) = (&tally.window, tally.verdict);
-    let case = format!("{viewers} viewers × 5 Mbit/s");
-    let seconds = window.seconds;
-    let own_share = spent.load.as_secs_f64() / seconds;
-    if own_share > SATURATED {
-        report.note(format!(
-            "{case}, {}: the load generator is at {:.0} % of its core, so delays are partly its own",
-            who.name(),
-            own_share * 100.0
-        ));
-    }
-    let waited = spent.server_waited.max(spent.load_waited).as_secs_f64() / seconds;
-    if waited > DISTURBED {
-        report.note(format!(
-            "{case}, {}: DISTURBED, other programs had a core for {:.0} % of the time; believe no delay of this run",
-            who.name(),
-            waited * 100.0
-        ));
-    }
-    let mut add = |metric, unit, value| report.add(&case, who.name(), metric, unit, value);
-    let millis = |spread: &Spread, quantile| spread.quantile(quantile) as f64 / 1e6;
-    add("server CPU", "s/GB", spent.server.as_secs_f64() / (window.bytes as f64 / 1e9));
-    add("server CPU share", "%", spent.server.as_secs_f64() / seconds * 100.0);
-    add("delay of first packet p50", "ms", millis(&window.first_packet, 0.5));
-    add("delay of first packet p99", "ms", millis(&window.first_packet, 0.99));
-    add("delay of last packet p50", "ms", millis(&window.last_packet, 0.5));
-    add("delay of last packet p99", "ms", millis(&window.last_packet, 0.99));
-    add("longest gap", "ms", window.longest_gap.as_secs_f64() * 1e3);
-    add("resident memory", "MB", server.resident_bytes()? as f64 / 1e6);
-    let mut context = |metric, unit, value| report.add_context(&case, who.name(), metric, unit, value);
-    let expected = viewers as f64 * shape.bitrate() as f64 / 8.0 * seconds;
-    context("delivered", "%", window.bytes as f64 / expected * 100.0);
-    context("wrong, missing, repeated packets", "", verdict.errors() as f64);
-    context("skipped with notice", "", verdict.skipped as f64);
-    context("load generator's CPU share", "%", own_share * 100.0);
-    context("server kept waiting for its core", "%", spent.server_waited.as_secs_f64() / seconds * 100.0);
-    context("load generator kept waiting", "%", spent.load_waited.as_secs_f64() / seconds * 100.0);
-    if verdict.errors() > 0 {
-        report.note(format!("{case}, {}: {verdict:?}", who.name()));
-    }
-    Ok(verdict.errors())
 }

@@ -1,126 +1,215 @@
 //! The servers that are measured, and how a stream gets into each.
 
-use anyhow::{Context, Result, bail};
-use glassline_bench::machine::{self, Cores};
+use crate::case::Case;
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use glassline_bench::machine::{self, Cores, find, free_address};
 use glassline_bench::process::Server;
+use glassline_lab::load::stamped::Source;
 use glassline_lab::load::{Feed, Target};
+use glassline_media::Time;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 /// Whom we measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Who {
-    /// Ours, with one worker.
-    Glassline(Ours),
-    /// Debian's Cubemap, with one server thread.
-    Cubemap,
-}
-
-/// How ours is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ours {
-    /// `flush = "frame"`, unpaced as Cubemap is.
+    /// Ours, with one worker: `flush = "frame"`, unpaced as Cubemap is.
     Frame,
-    /// `flush = "balanced"`, unpaced.
+    /// Ours with `flush = "balanced"`, unpaced.
     Balanced,
-    /// `flush = "thrifty"`, unpaced.
+    /// Debian's Cubemap, with one server thread. In the middle, so that what changes during a run weighs little.
+    Cubemap,
+    /// Ours with `flush = "thrifty"`, unpaced.
     Thrifty,
-    /// As it comes: `flush = "frame"`, paced.
+    /// Ours as it comes: `flush = "frame"`, paced.
     Paced,
+    /// The least that such a server can be: each frame, to each viewer, one `write` (`bench-floor`).
+    Floor,
+    /// VLC, passing the source's bytes on over HTTP.
+    Vlc,
+    /// nginx with one worker and the stream as a file: what `sendfile` can do at most.
+    Nginx,
 }
 
-/// A running server with its source.
+/// A running server, and its source where it has one.
 pub(crate) struct Started {
     pub(crate) server: Server,
-    pub(crate) target: Target,
-    pub(crate) feed: Feed,
+    pub(crate) address: SocketAddr,
+    /// What viewers ask for there.
+    pub(crate) path: &'static str,
+    pub(crate) feed: Option<Feed>,
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The stream's name everywhere.
+const PATH: &str = "/bench.ts";
+/// Ours is published under `/live`.
+pub(crate) const OUR_PATH: &str = "/live/bench.ts";
+/// The file that nginx serves has this size: some seconds of what a viewer gets from it.
+const FILE_BYTES: usize = 256 << 20;
+/// An account that owns nothing (Debian's nobody and nogroup): VLC refuses to be root.
+const NOBODY: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
 
 impl Who {
     /// As in the tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Who::Glassline(Ours::Frame) => "glassline",
-            Who::Glassline(Ours::Balanced) => "glassline balanced",
-            Who::Glassline(Ours::Thrifty) => "glassline thrifty",
-            Who::Glassline(Ours::Paced) => "glassline paced",
+            Who::Frame => "glassline",
+            Who::Balanced => "glassline balanced",
+            Who::Thrifty => "glassline thrifty",
+            Who::Paced => "glassline paced",
             Who::Cubemap => "cubemap",
+            Who::Vlc => "vlc",
+            Who::Nginx => "nginx file",
+            Who::Floor => "bare loop",
+        }
+    }
+
+    /// Whether it is a Glassline.
+    pub(crate) fn is_ours(self) -> bool {
+        self.configuration().is_some()
+    }
+
+    /// Whether it serves a file as fast as it is read, and no live stream.
+    pub(crate) fn is_static(self) -> bool {
+        self == Who::Nginx
+    }
+
+    /// The program that has to be installed, which is also its package's name.
+    pub(crate) fn needs(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Who::Cubemap => Some(("cubemap", "cubemap")),
+            Who::Vlc => Some(("cvlc", "vlc-bin vlc-plugin-base")),
+            Who::Nginx => Some(("nginx", "nginx-light")),
+            _ => None,
+        }
+    }
+
+    /// What ours has under `[viewer]`.
+    fn configuration(self) -> Option<&'static str> {
+        match self {
+            Who::Frame => Some("pacing = 'off'"),
+            Who::Balanced => Some("flush = 'balanced'\npacing = 'off'"),
+            Who::Thrifty => Some("flush = 'thrifty'\npacing = 'off'"),
+            Who::Paced => Some(""),
+            _ => None,
         }
     }
 
     /// Starts it on its core and gives it the source.
-    pub(crate) fn start(self, cores: Option<Cores>) -> Result<Started> {
-        let folder = Server::folder(self.name())?;
-        let address = free_address()?;
+    pub(crate) fn start(self, case: Case, cores: Option<Cores>) -> Result<Started> {
         let core = cores.map(|cores| cores.server);
         match self {
-            Who::Glassline(ours) => {
-                let settings = match ours {
-                    Ours::Frame => "pacing = 'off'",
-                    Ours::Balanced => "flush = 'balanced'\npacing = 'off'",
-                    Ours::Thrifty => "flush = 'thrifty'\npacing = 'off'",
-                    Ours::Paced => "",
-                };
-                let configuration = format!(
-                    "listen = [\"{address}\"]\nworkers = 1\n[viewer]\n{settings}\n[log]\nlevel = \"warn\"\n"
-                );
-                fs::write(folder.join("glassline.toml"), configuration)
-                    .context("cannot write the configuration")?;
-                let program = machine::glassline()?;
-                let mut server =
-                    Server::start(folder, core, &program, ["serve", "--config", "glassline.toml"])?;
-                let publisher = connect(address, &mut server)?;
-                let target = Target::at(address, "/live/bench.ts");
-                let feed = Feed::publish_over(publisher, &target)?;
-                Ok(Started { server, target, feed })
-            }
-            Who::Cubemap => {
-                let listener =
-                    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port for the source")?;
-                let source = listener.local_addr().context("the source's port")?;
-                let configuration = format!(
-                    "num_servers 1\nlisten {address}\nerror_log type=console\n\
-                     stream /bench.ts src=http://{source}/ src_encoding=raw\n"
-                );
-                fs::write(folder.join("cubemap.config"), configuration)
-                    .context("cannot write the configuration")?;
-                let program = find("cubemap").context("cubemap is not installed")?;
-                let mut server = Server::start(folder, core, &program, ["cubemap.config"])?;
-                drop(connect(address, &mut server)?);
-                let target = Target::at(address, "/bench.ts");
-                Ok(Started { server, target, feed: Feed::serve(listener)? })
+            Who::Cubemap => cubemap(core),
+            Who::Vlc => vlc(core),
+            Who::Nginx => nginx(case, core),
+            Who::Floor => floor(core),
+            Who::Frame | Who::Balanced | Who::Thrifty | Who::Paced => {
+                let address = free_address()?;
+                let viewer = self.configuration().unwrap_or_default();
+                let mut server = ours(&[address], viewer, core)?;
+                let publisher = server.connect(address)?;
+                let feed = Feed::publish_over(publisher, &Target::at(address, OUR_PATH))?;
+                Ok(Started { server, address, path: OUR_PATH, feed: Some(feed) })
             }
         }
     }
 }
 
-/// A program in `PATH`.
-pub(crate) fn find(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| Path::is_file(file))
+/// Ours with one worker, and these lines under `[viewer]`.
+pub(crate) fn ours(listen: &[SocketAddr], viewer: &str, core: Option<usize>) -> Result<Server> {
+    let folder = Server::folder("glassline")?;
+    let listen: Vec<_> = listen.iter().map(|address| format!("\"{address}\"")).collect();
+    let configuration = format!(
+        "listen = [{}]\nworkers = 1\n[viewer]\n{viewer}\n[log]\nlevel = \"warn\"\n",
+        listen.join(", ")
+    );
+    write(&folder, "glassline.toml", &configuration)?;
+    Server::start(folder, core, &machine::glassline()?, ["serve", "--config", "glassline.toml"])
 }
 
-fn free_address() -> Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
-    listener.local_addr().context("the free port")
+fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
+    fs::write(folder.join(name), text).context("cannot write a configuration")
 }
 
-/// Connects as soon as the server listens.
-fn connect(address: SocketAddr, server: &mut Server) -> Result<TcpStream> {
-    let started = Instant::now();
-    loop {
-        server.check_alive()?;
-        match TcpStream::connect(address) {
-            Ok(stream) => return Ok(stream),
-            Err(error) if started.elapsed() > PATIENCE => {
-                bail!("the server takes no connection on {address}: {error}\n{}", server.log_end())
-            }
-            Err(_) => sleep(Duration::from_millis(20)),
-        }
+/// Where a server fetches the source from.
+fn source() -> Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port for the source")?;
+    let address = listener.local_addr().context("the source's port")?;
+    Ok((listener, address))
+}
+
+/// A server that fetches its source, which some do before they listen.
+fn fetching(server: Server, address: SocketAddr, source: TcpListener) -> Result<Started> {
+    Ok(Started { server, address, path: PATH, feed: Some(Feed::serve(source)?) })
+}
+
+fn program(name: &str) -> Result<std::path::PathBuf> {
+    find(name).with_context(|| format!("{name} is not installed"))
+}
+
+fn cubemap(core: Option<usize>) -> Result<Started> {
+    let (folder, address, (listener, source)) = (Server::folder("cubemap")?, free_address()?, source()?);
+    let configuration = format!(
+        "num_servers 1\nlisten {address}\nerror_log type=console\n\
+         stream {PATH} src=http://{source}/ src_encoding=raw\n"
+    );
+    write(&folder, "cubemap.config", &configuration)?;
+    let server = Server::start(folder, core, &program("cubemap")?, ["cubemap.config"])?;
+    fetching(server, address, listener)
+}
+
+/// It passes on the bytes as they are (`demux=dump`): a multiplexer of its own would take away the marks by which
+/// delays and errors are known.
+fn vlc(core: Option<usize>) -> Result<Started> {
+    let (folder, address, (listener, source)) = (Server::folder("vlc")?, free_address()?, source()?);
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).context("VLC's folder")?;
+    let mut words: Vec<String> = Vec::new();
+    if rustix::process::geteuid().is_root() {
+        words.push(program("setpriv")?.to_string_lossy().into_owned());
+        words.extend(NOBODY.map(str::to_owned));
     }
+    words.extend(["env".into(), format!("HOME={}", folder.display()), "cvlc".into()]);
+    words.extend(["-I", "dummy", "--no-dbus", "--no-color", "--network-caching=0"].map(str::to_owned));
+    words.extend(["--demux=dump", "--demuxdump-access=http"].map(str::to_owned));
+    words.extend([format!("--http-host={}", address.ip()), format!("--http-port={}", address.port())]);
+    words.extend([format!("--demuxdump-file={address}{PATH}"), format!("http://{source}/")]);
+    let server = Server::start(folder, core, &program(&words[0])?, &words[1..])?;
+    fetching(server, address, listener)
+}
+
+/// A configuration of its own, in the foreground and in one process.
+fn nginx(case: Case, core: Option<usize>) -> Result<Started> {
+    let (folder, address) = (Server::folder("nginx")?, free_address()?);
+    // Its worker may run as another account.
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).context("nginx' folder")?;
+    let (mut stream, mut bytes) = (Source::new(case.shape()), Vec::with_capacity(FILE_BYTES + (8 << 20)));
+    while bytes.len() < FILE_BYTES {
+        stream.frame(Time::ZERO, &mut bytes);
+    }
+    fs::write(folder.join(&PATH[1..]), &bytes).context("cannot write nginx' file")?;
+    drop(bytes);
+    let place = folder.display();
+    let connections = case.viewers + 100;
+    let configuration = format!(
+        "daemon off;\nmaster_process off;\nworker_processes 1;\nworker_rlimit_nofile {connections};\n\
+         pid {place}/nginx.pid;\nerror_log stderr;\nevents {{ worker_connections {connections}; }}\n\
+         http {{\n  access_log off;\n  sendfile on;\n  tcp_nopush on;\n  types {{ video/mp2t ts; }}\n\
+         client_body_temp_path {place}/body;\n  proxy_temp_path {place}/proxy;\n  fastcgi_temp_path {place}/fcgi;\n\
+         uwsgi_temp_path {place}/uwsgi;\n  scgi_temp_path {place}/scgi;\n\
+         server {{ listen {address}; root {place}; }}\n}}\n"
+    );
+    write(&folder, "nginx.conf", &configuration)?;
+    let arguments = ["-p", ".", "-e", "stderr", "-c", &format!("{place}/nginx.conf")].map(str::to_owned);
+    let server = Server::start(folder, core, &program("nginx")?, arguments)?;
+    Ok(Started { server, address, path: PATH, feed: None })
+}
+
+fn floor(core: Option<usize>) -> Result<Started> {
+    let (folder, address, (listener, source)) = (Server::folder("floor")?, free_address()?, source()?);
+    let floor = machine::sibling("bench-floor", "glassline-bench")?;
+    let server = Server::start(folder, core, &floor, [address.to_string(), source.to_string()])?;
+    fetching(server, address, listener)
 }

@@ -23,6 +23,9 @@ pub struct Verdict {
     pub announced: u64,
     /// Packets of a stamped stream that were left out by announced discontinuities.
     pub skipped: u64,
+    /// Announced jumps of a stamped stream that lead elsewhere than to a key frame's first packet: a decoder shows
+    /// nothing, or rubbish, until the next one. Every byte may be right all the same: no error.
+    pub misplaced: u64,
 }
 
 impl Verdict {
@@ -39,6 +42,7 @@ impl Verdict {
         self.repeated += other.repeated;
         self.announced += other.announced;
         self.skipped += other.skipped;
+        self.misplaced += other.misplaced;
     }
 }
 
@@ -51,6 +55,9 @@ pub enum Landmark {
     First(Time),
     /// Last packet of a stamped stream's frame, and when it was sent.
     Last(Time),
+    /// Last packet of a stamped stream's first key frame that came whole, PAT and PMT before it: a decoder can show
+    /// its first picture. Once.
+    Picture,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +73,15 @@ enum Kind {
 const TRIES: u64 = 512;
 /// PIDs that are followed; more are let through unchecked.
 const PIDS: usize = 64;
+
+/// What the first picture still waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum FirstPicture {
+    #[default]
+    KeyFrame,
+    Rest,
+    Seen,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Followed {
@@ -87,6 +103,7 @@ pub struct Checker {
     expected: Option<u64>,
     last_sent: Time,
     jump_announced: bool,
+    first_picture: FirstPicture,
     verdict: Verdict,
 }
 
@@ -163,6 +180,10 @@ impl Checker {
         if let Some(expected) = self.expected
             && mark.sequence != expected
         {
+            self.verdict.misplaced += u64::from(self.jump_announced && !mark.begins_key_frame(packet));
+            if self.first_picture == FirstPicture::Rest {
+                self.first_picture = FirstPicture::KeyFrame;
+            }
             match mark.sequence.checked_sub(expected) {
                 Some(left_out) if self.jump_announced => self.verdict.skipped += left_out,
                 Some(left_out) => self.verdict.missing += left_out,
@@ -179,7 +200,23 @@ impl Checker {
             Position::Last => found(Landmark::Last(mark.sent)),
             Position::Middle => {}
         }
+        if self.first_picture != FirstPicture::Seen {
+            self.await_picture(&mark, packet, found);
+        }
         true
+    }
+
+    fn await_picture(&mut self, mark: &Mark, packet: &[u8; PACKET_BYTES], found: &mut impl FnMut(Landmark)) {
+        if mark.begins_key_frame(packet) && self.has_tables() {
+            self.first_picture = FirstPicture::Rest;
+        } else if mark.position == Position::Last && self.first_picture == FirstPicture::Rest {
+            self.first_picture = FirstPicture::Seen;
+            found(Landmark::Picture);
+        }
+    }
+
+    fn has_tables(&self) -> bool {
+        [0, PMT_PID].iter().all(|pid| self.pids.iter().any(|followed| followed.pid == *pid))
     }
 
     /// Follows the counter of a PID (ISO/IEC 13818-1 §2.4.3.3).

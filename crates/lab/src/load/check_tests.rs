@@ -49,6 +49,9 @@ fn a_whole_stream_is_right_and_its_landmarks_carry_the_time() {
         checker.check(packet, &mut |landmark| landmarks.push(landmark));
     }
     let keys = landmarks.extract_if(.., |landmark| *landmark == Landmark::KeyFrame).count();
+    let picture = landmarks.iter().position(|landmark| *landmark == Landmark::Picture);
+    assert_eq!(picture, Some(2), "behind the first frame's last packet");
+    landmarks.retain(|landmark| *landmark != Landmark::Picture);
     assert_eq!((keys, landmarks.len(), checker.is_stamped()), (3, 204, true));
     let time = Time::from_millis(25);
     assert_eq!(landmarks[2..4], [Landmark::First(time), Landmark::Last(time)]);
@@ -70,7 +73,41 @@ fn every_kind_of_damage_to_a_stamped_stream_is_counted() {
     // What changed its PID is missing on its own.
     assert_eq!(found(&torn), Verdict { wrong: 5, missing: 1, ..Verdict::default() });
     let announced = [&packets[..100], &[announcement(1)], &packets[130..]].concat();
-    assert_eq!(found(&announced), Verdict { skipped: 30, announced: 1, ..Verdict::default() });
+    assert_eq!(found(&announced), Verdict { skipped: 30, announced: 1, misplaced: 1, ..Verdict::default() });
+}
+
+#[test]
+fn an_announced_jump_belongs_to_a_key_frame_s_first_packet() {
+    // The second group's tables may be left out, for no third follow.
+    let packets = stamped(90);
+    let key =
+        (3..packets.len()).find(|&at| packets[at][1] & 0x5F == 0x41 && packets[at][5] & 0x40 != 0).unwrap();
+    for (to, misplaced) in [(key, 0), (key + 1, 1), (key - 40, 1), (key + 63 * 4, 1)] {
+        let jump = [&packets[..100], &[announcement(1)], &packets[to..]].concat();
+        let verdict = found(&jump);
+        assert_eq!((verdict.errors(), verdict.announced, verdict.misplaced), (0, 1, misplaced), "to {to}");
+    }
+}
+
+#[test]
+fn a_first_picture_is_a_whole_key_frame_behind_its_tables() {
+    let packets = stamped(120);
+    let picture = |packets: &[[u8; PACKET_BYTES]]| {
+        let mut checker = Checker::new();
+        packets.iter().position(|packet| {
+            let mut seen = false;
+            checker.check(packet, &mut |landmark| seen |= landmark == Landmark::Picture);
+            seen
+        })
+    };
+    let whole = 2 + 63 * 4;
+    assert_eq!(picture(&packets), Some(whole - 1));
+    // Without tables, from the middle of the key frame, and with a hole in it: the next one.
+    let group = whole + 63 * 49;
+    assert_eq!(picture(&packets[2..]), Some(group + whole - 1 - 2));
+    assert_eq!(picture(&packets[50..]), Some(group + whole - 1 - 50));
+    let holed = [&packets[..50], &packets[51..]].concat();
+    assert_eq!(picture(&holed), Some(group + whole - 1 - 1));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The stamped stream's way to a server: published with `PUT`, or served to one that asks for it.
 
 use super::stamped::{Shape, Source};
+use super::tally::Spread;
 use super::target::Target;
 use anyhow::{Context, Result, bail, ensure};
 use glassline_delivery::http1::Method;
@@ -165,15 +166,46 @@ pub(super) struct Feeder {
     started: Time,
     frame: Vec<u8>,
     bytes: u64,
+    /// Since when a frame waits for room at the server.
+    waiting_since: Option<Time>,
+    waits: Spread,
 }
 
 impl Feeder {
     pub(super) fn new(feed: Feed, shape: Shape, now: Time) -> Feeder {
-        Feeder { feed, source: Source::new(shape), started: now, frame: Vec::new(), bytes: 0 }
+        Feeder {
+            feed,
+            source: Source::new(shape),
+            started: now,
+            frame: Vec::new(),
+            bytes: 0,
+            waiting_since: None,
+            waits: Spread::default(),
+        }
     }
 
-    pub(super) fn handle(&mut self, poller: &Poller, token: u64) -> Result<()> {
-        self.feed.handle(poller, token)
+    /// Waits count from now on.
+    pub(super) fn begin_window(&mut self) {
+        self.waits.reset();
+    }
+
+    /// How long frames waited for room at the server, nanoseconds; frames that wait at once count together.
+    pub(super) fn waits(&self) -> &Spread {
+        &self.waits
+    }
+
+    fn note_wait(&mut self, now: Time) {
+        if self.feed.pending.is_empty()
+            && let Some(since) = self.waiting_since.take()
+        {
+            self.waits.record_time(now.since(since));
+        }
+    }
+
+    pub(super) fn handle(&mut self, poller: &Poller, token: u64, now: Time) -> Result<()> {
+        self.feed.handle(poller, token)?;
+        self.note_wait(now);
+        Ok(())
     }
 
     /// When the next frame is to be sent.
@@ -186,7 +218,12 @@ impl Feeder {
         self.frame.clear();
         self.source.frame(now, &mut self.frame);
         self.bytes += self.frame.len() as u64;
-        self.feed.send(&self.frame)
+        if self.feed.open {
+            self.waiting_since.get_or_insert(now);
+        }
+        self.feed.send(&self.frame)?;
+        self.note_wait(now);
+        Ok(())
     }
 
     /// Frames and bytes so far, and bytes that the server has not taken.

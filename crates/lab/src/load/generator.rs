@@ -7,7 +7,7 @@ use super::check::Tracker;
 use super::feed::{Feed, Feeder};
 use super::pace::{Limit, Pace};
 use super::stamped::Shape;
-use super::tally::{Tally, Viewers, Window};
+use super::tally::{Spread, Tally, Viewers, Window};
 use super::target::Target;
 use super::viewer::{Ending, State, Terms, Viewer, refused};
 use anyhow::{Context, Result};
@@ -159,6 +159,8 @@ pub struct Load {
     swept: Time,
     /// Bytes of unlimited viewers since the last sweep, and their mean rate, in bytes a second.
     unlimited_bytes: u64,
+    /// Unlimited viewers that received at the last sweep.
+    unlimited_before: u64,
     stream_rate: Option<f64>,
     bytes: u64,
     window_began: Time,
@@ -203,6 +205,7 @@ impl Load {
             dice: 0,
             swept: now,
             unlimited_bytes: 0,
+            unlimited_before: 0,
             stream_rate: None,
             bytes: 0,
             window_began: now,
@@ -332,7 +335,8 @@ impl Load {
 
     fn handle(&mut self, event: &Event) -> Result<()> {
         if event.token == FEED {
-            return self.feeder.as_mut().map_or(Ok(()), |feeder| feeder.handle(&self.poller, FEED));
+            let now = self.now;
+            return self.feeder.as_mut().map_or(Ok(()), |feeder| feeder.handle(&self.poller, FEED, now));
         }
         let index = event.token as u32 as usize;
         let (now, targets) = (self.now, self.settings.targets.len());
@@ -483,7 +487,10 @@ impl Load {
                 self.read(token);
             }
         }
-        if unlimited > 0 {
+        // A first estimate wants viewers that were there all the time: too low a one would let slow readers stall.
+        let known = self.stream_rate.is_some() || self.unlimited_before * 2 > unlimited;
+        self.unlimited_before = unlimited;
+        if unlimited > 0 && known {
             let rate = self.unlimited_bytes as f64 / unlimited as f64 / now.since(before).as_secs_f64();
             // Smoothed, since each viewer begins with a burst.
             self.stream_rate = Some(self.stream_rate.map_or(rate, |known| known * 0.7 + rate * 0.3));
@@ -505,11 +512,26 @@ impl Load {
         self.window_began = self.now;
         self.cpu_before = thread_cpu_time();
         self.tally.window = Window::default();
+        if let Some(feeder) = &mut self.feeder {
+            feeder.begin_window();
+        }
         for slot in &mut self.slots {
             if let Some(viewer) = &mut slot.viewer {
                 viewer.begin_window(self.now);
             }
         }
+    }
+
+    /// Viewers leave from now on, this many a second, each for another one; how long joins take is told of these alone.
+    pub fn begin_churn(&mut self, rate: f64) {
+        (self.settings.churn, self.churned, self.churn_began) = (rate, 0, None);
+        self.tally.forget_joins();
+    }
+
+    /// How long each frame of the source waited until the server's side of the connection had room for all of it,
+    /// since the window began, in nanoseconds; `None` without a source.
+    pub fn source_waits(&self) -> Option<&Spread> {
+        self.feeder.as_ref().map(Feeder::waits)
     }
 
     /// How far it is. Looks at each viewer.

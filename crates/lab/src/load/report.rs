@@ -63,6 +63,8 @@ pub struct Join {
     pub first_byte_ms: Option<Distribution>,
     /// From the request to the first packet of the first key frame.
     pub key_frame_ms: Option<Distribution>,
+    /// From the request until PAT, PMT and a whole key frame had come; of a stamped stream.
+    pub picture_ms: Option<Distribution>,
 }
 
 /// Waits of unlimited viewers.
@@ -169,6 +171,7 @@ impl Report {
                 connect_ms: Distribution::of_times(&tally.connect),
                 first_byte_ms: Distribution::of_times(&tally.first_byte),
                 key_frame_ms: Distribution::of_times(&tally.first_key_frame),
+                picture_ms: Distribution::of_times(&tally.first_picture),
             },
             window_s: window.seconds,
             bytes: window.bytes,
@@ -222,6 +225,7 @@ impl Report {
         percentiles(&mut out, "connection", self.join.connect_ms);
         percentiles(&mut out, "request to first byte", self.join.first_byte_ms);
         percentiles(&mut out, "request to key frame", self.join.key_frame_ms);
+        percentiles(&mut out, "request to whole picture", self.join.picture_ms);
         out.push('\n');
         let (rate, unit) = rate(self.throughput_bps);
         line(&mut out, "throughput", &format!("{rate} {unit} over {:.1} s", self.window_s));
@@ -276,6 +280,9 @@ impl Report {
                 skipped => format!(", {skipped} packets skipped by them"),
             };
             line(out, "", &format!("{} discontinuities, announced{skipped}", verdict.announced));
+        }
+        if verdict.misplaced > 0 {
+            line(out, "", &format!("{} of them lead elsewhere than to a key frame", verdict.misplaced));
         }
     }
 }

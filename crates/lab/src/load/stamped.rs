@@ -226,6 +226,12 @@ impl Mark {
             && word(packet, CHECK) == spread(check(packet, sequence, sent));
         whole.then_some(Mark { sequence, sent: Time::from_nanos(sent), position })
     }
+
+    /// Whether this mark's packet is the first of a key frame: its `random_access_indicator` is set.
+    #[inline]
+    pub fn begins_key_frame(&self, packet: &[u8; PACKET_BYTES]) -> bool {
+        self.position == Position::First && packet[5] & 0x40 != 0
+    }
 }
 
 /// 56 bits, 7 in each byte under a set top bit.

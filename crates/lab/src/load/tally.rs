@@ -144,6 +144,8 @@ pub struct Tally {
     pub first_byte: Spread,
     /// From the request to the first packet of the first key frame, nanoseconds.
     pub first_key_frame: Spread,
+    /// From the request until PAT, PMT and a whole key frame had come, nanoseconds; of a stamped stream.
+    pub first_picture: Spread,
     /// What the window held.
     pub window: Window,
     /// What the checked viewers found since the start.
@@ -186,6 +188,13 @@ pub struct Window {
 }
 
 impl Tally {
+    /// Forgets how long joins took.
+    pub(super) fn forget_joins(&mut self) {
+        let joins =
+            [&mut self.connect, &mut self.first_byte, &mut self.first_key_frame, &mut self.first_picture];
+        joins.into_iter().for_each(Spread::reset);
+    }
+
     /// Counts a failure's reason.
     pub(super) fn count_reason(&mut self, reason: &str, count: u64) {
         let known = self.reasons.contains_key(reason) || self.reasons.len() < REASONS;
@@ -201,6 +210,7 @@ impl Tally {
         self.connect.merge(&other.connect);
         self.first_byte.merge(&other.first_byte);
         self.first_key_frame.merge(&other.first_key_frame);
+        self.first_picture.merge(&other.first_picture);
         self.window.merge(&other.window);
         self.verdict.merge(&other.verdict);
         self.checked += other.checked;

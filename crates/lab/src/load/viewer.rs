@@ -50,10 +50,11 @@ pub(super) struct Viewer {
     /// Its pace lets it read later; the load knows when.
     pub(super) paused: bool,
     client: Client,
-    /// Until the first key frame, and of those whose packets are checked.
+    /// Until the first key frame or picture, and of those whose packets are checked.
     tracker: Option<Box<Tracker>>,
     checked: bool,
     key_frame_seen: bool,
+    picture_seen: bool,
     /// Begin of the connection, then of the request.
     since: Time,
     asked: Time,
@@ -82,6 +83,7 @@ impl Viewer {
             tracker: Some(Box::new(tracker)),
             checked,
             key_frame_seen: false,
+            picture_seen: false,
             since: now,
             asked: now,
             last_read: now,
@@ -184,7 +186,7 @@ impl Viewer {
     fn track(&mut self, data: &[u8], now: Time, tally: &mut Tally) {
         let Some(tracker) = &mut self.tracker else { return };
         let (asked, limited) = (self.asked, self.pace.is_some());
-        let key_frame_seen = &mut self.key_frame_seen;
+        let (key_frame_seen, picture_seen) = (&mut self.key_frame_seen, &mut self.picture_seen);
         tracker.push(data, &mut |landmark| {
             let (sent, delays) = match landmark {
                 Landmark::KeyFrame => {
@@ -192,6 +194,10 @@ impl Viewer {
                         tally.first_key_frame.record_time(now.since(asked));
                     }
                     return;
+                }
+                Landmark::Picture => {
+                    *picture_seen = true;
+                    return tally.first_picture.record_time(now.since(asked));
                 }
                 Landmark::First(sent) => (sent, &mut tally.window.first_packet),
                 Landmark::Last(sent) => (sent, &mut tally.window.last_packet),
@@ -204,7 +210,9 @@ impl Viewer {
                 delays.record_time(delay);
             }
         });
-        let found = self.key_frame_seen || tracker.bytes() > KEY_FRAME_BYTES;
+        // A whole picture can be told of a stamped stream alone.
+        let seen = if tracker.checker().is_stamped() { self.picture_seen } else { self.key_frame_seen };
+        let found = seen || tracker.bytes() > KEY_FRAME_BYTES;
         let done = !self.checked && (found || tracker.body() == Body::Other);
         if done {
             self.tracker = None;
