@@ -7,6 +7,7 @@ mod commands;
 mod demo;
 mod encode;
 mod flight;
+mod hot;
 mod load;
 mod publishers;
 mod pull;

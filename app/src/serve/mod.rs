@@ -5,23 +5,22 @@ mod api;
 mod assets;
 mod demo;
 mod metrics;
+mod service;
 mod site;
 
 use crate::config::{self, Config, Secret};
 use crate::{failure, logging, output};
-use access_log::AccessLog;
 use anyhow::{Context, Result};
 use glassline_delivery::policy::{PublishPolicy, StreamName, WatchPolicy};
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
-use glassline_engine::relay::{self, Pull, Relay, Settings, StartError};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use glassline_engine::relay::{self, Pull, Settings, StartError};
+use service::Service;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use site::PageSite;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -144,7 +143,7 @@ fn pulls(config: &Config) -> Vec<Pull> {
     config.stream.iter().filter_map(pull).collect()
 }
 
-/// Runs until SIGINT or SIGTERM.
+/// Runs until SIGINT or SIGTERM; SIGHUP has the configuration read again.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let config = args.configuration()?;
     if args.test_config {
@@ -156,22 +155,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     logging::configure(config.log.format, &config.log.level)?;
     // Before anything is started, so that no signal is lost.
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot wait for signals")?;
-    let access_log = config.log.access.as_deref().map(AccessLog::open).transpose()?;
-    let site = Arc::new(PageSite::new(config.contact.clone(), access_log));
-    let relay = Relay::start(settings(&config), site).map_err(explain)?;
-    let demo = if config.demo.enabled { Some(demo::start(&relay, &config.demo)?) } else { None };
-    output::print(&where_to_look(&relay, demo.as_ref().map(|_| config.demo.name.as_str())))?;
-
-    if let Some(signal) = signals.forever().next() {
-        tracing::info!(signal, "ending");
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
+    let mut service = Service::start(config)?;
+    output::print(&service.where_to_look())?;
+    for signal in signals.forever() {
+        if signal != SIGHUP {
+            tracing::info!(signal, "ending");
+            break;
+        }
+        match args.configuration().and_then(|config| service.reload(config)) {
+            Ok(()) => tracing::info!("the configuration was read again"),
+            Err(error) => tracing::error!("the configuration stays as it was: {error:#}"),
+        }
     }
-    if let Some(demo) = demo {
-        demo.stop();
-        demo.join()?;
-    }
-    relay.shutdown();
-    Ok(())
+    service.end()
 }
 
 fn explain(error: StartError) -> anyhow::Error {
@@ -188,19 +185,6 @@ fn explain(error: StartError) -> anyhow::Error {
         _ => "see what the system says",
     };
     failure::failed(error, advice)
-}
-
-/// The line that a newcomer needs: the address to open. A listener on all addresses is told as this machine's
-/// own, which opens everywhere it matters first.
-fn where_to_look(relay: &Relay, demo: Option<&str>) -> String {
-    let urls: Vec<_> = relay.addresses().iter().map(|address| url(*address)).collect();
-    let version = env!("CARGO_PKG_VERSION");
-    match demo {
-        Some(name) => {
-            format!("glassline {version}: open {}watch/{name} (all streams: {})\n", urls[0], urls.join(" "))
-        }
-        None => format!("glassline {version}: open {}\n", urls.join(" ")),
-    }
 }
 
 fn url(address: SocketAddr) -> String {

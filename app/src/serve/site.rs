@@ -6,16 +6,32 @@ use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::policy::StreamName;
 use glassline_engine::relay::{Access, Hub, Site};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 /// The page, the API and the metrics.
-pub(super) struct PageSite {
-    contact: Option<String>,
-    access_log: Option<AccessLog>,
+pub(super) struct PageSite(RwLock<Arrangement>);
+
+/// What a reload may change.
+#[derive(Default)]
+pub(super) struct Arrangement {
+    pub(super) contact: Option<String>,
+    pub(super) access_log: Option<AccessLog>,
 }
 
 impl PageSite {
-    pub(super) fn new(contact: Option<String>, access_log: Option<AccessLog>) -> PageSite {
-        PageSite { contact, access_log }
+    pub(super) fn new(arrangement: Arrangement) -> PageSite {
+        PageSite(RwLock::new(arrangement))
+    }
+
+    /// Takes another arrangement. The last access log is written to its end.
+    pub(super) fn rearrange(&self, arrangement: Arrangement) {
+        let former =
+            std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), arrangement);
+        drop(former);
+    }
+
+    fn now(&self) -> RwLockReadGuard<'_, Arrangement> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self, request: &Request, hub: &Hub) -> Response {
@@ -24,7 +40,7 @@ impl PageSite {
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
             "/metrics" => Response::ok(metrics::MEDIA_TYPE, metrics::exposition(hub)),
             "/api/time" => api::json(&api::time(hub)),
-            "/api/streams" => api::json(&api::streams(hub, self.contact.as_deref())),
+            "/api/streams" => api::json(&api::streams(hub, self.now().contact.as_deref())),
             path => {
                 if let Some(name) = path.strip_prefix("/api/streams/") {
                     let found = StreamName::parse(name).and_then(|name| hub.stream(&name));
@@ -51,11 +67,11 @@ impl Site for PageSite {
     }
 
     fn logs_access(&self) -> bool {
-        self.access_log.is_some()
+        self.now().access_log.is_some()
     }
 
     fn log_access(&self, access: Access) {
-        if let Some(log) = &self.access_log {
+        if let Some(log) = &self.now().access_log {
             log.log(&access);
         }
     }

@@ -344,3 +344,36 @@ fn publishing_from_inside_the_process() {
     relay.shutdown();
     assert_eq!(viewer.read(&mut [0; 9]).unwrap(), 0);
 }
+
+#[test]
+fn a_reload_opens_and_closes_listeners_and_keeps_who_came_by_them() {
+    let two: std::net::SocketAddr = "127.0.0.2:0".parse().unwrap();
+    let settings = |listen: Vec<std::net::SocketAddr>| Settings { listen, workers: 2, ..Settings::default() };
+    let first: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let mut relay = Relay::start(settings(vec![first]), Arc::new(Echo)).unwrap();
+    let was = relay.addresses();
+    let mut idle = connect(&relay);
+    let mut asked = |path: &str| {
+        write!(idle, "GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        assert!(read_head(&mut idle).starts_with("HTTP/1.1 200 "));
+        idle.read_exact(&mut vec![0; path.len()]).unwrap();
+    };
+    asked("/before");
+    relay.reload(settings(vec![two, first])).unwrap();
+    let both = relay.addresses();
+    assert_eq!((both[0].ip().to_string(), both[1]), ("127.0.0.2".into(), was[0]));
+    asked("/with-two");
+    for address in &both {
+        TcpStream::connect(address).unwrap();
+    }
+    relay.reload(settings(vec![two])).unwrap();
+    assert_eq!(relay.addresses(), both[..1]);
+    asked("/after");
+    assert!(TcpStream::connect(was[0]).is_err(), "nobody listens there any more");
+    // Somebody else listens there: nothing changes.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    assert!(relay.reload(settings(vec![taken.local_addr().unwrap()])).is_err());
+    assert_eq!(relay.addresses(), both[..1]);
+    TcpStream::connect(both[0]).unwrap();
+    asked("/still");
+}

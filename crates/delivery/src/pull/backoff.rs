@@ -30,6 +30,13 @@ impl Backoff {
         whole - whole.mul_f64(fraction as f64 / 2f64.powi(33))
     }
 
+    /// Waits between `least` and `most` from the next failure on.
+    pub fn reconfigure(&mut self, least: Duration, most: Duration) {
+        self.least = least;
+        self.most = most.max(least);
+        self.next = self.next.clamp(self.least, self.most);
+    }
+
     /// All has been well for a while: the next failure is a first one.
     pub fn reset(&mut self) {
         self.next = self.least;
@@ -50,6 +57,9 @@ mod tests {
         }
         backoff.reset();
         assert!(backoff.fail() <= millis(100));
+        backoff.reconfigure(millis(500), millis(600));
+        let wait = backoff.fail();
+        assert!(wait > millis(250) && wait <= millis(500), "{wait:?}");
     }
 
     #[test]

@@ -143,6 +143,12 @@ impl Puller {
         }
     }
 
+    /// Is as patient and as persistent as `policy` says from now on.
+    pub fn reconfigure(&mut self, policy: Policy) {
+        self.policy = policy;
+        self.backoff.reconfigure(policy.retry_min, policy.retry_max);
+    }
+
     /// What to do next with the socket, in order.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()

@@ -129,6 +129,10 @@ impl Flush {
         }
     }
 
+    pub(super) fn reconfigure(&mut self, policy: FlushPolicy) {
+        self.policy = policy;
+    }
+
     /// Another publisher: what was learnt of the last one's ways is forgotten.
     pub(super) fn begin_session(&mut self) {
         self.pictures = Pictures::default();

@@ -150,6 +150,13 @@ impl Stream {
         }
     }
 
+    /// Is kept and sent as `settings` say from now on. To be called where nothing waits to be shown.
+    pub fn reconfigure(&mut self, settings: Settings) {
+        self.flush.reconfigure(settings.flush);
+        self.pace.reconfigure(settings.pacing);
+        self.past.reconfigure(settings.backlog);
+    }
+
     /// A publisher begins. What an earlier one left of a packet is forgotten.
     pub fn begin_session(&mut self, now: Time) {
         self.counters.sessions += 1;

@@ -39,6 +39,10 @@ impl Pace {
         Pace { pacing, peak_bps: 0.0, looked_at: None }
     }
 
+    pub(super) fn reconfigure(&mut self, pacing: Pacing) {
+        self.pacing = pacing;
+    }
+
     /// Whether it is time for [`Pace::look`].
     pub(super) fn is_due(&self, now: Time) -> bool {
         self.looked_at.is_none_or(|at| now.since(at) >= LOOK_INTERVAL)

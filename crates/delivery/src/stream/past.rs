@@ -51,6 +51,11 @@ impl Past {
         }
     }
 
+    /// What is too old by another measure goes when the next bytes come; what has gone does not come back.
+    pub(super) fn reconfigure(&mut self, backlog: Backlog) {
+        self.backlog = backlog;
+    }
+
     pub(super) fn begin_session(&mut self, now: Time) {
         let offset = self.newest.map_or(0, |mark| mark.offset);
         self.session_start = Mark { offset, at: now };

@@ -14,7 +14,7 @@ use glassline_io::poll::{Poller, Waker};
 use glassline_media::Time;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// The token under which workers are woken.
@@ -26,13 +26,13 @@ pub struct Hub {
     pub(super) clock: Clock,
     pub(super) counts: Counts,
     pub(super) presence: Presence,
-    pub(super) boards: Boards,
+    boards: RwLock<Arc<Boards>>,
     site: Arc<dyn Site>,
     began: Time,
     streams: Mutex<BTreeMap<StreamName, Arc<Live>>>,
     next_id: AtomicU64,
     inboxes: Vec<Inbox>,
-    stopping: AtomicBool,
+    phase: AtomicU8,
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +56,18 @@ pub(super) enum Message {
     Evicted(u64),
 }
 
+/// What the relay's threads are to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Phase {
+    /// Serve.
+    Running,
+    /// Come to a halt and hand over all that they have.
+    Halted,
+    /// End all connections.
+    Stopping,
+}
+
 struct Inbox {
     messages: Mutex<Vec<Message>>,
     waker: Waker,
@@ -77,7 +89,7 @@ impl Hub {
         let inbox = |poller| Ok(Inbox { messages: Mutex::default(), waker: Waker::new(poller, WAKE)? });
         let inboxes = pollers.iter().map(inbox).collect::<io::Result<Vec<_>>>()?;
         let hub = Hub {
-            boards: Boards::new(&settings.pulls),
+            boards: RwLock::new(Arc::new(Boards::new(&settings.pulls, &Boards::default()))),
             settings: RwLock::new(Arc::new(settings)),
             clock,
             counts: Counts::default(),
@@ -87,7 +99,7 @@ impl Hub {
             streams: Mutex::default(),
             next_id: AtomicU64::new(0),
             inboxes,
-            stopping: AtomicBool::new(false),
+            phase: AtomicU8::new(Phase::Running as u8),
         };
         Ok((hub, pollers))
     }
@@ -101,14 +113,14 @@ impl Hub {
     pub fn streams(&self) -> Vec<StreamStatus> {
         let (now, streams) = (self.clock.now(), self.all());
         let mut list = streams.iter().map(|live| live.status(now)).collect();
-        self.boards.complete(&mut list, now);
+        self.boards().complete(&mut list, now);
         list
     }
 
     /// One stream.
     pub fn stream(&self, name: &StreamName) -> Option<StreamStatus> {
         let now = self.clock.now();
-        let source = self.boards.status(name, now);
+        let source = self.boards().status(name, now);
         match self.find(name) {
             Some(live) => Some(StreamStatus { source, ..live.status(now) }),
             None => Some(StreamStatus::absent(name, Some(source?))),
@@ -127,6 +139,23 @@ impl Hub {
             errors: count(&self.counts.errors),
             timed_out: count(&self.counts.timed_out),
         }
+    }
+
+    /// Changes the settings, of all streams too. To be called while the threads are halted.
+    pub(super) fn reconfigure(&self, settings: Settings) {
+        let settings = Arc::new(settings);
+        for live in self.all() {
+            live.reconfigure(settings.of_stream(&live.name));
+            self.announce(&live, None);
+        }
+        let boards = Boards::new(&settings.pulls, &self.boards());
+        *self.boards.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(boards);
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+    }
+
+    /// What is known of the sources.
+    pub(super) fn boards(&self) -> Arc<Boards> {
+        Arc::clone(&self.boards.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The settings of the moment. Who asks often keeps them for a turn.
@@ -162,7 +191,7 @@ impl Hub {
         seat: Option<Seat>,
         take_over: bool,
     ) -> Result<(Arc<Live>, u64), ClaimError> {
-        if seat.is_some() && self.boards.has(name) {
+        if seat.is_some() && self.boards().has(name) {
             return Err(ClaimError::Pulled { name: name.clone() });
         }
         let (now, settings) = (self.clock.now(), self.settings());
@@ -174,7 +203,7 @@ impl Hub {
             }
             None => {
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-                let settings = *settings.streams.get(name).unwrap_or(&settings.stream);
+                let settings = settings.of_stream(name);
                 let live = Live::new(id, name.clone(), settings, self.inboxes.len(), now);
                 let live = Arc::new(live);
                 streams.insert(name.clone(), Arc::clone(&live));
@@ -252,14 +281,19 @@ impl Hub {
         std::mem::swap(&mut *lock(&inbox.messages), into);
     }
 
-    pub(super) fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
+    /// Lets the threads run, come to a halt with all they have, or end.
+    pub(super) fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Release);
         for inbox in &self.inboxes {
             inbox.waker.wake();
         }
     }
 
+    pub(super) fn is_running(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == Phase::Running as u8
+    }
+
     pub(super) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+        self.phase.load(Ordering::Acquire) == Phase::Stopping as u8
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::relay::status::StreamStatus;
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::stream::{self, Entry, Stream, StreamError};
+use glassline_delivery::stream::{self, Entry, Pacing, Stream, StreamError};
 use glassline_io::spool::{self, Chain, Spool};
 use glassline_media::Time;
 use std::io;
@@ -145,6 +145,17 @@ impl Live {
     fn lock(&self) -> MutexGuard<'_, Core> {
         // A panic under this lock would be our bug; the stream is then as good as before it.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps and sends the stream as `settings` say from now on. What waited is shown; the caller then tells the
+    /// workers.
+    pub(super) fn reconfigure(&self, settings: stream::Settings) {
+        let mut core = self.lock();
+        core.flush();
+        core.stream.reconfigure(settings);
+        if settings.pacing == Pacing::Off {
+            self.pace_bps.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Takes the publisher's seat, if it is free or `take_over` is asked.
@@ -322,7 +333,7 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_delivery::stream::{Backlog, FlushPolicy, Pacing};
+    use glassline_delivery::stream::{Backlog, FlushPolicy};
     use glassline_test_support::ts::Source;
 
     #[test]

@@ -43,7 +43,8 @@ use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
 use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
-use pull::Pulling;
+use hub::Phase;
+use pull::{Fetcher, Pulling};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -91,6 +92,13 @@ pub struct Settings {
     pub pulls: Vec<Pull>,
     /// How patiently they are.
     pub pull_policy: Policy,
+}
+
+impl Settings {
+    /// How the stream `name` is kept and sent.
+    fn of_stream(&self, name: &StreamName) -> stream::Settings {
+        *self.streams.get(name).unwrap_or(&self.stream)
+    }
 }
 
 impl Default for Settings {
@@ -169,9 +177,24 @@ pub enum StartError {
 /// A running relay. Dropping it ends it.
 pub struct Relay {
     hub: Arc<Hub>,
-    threads: Vec<JoinHandle<()>>,
+    workers: Vec<JoinHandle<Worker>>,
     pulling: Option<Pulling>,
-    addresses: Vec<SocketAddr>,
+    doors: Vec<Door>,
+}
+
+/// An address that is listened on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Door {
+    /// As the settings have it; port 0 is any.
+    wanted: SocketAddr,
+    /// As it is.
+    address: SocketAddr,
+}
+
+/// All that the threads of a halted relay have.
+struct Crew {
+    workers: Vec<Worker>,
+    fetcher: Option<Fetcher>,
 }
 
 /// Descriptors that are kept free of connections: spools, listeners, logs, files that a page is made of.
@@ -180,43 +203,102 @@ const SPARE_DESCRIPTORS: u64 = 256;
 impl Relay {
     /// Listens and starts the workers. `site` answers what is not about a stream's bytes.
     pub fn start(settings: Settings, site: Arc<dyn Site>) -> Result<Relay, StartError> {
-        let workers =
+        let count =
             if settings.workers == 0 { glassline_io::process::processors() } else { settings.workers };
+        let listen = settings.listen.clone();
+        let (hub, pollers) = Hub::new(settings, site, Clock::new(), count)?;
+        let hub = Arc::new(hub);
+        let workers = pollers.into_iter().enumerate();
+        let workers = workers.map(|(index, poller)| Worker::new(Arc::clone(&hub), index, poller));
+        let crew = Crew { workers: workers.collect(), fetcher: None };
+        let mut relay = Relay { hub, workers: Vec::new(), pulling: None, doors: Vec::new() };
+        let opened = relay.open(&listen, count)?;
+        relay.resume(crew, opened)?;
+        Ok(relay)
+    }
+
+    /// Takes other settings while all goes on: connections, streams and sources stay, but for those sources that
+    /// `settings` no longer has. [`Settings::workers`] alone stays as it was. All comes to a halt for a moment, in
+    /// the order of a millisecond.
+    ///
+    /// # Errors
+    /// An address cannot be listened on: then nothing has changed.
+    pub fn reload(&mut self, settings: Settings) -> Result<(), StartError> {
+        let opened = self.open(&settings.listen, self.workers.len())?;
+        let mut crew = self.halt();
+        let wanted = &settings.listen;
+        self.doors.retain(|door| wanted.contains(&door.wanted));
+        let doors: Vec<_> = self.doors.iter().map(|door| door.address).collect();
+        for worker in &mut crew.workers {
+            worker.retain_listeners(|listener| {
+                listener.local_address().is_ok_and(|address| doors.contains(&address))
+            });
+        }
+        self.hub.reconfigure(settings);
+        self.resume(crew, opened)
+    }
+
+    /// Listens on the addresses of `listen` that are not listened on: a socket for each of `workers`.
+    fn open(&self, listen: &[SocketAddr], workers: usize) -> Result<Vec<(Door, Vec<Listener>)>, StartError> {
+        let mut opened = Vec::new();
+        for &wanted in listen {
+            if self.doors.iter().any(|door| door.wanted == wanted) {
+                continue;
+            }
+            let refuse = |reason| StartError::Listen { address: wanted, reason };
+            let group = Listener::bind_group(wanted, workers).map_err(refuse)?;
+            let address = group[0].local_address().map_err(refuse)?;
+            opened.push((Door { wanted, address }, group));
+        }
+        Ok(opened)
+    }
+
+    /// Lets the threads run, with all that they had and the listeners that were `opened` for them.
+    fn resume(&mut self, mut crew: Crew, opened: Vec<(Door, Vec<Listener>)>) -> Result<(), StartError> {
+        let mut listeners: Vec<Vec<Listener>> = crew.workers.iter().map(|_| Vec::new()).collect();
+        for (door, group) in opened {
+            self.doors.push(door);
+            for (worker, listener) in listeners.iter_mut().zip(group) {
+                worker.push(listener);
+            }
+        }
+        let settings = self.hub.settings();
+        let order = |door: &Door| settings.listen.iter().position(|wanted| *wanted == door.wanted);
+        self.doors.sort_by_key(order);
         let descriptors = glassline_io::process::raise_descriptor_limit().saturating_sub(SPARE_DESCRIPTORS);
         let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
         let connections = match settings.max_connections {
             0 => descriptors,
             limit => limit.min(descriptors),
         };
-
-        let mut listeners: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
-        let mut addresses = Vec::new();
-        for &address in &settings.listen {
-            let refuse = |reason| StartError::Listen { address, reason };
-            let group = Listener::bind_group(address, workers).map_err(refuse)?;
-            addresses.push(group[0].local_address().map_err(refuse)?);
-            for (worker, listener) in listeners.iter_mut().zip(group) {
-                worker.push(listener);
-            }
+        let limit = connections.div_ceil(crew.workers.len().max(1));
+        if crew.fetcher.is_none() && !self.hub.boards().is_empty() {
+            crew.fetcher = Some(Fetcher::new(&self.hub)?);
         }
-
-        let (hub, pollers) = Hub::new(settings, site, Clock::new(), workers)?;
-        let hub = Arc::new(hub);
-        let mut threads = Vec::new();
-        for (index, (poller, listeners)) in pollers.into_iter().zip(listeners).enumerate() {
-            let worker =
-                Worker::new(Arc::clone(&hub), index, poller, listeners, connections.div_ceil(workers))?;
-            let name = format!("relay-{index}");
-            threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
+        self.hub.enter(Phase::Running);
+        for (index, (mut worker, listeners)) in crew.workers.into_iter().zip(listeners).enumerate() {
+            worker.reconfigure(listeners, limit);
+            let thread = std::thread::Builder::new().name(format!("relay-{index}"));
+            self.workers.push(thread.spawn(move || worker.run())?);
         }
-        let mut relay = Relay { hub, threads, pulling: None, addresses };
-        relay.pulling = Pulling::start(&relay.hub)?;
-        Ok(relay)
+        if let Some(mut fetcher) = crew.fetcher {
+            fetcher.rearrange();
+            self.pulling = Some(Pulling::start(fetcher)?);
+        }
+        Ok(())
+    }
+
+    /// Brings the threads to a halt. What panicked is lost, and has been told on standard error.
+    fn halt(&mut self) -> Crew {
+        self.hub.enter(Phase::Halted);
+        let fetcher = self.pulling.take().and_then(Pulling::join);
+        let workers = self.workers.drain(..).filter_map(|thread| thread.join().ok()).collect();
+        Crew { workers, fetcher }
     }
 
     /// Where it listens, in the order of [`Settings::listen`].
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.doors.iter().map(|door| door.address).collect()
     }
 
     /// What runs through it.
@@ -235,13 +317,11 @@ impl Relay {
     }
 
     fn stop(&mut self) {
-        self.hub.stop();
-        if let Some(pulling) = self.pulling.take() {
-            pulling.join();
-        }
-        for thread in self.threads.drain(..) {
+        self.hub.enter(Phase::Stopping);
+        drop(self.pulling.take().and_then(Pulling::join));
+        for thread in self.workers.drain(..) {
             // A worker that panicked has said so on standard error; the others are still to be joined.
-            let _ = thread.join();
+            drop(thread.join());
         }
     }
 }

@@ -195,7 +195,9 @@ impl Viewer {
     /// always it is two comparisons.
     pub(super) fn pace(&mut self, connection: &Connection, affordable: bool) {
         let wanted = match self.live.pace_bps() {
-            0 => return,
+            0 if self.pace == Pace::Catching => return,
+            // Pacing was switched off meanwhile.
+            0 => UNPACED_BPS,
             _ if !affordable => UNPACED_BPS,
             wanted => wanted,
         };

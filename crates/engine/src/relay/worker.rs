@@ -79,22 +79,16 @@ macro_rules! desk {
 }
 
 impl Worker {
-    pub(super) fn new(
-        hub: Arc<Hub>,
-        index: usize,
-        poller: Poller,
-        listeners: Vec<Listener>,
-        limit: usize,
-    ) -> io::Result<Worker> {
+    pub(super) fn new(hub: Arc<Hub>, index: usize, poller: Poller) -> Worker {
         let next_sweep = hub.clock.now() + SWEEP;
-        let mut worker = Worker {
+        Worker {
             settings: hub.settings(),
             hub,
             index,
             poller,
-            listeners,
+            listeners: Vec::new(),
             listening: false,
-            limit: limit.max(1),
+            limit: 1,
             slots: Vec::new(),
             free: Vec::new(),
             connections: 0,
@@ -107,9 +101,7 @@ impl Worker {
             idle: Duration::ZERO,
             swept_at: next_sweep,
             next_sweep,
-        };
-        worker.listen()?;
-        Ok(worker)
+        }
     }
 
     fn listen(&mut self) -> io::Result<()> {
@@ -118,6 +110,13 @@ impl Worker {
         }
         self.listening = true;
         Ok(())
+    }
+
+    fn listen_or_pause(&mut self) {
+        if let Err(error) = self.listen() {
+            tracing::warn!(worker = self.index, %error, "cannot listen again; trying again shortly");
+            self.pause_listening();
+        }
     }
 
     /// Out of descriptors: leaves callers in the kernel's queue until the next sweep, instead of being told of
@@ -129,10 +128,11 @@ impl Worker {
         self.listening = false;
     }
 
-    pub(super) fn run(mut self) {
+    /// Serves until the hub says otherwise. Returns all that it has, where that is to be taken over.
+    pub(super) fn run(mut self) -> Worker {
         self.fan_out = FanOut::new(self.settings.send_path, self.index);
         let (mut ready, mut messages) = (Vec::new(), Vec::new());
-        while !self.hub.is_stopping() {
+        while self.hub.is_running() {
             let now = self.hub.clock.now();
             let next = self.due.iter().map(|(at, _)| *at).fold(self.next_sweep, Time::min);
             let wait = if self.again.is_empty() { next.since(now) } else { Duration::ZERO };
@@ -155,9 +155,32 @@ impl Worker {
                 self.next_sweep = now + SWEEP;
             }
         }
-        for slot in 0..self.slots.len() {
-            self.close(slot);
+        if self.hub.is_stopping() {
+            for slot in 0..self.slots.len() {
+                self.close(slot);
+            }
         }
+        // A queue to the kernel belongs to the thread.
+        self.fan_out = FanOut::one_by_one();
+        self
+    }
+
+    /// Takes the settings of the moment, and other listeners. To be called while it is halted.
+    pub(super) fn reconfigure(&mut self, listeners: Vec<Listener>, limit: usize) {
+        self.pause_listening();
+        self.listeners.extend(listeners);
+        self.limit = limit.max(1);
+        self.settings = self.hub.settings();
+        self.listen_or_pause();
+        // Time at a halt was neither idle nor busy.
+        (self.idle, self.swept_at) = (Duration::ZERO, self.hub.clock.now());
+        self.next_sweep = self.swept_at + SWEEP;
+    }
+
+    /// Stops listening where `keeps` says no.
+    pub(super) fn retain_listeners(&mut self, keeps: impl Fn(&Listener) -> bool) {
+        self.pause_listening();
+        self.listeners.retain(|listener| keeps(listener));
     }
 
     fn handle(&mut self, event: Event, messages: &mut Vec<Message>) {
@@ -350,11 +373,8 @@ impl Worker {
         if self.index == 0 {
             self.hub.end_abandoned();
         }
-        if !self.listening
-            && let Err(error) = self.listen()
-        {
-            tracing::warn!(worker = self.index, %error, "cannot listen again; trying again shortly");
-            self.pause_listening();
+        if !self.listening {
+            self.listen_or_pause();
         }
     }
 }

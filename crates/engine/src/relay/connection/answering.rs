@@ -17,7 +17,7 @@ impl Connection {
             if let Some(live) = name.as_ref().and_then(|name| desk.hub.find(name)) {
                 return self.watch(live, request, desk);
             }
-            if name.is_some_and(|name| desk.hub.boards.has(&name)) {
+            if name.is_some_and(|name| desk.hub.boards().has(&name)) {
                 let words = "Its source is not there now; GET /api/streams says why. Try again shortly.";
                 let response = problem(503, "the stream's source is not there", words);
                 let response = response.with_header("Retry-After", "1");

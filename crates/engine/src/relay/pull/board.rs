@@ -126,7 +126,7 @@ impl Board {
     }
 }
 
-/// All sources. Fixed when the relay starts.
+/// All sources.
 #[derive(Debug, Default)]
 pub(in crate::relay) struct Boards {
     boards: Vec<Arc<Board>>,
@@ -134,8 +134,9 @@ pub(in crate::relay) struct Boards {
 }
 
 impl Boards {
-    /// A board for each source that differs; a name that is given twice keeps its first source.
-    pub(in crate::relay) fn new(pulls: &[Pull]) -> Boards {
+    /// A board for each source that differs; a name that is given twice keeps its first source. What stands on
+    /// `former` boards for the same streams stays.
+    pub(in crate::relay) fn new(pulls: &[Pull], former: &Boards) -> Boards {
         let (mut by_source, mut by_name) = (BTreeMap::<Source, Vec<StreamName>>::new(), BTreeMap::new());
         for pull in pulls {
             if by_name.insert(pull.name.clone(), 0).is_none() {
@@ -144,7 +145,11 @@ impl Boards {
         }
         let boards: Vec<_> = by_source
             .into_iter()
-            .map(|(source, names)| Arc::new(Board { source, names, note: Mutex::default() }))
+            .map(|(source, names)| {
+                let same = |board: &&Arc<Board>| board.source == source && board.names == names;
+                let kept = former.iter().find(same).cloned();
+                kept.unwrap_or_else(|| Arc::new(Board { source, names, note: Mutex::default() }))
+            })
             .collect();
         for (index, board) in boards.iter().enumerate() {
             by_name.extend(board.names.iter().map(|name| (name.clone(), index)));
@@ -152,7 +157,7 @@ impl Boards {
         Boards { boards, by_name }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::relay) fn is_empty(&self) -> bool {
         self.boards.is_empty()
     }
 
@@ -192,12 +197,15 @@ mod tests {
             name: StreamName::parse(name).unwrap(),
             source: Source::parse(source).unwrap(),
         };
-        let boards = Boards::new(&[
-            pull("a", "http://u:p@h/x"),
-            pull("b", "http://h/x"),
-            pull("c", "http://h:80/x"),
-            pull("c", "http://other/x"),
-        ]);
+        let boards = Boards::new(
+            &[
+                pull("a", "http://u:p@h/x"),
+                pull("b", "http://h/x"),
+                pull("c", "http://h:80/x"),
+                pull("c", "http://other/x"),
+            ],
+            &Boards::default(),
+        );
         let names: Vec<Vec<&str>> =
             boards.iter().map(|board| board.names.iter().map(StreamName::as_str).collect()).collect();
         // Other credentials may be shown another stream.

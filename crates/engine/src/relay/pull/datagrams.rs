@@ -75,6 +75,16 @@ impl Datagrams {
         }
     }
 
+    /// Is as patient as `policy` says from now on.
+    pub(super) fn reconfigure(&mut self, policy: Policy) {
+        self.policy = policy;
+        self.backoff.reconfigure(policy.retry_min, policy.retry_max);
+    }
+
+    pub(super) fn board(&self) -> &Arc<Board> {
+        &self.board
+    }
+
     pub(super) fn poll_timeout(&self) -> Time {
         match &self.state {
             State::Closed { until } => *until,

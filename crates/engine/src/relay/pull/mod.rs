@@ -48,29 +48,22 @@ const READS_A_TURN: usize = 16;
 /// The thread that pulls, seen from outside.
 pub(super) struct Pulling {
     waker: Waker,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<Fetcher>,
 }
 
 impl Pulling {
-    /// Starts the thread; `None` where there is nothing to pull.
-    pub(super) fn start(hub: &Arc<Hub>) -> io::Result<Option<Pulling>> {
-        if hub.boards.is_empty() {
-            return Ok(None);
-        }
-        let poller = Poller::new()?;
-        let waker = Waker::new(&poller, WAKE)?;
-        let fetcher = Fetcher::new(Arc::clone(hub), poller, waker.clone());
+    /// Starts the thread.
+    pub(super) fn start(fetcher: Fetcher) -> io::Result<Pulling> {
+        let waker = fetcher.waker.clone();
         let thread = std::thread::Builder::new().name("pull".into()).spawn(move || fetcher.run())?;
-        Ok(Some(Pulling { waker, thread: Some(thread) }))
+        Ok(Pulling { waker, thread })
     }
 
-    /// Waits for the thread's end; the hub is stopping already.
-    pub(super) fn join(mut self) {
+    /// Waits until the thread has come to a halt or ended, as the hub says already. `None` where it panicked, which
+    /// has been told on standard error.
+    pub(super) fn join(self) -> Option<Fetcher> {
         self.waker.wake();
-        if let Some(thread) = self.thread.take() {
-            // A panic has been told on standard error.
-            let _ = thread.join();
-        }
+        self.thread.join().ok()
     }
 }
 
@@ -112,6 +105,20 @@ impl Fetch {
         }
     }
 
+    fn reconfigure(&mut self, policy: Policy) {
+        match self {
+            Fetch::Http(upstream) => upstream.reconfigure(policy),
+            Fetch::Udp(datagrams) => datagrams.reconfigure(policy),
+        }
+    }
+
+    fn board(&self) -> &Arc<Board> {
+        match self {
+            Fetch::Http(upstream) => upstream.board(),
+            Fetch::Udp(datagrams) => datagrams.board(),
+        }
+    }
+
     fn poll_timeout(&self) -> Time {
         match self {
             Fetch::Http(upstream) => upstream.poll_timeout(),
@@ -135,36 +142,67 @@ impl Fetch {
     }
 }
 
-struct Fetcher {
+/// What the thread has.
+pub(super) struct Fetcher {
     hub: Arc<Hub>,
     poller: Poller,
     waker: Waker,
     answers: (Sender<Resolved>, Receiver<Resolved>),
-    fetches: Vec<Fetch>,
+    /// By the numbers in their tokens, which are never given again.
+    fetches: Vec<Option<Fetch>>,
     scratch: Vec<u8>,
     again: Vec<u64>,
 }
 
 impl Fetcher {
-    fn new(hub: Arc<Hub>, poller: Poller, waker: Waker) -> Fetcher {
-        let policy = hub.settings().pull_policy;
-        let boards = hub.boards.iter().enumerate();
-        let fetches = boards.map(|(index, board)| Fetch::new(&hub, index, Arc::clone(board), policy));
-        let fetches = fetches.collect();
-        let scratch = vec![0; READ_BYTES];
-        Fetcher { hub, poller, waker, answers: channel(), fetches, scratch, again: Vec::new() }
+    /// Pulls nothing yet.
+    pub(super) fn new(hub: &Arc<Hub>) -> io::Result<Fetcher> {
+        let poller = Poller::new()?;
+        let waker = Waker::new(&poller, WAKE)?;
+        let (hub, scratch) = (Arc::clone(hub), vec![0; READ_BYTES]);
+        Ok(Fetcher {
+            hub,
+            poller,
+            waker,
+            answers: channel(),
+            fetches: Vec::new(),
+            scratch,
+            again: Vec::new(),
+        })
     }
 
-    fn run(mut self) {
+    /// Pulls what the hub's boards name and nothing else. What is pulled already goes on.
+    pub(super) fn rearrange(&mut self) {
+        let (boards, policy) = (self.hub.boards(), self.hub.settings().pull_policy);
+        for fetch in &mut self.fetches {
+            if let Some(fetch) = fetch {
+                fetch.reconfigure(policy);
+            }
+            if fetch
+                .as_ref()
+                .is_some_and(|fetch| !boards.iter().any(|board| Arc::ptr_eq(board, fetch.board())))
+            {
+                *fetch = None;
+            }
+        }
+        for board in boards.iter() {
+            if !self.fetches.iter().flatten().any(|fetch| Arc::ptr_eq(board, fetch.board())) {
+                let index = self.fetches.len();
+                self.fetches.push(Some(Fetch::new(&self.hub, index, Arc::clone(board), policy)));
+            }
+        }
+    }
+
+    fn run(mut self) -> Fetcher {
         let mut ready = Vec::new();
         let mut next_timeout = Time::ZERO;
-        while !self.hub.is_stopping() {
+        while self.hub.is_running() {
             let now = self.hub.clock.now();
             let wait =
                 if self.again.is_empty() { next_timeout.since(now) } else { std::time::Duration::ZERO };
             if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
                 tracing::error!(%error, "epoll failed; nothing is pulled any more");
-                return;
+                break;
             }
             for event in &ready {
                 next_timeout = next_timeout.min(self.handle(*event));
@@ -181,9 +219,11 @@ impl Fetcher {
                         }
                     });
                 }
-                next_timeout = self.fetches.iter().map(Fetch::poll_timeout).min().unwrap_or(Time::NEVER);
+                let timeouts = self.fetches.iter().flatten().map(Fetch::poll_timeout);
+                next_timeout = timeouts.min().unwrap_or(Time::NEVER);
             }
         }
+        self
     }
 
     /// Handles an event. Returns the time limit that came of it.
@@ -215,7 +255,7 @@ impl Fetcher {
     }
 
     fn with(&mut self, index: usize, act: impl FnOnce(&mut Fetch, &mut Desk<'_>)) -> Time {
-        let Some(fetch) = self.fetches.get_mut(index) else { return Time::NEVER };
+        let Some(fetch) = self.fetches.get_mut(index).and_then(Option::as_mut) else { return Time::NEVER };
         let now = self.hub.clock.now();
         act(
             fetch,

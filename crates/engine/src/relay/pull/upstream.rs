@@ -74,6 +74,16 @@ impl Upstream {
         }
     }
 
+    /// Is as patient as `policy` says from now on.
+    pub(super) fn reconfigure(&mut self, policy: Policy) {
+        self.puller.reconfigure(policy);
+        self.good_after = policy.good_after;
+    }
+
+    pub(super) fn board(&self) -> &Arc<Board> {
+        &self.board
+    }
+
     pub(super) fn poll_timeout(&self) -> Time {
         self.puller.poll_timeout()
     }

@@ -1,0 +1,84 @@
+//! A running `serve`: the relay and what stands around it, and how all of it takes another configuration.
+
+use super::access_log::AccessLog;
+use super::site::{Arrangement, PageSite};
+use super::{demo, explain, settings, url};
+use crate::config::Config;
+use crate::{encode, logging};
+use anyhow::Result;
+use glassline_engine::relay::Relay;
+use std::sync::Arc;
+
+pub(super) struct Service {
+    config: Config,
+    site: Arc<PageSite>,
+    relay: Relay,
+    demo: Option<encode::Handle>,
+}
+
+impl Service {
+    /// Starts all that `config` asks for.
+    pub(super) fn start(config: Config) -> Result<Service> {
+        let site = Arc::new(PageSite::new(arrangement(&config)?));
+        let relay = Relay::start(settings(&config), Arc::clone(&site) as _).map_err(explain)?;
+        let mut service = Service { config, site, relay, demo: None };
+        service.start_demo()?;
+        Ok(service)
+    }
+
+    fn start_demo(&mut self) -> Result<()> {
+        if self.config.demo.enabled {
+            self.demo = Some(demo::start(&self.relay, &self.config.demo)?);
+        }
+        Ok(())
+    }
+
+    fn end_demo(&mut self) -> Result<()> {
+        let Some(demo) = self.demo.take() else { return Ok(()) };
+        demo.stop();
+        demo.join()
+    }
+
+    /// Goes on with `config`. Where that fails, all is as it was.
+    pub(super) fn reload(&mut self, config: Config) -> Result<()> {
+        let arrangement = arrangement(&config)?;
+        self.relay.reload(settings(&config)).map_err(explain)?;
+        logging::configure(config.log.format, &config.log.level)?;
+        self.site.rearrange(arrangement);
+        if config.workers != self.config.workers {
+            tracing::warn!("another number of workers is taken at the next start");
+        }
+        let demo_differs = config.demo != self.config.demo;
+        self.config = config;
+        if demo_differs {
+            self.end_demo()?;
+            self.start_demo()?;
+        }
+        Ok(())
+    }
+
+    /// Ends all connections.
+    pub(super) fn end(mut self) -> Result<()> {
+        let ended = self.end_demo();
+        self.relay.shutdown();
+        ended
+    }
+
+    /// The line that a newcomer needs: the address to open. A listener on all addresses is told as this machine's
+    /// own, which opens everywhere it matters first.
+    pub(super) fn where_to_look(&self) -> String {
+        let urls: Vec<_> = self.relay.addresses().into_iter().map(url).collect();
+        let version = env!("CARGO_PKG_VERSION");
+        if self.demo.is_some() {
+            let (first, name, all) = (&urls[0], &self.config.demo.name, urls.join(" "));
+            return format!("glassline {version}: open {first}watch/{name} (all streams: {all})\n");
+        }
+        format!("glassline {version}: open {}\n", urls.join(" "))
+    }
+}
+
+/// What the site is told of the configuration. Opens the access log anew: the old file may have been moved away.
+fn arrangement(config: &Config) -> Result<Arrangement> {
+    let access_log = config.log.access.as_deref().map(AccessLog::open).transpose()?;
+    Ok(Arrangement { contact: config.contact.clone(), access_log })
+}

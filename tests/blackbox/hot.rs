@@ -1,0 +1,165 @@
+//! The program changes under its viewers, and they see nothing of it.
+
+use crate::serve_with;
+use glassline_test_support::http::{connect, get, publish, read_head};
+use glassline_test_support::numbered::{Check, Shape};
+use glassline_test_support::program::{Scratch, Server};
+use glassline_test_support::wait::until;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// 2.3 Mbit/s at 25 pictures a second; a key frame every 0.4 s.
+const SHAPE: Shape = Shape { packets: 60, group: 10 };
+const VIEWERS: usize = 40;
+const TURNS: usize = 20;
+
+/// Sends pictures through one connection until told to end; returns how many.
+fn send(mut publisher: TcpStream, over: &AtomicBool, sent: &AtomicU64) {
+    for number in 0.. {
+        if over.load(Ordering::Acquire) {
+            return;
+        }
+        let picture = SHAPE.picture(number);
+        // Cut anywhere: what was read of a packet or a chunk has to be carried over too.
+        let (first, rest) = picture.split_at(number as usize * 7919 % picture.len());
+        publisher.write_all(first).unwrap();
+        sent.fetch_add(1, Ordering::AcqRel);
+        std::thread::sleep(Duration::from_millis(10));
+        publisher.write_all(rest).unwrap();
+    }
+}
+
+/// Watches to the stream's end and returns the pictures seen, all of them right and none missing.
+fn watch(address: SocketAddr, joined: &AtomicU64) -> u64 {
+    let mut stream = connect(address);
+    write!(stream, "GET /live/hot.ts HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    assert_eq!(read_head(&mut stream).status, 200);
+    joined.fetch_add(1, Ordering::AcqRel);
+    let (mut check, mut buffer) = (Check::new(SHAPE), vec![0; 64 << 10]);
+    loop {
+        match stream.read(&mut buffer).unwrap() {
+            0 => break,
+            count => check.push(&buffer[..count]).unwrap_or_else(|wrong| panic!("{wrong}")),
+        }
+    }
+    assert_eq!(check.moves, 0, "nobody fell behind");
+    check.packets / SHAPE.packets
+}
+
+/// Lets viewers watch while `turn` is taken [`TURNS`] times, and then sees whether they missed anything.
+fn nobody_notices(server: &Server, mut turn: impl FnMut(usize)) {
+    let (over, sent, joined) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let address = server.address();
+    let publisher = publish(address, "/live/hot.ts");
+    std::thread::scope(|scope| {
+        let over = Ends(&over);
+        let sending = scope.spawn(|| send(publisher, over.0, &sent));
+        is_live(server, "hot");
+        let viewers: Vec<_> = (0..VIEWERS).map(|_| scope.spawn(|| watch(address, &joined))).collect();
+        until("all viewers", || joined.load(Ordering::Acquire) == VIEWERS as u64);
+        // A connection that waits for its next request stays too.
+        let mut idle = connect(address);
+        for number in 0..TURNS {
+            let before = sent.load(Ordering::Acquire);
+            turn(number);
+            until("the next pictures", || sent.load(Ordering::Acquire) >= before + 3);
+            write!(idle, "GET /gen204 HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+            assert_eq!(read_head(&mut idle).status, 204);
+        }
+        assert_eq!(server.count("hot", "viewers"), VIEWERS as u64);
+        assert_eq!(server.count("hot", "publishers"), 1, "the publisher stays");
+        drop(over);
+        sending.join().unwrap();
+        let pictures = sent.load(Ordering::Acquire);
+        for viewer in viewers {
+            let seen = viewer.join().unwrap();
+            assert!(seen > TURNS as u64 * 3 - 1 && seen <= pictures, "{seen} of {pictures}");
+        }
+    });
+}
+
+/// Ends the sending however the test ends, so that its scope does.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+fn is_live(server: &Server, name: &str) {
+    until("the stream", || server.stream(name).is_some_and(|stream| stream["live"] == true));
+}
+
+fn says(server: &Server, words: &str) -> usize {
+    server.process.output().matches(words).count()
+}
+
+const CONFIG: &str = "workers = 2\n[publish]\nsilence_timeout = \"60s\"\nreturn_window = \"0s\"\n";
+
+fn rewrite(scratch: &Scratch, more: &str) {
+    scratch.write("glassline.toml", format!("{CONFIG}{more}"));
+}
+
+#[test]
+fn a_reload_is_not_seen_by_viewers_or_publishers() {
+    let (server, scratch) = serve_with(CONFIG);
+    nobody_notices(&server, |number| {
+        let flush = ["frame", "balanced", "thrifty"][number % 3];
+        let path = ["auto", "sendfile"][number % 2];
+        let pacing = ["3x", "off", "20M"][number % 3];
+        rewrite(
+            &scratch,
+            &format!("[viewer]\nflush = \"{flush}\"\nsend_path = \"{path}\"\npacing = \"{pacing}\"\n"),
+        );
+        server.process.signal("HUP");
+        until("the reload", || says(&server, "the configuration was read again") == number + 1);
+    });
+}
+
+#[test]
+fn a_reload_changes_what_is_configured_and_refuses_what_is_wrong() {
+    let (mut server, scratch) = serve_with(CONFIG);
+    let access = scratch.file("access.log");
+    let reload = |server: &Server, more: &str, words: &str| {
+        let before = says(server, words);
+        rewrite(&scratch, more);
+        server.process.signal("HUP");
+        until(words, || says(server, words) > before);
+    };
+    let good = "the configuration was read again";
+    let contact = |server: &Server| get(server.address(), "/api/streams").json()["server"]["contact"].clone();
+
+    scratch
+        .write("glassline.toml", format!("contact = \"call Ada\"\n{CONFIG}[log]\naccess = \"{access}\"\n"));
+    server.process.signal("HUP");
+    until("the reload", || says(&server, good) == 1);
+    assert_eq!(contact(&server), "call Ada");
+    until("a line", || std::fs::read_to_string(&access).is_ok_and(|text| text.contains("/api/streams")));
+    // As logrotate does it.
+    std::fs::rename(&access, scratch.file("access.log.1")).unwrap();
+    reload(&server, &format!("[log]\naccess = \"{access}\"\n"), good);
+    assert!(contact(&server).is_null());
+    until("a line in the new file", || {
+        std::fs::read_to_string(&access).is_ok_and(|text| text.contains("/api/streams"))
+    });
+
+    reload(&server, "[viewer]\nflush = \"never\"\n", "the configuration stays as it was");
+    assert!(server.process.output().contains("thrifty"), "{}", server.process.output());
+    reload(&server, "[viewer]\nnetworks = [\"192.0.2.0/24\"]\n", good);
+    drop(publish(server.address(), "/live/a.ts"));
+    let mut publisher = publish(server.address(), "/live/b.ts");
+    for number in 0..12 {
+        publisher.write_all(&SHAPE.picture(number)).unwrap();
+    }
+    is_live(&server, "b");
+    assert_eq!(get(server.address(), "/live/b.ts").status, 403);
+    reload(&server, "[demo]\nenabled = true\nsize = \"320x180\"\n", good);
+    server.wait_for_pictures("demo");
+    reload(&server, "", good);
+    until("the demo's end", || server.stream("demo").is_none_or(|stream| stream["live"] == false));
+    server.process.signal("TERM");
+    assert_eq!(server.process.wait().code(), Some(0));
+}
