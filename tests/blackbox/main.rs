@@ -11,6 +11,7 @@ mod hot;
 mod load;
 mod publishers;
 mod pull;
+mod rtp;
 mod site;
 mod viewers;
 

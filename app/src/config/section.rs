@@ -199,12 +199,15 @@ pub(crate) struct Pull {
     /// The longest wait after many.
     #[serde(deserialize_with = "duration")]
     pub(crate) retry_max: Duration,
+    /// How long a packet of RTP waits for those that should come before it.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) reorder: Duration,
 }
 
 impl Default for Pull {
     fn default() -> Pull {
-        let Policy { silence_timeout, retry_min, retry_max, .. } = Policy::default();
-        Pull { silence_timeout, retry_min, retry_max }
+        let Policy { silence_timeout, retry_min, retry_max, reorder, .. } = Policy::default();
+        Pull { silence_timeout, retry_min, retry_max, reorder }
     }
 }
 

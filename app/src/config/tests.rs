@@ -89,6 +89,7 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         ("pull", "silence_timeout", "'1s'", "'1h'", "'999ms'", "'3601s'"),
         ("pull", "retry_min", "'50ms'", "'60s'", "'49ms'", "'61s'"),
         ("pull", "retry_max", "'50ms'", "'1h'", "'49ms'", "'3601s'"),
+        ("pull", "reorder", "'0ms'", "'1s'", "'-1ms'", "'1001ms'"),
         ("demo", "size", "'16x16'", "'4096x4096'", "'14x16'", "'4096x4098'"),
         ("demo", "frame_rate", "'1'", "'240'", "'1/2'", "'241'"),
         ("demo", "bitrate", "'100k'", "'100M'", "'99k'", "'101M'"),

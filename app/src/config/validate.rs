@@ -108,6 +108,7 @@ impl Config {
         duration("pull.silence_timeout", pull.silence_timeout, seconds(1), seconds(3600))?;
         duration("pull.retry_min", pull.retry_min, millis(50), seconds(60))?;
         duration("pull.retry_max", pull.retry_max, millis(50), seconds(3600))?;
+        duration("pull.reorder", pull.reorder, millis(0), seconds(1))?;
         for (name, stream) in &self.stream {
             let key = format!("stream.{name}");
             if StreamName::parse(name).is_none() {

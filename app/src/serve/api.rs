@@ -1,7 +1,7 @@
 //! The API's JSON.
 
 use glassline_delivery::http1::Response;
-use glassline_engine::relay::{Hub, SourceState, SourceStatus, StreamStatus};
+use glassline_engine::relay::{Hub, RtpCounts, SourceState, SourceStatus, StreamStatus};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -63,6 +63,19 @@ struct Source {
     encoder_delay_ms: Option<f64>,
     datagrams: Option<u64>,
     datagrams_dropped: Option<u64>,
+    rtp: Option<Rtp>,
+}
+
+/// What became of the packets of RTP.
+#[derive(Serialize)]
+struct Rtp {
+    received: u64,
+    lost: u64,
+    reordered: u64,
+    late: u64,
+    duplicate: u64,
+    refused: u64,
+    restarts: u64,
 }
 
 #[derive(Serialize)]
@@ -148,7 +161,13 @@ fn source(status: &SourceStatus) -> Source {
         encoder_delay_ms: status.encoder_delay.map(millis),
         datagrams: status.datagrams.map(|(received, _)| received),
         datagrams_dropped: status.datagrams.map(|(_, dropped)| dropped),
+        rtp: status.rtp.map(rtp),
     }
+}
+
+fn rtp(counts: RtpCounts) -> Rtp {
+    let RtpCounts { received, lost, reordered, late, duplicate, refused, restarts } = counts;
+    Rtp { received, lost, reordered, late, duplicate, refused, restarts }
 }
 
 fn codecs(status: &StreamStatus) -> Vec<Codec> {

@@ -133,7 +133,7 @@ fn stream_families(text: &mut Exposition, streams: &[StreamStatus]) {
 /// What is told of pulled streams alone.
 fn source_families(text: &mut Exposition, streams: &[StreamStatus]) {
     type Value = fn(&SourceStatus) -> Option<f64>;
-    let families: [(&str, &str, &str, Value); 7] = [
+    let families: [(&str, &str, &str, Value); 12] = [
         ("stream_source_live", "gauge", "Whether the source of a pulled stream sends.", |source| {
             Some(f64::from(u8::from(source.state == SourceState::Live)))
         }),
@@ -170,6 +170,27 @@ fn source_families(text: &mut Exposition, streams: &[StreamStatus]) {
             "Datagrams of the source that the kernel dropped for want of room.",
             |source| Some(source.datagrams?.1 as f64),
         ),
+        ("stream_source_rtp_received_total", "counter", "Packets of RTP from the source.", |source| {
+            Some(source.rtp?.received as f64)
+        }),
+        ("stream_source_rtp_lost_total", "counter", "Packets of RTP that did not come in time.", |source| {
+            Some(source.rtp?.lost as f64)
+        }),
+        (
+            "stream_source_rtp_reordered_total",
+            "counter",
+            "Packets of RTP that came after a later one, in time.",
+            |source| Some(source.rtp?.reordered as f64),
+        ),
+        (
+            "stream_source_rtp_late_total",
+            "counter",
+            "Packets of RTP that came after they had been given up.",
+            |source| Some(source.rtp?.late as f64),
+        ),
+        ("stream_source_rtp_duplicate_total", "counter", "Packets of RTP that came again.", |source| {
+            Some(source.rtp?.duplicate as f64)
+        }),
     ];
     for (name, kind, help, value) in families {
         text.streams(streams, (name, kind, help), |stream| value(stream.source.as_ref()?));

@@ -129,6 +129,7 @@ fn settings(config: &Config) -> Settings {
             silence_timeout: config.pull.silence_timeout,
             retry_min: config.pull.retry_min,
             retry_max: config.pull.retry_max,
+            reorder: config.pull.reorder,
             ..Policy::default()
         },
         ..Settings::default()

@@ -32,7 +32,7 @@ pub use access::Access;
 pub use hub::Hub;
 pub use live::PushError;
 pub use publish::{ClaimError, Publisher};
-pub use pull::{Pull, SourceState, SourceStatus};
+pub use pull::{Pull, RtpCounts, SourceState, SourceStatus};
 pub use status::{StreamStatus, Totals};
 
 use glassline_delivery::http1::Limits;

@@ -23,6 +23,11 @@ impl Depacketizer {
         Depacketizer { reorder: Reorder::new(settings), refused: 0, refused_bytes: 0 }
     }
 
+    /// Is as patient as `settings` say from now on.
+    pub fn reconfigure(&mut self, settings: Settings) {
+        self.reorder.reconfigure(settings);
+    }
+
     /// Takes a datagram and calls `out` with each row of TS packets whose turn has come.
     ///
     /// # Errors

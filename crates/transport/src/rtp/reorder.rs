@@ -137,6 +137,11 @@ impl Reorder {
         Reorder { settings, session: None, candidate: None, counters: Counters::default() }
     }
 
+    /// Is as patient as `settings` say from now on. A gap that is being waited for keeps its time.
+    pub fn reconfigure(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
     /// What has come so far.
     pub fn counters(&self) -> Counters {
         self.counters

@@ -13,7 +13,7 @@ mod seats;
 mod upstream;
 
 pub(super) use board::Boards;
-pub use board::{SourceState, SourceStatus};
+pub use board::{RtpCounts, SourceState, SourceStatus};
 
 use crate::relay::hub::Hub;
 use board::Board;
@@ -21,6 +21,7 @@ use datagrams::Datagrams;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::{Policy, Source};
 use glassline_io::poll::{Event, Poller, Waker};
+use glassline_io::udp::Inbox;
 use glassline_media::Time;
 use std::io;
 use std::net::SocketAddr;
@@ -80,6 +81,8 @@ struct Desk<'a> {
     waker: &'a Waker,
     answers: &'a Sender<Resolved>,
     scratch: &'a mut [u8],
+    inbox: &'a mut Inbox,
+    gathered: &'a mut Vec<u8>,
     now: Time,
 }
 
@@ -99,7 +102,7 @@ impl Fetch {
         let seed = hub.clock.utc().as_nanos() ^ (u64::from(std::process::id()) << 32) ^ index as u64;
         match board.source.clone() {
             Source::Http(url) => Fetch::Http(Box::new(Upstream::new(hub, index, board, url, policy, seed))),
-            Source::Udp(address) => {
+            Source::Udp(address) | Source::Rtp(address) => {
                 Fetch::Udp(Box::new(Datagrams::new(hub, index, board, address, policy, seed)))
             }
         }
@@ -151,6 +154,9 @@ pub(super) struct Fetcher {
     /// By the numbers in their tokens, which are never given again.
     fetches: Vec<Option<Fetch>>,
     scratch: Vec<u8>,
+    inbox: Inbox,
+    /// What the datagrams of one call come to.
+    gathered: Vec<u8>,
     again: Vec<u64>,
 }
 
@@ -167,6 +173,8 @@ impl Fetcher {
             answers: channel(),
             fetches: Vec::new(),
             scratch,
+            inbox: Inbox::default(),
+            gathered: Vec::new(),
             again: Vec::new(),
         })
     }
@@ -265,6 +273,8 @@ impl Fetcher {
                 waker: &self.waker,
                 answers: &self.answers.0,
                 scratch: &mut self.scratch,
+                inbox: &mut self.inbox,
+                gathered: &mut self.gathered,
                 now,
             },
         );
