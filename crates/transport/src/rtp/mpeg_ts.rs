@@ -110,9 +110,17 @@ pub struct Packetizer {
 }
 
 impl Packetizer {
-    /// A sender; SSRC and the first numbers come from `random`, which is to differ from other senders'.
-    pub fn new(random: u128) -> Packetizer {
-        Packetizer { ssrc: random as u32, sequence: (random >> 32) as u16, offset: (random >> 64) as u32 }
+    /// A sender; SSRC and the first numbers come from `seed`, which is to differ from other senders'.
+    pub fn new(seed: u64) -> Packetizer {
+        // SplitMix64 (Steele, Lea, Flood 2014): seeds that differ little give numbers that differ much.
+        let mix = |seed: u64| {
+            let mixed = (seed ^ seed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+            mixed ^ mixed >> 31
+        };
+        let step = 0x9E37_79B9_7F4A_7C15;
+        let (one, two) = (mix(seed.wrapping_add(step)), mix(seed.wrapping_add(step).wrapping_add(step)));
+        Packetizer { ssrc: one as u32, sequence: (one >> 32) as u16, offset: two as u32 }
     }
 
     /// The header of the next packet, whose first byte is to leave at `at`: that is what its time stamp says, in ticks of
@@ -142,7 +150,9 @@ mod tests {
 
     #[test]
     fn what_is_sent_is_received_and_stamped_with_90_khz() {
-        let mut sender = Packetizer::new(0x0000_0000_1234_5678_0000_FFFF_0000_0007);
+        let mut sender = Packetizer { sequence: 0xFFFF, offset: 0x1234_5678, ..Packetizer::new(7) };
+        let ssrc = sender.ssrc;
+        assert_ne!(ssrc, Packetizer::new(8).ssrc);
         let mut receiver = Depacketizer::new(Settings::default());
         let mut bytes = 0;
         for number in 0..3u32 {
@@ -150,7 +160,7 @@ mod tests {
             let datagram = datagram(&mut sender, 7, at);
             let header = Packet::parse(&datagram).unwrap().header;
             assert_eq!(header.timestamp, 0x1234_5678 + number * 1800);
-            assert_eq!((header.sequence, header.ssrc), (0xFFFF_u16.wrapping_add(number as u16), 7));
+            assert_eq!((header.sequence, header.ssrc), (0xFFFF_u16.wrapping_add(number as u16), ssrc));
             receiver.handle_datagram(&datagram, at, &mut |payload| bytes += payload.len()).unwrap();
         }
         assert_eq!((bytes, receiver.counters().lost, receiver.refused()), (3 * 1316, 0, 0));
