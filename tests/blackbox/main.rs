@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod admin;
 mod bad_input;
 mod commands;
 mod demo;
@@ -9,6 +10,7 @@ mod encode;
 mod flight;
 mod hot;
 mod load;
+mod outputs;
 mod publishers;
 mod pull;
 mod rtp;

@@ -5,6 +5,7 @@
 
 mod cubemap;
 mod curl;
+mod datagrams;
 mod ffmpeg;
 mod gstreamer;
 mod pictures;

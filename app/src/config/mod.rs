@@ -11,7 +11,7 @@ mod validate;
 
 pub(crate) use error::ConfigError;
 pub(crate) use load::read_key;
-pub(crate) use section::{Demo, Flush, Log, Pacing, Publish, Pull, Secret, SendPath, Stream, Viewer};
+pub(crate) use section::{Admin, Demo, Flush, Log, Pacing, Publish, Pull, Secret, SendPath, Stream, Viewer};
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -24,6 +24,8 @@ pub(crate) struct Config {
     /// Where HTTP is served. At least one, none twice.
     #[serde(deserialize_with = "section::listen")]
     pub(crate) listen: Vec<SocketAddr>,
+    /// Where the crew looks after it.
+    pub(crate) admin: Admin,
     /// How viewers reach the crew: one line of text for the page.
     pub(crate) contact: Option<String>,
     /// Worker threads; 0 is one per core.
@@ -46,6 +48,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             listen: vec![SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 8080))],
+            admin: Admin::default(),
             contact: None,
             workers: 0,
             publish: Publish::default(),

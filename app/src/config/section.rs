@@ -2,6 +2,7 @@
 
 use crate::logging;
 use crate::rate::{self, Bitrate, ByteSize, QuantityError};
+use glassline_delivery::output::Destination;
 use glassline_delivery::policy::Networks;
 use glassline_delivery::pull::{Policy, Source};
 use glassline_media::picture::Size;
@@ -33,6 +34,15 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
     }
+}
+
+/// `[admin]`: where the crew looks after it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Admin {
+    /// Where the dashboard, the API, metrics and probes are. Empty: on every listener.
+    #[serde(deserialize_with = "listen")]
+    pub(crate) listen: Vec<SocketAddr>,
 }
 
 /// `[publish]`: who may publish, and when a stream ends.
@@ -218,6 +228,9 @@ pub(crate) struct Stream {
     /// Where it is fetched from.
     #[serde(deserialize_with = "source")]
     pub(crate) source: Option<Source>,
+    /// Where it is sent to in datagrams.
+    #[serde(deserialize_with = "outputs")]
+    pub(crate) outputs: Vec<Destination>,
     /// When its new bytes leave, where it is not as `[viewer]` says.
     pub(crate) flush: Option<Flush>,
     /// How fast its viewers' connections may send, where it is not as `[viewer]` says.
@@ -288,6 +301,13 @@ fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Networks, D::E
 /// The text is not repeated in an error: it may hold a password.
 fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Source>, D::Error> {
     Source::parse(&String::deserialize(deserializer)?).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn outputs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Destination>, D::Error> {
+    let destination = |text: &String| {
+        Destination::parse(text).map_err(|error| serde::de::Error::custom(format!("{text:?}: {error}")))
+    };
+    Vec::<String>::deserialize(deserializer)?.iter().map(destination).collect()
 }
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {

@@ -48,7 +48,7 @@ fn the_example_lists_every_key() {
     let sections: Vec<&str> =
         table.iter().filter(|(_, value)| value.is_table()).map(|(key, _)| key.as_str()).collect();
     assert_eq!(keys_of(&table), known_keys("").into_iter().collect());
-    assert_eq!(sections.len(), 6, "{sections:?}");
+    assert_eq!(sections.len(), 7, "{sections:?}");
     for section in sections.iter().map(|name| if *name == "stream" { "stream.stage" } else { name }) {
         let inner = section.split('.').fold(&table, |table, part| table[part].as_table().unwrap());
         assert_eq!(keys_of(inner), known_keys(section).into_iter().collect(), "[{section}]");
@@ -164,6 +164,10 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
         ("listen = ['8080']", "glassline.toml:1: listen: \"8080\" is not an address with a port"),
         ("listen = []", "glassline.toml:1: listen: is empty"),
         ("listen = ['[::]:1', '[::]:1']", "glassline.toml:1: listen: names [::]:1 twice"),
+        (
+            "listen = ['[::]:1']\n[admin]\nlisten = ['[::]:1']",
+            "glassline.toml:3: admin.listen: names [::]:1 twice",
+        ),
         ("contact = \"\"\"a\nb\"\"\"", "glassline.toml:1: contact: must be one line"),
         ("[demo]\nname = '../x'", "glassline.toml:2: demo.name: "),
         (
@@ -184,6 +188,14 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
             "glassline.toml:2: viewer.networks: \"10.0.0.0/40\" is no network",
         ),
         ("[stream.a]\npacing = '1x'", "glassline.toml:2: stream.a.pacing: 1x is out of range"),
+        (
+            "[stream.a]\noutputs = ['udp://h:5']",
+            "glassline.toml:2: stream.a.outputs: \"udp://h:5\": an output wants",
+        ),
+        (
+            "[stream.a]\noutputs = ['udp://10.0.0.1:5', 'rtp://10.0.0.1:5']",
+            "glassline.toml:2: stream.a.outputs: names 10.0.0.1:5 twice",
+        ),
         ("[stream.a]\nflush = 'never'", "glassline.toml:2: stream.a.flush: unknown variant"),
         ("[stream.a]\nsource = 5", "glassline.toml:2: stream.a.source: invalid type"),
         (
@@ -215,9 +227,10 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
 fn values_are_read() {
     let text = "listen = ['127.0.0.1:80', '[::1]:81']\nworkers = 3\ncontact = 'ring'\n\
         [publish]\nkey = 'long-enough'\nopen = true\nsilence_timeout = '1.5s'\n\
-        [log]\nformat = 'json'\nlevel = 'warn'\n[demo]\nenabled = true\nframe_rate = 25\n";
+        [admin]\nlisten = ['127.0.0.1:9090']\n[log]\nformat = 'json'\nlevel = 'warn'\n[demo]\nenabled = true\nframe_rate = 25\n";
     let config = parse(text).unwrap();
     assert_eq!(config.listen, ["127.0.0.1:80".parse().unwrap(), "[::1]:81".parse().unwrap()]);
+    assert_eq!(config.admin.listen, ["127.0.0.1:9090".parse().unwrap()]);
     assert_eq!((config.workers, config.contact.as_deref()), (3, Some("ring")));
     assert_eq!(config.publish.key.as_ref().map(Secret::expose), Some("long-enough"));
     assert_eq!(config.publish.silence_timeout, Duration::from_millis(1500));

@@ -42,9 +42,14 @@ impl Config {
         if self.listen.is_empty() {
             return problem("listen", "is empty; give at least one address, as in [\"[::]:8080\"]");
         }
-        for (index, address) in self.listen.iter().enumerate() {
-            if self.listen[..index].contains(address) {
-                return problem("listen", format!("names {address} twice; remove one"));
+        let mut seen = Vec::new();
+        for (key, addresses) in [("listen", &self.listen), ("admin.listen", &self.admin.listen)] {
+            for address in addresses {
+                // Port 0 is another one each time.
+                if seen.contains(&address) && address.port() != 0 {
+                    return problem(key, format!("names {address} twice; remove one"));
+                }
+                seen.push(address);
             }
         }
         if let Some(contact) = &self.contact
@@ -115,7 +120,15 @@ impl Config {
                 return problem(key, format!("{name:?} is no stream name: {NAME_RULE}"));
             }
             if *stream == Stream::default() {
-                return problem(key, "says nothing; give it a source, flush or pacing, or remove it");
+                return problem(
+                    key,
+                    "says nothing; give it a source, outputs, flush or pacing, or remove it",
+                );
+            }
+            for (index, output) in stream.outputs.iter().enumerate() {
+                if stream.outputs[..index].iter().any(|other| other.address == output.address) {
+                    return problem(format!("{key}.outputs"), format!("names {} twice", output.address));
+                }
             }
             if let Some(pacing) = stream.pacing {
                 check_pacing(format!("{key}.pacing"), pacing)?;

@@ -1,7 +1,7 @@
 //! The API's JSON.
 
 use glassline_delivery::http1::Response;
-use glassline_engine::relay::{Hub, RtpCounts, SourceState, SourceStatus, StreamStatus};
+use glassline_engine::relay::{Door, Hub, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -46,6 +46,19 @@ pub(super) struct Stream {
     stalled: u64,
     publishers: u64,
     source: Option<Source>,
+    outputs: Vec<Output>,
+}
+
+/// Where a stream is sent to.
+#[derive(Serialize)]
+struct Output {
+    url: String,
+    sending: bool,
+    error: Option<String>,
+    datagrams: u64,
+    bytes: u64,
+    errors: u64,
+    moved_forward: u64,
 }
 
 /// Where a pulled stream comes from.
@@ -117,10 +130,11 @@ pub(super) fn streams<'a>(hub: &Hub, contact: Option<&'a str>) -> Streams<'a> {
         contact,
         now_utc_us: hub.clock().utc().as_micros(),
     };
-    Streams { server, streams: hub.streams().iter().map(stream).collect() }
+    Streams { server, streams: hub.streams().iter().map(|status| stream(status, Door::Crew)).collect() }
 }
 
-pub(super) fn stream(status: &StreamStatus) -> Stream {
+/// What is told of a stream; where it comes from, only to the crew.
+pub(super) fn stream(status: &StreamStatus, door: Door) -> Stream {
     Stream {
         name: status.name.to_string(),
         live: status.live,
@@ -137,7 +151,8 @@ pub(super) fn stream(status: &StreamStatus) -> Stream {
         moved_forward: status.moved_forward,
         stalled: status.stalled,
         publishers: status.sessions,
-        source: status.source.as_ref().map(source),
+        source: status.source.as_ref().filter(|_| door == Door::Crew).map(source),
+        outputs: status.outputs.iter().filter(|_| door == Door::Crew).map(output).collect(),
     }
 }
 
@@ -162,6 +177,18 @@ fn source(status: &SourceStatus) -> Source {
         datagrams: status.datagrams.map(|(received, _)| received),
         datagrams_dropped: status.datagrams.map(|(_, dropped)| dropped),
         rtp: status.rtp.map(rtp),
+    }
+}
+
+fn output(status: &OutputStatus) -> Output {
+    Output {
+        url: status.url.clone(),
+        sending: status.sending,
+        error: status.error.clone(),
+        datagrams: status.datagrams,
+        bytes: status.bytes,
+        errors: status.errors,
+        moved_forward: status.moved_forward,
     }
 }
 

@@ -1,6 +1,6 @@
 //! `GET /metrics`: the Prometheus text exposition format, version 0.0.4.
 
-use glassline_engine::relay::{Hub, SourceState, SourceStatus, StreamStatus};
+use glassline_engine::relay::{Hub, OutputStatus, SourceState, SourceStatus, StreamStatus};
 use std::fmt::{Display, Write};
 
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -59,6 +59,7 @@ pub(super) fn exposition(hub: &Hub) -> String {
     text.total("request_errors_total", "counter", "HTTP requests answered with an error.", totals.errors);
     stream_families(&mut text, &streams);
     source_families(&mut text, &streams);
+    output_families(&mut text, &streams);
     text.0
 }
 
@@ -194,5 +195,42 @@ fn source_families(text: &mut Exposition, streams: &[StreamStatus]) {
     ];
     for (name, kind, help, value) in families {
         text.streams(streams, (name, kind, help), |stream| value(stream.source.as_ref()?));
+    }
+}
+
+/// What is told of the places that streams are sent to. URLs of outputs need no escape.
+fn output_families(text: &mut Exposition, streams: &[StreamStatus]) {
+    type Value = fn(&OutputStatus) -> u64;
+    let families: [(&str, &str, &str, Value); 5] = [
+        ("stream_output_sending", "gauge", "Whether the stream leaves for an output.", |output| {
+            u64::from(output.sending)
+        }),
+        ("stream_output_datagrams_total", "counter", "Datagrams sent to an output.", |output| {
+            output.datagrams
+        }),
+        ("stream_output_bytes_total", "counter", "Bytes of the stream sent to an output.", |output| {
+            output.bytes
+        }),
+        (
+            "stream_output_errors_total",
+            "counter",
+            "Datagrams that could not be sent to an output, and attempts to open it that failed.",
+            |output| output.errors,
+        ),
+        (
+            "stream_output_moved_forward_total",
+            "counter",
+            "Times that an output fell behind and went on at the newest key frame.",
+            |output| output.moved_forward,
+        ),
+    ];
+    for (name, kind, help, value) in families {
+        text.family(name, kind, help);
+        for stream in streams {
+            for output in &stream.outputs {
+                let (stream, url, value) = (&stream.name, &output.url, value(output));
+                let _ = writeln!(text.0, "glassline_{name}{{stream=\"{stream}\",output=\"{url}\"}} {value}");
+            }
+        }
     }
 }

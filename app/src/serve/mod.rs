@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use glassline_delivery::policy::{PublishPolicy, StreamName, WatchPolicy};
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
-use glassline_engine::relay::{self, Pull, Settings, StartError};
+use glassline_engine::relay::{self, Listen, Output, Pull, Settings, StartError};
 use service::Service;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -97,7 +97,7 @@ fn settings(config: &Config) -> Settings {
         Some((StreamName::parse(name)?, stream_settings(config, Some(own))))
     };
     Settings {
-        listen: config.listen.clone(),
+        listen: listeners(config),
         workers: config.workers,
         publish: PublishPolicy {
             key: config.publish.key.as_ref().map(Secret::expose).map(str::to_owned),
@@ -125,6 +125,7 @@ fn settings(config: &Config) -> Settings {
         stall_timeout: config.viewer.stall_timeout,
         max_connections: config.viewer.max_connections,
         pulls: pulls(config),
+        outputs: outputs(config),
         pull_policy: Policy {
             silence_timeout: config.pull.silence_timeout,
             retry_min: config.pull.retry_min,
@@ -136,12 +137,29 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
+/// Where it listens: for everybody first.
+fn listeners(config: &Config) -> Vec<Listen> {
+    let public = config.listen.iter().copied().map(Listen::from);
+    let admin = config.admin.listen.iter().map(|&address| Listen { is_admin: true, ..address.into() });
+    public.chain(admin).collect()
+}
+
 /// The streams that are fetched from elsewhere.
 fn pulls(config: &Config) -> Vec<Pull> {
     let pull = |(name, stream): (&String, &crate::config::Stream)| {
         Some(Pull { name: StreamName::parse(name)?, source: stream.source.clone()? })
     };
     config.stream.iter().filter_map(pull).collect()
+}
+
+/// The streams that are sent elsewhere.
+fn outputs(config: &Config) -> Vec<Output> {
+    let of_stream = |(name, stream): (&String, &crate::config::Stream)| {
+        let name = StreamName::parse(name)?;
+        let output = move |destination| Output { name: name.clone(), destination };
+        Some(stream.outputs.clone().into_iter().map(output))
+    };
+    config.stream.iter().filter_map(of_stream).flatten().collect()
 }
 
 /// Runs until SIGINT or SIGTERM; SIGHUP has the configuration read again.
@@ -188,6 +206,27 @@ fn explain(error: StartError) -> anyhow::Error {
     failure::failed(error, advice)
 }
 
+/// The line that a newcomer needs: the address to open. A listener on all addresses is told as this machine's
+/// own, which opens everywhere it matters first.
+fn where_to_look(listen: &[Listen], addresses: &[SocketAddr], demo: Option<&str>) -> String {
+    let urls = |is_admin: bool| -> Vec<_> {
+        let of_kind = listen.iter().zip(addresses).filter(|(listen, _)| listen.is_admin == is_admin);
+        of_kind.map(|(_, address)| url(*address)).collect()
+    };
+    let (version, public, admin) = (env!("CARGO_PKG_VERSION"), urls(false), urls(true));
+    let demo = demo.map(|name| format!("watch/{name}"));
+    match (demo, admin.is_empty()) {
+        (Some(demo), true) => {
+            format!("glassline {version}: open {}{demo} (all streams: {})\n", public[0], public.join(" "))
+        }
+        (None, true) => format!("glassline {version}: open {}\n", public.join(" ")),
+        (demo, false) => {
+            let watch = demo.unwrap_or("watch/NAME".into());
+            format!("glassline {version}: open {}{watch} (all streams: {})\n", public[0], admin.join(" "))
+        }
+    }
+}
+
 fn url(address: SocketAddr) -> String {
     let ip = match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) | IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
@@ -201,6 +240,28 @@ fn url(address: SocketAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_told_opens() {
+        let public = Listen::from(SocketAddr::from(([127, 0, 0, 1], 80)));
+        let admin = Listen { is_admin: true, ..SocketAddr::from(([127, 0, 0, 1], 90)).into() };
+        let listen = [public, admin];
+        let addresses = listen.each_ref().map(|listen| listen.address);
+        let tell = |count: usize, demo| {
+            let line = where_to_look(&listen[..count], &addresses[..count], demo);
+            line.split_once(": ").unwrap().1.trim_end().to_owned()
+        };
+        assert_eq!(tell(1, None), "open http://127.0.0.1:80/");
+        assert_eq!(
+            tell(1, Some("x")),
+            "open http://127.0.0.1:80/watch/x (all streams: http://127.0.0.1:80/)"
+        );
+        assert_eq!(
+            tell(2, Some("x")),
+            "open http://127.0.0.1:80/watch/x (all streams: http://127.0.0.1:90/)"
+        );
+        assert_eq!(tell(2, None), "open http://127.0.0.1:80/watch/NAME (all streams: http://127.0.0.1:90/)");
+    }
 
     #[test]
     fn a_listener_on_all_addresses_is_opened_on_this_machine() {

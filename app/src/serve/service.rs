@@ -2,7 +2,7 @@
 
 use super::access_log::AccessLog;
 use super::site::{Arrangement, PageSite};
-use super::{demo, explain, settings, url};
+use super::{demo, explain, settings, where_to_look};
 use crate::config::Config;
 use crate::{encode, logging};
 use anyhow::Result;
@@ -64,16 +64,10 @@ impl Service {
         ended
     }
 
-    /// The line that a newcomer needs: the address to open. A listener on all addresses is told as this machine's
-    /// own, which opens everywhere it matters first.
+    /// The line that a newcomer needs: the address to open.
     pub(super) fn where_to_look(&self) -> String {
-        let urls: Vec<_> = self.relay.addresses().into_iter().map(url).collect();
-        let version = env!("CARGO_PKG_VERSION");
-        if self.demo.is_some() {
-            let (first, name, all) = (&urls[0], &self.config.demo.name, urls.join(" "));
-            return format!("glassline {version}: open {first}watch/{name} (all streams: {all})\n");
-        }
-        format!("glassline {version}: open {}\n", urls.join(" "))
+        let demo = self.demo.as_ref().map(|_| self.config.demo.name.as_str());
+        where_to_look(&settings(&self.config).listen, &self.relay.addresses(), demo)
     }
 }
 

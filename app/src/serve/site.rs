@@ -5,7 +5,7 @@ use super::{api, assets, metrics};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::policy::StreamName;
-use glassline_engine::relay::{Access, Hub, Site};
+use glassline_engine::relay::{Access, Door, Hub, Site};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 /// The page, the API and the metrics.
@@ -34,7 +34,10 @@ impl PageSite {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self, request: &Request, hub: &Hub) -> Response {
+    fn read(&self, request: &Request, door: Door, hub: &Hub) -> Response {
+        if door == Door::Public && is_the_crews(&request.path) {
+            return not_here();
+        }
         match request.path.as_str() {
             "/healthz" | "/readyz" => Response::ok("text/plain; charset=utf-8", "ok\n"),
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
@@ -44,7 +47,7 @@ impl PageSite {
             path => {
                 if let Some(name) = path.strip_prefix("/api/streams/") {
                     let found = StreamName::parse(name).and_then(|name| hub.stream(&name));
-                    return found.map_or_else(no_stream, |stream| api::json(&api::stream(&stream)));
+                    return found.map_or_else(no_stream, |stream| api::json(&api::stream(&stream, door)));
                 }
                 assets::serve(request).unwrap_or_else(no_page)
             }
@@ -53,9 +56,9 @@ impl PageSite {
 }
 
 impl Site for PageSite {
-    fn respond(&self, request: &Request, hub: &Hub) -> Response {
+    fn respond(&self, request: &Request, door: Door, hub: &Hub) -> Response {
         let response = match request.method {
-            Method::Get | Method::Head => self.read(request, hub),
+            Method::Get | Method::Head => self.read(request, door, hub),
             _ => problem(
                 405,
                 "method not allowed",
@@ -77,6 +80,27 @@ impl Site for PageSite {
     }
 }
 
+/// Whether what is at `path` concerns the crew alone. Viewers need a stream's page, what the page asks about that
+/// stream, the server's clock, and `/gen204`; what is new is the crew's until it is named here.
+fn is_the_crews(path: &str) -> bool {
+    match path {
+        "/" | "/index.html" | "/metrics" | "/healthz" | "/readyz" => true,
+        "/api/time" => false,
+        path => match path.strip_prefix("/api/streams/") {
+            Some(name) => StreamName::parse(name).is_none(),
+            None => path.starts_with("/api"),
+        },
+    }
+}
+
+fn not_here() -> Response {
+    problem(
+        404,
+        "not at this address",
+        "The list of streams, API, metrics and probes are on the admin listener; a player is at /watch/NAME.",
+    )
+}
+
 fn no_stream() -> Response {
     problem(404, "no such stream", "No stream of this name is known. GET /api/streams lists those that are.")
 }
@@ -87,4 +111,21 @@ fn no_page() -> Response {
         "no such address",
         "The streams are at /, a player at /watch/NAME, a stream at /live/NAME.ts.",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn viewers_get_the_player_and_what_it_asks() {
+        for path in ["/watch/a", "/assets/app.js", "/api/time", "/api/streams/a", "/gen204"] {
+            assert!(!is_the_crews(path), "{path}");
+        }
+        for path in
+            ["/", "/metrics", "/healthz", "/api/streams", "/api/streams/", "/api/streams/a/b", "/api/new"]
+        {
+            assert!(is_the_crews(path), "{path}");
+        }
+    }
 }

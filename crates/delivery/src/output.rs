@@ -96,10 +96,10 @@ impl Destination {
                 let ttl = value.parse().ok().filter(|ttl| *ttl > 0);
                 self.ttl = Some(ttl.ok_or("ttl is a number from 1 to 255")?);
             }
-            "interface" if (1..16).contains(&value.len()) && !value.contains('/') => {
+            "interface" if (1..16).contains(&value.len()) && value.bytes().all(is_of_name) => {
                 self.interface = Some(value.to_owned());
             }
-            "interface" => return Err("an interface's name has 1 to 15 characters"),
+            "interface" => return Err("an interface's name has 1 to 15 letters, digits and .-_:@"),
             "source" => self.source = Some(value.parse().map_err(|_| "the source is no IP address")?),
             "packets" => {
                 let packets = value.parse().ok().filter(|packets| (1..=PACKETS_MAX).contains(packets));
@@ -109,6 +109,10 @@ impl Destination {
         }
         Ok(())
     }
+}
+
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b".-_:@".contains(&byte)
 }
 
 impl fmt::Display for Destination {
@@ -163,6 +167,7 @@ mod tests {
             "udp://239.1.2.3:5000?pkt_size=1316",
             "udp://239.1.2.3:5000?source=::1",
             "udp://239.1.2.3:5000?interface=",
+            "udp://239.1.2.3:5000?interface=a%22b",
             "udp://10.0.0.5:5000?interface=eth0",
         ] {
             assert!(Destination::parse(bad).is_err(), "{bad}");

@@ -4,7 +4,7 @@
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Limits, Response};
 use glassline_delivery::stream::Backlog;
-use glassline_engine::relay::{Hub, Relay, Settings, Site};
+use glassline_engine::relay::{Door, Hub, Listen, Relay, Settings, Site};
 use glassline_media::container::ts::{Aligner, ContinuityChecker, PACKET_BYTES, Packet};
 use glassline_test_support::ts::Source;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 struct Echo;
 
 impl Site for Echo {
-    fn respond(&self, request: &Request, _: &Hub) -> Response {
+    fn respond(&self, request: &Request, _: Door, _: &Hub) -> Response {
         Response::ok("text/plain", request.path.clone())
     }
 }
@@ -24,9 +24,12 @@ impl Site for Echo {
 /// Long enough for any machine; nothing waits for it when all is well.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+fn local() -> Listen {
+    "127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()
+}
+
 fn relay_with(change: impl FnOnce(&mut Settings)) -> Relay {
-    let mut settings =
-        Settings { listen: vec!["127.0.0.1:0".parse().unwrap()], workers: 2, ..Settings::default() };
+    let mut settings = Settings { listen: vec![local()], workers: 2, ..Settings::default() };
     change(&mut settings);
     Relay::start(settings, Arc::new(Echo)).unwrap()
 }
@@ -92,9 +95,11 @@ fn a_viewer_gets_what_the_publisher_sends_from_the_key_frame_on() {
     until("the first bytes", || bytes_in(&relay) == before.len() as u64);
     let mut viewer = watch(&relay, "a");
     let after = [source.picture(false, 5), source.tables(), source.picture(true, 5)].concat();
-    publisher.write_all(&after).unwrap();
+    // It joins at the newest key frame, so what is to come must not be there before it has joined.
     let mut got = vec![0; before.len() + after.len()];
-    viewer.read_exact(&mut got).unwrap();
+    viewer.read_exact(&mut got[..before.len()]).unwrap();
+    publisher.write_all(&after).unwrap();
+    viewer.read_exact(&mut got[before.len()..]).unwrap();
     assert_eq!(got, [before, after].concat());
     let status = relay.hub().streams().remove(0);
     assert_eq!((status.viewers, status.live, status.sessions), (1, true, 1));
@@ -348,7 +353,11 @@ fn publishing_from_inside_the_process() {
 #[test]
 fn a_reload_opens_and_closes_listeners_and_keeps_who_came_by_them() {
     let two: std::net::SocketAddr = "127.0.0.2:0".parse().unwrap();
-    let settings = |listen: Vec<std::net::SocketAddr>| Settings { listen, workers: 2, ..Settings::default() };
+    let settings = |listen: Vec<std::net::SocketAddr>| Settings {
+        listen: listen.into_iter().map(Into::into).collect(),
+        workers: 2,
+        ..Settings::default()
+    };
     let first: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
     let mut relay = Relay::start(settings(vec![first]), Arc::new(Echo)).unwrap();
     let was = relay.addresses();

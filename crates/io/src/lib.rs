@@ -12,4 +12,5 @@ pub mod process;
 pub mod resolve;
 pub mod spool;
 pub mod tcp;
+pub mod tls;
 pub mod udp;

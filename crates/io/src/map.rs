@@ -7,15 +7,15 @@ use std::io;
 use std::os::fd::AsFd;
 use std::ptr;
 
-/// A shared, read-only mapping of a file's first bytes. It only lends addresses to system calls: this program
-/// never reads through it, so it does not matter to Rust that the file grows behind the mapping.
+/// A shared, read-only mapping of a file's first bytes. It lends addresses to system calls and, below what
+/// the file has for good, bytes; it does not matter to Rust that the file grows behind those.
 #[derive(Debug)]
 pub(crate) struct Map {
     base: *mut c_void,
     bytes: usize,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread, and nothing is read or written through it here.
+// SAFETY: the mapping belongs to the process, not to a thread, and nothing is written through it.
 unsafe impl Send for Map {}
 // SAFETY: as above; its fields never change.
 unsafe impl Sync for Map {}
@@ -33,12 +33,23 @@ impl Map {
         assert!(offset < self.bytes, "byte {offset} of a mapping of {} bytes", self.bytes);
         self.base.cast::<u8>().cast_const().wrapping_add(offset)
     }
+
+    /// The `length` bytes from `offset` on.
+    ///
+    /// # Safety
+    /// The file has them, and nobody changes them or cuts the file short while they are borrowed.
+    pub(crate) unsafe fn bytes(&self, offset: usize, length: usize) -> &[u8] {
+        let end = offset.checked_add(length);
+        assert!(end.is_some_and(|end| end <= self.bytes), "{length} bytes from {offset} of {}", self.bytes);
+        // SAFETY: they lie within the mapping, which lives for as long as the borrow; the rest is the caller's word.
+        unsafe { std::slice::from_raw_parts(self.address(offset), length) }
+    }
 }
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: base and bytes are those of a mapping that this value made and alone owns. Addresses that it
-        // lent are used by system calls only, while whoever asked for them held this value.
+        // SAFETY: base and bytes are those of a mapping that this value made and alone owns. What it lent
+        // is used only while whoever asked for it holds this value.
         let unmapped = unsafe { munmap(self.base, self.bytes) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
     }

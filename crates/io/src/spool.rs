@@ -249,6 +249,37 @@ impl Reader {
         self.offset += bytes as u64;
     }
 
+    /// Hands bytes from the reader's offset, up to `end`, to `take`, which says how many it took, and moves the
+    /// reader by as many: what [`Reader::send`] does, for bytes that do not go into a socket as they are. `end` as
+    /// there.
+    ///
+    /// # Errors
+    /// Those of `take`; `OutOfMemory` where the system does not map the bytes.
+    #[allow(unsafe_code)]
+    pub fn hand(
+        &mut self,
+        end: u64,
+        take: impl FnOnce(&[u8]) -> io::Result<Option<usize>>,
+    ) -> io::Result<Sent> {
+        let capacity = self.chain.0.capacity;
+        let (offset, within) = (self.offset, self.offset % capacity);
+        let end = end.min(self.chain.head());
+        let Some(link) = self.stand(offset / capacity) else { return Ok(Sent::Gone) };
+        let map = link.map(capacity).ok_or(io::ErrorKind::OutOfMemory)?;
+        let length = end.saturating_sub(offset).min(capacity - within);
+        let count = |bytes| usize::try_from(bytes).expect("a link's bytes are mapped");
+        // SAFETY: they lie before the head, so they were written; bytes are never overwritten, and no link's file is
+        // cut short. The reader keeps the link for as long as the bytes are borrowed.
+        let bytes = unsafe { map.bytes(count(within), count(length)) };
+        match take(bytes)? {
+            Some(taken) => {
+                self.offset += taken.min(bytes.len()) as u64;
+                Ok(Sent::Bytes(taken))
+            }
+            None => Ok(Sent::Blocked),
+        }
+    }
+
     /// The link `index`, which the reader then stands in.
     fn stand(&mut self, index: u64) -> Option<&Arc<Link>> {
         if self.link.as_ref().is_none_or(|link| link.index != index) {

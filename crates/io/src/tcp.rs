@@ -174,6 +174,10 @@ impl Connection {
         wait_is_none(|| (&self.0).write(bytes))
     }
 
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.0
+    }
+
     /// Ends our side: the peer reads what was written and then the end.
     pub fn end(&self) -> io::Result<()> {
         self.0.shutdown(Shutdown::Write)

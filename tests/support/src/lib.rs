@@ -7,6 +7,7 @@ pub mod http;
 pub mod metrics;
 pub mod numbered;
 pub mod program;
+pub mod tls;
 pub mod ts;
 pub mod wait;
 pub mod xml;

@@ -44,6 +44,7 @@ pub(super) struct Live {
     tail: AtomicU64,
     pace_bps: AtomicU64,
     ended: AtomicBool,
+    /// One for each worker, and the outputs' last.
     audiences: Box<[Audience]>,
 }
 
@@ -138,7 +139,7 @@ impl Live {
             tail: AtomicU64::new(0),
             pace_bps: AtomicU64::new(0),
             ended: AtomicBool::new(false),
-            audiences: (0..workers).map(|_| Audience::default()).collect(),
+            audiences: (0..=workers).map(|_| Audience::default()).collect(),
         }
     }
 
@@ -280,7 +281,16 @@ impl Live {
 
     /// Viewers on all workers.
     pub(super) fn viewers(&self) -> usize {
-        self.audiences.iter().map(|audience| audience.viewers.load(Ordering::Acquire)).sum()
+        let of_workers = self.audiences.split_last().map_or(&[][..], |(_, of_workers)| of_workers);
+        of_workers.iter().map(|audience| audience.viewers.load(Ordering::Acquire)).sum()
+    }
+
+    /// Whether it is sent to outputs, whose thread is told of news like a worker with a viewer.
+    pub(super) fn set_has_outputs(&self, has_outputs: bool) {
+        if let Some(audience) = self.audiences.last() {
+            audience.viewers.store(usize::from(has_outputs), Ordering::Release);
+            fence(Ordering::SeqCst);
+        }
     }
 
     /// Whether worker `worker` has viewers that were not told of news yet; from now on they count as told.
@@ -306,6 +316,7 @@ impl Live {
         let counters = stream.counters();
         StreamStatus {
             source: None,
+            outputs: Vec::new(),
             name: self.name.clone(),
             live: core.holder.is_some(),
             bitrate_bps: stream.bitrate_bps(now),

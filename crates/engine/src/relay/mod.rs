@@ -19,8 +19,10 @@ mod blocks;
 mod connection;
 mod fan_out;
 mod hub;
+mod listen;
 mod live;
 mod outgoing;
+mod output;
 mod presence;
 mod publish;
 mod pull;
@@ -30,7 +32,9 @@ mod worker;
 
 pub use access::Access;
 pub use hub::Hub;
+pub use listen::{Door, Listen};
 pub use live::PushError;
+pub use output::{Output, OutputStatus};
 pub use publish::{ClaimError, Publisher};
 pub use pull::{Pull, RtpCounts, SourceState, SourceStatus};
 pub use status::{StreamStatus, Totals};
@@ -44,6 +48,7 @@ use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
 use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
 use hub::Phase;
+use output::{Feeder, Sending};
 use pull::{Fetcher, Pulling};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -56,8 +61,8 @@ use worker::Worker;
 /// How a relay behaves.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where it listens. Port 0 takes a free one.
-    pub listen: Vec<SocketAddr>,
+    /// Where it listens.
+    pub listen: Vec<Listen>,
     /// Worker threads; 0 is one a core.
     pub workers: usize,
     /// Limits of HTTP heads.
@@ -92,6 +97,8 @@ pub struct Settings {
     pub pulls: Vec<Pull>,
     /// How patiently they are.
     pub pull_policy: Policy,
+    /// Streams that are sent elsewhere.
+    pub outputs: Vec<Output>,
 }
 
 impl Settings {
@@ -104,7 +111,7 @@ impl Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            listen: vec![([0u16; 8], 8080).into()],
+            listen: vec![Listen::from(SocketAddr::from(([0u16; 8], 8080)))],
             workers: 0,
             http: Limits::DEFAULT,
             publish: PublishPolicy::default(),
@@ -126,6 +133,7 @@ impl Default for Settings {
             max_connections: 0,
             pulls: Vec::new(),
             pull_policy: Policy::default(),
+            outputs: Vec::new(),
         }
     }
 }
@@ -143,8 +151,8 @@ pub enum SendPath {
 /// Answers every request that is not about a stream's bytes: pages, API, metrics. Called on a worker; must
 /// not block.
 pub trait Site: Send + Sync {
-    /// The answer to `request`. For `HEAD` the body is left out by the relay.
-    fn respond(&self, request: &Request, hub: &Hub) -> Response;
+    /// The answer to `request`, which came in by `door`. For `HEAD` the body is left out by the relay.
+    fn respond(&self, request: &Request, door: Door, hub: &Hub) -> Response;
 
     /// Whether [`Site::log_access`] wants to be called; what it would be told is kept only then.
     fn logs_access(&self) -> bool {
@@ -179,15 +187,16 @@ pub struct Relay {
     hub: Arc<Hub>,
     workers: Vec<JoinHandle<Worker>>,
     pulling: Option<Pulling>,
-    doors: Vec<Door>,
+    sending: Option<Sending>,
+    listening: Vec<Opened>,
 }
 
-/// An address that is listened on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Door {
-    /// As the settings have it; port 0 is any.
-    wanted: SocketAddr,
-    /// As it is.
+/// A listener that is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Opened {
+    /// As the settings have it.
+    listen: Listen,
+    /// Where it is.
     address: SocketAddr,
 }
 
@@ -195,6 +204,7 @@ struct Door {
 struct Crew {
     workers: Vec<Worker>,
     fetcher: Option<Fetcher>,
+    feeder: Option<Feeder>,
 }
 
 /// Descriptors that are kept free of connections: spools, listeners, logs, files that a page is made of.
@@ -206,12 +216,14 @@ impl Relay {
         let count =
             if settings.workers == 0 { glassline_io::process::processors() } else { settings.workers };
         let listen = settings.listen.clone();
-        let (hub, pollers) = Hub::new(settings, site, Clock::new(), count)?;
+        let (hub, mut pollers) = Hub::new(settings, site, Clock::new(), count)?;
         let hub = Arc::new(hub);
+        let feeder = pollers.pop().map(|poller| Feeder::new(&hub, poller));
         let workers = pollers.into_iter().enumerate();
         let workers = workers.map(|(index, poller)| Worker::new(Arc::clone(&hub), index, poller));
-        let crew = Crew { workers: workers.collect(), fetcher: None };
-        let mut relay = Relay { hub, workers: Vec::new(), pulling: None, doors: Vec::new() };
+        let crew = Crew { workers: workers.collect(), fetcher: None, feeder };
+        let mut relay =
+            Relay { hub, workers: Vec::new(), pulling: None, sending: None, listening: Vec::new() };
         let opened = relay.open(&listen, count)?;
         relay.resume(crew, opened)?;
         Ok(relay)
@@ -226,45 +238,46 @@ impl Relay {
     pub fn reload(&mut self, settings: Settings) -> Result<(), StartError> {
         let opened = self.open(&settings.listen, self.workers.len())?;
         let mut crew = self.halt();
-        let wanted = &settings.listen;
-        self.doors.retain(|door| wanted.contains(&door.wanted));
-        let doors: Vec<_> = self.doors.iter().map(|door| door.address).collect();
+        let wanted = |listen: &Listen| settings.listen.iter().find(|wanted| wanted.address == listen.address);
+        self.listening.retain_mut(|opened| {
+            let wanted = wanted(&opened.listen);
+            opened.listen = wanted.unwrap_or(&opened.listen).clone();
+            wanted.is_some()
+        });
         for worker in &mut crew.workers {
-            worker.retain_listeners(|listener| {
-                listener.local_address().is_ok_and(|address| doors.contains(&address))
-            });
+            worker.rearrange_listeners(wanted);
         }
         self.hub.reconfigure(settings);
         self.resume(crew, opened)
     }
 
     /// Listens on the addresses of `listen` that are not listened on: a socket for each of `workers`.
-    fn open(&self, listen: &[SocketAddr], workers: usize) -> Result<Vec<(Door, Vec<Listener>)>, StartError> {
+    fn open(&self, listen: &[Listen], workers: usize) -> Result<Vec<(Opened, Vec<Listener>)>, StartError> {
         let mut opened = Vec::new();
-        for &wanted in listen {
-            if self.doors.iter().any(|door| door.wanted == wanted) {
+        for listen in listen {
+            if self.listening.iter().any(|opened| opened.listen.address == listen.address) {
                 continue;
             }
-            let refuse = |reason| StartError::Listen { address: wanted, reason };
-            let group = Listener::bind_group(wanted, workers).map_err(refuse)?;
+            let refuse = |reason| StartError::Listen { address: listen.address, reason };
+            let group = Listener::bind_group(listen.address, workers).map_err(refuse)?;
             let address = group[0].local_address().map_err(refuse)?;
-            opened.push((Door { wanted, address }, group));
+            opened.push((Opened { listen: listen.clone(), address }, group));
         }
         Ok(opened)
     }
 
     /// Lets the threads run, with all that they had and the listeners that were `opened` for them.
-    fn resume(&mut self, mut crew: Crew, opened: Vec<(Door, Vec<Listener>)>) -> Result<(), StartError> {
-        let mut listeners: Vec<Vec<Listener>> = crew.workers.iter().map(|_| Vec::new()).collect();
-        for (door, group) in opened {
-            self.doors.push(door);
+    fn resume(&mut self, mut crew: Crew, opened: Vec<(Opened, Vec<Listener>)>) -> Result<(), StartError> {
+        let mut listeners: Vec<Vec<(Listen, Listener)>> = crew.workers.iter().map(|_| Vec::new()).collect();
+        for (opened, group) in opened {
             for (worker, listener) in listeners.iter_mut().zip(group) {
-                worker.push(listener);
+                worker.push((opened.listen.clone(), listener));
             }
+            self.listening.push(opened);
         }
         let settings = self.hub.settings();
-        let order = |door: &Door| settings.listen.iter().position(|wanted| *wanted == door.wanted);
-        self.doors.sort_by_key(order);
+        self.listening
+            .sort_by_key(|opened| settings.listen.iter().position(|wanted| *wanted == opened.listen));
         let descriptors = glassline_io::process::raise_descriptor_limit().saturating_sub(SPARE_DESCRIPTORS);
         let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
         let connections = match settings.max_connections {
@@ -285,6 +298,10 @@ impl Relay {
             fetcher.rearrange();
             self.pulling = Some(Pulling::start(fetcher)?);
         }
+        if let Some(mut feeder) = crew.feeder {
+            feeder.rearrange();
+            self.sending = Some(Sending::start(feeder)?);
+        }
         Ok(())
     }
 
@@ -292,13 +309,14 @@ impl Relay {
     fn halt(&mut self) -> Crew {
         self.hub.enter(Phase::Halted);
         let fetcher = self.pulling.take().and_then(Pulling::join);
+        let feeder = self.sending.take().and_then(Sending::join);
         let workers = self.workers.drain(..).filter_map(|thread| thread.join().ok()).collect();
-        Crew { workers, fetcher }
+        Crew { workers, fetcher, feeder }
     }
 
     /// Where it listens, in the order of [`Settings::listen`].
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.doors.iter().map(|door| door.address).collect()
+        self.listening.iter().map(|opened| opened.address).collect()
     }
 
     /// What runs through it.
@@ -319,6 +337,7 @@ impl Relay {
     fn stop(&mut self) {
         self.hub.enter(Phase::Stopping);
         drop(self.pulling.take().and_then(Pulling::join));
+        drop(self.sending.take().and_then(Sending::join));
         for thread in self.workers.drain(..) {
             // A worker that panicked has said so on standard error; the others are still to be joined.
             drop(thread.join());

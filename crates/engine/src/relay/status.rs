@@ -1,5 +1,6 @@
 //! What a relay says of itself, at one moment.
 
+use crate::relay::output::OutputStatus;
 use crate::relay::pull::SourceStatus;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::VideoDetails;
@@ -51,6 +52,8 @@ pub struct StreamStatus {
     pub stalled: u64,
     /// Where a pulled stream comes from; `None` for one that somebody publishes.
     pub source: Option<SourceStatus>,
+    /// Where it is sent to.
+    pub outputs: Vec<OutputStatus>,
 }
 
 impl StreamStatus {
@@ -78,6 +81,7 @@ impl StreamStatus {
             moved_forward: 0,
             stalled: 0,
             source,
+            outputs: Vec::new(),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! A worker: one thread, one epoll, its listeners and its connections.
 
-use crate::relay::Settings;
 use crate::relay::connection::{Connection, Desk, Slot, Turn};
 use crate::relay::fan_out::FanOut;
 use crate::relay::hub::{Hub, Message, WAKE};
 use crate::relay::live::{Live, Seat};
+use crate::relay::{Listen, Settings};
 use glassline_delivery::http1::problem;
 use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::tcp::Listener;
@@ -34,7 +34,8 @@ pub(super) struct Worker {
     settings: Arc<Settings>,
     index: usize,
     poller: Poller,
-    listeners: Vec<Listener>,
+    /// Each with its kind and the address that is configured for it.
+    listeners: Vec<(Listen, Listener)>,
     listening: bool,
     limit: usize,
     slots: Vec<Slot>,
@@ -105,7 +106,7 @@ impl Worker {
     }
 
     fn listen(&mut self) -> io::Result<()> {
-        for (number, listener) in self.listeners.iter().enumerate() {
+        for (number, (_, listener)) in self.listeners.iter().enumerate() {
             self.poller.add(listener, LISTENERS + number as u64, Watch::Accepts)?;
         }
         self.listening = true;
@@ -122,7 +123,7 @@ impl Worker {
     /// Out of descriptors: leaves callers in the kernel's queue until the next sweep, instead of being told of
     /// them again and again.
     fn pause_listening(&mut self) {
-        for listener in &self.listeners {
+        for (_, listener) in &self.listeners {
             let _ = self.poller.remove(listener);
         }
         self.listening = false;
@@ -166,7 +167,7 @@ impl Worker {
     }
 
     /// Takes the settings of the moment, and other listeners. To be called while it is halted.
-    pub(super) fn reconfigure(&mut self, listeners: Vec<Listener>, limit: usize) {
+    pub(super) fn reconfigure(&mut self, listeners: Vec<(Listen, Listener)>, limit: usize) {
         self.pause_listening();
         self.listeners.extend(listeners);
         self.limit = limit.max(1);
@@ -177,10 +178,14 @@ impl Worker {
         self.next_sweep = self.swept_at + SWEEP;
     }
 
-    /// Stops listening where `keeps` says no.
-    pub(super) fn retain_listeners(&mut self, keeps: impl Fn(&Listener) -> bool) {
+    /// Gives each listener the kind that is `wanted` of it, and closes it where none is.
+    pub(super) fn rearrange_listeners<'a>(&mut self, wanted: impl Fn(&Listen) -> Option<&'a Listen>) {
         self.pause_listening();
-        self.listeners.retain(|listener| keeps(listener));
+        self.listeners.retain_mut(|(listen, _)| {
+            let wanted = wanted(listen);
+            *listen = wanted.unwrap_or(listen).clone();
+            wanted.is_some()
+        });
     }
 
     fn handle(&mut self, event: Event, messages: &mut Vec<Message>) {
@@ -239,7 +244,9 @@ impl Worker {
 
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_A_TURN {
-            let accepted = match self.listeners[listener].accept() {
+            let (listen, listener) = &self.listeners[listener];
+            let is_admin = listen.is_admin;
+            let accepted = match listener.accept() {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
                 Err(error) => {
@@ -272,7 +279,8 @@ impl Worker {
                 continue;
             }
             let seat = Seat { worker: self.index, token };
-            let connection = Connection::new(socket, peer, seat, &self.settings, self.hub.clock.now());
+            let now = self.hub.clock.now();
+            let connection = Connection::new(socket, peer, is_admin, seat, &self.settings, now);
             self.slots[slot as usize].connection = Some(Box::new(connection));
             self.connections += 1;
         }

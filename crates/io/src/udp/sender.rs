@@ -157,6 +157,14 @@ mod tests {
     }
 
     #[test]
+    fn groups_stay_in_their_network_unless_asked() {
+        let open = |to: &str, ttl| Sender::open(&route(to.parse().unwrap(), None, ttl)).unwrap().socket;
+        assert_eq!(open("239.1.2.3:5000", None).multicast_ttl_v4().unwrap(), 1);
+        assert_eq!(open("239.1.2.3:5000", Some(16)).multicast_ttl_v4().unwrap(), 16);
+        assert_eq!(open("127.0.0.1:5000", Some(3)).ttl_v4().unwrap(), 3);
+    }
+
+    #[test]
     fn what_cannot_leave_is_told() {
         let error =
             Sender::open(&route("239.1.2.3:5000".parse().unwrap(), Some("nowhere0"), None)).unwrap_err();

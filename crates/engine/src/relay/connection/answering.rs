@@ -1,7 +1,7 @@
 //! Answers: of the site, of the relay itself, and refusals.
 
 use super::{Connection, Desk, Role};
-use crate::relay::Settings;
+use crate::relay::{Door, Settings};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
 use glassline_delivery::policy::StreamName;
@@ -30,7 +30,10 @@ impl Connection {
         }
         let response = match request.method {
             Method::Options => preflight(desk.settings),
-            _ => shared_with(desk.settings, desk.hub.respond(request)),
+            _ => {
+                let door = Door::of(self.is_admin, &desk.settings.listen);
+                shared_with(desk.settings, desk.hub.respond(request, door))
+            }
         };
         self.finish_answer(&response, request.method == Method::Head, desk);
         Ok(false)

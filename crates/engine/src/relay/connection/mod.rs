@@ -43,6 +43,8 @@ const READS_A_TURN: usize = 16;
 pub(in crate::relay) struct Connection {
     pub(in crate::relay) socket: Socket,
     peer: SocketAddr,
+    /// Whether it came in by an admin listener.
+    is_admin: bool,
     seat: Seat,
     http: Server,
     outgoing: Outgoing,
@@ -127,6 +129,7 @@ impl Connection {
     pub(in crate::relay) fn new(
         socket: Socket,
         peer: SocketAddr,
+        is_admin: bool,
         seat: Seat,
         settings: &Settings,
         now: Time,
@@ -136,6 +139,7 @@ impl Connection {
         Connection {
             socket,
             peer,
+            is_admin,
             seat,
             http: Server::new(settings.http, now),
             outgoing: Outgoing::default(),

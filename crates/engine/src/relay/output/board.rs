@@ -82,7 +82,8 @@ impl Boards {
     pub(in crate::relay) fn new(outputs: &[Output], former: &Boards) -> Boards {
         let mut boards: Vec<Arc<Board>> = Vec::new();
         for output in outputs {
-            let same = |board: &&Arc<Board>| board.name == output.name && board.destination == output.destination;
+            let same =
+                |board: &&Arc<Board>| board.name == output.name && board.destination == output.destination;
             if !boards.iter().any(|board| same(&board)) {
                 let kept = former.iter().find(same).cloned();
                 boards.push(kept.unwrap_or_else(|| Arc::new(Board::new(output))));

@@ -4,11 +4,11 @@ use super::board::Board;
 use crate::relay::live::Live;
 use crate::relay::pull::Sayings;
 use glassline_delivery::output::{Destination, Framing};
-use glassline_delivery::stream::Pacing;
+use glassline_delivery::stream::{Pacing, seam_packet};
 use glassline_io::spool::Reader;
 use glassline_io::udp::{Route, Sender};
 use glassline_media::Time;
-use glassline_media::container::ts::PACKET_BYTES;
+use glassline_media::container::ts::{NULL_PID, PACKET_BYTES};
 use glassline_transport::pacing::{Pacer, time_of};
 use glassline_transport::rtp::mpeg_ts::Packetizer;
 use std::io;
@@ -53,6 +53,36 @@ struct Following {
     reader: Reader,
     /// It waits for an entry: for the first, or behind the place that it lost.
     awaits: bool,
+    /// Where another stream was sent before this one.
+    seams: Option<Seams>,
+}
+
+/// Announces that what follows on each PID is not continuous with what another stream sent there.
+struct Seams(Box<[u64; 8192 / 64]>);
+
+impl Seams {
+    fn new() -> Seams {
+        let mut announced = Box::new([0; 8192 / 64]);
+        // Null packets count nothing.
+        announced[usize::from(NULL_PID / 64)] |= 1 << (NULL_PID % 64);
+        Seams(announced)
+    }
+
+    /// Puts a packet before the first on each PID.
+    fn announce(&mut self, packets: &mut Vec<u8>) {
+        let mut at = 0;
+        while let Some(packet) = packets.get(at..).and_then(|rest| rest.first_chunk::<PACKET_BYTES>()) {
+            let pid = u16::from_be_bytes([packet[1] & 0x1F, packet[2]]);
+            let word = &mut self.0[usize::from(pid / 64)];
+            if *word >> (pid % 64) & 1 == 0 {
+                *word |= 1 << (pid % 64);
+                let seam = seam_packet(packet);
+                packets.splice(at..at, seam);
+                at += seam.len();
+            }
+            at += PACKET_BYTES;
+        }
+    }
 }
 
 /// Datagrams that are to leave next.
@@ -110,7 +140,12 @@ impl Feed {
         };
         if is_newer {
             let reader = Reader::new(live.chain.clone(), 0);
-            self.following = Some(Following { live: Arc::clone(live), reader, awaits: true });
+            self.following = Some(Following {
+                live: Arc::clone(live),
+                reader,
+                awaits: true,
+                seams: self.has_begun.then(Seams::new),
+            });
         }
         self.due = self.due.min(self.pacer.poll_timeout().max(self.retry_at));
     }
@@ -152,10 +187,7 @@ impl Feed {
             }
         }
         if self.burst.is_over() {
-            if let Err(error) = self.gather() {
-                self.complain(&error, 0);
-                return self.retry_after(RETRY, now);
-            }
+            self.gather();
             if self.burst.packets.is_empty() {
                 self.following = self.following.take().filter(|following| !following.live.has_ended());
                 self.board.begun.fetch_and(self.following.is_some(), Ordering::Relaxed);
@@ -219,47 +251,53 @@ impl Feed {
     }
 
     /// Takes the next packets of the stream, of a burst at most; none where there are none now.
-    fn gather(&mut self) -> io::Result<()> {
-        let Feed { burst, following: Some(following), .. } = self else { return Ok(()) };
+    fn gather(&mut self) {
+        let Feed { burst, following: Some(following), .. } = self else { return };
         burst.packets.clear();
         burst.jumps = false;
-        let room = BURST_DATAGRAMS * self.board.destination.packets * PACKET_BYTES;
-        while burst.packets.len() < room {
-            if following.awaits {
-                let Some(prelude) = following.enter(self.has_begun) else { return Ok(()) };
-                burst.packets.extend_from_slice(&prelude);
-                (burst.jumps, self.has_begun) = (true, true);
-                continue;
-            }
-            let (offset, head) = (following.reader.offset(), following.live.chain.head());
-            if offset >= head {
-                return Ok(());
-            }
-            let start = burst.packets.len();
-            burst.packets.resize(room, 0);
-            let read = if offset < following.live.tail() {
-                None
-            } else {
-                following.reader.read(&mut burst.packets[start..], head)?
-            };
-            burst.packets.truncate(start + read.unwrap_or(0));
-            if read.is_none() {
-                self.board.moved_forward.fetch_add(1, Ordering::Relaxed);
-                following.awaits = true;
-                // What was gathered stands before the seam.
-                if start > 0 {
-                    return Ok(());
-                }
-            }
+        following.gather(burst, &self.board);
+        self.has_begun |= burst.jumps;
+        if let Some(seams) = &mut following.seams {
+            seams.announce(&mut burst.packets);
         }
-        Ok(())
     }
 }
 
 impl Following {
+    fn gather(&mut self, burst: &mut Burst, board: &Board) {
+        let room = BURST_DATAGRAMS * board.destination.packets * PACKET_BYTES;
+        while burst.packets.len() < room {
+            if self.awaits {
+                let Some(prelude) = self.enter() else { return };
+                burst.packets.extend_from_slice(&prelude);
+                burst.jumps = true;
+                continue;
+            }
+            let (offset, head) = (self.reader.offset(), self.live.chain.head());
+            if offset >= head {
+                return;
+            }
+            let start = burst.packets.len();
+            burst.packets.resize(room, 0);
+            // Memory that cannot be read is as good as gone.
+            let mut read = || self.reader.read(&mut burst.packets[start..], head).ok().flatten();
+            let read = if offset < self.live.tail() { None } else { read() };
+            burst.packets.truncate(start + read.unwrap_or(0));
+            if read.is_none() {
+                board.moved_forward.fetch_add(1, Ordering::Relaxed);
+                self.awaits = true;
+                // What was gathered stands before the seam.
+                if start > 0 {
+                    return;
+                }
+            }
+        }
+    }
+
     /// Goes to the newest entry ahead, if there is one. Returns what is to be sent before it.
-    fn enter(&mut self, moved: bool) -> Option<Vec<u8>> {
+    fn enter(&mut self) -> Option<Vec<u8>> {
         let entry = self.live.newest_entry().filter(|entry| entry.offset >= self.reader.offset())?;
+        let moved = self.reader.offset() > 0;
         self.reader.seek(entry.offset);
         self.awaits = false;
         Some(entry.prelude(moved))
@@ -291,4 +329,97 @@ impl Burst {
 fn route(destination: &Destination) -> Route {
     let Destination { address, interface, source, ttl, .. } = destination.clone();
     Route { address, interface, source, ttl }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::live::Claim;
+    use crate::relay::output::{Boards, Output};
+    use glassline_delivery::policy::StreamName;
+    use glassline_delivery::stream::{self, Backlog, FlushPolicy};
+    use glassline_test_support::ts::Source;
+    use std::net::UdpSocket;
+
+    /// A stream whose pace is fixed, with its publisher's session.
+    fn live(pacing: Pacing) -> (Arc<Live>, u64) {
+        let backlog = Backlog { time: Duration::from_secs(10), bytes: 1 << 20 };
+        let settings = stream::Settings { backlog, flush: FlushPolicy::Frame, pacing };
+        let name = StreamName::parse("a").expect("a name");
+        let live = Arc::new(Live::new(0, name, settings, 1, Time::ZERO));
+        let Claim::Granted { session, .. } = live.claim(None, false, Time::ZERO) else {
+            panic!("nobody is here")
+        };
+        (live, session)
+    }
+
+    /// Sends `bytes` in virtual time. Returns the datagrams of each burst, and how long all took.
+    fn bursts(scheme: &str, pacing: Pacing, bytes: &[u8]) -> (Vec<Vec<Vec<u8>>>, Duration) {
+        let receiver = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        receiver.set_nonblocking(true).expect("no waiting");
+        let url = format!("{scheme}://{}", receiver.local_addr().expect("an address"));
+        let (live, session) = live(pacing);
+        let output =
+            Output { name: live.name.clone(), destination: Destination::parse(&url).expect("a destination") };
+        let boards = Boards::new(&[output], &Boards::default());
+        let mut feed = Feed::new(Arc::clone(boards.iter().next().expect("a board")), 7);
+        feed.reconfigure(pacing);
+        live.push(session, bytes, Time::ZERO).expect("a transport stream");
+        live.pause(Time::ZERO);
+        feed.handle_news(&live);
+        let (mut bursts, mut now, mut buffer) = (Vec::new(), Time::ZERO, [0; 2000]);
+        while feed.poll_timeout() != Time::NEVER {
+            now = now.max(feed.poll_timeout());
+            feed.handle_timeout(now);
+            let mut burst = Vec::new();
+            while let Ok(count) = receiver.recv(&mut buffer) {
+                burst.push(buffer[..count].to_vec());
+            }
+            bursts.push(burst);
+        }
+        (bursts, now - Time::ZERO)
+    }
+
+    fn picture(packets: usize) -> Vec<u8> {
+        let mut source = Source::default();
+        [source.tables(), source.picture(true, packets)].concat()
+    }
+
+    #[test]
+    fn a_picture_leaves_in_small_bursts_at_the_pace_and_its_end_waits_for_nothing() {
+        let bytes = picture(100);
+        let (bursts, time) = bursts("udp", Pacing::Rate(8_000_000), &bytes);
+        let counts: Vec<usize> = bursts.iter().map(Vec::len).collect();
+        let packets = bytes.len() / PACKET_BYTES;
+        assert_eq!(counts.iter().sum::<usize>(), packets.div_ceil(7));
+        assert!(counts.iter().all(|count| *count <= BURST_DATAGRAMS), "{counts:?}");
+        assert_eq!(bursts.concat().concat(), bytes);
+        // At 8 Mbit/s a byte takes a microsecond; the last burst leaves when those before it have left.
+        assert_eq!(time, Duration::from_micros(bytes.len() as u64));
+    }
+
+    #[test]
+    fn packets_of_rtp_are_stamped_with_the_pace() {
+        let bytes = picture(30);
+        let (bursts, _) = bursts("rtp", Pacing::Rate(8_000_000), &bytes);
+        let datagrams = bursts.concat();
+        let header =
+            |datagram: &Vec<u8>| glassline_transport::rtp::Packet::parse(datagram).expect("RTP").header;
+        for (index, pair) in datagrams.windows(2).enumerate() {
+            let (one, two) = (header(&pair[0]), header(&pair[1]));
+            assert_eq!((one.marker, two.marker), (index == 0, false));
+            assert_eq!((two.sequence.wrapping_sub(one.sequence), two.ssrc), (1, one.ssrc));
+            // A datagram of 1328 bytes takes 119.5 ticks.
+            let step = two.timestamp.wrapping_sub(one.timestamp);
+            assert!((119..=120).contains(&step), "{step}");
+        }
+        let payloads: Vec<&[u8]> = datagrams.iter().map(|datagram| &datagram[12..]).collect();
+        assert_eq!(payloads.concat(), bytes);
+    }
+
+    #[test]
+    fn an_unpaced_stream_leaves_at_once() {
+        let (bursts, time) = bursts("udp", Pacing::Off, &picture(300));
+        assert_eq!((bursts.concat().len(), time), (302usize.div_ceil(7), Duration::ZERO));
+    }
 }

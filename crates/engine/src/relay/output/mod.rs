@@ -36,18 +36,30 @@ pub struct Output {
 }
 
 /// The thread, seen from outside.
-pub(super) struct Sending(JoinHandle<Feeder>);
+pub(super) enum Sending {
+    /// There is nothing to send, and no thread.
+    Idle(Feeder),
+    /// It runs.
+    Running(JoinHandle<Feeder>),
+}
 
 impl Sending {
+    /// Starts the thread, if it has something to do.
     pub(super) fn start(feeder: Feeder) -> io::Result<Sending> {
+        if feeder.feeds.is_empty() {
+            return Ok(Sending::Idle(feeder));
+        }
         let thread = std::thread::Builder::new().name("output".into());
-        Ok(Sending(thread.spawn(move || feeder.run())?))
+        Ok(Sending::Running(thread.spawn(move || feeder.run())?))
     }
 
     /// Waits until the thread has come to a halt or ended, as the hub says already. `None` where it panicked, which
     /// has been told on standard error.
     pub(super) fn join(self) -> Option<Feeder> {
-        self.0.join().ok()
+        match self {
+            Sending::Idle(feeder) => Some(feeder),
+            Sending::Running(thread) => thread.join().ok(),
+        }
     }
 }
 
@@ -71,7 +83,8 @@ impl Feeder {
         for (index, board) in boards.iter().enumerate() {
             if !self.feeds.iter().any(|feed| Arc::ptr_eq(board, feed.board())) {
                 // Enough to tell senders apart that start together.
-                let seed = self.hub.clock.utc().as_nanos() ^ u64::from(std::process::id()) << 32 ^ index as u64;
+                let seed =
+                    self.hub.clock.utc().as_nanos() ^ u64::from(std::process::id()) << 32 ^ index as u64;
                 self.feeds.push(Feed::new(Arc::clone(board), seed));
             }
         }

@@ -14,6 +14,7 @@ mod upstream;
 
 pub(super) use board::Boards;
 pub use board::{RtpCounts, SourceState, SourceStatus};
+pub(super) use seats::Sayings;
 
 use crate::relay::hub::Hub;
 use board::Board;

@@ -1,0 +1,66 @@
+//! TLS 1.2 and 1.3 over [`crate::tcp::Connection`], the server's side.
+//!
+//! An [`Acceptor`] makes a [`Session`] for each connection; the session is handed the socket for each call and never
+//! waits. Certificates come from files ([`Identities`]) and can be exchanged while sessions live: who is connected
+//! keeps the old one, who comes gets the new.
+//!
+//! ```text
+//! socket ─read─► ciphertext ─► Session ─► plaintext ─► caller
+//! socket ◄─write─ at most 32 KiB of records ◄─ Session ◄─ plaintext ◄─ caller
+//! ```
+
+mod certificates;
+mod session;
+
+pub use certificates::{CertificateFiles, Identities, TlsError};
+pub use session::{Flushed, READ_BYTES_MIN, Received, Session};
+
+use certificates::Resolver;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::server::NoServerSessionStorage;
+use std::fmt;
+use std::sync::Arc;
+
+/// Makes sessions for connections that come in.
+pub struct Acceptor {
+    config: Arc<ServerConfig>,
+    resolver: Arc<Resolver>,
+}
+
+impl Acceptor {
+    /// An acceptor of HTTP/1.1 over TLS. Until it is given [`Identities`] every handshake fails.
+    ///
+    /// # Errors
+    /// Where the system gives no random numbers.
+    pub fn new() -> Result<Acceptor, TlsError> {
+        let resolver = Arc::new(Resolver::default());
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::setup)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::<Resolver>::clone(&resolver));
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        // Tickets let a client come back without the signature, which is the handshake's price. They are the
+        // client's to keep: nothing is stored here.
+        config.ticketer = ring::Ticketer::new().map_err(TlsError::setup)?;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        Ok(Acceptor { config: Arc::new(config), resolver })
+    }
+
+    /// Shows these certificates to who comes from now on.
+    pub fn use_identities(&self, identities: Identities) {
+        self.resolver.set(identities);
+    }
+
+    /// A session for a connection that has just been accepted.
+    pub fn accept(&self) -> Result<Session, TlsError> {
+        Session::new(Arc::clone(&self.config))
+    }
+}
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Acceptor(…)")
+    }
+}
