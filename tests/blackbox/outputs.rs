@@ -1,12 +1,12 @@
 //! Streams that leave in datagrams, to machines and groups.
 
-use crate::pull::{SHAPE, free_port};
+use crate::pull::{SHAPE, free_port, see, source, watch};
 use crate::{serve, serve_with};
 use glassline_test_support::http::{get, publish};
 use glassline_test_support::numbered::{Check, Shape};
 use glassline_test_support::program::{Scratch, Server};
 use glassline_test_support::wait::{PATIENCE, until};
-use socket2::{Domain, InterfaceIndexOrAddress, Socket, Type};
+use socket2::{Domain, Socket, Type};
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 
@@ -77,13 +77,11 @@ fn send(publisher: &mut TcpStream, shape: Shape, pictures: std::ops::Range<u64>)
     pictures.for_each(|number| publisher.write_all(&shape.picture(number)).unwrap());
 }
 
-/// A socket that has joined a group at the loopback interface, for one source.
+/// A socket that has joined a group at the loopback interface for one source, which is this machine.
 fn join(group: Ipv4Addr) -> UdpSocket {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();
     socket.bind(&SocketAddr::from((group, free_port())).into()).unwrap();
     socket.join_ssm_v4(&Ipv4Addr::LOCALHOST, &group, &Ipv4Addr::LOCALHOST).unwrap();
-    // A check that this machine's loopback takes groups at all.
-    socket.join_multicast_v4_n(&Ipv4Addr::new(239, 255, 77, 99), &InterfaceIndexOrAddress::Index(1)).unwrap();
     socket.into()
 }
 
@@ -187,6 +185,36 @@ fn what_cannot_be_sent_is_told_and_the_rest_goes_on() {
     let told = server.process.output().lines().filter(|line| line.contains("nowhere0")).count();
     assert!((1..20).contains(&told), "told {told} times");
     assert!(get(server.address(), "/live/out.ts?encoding=none").status == 400, "it serves");
+}
+
+#[test]
+fn one_relay_feeds_others_by_a_group() {
+    let group = SocketAddr::from((Ipv4Addr::new(239, 255, 77, 11), free_port()));
+    let pulling = || serve_with(&format!("[stream.far]\nsource = 'rtp://127.0.0.1@{group}?interface=lo'\n"));
+    let edges = [pulling(), pulling()];
+    for (edge, _) in &edges {
+        until("the group to be joined", || source(edge, "far")["datagrams"] == 0);
+    }
+    let (origin, _scratch) = sending("", &[format!("rtp://{group}?interface=lo&source=127.0.0.1")]);
+    let mut publisher = publish(origin.address(), "/live/out.ts");
+    send(&mut publisher, SHAPE, 0..5);
+    for (edge, _) in &edges {
+        until("the stream", || edge.count("far", "bytes_in") > 0);
+    }
+    let mut viewers = edges.each_ref().map(|(edge, _)| (watch(edge, "far"), Check::new(SHAPE)));
+    for number in 5..100 {
+        send(&mut publisher, SHAPE, number..number + 1);
+        // The viewers' first picture may be that of a later key frame than the first.
+        for (viewer, check) in &mut viewers {
+            let seen = check.packets;
+            see(viewer, check, seen + SHAPE.packets);
+        }
+    }
+    for (edge, _) in &edges {
+        let rtp = source(edge, "far")["rtp"].clone();
+        assert_eq!((rtp["lost"].as_u64(), rtp["refused"].as_u64()), (Some(0), Some(0)), "{rtp}");
+        assert_eq!(edge.count("far", "continuity_errors"), 0);
+    }
 }
 
 #[test]

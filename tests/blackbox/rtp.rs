@@ -98,7 +98,7 @@ fn what_is_lost_is_counted_and_the_rest_is_right() {
             sender.send(next);
         }
         next += 1;
-        if next % 25 == 0 {
+        if next.is_multiple_of(25) {
             // No time limit decides: what comes is waited for.
             let lost = (0..next).filter(|number| *number >= end - 200 && number % 10 == 3).count() as u64;
             until("the loss to be counted", || rtp(&server, "lost") == lost);
