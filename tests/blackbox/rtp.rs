@@ -146,6 +146,25 @@ fn another_sender_is_followed_and_a_stray_one_is_not() {
 }
 
 #[test]
+fn udp_takes_rtp_where_it_surely_is_and_bare_packets_after_it() {
+    let to = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+    let (server, _scratch) = serve_with(&format!("{HASTE}[stream.rtp]\nsource = 'udp://{to}'\n"));
+    until("the socket to be open", || source(&server, "rtp")["datagrams"] == 0);
+    let sender = Sender::new(to, 7);
+    let next = sender.begin(&server, 0);
+    [1, 0, 3, 2].into_iter().for_each(|step| sender.send(next + step));
+    let bytes = |pictures: u64| (0..pictures).map(|number| SHAPE.picture(number).len() as u64).sum::<u64>();
+    until("its pictures", || server.count("rtp", "bytes_in") == bytes(next + 4));
+    assert_eq!((rtp(&server, "reordered"), rtp(&server, "lost")), (2, 0));
+    until("silence to be seen", || source(&server, "rtp")["state"] == "waiting");
+    for number in 0..50 {
+        sender.socket.send_to(&SHAPE.picture(number), to).unwrap();
+    }
+    until("the bare ones", || server.count("rtp", "bytes_in") == bytes(next + 4) + bytes(50));
+    assert_eq!((server.count("rtp", "garbage_bytes"), rtp(&server, "refused")), (0, 0));
+}
+
+#[test]
 fn datagrams_that_are_no_rtp_are_told() {
     let (server, _scratch, to) = pulling("");
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -90,6 +90,18 @@ impl Depacketizer {
     }
 }
 
+/// Whether a datagram that may as well be bare MPEG-TS is surely RTP: a plain header of MPEG-TS's payload type, and
+/// behind it whole packets, each with its sync byte. A piece of a bare stream looks so only where it was cut 12 bytes
+/// before a packet's end, at a length that bare streams do not have, and those bytes say so by chance.
+pub fn is_surely_rtp(datagram: &[u8]) -> bool {
+    let plain = datagram.first() == Some(&(2 << 6));
+    let packet = Packet::parse(datagram).ok().filter(|_| plain);
+    packet.is_some_and(|packet| {
+        let is_ts = packet.header.payload_type == PAYLOAD_TYPE && check(packet.payload).is_ok();
+        is_ts && !packet.payload.is_empty()
+    })
+}
+
 /// The payload, if it is whole TS packets; none at all keep a connection alive.
 fn check(payload: &[u8]) -> Result<&[u8], Error> {
     let (packets, rest) = payload.as_chunks::<PACKET_BYTES>();
@@ -165,6 +177,23 @@ mod tests {
         }
         assert_eq!((bytes, receiver.counters().lost, receiver.refused()), (3 * 1316, 0, 0));
         assert!(Packet::parse(&sender.next_header(Time::ZERO, true)).unwrap().header.marker);
+    }
+
+    #[test]
+    fn rtp_is_told_from_bare_packets() {
+        let mut sender = Packetizer::new(7);
+        let packet = datagram(&mut sender, 7, Time::ZERO);
+        assert!(is_surely_rtp(&packet));
+        let changed = |at: usize, byte: u8| {
+            let mut packet = packet.clone();
+            packet[at] = byte;
+            is_surely_rtp(&packet)
+        };
+        assert!(changed(1, 0xA1) && changed(5, 9));
+        assert!(!changed(0, 0x47) && !changed(0, 0x81) && !changed(1, 96) && !changed(HEADER_BYTES + 188, 0));
+        for other in [&packet[HEADER_BYTES..], &packet[..HEADER_BYTES], &packet[..packet.len() - 1], &[]] {
+            assert!(!is_surely_rtp(other));
+        }
     }
 
     #[test]

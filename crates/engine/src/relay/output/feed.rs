@@ -187,9 +187,11 @@ impl Feed {
             }
         }
         if self.burst.is_over() {
+            // Asked first: what was appended before the end is then seen below.
+            let has_ended = self.following.as_ref()?.live.has_ended();
             self.gather();
             if self.burst.packets.is_empty() {
-                self.following = self.following.take().filter(|following| !following.live.has_ended());
+                self.following = self.following.take().filter(|_| !has_ended);
                 self.board.begun.fetch_and(self.following.is_some(), Ordering::Relaxed);
                 return None;
             }

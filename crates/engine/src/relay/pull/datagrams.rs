@@ -13,7 +13,7 @@ use glassline_io::poll::Watch;
 use glassline_io::udp::{Receiver, Settings};
 use glassline_media::Time;
 use glassline_transport::rtp;
-use glassline_transport::rtp::mpeg_ts::Depacketizer;
+use glassline_transport::rtp::mpeg_ts::{Depacketizer, is_surely_rtp};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +28,10 @@ pub(super) struct Datagrams {
     board: Arc<Board>,
     note: Note,
     settings: Settings,
-    /// For a source that sends RTP.
+    /// For a source that sends RTP, or has sent it.
     rtp: Option<Depacketizer>,
+    /// Whether what comes now is RTP.
+    is_rtp: bool,
     policy: Policy,
     backoff: Backoff,
     seats: Seats,
@@ -72,6 +74,7 @@ impl Datagrams {
             note: Note::default(),
             settings: Settings { address, interface, sender },
             rtp: is_rtp.then(|| Depacketizer::new(patience(policy))),
+            is_rtp,
             policy,
             backoff: Backoff::new(policy.retry_min, policy.retry_max, seed),
             seats,
@@ -153,6 +156,7 @@ impl Datagrams {
 
     fn leave(&mut self) {
         self.seats.leave();
+        self.is_rtp = matches!(self.board.source, Source::Rtp(_));
         if let Some(rtp) = &mut self.rtp {
             rtp.reset();
         }
@@ -197,8 +201,13 @@ impl Datagrams {
             let mut refusal = None;
             for datagram in desk.inbox.datagrams() {
                 self.received += 1;
+                let is_first = open.live.is_none() && desk.gathered.is_empty();
+                if is_first && !self.is_rtp && is_surely_rtp(datagram) {
+                    self.is_rtp = true;
+                    self.rtp.get_or_insert_with(|| Depacketizer::new(patience(self.policy)));
+                }
                 let mut gather = |packets: &[u8]| desk.gathered.extend_from_slice(packets);
-                match &mut self.rtp {
+                match self.rtp.as_mut().filter(|_| self.is_rtp) {
                     None => gather(datagram),
                     Some(rtp) => {
                         refusal = rtp.handle_datagram(datagram, desk.now, &mut gather).err().or(refusal);
