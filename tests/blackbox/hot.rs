@@ -1,6 +1,7 @@
 //! The program changes under its viewers, and they see nothing of it.
 
-use crate::serve_with;
+use crate::{GLASSLINE, glassline, serve_with};
+use glassline_io::handover::Channel;
 use glassline_test_support::http::{connect, get, publish, read_head};
 use glassline_test_support::numbered::{Check, Shape};
 use glassline_test_support::program::{Scratch, Server};
@@ -49,7 +50,7 @@ fn watch(address: SocketAddr, joined: &AtomicU64) -> u64 {
 }
 
 /// Lets viewers watch while `turn` is taken [`TURNS`] times, and then sees whether they missed anything.
-fn nobody_notices(server: &Server, mut turn: impl FnMut(usize)) {
+fn nobody_notices(server: &mut Server, mut turn: impl FnMut(&mut Server, usize)) {
     let (over, sent, joined) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let address = server.address();
     let publisher = publish(address, "/live/hot.ts");
@@ -63,7 +64,7 @@ fn nobody_notices(server: &Server, mut turn: impl FnMut(usize)) {
         let mut idle = connect(address);
         for number in 0..TURNS {
             let before = sent.load(Ordering::Acquire);
-            turn(number);
+            turn(server, number);
             until("the next pictures", || sent.load(Ordering::Acquire) >= before + 3);
             write!(idle, "GET /gen204 HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
             assert_eq!(read_head(&mut idle).status, 204);
@@ -105,8 +106,8 @@ fn rewrite(scratch: &Scratch, more: &str) {
 
 #[test]
 fn a_reload_is_not_seen_by_viewers_or_publishers() {
-    let (server, scratch) = serve_with(CONFIG);
-    nobody_notices(&server, |number| {
+    let (mut server, scratch) = serve_with(CONFIG);
+    nobody_notices(&mut server, |server, number| {
         let flush = ["frame", "balanced", "thrifty"][number % 3];
         let path = ["auto", "sendfile"][number % 2];
         let pacing = ["3x", "off", "20M"][number % 3];
@@ -115,7 +116,7 @@ fn a_reload_is_not_seen_by_viewers_or_publishers() {
             &format!("[viewer]\nflush = \"{flush}\"\nsend_path = \"{path}\"\npacing = \"{pacing}\"\n"),
         );
         server.process.signal("HUP");
-        until("the reload", || says(&server, "the configuration was read again") == number + 1);
+        until("the reload", || says(server, "the configuration was read again") == number + 1);
     });
 }
 
@@ -162,4 +163,90 @@ fn a_reload_changes_what_is_configured_and_refuses_what_is_wrong() {
     until("the demo's end", || server.stream("demo").is_none_or(|stream| stream["live"] == false));
     server.process.signal("TERM");
     assert_eq!(server.process.wait().code(), Some(0));
+}
+
+/// Starts a new program that takes over from `server`, and waits until it has.
+fn upgrade(server: &mut Server, config: &str) {
+    let address = server.address().to_string();
+    let mut other = Server::start_at(GLASSLINE, &address, &["--upgrade", "--config", config]);
+    std::mem::swap(server, &mut other);
+    assert_eq!(other.process.wait().code(), Some(0), "the old program ends well");
+}
+
+#[test]
+fn an_upgrade_is_not_seen_by_viewers_or_publishers() {
+    let (mut server, scratch) = serve_with(CONFIG);
+    let config = scratch.file("glassline.toml");
+    nobody_notices(&mut server, |server, number| {
+        // Another number of workers too.
+        rewrite(&scratch, "");
+        let workers = format!("workers = {}\n", 1 + number % 3);
+        let text = std::fs::read_to_string(&config).unwrap().replace("workers = 2\n", &workers);
+        scratch.write("glassline.toml", text);
+        upgrade(server, &config);
+    });
+    server.process.signal("TERM");
+    assert_eq!(server.process.wait().code(), Some(0));
+}
+
+#[test]
+fn who_comes_to_take_over_and_fails_changes_nothing() {
+    let (mut server, scratch) = serve_with(CONFIG);
+    let config = scratch.file("glassline.toml");
+    let meeting = format!("glassline serve {}", server.address());
+    nobody_notices(&mut server, |server, number| {
+        let before = says(server, "nobody has taken over");
+        match number % 5 {
+            // Says something else; says nothing; takes all and goes; takes all and does not want it.
+            way @ 0..4 => {
+                let mut channel = Channel::connect(&meeting).unwrap();
+                let hello: &[u8] = if way == 0 { b"who is there?" } else { b"glassline: take over" };
+                if way != 1 {
+                    channel.send(hello, &[]).unwrap();
+                }
+                if way >= 2 {
+                    let (message, descriptors) = channel.receive(1 << 30).unwrap();
+                    assert!(message.len() > 1000 && descriptors.len() > VIEWERS);
+                }
+                if way == 3 {
+                    channel.send(b"oh, no!", &[]).unwrap();
+                }
+            }
+            // A real one, whose configuration asks for an address that is taken.
+            _ => {
+                let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+                let (taken, address) = (taken.local_addr().unwrap(), server.address().to_string());
+                let arguments = ["serve", "--upgrade", "--config", &config, "--listen", &address];
+                let outcome = glassline(&[&arguments[..], &["--listen", &taken.to_string()]].concat());
+                assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+            }
+        }
+        until("the old one goes on", || says(server, "nobody has taken over") > before);
+    });
+    assert!(server.process.output().contains("oh, no!"), "why not is logged");
+}
+
+#[test]
+fn a_signal_replaces_the_program_and_nobody_to_replace_is_said() {
+    let (mut server, scratch) = serve_with(CONFIG);
+    let mut publisher = publish(server.address(), "/live/a.ts");
+    publisher.write_all(&SHAPE.picture(0)).unwrap();
+    is_live(&server, "a");
+    server.process.signal("USR2");
+    assert_eq!(server.process.wait().code(), Some(0));
+    publisher.write_all(&SHAPE.picture(1)).unwrap();
+    until("the rest", || {
+        server.count("a", "bytes_in") == SHAPE.picture(0).len() as u64 + SHAPE.picture(1).len() as u64
+    });
+    let output = server.process.output();
+    let process =
+        output.split("process=").nth(1).unwrap().split(char::is_whitespace).next().unwrap().to_owned();
+    let ended = glassline_test_support::program::run("kill", &["-TERM", &process], 10);
+    assert_eq!(ended.status, Some(0));
+    drop(publisher);
+    let config = scratch.file("glassline.toml");
+    until("its end", || std::net::TcpStream::connect(server.address()).is_err());
+    let outcome = glassline(&["serve", "--upgrade", "--config", &config, "--listen", "127.0.0.1:9"]);
+    assert_eq!(outcome.status, Some(1));
+    assert!(outcome.stderr.contains("start it without --upgrade"), "{}", outcome.stderr);
 }

@@ -4,9 +4,11 @@ mod access_log;
 mod api;
 mod assets;
 mod demo;
+mod life;
 mod metrics;
 mod service;
 mod site;
+mod succession;
 
 use crate::config::{self, Config, Secret};
 use crate::{failure, logging, output};
@@ -16,7 +18,7 @@ use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
 use glassline_engine::relay::{self, Listen, Output, Pull, Settings, StartError};
 use service::Service;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -28,6 +30,7 @@ Examples:
   glassline serve --config glassline.toml         as configured; examples/glassline.toml shows every key
   glassline serve --listen 127.0.0.1:9000         on another address; may be given several times
   glassline serve --config glassline.toml --test-config
+  glassline serve --config glassline.toml --upgrade     take over from the one that runs; kill -USR2 does the same
 
 Publish to it (from this machine; others need a key or --open-publish):
   ffmpeg -re -i FILE -c copy -f mpegts http://127.0.0.1:8080/live/NAME.ts
@@ -51,6 +54,9 @@ pub(crate) struct Args {
     /// Read and check the configuration, say whether it is good, and end
     #[arg(long)]
     test_config: bool,
+    /// Take the place of the server that runs with this configuration: viewers and publishers stay connected
+    #[arg(long, conflicts_with = "test_config")]
+    upgrade: bool,
     /// Let anybody publish without a key
     #[arg(long)]
     open_publish: bool,
@@ -162,7 +168,8 @@ fn outputs(config: &Config) -> Vec<Output> {
     config.stream.iter().filter_map(of_stream).flatten().collect()
 }
 
-/// Runs until SIGINT or SIGTERM; SIGHUP has the configuration read again.
+/// Runs until SIGINT or SIGTERM, or until a new program has taken over; SIGHUP has the configuration read again,
+/// SIGUSR2 the program replaced.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let config = args.configuration()?;
     if args.test_config {
@@ -174,20 +181,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     logging::configure(config.log.format, &config.log.level)?;
     // Before anything is started, so that no signal is lost.
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
-    let mut service = Service::start(config)?;
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR2]).context("cannot wait for signals")?;
+    let service = if args.upgrade { Service::take_over(config) } else { Service::start(config) }?;
     output::print(&service.where_to_look())?;
-    for signal in signals.forever() {
-        if signal != SIGHUP {
-            tracing::info!(signal, "ending");
-            break;
-        }
-        match args.configuration().and_then(|config| service.reload(config)) {
-            Ok(()) => tracing::info!("the configuration was read again"),
-            Err(error) => tracing::error!("the configuration stays as it was: {error:#}"),
-        }
-    }
-    service.end()
+    life::live(service, signals, || args.configuration())
 }
 
 fn explain(error: StartError) -> anyhow::Error {

@@ -2,11 +2,13 @@
 
 use super::access_log::AccessLog;
 use super::site::{Arrangement, PageSite};
+use super::succession::{self, Estate};
 use super::{demo, explain, settings, where_to_look};
 use crate::config::Config;
-use crate::{encode, logging};
+use crate::{encode, failure, logging};
 use anyhow::Result;
 use glassline_engine::relay::Relay;
+use glassline_io::handover::Channel;
 use std::sync::Arc;
 
 pub(super) struct Service {
@@ -24,6 +26,43 @@ impl Service {
         let mut service = Service { config, site, relay, demo: None };
         service.start_demo()?;
         Ok(service)
+    }
+
+    /// Takes the place of the running server.
+    pub(super) fn take_over(config: Config) -> Result<Service> {
+        let site = Arc::new(PageSite::new(arrangement(&config)?));
+        let (channel, message, descriptors) = Estate::ask_for(&config)?.open();
+        let waiting = match Relay::take_over(settings(&config), Arc::clone(&site) as _, &message, descriptors)
+        {
+            Ok(waiting) => waiting,
+            Err(error) => {
+                Estate::decline(channel, &error);
+                return Err(failure::failed(
+                    error,
+                    "the running server goes on; end it and start this one instead",
+                ));
+            }
+        };
+        Estate::accept(channel)?;
+        let relay = waiting.start().map_err(explain)?;
+        let mut service = Service { config, site, relay, demo: None };
+        service.start_demo()?;
+        Ok(service)
+    }
+
+    /// Leaves everything to the new program at the other end of `channel`. Where that fails, all goes on.
+    pub(super) fn hand_over(&mut self, channel: Channel) -> Result<()> {
+        self.end_demo()?;
+        let left = succession::hand_over(&mut self.relay, channel);
+        if left.is_err() {
+            self.start_demo()?;
+        }
+        left
+    }
+
+    /// Where a new program finds this one.
+    pub(super) fn meeting_name(&self) -> String {
+        succession::name(self.config.listen[0], self.relay.addresses()[0])
     }
 
     fn start_demo(&mut self) -> Result<()> {

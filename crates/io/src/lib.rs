@@ -6,6 +6,7 @@
 
 pub mod batch;
 pub mod clock;
+pub mod handover;
 mod map;
 pub mod poll;
 pub mod process;

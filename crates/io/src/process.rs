@@ -12,6 +12,11 @@ pub fn raise_descriptor_limit() -> u64 {
     granted.unwrap_or(u64::MAX)
 }
 
+/// The user that this process acts as.
+pub fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// Processors that this process may run on, at least 1.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

@@ -16,6 +16,7 @@
 use crate::map::Map;
 use crate::tcp::wait_is_none;
 use rustix::fs::{MemfdFlags, Mode, OFlags};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Where the links' pages come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backing {
     /// Memory files, in pages of the size that the system gives shared memory.
     Memory,
@@ -33,7 +34,7 @@ pub enum Backing {
 }
 
 /// How a spool is made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// Where the pages come from.
     pub backing: Backing,
@@ -70,6 +71,41 @@ impl Spool {
         let shared =
             Shared { capacity: settings.capacity(), links: Mutex::default(), head: AtomicU64::new(0) };
         Spool { settings, chain: Chain(Arc::new(shared)), head: 0, first_kept: 0 }
+    }
+
+    /// A spool as another process left it: `links` in order, the first of them `first`, with bytes up to `head`, all of
+    /// which readers see. `settings` are as they were there.
+    ///
+    /// # Errors
+    /// `InvalidData` where the links do not hold what is said.
+    pub fn restore(settings: Settings, head: u64, first: u64, links: Vec<OwnedFd>) -> io::Result<Spool> {
+        let mut spool = Spool::new(settings);
+        let capacity = spool.chain.0.capacity;
+        let end = (links.len() as u64).checked_add(first).and_then(|end| end.checked_mul(capacity));
+        if end.is_none_or(|end| head > end || (head > 0 && links.is_empty())) {
+            let words = format!("{} links from {first} on do not hold {head} bytes", links.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+        }
+        let link = |(index, file)| Arc::new(Link { index, file, map: OnceLock::new() });
+        *spool.chain.0.lock() = (first..).zip(links).map(link).collect();
+        (spool.head, spool.first_kept) = (head, first);
+        spool.publish();
+        Ok(spool)
+    }
+
+    /// How it was made.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The number of the first link that is kept.
+    pub fn first_link(&self) -> u64 {
+        self.first_kept
+    }
+
+    /// The links that are kept, in order.
+    pub fn links(&self) -> Vec<LinkFile> {
+        self.chain.0.lock().iter().cloned().map(LinkFile).collect()
     }
 
     /// The reading end.
@@ -196,6 +232,23 @@ impl Chain {
     }
 }
 
+/// A link's file.
+#[derive(Debug)]
+pub struct LinkFile(Arc<Link>);
+
+impl LinkFile {
+    /// Its number.
+    pub fn index(&self) -> u64 {
+        self.0.index
+    }
+}
+
+impl AsFd for LinkFile {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.file.as_fd()
+    }
+}
+
 /// A reader's place in a [`Chain`]. Holds the link it stands in, so that what it has begun it can finish.
 #[derive(Debug)]
 pub struct Reader {
@@ -219,6 +272,19 @@ impl Reader {
     /// A reader that will begin at `offset`.
     pub fn new(chain: Chain, offset: u64) -> Reader {
         Reader { chain, link: None, offset }
+    }
+
+    /// A reader at `offset`, as another process left it, with the link that it alone kept there ([`Reader::own_link`]).
+    pub fn restore(chain: Chain, offset: u64, own: Option<(u64, OwnedFd)>) -> Reader {
+        let link = own.map(|(index, file)| Arc::new(Link { index, file, map: OnceLock::new() }));
+        Reader { chain, link, offset }
+    }
+
+    /// The link that it stands in, if the chain has given it up.
+    pub fn own_link(&self) -> Option<LinkFile> {
+        let link = self.link.as_ref()?;
+        let first = self.chain.0.lock().front().map(|link| link.index);
+        first.is_none_or(|first| link.index < first).then(|| LinkFile(Arc::clone(link)))
     }
 
     /// The offset of the next byte that it will send.
@@ -387,6 +453,32 @@ mod tests {
         assert_eq!((buffer[0], buffer[375]), (bytes[capacity as usize], bytes[bytes.len() - 1]));
         spool.drop_before(LINK);
         assert_eq!(Reader::new(spool.chain(), 0).read(&mut buffer, 188).unwrap(), None);
+    }
+
+    #[test]
+    fn a_spool_and_its_readers_can_be_restored_from_their_files() {
+        let mut spool = spool(1);
+        spool.append(&vec![1; LINK as usize]).unwrap();
+        spool.append(&vec![2; LINK as usize + 5]).unwrap();
+        spool.publish();
+        let mut behind = Reader::new(spool.chain(), 0);
+        let sink: OwnedFd = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap().into();
+        behind.send(&sink, 10).unwrap();
+        assert!(behind.own_link().is_none(), "the chain has it too");
+        spool.drop_before(LINK);
+        let own = behind.own_link().expect("the chain has given it up");
+        let copy = |link: &LinkFile| link.as_fd().try_clone_to_owned().unwrap();
+        let links: Vec<_> = spool.links().iter().map(copy).collect();
+        let (settings, first) = (spool.settings().clone(), spool.first_link());
+        let mut restored = Spool::restore(settings.clone(), spool.head(), first, links).unwrap();
+        assert_eq!((restored.chain().head(), restored.head()), (2 * LINK + 5, 2 * LINK + 5));
+        let mut reader = Reader::restore(restored.chain(), 10, Some((own.index(), copy(&own))));
+        assert_eq!(reader.send(&sink, 30).unwrap(), Sent::Bytes(20));
+        restored.append(&[3; 7]).unwrap();
+        restored.publish();
+        reader.seek(2 * LINK);
+        assert_eq!(reader.send(&sink, 2 * LINK + 12).unwrap(), Sent::Bytes(12));
+        assert!(Spool::restore(settings, 3 * LINK, 1, Vec::new()).is_err());
     }
 
     #[test]

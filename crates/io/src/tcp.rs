@@ -4,7 +4,7 @@ use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// A listening socket. Several may share one address and divide its connections (`SO_REUSEPORT`).
@@ -48,6 +48,17 @@ impl Listener {
         socket.bind(&SockAddr::from(address))?;
         socket.listen(ACCEPT_BACKLOG)?;
         Ok(Listener(socket.into()))
+    }
+
+    /// The listening socket of a descriptor that another process left.
+    pub fn from_descriptor(descriptor: OwnedFd) -> Listener {
+        Listener(descriptor.into())
+    }
+
+    /// `count` more sockets that listen where this one does.
+    pub fn joined_by(&self, count: usize) -> io::Result<Vec<Listener>> {
+        let address = self.local_address()?;
+        (0..count).map(|_| Self::open(address, true)).collect()
     }
 
     /// Where it listens.
@@ -116,6 +127,11 @@ impl Connection {
             Err(error) => return Err(error),
         }
         Ok(Connection(socket.into()))
+    }
+
+    /// The connection of a descriptor that another process left.
+    pub fn from_descriptor(descriptor: OwnedFd) -> Connection {
+        Connection(descriptor.into())
     }
 
     /// Whether a connection that was begun stands, once its socket is writable; asked too early it fails with

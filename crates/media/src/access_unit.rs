@@ -3,9 +3,10 @@
 use crate::stamps::Stamps;
 use crate::time::Ticks;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 /// A coding format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Codec {
     /// ITU-T H.264; access units are in Annex B byte-stream form.

@@ -1,11 +1,12 @@
 //! Pictures before they are coded: planes, pixel format, colour, capture time.
 
 use crate::time::{Time, Utc};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use thiserror::Error;
 
 /// Width and height of a picture, in luma samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Size {
     /// Luma samples a line.
     pub width: u32,

@@ -3,6 +3,7 @@
 //! [`Time`] is a point on the process' monotonic clock, [`Utc`] a point on the wall clock, [`Ticks`] a media
 //! time stamp (90 kHz), [`FrameRate`] a rational. They are separate types so that none is mistaken for another.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 ///
 /// Own type and not `std::time::Instant` because a pure core needs a zero, arithmetic in tests and a
 /// representation on the wire. Subtraction saturates: a stamp that is out of order gives zero, not a panic.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Time(u64);
 
 impl Time {
@@ -68,7 +69,7 @@ impl fmt::Debug for Time {
 }
 
 /// A point on the wall clock: nanoseconds since the Unix epoch, UTC, leap seconds not counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Utc(u64);
 
 impl Utc {
@@ -96,7 +97,7 @@ impl Utc {
 /// A media time stamp: 90 kHz ticks, the unit of PTS and DTS (ISO/IEC 13818-1 §2.4.3.7), unwrapped to 64 bits.
 ///
 /// The 33-bit form on the wire is [`Ticks::wrapped`]; [`Ticks::unwrap_near`] undoes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Ticks(pub i64);
 
 impl Ticks {
@@ -145,7 +146,7 @@ impl Add<Ticks> for Ticks {
 }
 
 /// Pictures a second as a rational: 50/1, 60000/1001. Both parts are at least 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FrameRate {
     numerator: u32,
     denominator: u32,

@@ -5,6 +5,7 @@
 //! ```
 
 use super::HttpError;
+use serde::{Deserialize, Serialize};
 
 /// How a body's end is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,13 +22,13 @@ pub enum Framing {
 const LINE_BYTES: usize = 4096;
 
 /// Takes a body out of its framing.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Decoder {
     state: State,
     line_bytes: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum State {
     Length(u64),
     UntilClose,
@@ -38,7 +39,7 @@ enum State {
     Done,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum SizePart {
     Digits,
     Extension,

@@ -3,6 +3,7 @@
 use super::body::{Decoder, Framing, Piece};
 use super::head::{HeadBuffer, Parsed, malformed};
 use super::{Headers, HttpError, Limits, Method, Version};
+use serde::{Deserialize, Serialize};
 
 /// A request to send.
 #[derive(Clone, Debug)]
@@ -74,7 +75,7 @@ pub enum Event<'a> {
 }
 
 /// Reads one response.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Client {
     limits: Limits,
     method: Method,

@@ -2,9 +2,10 @@
 
 use super::body::Framing;
 use super::{HttpError, Limits};
+use serde::{Deserialize, Serialize};
 
 /// A request method.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Method {
     /// Read.
@@ -47,7 +48,7 @@ impl Method {
 }
 
 /// The protocol's version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Version {
     /// HTTP/1.0: connections end unless asked to stay.
     Http10,
@@ -62,7 +63,7 @@ impl Version {
 }
 
 /// Header fields in their order. Names compare without case.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Headers(Vec<(String, String)>);
 
 impl Headers {
@@ -137,8 +138,9 @@ impl Headers {
 pub(super) type Parsed<T> = Result<Option<(usize, T)>, HttpError>;
 
 /// Gathers a head that comes in pieces, up to a limit.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct HeadBuffer {
+    #[serde(with = "serde_bytes")]
     bytes: Vec<u8>,
 }
 

@@ -2,6 +2,7 @@
 //!
 //! [`server`] reads requests, [`client`] reads responses; both use [`body`] for what follows the head. What is
 //! written is plain bytes made by [`Response`], [`client::Request`] and [`body::write_chunk`].
+use serde::{Deserialize, Serialize};
 
 pub mod body;
 pub mod client;
@@ -15,7 +16,7 @@ pub use head::{Headers, Method, Version};
 pub use response::{Response, problem};
 
 /// How large and how slow a peer may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Bytes of a head: request or status line and headers together.
     pub head_bytes: usize,

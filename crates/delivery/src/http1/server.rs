@@ -12,9 +12,10 @@ use super::body::{Decoder, Framing, Piece};
 use super::head::{HeadBuffer, Parsed, malformed};
 use super::{Headers, HttpError, Limits, Method, Version};
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 
 /// A request's head.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// What is asked.
     pub method: Method,
@@ -56,7 +57,7 @@ pub enum Event<'a> {
 }
 
 /// One connection.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Server {
     limits: Limits,
     state: State,
@@ -65,7 +66,7 @@ pub struct Server {
     since: Time,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum State {
     Head { first: bool },
     Body(Decoder),

@@ -1,6 +1,7 @@
 //! Takes blocks out of a byte stream, in any chop, and finds the next one behind garbage.
 
 use super::{Flags, HEADER_BYTES, Metadata, SYNC, checksum};
+use serde::{Deserialize, Serialize};
 
 /// The next thing in a stream of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub enum Event<'a> {
 }
 
 /// Reads blocks. Holds 48 bytes at most, whatever comes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Reader {
     held: [u8; HEADER_BYTES],
     held_bytes: usize,
@@ -30,7 +31,7 @@ pub struct Reader {
     unknown_metadata: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 enum State {
     /// Gathers a header.
     #[default]

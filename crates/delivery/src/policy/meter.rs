@@ -1,10 +1,11 @@
 //! How much a publisher may send.
 
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 
 /// Holds a sender to a mean bit rate, with room for bursts: a bucket that leaks at the rate and holds what comes at
 /// that rate in [`Meter::BURST_SECONDS`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Meter {
     limit_bps: u64,
     level_bits: f64,

@@ -1,10 +1,11 @@
 //! How long to wait before the next attempt.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Exponential back-off with jitter: waits double from `least` to `most`, and each is shortened by up to a half at
 /// random, so that the relays that lost one upstream together do not come back to it together.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Backoff {
     least: Duration,
     most: Duration,

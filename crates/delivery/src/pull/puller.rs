@@ -12,11 +12,12 @@ use crate::http1::client::{self, Client, Head, Request};
 use crate::http1::{Limits, Method};
 use crate::metacube::{self, CONTENT_CODING, Metadata};
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// How patient and how persistent a puller is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// How long a connection may take, then its head, and how long the stream may bring no byte.
     pub silence_timeout: Duration,
@@ -43,7 +44,7 @@ impl Default for Policy {
 }
 
 /// What to do with the upstream's socket.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Output {
     /// Open a connection to this host and port, and tell what came of it.
     Connect {
@@ -87,7 +88,7 @@ pub enum Phase {
 }
 
 /// What a puller has done since it began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Times that the stream began to come.
     pub sessions: u64,
@@ -105,6 +106,7 @@ const REDIRECT_LIMIT: usize = 5;
 const GARBAGE_LIMIT_BYTES: u64 = 64 << 10;
 
 /// Pulls one stream. Holds a head at most; the stream's bytes only pass through.
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Puller {
     source: HttpUrl,
     policy: Policy,
@@ -113,10 +115,12 @@ pub struct Puller {
     /// Where this attempt has been, the present place last.
     visited: Vec<HttpUrl>,
     outputs: VecDeque<Output>,
+    #[serde(skip)]
     error: Option<PullError>,
     counts: Counts,
 }
 
+#[derive(Clone, Serialize, Deserialize)]
 enum State {
     Waiting { until: Time },
     Connecting { since: Time },
@@ -124,6 +128,7 @@ enum State {
     Body(Box<Body>),
 }
 
+#[derive(Clone, Serialize, Deserialize)]
 struct Body {
     client: Box<Client>,
     blocks: Option<metacube::Reader>,

@@ -9,12 +9,13 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use thiserror::Error;
 
 /// Where a stream comes from.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Source {
     /// Another server, which is asked for it.
     Http(HttpUrl),
@@ -25,7 +26,7 @@ pub enum Source {
 }
 
 /// An `http:` URL.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HttpUrl {
     /// Name or address, an IPv6 address without its brackets.
     host: String,
@@ -37,7 +38,7 @@ pub struct HttpUrl {
 }
 
 /// Where datagrams come to.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct UdpAddress {
     /// Our own address, or a multicast group's. An unspecified one takes what comes to any of ours.
     pub address: SocketAddr,

@@ -4,9 +4,10 @@ use glassline_media::Codec;
 use glassline_media::bitstream::h264::{self, NalType};
 use glassline_media::container::ts::{PACKET_BYTES, Packet, Program, Scan};
 use glassline_media::{FrameRate, Size};
+use serde::{Deserialize, Serialize};
 
 /// What an H.264 sequence parameter set says to people and players.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VideoDetails {
     /// Width and height that are shown.
     pub size: Size,
@@ -20,8 +21,9 @@ pub struct VideoDetails {
 const PROBE_BYTES: usize = 1024;
 
 /// Gathers the beginning of each video unit until its parameter sets are read.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct DetailsProbe {
+    #[serde(with = "serde_bytes")]
     unit: Vec<u8>,
     pid: Option<u16>,
 }

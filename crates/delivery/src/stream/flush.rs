@@ -13,10 +13,11 @@
 //! ```
 
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The trade between delay and cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FlushPolicy {
     /// Each picture leaves when its burst has come: the least delay.
     #[default]
@@ -53,7 +54,7 @@ impl FlushPolicy {
 }
 
 /// What the bytes of a push were.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Burst {
     /// A video access unit begins among them.
     pub(super) picture_starts: bool,
@@ -63,7 +64,7 @@ pub(super) struct Burst {
 
 /// Decides when to flush. Bytes go in by [`Flush::handle_bytes`], the publisher's pauses by
 /// [`Flush::handle_pause`]; the caller flushes when told so and then says [`Flush::flushed`].
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Flush {
     policy: FlushPolicy,
     /// Since when the oldest byte waits.
@@ -77,7 +78,7 @@ pub(super) struct Flush {
 }
 
 /// How the source sends its pictures.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Pictures {
     last_start: Option<Time>,
     /// Time between bursts in which pictures begin; a running mean.

@@ -31,11 +31,12 @@ use glassline_media::Time;
 use glassline_media::container::ts::{
     Aligner, EntryPoint, NULL_PID, PACKET_BYTES, Packet, Program, Scanner, discontinuity_packet,
 };
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use thiserror::Error;
 
 /// How a stream is kept and sent.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// How much of its past is kept.
     pub backlog: Backlog,
@@ -49,7 +50,7 @@ pub struct Settings {
 const RATE_SPAN: Duration = Duration::from_secs(2);
 
 /// A place where a viewer can begin.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
     /// Offset of the first packet to send.
     pub offset: u64,
@@ -65,7 +66,7 @@ impl Entry {
 }
 
 /// What the bytes so far were worth.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Bytes that the publishers sent.
     pub bytes_in: u64,
@@ -97,7 +98,7 @@ const GARBAGE_LIMIT_BYTES: u64 = 64 << 10;
 const PATIENCE_FOR_KEY_FRAME: Duration = Duration::from_secs(12);
 
 /// One stream.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stream {
     aligner: Aligner,
     session: Session,
@@ -110,7 +111,7 @@ pub struct Stream {
 }
 
 /// What is known of the present publisher's bytes.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Session {
     scanner: Scanner,
     probe: DetailsProbe,

@@ -4,10 +4,11 @@
 //! queue drops the end of it. Paced at a few times the stream's rate it arrives whole, and hardly later.
 
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// How viewers' connections are paced, once they have caught up with live.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Pacing {
     /// Not at all.
     Off,
@@ -27,7 +28,7 @@ const PEAK_FADES: Duration = Duration::from_secs(15);
 const LEAST_BPS: f64 = 1e6;
 
 /// The rate to pace at, from the stream's own.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Pace {
     pacing: Pacing,
     peak_bps: f64,

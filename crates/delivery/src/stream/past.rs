@@ -2,11 +2,12 @@
 
 use super::Entry;
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// How much of a stream's past is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backlog {
     /// Bytes younger than this are kept, and older ones back to the newest key frame.
     pub time: Duration,
@@ -19,13 +20,13 @@ const MARK_INTERVAL: Duration = Duration::from_millis(50);
 /// Entries remembered; only the newest are of use.
 const ENTRIES: usize = 64;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Mark {
     offset: u64,
     at: Time,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Past {
     backlog: Backlog,
     entries: VecDeque<(Entry, Time)>,

@@ -3,6 +3,7 @@
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Version};
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ pub struct Access {
 pub(super) const GONE: u16 = 499;
 
 /// A request whose exchange is not over.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Asked {
     method: Method,
     path: String,

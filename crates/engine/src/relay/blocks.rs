@@ -5,12 +5,13 @@
 
 use glassline_delivery::metacube::{Flags, HEADER_BYTES, header, write_block};
 use glassline_media::container::ts::{NULL_PID, PACKET_BYTES, SYNC_BYTE};
+use serde::{Deserialize, Serialize};
 
 /// The longest block, in bytes: what is filled at most, and kept for a viewer whose socket is full then.
 const BLOCK_BYTES: u64 = 348 * PACKET_BYTES as u64;
 
 /// Where a viewer is in its blocks. Offsets are the stream's.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Blocks {
     /// Where the present block ends; no block has begun where the viewer is there or beyond.
     end: u64,

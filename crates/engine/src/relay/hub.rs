@@ -13,6 +13,7 @@ use glassline_delivery::policy::StreamName;
 use glassline_io::clock::Clock;
 use glassline_io::poll::{Poller, Waker};
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -36,6 +37,14 @@ pub struct Hub {
     /// One for each worker, and the outputs' last.
     inboxes: Vec<Inbox>,
     phase: AtomicU8,
+}
+
+/// See [`Hub::state`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct HubState {
+    began: Time,
+    next_id: u64,
+    counts: [u64; 5],
 }
 
 #[derive(Debug, Default)]
@@ -110,6 +119,27 @@ impl Hub {
             phase: AtomicU8::new(Phase::Running as u8),
         };
         Ok((hub, pollers))
+    }
+
+    /// What the next process needs of it beside the streams.
+    pub(super) fn state(&self) -> HubState {
+        let Counts { connections: _, accepted, refused, requests, errors, timed_out } = &self.counts;
+        let counts = [accepted, refused, requests, errors, timed_out];
+        HubState {
+            began: self.began,
+            next_id: self.next_id.load(Ordering::Relaxed),
+            counts: counts.map(|count| count.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Goes on from what another process left.
+    pub(super) fn inherit(&mut self, state: HubState, streams: Vec<Arc<Live>>) {
+        self.began = state.began;
+        self.next_id = AtomicU64::new(state.next_id);
+        let [accepted, refused, requests, errors, timed_out] = state.counts.map(AtomicU64::new);
+        let connections = AtomicU64::new(0);
+        self.counts = Counts { connections, accepted, refused, requests, errors, timed_out };
+        self.streams = Mutex::new(streams.into_iter().map(|live| (live.name.clone(), live)).collect());
     }
 
     /// The clock that everything here is stamped with.
@@ -195,7 +225,7 @@ impl Hub {
         self.site.log_access(access);
     }
 
-    fn all(&self) -> Vec<Arc<Live>> {
+    pub(super) fn all(&self) -> Vec<Arc<Live>> {
         lock(&self.streams).values().cloned().collect()
     }
 

@@ -3,9 +3,11 @@
 use crate::relay::status::StreamStatus;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{self, Entry, Pacing, Stream, StreamError};
-use glassline_io::spool::{self, Chain, Spool};
+use glassline_io::spool::{self, Chain, LinkFile, Spool};
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -103,11 +105,34 @@ pub(super) struct Flushed {
     pub(super) wake_at: Option<Time>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Holder {
     session: u64,
+    /// Where its connection is; processes do not tell each other.
+    #[serde(skip)]
     seat: Option<Seat>,
+    /// Whether it is in this process.
+    #[serde(skip)]
+    is_here: bool,
     since: Time,
+}
+
+/// A stream as one process leaves it to the next, but for its links.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct LiveState {
+    pub(super) id: u64,
+    pub(super) name: String,
+    pub(super) ended: bool,
+    began: Time,
+    pace_bps: u64,
+    counts: [u64; 4],
+    stream: Stream,
+    spool: spool::Settings,
+    head: u64,
+    first_link: u64,
+    holder: Option<Holder>,
+    sessions: u64,
+    gone_since: Time,
 }
 
 /// What a claim of the publisher's seat came to.
@@ -143,6 +168,78 @@ impl Live {
         }
     }
 
+    /// What the next process needs of it, and the links. What waited is shown.
+    pub(super) fn state(&self) -> (LiveState, Vec<LinkFile>) {
+        let mut core = self.lock();
+        core.flush();
+        let Core { stream, spool, holder, sessions, gone_since, .. } = &*core;
+        let Counts { bytes_out, moved_forward, stalled, joined } = &self.counts;
+        let counts = [bytes_out, moved_forward, stalled, joined].map(|count| count.load(Ordering::Relaxed));
+        let state = LiveState {
+            id: self.id,
+            name: self.name.to_string(),
+            ended: self.has_ended(),
+            began: self.began,
+            pace_bps: self.pace_bps(),
+            counts,
+            stream: stream.clone(),
+            spool: spool.settings().clone(),
+            head: spool.head(),
+            first_link: spool.first_link(),
+            holder: *holder,
+            sessions: *sessions,
+            gone_since: *gone_since,
+        };
+        (state, spool.links())
+    }
+
+    /// The stream that another process left, with its links. Its publisher is to
+    /// take the seat by [`Live::sit_down`], or [`Live::release_absent`] frees it.
+    pub(super) fn restore(
+        state: LiveState,
+        name: StreamName,
+        links: Vec<OwnedFd>,
+        workers: usize,
+    ) -> io::Result<Live> {
+        let spool = Spool::restore(state.spool, state.head, state.first_link, links)?;
+        let [bytes_out, moved_forward, stalled, joined] = state.counts.map(AtomicU64::new);
+        let (chain, tail) = (spool.chain(), state.stream.tail());
+        let LiveState { stream, holder, sessions, gone_since, .. } = state;
+        Ok(Live {
+            id: state.id,
+            name,
+            chain,
+            counts: Counts { bytes_out, moved_forward, stalled, joined },
+            began: state.began,
+            core: Mutex::new(Core { stream, spool, holder, sessions, gone_since, armed: None }),
+            tail: AtomicU64::new(tail),
+            pace_bps: AtomicU64::new(state.pace_bps),
+            ended: AtomicBool::new(state.ended),
+            audiences: (0..=workers).map(|_| Audience::default()).collect(),
+        })
+    }
+
+    /// The publisher of `session`, who came from another process, sits here from now on. Returns whether the seat
+    /// is its.
+    pub(super) fn sit_down(&self, session: u64, seat: Option<Seat>) -> bool {
+        let mut core = self.lock();
+        match &mut core.holder {
+            Some(holder) if holder.session == session => {
+                (holder.seat, holder.is_here) = (seat, true);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Gives up the seat of a publisher who has not come over from the other process.
+    pub(super) fn release_absent(&self, now: Time) {
+        let absent = self.lock().holder.filter(|holder| !holder.is_here);
+        if let Some(holder) = absent {
+            self.release(holder.session, now);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Core> {
         // A panic under this lock would be our bug; the stream is then as good as before it.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
@@ -170,8 +267,10 @@ impl Live {
         core.sessions += 1;
         let session = core.sessions;
         core.stream.begin_session(now);
-        let evicted =
-            core.holder.replace(Holder { session, seat, since: now }).and_then(|holder| holder.seat);
+        let evicted = core
+            .holder
+            .replace(Holder { session, seat, is_here: true, since: now })
+            .and_then(|holder| holder.seat);
         Claim::Granted { session, evicted }
     }
 
@@ -270,9 +369,14 @@ impl Live {
 
     /// A viewer sits down with, or leaves, worker `worker`.
     pub(super) fn viewer_joins(&self, worker: usize) {
+        self.viewer_sits(worker);
+        self.counts.joined.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The same for one who has joined already, in another process.
+    pub(super) fn viewer_sits(&self, worker: usize) {
         self.audiences[worker].viewers.fetch_add(1, Ordering::AcqRel);
         fence(Ordering::SeqCst);
-        self.counts.joined.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn viewer_leaves(&self, worker: usize) {

@@ -18,6 +18,7 @@ mod access;
 mod blocks;
 mod connection;
 mod fan_out;
+mod handover;
 mod hub;
 mod listen;
 mod live;
@@ -31,6 +32,7 @@ mod viewer;
 mod worker;
 
 pub use access::Access;
+pub use handover::HandoverError;
 pub use hub::Hub;
 pub use listen::{Door, Listen};
 pub use live::PushError;
@@ -47,11 +49,14 @@ use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
 use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
+use handover::Inherited;
 use hub::Phase;
 use output::{Feeder, Sending};
 use pull::{Fetcher, Pulling};
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -207,14 +212,36 @@ struct Crew {
     feeder: Option<Feeder>,
 }
 
+/// A relay that has taken over and not begun.
+pub struct Waiting {
+    relay: Relay,
+    crew: Crew,
+    listeners: Vec<(Opened, Vec<Listener>)>,
+}
+
+impl Waiting {
+    /// Begins, where the other process has come to its end.
+    pub fn start(self) -> Result<Relay, StartError> {
+        let Waiting { mut relay, crew, listeners } = self;
+        relay.resume(crew, listeners)?;
+        for live in relay.hub.all() {
+            relay.hub.announce(&live, None);
+        }
+        Ok(relay)
+    }
+}
+
+fn worker_count(settings: &Settings) -> usize {
+    if settings.workers == 0 { glassline_io::process::processors() } else { settings.workers }
+}
+
 /// Descriptors that are kept free of connections: spools, listeners, logs, files that a page is made of.
 const SPARE_DESCRIPTORS: u64 = 256;
 
 impl Relay {
     /// Listens and starts the workers. `site` answers what is not about a stream's bytes.
     pub fn start(settings: Settings, site: Arc<dyn Site>) -> Result<Relay, StartError> {
-        let count =
-            if settings.workers == 0 { glassline_io::process::processors() } else { settings.workers };
+        let count = worker_count(&settings);
         let listen = settings.listen.clone();
         let (hub, mut pollers) = Hub::new(settings, site, Clock::new(), count)?;
         let hub = Arc::new(hub);
@@ -251,6 +278,46 @@ impl Relay {
         self.resume(crew, opened)
     }
 
+    /// Leaves everything to another process: comes to a halt and has a message with descriptors delivered, of which
+    /// [`Relay::take_over`] there makes a relay. `deliver` returns when that process has said that it is ready, and
+    /// then this relay has nothing any more but to be dropped.
+    ///
+    /// # Errors
+    /// Those of `deliver`; the relay then goes on as if nothing had been.
+    pub fn hand_over(
+        &mut self,
+        deliver: impl FnOnce(&[u8], &[BorrowedFd<'_>]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let crew = self.halt();
+        let packed = handover::pack(&self.hub, &crew, deliver);
+        if packed.is_err() {
+            self.resume(crew, Vec::new()).map_err(io::Error::other)?;
+        }
+        packed
+    }
+
+    /// Makes a relay of what another process leaves ([`Relay::hand_over`]). Until [`Waiting::start`] nothing is done to
+    /// what has come, and the other process may still go on with it.
+    ///
+    /// # Errors
+    /// Where it is not understood, or `settings` have an address that cannot be listened on.
+    pub fn take_over(
+        settings: Settings,
+        site: Arc<dyn Site>,
+        message: &[u8],
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Waiting, HandoverError> {
+        let count = worker_count(&settings);
+        let listen = settings.listen.clone();
+        let Inherited { hub, crew, listeners } =
+            handover::unpack(settings, site, count, message, descriptors)?;
+        let listening = listeners.iter().map(|(opened, _)| opened.clone()).collect();
+        let mut relay = Relay { hub, workers: Vec::new(), pulling: None, sending: None, listening };
+        let opened = relay.open(&listen, count)?;
+        relay.listening.clear();
+        Ok(Waiting { relay, crew, listeners: listeners.into_iter().chain(opened).collect() })
+    }
+
     /// Listens on the addresses of `listen` that are not listened on: a socket for each of `workers`.
     fn open(&self, listen: &[Listen], workers: usize) -> Result<Vec<(Opened, Vec<Listener>)>, StartError> {
         let mut opened = Vec::new();
@@ -270,8 +337,9 @@ impl Relay {
     fn resume(&mut self, mut crew: Crew, opened: Vec<(Opened, Vec<Listener>)>) -> Result<(), StartError> {
         let mut listeners: Vec<Vec<(Listen, Listener)>> = crew.workers.iter().map(|_| Vec::new()).collect();
         for (opened, group) in opened {
-            for (worker, listener) in listeners.iter_mut().zip(group) {
-                worker.push((opened.listen.clone(), listener));
+            // What another process left may be more than one for a worker.
+            for (index, listener) in group.into_iter().enumerate() {
+                listeners[index % crew.workers.len()].push((opened.listen.clone(), listener));
             }
             self.listening.push(opened);
         }

@@ -29,6 +29,11 @@ impl Outgoing {
         self.bytes
     }
 
+    /// A copy of what waits, as one run of bytes.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        self.parts.iter().flatten().copied().collect()
+    }
+
     /// What waits, as one run of bytes.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.parts.into_iter().flatten().collect()
@@ -46,5 +51,13 @@ impl Outgoing {
             }
         }
         Ok(true)
+    }
+}
+
+impl From<Vec<u8>> for Outgoing {
+    fn from(bytes: Vec<u8>) -> Outgoing {
+        let mut outgoing = Outgoing::default();
+        outgoing.push(bytes);
+        outgoing
     }
 }

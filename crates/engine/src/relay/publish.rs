@@ -43,6 +43,17 @@ impl Publisher {
         Ok(Publisher { hub: Arc::clone(hub), live, session })
     }
 
+    /// The seat that this publisher had in another process, under `session`, if it is still its.
+    pub(super) fn restore(hub: &Arc<Hub>, name: &StreamName, session: u64) -> Option<Publisher> {
+        let live = hub.find(name).filter(|live| live.sit_down(session, None))?;
+        Some(Publisher { hub: Arc::clone(hub), live, session })
+    }
+
+    /// Its session.
+    pub(super) fn session(&self) -> u64 {
+        self.session
+    }
+
     /// Appends MPEG-TS to the stream, in any chop. Viewers get it when the stream's flush policy says so; a call is
     /// taken for all that there is at the moment.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), PushError> {

@@ -3,11 +3,13 @@
 use crate::relay::blocks::Blocks;
 use crate::relay::live::Live;
 use crate::relay::outgoing::Outgoing;
-use glassline_io::spool::{Piece, Reader, Sent};
+use glassline_io::spool::{LinkFile, Piece, Reader, Sent};
 use glassline_io::tcp::Connection;
 use glassline_media::Time;
 use glassline_media::container::ts::PACKET_BYTES;
+use serde::{Deserialize, Serialize};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -25,7 +27,7 @@ pub(super) struct Viewer {
     pub(super) joined: Time,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum State {
     /// Reads on at the reader's offset.
     Following,
@@ -39,7 +41,7 @@ enum State {
 const UNPACED_BPS: u64 = u64::MAX;
 
 /// How fast its connection may send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Pace {
     /// As fast as it can: it has not caught up with live yet.
     Catching,
@@ -56,7 +58,48 @@ pub(super) enum Fed {
     Finished,
 }
 
+/// A viewer as one process leaves it to the next, but for its socket and its stream.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ViewerState {
+    offset: u64,
+    #[serde(with = "serde_bytes")]
+    outgoing: Vec<u8>,
+    blocks: Option<Blocks>,
+    state: State,
+    last_progress: Time,
+    pace: Pace,
+    sent_bytes: u64,
+    joined: Time,
+}
+
 impl Viewer {
+    /// What the next process needs of it, beside [`Viewer::own_link`].
+    pub(super) fn state(&self) -> ViewerState {
+        ViewerState {
+            offset: self.reader.offset(),
+            outgoing: self.outgoing.to_bytes(),
+            blocks: self.blocks,
+            state: self.state,
+            last_progress: self.last_progress,
+            pace: self.pace,
+            sent_bytes: self.sent_bytes,
+            joined: self.joined,
+        }
+    }
+
+    /// A part of the stream that only this viewer still has.
+    pub(super) fn own_link(&self) -> Option<LinkFile> {
+        self.reader.own_link()
+    }
+
+    /// The viewer that another process left.
+    pub(super) fn restore(state: ViewerState, live: Arc<Live>, own_link: Option<(u64, OwnedFd)>) -> Viewer {
+        let ViewerState { offset, outgoing, blocks, state, last_progress, pace, sent_bytes, joined } = state;
+        let reader = Reader::restore(live.chain.clone(), offset, own_link);
+        let outgoing = Outgoing::from(outgoing);
+        Viewer { live, reader, outgoing, blocks, state, last_progress, pace, sent_bytes, joined }
+    }
+
     /// A viewer that first gets `head`, then the stream from its newest entry on.
     pub(super) fn new(live: Arc<Live>, head: Vec<u8>, now: Time) -> Viewer {
         let reader = Reader::new(live.chain.clone(), 0);

@@ -7,7 +7,7 @@ use crate::relay::live::{Live, Seat};
 use crate::relay::{Listen, Settings};
 use glassline_delivery::http1::problem;
 use glassline_io::poll::{Event, Poller, Watch};
-use glassline_io::tcp::Listener;
+use glassline_io::tcp::{Connection as Socket, Listener};
 use glassline_media::Time;
 use std::collections::BTreeMap;
 use std::io;
@@ -178,6 +178,55 @@ impl Worker {
         self.next_sweep = self.swept_at + SWEEP;
     }
 
+    /// What it listens on: sockets, each with its kind.
+    pub(super) fn listeners(&self) -> &[(Listen, Listener)] {
+        &self.listeners
+    }
+
+    /// Its connections.
+    pub(super) fn connections(&self) -> impl Iterator<Item = &Connection> {
+        self.slots.iter().filter_map(|slot| slot.connection.as_deref())
+    }
+
+    /// Takes a connection in that came from another process, made by `restore` for the seat that it is given. Returns
+    /// whether there is one.
+    pub(super) fn adopt(
+        &mut self,
+        socket: Socket,
+        restore: impl FnOnce(Socket, Seat) -> Option<Connection>,
+    ) -> io::Result<bool> {
+        let slot = self.free_slot();
+        let token = token(self.slots[slot].generation, slot as u32);
+        self.poller.add(&socket, token, Watch::Edges)?;
+        let Some(mut connection) = restore(socket, Seat { worker: self.index, token }) else {
+            self.free.push(slot as u32);
+            return Ok(false);
+        };
+        connection.count_in(&self.hub);
+        self.hub.counts.connections.fetch_add(1, Ordering::Relaxed);
+        self.connections += 1;
+        if let Some((viewer, _)) = connection.viewer() {
+            let live = Arc::clone(&viewer.live);
+            self.seat_viewer(live, token);
+        }
+        self.slots[slot].connection = Some(Box::new(connection));
+        Ok(true)
+    }
+
+    fn free_slot(&mut self) -> usize {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            (self.slots.len() - 1) as u32
+        });
+        slot as usize
+    }
+
+    fn seat_viewer(&mut self, live: Arc<Live>, token: u64) {
+        let audience = self.audiences.entry(live.id);
+        let audience = audience.or_insert_with(|| Audience { live, tokens: Vec::new(), first: 0 });
+        audience.tokens.push(token);
+    }
+
     /// Gives each listener the kind that is `wanted` of it, and closes it where none is.
     pub(super) fn rearrange_listeners<'a>(&mut self, wanted: impl Fn(&Listen) -> Option<&'a Listen>) {
         self.pause_listening();
@@ -226,10 +275,7 @@ impl Worker {
             Turn::Watches => {
                 if let Some((viewer, _)) = connection.viewer() {
                     let live = Arc::clone(&viewer.live);
-                    let audience = self.audiences.entry(live.id);
-                    let audience =
-                        audience.or_insert_with(|| Audience { live, tokens: Vec::new(), first: 0 });
-                    audience.tokens.push(token);
+                    self.seat_viewer(live, token);
                 }
                 // Its first bytes, and what it may have sent behind its request.
                 self.turn(token);
@@ -267,14 +313,11 @@ impl Worker {
             }
             counts.accepted.fetch_add(1, Ordering::Relaxed);
             counts.connections.fetch_add(1, Ordering::Relaxed);
-            let slot = self.free.pop().unwrap_or_else(|| {
-                self.slots.push(Slot::default());
-                (self.slots.len() - 1) as u32
-            });
+            let slot = self.free_slot() as u32;
             let token = token(self.slots[slot as usize].generation, slot);
             if let Err(error) = self.poller.add(&socket, token, Watch::Edges) {
                 tracing::warn!(%peer, %error, "cannot watch a connection");
-                counts.connections.fetch_sub(1, Ordering::Relaxed);
+                self.hub.counts.connections.fetch_sub(1, Ordering::Relaxed);
                 self.free.push(slot);
                 continue;
             }

@@ -135,6 +135,16 @@ impl Packetizer {
         Packetizer { ssrc: one as u32, sequence: (one >> 32) as u16, offset: two as u32 }
     }
 
+    /// SSRC, the next sequence number and what is added to the time: what another process needs to go on as this sender.
+    pub fn numbers(&self) -> (u32, u16, u32) {
+        (self.ssrc, self.sequence, self.offset)
+    }
+
+    /// The sender of these [`Packetizer::numbers`].
+    pub fn from_numbers((ssrc, sequence, offset): (u32, u16, u32)) -> Packetizer {
+        Packetizer { ssrc, sequence, offset }
+    }
+
     /// The header of the next packet, whose first byte is to leave at `at`: that is what its time stamp says, in ticks of
     /// 90 kHz (RFC 2250 §2). `jumps` says that what it carries does not go on where the last one ended.
     pub fn next_header(&mut self, at: Time, jumps: bool) -> [u8; HEADER_BYTES] {
@@ -168,6 +178,8 @@ mod tests {
         let mut receiver = Depacketizer::new(Settings::default());
         let mut bytes = 0;
         for number in 0..3u32 {
+            // Another process may go on.
+            sender = Packetizer::from_numbers(sender.numbers());
             let at = Time::from_millis(u64::from(number) * 20);
             let datagram = datagram(&mut sender, 7, at);
             let header = Packet::parse(&datagram).unwrap().header;

@@ -9,7 +9,10 @@
 
 mod answering;
 mod publishing;
+mod state;
 mod watching;
+
+pub(super) use state::ConnectionState;
 
 use crate::relay::Settings;
 use crate::relay::access::{Asked, GONE};

@@ -53,22 +53,37 @@ impl Board {
         }
     }
 
+    /// Datagrams, bytes, errors and moves so far.
+    pub(super) fn counts(&self) -> [u64; 4] {
+        self.counters().map(|counter| counter.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_counts(&self, counts: [u64; 4]) {
+        for (counter, count) in self.counters().into_iter().zip(counts) {
+            counter.store(count, Ordering::Relaxed);
+        }
+    }
+
+    fn counters(&self) -> [&AtomicU64; 4] {
+        [&self.datagrams, &self.bytes, &self.errors, &self.moved_forward]
+    }
+
     /// The text is replaced as a whole.
     pub(super) fn error(&self) -> MutexGuard<'_, Option<String>> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn status(&self) -> OutputStatus {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let [datagrams, bytes, errors, moved_forward] = self.counts();
         let error = self.error().clone();
         OutputStatus {
             url: self.destination.to_string(),
             sending: self.begun.load(Ordering::Relaxed) && error.is_none(),
             error,
-            datagrams: count(&self.datagrams),
-            bytes: count(&self.bytes),
-            errors: count(&self.errors),
-            moved_forward: count(&self.moved_forward),
+            datagrams,
+            bytes,
+            errors,
+            moved_forward,
         }
     }
 }

@@ -11,6 +11,7 @@ use glassline_media::Time;
 use glassline_media::container::ts::{NULL_PID, PACKET_BYTES};
 use glassline_transport::pacing::{Pacer, time_of};
 use glassline_transport::rtp::mpeg_ts::Packetizer;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -85,6 +86,26 @@ impl Seams {
     }
 }
 
+/// An output as one process leaves it to the next, which opens a socket of its own.
+#[derive(Serialize, Deserialize)]
+pub(in crate::relay) struct LeftOutput {
+    name: String,
+    url: String,
+    counts: [u64; 4],
+    has_begun: bool,
+    /// What RTP's packets are numbered with.
+    numbers: Option<(u32, u16, u32)>,
+    place: Option<LeftPlace>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LeftPlace {
+    stream: u64,
+    offset: u64,
+    awaits: bool,
+    seams: Option<Vec<u64>>,
+}
+
 /// Datagrams that are to leave next.
 #[derive(Default)]
 struct Burst {
@@ -148,6 +169,46 @@ impl Feed {
             });
         }
         self.due = self.due.min(self.pacer.poll_timeout().max(self.retry_at));
+    }
+
+    /// What the next process needs of it.
+    pub(super) fn state(&self) -> LeftOutput {
+        let place = |following: &Following| LeftPlace {
+            stream: following.live.id,
+            offset: following.reader.offset(),
+            awaits: following.awaits,
+            seams: following.seams.as_ref().map(|seams| seams.0.to_vec()),
+        };
+        LeftOutput {
+            name: self.board.name.to_string(),
+            url: self.board.destination.to_string(),
+            counts: self.board.counts(),
+            has_begun: self.has_begun,
+            numbers: self.packetizer.as_ref().map(Packetizer::numbers),
+            place: self.following.as_ref().map(place),
+        }
+    }
+
+    /// Goes on where another process left an output, if it is this one.
+    pub(super) fn restore(&mut self, left: &LeftOutput) {
+        let board = &self.board;
+        if left.name != board.name.as_str() || left.url != board.destination.to_string() {
+            return;
+        }
+        board.set_counts(left.counts);
+        self.has_begun = left.has_begun;
+        if let (Some(packetizer), Some(numbers)) = (&mut self.packetizer, left.numbers) {
+            *packetizer = Packetizer::from_numbers(numbers);
+        }
+        if let (Some(following), Some(place)) = (&mut self.following, &left.place)
+            && following.live.id == place.stream
+            && place.offset <= following.live.chain.head()
+        {
+            following.reader.seek(place.offset);
+            following.awaits = place.awaits;
+            let seams = place.seams.as_deref().and_then(|seams| seams.try_into().ok());
+            following.seams = seams.map(|seams: [u64; 8192 / 64]| Seams(Box::new(seams)));
+        }
     }
 
     /// Sends what is due.

@@ -14,6 +14,7 @@ mod feed;
 
 pub(super) use board::Boards;
 pub use board::OutputStatus;
+pub(super) use feed::LeftOutput;
 
 use crate::relay::hub::{Hub, Message};
 use crate::relay::live::Live;
@@ -94,6 +95,18 @@ impl Feeder {
                 live.set_has_outputs(true);
                 feed.handle_news(&live);
             }
+        }
+    }
+
+    /// What the next process needs of the outputs.
+    pub(super) fn states(&self) -> Vec<LeftOutput> {
+        self.feeds.iter().map(Feed::state).collect()
+    }
+
+    /// Goes on with the outputs that another process left, if they are still wanted.
+    pub(super) fn restore(&mut self, left: &[LeftOutput]) {
+        for feed in &mut self.feeds {
+            left.iter().for_each(|left| feed.restore(left));
         }
     }
 

@@ -5,6 +5,7 @@ use crate::relay::status::StreamStatus;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Source;
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -52,7 +53,7 @@ pub struct SourceStatus {
 }
 
 /// What became of the packets of a source that sends RTP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RtpCounts {
     /// Packets of RTP that came.
     pub received: u64,
@@ -78,7 +79,7 @@ impl SourceStatus {
 }
 
 /// What one source says of itself at the moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Note {
     pub(super) phase: Phase,
     pub(super) error: Option<String>,
@@ -93,7 +94,7 @@ pub(super) struct Note {
 }
 
 /// [`SourceState`], with a point in time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Phase {
     #[default]
     Connecting,

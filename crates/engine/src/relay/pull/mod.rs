@@ -24,12 +24,14 @@ use glassline_delivery::pull::{Policy, Source};
 use glassline_io::poll::{Event, Poller, Waker};
 use glassline_io::udp::Inbox;
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use upstream::Upstream;
+use upstream::{Upstream, UpstreamState};
 
 /// A stream that is fetched from elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +125,19 @@ impl Fetch {
         }
     }
 
+    fn state(&self) -> Option<(LeftSource, BorrowedFd<'_>)> {
+        let (kind, socket) = match self {
+            Fetch::Http(upstream) => {
+                let (state, socket) = upstream.state()?;
+                (FetchState::Http(Box::new(state)), socket)
+            }
+            Fetch::Udp(_) => return None,
+        };
+        let Board { source, names, .. } = &**self.board();
+        let names = names.iter().map(ToString::to_string).collect();
+        Some((LeftSource { source: source.clone(), names, kind }, socket))
+    }
+
     fn poll_timeout(&self) -> Time {
         match self {
             Fetch::Http(upstream) => upstream.poll_timeout(),
@@ -144,6 +159,19 @@ impl Fetch {
             Fetch::Udp(datagrams) => datagrams.take_turn(generation, desk),
         }
     }
+}
+
+/// A source that sends, as one process leaves it to the next, but for its socket.
+#[derive(Serialize, Deserialize)]
+pub(super) struct LeftSource {
+    source: Source,
+    names: Vec<String>,
+    kind: FetchState,
+}
+
+#[derive(Serialize, Deserialize)]
+enum FetchState {
+    Http(Box<UpstreamState>),
 }
 
 /// What the thread has.
@@ -199,6 +227,27 @@ impl Fetcher {
                 let index = self.fetches.len();
                 self.fetches.push(Some(Fetch::new(&self.hub, index, Arc::clone(board), policy)));
             }
+        }
+    }
+
+    /// What the next process needs of the sources that send, each with its socket.
+    pub(super) fn states(&self) -> Vec<(LeftSource, BorrowedFd<'_>)> {
+        self.fetches.iter().flatten().filter_map(Fetch::state).collect()
+    }
+
+    /// Goes on with a source that another process left, if it is still wanted for the same streams.
+    pub(super) fn restore(&mut self, left: LeftSource, socket: OwnedFd) -> io::Result<()> {
+        let LeftSource { source, names, kind } = left;
+        let is_it = |board: &Board| {
+            board.source == source
+                && board.names.iter().map(StreamName::as_str).eq(names.iter().map(String::as_str))
+        };
+        let fetch = self.fetches.iter_mut().flatten().find(|fetch| is_it(fetch.board()));
+        match (fetch, kind) {
+            (Some(Fetch::Http(upstream)), FetchState::Http(state)) => {
+                upstream.restore(*state, socket, &self.poller)
+            }
+            _ => Ok(()),
         }
     }
 

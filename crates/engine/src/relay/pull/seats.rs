@@ -20,6 +20,23 @@ impl Seats {
         Seats { hub: Arc::clone(hub), names: names.to_vec(), publishers: Vec::new() }
     }
 
+    /// The sessions of the seats that are taken.
+    pub(super) fn sessions(&self) -> Vec<u64> {
+        self.publishers.iter().map(Publisher::session).collect()
+    }
+
+    /// Takes the seats that were had in another process. Returns whether all of them are still to be had.
+    pub(super) fn restore(&mut self, sessions: &[u64]) -> bool {
+        let seats = self.names.iter().zip(sessions);
+        let publishers = seats.filter_map(|(name, session)| Publisher::restore(&self.hub, name, *session));
+        self.publishers = publishers.collect();
+        let all = sessions.is_empty() || self.publishers.len() == self.names.len();
+        if !all {
+            self.publishers.clear();
+        }
+        all
+    }
+
     /// Takes all seats. Fails, with none taken, in words for people.
     pub(super) fn take(&mut self) -> Result<(), String> {
         let taken: Result<Vec<_>, _> =

@@ -7,12 +7,14 @@ use crate::relay::hub::Hub;
 use crate::relay::outgoing::Outgoing;
 use glassline_delivery::metacube::Metadata;
 use glassline_delivery::pull::{self, Event, HttpUrl, Output, Policy, PullError, Puller};
-use glassline_io::poll::Watch;
+use glassline_io::poll::{Poller, Watch};
 use glassline_io::resolve::resolve;
 use glassline_io::tcp::Connection;
 use glassline_media::{Time, Utc};
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +38,16 @@ pub(super) struct Upstream {
     wanted: Option<Host>,
     sayings: Sayings,
     good_after: Duration,
+}
+
+/// See [`Upstream::state`].
+#[derive(Serialize, Deserialize)]
+pub(super) struct UpstreamState {
+    note: Note,
+    puller: Puller,
+    sessions: Vec<u64>,
+    #[serde(with = "serde_bytes")]
+    outgoing: Vec<u8>,
 }
 
 /// Name and port.
@@ -72,6 +84,35 @@ impl Upstream {
             sayings: Sayings::default(),
             good_after: policy.good_after,
         }
+    }
+
+    /// What the next process needs of it, and its socket; `None` where it has none, and begins anew there.
+    pub(super) fn state(&self) -> Option<(UpstreamState, BorrowedFd<'_>)> {
+        let Link::Open(connection) = &self.link else { return None };
+        let state = UpstreamState {
+            note: self.note.clone(),
+            puller: self.puller.clone(),
+            sessions: self.seats.sessions(),
+            outgoing: self.outgoing.to_bytes(),
+        };
+        Some((state, connection.as_fd()))
+    }
+
+    /// Goes on where another process left off. Where a seat is not to be had any more, it begins anew.
+    pub(super) fn restore(
+        &mut self,
+        state: UpstreamState,
+        socket: OwnedFd,
+        poller: &Poller,
+    ) -> io::Result<()> {
+        if self.seats.restore(&state.sessions) {
+            self.generation = 1;
+            poller.add(&socket, token(self.index, self.generation), Watch::Edges)?;
+            self.link = Link::Open(Connection::from_descriptor(socket));
+            (self.note, self.puller, self.outgoing) = (state.note, state.puller, state.outgoing.into());
+            self.board.post(&self.note);
+        }
+        Ok(())
     }
 
     /// Is as patient as `policy` says from now on.

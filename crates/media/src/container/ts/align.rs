@@ -3,13 +3,14 @@
 //! In: bytes as a socket gave them. Out: runs of whole packets, borrowed from the input wherever possible.
 
 use super::packet::{PACKET_BYTES, SYNC_BYTE};
+use serde::{Deserialize, Serialize};
 
 /// Consecutive packet positions with a sync byte that are asked for after garbage.
 const CONFIRMATIONS: usize = 3;
 /// Bytes from a candidate to its last confirmation, inclusive.
 const SPAN: usize = (CONFIRMATIONS - 1) * PACKET_BYTES + 1;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum State {
     /// Nothing came yet: a sync byte in the first place is trusted.
     Start,
@@ -24,9 +25,10 @@ enum State {
 /// A stream that begins with a sync byte gives its first packet at once. After garbage, sync bytes at three
 /// consecutive packet positions are demanded; from then on every packet's sync byte is checked, and a wrong one
 /// starts the search again. Holds at most three packets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Aligner {
     state: State,
+    #[serde(with = "serde_bytes")]
     held: [u8; CONFIRMATIONS * PACKET_BYTES],
     held_bytes: usize,
     skipped_bytes: u64,

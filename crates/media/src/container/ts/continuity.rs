@@ -1,6 +1,7 @@
 //! The continuity counters of all PIDs (13818-1 §2.4.3.3): how loss shows.
 
 use super::packet::{NULL_PID, Packet};
+use serde::{Deserialize, Serialize};
 
 /// What a packet's counter says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +29,10 @@ const UNKNOWN: u8 = 0xff;
 const REPEATED: u8 = 0x10;
 
 /// Follows the counters of all PIDs. 24 KiB; a few ns a packet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ContinuityChecker {
     /// Per PID: [`UNKNOWN`], or the last counter with [`REPEATED`] where a duplicate was seen.
+    #[serde(with = "serde_bytes")]
     last: Box<[u8]>,
     /// Per PID, a fingerprint of the last payload: a packet with the same counter and another payload is not its
     /// duplicate but comes after a multiple of 16 lost packets, or from a source that began anew.

@@ -3,13 +3,14 @@
 use super::continuity::ContinuityChecker;
 use super::packet::{NULL_PID, PACKET_BYTES, SYNC_BYTE};
 use super::tables::Packets;
+use serde::{Deserialize, Serialize};
 
 /// PIDs whose counters an entry point knows.
 pub(super) const TRACKED_PIDS: usize = 16;
 
 /// Everything that a stream says before a point and that a decoder needs to start there: the packets of PAT and
 /// PMT, and the last continuity counter of up to 16 PIDs. Cloning does not allocate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryPoint {
     /// Whole packets, their counters zeroed.
     pat: Packets,

@@ -7,6 +7,7 @@
 use super::Error;
 use super::packet::{NULL_PID, PACKET_BYTES, SYNC_BYTE};
 use crate::access_unit::Codec;
+use serde::{Deserialize, Serialize};
 
 /// The PID of the program association table.
 pub const PAT_PID: u16 = 0;
@@ -46,7 +47,7 @@ pub struct Pmt {
 }
 
 /// One stream of a program, as its PMT announces it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ElementaryStream {
     /// Where its packets are.
     pub pid: u16,
@@ -63,7 +64,7 @@ pub struct ElementaryStream {
 }
 
 /// A program: its tables, joined.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// Its number in the PAT.
     pub number: u16,
@@ -290,7 +291,7 @@ pub fn write_packets(pid: u16, section: &[u8], continuity: &mut u8, out: &mut Ve
 }
 
 /// Puts the sections of one PID together from the payloads of its packets. Holds at most one section.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SectionReader {
     /// The begun section; empty between sections.
     section: Vec<u8>,

@@ -3,6 +3,7 @@
 use super::continuity::Continuity;
 use super::packet::{NULL_PID, PACKET_BYTES, Packet};
 use super::psi::{PAT_PID, Pat, Pmt, Program, SectionReader};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// More than any section of 1,024 bytes needs.
@@ -10,7 +11,7 @@ const TABLE_MAX_PACKETS: usize = 8;
 
 /// One table: its last whole section and the packets that brought it, their counters zeroed. While the table is
 /// only repeated nothing is allocated.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Table {
     reader: SectionReader,
     pending: Vec<u8>,
@@ -77,7 +78,7 @@ impl Table {
 pub(super) type Packets = Arc<[u8]>;
 
 /// The tables of a stream's first program.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Tables {
     pat: Table,
     pmt: Table,

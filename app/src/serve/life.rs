@@ -1,0 +1,112 @@
+//! What happens to a running server from outside: signals, and new programs that come to take over.
+
+use super::service::Service;
+use super::succession;
+use crate::config::Config;
+use anyhow::Result;
+use glassline_io::handover::{Channel, Meeting};
+use signal_hook::consts::{SIGHUP, SIGUSR2};
+use signal_hook::iterator::Signals;
+use std::io::ErrorKind;
+use std::process::Child;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+/// How long a predecessor may take to end.
+const MEETING_TRIES: u32 = 500;
+const MEETING_RETRY: Duration = Duration::from_millis(20);
+
+enum Event {
+    Signal(i32),
+    /// A new program wants to take over.
+    Successor(Channel),
+}
+
+/// Lives until it is told to end, or has been taken over from. `configuration` reads it again.
+pub(super) fn live(
+    mut service: Service,
+    mut signals: Signals,
+    configuration: impl Fn() -> Result<Config>,
+) -> Result<()> {
+    let (events, happened) = channel();
+    let of_signals = events.clone();
+    thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            if of_signals.send(Event::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    })?;
+    let name = service.meeting_name();
+    wait_for_successors(name.clone(), events)?;
+    for event in happened {
+        match event {
+            Event::Signal(SIGHUP) => match configuration().and_then(|config| service.reload(config)) {
+                Ok(()) => tracing::info!("the configuration was read again"),
+                Err(error) => tracing::error!("the configuration stays as it was: {error:#}"),
+            },
+            Event::Signal(SIGUSR2) => match succession::start_successor(&name) {
+                Ok(successor) => {
+                    tracing::info!(process = successor.id(), "a new program starts and takes over");
+                    watch(successor);
+                }
+                Err(error) => tracing::error!("no new program: {error:#}"),
+            },
+            Event::Signal(signal) => {
+                tracing::info!(signal, "ending");
+                break;
+            }
+            Event::Successor(channel) => {
+                match succession::receive(channel).and_then(|channel| service.hand_over(channel)) {
+                    Ok(()) => {
+                        tracing::info!("a new program has taken over; ending");
+                        return Ok(());
+                    }
+                    Err(error) => tracing::error!("nobody has taken over, all goes on: {error:#}"),
+                }
+            }
+        }
+    }
+    service.end()
+}
+
+/// Lets new programs come, for as long as this one lives.
+fn wait_for_successors(name: String, events: Sender<Event>) -> Result<()> {
+    thread::Builder::new().name("successors".into()).spawn(move || {
+        let Some(meeting) = open_meeting(&name) else { return };
+        while let Ok(channel) = meeting.accept() {
+            if events.send(Event::Successor(channel)).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// The predecessor holds the place to meet until it has ended, which it does in a moment.
+fn open_meeting(name: &str) -> Option<Meeting> {
+    for _ in 0..MEETING_TRIES {
+        match Meeting::open(name) {
+            Ok(meeting) => return Some(meeting),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => thread::sleep(MEETING_RETRY),
+            Err(error) => {
+                tracing::warn!(%error, "no new program can take over");
+                return None;
+            }
+        }
+    }
+    tracing::warn!(name, "no new program can take over: another server holds the place to meet");
+    None
+}
+
+/// Takes note of a new program that fails. One that does not outlives this process.
+fn watch(mut successor: Child) {
+    let watching = thread::Builder::new().name("successor".into()).spawn(move || match successor.wait() {
+        Ok(status) => tracing::error!(%status, "the new program has ended"),
+        Err(error) => tracing::error!(%error, "cannot watch the new program"),
+    });
+    if let Err(error) = watching {
+        tracing::warn!(%error, "cannot watch the new program");
+    }
+}

@@ -1,0 +1,131 @@
+//! A connection as one process leaves it to the next.
+
+use super::{Connection, Publishing, Role};
+use crate::relay::access::Asked;
+use crate::relay::live::{Live, Seat};
+use crate::relay::outgoing::Outgoing;
+use crate::relay::viewer::{Viewer, ViewerState};
+use glassline_delivery::http1::server::{Request, Server};
+use glassline_delivery::policy::Meter;
+use glassline_io::spool::LinkFile;
+use glassline_io::tcp::Connection as Socket;
+use glassline_media::Time;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// All of it but its socket.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::relay) struct ConnectionState {
+    peer: SocketAddr,
+    is_admin: bool,
+    http: Server,
+    #[serde(with = "serde_bytes")]
+    outgoing: Vec<u8>,
+    #[serde(with = "serde_bytes")]
+    waiting_input: Vec<u8>,
+    role: RoleState,
+    asked: Option<Asked>,
+    published_bytes: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum RoleState {
+    Exchange { request: Option<Box<Request>>, body_bytes: u64 },
+    Publishing { stream: u64, session: u64, last_bytes: Time, began: Time, bytes: u64, meter: Option<Meter> },
+    Watching { stream: u64, viewer: Box<ViewerState> },
+    Draining { since: Option<Time> },
+}
+
+impl ConnectionState {
+    /// The stream that it is about, by its id.
+    pub(in crate::relay) fn stream(&self) -> Option<u64> {
+        match &self.role {
+            RoleState::Publishing { stream, .. } | RoleState::Watching { stream, .. } => Some(*stream),
+            RoleState::Exchange { .. } | RoleState::Draining { .. } => None,
+        }
+    }
+}
+
+impl Connection {
+    /// What the next process needs of it, and the part of its stream that it alone still has.
+    pub(in crate::relay) fn state(&self) -> (ConnectionState, Option<LinkFile>) {
+        let (role, own_link) = match &self.role {
+            Role::Exchange { request, body_bytes } => {
+                (RoleState::Exchange { request: request.clone(), body_bytes: *body_bytes }, None)
+            }
+            Role::Publishing(Publishing { live, session, last_bytes, began, bytes, meter }) => {
+                let (stream, session, last_bytes) = (live.id, *session, *last_bytes);
+                let (began, bytes, meter) = (*began, *bytes, *meter);
+                (RoleState::Publishing { stream, session, last_bytes, began, bytes, meter }, None)
+            }
+            Role::Watching(viewer) => {
+                let state = RoleState::Watching { stream: viewer.live.id, viewer: Box::new(viewer.state()) };
+                (state, viewer.own_link())
+            }
+            Role::Draining { since } => (RoleState::Draining { since: *since }, None),
+        };
+        let state = ConnectionState {
+            peer: self.peer,
+            is_admin: self.is_admin,
+            http: self.http.clone(),
+            outgoing: self.outgoing.to_bytes(),
+            waiting_input: self.waiting_input.clone(),
+            role,
+            asked: self.asked.as_deref().cloned(),
+            published_bytes: self.published_bytes,
+        };
+        (state, own_link)
+    }
+
+    /// The connection that another process left. `live` is the stream of [`ConnectionState::stream`]; `None` where that
+    /// is missing, or the publisher's seat is not its own.
+    pub(in crate::relay) fn restore(
+        state: ConnectionState,
+        socket: Socket,
+        seat: Seat,
+        live: Option<&Arc<Live>>,
+        own_link: Option<(u64, OwnedFd)>,
+    ) -> Option<Connection> {
+        let role = match state.role {
+            RoleState::Exchange { request, body_bytes } => Role::Exchange { request, body_bytes },
+            RoleState::Publishing { session, last_bytes, began, bytes, meter, .. } => {
+                let live = Arc::clone(live?);
+                if !live.sit_down(session, Some(seat)) {
+                    return None;
+                }
+                Role::Publishing(Publishing { live, session, last_bytes, began, bytes, meter })
+            }
+            RoleState::Watching { viewer, .. } => {
+                Role::Watching(Box::new(Viewer::restore(*viewer, Arc::clone(live?), own_link)))
+            }
+            RoleState::Draining { since } => Role::Draining { since },
+        };
+        Some(Connection {
+            socket,
+            peer: state.peer,
+            is_admin: state.is_admin,
+            seat,
+            http: state.http,
+            outgoing: Outgoing::from(state.outgoing),
+            waiting_input: state.waiting_input,
+            role,
+            asked: state.asked.map(Box::new),
+            published_bytes: state.published_bytes,
+        })
+    }
+
+    /// Counts it among those of its address and its stream, as if it had come here.
+    pub(in crate::relay) fn count_in(&self, hub: &crate::relay::Hub) {
+        let purpose = match &self.role {
+            Role::Publishing(_) => crate::relay::presence::Purpose::Publish,
+            Role::Watching(viewer) => {
+                viewer.live.viewer_sits(self.seat.worker);
+                crate::relay::presence::Purpose::Watch
+            }
+            Role::Exchange { .. } | Role::Draining { .. } => return,
+        };
+        let Ok(()) = hub.presence.enter(self.peer.ip(), purpose, |_| Ok::<(), std::convert::Infallible>(()));
+    }
+}
