@@ -1,7 +1,7 @@
 //! Streams that come in RTP: packets that the network shuffled, doubled and lost.
 
 use crate::pull::{HASTE, SHAPE, free_port, see, source, until_live, watch};
-use crate::serve_with;
+use crate::{GLASSLINE, serve_with};
 use glassline_test_support::numbered::Check;
 use glassline_test_support::program::{Scratch, Server};
 use glassline_test_support::wait::until;
@@ -162,6 +162,31 @@ fn udp_takes_rtp_where_it_surely_is_and_bare_packets_after_it() {
     }
     until("the bare ones", || server.count("rtp", "bytes_in") == bytes(next + 4) + bytes(50));
     assert_eq!((server.count("rtp", "garbage_bytes"), rtp(&server, "refused")), (0, 0));
+}
+
+#[test]
+fn a_source_goes_on_over_an_upgrade() {
+    let (mut server, scratch, to) = pulling("");
+    let config = scratch.file("glassline.toml");
+    let sender = Sender::new(to, 7);
+    let mut next = sender.begin(&server, 0);
+    let (mut viewer, mut check) = (watch(&server, "rtp"), Check::new(SHAPE));
+    for _ in 0..3 {
+        // What the old program has not read is the new one's.
+        (next..next + 40).for_each(|number| sender.send(number));
+        next += 40;
+        let address = server.address().to_string();
+        let mut other = Server::start_at(GLASSLINE, &address, &["--upgrade", "--config", &config]);
+        std::mem::swap(&mut server, &mut other);
+        assert!(other.process.wait().success());
+        until("all packets", || rtp(&server, "received") == next);
+        let seen = check.packets;
+        see(&mut viewer, &mut check, seen + 40 * SHAPE.packets);
+    }
+    for field in ["lost", "late", "refused", "restarts"] {
+        assert_eq!(rtp(&server, field), 0, "{field}");
+    }
+    assert_eq!((check.moves, source(&server, "rtp")["reconnects"].as_u64()), (0, Some(0)));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use rustix::net::sockopt;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Room in the kernel for datagrams that were not read yet. At 50 Mbit/s it lasts for more than a second; the
 /// kernel gives less where `net.core.rmem_max` is lower and we may not override it.
@@ -72,6 +72,11 @@ impl Receiver {
             join(&socket, settings, interface)?;
         }
         Ok(Receiver(socket))
+    }
+
+    /// The socket of a descriptor that another process left.
+    pub fn from_descriptor(descriptor: OwnedFd) -> Receiver {
+        Receiver(descriptor.into())
     }
 
     /// Where it receives.

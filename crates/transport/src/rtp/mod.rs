@@ -20,6 +20,7 @@ mod reorder;
 
 pub use reorder::{Counters, Reorder, Settings};
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Bytes of a header without contributing sources and extension.
@@ -66,7 +67,7 @@ pub enum Error {
 }
 
 /// The fixed part of a header (RFC 3550 §5.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// Its meaning is the payload type's business; with MPEG-TS: the time stamp jumps here.
     pub marker: bool,

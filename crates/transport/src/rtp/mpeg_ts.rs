@@ -3,6 +3,7 @@
 use super::{Counters, Error, HEADER_BYTES, Header, Packet, Reorder, Settings};
 use glassline_media::container::ts::{PACKET_BYTES, SYNC_BYTE};
 use glassline_media::{Ticks, Time};
+use serde::{Deserialize, Serialize};
 
 /// MPEG-TS.
 pub const PAYLOAD_TYPE: u8 = 33;
@@ -10,7 +11,7 @@ pub const PAYLOAD_TYPE: u8 = 33;
 /// Takes the TS packets out of RTP, in their order.
 ///
 /// A packet of our sender whose payload is no row of TS packets keeps its place in the order, with nothing in it.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Depacketizer {
     reorder: Reorder,
     refused: u64,

@@ -10,11 +10,12 @@
 
 use super::Header;
 use glassline_media::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How patient a [`Reorder`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// How long a packet is held at most for those that should come before it.
     pub window: Duration,
@@ -29,7 +30,7 @@ impl Default for Settings {
 }
 
 /// What has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Packets, whatever became of them.
     pub received: u64,
@@ -53,7 +54,7 @@ const AHEAD_MAX: i64 = 3000;
 const RECENT: u64 = 512;
 
 /// Gives out one sender's packets in order, each once.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reorder {
     settings: Settings,
     session: Option<Session>,
@@ -62,7 +63,7 @@ pub struct Reorder {
     counters: Counters,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Session {
     ssrc: u32,
     /// The number that is to be given out next, unwrapped.

@@ -9,12 +9,14 @@ use super::seats::{Sayings, Seats};
 use super::{Desk, READS_A_TURN, token};
 use crate::relay::hub::Hub;
 use glassline_delivery::pull::{Backoff, Policy, PullError, Source, UdpAddress};
-use glassline_io::poll::Watch;
+use glassline_io::poll::{Poller, Watch};
 use glassline_io::udp::{Receiver, Settings};
 use glassline_media::Time;
 use glassline_transport::rtp;
 use glassline_transport::rtp::mpeg_ts::{Depacketizer, is_surely_rtp};
+use serde::{Deserialize, Serialize};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +42,19 @@ pub(super) struct Datagrams {
     received: u64,
     dropped: u64,
     sayings: Sayings,
+}
+
+/// See [`Datagrams::state`].
+#[derive(Serialize, Deserialize)]
+pub(super) struct DatagramsState {
+    note: Note,
+    sessions: Vec<u64>,
+    rtp: Option<Depacketizer>,
+    is_rtp: bool,
+    received: u64,
+    dropped: u64,
+    live: Option<(Time, Time)>,
+    dropped_of_socket: u32,
 }
 
 enum State {
@@ -84,6 +99,44 @@ impl Datagrams {
             dropped: 0,
             sayings: Sayings::default(),
         }
+    }
+
+    /// What the next process needs of it, if its socket is open.
+    pub(super) fn state(&self) -> Option<(DatagramsState, BorrowedFd<'_>)> {
+        let State::Open(open) = &self.state else { return None };
+        let state = DatagramsState {
+            note: self.note.clone(),
+            sessions: self.seats.sessions(),
+            rtp: self.rtp.clone(),
+            is_rtp: self.is_rtp,
+            received: self.received,
+            dropped: self.dropped,
+            live: open.live,
+            dropped_of_socket: open.dropped,
+        };
+        Some((state, open.socket.as_fd()))
+    }
+
+    /// Goes on where another process left off. Where a seat is not to be had any more, it begins anew.
+    pub(super) fn restore(
+        &mut self,
+        state: DatagramsState,
+        socket: OwnedFd,
+        poller: &Poller,
+    ) -> io::Result<()> {
+        if !self.seats.restore(&state.sessions) {
+            return Ok(());
+        }
+        self.generation = 1;
+        poller.add(&socket, token(self.index, self.generation), Watch::Edges)?;
+        let socket = Receiver::from_descriptor(socket);
+        let (live, dropped) = (state.live, state.dropped_of_socket);
+        self.state = State::Open(Box::new(Open { socket, live, dropped, next_drops: Time::ZERO }));
+        (self.note, self.rtp, self.is_rtp) = (state.note, state.rtp, state.is_rtp);
+        (self.received, self.dropped) = (state.received, state.dropped);
+        self.reconfigure(self.policy);
+        self.tell();
+        Ok(())
     }
 
     /// Is as patient as `policy` says from now on.

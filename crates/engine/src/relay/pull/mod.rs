@@ -18,7 +18,7 @@ pub(super) use seats::Sayings;
 
 use crate::relay::hub::Hub;
 use board::Board;
-use datagrams::Datagrams;
+use datagrams::{Datagrams, DatagramsState};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::{Policy, Source};
 use glassline_io::poll::{Event, Poller, Waker};
@@ -131,7 +131,10 @@ impl Fetch {
                 let (state, socket) = upstream.state()?;
                 (FetchState::Http(Box::new(state)), socket)
             }
-            Fetch::Udp(_) => return None,
+            Fetch::Udp(datagrams) => {
+                let (state, socket) = datagrams.state()?;
+                (FetchState::Udp(Box::new(state)), socket)
+            }
         };
         let Board { source, names, .. } = &**self.board();
         let names = names.iter().map(ToString::to_string).collect();
@@ -172,6 +175,7 @@ pub(super) struct LeftSource {
 #[derive(Serialize, Deserialize)]
 enum FetchState {
     Http(Box<UpstreamState>),
+    Udp(Box<DatagramsState>),
 }
 
 /// What the thread has.
@@ -246,6 +250,9 @@ impl Fetcher {
         match (fetch, kind) {
             (Some(Fetch::Http(upstream)), FetchState::Http(state)) => {
                 upstream.restore(*state, socket, &self.poller)
+            }
+            (Some(Fetch::Udp(datagrams)), FetchState::Udp(state)) => {
+                datagrams.restore(*state, socket, &self.poller)
             }
             _ => Ok(()),
         }
