@@ -1,7 +1,8 @@
 //! Streams that leave in datagrams, to machines and groups.
 
+use crate::hot::upgrade;
 use crate::pull::{SHAPE, free_port, see, source, watch};
-use crate::{GLASSLINE, serve, serve_with};
+use crate::{serve, serve_with};
 use glassline_test_support::http::{get, publish};
 use glassline_test_support::numbered::{Check, Shape};
 use glassline_test_support::program::{Scratch, Server};
@@ -232,10 +233,7 @@ fn outputs_go_on_over_an_upgrade() {
             send(&mut publisher, SHAPE, number..number + 1);
             receivers.iter_mut().for_each(|receiver| receiver.see((number + 1) * SHAPE.packets));
         }
-        let address = server.address().to_string();
-        let mut next = Server::start_at(GLASSLINE, &address, &["--upgrade", "--config", &config]);
-        std::mem::swap(&mut server, &mut next);
-        assert!(next.process.wait().success());
+        upgrade(&mut server, &config);
     }
     // Nothing was missed, nothing came again; RTP's numbers were checked all along.
     assert!(receivers.iter().all(|receiver| receiver.check.moves == 0) && receivers[1].markers == 1);

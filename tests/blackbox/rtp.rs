@@ -1,7 +1,8 @@
 //! Streams that come in RTP: packets that the network shuffled, doubled and lost.
 
+use crate::hot::upgrade;
 use crate::pull::{HASTE, SHAPE, free_port, see, source, until_live, watch};
-use crate::{GLASSLINE, serve_with};
+use crate::serve_with;
 use glassline_test_support::numbered::Check;
 use glassline_test_support::program::{Scratch, Server};
 use glassline_test_support::wait::until;
@@ -175,10 +176,7 @@ fn a_source_goes_on_over_an_upgrade() {
         // What the old program has not read is the new one's.
         (next..next + 40).for_each(|number| sender.send(number));
         next += 40;
-        let address = server.address().to_string();
-        let mut other = Server::start_at(GLASSLINE, &address, &["--upgrade", "--config", &config]);
-        std::mem::swap(&mut server, &mut other);
-        assert!(other.process.wait().success());
+        upgrade(&mut server, &config);
         until("all packets", || rtp(&server, "received") == next);
         let seen = check.packets;
         see(&mut viewer, &mut check, seen + 40 * SHAPE.packets);
