@@ -9,11 +9,14 @@ mod demo;
 mod encode;
 mod flight;
 mod hot;
+mod identity;
 mod load;
+mod marks;
 mod outputs;
 mod publishers;
 mod pull;
 mod rtp;
+mod rules;
 mod site;
 mod viewers;
 

@@ -139,7 +139,7 @@ fn metrics_are_what_prometheus_reads() {
 }
 
 /// The documented fields with their types; those in the second list may be null.
-const STREAM_FIELDS: [(&str, &str); 13] = [
+const STREAM_FIELDS: [(&str, &str); 14] = [
     ("name", "string"),
     ("live", "boolean"),
     ("bitrate_bps", "integer"),
@@ -151,6 +151,7 @@ const STREAM_FIELDS: [(&str, &str); 13] = [
     ("continuity_errors", "integer"),
     ("garbage_bytes", "integer"),
     ("moved_forward", "integer"),
+    ("dropped_behind", "integer"),
     ("stalled", "integer"),
     ("publishers", "integer"),
 ];

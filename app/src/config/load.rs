@@ -15,12 +15,19 @@ impl Config {
         let text = read(path)?;
         let mut config = Config::parse(&text, path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let Config { publish, viewer, log, .. } = &mut config;
+        let Config { publish, viewer, stream, log, .. } = &mut config;
         log.access = log.access.take().map(|file| folder.join(file));
-        for (what, file, key) in [
+        let general = [
             ("publish key", &publish.key_file, &mut publish.key),
             ("viewer key", &viewer.key_file, &mut viewer.key),
-        ] {
+        ];
+        let own = stream.values_mut().flat_map(|stream| {
+            [
+                ("publish key", &stream.publish_key_file, &mut stream.publish_key),
+                ("viewer key", &stream.viewer_key_file, &mut stream.viewer_key),
+            ]
+        });
+        for (what, file, key) in general.into_iter().chain(own) {
             if let Some(file) = file {
                 *key = Some(read_key(&folder.join(file), what)?);
             }
@@ -29,7 +36,7 @@ impl Config {
     }
 
     /// Reads a configuration's text; `path` is only named in errors. A key file is not read.
-    pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+    pub(crate) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         let place =
             |offset: Option<usize>| Place { file: path.into(), line: offset.map(|at| line_of(text, at)) };
         let config: Config = toml::from_str(text).map_err(|error| explain(text, &error, place))?;

@@ -8,10 +8,13 @@ mod error;
 mod load;
 mod section;
 mod validate;
+mod validate_streams;
 
 pub(crate) use error::ConfigError;
 pub(crate) use load::read_key;
-pub(crate) use section::{Admin, Demo, Flush, Log, Pacing, Publish, Pull, Secret, SendPath, Stream, Viewer};
+pub(crate) use section::{
+    Admin, Demo, Flush, Log, Pacing, Process, Publish, Pull, Secret, SendPath, Slow, Stream, Viewer,
+};
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -38,6 +41,8 @@ pub(crate) struct Config {
     pub(crate) pull: Pull,
     /// What is particular to single streams, by their names.
     pub(crate) stream: BTreeMap<String, Stream>,
+    /// The user that the program goes on as.
+    pub(crate) process: Process,
     /// The log.
     pub(crate) log: Log,
     /// The built-in test stream.
@@ -55,6 +60,7 @@ impl Default for Config {
             viewer: Viewer::default(),
             pull: Pull::default(),
             stream: BTreeMap::new(),
+            process: Process::default(),
             log: Log::default(),
             demo: Demo::default(),
         }

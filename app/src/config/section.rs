@@ -3,7 +3,7 @@
 use crate::logging;
 use crate::rate::{self, Bitrate, ByteSize, QuantityError};
 use glassline_delivery::output::Destination;
-use glassline_delivery::policy::Networks;
+use glassline_delivery::policy::{MarkRange, Networks};
 use glassline_delivery::pull::{Policy, Source};
 use glassline_media::picture::Size;
 use glassline_media::time::FrameRate;
@@ -14,9 +14,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// A secret that no log or error shows.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(String);
+
+/// Serde's own words for what is no text would repeat it.
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
+        let text = String::deserialize(deserializer);
+        text.map(Secret).map_err(|_| serde::de::Error::custom("must be a text in quotes"))
+    }
+}
 
 impl Secret {
     /// Wraps a secret.
@@ -101,10 +108,16 @@ pub(crate) struct Viewer {
     /// From where watching is allowed. Empty: from everywhere.
     #[serde(deserialize_with = "networks")]
     pub(crate) networks: Networks,
+    /// Viewers of all streams at once; 0 is any number.
+    pub(crate) max_viewers: usize,
     /// Viewers of one stream at once; 0 is any number.
     pub(crate) max_per_stream: usize,
     /// Viewers from one address at once; 0 is any number.
     pub(crate) max_per_address: usize,
+    /// What all viewers' streams may take together.
+    pub(crate) max_bitrate: Option<Bitrate>,
+    /// What the streams that one address watches may take together.
+    pub(crate) max_bitrate_per_address: Option<Bitrate>,
     /// Web pages that may read streams and API: an origin or `*`.
     pub(crate) allow_origin: Option<String>,
     /// How much of a stream is kept for those who fall behind.
@@ -118,11 +131,22 @@ pub(crate) struct Viewer {
     pub(crate) pacing: Pacing,
     /// How viewers are sent to.
     pub(crate) send_path: SendPath,
+    /// What becomes of a viewer that falls behind the backlog.
+    pub(crate) slow: Slow,
+    /// Moves within a minute after which a viewer is dropped; 0 is any number.
+    pub(crate) max_moves: u16,
+    /// The mark of viewers' connections that have none of their own.
+    pub(crate) mark: Option<u32>,
+    /// Out of which each viewer's connection gets a mark of its own.
+    #[serde(deserialize_with = "mark_pool")]
+    pub(crate) mark_pool: Option<MarkRange>,
     /// A viewer whose connection takes nothing for this long is dropped.
     #[serde(deserialize_with = "duration")]
     pub(crate) stall_timeout: Duration,
     /// Connections at once; 0 is as many as the limit of descriptors allows.
     pub(crate) max_connections: usize,
+    /// Connections from one address at once; 0 is any number.
+    pub(crate) max_connections_per_address: usize,
 }
 
 impl Default for Viewer {
@@ -131,16 +155,24 @@ impl Default for Viewer {
             key: None,
             key_file: None,
             networks: Networks::default(),
+            max_viewers: 0,
             max_per_stream: 0,
             max_per_address: 0,
+            max_bitrate: None,
+            max_bitrate_per_address: None,
             allow_origin: None,
             backlog: Duration::from_secs(10),
             backlog_max: ByteSize::from_mebibytes(64),
             flush: Flush::Frame,
             pacing: Pacing::Factor(3.0),
             send_path: SendPath::Auto,
+            slow: Slow::Move,
+            max_moves: 0,
+            mark: None,
+            mark_pool: None,
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
+            max_connections_per_address: 0,
         }
     }
 }
@@ -155,6 +187,16 @@ pub(crate) enum Flush {
     Balanced,
     /// Pictures together, up to 100 ms.
     Thrifty,
+}
+
+/// What becomes of a viewer that falls behind the backlog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Slow {
+    /// It is moved forward to the newest key frame.
+    Move,
+    /// It is dropped.
+    Drop,
 }
 
 /// How fast viewers' connections may send: `"3x"` of the stream's rate, `"20M"` bits a second, or `"off"`.
@@ -235,6 +277,39 @@ pub(crate) struct Stream {
     pub(crate) flush: Option<Flush>,
     /// How fast its viewers' connections may send, where it is not as `[viewer]` says.
     pub(crate) pacing: Option<Pacing>,
+    /// The publish key that stands in place of the general one; from `publish_key` or, once loaded, from
+    /// `publish_key_file`.
+    pub(crate) publish_key: Option<Secret>,
+    /// The file that `publish_key` came from.
+    pub(crate) publish_key_file: Option<PathBuf>,
+    /// The viewer key that stands in place of the general one; from `viewer_key` or, once loaded, from
+    /// `viewer_key_file`.
+    pub(crate) viewer_key: Option<Secret>,
+    /// The file that `viewer_key` came from.
+    pub(crate) viewer_key_file: Option<PathBuf>,
+    /// What its publisher may send in the mean, where it is not as `[publish]` says.
+    pub(crate) max_bitrate: Option<Bitrate>,
+    /// Its viewers at once, where it is not as `[viewer]` says; 0 is any number.
+    pub(crate) max_viewers: Option<usize>,
+    /// What becomes of a viewer that falls behind, where it is not as `[viewer]` says.
+    pub(crate) slow: Option<Slow>,
+    /// Moves within a minute after which a viewer is dropped, where it is not as `[viewer]` says.
+    pub(crate) max_moves: Option<u16>,
+    /// The mark of viewers' connections that have none of their own, where it is not as `[viewer]` says.
+    pub(crate) mark: Option<u32>,
+    /// Out of which each viewer's connection gets a mark, where it is not as `[viewer]` says.
+    #[serde(deserialize_with = "mark_pool")]
+    pub(crate) mark_pool: Option<MarkRange>,
+}
+
+/// `[process]`: the user that the program goes on as.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Process {
+    /// Name or number; unset: whoever started it.
+    pub(crate) user: Option<String>,
+    /// Name or number of the group; unset: the user's.
+    pub(crate) group: Option<String>,
 }
 
 /// `[log]`: the log on standard error, where the command line goes before it, and the access log.
@@ -308,6 +383,10 @@ fn outputs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Destination
         Destination::parse(text).map_err(|error| serde::de::Error::custom(format!("{text:?}: {error}")))
     };
     Vec::<String>::deserialize(deserializer)?.iter().map(destination).collect()
+}
+
+fn mark_pool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MarkRange>, D::Error> {
+    rate::deserialize_text(deserializer, "range of marks", str::parse::<MarkRange>).map(Some)
 }
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {

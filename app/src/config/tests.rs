@@ -48,7 +48,7 @@ fn the_example_lists_every_key() {
     let sections: Vec<&str> =
         table.iter().filter(|(_, value)| value.is_table()).map(|(key, _)| key.as_str()).collect();
     assert_eq!(keys_of(&table), known_keys("").into_iter().collect());
-    assert_eq!(sections.len(), 7, "{sections:?}");
+    assert_eq!(sections.len(), 8, "{sections:?}");
     for section in sections.iter().map(|name| if *name == "stream" { "stream.stage" } else { name }) {
         let inner = section.split('.').fold(&table, |table, part| table[part].as_table().unwrap());
         assert_eq!(keys_of(inner), known_keys(section).into_iter().collect(), "[{section}]");
@@ -57,10 +57,16 @@ fn the_example_lists_every_key() {
 
 #[test]
 fn the_examples_optional_lines_are_good_ones() {
-    let config = parse(&example_with(|key| key != "key_file")).unwrap();
+    let is_file = |key: &str| key.ends_with("key_file");
+    let config = parse(&example_with(|key| !is_file(key) && key != "source")).unwrap();
     assert!(config.viewer.key.is_some() && config.viewer.allow_origin.as_deref() == Some("*"));
     assert!(config.contact.is_some() && config.publish.key.is_some());
-    let config = parse(&example_with(|key| key == "key_file")).unwrap();
+    let stage = &config.stream["stage"];
+    assert!(stage.publish_key.is_some() && stage.viewer_key.is_some() && stage.mark_pool.is_some());
+    assert_eq!((stage.mark, stage.max_viewers, stage.slow), (Some(18), Some(500), Some(Slow::Drop)));
+    let config = parse(&example_with(|key| is_file(key) || key == "stream")).unwrap();
+    let stage = &config.stream["stage"];
+    assert!(stage.publish_key_file.is_some() && stage.viewer_key_file.is_some());
     assert_eq!(config.publish.key_file.as_deref(), Some(Path::new("/etc/glassline/publish.key")));
     assert_eq!(config.viewer.key_file.as_deref(), Some(Path::new("/etc/glassline/viewer.key")));
     let config = parse(&example_with(|key| key == "stream" || key == "source")).unwrap();
@@ -80,12 +86,22 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         ("viewer", "max_per_stream", "0", "10000000", "-1", "10000001"),
         ("viewer", "max_per_address", "0", "10000000", "-1", "10000001"),
         ("publish", "max_streams", "1", "65536", "0", "65537"),
+        ("viewer", "max_viewers", "0", "10000000", "-1", "10000001"),
+        ("viewer", "max_bitrate", "'100k'", "'10000M'", "'99k'", "'10001M'"),
+        ("viewer", "max_bitrate_per_address", "'100k'", "'10000M'", "'99k'", "'10001M'"),
+        ("viewer", "max_moves", "0", "1000", "-1", "1001"),
+        ("viewer", "mark", "1", "4294967295", "0", "4294967296"),
+        ("stream.stage", "max_bitrate", "'100k'", "'10000M'", "'99k'", "'10001M'"),
+        ("stream.stage", "max_viewers", "0", "10000000", "-1", "10000001"),
+        ("stream.stage", "max_moves", "0", "1000", "-1", "1001"),
+        ("stream.stage", "mark", "1", "4294967295", "0", "4294967296"),
         ("viewer", "backlog", "'1s'", "'10m'", "'999ms'", "'601s'"),
         ("viewer", "backlog_max", "'1MiB'", "'64GiB'", "'1023KiB'", "'65GiB'"),
         ("viewer", "pacing", "'1.5x'", "'100x'", "'1.4x'", "'101x'"),
         ("viewer", "pacing", "'100k'", "'10000M'", "'99k'", "'10001M'"),
         ("viewer", "stall_timeout", "'1s'", "'10m'", "'999ms'", "'601s'"),
         ("viewer", "max_connections", "0", "10000000", "-1", "10000001"),
+        ("viewer", "max_connections_per_address", "0", "10000000", "-1", "10000001"),
         ("pull", "silence_timeout", "'1s'", "'1h'", "'999ms'", "'3601s'"),
         ("pull", "retry_min", "'50ms'", "'60s'", "'49ms'", "'61s'"),
         ("pull", "retry_max", "'50ms'", "'1h'", "'49ms'", "'3601s'"),
@@ -109,8 +125,9 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         let body = if section.is_empty() {
             EXAMPLE
         } else {
-            let rest = EXAMPLE.split(&format!("\n[{section}]\n")).nth(1).expect(section);
-            rest.split("\n[").next().and_then(|rest| rest.split("\n#[").next()).expect(section)
+            let example = EXAMPLE.replace("\n#[stream.stage]\n", "\n[stream.stage]\n");
+            let rest = example.split(&format!("\n[{section}]\n")).nth(1).expect(section).to_owned();
+            &rest.split("\n[").next().and_then(|rest| rest.split("\n#[").next()).expect(section).to_owned()
         };
         let optional = body.contains(&format!("\n#{key} = "));
         let comment: String = body
@@ -203,6 +220,39 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
             "glassline.toml:2: stream.a.source: a source begins with http://",
         ),
         ("[stream.a]\nsource = 'https://h/'", "glassline.toml:2: stream.a.source: https:// is not supported"),
+        ("[viewer]\nslow = 'kill'", "glassline.toml:2: viewer.slow: unknown variant"),
+        (
+            "[viewer]\nmark_pool = '9-1'",
+            "glassline.toml:2: viewer.mark_pool: \"9-1\" is no range of marks; write two numbers",
+        ),
+        (
+            "[viewer]\nmark_pool = '10-19'\nmark = 19",
+            "glassline.toml:3: viewer.mark: 19 is in the pool 10-19; choose one outside",
+        ),
+        (
+            "[viewer]\nmark = 15\n[stream.a]\nmark_pool = '10-19'",
+            "glassline.toml:2: viewer.mark: 15 is in the pool 10-19",
+        ),
+        (
+            "[viewer]\nmark_pool = '10-19'\n[stream.a]\nmark = 12",
+            "glassline.toml:4: stream.a.mark: 12 is in the pool 10-19",
+        ),
+        ("[stream.a]\npublish_key = 'short'", "glassline.toml:2: stream.a.publish_key: must be 8 to 256"),
+        ("[stream.a]\nviewer_key = 'short'", "glassline.toml:2: stream.a.viewer_key: must be 8 to 256"),
+        (
+            "[stream.a]\nviewer_key = 'long-enough'\nviewer_key_file = 'k'",
+            "glassline.toml:3: stream.a.viewer_key_file: stands beside stream.a.viewer_key",
+        ),
+        (
+            "[stream.a]\nsource = 'http://h/'\npublish_key = 'long-enough'",
+            "glassline.toml:3: stream.a.publish_key: is for publishers",
+        ),
+        (
+            "[stream.a]\nmax_bitrate = '1M'\nsource = 'http://h/'",
+            "glassline.toml:2: stream.a.max_bitrate: is for publishers",
+        ),
+        ("[process]\nuser = ''", "glassline.toml:2: process.user: is no name"),
+        ("[process]\ngroup = 'video'", "glassline.toml:2: process.group: needs a process.user"),
         ("workers = 1\n[stream.a]", "glassline.toml:2: stream.a: says nothing"),
         ("[stream.'a.b']\n[stream.a]\nsource = 'http://h/'", "glassline.toml:1: stream.a.b: says nothing"),
         ("[stream.'a b']\nsource = 'http://h/'", "glassline.toml:1: stream.a b: \"a b\" is no stream name"),
@@ -246,7 +296,15 @@ fn the_key_stays_secret() {
     let config = parse("[stream.a]\nsource = 'http://u:very-secret@h/?key=very-secret'").unwrap();
     assert!(!format!("{config:?}").contains("very-secret"));
     assert!(!complaint("[stream.a]\nsource = 'https://u:very-secret@h/'").contains("very-secret"));
+    let config = parse("[stream.a]\npublish_key = 'very-secret'\nviewer_key = 'very-secret'").unwrap();
+    assert!(!format!("{config:?}").contains("very-secret"));
     // Not even the complaint about a bad one shows it.
+    for key in ["[publish]\nkey", "[viewer]\nkey", "[stream.a]\npublish_key", "[stream.a]\nviewer_key"] {
+        let complaint = complaint(&format!("{key} = 4711471147"));
+        let name = key.split_once('\n').unwrap().1;
+        assert!(complaint.contains(&format!("{name}: must be a text in quotes")), "{complaint}");
+        assert!(complaint.starts_with("glassline.toml:2") && !complaint.contains("4711"), "{complaint}");
+    }
     assert!(!complaint("[publish]\nkey = 'spaces in it'").contains("spaces in it"));
     assert!(!complaint("[publish]\nkey = ['spaces in it']").contains("spaces in it"));
 }
@@ -266,6 +324,16 @@ fn a_key_file_is_found_beside_the_configuration() {
     std::fs::write(folder.join("publish.key"), "from-the-file\n").unwrap();
     let key = Config::load(&file).unwrap().publish.key.unwrap();
     assert_eq!(key.expose(), "from-the-file");
+    std::fs::write(folder.join("viewer.key"), "for-viewers\n").unwrap();
+    std::fs::write(
+        &file,
+        "[stream.a]\npublish_key_file = 'publish.key'\nviewer_key_file = 'viewer.key'\n[stream.b]\nmark = 1\n",
+    )
+    .unwrap();
+    let streams = Config::load(&file).unwrap().stream;
+    assert_eq!(streams["a"].publish_key.as_ref().map(Secret::expose), Some("from-the-file"));
+    assert_eq!(streams["a"].viewer_key.as_ref().map(Secret::expose), Some("for-viewers"));
+    assert!(streams["b"].publish_key.is_none() && streams["b"].viewer_key.is_none());
 
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(matches!(Config::load(&file), Err(ConfigError::Unreadable { .. })));

@@ -1,6 +1,6 @@
 //! The ranges of what is configured. `examples/glassline.toml` states each one; a test compares them.
 
-use super::{Config, Pacing, Secret, Stream};
+use super::{Config, Pacing, Secret};
 use crate::rate::{self, Bitrate, ByteSize};
 use glassline_delivery::policy::StreamName;
 use std::borrow::Cow;
@@ -35,7 +35,9 @@ impl Config {
         self.check_publish()?;
         self.check_viewer()?;
         self.check_demo()?;
-        self.check_pull()
+        self.check_pull()?;
+        self.check_streams()?;
+        self.check_process()
     }
 
     fn check_server(&self) -> Result<(), Problem> {
@@ -63,13 +65,7 @@ impl Config {
     fn check_publish(&self) -> Result<(), Problem> {
         let publish = &self.publish;
         check_key(&publish.key, &publish.key_file, ["publish.key", "publish.key_file"])?;
-        if let Some(rate) = publish.max_bitrate {
-            let (least, most) =
-                (Bitrate::from_bits_per_second(100_000), Bitrate::from_bits_per_second(10_000_000_000));
-            if !(least..=most).contains(&rate) {
-                return out_of("publish.max_bitrate", rate, least, most);
-            }
-        }
+        bitrate("publish.max_bitrate", publish.max_bitrate)?;
         number("publish.max_per_address", publish.max_per_address, 0, 65_536)?;
         let seconds = Duration::from_secs;
         duration("publish.silence_timeout", publish.silence_timeout, seconds(1), seconds(3600))?;
@@ -80,6 +76,10 @@ impl Config {
     fn check_viewer(&self) -> Result<(), Problem> {
         let viewer = &self.viewer;
         check_key(&viewer.key, &viewer.key_file, ["viewer.key", "viewer.key_file"])?;
+        number("viewer.max_viewers", viewer.max_viewers, 0, 10_000_000)?;
+        bitrate("viewer.max_bitrate", viewer.max_bitrate)?;
+        bitrate("viewer.max_bitrate_per_address", viewer.max_bitrate_per_address)?;
+        number("viewer.max_moves", viewer.max_moves.into(), 0, 1000)?;
         number("viewer.max_per_stream", viewer.max_per_stream, 0, 10_000_000)?;
         number("viewer.max_per_address", viewer.max_per_address, 0, 10_000_000)?;
         if let Some(origin) = &viewer.allow_origin {
@@ -104,7 +104,9 @@ impl Config {
         }
         check_pacing("viewer.pacing", viewer.pacing)?;
         duration("viewer.stall_timeout", viewer.stall_timeout, seconds(1), seconds(600))?;
-        number("viewer.max_connections", viewer.max_connections, 0, 10_000_000)
+        number("viewer.max_connections", viewer.max_connections, 0, 10_000_000)?;
+        let of_address = viewer.max_connections_per_address;
+        number("viewer.max_connections_per_address", of_address, 0, 10_000_000)
     }
 
     fn check_pull(&self) -> Result<(), Problem> {
@@ -113,40 +115,7 @@ impl Config {
         duration("pull.silence_timeout", pull.silence_timeout, seconds(1), seconds(3600))?;
         duration("pull.retry_min", pull.retry_min, millis(50), seconds(60))?;
         duration("pull.retry_max", pull.retry_max, millis(50), seconds(3600))?;
-        duration("pull.reorder", pull.reorder, millis(0), seconds(1))?;
-        for (name, stream) in &self.stream {
-            let key = format!("stream.{name}");
-            if StreamName::parse(name).is_none() {
-                return problem(key, format!("{name:?} is no stream name: {NAME_RULE}"));
-            }
-            if *stream == Stream::default() {
-                return problem(
-                    key,
-                    "says nothing; give it a source, outputs, flush or pacing, or remove it",
-                );
-            }
-            for (index, output) in stream.outputs.iter().enumerate() {
-                if stream.outputs[..index].iter().any(|other| other.address == output.address) {
-                    return problem(format!("{key}.outputs"), format!("names {} twice", output.address));
-                }
-            }
-            if let Some(pacing) = stream.pacing {
-                check_pacing(format!("{key}.pacing"), pacing)?;
-            }
-            if stream.source.is_some() && self.demo.enabled && self.demo.name == *name {
-                return problem(
-                    key,
-                    "is the demo's name, which makes its own pictures; choose another for one",
-                );
-            }
-        }
-        match self.stream.values().filter(|stream| stream.source.is_some()).count() {
-            count if count > self.publish.max_streams => problem(
-                "publish.max_streams",
-                format!("{} is less than the {count} streams that have sources", self.publish.max_streams),
-            ),
-            _ => Ok(()),
-        }
+        duration("pull.reorder", pull.reorder, millis(0), seconds(1))
     }
 
     fn check_demo(&self) -> Result<(), Problem> {
@@ -181,29 +150,36 @@ impl Config {
 }
 
 /// What a stream's name is made of.
-const NAME_RULE: &str = "1 to 64 letters, digits, '.', '_' or '-', not beginning with a dot";
+pub(super) const NAME_RULE: &str = "1 to 64 letters, digits, '.', '_' or '-', not beginning with a dot";
 
-fn check_key(
+pub(super) fn check_key(
     secret: &Option<Secret>,
     file: &Option<PathBuf>,
-    [name, file_name]: [&'static str; 2],
+    [name, file_name]: [impl Into<Cow<'static, str>>; 2],
 ) -> Result<(), Problem> {
-    let Some(secret) = secret else { return Ok(()) };
-    key(secret).or_else(|text| problem(name, text))?;
-    match file {
-        Some(_) => problem(file_name, format!("stands beside {name}; keep one of the two")),
-        None => Ok(()),
+    let (name, Some(secret)) = (name.into(), secret) else { return Ok(()) };
+    if file.is_some() {
+        return problem(file_name, format!("stands beside {name}; keep one of the two"));
+    }
+    key(secret).or_else(|text| problem(name, text))
+}
+
+/// Bounds of bit rates where nothing else is said: 100k to 10000M.
+pub(super) fn bitrate(key: impl Into<Cow<'static, str>>, found: Option<Bitrate>) -> Result<(), Problem> {
+    let (least, most) =
+        (Bitrate::from_bits_per_second(100_000), Bitrate::from_bits_per_second(10_000_000_000));
+    match found {
+        Some(rate) if !(least..=most).contains(&rate) => out_of(key, rate, least, most),
+        _ => Ok(()),
     }
 }
 
-fn check_pacing(key: impl Into<Cow<'static, str>>, pacing: Pacing) -> Result<(), Problem> {
-    let (least, most) =
-        (Bitrate::from_bits_per_second(100_000), Bitrate::from_bits_per_second(10_000_000_000));
+pub(super) fn check_pacing(key: impl Into<Cow<'static, str>>, pacing: Pacing) -> Result<(), Problem> {
     match pacing {
         Pacing::Factor(factor) if !(1.5..=100.0).contains(&factor) => {
             problem(key, format!("{factor}x is out of range; from 1.5x to 100x"))
         }
-        Pacing::Rate(rate) if !(least..=most).contains(&rate) => out_of(key, rate, least, most),
+        Pacing::Rate(rate) => bitrate(key, Some(rate)),
         _ => Ok(()),
     }
 }
@@ -220,7 +196,7 @@ pub(super) fn key(secret: &Secret) -> Result<(), String> {
     }
 }
 
-fn problem(key: impl Into<Cow<'static, str>>, problem: impl Into<String>) -> Result<(), Problem> {
+pub(super) fn problem(key: impl Into<Cow<'static, str>>, problem: impl Into<String>) -> Result<(), Problem> {
     Err(Problem { key: key.into(), problem: problem.into() })
 }
 
@@ -233,7 +209,12 @@ fn out_of(
     problem(key, format!("{found} is out of range; from {least} to {most}"))
 }
 
-fn number(key: &'static str, found: usize, least: usize, most: usize) -> Result<(), Problem> {
+pub(super) fn number(
+    key: impl Into<Cow<'static, str>>,
+    found: usize,
+    least: usize,
+    most: usize,
+) -> Result<(), Problem> {
     if (least..=most).contains(&found) { Ok(()) } else { out_of(key, found, least, most) }
 }
 

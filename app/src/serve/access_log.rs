@@ -7,7 +7,7 @@ use glassline_delivery::http1::Version;
 use glassline_engine::relay::Access;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -25,15 +25,35 @@ pub(super) struct AccessLog {
     writer: Option<JoinHandle<()>>,
 }
 
+/// An access log's file, open.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) file: File,
+    /// Whether it was made now.
+    pub(super) is_new: bool,
+}
+
+/// Opens the file at `path` to append to, which is made where there is none.
+pub(super) fn open(path: &Path) -> Result<Opened> {
+    let made = OpenOptions::new().append(true).create_new(true).open(path);
+    let opened = match made {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let file = OpenOptions::new().append(true).create(true).open(path);
+            file.map(|file| Opened { file, is_new: false })
+        }
+        made => made.map(|file| Opened { file, is_new: true }),
+    };
+    opened.map_err(|error| {
+        failure::failed(
+            format!("cannot write the access log {}: {error}", path.display()),
+            "check [log] access in the configuration, and that this user may write there",
+        )
+    })
+}
+
 impl AccessLog {
-    /// Appends to the file at `path`, which is made where there is none.
-    pub(super) fn open(path: &Path) -> Result<AccessLog> {
-        let file = OpenOptions::new().append(true).create(true).open(path).map_err(|error| {
-            failure::failed(
-                format!("cannot write the access log {}: {error}", path.display()),
-                "check [log] access in the configuration, and that this user may write there",
-            )
-        })?;
+    /// Starts to write.
+    pub(super) fn start(file: File) -> Result<AccessLog> {
         let (sender, lines) = sync_channel(WAITING_LINES);
         let left_out = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&left_out);

@@ -55,6 +55,13 @@ pub(super) fn exposition(hub: &Hub) -> String {
         "Connections ended because a peer was too slow.",
         totals.timed_out,
     );
+    text.total("marks_in_use", "gauge", "Viewers with a mark of their own now.", totals.marks_in_use);
+    text.total(
+        "marks_exhausted_total",
+        "counter",
+        "Viewers that found no mark of their own left.",
+        totals.marks_exhausted,
+    );
     text.total("requests_total", "counter", "HTTP requests.", totals.requests);
     text.total("request_errors_total", "counter", "HTTP requests answered with an error.", totals.errors);
     stream_families(&mut text, &streams);
@@ -105,6 +112,15 @@ fn stream_families(text: &mut Exposition, streams: &[StreamStatus]) {
             "Viewers that fell behind and were moved to the newest key frame.",
         ),
         |s| Some(s.moved_forward),
+    );
+    text.streams(
+        streams,
+        (
+            "stream_dropped_behind_total",
+            "counter",
+            "Viewers that fell behind and were dropped, as the configuration says.",
+        ),
+        |s| Some(s.dropped_behind),
     );
     text.streams(
         streams,

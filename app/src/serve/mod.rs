@@ -4,16 +4,18 @@ mod access_log;
 mod api;
 mod assets;
 mod demo;
+mod identity;
 mod life;
 mod metrics;
+mod rules;
 mod service;
 mod site;
 mod succession;
 
-use crate::config::{self, Config, Secret};
+use crate::config::{self, Config};
 use crate::{failure, logging, output};
 use anyhow::{Context, Result};
-use glassline_delivery::policy::{PublishPolicy, StreamName, WatchPolicy};
+use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
 use glassline_engine::relay::{self, Listen, Output, Pull, Settings, StartError};
@@ -31,6 +33,7 @@ Examples:
   glassline serve --listen 127.0.0.1:9000         on another address; may be given several times
   glassline serve --config glassline.toml --test-config
   glassline serve --config glassline.toml --upgrade     take over from the one that runs; kill -USR2 does the same
+  glassline serve --config glassline.toml --user glassline     started as root, goes on as this user
 
 Publish to it (from this machine; others need a key or --open-publish):
   ffmpeg -re -i FILE -c copy -f mpegts http://127.0.0.1:8080/live/NAME.ts
@@ -57,6 +60,9 @@ pub(crate) struct Args {
     /// Take the place of the server that runs with this configuration: viewers and publishers stay connected
     #[arg(long, conflicts_with = "test_config")]
     upgrade: bool,
+    /// Started as root, go on as this user once ports and files are open (name or number)
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
     /// Let anybody publish without a key
     #[arg(long)]
     open_publish: bool,
@@ -71,6 +77,10 @@ impl Args {
         };
         if !self.listen.is_empty() {
             config.listen.clone_from(&self.listen);
+        }
+        if self.user.is_some() {
+            // A group in the file belongs to the user there.
+            config.process = config::Process { user: self.user.clone(), group: None };
         }
         config.demo.enabled |= self.demo;
         config.publish.open |= self.open_publish;
@@ -105,19 +115,8 @@ fn settings(config: &Config) -> Settings {
     Settings {
         listen: listeners(config),
         workers: config.workers,
-        publish: PublishPolicy {
-            key: config.publish.key.as_ref().map(Secret::expose).map(str::to_owned),
-            open: config.publish.open,
-            networks: config.publish.networks.clone(),
-        },
-        max_publish_bps: config.publish.max_bitrate.map(|rate| rate.bits_per_second()),
+        rules: rules::rules(config),
         max_publishers_per_address: config.publish.max_per_address,
-        watch: WatchPolicy {
-            key: config.viewer.key.as_ref().map(Secret::expose).map(str::to_owned),
-            networks: config.viewer.networks.clone(),
-            max_per_stream: config.viewer.max_per_stream,
-            max_per_address: config.viewer.max_per_address,
-        },
         allow_origin: config.viewer.allow_origin.clone(),
         silence_timeout: config.publish.silence_timeout,
         return_window: config.publish.return_window,
@@ -130,6 +129,7 @@ fn settings(config: &Config) -> Settings {
         },
         stall_timeout: config.viewer.stall_timeout,
         max_connections: config.viewer.max_connections,
+        max_connections_per_address: config.viewer.max_connections_per_address,
         pulls: pulls(config),
         outputs: outputs(config),
         pull_policy: Policy {
@@ -197,6 +197,10 @@ fn explain(error: StartError) -> anyhow::Error {
         }
         StartError::Listen { reason, .. } if reason.kind() == ErrorKind::AddrNotAvailable => {
             "this machine has no such address: choose another with --listen"
+        }
+        StartError::Mark(_) => {
+            "give the program the capability CAP_NET_ADMIN (setcap cap_net_admin+ep on its file, or \
+             AmbientCapabilities=CAP_NET_ADMIN in its systemd unit), or remove mark and mark_pool from the configuration"
         }
         _ => "see what the system says",
     };

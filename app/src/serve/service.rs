@@ -1,13 +1,13 @@
 //! A running `serve`: the relay and what stands around it, and how all of it takes another configuration.
 
-use super::access_log::AccessLog;
+use super::access_log::{self, AccessLog, Opened};
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, Estate};
-use super::{demo, explain, settings, where_to_look};
+use super::{demo, explain, identity, settings, where_to_look};
 use crate::config::Config;
 use crate::{encode, failure, logging};
 use anyhow::Result;
-use glassline_engine::relay::Relay;
+use glassline_engine::relay::{Relay, StartError};
 use glassline_io::handover::Channel;
 use std::sync::Arc;
 
@@ -21,8 +21,19 @@ pub(super) struct Service {
 impl Service {
     /// Starts all that `config` asks for.
     pub(super) fn start(config: Config) -> Result<Service> {
-        let site = Arc::new(PageSite::new(arrangement(&config)?));
-        let relay = Relay::start(settings(&config), Arc::clone(&site) as _).map_err(explain)?;
+        let access_file = open_log(&config)?;
+        let mut site = None;
+        let started = Relay::start_after(settings(&config), || {
+            identity::assume(&config, access_file.as_ref())?;
+            let page = Arc::new(PageSite::new(arrangement(&config, access_file)?));
+            site = Some(Arc::clone(&page));
+            Ok(page as _)
+        });
+        let relay = started.map_err(|error: anyhow::Error| match error.downcast::<StartError>() {
+            Ok(error) => explain(error),
+            Err(error) => error,
+        })?;
+        let site = site.expect("a relay that started has asked for its site");
         let mut service = Service { config, site, relay, demo: None };
         service.start_demo()?;
         Ok(service)
@@ -30,7 +41,9 @@ impl Service {
 
     /// Takes the place of the running server.
     pub(super) fn take_over(config: Config) -> Result<Service> {
-        let site = Arc::new(PageSite::new(arrangement(&config)?));
+        let access_file = open_log(&config)?;
+        identity::assume(&config, access_file.as_ref())?;
+        let site = Arc::new(PageSite::new(arrangement(&config, access_file)?));
         let (channel, message, descriptors) = Estate::ask_for(&config)?.open();
         let waiting = match Relay::take_over(settings(&config), Arc::clone(&site) as _, &message, descriptors)
         {
@@ -80,12 +93,16 @@ impl Service {
 
     /// Goes on with `config`. Where that fails, all is as it was.
     pub(super) fn reload(&mut self, config: Config) -> Result<()> {
-        let arrangement = arrangement(&config)?;
+        let access_file = open_log(&config)?;
+        let arrangement = arrangement(&config, access_file)?;
         self.relay.reload(settings(&config)).map_err(explain)?;
         logging::configure(config.log.format, &config.log.level)?;
         self.site.rearrange(arrangement);
         if config.workers != self.config.workers {
             tracing::warn!("another number of workers is taken at the next start");
+        }
+        if config.process != self.config.process {
+            tracing::warn!("another user is taken at the next start");
         }
         let demo_differs = config.demo != self.config.demo;
         self.config = config;
@@ -110,8 +127,13 @@ impl Service {
     }
 }
 
-/// What the site is told of the configuration. Opens the access log anew: the old file may have been moved away.
-fn arrangement(config: &Config) -> Result<Arrangement> {
-    let access_log = config.log.access.as_deref().map(AccessLog::open).transpose()?;
+/// Opens the access log anew: the old file may have been moved away.
+fn open_log(config: &Config) -> Result<Option<Opened>> {
+    config.log.access.as_deref().map(access_log::open).transpose()
+}
+
+/// What the site is told of the configuration.
+fn arrangement(config: &Config, access_file: Option<Opened>) -> Result<Arrangement> {
+    let access_log = access_file.map(|opened| AccessLog::start(opened.file)).transpose()?;
     Ok(Arrangement { contact: config.contact.clone(), access_log })
 }

@@ -84,8 +84,10 @@ impl Estate {
         })?;
         channel.set_patience(PATIENCE)?;
         let (user, process) = channel.peer()?;
-        if user != 0 && user != own_user() && own_user() != 0 {
-            bail!("process {process}, which waits there, is another user's (uid {user})");
+        if user != 0 && user != own_user() {
+            bail!(
+                "process {process}, which waits there, is another user's (uid {user}): start this one as that user"
+            );
         }
         channel.send(HELLO, &[])?;
         let (message, descriptors) =

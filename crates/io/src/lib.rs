@@ -9,6 +9,7 @@ pub mod clock;
 pub mod handover;
 mod map;
 pub mod poll;
+pub mod privileges;
 pub mod process;
 pub mod resolve;
 pub mod spool;

@@ -85,6 +85,15 @@ impl Listener {
     }
 }
 
+/// Whether the calling thread, and those that it starts, may mark connections.
+///
+/// # Errors
+/// `PermissionDenied` where it has not the capability `CAP_NET_ADMIN` (since Linux 5.17 `CAP_NET_RAW` will do).
+pub fn may_mark() -> io::Result<()> {
+    // Any kind of socket will do; this one is there whatever addresses the machine has.
+    Socket::new(Domain::UNIX, Type::STREAM.cloexec(), None)?.set_mark(1)
+}
+
 fn without_ipv6(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EAFNOSUPPORT) || error.kind() == io::ErrorKind::AddrNotAvailable
 }
@@ -174,6 +183,14 @@ impl Connection {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
+    /// Marks the packets that it sends from now on for the system's traffic control and routing (`SO_MARK`).
+    ///
+    /// # Errors
+    /// `PermissionDenied` where [`may_mark`] fails.
+    pub fn mark(&self, mark: u32) -> io::Result<()> {
+        socket2::SockRef::from(&self.0).set_mark(mark)
+    }
+
     /// Gives up a peer that acknowledges nothing for this long (`TCP_USER_TIMEOUT`).
     pub fn give_up_after(&self, time: Duration) -> io::Result<()> {
         let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
@@ -254,6 +271,21 @@ mod tests {
             connection.connected()
         });
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_connection_is_marked_where_the_process_may() {
+        let listener = Listener::bind_group("127.0.0.1:0".parse().unwrap(), 1).unwrap().remove(0);
+        let address = listener.local_address().unwrap();
+        let connection = Connection::connect_from(address, None, None).unwrap();
+        if let Err(error) = may_mark() {
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            assert_eq!(connection.mark(7).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            glassline_test_support::skip("a_connection_is_marked", "no CAP_NET_ADMIN");
+            return;
+        }
+        connection.mark(u32::MAX).unwrap();
+        assert_eq!(socket2::SockRef::from(&connection.0).mark().unwrap(), u32::MAX);
     }
 
     #[test]

@@ -1,14 +1,20 @@
 //! Who may publish, who may watch, how much, and under what names.
 
+mod marks;
 mod meter;
 mod network;
 mod publish;
+mod rules;
+mod slow;
 mod watch;
 
+pub use marks::{MarkRange, MarkRangeError, Marking, Marks};
 pub use meter::Meter;
 pub use network::{NetworkError, Networks};
 pub use publish::{PublishPolicy, Refusal};
-pub use watch::{Token, WatchPolicy, WatchRefusal};
+pub use rules::{Rules, StreamRules};
+pub use slow::{Moves, SlowPolicy};
+pub use watch::{Load, Token, WatchPolicy, WatchRefusal};
 
 use std::fmt;
 

@@ -25,10 +25,25 @@ pub struct WatchPolicy {
     pub key: Option<String>,
     /// From where watching is allowed.
     pub networks: Networks,
+    /// Viewers of all streams at once; 0 is any number.
+    pub max_viewers: usize,
     /// Viewers of one stream at once; 0 is any number.
     pub max_per_stream: usize,
     /// Viewers from one address at once; 0 is any number.
     pub max_per_address: usize,
+    /// Bits a second of all viewers' streams together; 0 is any number.
+    pub max_bps: u64,
+    /// Bits a second of the streams that one address watches; 0 is any number.
+    pub max_bps_per_address: u64,
+}
+
+/// What those who are here take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// How many they are.
+    pub count: usize,
+    /// Bits a second: for each viewer what its stream had when it came.
+    pub bps: u64,
 }
 
 /// The key does not show: policies get logged.
@@ -36,8 +51,9 @@ impl fmt::Debug for WatchPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = self.key.as_ref().map(|_| "(secret)");
         let mut shown = f.debug_struct("WatchPolicy");
-        shown.field("key", &key).field("networks", &self.networks);
+        shown.field("key", &key).field("networks", &self.networks).field("max_viewers", &self.max_viewers);
         shown.field("max_per_stream", &self.max_per_stream).field("max_per_address", &self.max_per_address);
+        shown.field("max_bps", &self.max_bps).field("max_bps_per_address", &self.max_bps_per_address);
         shown.finish()
     }
 }
@@ -56,6 +72,10 @@ pub enum WatchRefusal {
     StreamIsFull,
     /// The address has as many viewers as it may have.
     AddressIsFull,
+    /// All streams together have as many viewers as they may have, or take as many bits a second.
+    AllIsFull,
+    /// The address takes as many bits a second as it may take.
+    AddressIsBusy,
 }
 
 impl WatchRefusal {
@@ -78,6 +98,13 @@ impl WatchRefusal {
             WatchRefusal::AddressIsFull => {
                 (429, "As many viewers as may come from one address are watching; end one of them.")
             }
+            WatchRefusal::AllIsFull => {
+                (503, "The server has as many viewers as it may have; try again later.")
+            }
+            WatchRefusal::AddressIsBusy => (
+                429,
+                "What is watched from this address takes all the bit rate it may; end one of the streams.",
+            ),
         }
     }
 }
@@ -129,14 +156,29 @@ impl WatchPolicy {
         if now.as_nanos() / 1_000_000_000 < expires_s { Ok(()) } else { Err(WatchRefusal::Expired) }
     }
 
-    /// Whether one more viewer may come where a stream has `of_stream` and its address `of_address`.
-    pub fn check_counts(&self, of_stream: usize, of_address: usize) -> Result<(), WatchRefusal> {
+    /// Whether one more viewer, of a stream of `bps` bits a second, may come where that stream has `of_stream`
+    /// viewers, the viewer's address `of_address` and the server `in_all`. Bit rates are as they are at this moment:
+    /// a stream whose rate rises later takes what it takes.
+    pub fn check_load(
+        &self,
+        of_stream: usize,
+        of_address: Load,
+        in_all: Load,
+        bps: u64,
+    ) -> Result<(), WatchRefusal> {
         let is_full = |count, limit| limit > 0 && count >= limit;
+        let is_busy = |taken: u64, limit| limit > 0 && taken.saturating_add(bps) > limit;
         if is_full(of_stream, self.max_per_stream) {
             return Err(WatchRefusal::StreamIsFull);
         }
-        if is_full(of_address, self.max_per_address) {
+        if is_full(in_all.count, self.max_viewers) || is_busy(in_all.bps, self.max_bps) {
+            return Err(WatchRefusal::AllIsFull);
+        }
+        if is_full(of_address.count, self.max_per_address) {
             return Err(WatchRefusal::AddressIsFull);
+        }
+        if is_busy(of_address.bps, self.max_bps_per_address) {
+            return Err(WatchRefusal::AddressIsBusy);
         }
         Ok(())
     }
@@ -203,11 +245,18 @@ mod tests {
 
     #[test]
     fn counts_and_networks_are_limits() {
-        let policy = WatchPolicy { max_per_stream: 2, max_per_address: 1, ..WatchPolicy::default() };
-        assert_eq!(policy.check_counts(1, 0), Ok(()));
-        assert_eq!(policy.check_counts(2, 0), Err(WatchRefusal::StreamIsFull));
-        assert_eq!(policy.check_counts(1, 1), Err(WatchRefusal::AddressIsFull));
-        assert_eq!(WatchPolicy::default().check_counts(9, 9), Ok(()));
+        let load = |count, bps| Load { count, bps };
+        let policy =
+            WatchPolicy { max_per_stream: 2, max_per_address: 1, max_viewers: 4, ..WatchPolicy::default() };
+        assert_eq!(policy.check_load(1, load(0, 9), load(3, 9), 9), Ok(()));
+        assert_eq!(policy.check_load(2, load(0, 0), load(3, 0), 9), Err(WatchRefusal::StreamIsFull));
+        assert_eq!(policy.check_load(1, load(1, 0), load(3, 0), 9), Err(WatchRefusal::AddressIsFull));
+        assert_eq!(policy.check_load(1, load(0, 0), load(4, 0), 9), Err(WatchRefusal::AllIsFull));
+        let policy = WatchPolicy { max_bps: 100, max_bps_per_address: 30, ..WatchPolicy::default() };
+        assert_eq!(policy.check_load(9, load(1, 20), load(9, 90), 10), Ok(()));
+        assert_eq!(policy.check_load(9, load(1, 20), load(9, 91), 10), Err(WatchRefusal::AllIsFull));
+        assert_eq!(policy.check_load(9, load(1, 21), load(9, 90), 10), Err(WatchRefusal::AddressIsBusy));
+        assert_eq!(WatchPolicy::default().check_load(9, load(9, 9), load(9, u64::MAX), 9), Ok(()));
         let policy =
             WatchPolicy { networks: Networks::parse(["10.0.0.0/8"]).unwrap(), ..WatchPolicy::default() };
         let (name, now) = (StreamName::parse("stage").unwrap(), Utc::from_nanos(0));

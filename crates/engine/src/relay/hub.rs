@@ -2,20 +2,22 @@
 
 use crate::relay::access::{Access, Asked};
 use crate::relay::live::{Claim, Flushed, Live, Seat};
+use crate::relay::marking::Marker;
 use crate::relay::output;
-use crate::relay::presence::Presence;
+use crate::relay::presence::{Presence, Purpose};
 use crate::relay::pull::Boards;
 use crate::relay::status::{StreamStatus, Totals};
 use crate::relay::{ClaimError, Door, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::policy::StreamName;
+use glassline_delivery::policy::{Load, StreamName};
 use glassline_io::clock::Clock;
 use glassline_io::poll::{Poller, Waker};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -28,6 +30,7 @@ pub struct Hub {
     pub(super) clock: Clock,
     pub(super) counts: Counts,
     pub(super) presence: Presence,
+    pub(super) marker: Marker,
     boards: RwLock<Arc<Boards>>,
     outputs: RwLock<Arc<output::Boards>>,
     site: Arc<dyn Site>,
@@ -111,6 +114,7 @@ impl Hub {
             clock,
             counts: Counts::default(),
             presence: Presence::default(),
+            marker: Marker::default(),
             site,
             began: clock.now(),
             streams: Mutex::default(),
@@ -180,6 +184,8 @@ impl Hub {
             requests: count(&self.counts.requests),
             errors: count(&self.counts.errors),
             timed_out: count(&self.counts.timed_out),
+            marks_in_use: self.marker.in_use(),
+            marks_exhausted: self.marker.exhausted(),
         }
     }
 
@@ -223,6 +229,20 @@ impl Hub {
 
     pub(super) fn log_access(&self, access: Access) {
         self.site.log_access(access);
+    }
+
+    /// Whether one more connection may come from `address` where `limit` may be there; 0 is any number. It is counted
+    /// then, until [`Hub::disconnected`].
+    pub(super) fn connects(&self, address: IpAddr, limit: usize) -> bool {
+        let may = |of_address: Load, _| {
+            if limit == 0 || of_address.count < limit { Ok(()) } else { Err(()) }
+        };
+        self.presence.enter(address, Purpose::Connect, 0, may).is_ok()
+    }
+
+    /// A connection from `address` is over.
+    pub(super) fn disconnected(&self, address: IpAddr) {
+        self.presence.leave(address, Purpose::Connect, 0);
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Live>> {

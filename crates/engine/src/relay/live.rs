@@ -55,6 +55,7 @@ pub(super) struct Live {
 pub(super) struct Counts {
     pub(super) bytes_out: AtomicU64,
     pub(super) moved_forward: AtomicU64,
+    pub(super) dropped_behind: AtomicU64,
     pub(super) stalled: AtomicU64,
     pub(super) joined: AtomicU64,
 }
@@ -125,7 +126,7 @@ pub(super) struct LiveState {
     pub(super) ended: bool,
     began: Time,
     pace_bps: u64,
-    counts: [u64; 4],
+    counts: [u64; 5],
     stream: Stream,
     spool: spool::Settings,
     head: u64,
@@ -173,8 +174,9 @@ impl Live {
         let mut core = self.lock();
         core.flush();
         let Core { stream, spool, holder, sessions, gone_since, .. } = &*core;
-        let Counts { bytes_out, moved_forward, stalled, joined } = &self.counts;
-        let counts = [bytes_out, moved_forward, stalled, joined].map(|count| count.load(Ordering::Relaxed));
+        let Counts { bytes_out, moved_forward, dropped_behind, stalled, joined } = &self.counts;
+        let counts = [bytes_out, moved_forward, dropped_behind, stalled, joined]
+            .map(|count| count.load(Ordering::Relaxed));
         let state = LiveState {
             id: self.id,
             name: self.name.to_string(),
@@ -202,14 +204,14 @@ impl Live {
         workers: usize,
     ) -> io::Result<Live> {
         let spool = Spool::restore(state.spool, state.head, state.first_link, links)?;
-        let [bytes_out, moved_forward, stalled, joined] = state.counts.map(AtomicU64::new);
+        let [bytes_out, moved_forward, dropped_behind, stalled, joined] = state.counts.map(AtomicU64::new);
         let (chain, tail) = (spool.chain(), state.stream.tail());
         let LiveState { stream, holder, sessions, gone_since, .. } = state;
         Ok(Live {
             id: state.id,
             name,
             chain,
-            counts: Counts { bytes_out, moved_forward, stalled, joined },
+            counts: Counts { bytes_out, moved_forward, dropped_behind, stalled, joined },
             began: state.began,
             core: Mutex::new(Core { stream, spool, holder, sessions, gone_since, armed: None }),
             tail: AtomicU64::new(tail),
@@ -339,6 +341,11 @@ impl Live {
         self.lock().stream.newest_entry().cloned()
     }
 
+    /// Bits a second from the publisher, over the last two seconds.
+    pub(super) fn bitrate_bps(&self, now: Time) -> u64 {
+        self.lock().stream.bitrate_bps(now)
+    }
+
     /// The oldest offset that is kept.
     pub(super) fn tail(&self) -> u64 {
         self.tail.load(Ordering::Acquire)
@@ -440,6 +447,7 @@ impl Live {
             continuity_errors: counters.continuity_errors,
             sessions: counters.sessions,
             moved_forward: self.counts.moved_forward.load(Ordering::Relaxed),
+            dropped_behind: self.counts.dropped_behind.load(Ordering::Relaxed),
             stalled: self.counts.stalled.load(Ordering::Relaxed),
         }
     }

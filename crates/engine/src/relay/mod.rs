@@ -22,6 +22,7 @@ mod handover;
 mod hub;
 mod listen;
 mod live;
+mod marking;
 mod outgoing;
 mod output;
 mod presence;
@@ -44,7 +45,7 @@ pub use status::{StreamStatus, Totals};
 use glassline_delivery::http1::Limits;
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::policy::{PublishPolicy, StreamName, WatchPolicy};
+use glassline_delivery::policy::{Rules, StreamName};
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
 use glassline_io::clock::Clock;
@@ -72,14 +73,10 @@ pub struct Settings {
     pub workers: usize,
     /// Limits of HTTP heads.
     pub http: Limits,
-    /// Who may publish.
-    pub publish: PublishPolicy,
-    /// What a publisher may send, in bits a second in the mean; `None` is anything.
-    pub max_publish_bps: Option<u64>,
+    /// Who may publish and watch what, how much, and what is done about it.
+    pub rules: Rules,
     /// Publishers from one address at once; 0 is any number.
     pub max_publishers_per_address: usize,
-    /// Who may watch.
-    pub watch: WatchPolicy,
     /// The web pages that may read what is answered (`Access-Control-Allow-Origin`): an origin or `*`.
     pub allow_origin: Option<String>,
     /// A publisher that sends nothing for this long gives up its name.
@@ -98,6 +95,8 @@ pub struct Settings {
     pub stall_timeout: Duration,
     /// Connections at once over all workers; 0 is as many as there are descriptors for.
     pub max_connections: usize,
+    /// Connections from one address at once, but for those of admin listeners; 0 is any number.
+    pub max_connections_per_address: usize,
     /// Streams that are fetched from elsewhere.
     pub pulls: Vec<Pull>,
     /// How patiently they are.
@@ -107,6 +106,14 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether this process may do what the settings ask of it beyond what any process may: mark connections.
+    ///
+    /// # Errors
+    /// [`StartError::Mark`]. Settings that come later than the start are to be asked as well.
+    pub fn check_privileges(&self) -> Result<(), StartError> {
+        if self.rules.want_marks() { glassline_io::tcp::may_mark().map_err(StartError::Mark) } else { Ok(()) }
+    }
+
     /// How the stream `name` is kept and sent.
     fn of_stream(&self, name: &StreamName) -> stream::Settings {
         *self.streams.get(name).unwrap_or(&self.stream)
@@ -119,10 +126,8 @@ impl Default for Settings {
             listen: vec![Listen::from(SocketAddr::from(([0u16; 8], 8080)))],
             workers: 0,
             http: Limits::DEFAULT,
-            publish: PublishPolicy::default(),
-            max_publish_bps: None,
+            rules: Rules::default(),
             max_publishers_per_address: 0,
-            watch: WatchPolicy::default(),
             allow_origin: None,
             silence_timeout: Duration::from_secs(5),
             return_window: Duration::from_secs(60),
@@ -136,6 +141,7 @@ impl Default for Settings {
             send_path: SendPath::Automatic,
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
+            max_connections_per_address: 0,
             pulls: Vec::new(),
             pull_policy: Policy::default(),
             outputs: Vec::new(),
@@ -182,6 +188,9 @@ pub enum StartError {
         /// What the system says.
         reason: std::io::Error,
     },
+    /// Connections are to be marked, and the system does not let this process.
+    #[error("cannot mark viewers' connections (SO_MARK): {0}")]
+    Mark(std::io::Error),
     /// A worker could not be set up.
     #[error("cannot start a thread: {0}")]
     Worker(#[from] std::io::Error),
@@ -241,9 +250,20 @@ const SPARE_DESCRIPTORS: u64 = 256;
 impl Relay {
     /// Listens and starts the workers. `site` answers what is not about a stream's bytes.
     pub fn start(settings: Settings, site: Arc<dyn Site>) -> Result<Relay, StartError> {
+        Relay::start_after(settings, || Ok(site))
+    }
+
+    /// The same with a step between: `prepare` is called once the sockets listen, and before there is any thread.
+    /// That is the moment to give up privileges.
+    pub fn start_after<E: From<StartError>>(
+        settings: Settings,
+        prepare: impl FnOnce() -> Result<Arc<dyn Site>, E>,
+    ) -> Result<Relay, E> {
         let count = worker_count(&settings);
-        let listen = settings.listen.clone();
-        let (hub, mut pollers) = Hub::new(settings, site, Clock::new(), count)?;
+        let opened = Relay::open(&[], &settings.listen, count)?;
+        let site = prepare()?;
+        settings.check_privileges()?;
+        let (hub, mut pollers) = Hub::new(settings, site, Clock::new(), count).map_err(StartError::from)?;
         let hub = Arc::new(hub);
         let feeder = pollers.pop().map(|poller| Feeder::new(&hub, poller));
         let workers = pollers.into_iter().enumerate();
@@ -251,7 +271,6 @@ impl Relay {
         let crew = Crew { workers: workers.collect(), fetcher: None, feeder };
         let mut relay =
             Relay { hub, workers: Vec::new(), pulling: None, sending: None, listening: Vec::new() };
-        let opened = relay.open(&listen, count)?;
         relay.resume(crew, opened)?;
         Ok(relay)
     }
@@ -261,9 +280,10 @@ impl Relay {
     /// the order of a millisecond.
     ///
     /// # Errors
-    /// An address cannot be listened on: then nothing has changed.
+    /// An address cannot be listened on, or a privilege is missing: then nothing has changed.
     pub fn reload(&mut self, settings: Settings) -> Result<(), StartError> {
-        let opened = self.open(&settings.listen, self.workers.len())?;
+        settings.check_privileges()?;
+        let opened = Relay::open(&self.listening, &settings.listen, self.workers.len())?;
         let mut crew = self.halt();
         let wanted = |listen: &Listen| settings.listen.iter().find(|wanted| wanted.address == listen.address);
         self.listening.retain_mut(|opened| {
@@ -307,22 +327,26 @@ impl Relay {
         message: &[u8],
         descriptors: Vec<OwnedFd>,
     ) -> Result<Waiting, HandoverError> {
+        settings.check_privileges()?;
         let count = worker_count(&settings);
         let listen = settings.listen.clone();
         let Inherited { hub, crew, listeners } =
             handover::unpack(settings, site, count, message, descriptors)?;
-        let listening = listeners.iter().map(|(opened, _)| opened.clone()).collect();
-        let mut relay = Relay { hub, workers: Vec::new(), pulling: None, sending: None, listening };
-        let opened = relay.open(&listen, count)?;
-        relay.listening.clear();
+        let listening: Vec<_> = listeners.iter().map(|(opened, _)| opened.clone()).collect();
+        let opened = Relay::open(&listening, &listen, count)?;
+        let relay = Relay { hub, workers: Vec::new(), pulling: None, sending: None, listening: Vec::new() };
         Ok(Waiting { relay, crew, listeners: listeners.into_iter().chain(opened).collect() })
     }
 
-    /// Listens on the addresses of `listen` that are not listened on: a socket for each of `workers`.
-    fn open(&self, listen: &[Listen], workers: usize) -> Result<Vec<(Opened, Vec<Listener>)>, StartError> {
+    /// Listens on the addresses of `listen` that are not `listening` yet: a socket for each of `workers`.
+    fn open(
+        listening: &[Opened],
+        listen: &[Listen],
+        workers: usize,
+    ) -> Result<Vec<(Opened, Vec<Listener>)>, StartError> {
         let mut opened = Vec::new();
         for listen in listen {
-            if self.listening.iter().any(|opened| opened.listen.address == listen.address) {
+            if listening.iter().any(|opened| opened.listen.address == listen.address) {
                 continue;
             }
             let refuse = |reason| StartError::Listen { address: listen.address, reason };

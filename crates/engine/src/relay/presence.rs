@@ -1,5 +1,6 @@
 //! Who is here from where: how many viewers and publishers each address has.
 
+use glassline_delivery::policy::Load;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
@@ -11,35 +12,58 @@ pub(super) enum Purpose {
     Publish,
     /// To watch.
     Watch,
+    /// For whatever it may be.
+    Connect,
 }
 
 /// The counts. An address that has nobody takes no memory.
 #[derive(Debug, Default)]
-pub(super) struct Presence(Mutex<BTreeMap<(IpAddr, Purpose), usize>>);
+pub(super) struct Presence(Mutex<BTreeMap<Key, Load>>);
+
+/// An address, or `None` for all of them, and what for.
+type Key = (Option<IpAddr>, Purpose);
+
+fn keys(address: IpAddr, purpose: Purpose) -> [Key; 2] {
+    [(Some(subscriber(address)), purpose), (None, purpose)]
+}
 
 impl Presence {
-    /// Lets one more in from `address` if `may` allows it with as many as are there, and counts it.
+    /// Lets one more in from `address`, who will take `bps` bits a second, if `may` allows it; counts it then. `may`
+    /// is told what that address has, and what all have. It is asked under the lock: what it counts itself is exact.
     pub(super) fn enter<E>(
         &self,
         address: IpAddr,
         purpose: Purpose,
-        may: impl FnOnce(usize) -> Result<(), E>,
+        bps: u64,
+        may: impl FnOnce(Load, Load) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (subscriber(address), purpose);
-        may(counts.get(&key).copied().unwrap_or(0))?;
-        *counts.entry(key).or_default() += 1;
+        let keys = keys(address, purpose);
+        let [of_address, in_all] = keys.map(|key| counts.get(&key).copied().unwrap_or_default());
+        may(of_address, in_all)?;
+        for key in keys {
+            let load = counts.entry(key).or_default();
+            load.count += 1;
+            load.bps += bps;
+        }
         Ok(())
     }
 
-    /// One who had entered leaves.
-    pub(super) fn leave(&self, address: IpAddr, purpose: Purpose) {
+    /// Counts one who was let in already.
+    pub(super) fn count(&self, address: IpAddr, purpose: Purpose, bps: u64) {
+        let Ok(()) = self.enter(address, purpose, bps, |_, _| Ok::<(), std::convert::Infallible>(()));
+    }
+
+    /// One who had entered with `bps` leaves.
+    pub(super) fn leave(&self, address: IpAddr, purpose: Purpose, bps: u64) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (subscriber(address), purpose);
-        if let Some(count) = counts.get_mut(&key) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&key);
+        for key in keys(address, purpose) {
+            if let Some(load) = counts.get_mut(&key) {
+                load.count -= 1;
+                load.bps -= bps;
+                if load.count == 0 {
+                    counts.remove(&key);
+                }
             }
         }
     }
@@ -60,23 +84,23 @@ fn subscriber(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    fn up_to(limit: usize) -> impl FnOnce(usize) -> Result<(), usize> {
-        move |count| if count < limit { Ok(()) } else { Err(count) }
+    fn up_to(limit: usize) -> impl FnOnce(Load, Load) -> Result<(), usize> {
+        move |load, _| if load.count < limit { Ok(()) } else { Err(load.count) }
     }
 
     #[test]
     fn an_address_counts_for_itself_and_for_each_purpose() {
         let presence = Presence::default();
         let (here, there): (IpAddr, IpAddr) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
-        assert_eq!(presence.enter(here, Purpose::Watch, up_to(1)), Ok(()));
-        assert_eq!(presence.enter(here, Purpose::Watch, up_to(1)), Err(1));
-        assert_eq!(presence.enter(here, Purpose::Publish, up_to(1)), Ok(()));
-        assert_eq!(presence.enter(there, Purpose::Watch, up_to(1)), Ok(()));
-        presence.leave(here, Purpose::Watch);
-        assert_eq!(presence.enter("::ffff:192.0.2.1".parse().unwrap(), Purpose::Watch, up_to(1)), Ok(()));
+        assert_eq!(presence.enter(here, Purpose::Watch, 0, up_to(1)), Ok(()));
+        assert_eq!(presence.enter(here, Purpose::Watch, 0, up_to(1)), Err(1));
+        assert_eq!(presence.enter(here, Purpose::Publish, 0, up_to(1)), Ok(()));
+        assert_eq!(presence.enter(there, Purpose::Watch, 0, up_to(1)), Ok(()));
+        presence.leave(here, Purpose::Watch, 0);
+        assert_eq!(presence.enter("::ffff:192.0.2.1".parse().unwrap(), Purpose::Watch, 0, up_to(1)), Ok(()));
         for (address, purpose) in [(here, Purpose::Watch), (here, Purpose::Publish), (there, Purpose::Watch)]
         {
-            presence.leave(address, purpose);
+            presence.leave(address, purpose, 0);
         }
         assert!(presence.0.lock().unwrap().is_empty(), "nobody is here");
     }
@@ -85,8 +109,30 @@ mod tests {
     fn a_subscriber_has_one_ipv6_prefix() {
         let presence = Presence::default();
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
-        assert_eq!(presence.enter(address("2001:db8:1:2::1"), Purpose::Watch, up_to(1)), Ok(()));
-        assert_eq!(presence.enter(address("2001:db8:1:2:ffff::9"), Purpose::Watch, up_to(1)), Err(1));
-        assert_eq!(presence.enter(address("2001:db8:1:3::1"), Purpose::Watch, up_to(1)), Ok(()));
+        assert_eq!(presence.enter(address("2001:db8:1:2::1"), Purpose::Watch, 0, up_to(1)), Ok(()));
+        assert_eq!(presence.enter(address("2001:db8:1:2:ffff::9"), Purpose::Watch, 0, up_to(1)), Err(1));
+        assert_eq!(presence.enter(address("2001:db8:1:3::1"), Purpose::Watch, 0, up_to(1)), Ok(()));
+    }
+
+    #[test]
+    fn all_addresses_are_counted_together_with_what_they_take() {
+        let presence = Presence::default();
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let enter = |from: &str, bps| {
+            let mut seen = (Load::default(), Load::default());
+            let entered: Result<(), ()> =
+                presence.enter(address(from), Purpose::Watch, bps, |of_address, in_all| {
+                    seen = (of_address, in_all);
+                    Ok(())
+                });
+            entered.unwrap();
+            seen
+        };
+        let load = |count, bps| Load { count, bps };
+        assert_eq!(enter("192.0.2.1", 5), (load(0, 0), load(0, 0)));
+        assert_eq!(enter("192.0.2.2", 7), (load(0, 0), load(1, 5)));
+        assert_eq!(enter("192.0.2.1", 9), (load(1, 5), load(2, 12)));
+        presence.leave(address("192.0.2.1"), Purpose::Watch, 5);
+        assert_eq!(enter("192.0.2.1", 1), (load(1, 9), load(2, 16)));
     }
 }

@@ -48,6 +48,8 @@ pub struct StreamStatus {
     pub sessions: u64,
     /// Times that a viewer fell behind the backlog and was moved to the newest key frame.
     pub moved_forward: u64,
+    /// Viewers that fell behind the backlog and were dropped, as their stream's rules say.
+    pub dropped_behind: u64,
     /// Viewers that were dropped because their sockets took nothing.
     pub stalled: u64,
     /// Where a pulled stream comes from; `None` for one that somebody publishes.
@@ -79,6 +81,7 @@ impl StreamStatus {
             continuity_errors: 0,
             sessions: 0,
             moved_forward: 0,
+            dropped_behind: 0,
             stalled: 0,
             source,
             outputs: Vec::new(),
@@ -103,4 +106,8 @@ pub struct Totals {
     pub errors: u64,
     /// Connections ended because a peer took too long.
     pub timed_out: u64,
+    /// Viewers' connections that have a mark of their own now.
+    pub marks_in_use: usize,
+    /// Viewers' connections that found no mark of their own left.
+    pub marks_exhausted: u64,
 }

@@ -3,6 +3,7 @@
 use crate::relay::blocks::Blocks;
 use crate::relay::live::Live;
 use crate::relay::outgoing::Outgoing;
+use glassline_delivery::policy::{Moves, SlowPolicy};
 use glassline_io::spool::{LinkFile, Piece, Reader, Sent};
 use glassline_io::tcp::Connection;
 use glassline_media::Time;
@@ -22,6 +23,8 @@ pub(super) struct Viewer {
     blocks: Option<Blocks>,
     state: State,
     last_progress: Time,
+    slow: SlowPolicy,
+    moves: Moves,
     pace: Pace,
     pub(super) sent_bytes: u64,
     pub(super) joined: Time,
@@ -54,7 +57,7 @@ enum Pace {
 pub(super) enum Fed {
     /// It has all there is, or its socket is full.
     Stays,
-    /// The stream is over and it has all of it.
+    /// The stream is over and it has all of it, or it is dropped.
     Finished,
 }
 
@@ -67,6 +70,8 @@ pub(super) struct ViewerState {
     blocks: Option<Blocks>,
     state: State,
     last_progress: Time,
+    slow: SlowPolicy,
+    moves: Moves,
     pace: Pace,
     sent_bytes: u64,
     joined: Time,
@@ -81,6 +86,8 @@ impl Viewer {
             blocks: self.blocks,
             state: self.state,
             last_progress: self.last_progress,
+            slow: self.slow,
+            moves: self.moves.clone(),
             pace: self.pace,
             sent_bytes: self.sent_bytes,
             joined: self.joined,
@@ -94,14 +101,23 @@ impl Viewer {
 
     /// The viewer that another process left.
     pub(super) fn restore(state: ViewerState, live: Arc<Live>, own_link: Option<(u64, OwnedFd)>) -> Viewer {
-        let ViewerState { offset, outgoing, blocks, state, last_progress, pace, sent_bytes, joined } = state;
-        let reader = Reader::restore(live.chain.clone(), offset, own_link);
-        let outgoing = Outgoing::from(outgoing);
-        Viewer { live, reader, outgoing, blocks, state, last_progress, pace, sent_bytes, joined }
+        Viewer {
+            reader: Reader::restore(live.chain.clone(), state.offset, own_link),
+            live,
+            outgoing: Outgoing::from(state.outgoing),
+            blocks: state.blocks,
+            state: state.state,
+            last_progress: state.last_progress,
+            slow: state.slow,
+            moves: state.moves,
+            pace: state.pace,
+            sent_bytes: state.sent_bytes,
+            joined: state.joined,
+        }
     }
 
     /// A viewer that first gets `head`, then the stream from its newest entry on.
-    pub(super) fn new(live: Arc<Live>, head: Vec<u8>, now: Time) -> Viewer {
+    pub(super) fn new(live: Arc<Live>, head: Vec<u8>, slow: SlowPolicy, now: Time) -> Viewer {
         let reader = Reader::new(live.chain.clone(), 0);
         let mut outgoing = Outgoing::default();
         outgoing.push(head);
@@ -113,6 +129,8 @@ impl Viewer {
             blocks: None,
             state,
             last_progress: now,
+            slow,
+            moves: Moves::default(),
             pace: Pace::Catching,
             sent_bytes: 0,
             joined: now,
@@ -200,7 +218,9 @@ impl Viewer {
                 // Fallen behind. What has begun of a packet is finished, then comes the newest key frame.
                 let packet_end = offset.next_multiple_of(PACKET_BYTES as u64);
                 if offset == packet_end {
-                    self.lose_place();
+                    if !self.lose_place(now) {
+                        return Ok(Fed::Finished);
+                    }
                     continue;
                 }
                 packet_end
@@ -228,7 +248,11 @@ impl Viewer {
                     self.state = State::Blocked;
                     return Ok(Fed::Stays);
                 }
-                Sent::Gone => self.lose_place(),
+                Sent::Gone => {
+                    if !self.lose_place(now) {
+                        return Ok(Fed::Finished);
+                    }
+                }
             }
         }
     }
@@ -257,12 +281,19 @@ impl Viewer {
         }
     }
 
-    fn lose_place(&mut self) {
+    /// It has fallen behind. Returns whether it stays, and is to be moved forward.
+    fn lose_place(&mut self, now: Time) -> bool {
+        if !self.moves.may_move(self.slow, now) {
+            self.live.counts.dropped_behind.fetch_add(1, Ordering::Relaxed);
+            tracing::info!(stream = %self.live.name, "viewer dropped: it fell behind");
+            return false;
+        }
         self.live.counts.moved_forward.fetch_add(1, Ordering::Relaxed);
         if let Some(blocks) = &mut self.blocks {
             self.outgoing.push(blocks.fill(self.reader.offset()));
         }
         self.state = State::Awaiting { moved: true };
+        true
     }
 
     /// Takes the newest entry ahead of the reader, if there is one.

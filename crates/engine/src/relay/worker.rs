@@ -303,9 +303,12 @@ impl Worker {
             };
             let (socket, peer) = accepted;
             let counts = &self.hub.counts;
-            if self.connections >= self.limit {
+            // The crew comes in whoever else is there.
+            let limit = if is_admin { 0 } else { self.settings.max_connections_per_address };
+            if self.connections >= self.limit || !self.hub.connects(peer.ip(), limit) {
                 counts.refused.fetch_add(1, Ordering::Relaxed);
-                let words = "The server has as many connections as it may have; try again later.";
+                let words = "The server has as many connections as it may have, or as it may have from one address; \
+                     try again later.";
                 let response = problem(503, "too many connections", words);
                 let _ = socket.write(&[response.head(false), response.body.to_vec()].concat());
                 let _ = socket.end();
@@ -317,6 +320,7 @@ impl Worker {
             let token = token(self.slots[slot as usize].generation, slot);
             if let Err(error) = self.poller.add(&socket, token, Watch::Edges) {
                 tracing::warn!(%peer, %error, "cannot watch a connection");
+                self.hub.disconnected(peer.ip());
                 self.hub.counts.connections.fetch_sub(1, Ordering::Relaxed);
                 self.free.push(slot);
                 continue;

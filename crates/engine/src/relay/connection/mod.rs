@@ -19,7 +19,6 @@ use crate::relay::access::{Asked, GONE};
 use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, Seat};
 use crate::relay::outgoing::Outgoing;
-use crate::relay::presence::Purpose;
 use crate::relay::viewer::{Fed, Viewer};
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
@@ -31,6 +30,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use watching::Place;
 
 /// Answers that may wait for a client that reads slowly, before its next requests are looked at.
 const OUTGOING_LIMIT_BYTES: usize = 256 << 10;
@@ -57,6 +57,8 @@ pub(in crate::relay) struct Connection {
     asked: Option<Box<Asked>>,
     /// What the publisher that was here has sent.
     published_bytes: u64,
+    /// What a viewer has taken and gives back.
+    place: Place,
 }
 
 /// A place for a connection. The generation tells an old token from a new one's.
@@ -150,6 +152,7 @@ impl Connection {
             role: Role::Exchange { request: None, body_bytes: 0 },
             asked: None,
             published_bytes: 0,
+            place: Place::default(),
         }
     }
 
@@ -282,7 +285,7 @@ impl Connection {
                     let limit = meter.limit_bps();
                     self.leave_seat(desk, "sent more than it may");
                     let title = format!("more than {limit} bit/s");
-                    let words = "Send at a lower bit rate, or raise [publish] max_bitrate in the server's configuration.";
+                    let words = "Send at a lower bit rate, or raise the stream's max_bitrate in the server's configuration.";
                     self.refuse(problem(429, &title, words), desk);
                     return Ok(false);
                 }
@@ -399,10 +402,11 @@ impl Connection {
         self.leave_seat(desk, "was cut off");
         if let Role::Watching(viewer) = &self.role {
             viewer.live.viewer_leaves(self.seat.worker);
-            desk.hub.presence.leave(self.peer.ip(), Purpose::Watch);
+            self.place.leave(self.peer.ip(), desk.hub);
             let sent_bytes = viewer.sent_bytes;
             self.log(200, sent_bytes, desk);
         }
         self.log(GONE, 0, desk);
+        desk.hub.disconnected(self.peer.ip());
     }
 }

@@ -6,7 +6,7 @@ use crate::relay::live::{Flushed, PushError};
 use crate::relay::presence::Purpose;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
-use glassline_delivery::policy::{Meter, StreamName};
+use glassline_delivery::policy::{Load, Meter, StreamName};
 
 impl Connection {
     pub(super) fn claim(&self, request: &Request, desk: &Desk<'_>) -> Result<Publishing, Response> {
@@ -17,7 +17,8 @@ impl Connection {
                 "Publish MPEG-TS to /live/NAME.ts; NAME is 1 to 64 letters, digits, dots, dashes or underscores.",
             ));
         };
-        if let Err(refusal) = desk.settings.publish.check(self.peer.ip(), request) {
+        let rules = desk.settings.rules.of(&name);
+        if let Err(refusal) = rules.publish.check(self.peer.ip(), request) {
             let (status, words) = refusal.explain();
             tracing::warn!(peer = %self.peer, stream = %name, ?refusal, "publisher refused");
             let response = problem(status, "may not publish", words);
@@ -32,7 +33,7 @@ impl Connection {
         self.enter_as_publisher(desk)?;
         let take_over = request.parameter("takeover").is_some_and(|value| value == "1" || value == "true");
         let (live, session) = desk.hub.claim(&name, Some(self.seat), take_over).map_err(|error| {
-            desk.hub.presence.leave(self.peer.ip(), Purpose::Publish);
+            desk.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
             tracing::warn!(peer = %self.peer, stream = %name, %error, "publisher refused");
             let (status, words) = match error {
                 ClaimError::Taken { .. } => (
@@ -49,13 +50,14 @@ impl Connection {
             problem(status, &error.to_string(), words)
         })?;
         tracing::info!(peer = %self.peer, stream = %name, "publisher began");
-        let meter = desk.settings.max_publish_bps.map(|limit| Meter::new(limit, desk.now));
+        let meter = rules.max_publish_bps.map(|limit| Meter::new(limit, desk.now));
         Ok(Publishing { live, session, last_bytes: desk.now, began: desk.now, bytes: 0, meter })
     }
 
     fn enter_as_publisher(&self, desk: &Desk<'_>) -> Result<(), Response> {
         let limit = desk.settings.max_publishers_per_address;
-        let may = |count| {
+        let may = |of_address: Load, _| {
+            let count = of_address.count;
             if limit == 0 || count < limit {
                 return Ok(());
             }
@@ -63,7 +65,7 @@ impl Connection {
             let words = "End one of them, or raise [publish] max_per_address in the server's configuration.";
             Err(problem(429, &format!("this address has {count} publishers already"), words))
         };
-        desk.hub.presence.enter(self.peer.ip(), Purpose::Publish, may)
+        desk.hub.presence.enter(self.peer.ip(), Purpose::Publish, 0, may)
     }
 
     pub(super) fn refuse_push(&mut self, error: &PushError, desk: &mut Desk<'_>) {
@@ -84,7 +86,7 @@ impl Connection {
             let Publishing { live, session, began, bytes, .. } = publishing;
             self.published_bytes = *bytes;
             live.release(*session, desk.now);
-            desk.hub.presence.leave(self.peer.ip(), Purpose::Publish);
+            desk.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
             desk.tell(live, Flushed { news: true, wake_at: None }, self.seat.worker);
             let seconds = desk.now.since(*began).as_secs_f64();
             tracing::info!(peer = %self.peer, stream = %live.name, bytes, seconds, "publisher {how}");

@@ -1,9 +1,12 @@
 //! A connection as one process leaves it to the next.
 
+use super::watching::Place;
 use super::{Connection, Publishing, Role};
 use crate::relay::access::Asked;
+use crate::relay::hub::Hub;
 use crate::relay::live::{Live, Seat};
 use crate::relay::outgoing::Outgoing;
+use crate::relay::presence::Purpose;
 use crate::relay::viewer::{Viewer, ViewerState};
 use glassline_delivery::http1::server::{Request, Server};
 use glassline_delivery::policy::Meter;
@@ -28,6 +31,7 @@ pub(in crate::relay) struct ConnectionState {
     role: RoleState,
     asked: Option<Asked>,
     published_bytes: u64,
+    place: Place,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -75,6 +79,7 @@ impl Connection {
             role,
             asked: self.asked.as_deref().cloned(),
             published_bytes: self.published_bytes,
+            place: self.place,
         };
         (state, own_link)
     }
@@ -113,19 +118,21 @@ impl Connection {
             role,
             asked: state.asked.map(Box::new),
             published_bytes: state.published_bytes,
+            place: state.place,
         })
     }
 
     /// Counts it among those of its address and its stream, as if it had come here.
-    pub(in crate::relay) fn count_in(&self, hub: &crate::relay::Hub) {
-        let purpose = match &self.role {
-            Role::Publishing(_) => crate::relay::presence::Purpose::Publish,
+    pub(in crate::relay) fn count_in(&self, hub: &Hub) {
+        let address = self.peer.ip();
+        hub.presence.count(address, Purpose::Connect, 0);
+        match &self.role {
+            Role::Publishing(_) => hub.presence.count(address, Purpose::Publish, 0),
             Role::Watching(viewer) => {
                 viewer.live.viewer_sits(self.seat.worker);
-                crate::relay::presence::Purpose::Watch
+                self.place.come(address, hub);
             }
-            Role::Exchange { .. } | Role::Draining { .. } => return,
-        };
-        let Ok(()) = hub.presence.enter(self.peer.ip(), purpose, |_| Ok::<(), std::convert::Infallible>(()));
+            Role::Exchange { .. } | Role::Draining { .. } => {}
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::answering::shared_with;
 use super::{Connection, Desk, Role, Turn};
+use crate::relay::hub::Hub;
 use crate::relay::live::Live;
 use crate::relay::presence::Purpose;
 use crate::relay::viewer::Viewer;
@@ -9,29 +10,66 @@ use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::metacube::CONTENT_CODING;
 use glassline_delivery::policy::WatchRefusal;
+use serde::{Deserialize, Serialize};
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Unsent bytes that a viewer's kernel may hold beyond what is on its way.
 const VIEWER_UNSENT_BYTES: u32 = 64 << 10;
 
+/// What a viewer takes when it comes, and gives back when it goes.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// Its stream's rate when it came.
+    bps: u64,
+    /// Its own mark.
+    mark: Option<u32>,
+}
+
+impl Place {
+    /// The viewer from `address` has come with it from another process.
+    pub(super) fn come(self, address: IpAddr, hub: &Hub) {
+        hub.presence.count(address, Purpose::Watch, self.bps);
+        if let Some(mark) = self.mark {
+            hub.marker.hold(mark);
+        }
+    }
+
+    /// The viewer from `address` goes.
+    pub(super) fn leave(&mut self, address: IpAddr, hub: &Hub) {
+        let Place { bps, mark } = std::mem::take(self);
+        hub.presence.leave(address, Purpose::Watch, bps);
+        if let Some(mark) = mark {
+            hub.marker.give_back(mark);
+        }
+    }
+}
+
 impl Connection {
-    /// Whether the peer may watch, and if `stays` counts it among the viewers of its address.
+    /// Whether the peer may watch, and if `stays` counts it among the viewers and gives it its place.
     fn enter_as_viewer(
-        &self,
+        &mut self,
         live: &Live,
         request: &Request,
         stays: bool,
         desk: &Desk<'_>,
     ) -> Result<(), WatchRefusal> {
         let (hub, address) = (desk.hub, self.peer.ip());
-        let policy = &desk.settings.watch;
+        let rules = desk.settings.rules.of(&live.name);
+        let policy = &rules.watch;
         policy.check(address, request, &live.name, hub.clock.utc())?;
         if !stays {
             return Ok(());
         }
-        hub.presence
-            .enter(address, Purpose::Watch, |of_address| policy.check_counts(live.viewers(), of_address))
+        let bps = live.bitrate_bps(desk.now);
+        hub.presence.enter(address, Purpose::Watch, bps, |of_address, in_all| {
+            policy.check_load(live.viewers(), of_address, in_all, bps)?;
+            live.viewer_joins(self.seat.worker);
+            Ok(())
+        })?;
+        self.place = Place { bps, mark: hub.marker.mark(&self.socket, rules.marking) };
+        Ok(())
     }
 
     pub(super) fn watch(
@@ -77,9 +115,9 @@ impl Connection {
         let _ = self.socket.limit_unsent(VIEWER_UNSENT_BYTES);
         let mut head = std::mem::take(&mut self.outgoing).into_bytes();
         head.extend_from_slice(&response.endless_head());
-        tracing::debug!(peer = %self.peer, stream = %live.name, "viewer joined");
-        live.viewer_joins(self.seat.worker);
-        let viewer = Viewer::new(live, head, desk.now);
+        tracing::debug!(peer = %self.peer, stream = %live.name, mark = self.place.mark, "viewer joined");
+        let slow = desk.settings.rules.of(&live.name).slow;
+        let viewer = Viewer::new(live, head, slow, desk.now);
         self.role = Role::Watching(Box::new(if in_blocks { viewer.in_blocks() } else { viewer }));
         Ok(true)
     }

@@ -1,0 +1,101 @@
+//! The ranges of what is particular to single streams, and of what concerns the process.
+
+use super::validate::{NAME_RULE, Problem, bitrate, check_key, check_pacing, number, problem};
+use super::{Config, Stream};
+use glassline_delivery::policy::{MarkRange, StreamName};
+
+impl Config {
+    pub(super) fn check_streams(&self) -> Result<(), Problem> {
+        for (name, stream) in &self.stream {
+            let key = format!("stream.{name}");
+            if StreamName::parse(name).is_none() {
+                return problem(key, format!("{name:?} is no stream name: {NAME_RULE}"));
+            }
+            if *stream == Stream::default() {
+                return problem(key, "says nothing; set one of its keys, or remove it");
+            }
+            if stream.source.is_some() && self.demo.enabled && self.demo.name == *name {
+                return problem(
+                    key,
+                    "is the demo's name, which makes its own pictures; choose another for one",
+                );
+            }
+            for (index, output) in stream.outputs.iter().enumerate() {
+                if stream.outputs[..index].iter().any(|other| other.address == output.address) {
+                    return problem(format!("{key}.outputs"), format!("names {} twice", output.address));
+                }
+            }
+            stream.check(&key)?;
+        }
+        self.check_marks()?;
+        match self.stream.values().filter(|stream| stream.source.is_some()).count() {
+            count if count > self.publish.max_streams => problem(
+                "publish.max_streams",
+                format!("{} is less than the {count} streams that have sources", self.publish.max_streams),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// A mark that many share must not be one that a connection has for its own.
+    fn check_marks(&self) -> Result<(), Problem> {
+        let key_of = |name: &str, key: &str| format!("stream.{name}.{key}");
+        let general = ("viewer.mark".to_owned(), self.viewer.mark);
+        let own = self.stream.iter().map(|(name, stream)| (key_of(name, "mark"), stream.mark));
+        let shared: Vec<_> = std::iter::once(general).chain(own).collect();
+        let pools = || self.stream.values().map(|stream| stream.mark_pool).chain([self.viewer.mark_pool]);
+        for (key, mark) in shared.into_iter().filter_map(|(key, mark)| Some((key, mark?))) {
+            let inside = |pool: &MarkRange| pool.contains(mark);
+            if mark == 0 {
+                return problem(key, "0 is what unmarked connections have; from 1 to 4294967295");
+            }
+            if let Some(pool) = pools().flatten().find(inside) {
+                return problem(key, format!("{mark} is in the pool {pool}; choose one outside of it"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_process(&self) -> Result<(), Problem> {
+        let process = &self.process;
+        for (key, name) in [("process.user", &process.user), ("process.group", &process.group)] {
+            let is_name = |name: &str| {
+                (1..=256).contains(&name.len()) && !name.contains(|c: char| c == ':' || c.is_control())
+            };
+            if name.as_ref().is_some_and(|name| !is_name(name)) {
+                return problem(key, "is no name; write one as in /etc/passwd and /etc/group, or a number");
+            }
+        }
+        if process.group.is_some() && process.user.is_none() {
+            return problem("process.group", "needs a process.user beside it");
+        }
+        Ok(())
+    }
+}
+
+impl Stream {
+    fn check(&self, section: &str) -> Result<(), Problem> {
+        let key = |name: &str| format!("{section}.{name}");
+        if let Some(pacing) = self.pacing {
+            check_pacing(key("pacing"), pacing)?;
+        }
+        let (publish, viewer) = (&self.publish_key, &self.viewer_key);
+        check_key(publish, &self.publish_key_file, [key("publish_key"), key("publish_key_file")])?;
+        check_key(viewer, &self.viewer_key_file, [key("viewer_key"), key("viewer_key_file")])?;
+        bitrate(key("max_bitrate"), self.max_bitrate)?;
+        number(key("max_viewers"), self.max_viewers.unwrap_or(0), 0, 10_000_000)?;
+        number(key("max_moves"), self.max_moves.unwrap_or(0).into(), 0, 1000)?;
+        let for_publishers = [
+            ("publish_key", publish.is_some()),
+            ("publish_key_file", self.publish_key_file.is_some()),
+            ("max_bitrate", self.max_bitrate.is_some()),
+        ];
+        match for_publishers.iter().find(|(_, is_set)| self.source.is_some() && *is_set) {
+            Some((name, _)) => problem(
+                key(name),
+                "is for publishers, and a stream that has a source has none; remove one of the two",
+            ),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The user that the server goes on as.
+
+use super::access_log::Opened;
+use crate::config::{Config, Process};
+use crate::failure;
+use anyhow::Result;
+use glassline_delivery::pull::Source;
+use glassline_io::privileges::{self, Keep, PrivilegeError};
+
+/// Becomes the user that the configuration names, once ports and files are open and before there are threads. Of
+/// root's privileges it keeps what it goes on to need. Without a user it goes on as who started it.
+pub(super) fn assume(config: &Config, access_log: Option<&Opened>) -> Result<()> {
+    let Process { user: Some(user), group } = &config.process else {
+        if privileges::is_root() {
+            tracing::warn!(
+                "runs as root; give it a user of its own: [process] user or --user ('root' if it is meant so)"
+            );
+        }
+        return Ok(());
+    };
+    let identity = privileges::find(user, group.as_deref()).map_err(explain)?;
+    if identity.uid == 0 && privileges::is_root() {
+        return Ok(());
+    }
+    // The log is opened again when the configuration is read again.
+    if let Some(opened) = access_log.filter(|opened| opened.is_new && privileges::is_root()) {
+        let given = privileges::give_file(&opened.file, &identity);
+        given.map_err(|error| {
+            failure::failed(
+                format!("cannot give the access log to user {user}: {error}"),
+                "make the file beforehand, or choose another folder for [log] access",
+            )
+        })?;
+    }
+    privileges::become_user(&identity, needs(config)).map_err(explain)?;
+    tracing::info!(user, uid = identity.uid, gid = identity.gid, "goes on as this user");
+    Ok(())
+}
+
+/// What the configuration needs of root's privileges while it runs.
+fn needs(config: &Config) -> Keep {
+    let is_low = |port: u16| (1..1024).contains(&port);
+    let streams = || config.stream.values();
+    let marks = |mark: Option<u32>, pool: bool| mark.is_some() || pool;
+    Keep {
+        net_admin: marks(config.viewer.mark, config.viewer.mark_pool.is_some())
+            || streams().any(|stream| marks(stream.mark, stream.mark_pool.is_some())),
+        low_ports: super::listeners(config).iter().any(|listen| is_low(listen.address.port()))
+            || streams()
+                .any(|stream| matches!(&stream.source, Some(Source::Udp(udp)) if is_low(udp.address.port()))),
+    }
+}
+
+fn explain(error: PrivilegeError) -> anyhow::Error {
+    let advice = match &error {
+        PrivilegeError::Unknown { .. } => {
+            "make it (adduser --system), or give a number; [process] or --user names it"
+        }
+        PrivilegeError::NotRoot { .. } => {
+            "start it as root or as that user, or leave [process] user and --user away"
+        }
+        PrivilegeError::Unreadable { .. } => "give user and group by number",
+        PrivilegeError::Threads { .. } => "this is a fault of the program; start it as that user for now",
+        _ => "root in a container may lack what that takes: start it there as that user",
+    };
+    let named = format!("cannot go on as another user: {error}");
+    match error {
+        PrivilegeError::Unknown { .. } | PrivilegeError::NotRoot { .. } => failure::usage(named, advice),
+        _ => failure::failed(named, advice),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_keeps_what_it_goes_on_to_need() {
+        let needs = |text: &str| {
+            let keep = needs(&Config::parse(text, "glassline.toml".as_ref()).unwrap());
+            (keep.net_admin, keep.low_ports)
+        };
+        assert_eq!(needs(""), (false, false));
+        assert_eq!(needs("listen = ['[::]:1024', '[::]:0']"), (false, false));
+        assert_eq!(needs("listen = ['[::]:8080', '127.0.0.1:1023']"), (false, true));
+        assert_eq!(needs("[admin]\nlisten = ['127.0.0.1:900']"), (false, true));
+        assert_eq!(needs("[stream.a]\nsource = 'udp://@:1023'"), (false, true));
+        assert_eq!(needs("[stream.a]\nsource = 'udp://@:5000'"), (false, false));
+        assert_eq!(needs("[stream.a]\nsource = 'http://h:80/'"), (false, false));
+        for marks in ["[viewer]\nmark = 7", "[viewer]\nmark_pool = '1-9'", "[stream.a]\nmark_pool = '1-9'"] {
+            assert_eq!(needs(marks), (true, false), "{marks}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The rules of streams: general ones, and those of streams that have their own.
+
+use super::{Marking, PublishPolicy, SlowPolicy, StreamName, WatchPolicy};
+use std::collections::BTreeMap;
+
+/// The rules of one stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamRules {
+    /// Who may publish it.
+    pub publish: PublishPolicy,
+    /// What its publisher may send, in bits a second in the mean; `None` is anything.
+    pub max_publish_bps: Option<u64>,
+    /// Who may watch it.
+    pub watch: WatchPolicy,
+    /// How its viewers' connections are marked.
+    pub marking: Marking,
+    /// What becomes of a viewer that falls behind.
+    pub slow: SlowPolicy,
+}
+
+/// The rules of all streams. Keys do not show in its `Debug`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Those of every stream that has none of its own.
+    pub general: StreamRules,
+    /// Those of single streams; each stands for itself, nothing is added from the general ones.
+    pub own: BTreeMap<StreamName, StreamRules>,
+}
+
+impl Rules {
+    /// The rules of the stream `name`.
+    pub fn of(&self, name: &StreamName) -> &StreamRules {
+        self.own.get(name).unwrap_or(&self.general)
+    }
+
+    /// All of them, the general ones first.
+    pub fn iter(&self) -> impl Iterator<Item = &StreamRules> {
+        std::iter::once(&self.general).chain(self.own.values())
+    }
+
+    /// Whether connections are to be marked anywhere.
+    pub fn want_marks(&self) -> bool {
+        self.iter().any(|rules| rules.marking.is_wanted())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_has_its_own_rules_or_the_general_ones() {
+        let name = |text| StreamName::parse(text).unwrap();
+        let with_key = |key: &str| StreamRules {
+            publish: PublishPolicy { key: Some(key.into()), ..PublishPolicy::default() },
+            ..StreamRules::default()
+        };
+        let own = BTreeMap::from([(name("stage"), with_key("the-stage's-key"))]);
+        let mut rules = Rules { general: with_key("everybody's-key"), own };
+        assert_eq!(rules.of(&name("stage")).publish.key.as_deref(), Some("the-stage's-key"));
+        assert_eq!(rules.of(&name("hall")).publish.key.as_deref(), Some("everybody's-key"));
+        let shown = format!("{rules:?}");
+        assert!(!shown.contains("-key"), "{shown}");
+
+        assert!(!rules.want_marks());
+        rules.own.get_mut(&name("stage")).unwrap().marking.shared = Some(17);
+        assert!(rules.want_marks());
+    }
+}
