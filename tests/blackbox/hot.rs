@@ -168,6 +168,9 @@ fn a_reload_changes_what_is_configured_and_refuses_what_is_wrong() {
 /// Starts a new program that takes over from `server`, and waits until it has.
 pub(crate) fn upgrade(server: &mut Server, config: &str) {
     let address = server.address().to_string();
+    // A program that has just taken over holds the place to meet only a moment after its predecessor has ended.
+    let name = format!("@glassline serve {address}");
+    until("the place to meet", || std::fs::read_to_string("/proc/net/unix").unwrap().contains(&name));
     let mut other = Server::start_at(GLASSLINE, &address, &["--upgrade", "--config", config]);
     std::mem::swap(server, &mut other);
     assert_eq!(other.process.wait().code(), Some(0), "the old program ends well");

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-const SHAPE: Shape = Shape { packets: 5, group: 5 };
-const HASTE: &str = "[pull]\nretry_min = '50ms'\nretry_max = '100ms'\nsilence_timeout = '2s'\n";
+pub(crate) const SHAPE: Shape = Shape { packets: 5, group: 5 };
+pub(crate) const HASTE: &str = "[pull]\nretry_min = '50ms'\nretry_max = '100ms'\nsilence_timeout = '2s'\n";
 
 /// A relay that pulls these streams, quick to try again.
 fn pulling(sources: &[(&str, &str)]) -> (Server, Scratch) {
@@ -22,15 +22,15 @@ fn pulling(sources: &[(&str, &str)]) -> (Server, Scratch) {
 }
 
 /// What `/api/streams` says of a stream's source.
-fn source(server: &Server, name: &str) -> serde_json::Value {
+pub(crate) fn source(server: &Server, name: &str) -> serde_json::Value {
     server.stream(name).map_or(serde_json::Value::Null, |stream| stream["source"].clone())
 }
 
-fn until_live(server: &Server, name: &str) {
+pub(crate) fn until_live(server: &Server, name: &str) {
     until("the source to be live", || source(server, name)["state"] == "live");
 }
 
-fn watch(server: &Server, name: &str) -> TcpStream {
+pub(crate) fn watch(server: &Server, name: &str) -> TcpStream {
     let mut viewer = connect(server.address());
     write!(viewer, "GET /live/{name}.ts HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
     assert_eq!(read_head(&mut viewer).status, 200);
@@ -38,7 +38,7 @@ fn watch(server: &Server, name: &str) -> TcpStream {
 }
 
 /// Reads until the check has seen so many video packets.
-fn see(viewer: &mut TcpStream, check: &mut Check, packets: u64) {
+pub(crate) fn see(viewer: &mut TcpStream, check: &mut Check, packets: u64) {
     let mut buffer = [0; 4096];
     while check.packets < packets {
         let count = viewer.read(&mut buffer).unwrap();
@@ -368,7 +368,7 @@ fn send_datagrams(sender: &UdpSocket, to: SocketAddr, from: u64, mut done: impl 
 }
 
 /// A port at which no datagrams are received.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

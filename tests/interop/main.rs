@@ -6,6 +6,7 @@
 mod carried;
 mod cubemap;
 mod curl;
+mod datagrams;
 mod ffmpeg;
 mod gstreamer;
 mod https;

@@ -2,6 +2,7 @@
 
 use crate::logging;
 use crate::rate::{self, Bitrate, ByteSize, QuantityError};
+use glassline_delivery::output::Destination;
 use glassline_delivery::policy::{MarkRange, Networks};
 use glassline_delivery::pull::{Policy, Source};
 use glassline_delivery::stream;
@@ -312,12 +313,15 @@ pub(crate) struct Pull {
     /// The longest wait after many.
     #[serde(deserialize_with = "duration")]
     pub(crate) retry_max: Duration,
+    /// How long a packet of RTP waits for those that should come before it.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) reorder: Duration,
 }
 
 impl Default for Pull {
     fn default() -> Pull {
-        let Policy { silence_timeout, retry_min, retry_max, .. } = Policy::default();
-        Pull { silence_timeout, retry_min, retry_max }
+        let Policy { silence_timeout, retry_min, retry_max, reorder, .. } = Policy::default();
+        Pull { silence_timeout, retry_min, retry_max, reorder }
     }
 }
 
@@ -337,6 +341,9 @@ pub(crate) struct Stream {
     pub(crate) backlog_max: Option<ByteSize>,
     /// How far back its viewers begin, where it is not as `[viewer]` says.
     pub(crate) prebuffer: Option<Prebuffer>,
+    /// Where it is sent to in datagrams.
+    #[serde(deserialize_with = "outputs")]
+    pub(crate) outputs: Vec<Destination>,
     /// When its new bytes leave, where it is not as `[viewer]` says.
     pub(crate) flush: Option<Flush>,
     /// How fast its viewers' connections may send, where it is not as `[viewer]` says.
@@ -454,6 +461,13 @@ fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Networks, D::E
 /// The text is not repeated in an error: it may hold a password.
 fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Source>, D::Error> {
     Source::parse(&String::deserialize(deserializer)?).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn outputs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Destination>, D::Error> {
+    let destination = |text: &String| {
+        Destination::parse(text).map_err(|error| serde::de::Error::custom(format!("{text:?}: {error}")))
+    };
+    Vec::<String>::deserialize(deserializer)?.iter().map(destination).collect()
 }
 
 fn mark_pool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MarkRange>, D::Error> {

@@ -108,6 +108,7 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         ("pull", "silence_timeout", "'1s'", "'1h'", "'999ms'", "'3601s'"),
         ("pull", "retry_min", "'50ms'", "'60s'", "'49ms'", "'61s'"),
         ("pull", "retry_max", "'50ms'", "'1h'", "'49ms'", "'3601s'"),
+        ("pull", "reorder", "'0ms'", "'1s'", "'-1ms'", "'1001ms'"),
         ("demo", "size", "'16x16'", "'4096x4096'", "'14x16'", "'4096x4098'"),
         ("demo", "frame_rate", "'1'", "'240'", "'1/2'", "'241'"),
         ("demo", "bitrate", "'100k'", "'100M'", "'99k'", "'101M'"),
@@ -226,6 +227,14 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
         ("[stream.a]\nprebuffer = '11m'", "glassline.toml:2: stream.a.prebuffer: 11m is out of range"),
         ("[stream.a]\nbacklog = '0s'", "glassline.toml:2: stream.a.backlog: 0s is out of range"),
         ("[stream.a]\nbacklog_max = '1B'", "glassline.toml:2: stream.a.backlog_max: 1B is out of range"),
+        (
+            "[stream.a]\noutputs = ['udp://h:5']",
+            "glassline.toml:2: stream.a.outputs: \"udp://h:5\": an output wants",
+        ),
+        (
+            "[stream.a]\noutputs = ['udp://10.0.0.1:5', 'rtp://10.0.0.1:5']",
+            "glassline.toml:2: stream.a.outputs: names 10.0.0.1:5 twice",
+        ),
         ("[stream.a]\nflush = 'never'", "glassline.toml:2: stream.a.flush: unknown variant"),
         ("[stream.a]\nsource = 5", "glassline.toml:2: stream.a.source: invalid type"),
         (

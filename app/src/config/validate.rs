@@ -123,7 +123,8 @@ impl Config {
         let (millis, seconds) = (Duration::from_millis, Duration::from_secs);
         duration("pull.silence_timeout", pull.silence_timeout, seconds(1), seconds(3600))?;
         duration("pull.retry_min", pull.retry_min, millis(50), seconds(60))?;
-        duration("pull.retry_max", pull.retry_max, millis(50), seconds(3600))
+        duration("pull.retry_max", pull.retry_max, millis(50), seconds(3600))?;
+        duration("pull.reorder", pull.reorder, millis(0), seconds(1))
     }
 
     fn check_demo(&self) -> Result<(), Problem> {

@@ -22,6 +22,11 @@ impl Config {
                     "is the demo's name, which makes its own pictures; choose another for one",
                 );
             }
+            for (index, output) in stream.outputs.iter().enumerate() {
+                if stream.outputs[..index].iter().any(|other| other.address == output.address) {
+                    return problem(format!("{key}.outputs"), format!("names {} twice", output.address));
+                }
+            }
             stream.check(&key)?;
         }
         self.check_marks()?;

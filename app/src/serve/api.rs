@@ -2,7 +2,7 @@
 
 use super::insight::{BehindCounts, behind_counts, why_counts};
 use glassline_delivery::http1::Response;
-use glassline_engine::relay::{Door, Hub, SourceState, SourceStatus, StreamStatus};
+use glassline_engine::relay::{Door, Hub, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -55,6 +55,19 @@ pub(super) struct Stream {
     behind: BehindCounts,
     publishers: u64,
     source: Option<Source>,
+    outputs: Vec<Output>,
+}
+
+/// Where a stream is sent to.
+#[derive(Serialize)]
+struct Output {
+    url: String,
+    sending: bool,
+    error: Option<String>,
+    datagrams: u64,
+    bytes: u64,
+    errors: u64,
+    moved_forward: u64,
 }
 
 /// Where a pulled stream comes from.
@@ -72,6 +85,19 @@ struct Source {
     encoder_delay_ms: Option<f64>,
     datagrams: Option<u64>,
     datagrams_dropped: Option<u64>,
+    rtp: Option<Rtp>,
+}
+
+/// What became of the packets of RTP.
+#[derive(Serialize)]
+struct Rtp {
+    received: u64,
+    lost: u64,
+    reordered: u64,
+    late: u64,
+    duplicate: u64,
+    refused: u64,
+    restarts: u64,
 }
 
 #[derive(Serialize)]
@@ -142,6 +168,7 @@ pub(super) fn stream(status: &StreamStatus, door: Door) -> Stream {
         behind: behind_counts(&status.behind),
         publishers: status.sessions,
         source: status.source.as_ref().filter(|_| door == Door::Crew).map(source),
+        outputs: status.outputs.iter().filter(|_| door == Door::Crew).map(output).collect(),
     }
 }
 
@@ -165,7 +192,25 @@ fn source(status: &SourceStatus) -> Source {
         encoder_delay_ms: status.encoder_delay.map(millis),
         datagrams: status.datagrams.map(|(received, _)| received),
         datagrams_dropped: status.datagrams.map(|(_, dropped)| dropped),
+        rtp: status.rtp.map(rtp),
     }
+}
+
+fn output(status: &OutputStatus) -> Output {
+    Output {
+        url: status.url.clone(),
+        sending: status.sending,
+        error: status.error.clone(),
+        datagrams: status.datagrams,
+        bytes: status.bytes,
+        errors: status.errors,
+        moved_forward: status.moved_forward,
+    }
+}
+
+fn rtp(counts: RtpCounts) -> Rtp {
+    let RtpCounts { received, lost, reordered, late, duplicate, refused, restarts } = counts;
+    Rtp { received, lost, reordered, late, duplicate, refused, restarts }
 }
 
 fn codecs(status: &StreamStatus) -> Vec<Codec> {

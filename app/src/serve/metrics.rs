@@ -1,7 +1,7 @@
 //! `GET /metrics`: the Prometheus text exposition format, version 0.0.4.
 
 use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Why};
-use glassline_engine::relay::{Hub, SourceState, SourceStatus, StreamStatus};
+use glassline_engine::relay::{Hub, OutputStatus, SourceState, SourceStatus, StreamStatus};
 use std::fmt::{Display, Write};
 
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -80,6 +80,7 @@ pub(super) fn exposition(hub: &Hub) -> String {
     stream_families(&mut text, &streams);
     viewer_families(&mut text, &streams);
     source_families(&mut text, &streams);
+    output_families(&mut text, &streams);
     text.0
 }
 
@@ -207,7 +208,7 @@ fn viewer_families(text: &mut Exposition, streams: &[StreamStatus]) {
 /// What is told of pulled streams alone.
 fn source_families(text: &mut Exposition, streams: &[StreamStatus]) {
     type Value = fn(&SourceStatus) -> Option<f64>;
-    let families: [(&str, &str, &str, Value); 7] = [
+    let families: [(&str, &str, &str, Value); 12] = [
         ("stream_source_live", "gauge", "Whether the source of a pulled stream sends.", |source| {
             Some(f64::from(u8::from(source.state == SourceState::Live)))
         }),
@@ -244,8 +245,66 @@ fn source_families(text: &mut Exposition, streams: &[StreamStatus]) {
             "Datagrams of the source that the kernel dropped for want of room.",
             |source| Some(source.datagrams?.1 as f64),
         ),
+        ("stream_source_rtp_received_total", "counter", "Packets of RTP from the source.", |source| {
+            Some(source.rtp?.received as f64)
+        }),
+        ("stream_source_rtp_lost_total", "counter", "Packets of RTP that did not come in time.", |source| {
+            Some(source.rtp?.lost as f64)
+        }),
+        (
+            "stream_source_rtp_reordered_total",
+            "counter",
+            "Packets of RTP that came after a later one, in time.",
+            |source| Some(source.rtp?.reordered as f64),
+        ),
+        (
+            "stream_source_rtp_late_total",
+            "counter",
+            "Packets of RTP that came after they had been given up.",
+            |source| Some(source.rtp?.late as f64),
+        ),
+        ("stream_source_rtp_duplicate_total", "counter", "Packets of RTP that came again.", |source| {
+            Some(source.rtp?.duplicate as f64)
+        }),
     ];
     for (name, kind, help, value) in families {
         text.streams(streams, (name, kind, help), |stream| value(stream.source.as_ref()?));
+    }
+}
+
+/// What is told of the places that streams are sent to. URLs of outputs need no escape.
+fn output_families(text: &mut Exposition, streams: &[StreamStatus]) {
+    type Value = fn(&OutputStatus) -> u64;
+    let families: [(&str, &str, &str, Value); 5] = [
+        ("stream_output_sending", "gauge", "Whether the stream leaves for an output.", |output| {
+            u64::from(output.sending)
+        }),
+        ("stream_output_datagrams_total", "counter", "Datagrams sent to an output.", |output| {
+            output.datagrams
+        }),
+        ("stream_output_bytes_total", "counter", "Bytes of the stream sent to an output.", |output| {
+            output.bytes
+        }),
+        (
+            "stream_output_errors_total",
+            "counter",
+            "Datagrams that could not be sent to an output, and attempts to open it that failed.",
+            |output| output.errors,
+        ),
+        (
+            "stream_output_moved_forward_total",
+            "counter",
+            "Times that an output fell behind and went on at the newest key frame.",
+            |output| output.moved_forward,
+        ),
+    ];
+    for (name, kind, help, value) in families {
+        text.family(name, kind, help);
+        for stream in streams {
+            for output in &stream.outputs {
+                let (stream, url, value) = (&stream.name, &output.url, value(output));
+                let _ = writeln!(text.0, "glassline_{name}{{stream=\"{stream}\",output=\"{url}\"}} {value}");
+            }
+        }
     }
 }

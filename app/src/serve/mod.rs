@@ -20,7 +20,7 @@ use anyhow::{Context, Result};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
-use glassline_engine::relay::{self, CertificateFiles, Listen, Pull, Settings, StartError};
+use glassline_engine::relay::{self, CertificateFiles, Listen, Output, Pull, Settings, StartError};
 use glassline_io::tls::{Identities, TlsError};
 use service::Service;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
@@ -143,10 +143,12 @@ fn settings(config: &Config) -> Settings {
         certificate_check: config.tls.check_interval,
         max_connections_per_address: config.viewer.max_connections_per_address,
         pulls: pulls(config),
+        outputs: outputs(config),
         pull_policy: Policy {
             silence_timeout: config.pull.silence_timeout,
             retry_min: config.pull.retry_min,
             retry_max: config.pull.retry_max,
+            reorder: config.pull.reorder,
             ..Policy::default()
         },
         ..Settings::default()
@@ -177,6 +179,16 @@ fn pulls(config: &Config) -> Vec<Pull> {
         })
     };
     config.stream.iter().filter_map(pull).collect()
+}
+
+/// The streams that are sent elsewhere.
+fn outputs(config: &Config) -> Vec<Output> {
+    let of_stream = |(name, stream): (&String, &crate::config::Stream)| {
+        let name = StreamName::parse(name)?;
+        let output = move |destination| Output { name: name.clone(), destination };
+        Some(stream.outputs.clone().into_iter().map(output))
+    };
+    config.stream.iter().filter_map(of_stream).flatten().collect()
 }
 
 /// Runs until SIGINT or SIGTERM, or until a new program has taken over; SIGHUP has the configuration read again,

@@ -4,6 +4,7 @@
 //! * [`http1`]: HTTP/1.1, both ends.
 //! * [`metacube`]: the block framing that Cubemap and its kin speak.
 //! * [`pull`]: how a stream is fetched from where it is, again and again.
+//! * [`output`]: where a stream is sent to in datagrams.
 //! * [`stream`]: a live stream as an endless file: offsets, entry points, backlog.
 //! * [`policy`]: who may publish, and under what names.
 //! * [`telemetry`]: what the crew is told: how far behind viewers are, why, and how it was.
@@ -13,6 +14,7 @@
 
 pub mod http1;
 pub mod metacube;
+pub mod output;
 pub mod policy;
 pub mod pull;
 pub mod stream;

@@ -354,6 +354,20 @@ impl Reader {
         self.link.as_ref()
     }
 
+    /// Copies bytes from the reader's offset, up to `end`, into `into` and moves the reader by as many; at most to the
+    /// end of a link. Returns how many; `None` where they are no longer there. `end` as for [`Reader::send`].
+    pub fn read(&mut self, into: &mut [u8], end: u64) -> io::Result<Option<usize>> {
+        let capacity = self.chain.0.capacity;
+        let (offset, index) = (self.offset, self.offset / capacity);
+        let Some(link) = self.stand(index) else { return Ok(None) };
+        let within = offset % capacity;
+        let count = usize::try_from((end - offset).min(capacity - within)).unwrap_or(usize::MAX);
+        let count = count.min(into.len());
+        let read = rustix::io::pread(&link.file, &mut into[..count], within)?;
+        self.offset += read as u64;
+        Ok((read > 0).then_some(read))
+    }
+
     /// Sends bytes from the reader's offset, up to `end`, to `socket` without copying them through user space,
     /// and moves the reader by as many. One `sendfile`; it stops at the end of a link. `end` must not lie
     /// beyond [`Chain::head`], and must lie beyond the reader's offset.
@@ -423,6 +437,22 @@ mod tests {
         assert_eq!(spool.chain().head(), 0, "not published");
         spool.publish();
         assert_eq!(spool.chain().head(), capacity + 188);
+    }
+
+    #[test]
+    fn what_was_appended_is_read_over_the_end_of_a_link() {
+        let mut spool = spool(188);
+        let capacity = LINK - LINK % 188;
+        let bytes: Vec<u8> = (0..capacity + 376).map(|at| (at / 188) as u8).collect();
+        spool.append(&bytes).unwrap();
+        spool.publish();
+        let (mut reader, mut buffer) = (Reader::new(spool.chain(), capacity - 188), vec![0; 1000]);
+        assert_eq!(reader.read(&mut buffer, capacity + 376).unwrap(), Some(188));
+        assert_eq!(buffer[..188], bytes[bytes.len() - 564..][..188]);
+        assert_eq!(reader.read(&mut buffer, capacity + 376).unwrap(), Some(376));
+        assert_eq!((buffer[0], buffer[375]), (bytes[capacity as usize], bytes[bytes.len() - 1]));
+        spool.drop_before(LINK);
+        assert_eq!(Reader::new(spool.chain(), 0).read(&mut buffer, 188).unwrap(), None);
     }
 
     #[test]

@@ -13,4 +13,5 @@ mod source;
 pub use backoff::Backoff;
 pub use error::PullError;
 pub use puller::{Counts, Event, Output, Phase, Policy, Puller};
+pub(crate) use source::split_port;
 pub use source::{HttpUrl, Source, SourceError, UdpAddress};

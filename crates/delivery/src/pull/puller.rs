@@ -27,6 +27,8 @@ pub struct Policy {
     pub retry_max: Duration,
     /// A stream that came for this long was a good one: the failure that ends it is a first one.
     pub good_after: Duration,
+    /// How long a packet of RTP waits for those that should come before it.
+    pub reorder: Duration,
 }
 
 impl Default for Policy {
@@ -36,6 +38,7 @@ impl Default for Policy {
             retry_min: Duration::from_millis(250),
             retry_max: Duration::from_secs(10),
             good_after: Duration::from_secs(5),
+            reorder: Duration::from_millis(50),
         }
     }
 }

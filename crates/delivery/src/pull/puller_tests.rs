@@ -11,6 +11,7 @@ const POLICY: Policy = Policy {
     retry_min: Duration::from_millis(250),
     retry_max: Duration::from_secs(4),
     good_after: Duration::from_secs(3),
+    reorder: Duration::ZERO,
 };
 
 /// A puller, its clock, and what came out of it.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! http://[USER[:PASSWORD]@]HOST[:PORT]/PATH[?QUERY]
-//! udp://[@]ADDRESS:PORT[?interface=NAME][&source=SENDER]     ADDRESS: our own, or a multicast group's
+//! udp://[SENDER@]ADDRESS:PORT[?interface=NAME][&source=SENDER]     ADDRESS: our own, or a multicast group's
+//! rtp://…                                                          the same, with RTP
 //! ```
 //! Neither `Display` nor `Debug` shows user, password or query: these go into logs and answers.
 
@@ -19,8 +20,10 @@ use thiserror::Error;
 pub enum Source {
     /// Another server, which is asked for it.
     Http(HttpUrl),
-    /// Datagrams that somebody sends.
+    /// Datagrams of MPEG-TS that somebody sends.
     Udp(UdpAddress),
+    /// The same in RTP (RFC 2250).
+    Rtp(UdpAddress),
 }
 
 /// An `http:` URL.
@@ -51,7 +54,7 @@ pub struct UdpAddress {
 #[non_exhaustive]
 pub enum SourceError {
     /// Another scheme than those that are known.
-    #[error("a source begins with http:// or udp://")]
+    #[error("a source begins with http://, udp:// or rtp://")]
     Scheme,
     /// TLS is asked for.
     #[error("https:// is not supported; use http://, inside a tunnel where the network is not trusted")]
@@ -65,11 +68,11 @@ pub enum SourceError {
     /// No port where one is needed, or not a number from 1 to 65535.
     #[error("the port is not a number from 1 to 65535")]
     Port,
-    /// `udp:` with something else than an address.
-    #[error("udp:// wants an IP address and a port, as in udp://239.1.2.3:5000 or udp://[::]:5000")]
+    /// `udp:` or `rtp:` with something else than an address.
+    #[error("udp:// and rtp:// want an IP address and a port, as in udp://239.1.2.3:5000 or udp://[::]:5000")]
     Address,
-    /// An option of `udp:` that is not known or has a bad value.
-    #[error("udp:// knows ?interface=NAME and &source=SENDER; {0}")]
+    /// An option of `udp:` or `rtp:` that is not known or has a bad value.
+    #[error("udp:// and rtp:// know ?interface=NAME and &source=SENDER; {0}")]
     Option(&'static str),
 }
 
@@ -85,6 +88,9 @@ impl Source {
             }
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("udp") => {
                 UdpAddress::parse(rest).map(Source::Udp)
+            }
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("rtp") => {
+                UdpAddress::parse(rest).map(Source::Rtp)
             }
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => Err(SourceError::Tls),
             _ => Err(SourceError::Scheme),
@@ -141,7 +147,7 @@ impl HttpUrl {
             // A scheme has no slash and no question mark: else the "://" belongs to a path or query.
             Some((scheme, _)) if !scheme.contains(['/', '?']) => match Source::parse(location)? {
                 Source::Http(url) => url,
-                Source::Udp(_) => return Err(SourceError::Scheme),
+                Source::Udp(_) | Source::Rtp(_) => return Err(SourceError::Scheme),
             },
             _ if location.starts_with("//") => HttpUrl::parse(&location[2..])?,
             _ => {
@@ -188,29 +194,31 @@ impl HttpUrl {
 }
 
 impl UdpAddress {
-    /// Reads what follows `udp://`.
+    /// Reads what follows `udp://` or `rtp://`.
     fn parse(rest: &str) -> Result<UdpAddress, SourceError> {
         let (address, options) = rest.split_once('?').unwrap_or((rest, ""));
         let address = address.strip_suffix('/').unwrap_or(address);
-        // What VLC and FFmpeg write where they listen.
-        let address = address.strip_prefix('@').unwrap_or(address);
+        // What VLC writes where it listens; FFmpeg leaves the sender out.
+        let (sender, address) = address.split_once('@').unwrap_or(("", address));
         let (host, port) = split_port(address)?;
         let ip = match host {
             "" => Ipv6Addr::UNSPECIFIED.into(),
             host => host.parse::<IpAddr>().map_err(|_| SourceError::Address)?,
         };
         let address = SocketAddr::new(ip, port.ok_or(SourceError::Port)?);
-        let mut source = UdpAddress { address, interface: None, sender: None };
+        let no_sender = |_| SourceError::Option("the sender is no IP address");
+        let bare = sender.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(sender);
+        let sender = if bare.is_empty() { None } else { Some(bare.parse().map_err(no_sender)?) };
+        let mut source = UdpAddress { address, interface: None, sender };
         for (key, value) in form_urlencoded::parse(options.as_bytes()) {
             match &*key {
                 "interface" if (1..16).contains(&value.len()) && !value.contains('/') => {
                     source.interface = Some(value.into_owned());
                 }
-                "source" => {
-                    let sender =
-                        value.parse().map_err(|_| SourceError::Option("the sender is no IP address"))?;
-                    source.sender = Some(sender);
+                "source" if source.sender.is_some() => {
+                    return Err(SourceError::Option("the sender is given twice"));
                 }
+                "source" => source.sender = Some(value.parse().map_err(no_sender)?),
                 "interface" => return Err(SourceError::Option("an interface's name has 1 to 15 characters")),
                 _ => return Err(SourceError::Option("there is another option")),
             }
@@ -226,7 +234,7 @@ impl UdpAddress {
 }
 
 /// Host and port of `host:port`, `[v6]:port`, either without a port.
-fn split_port(text: &str) -> Result<(&str, Option<u16>), SourceError> {
+pub(crate) fn split_port(text: &str) -> Result<(&str, Option<u16>), SourceError> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest.split_once(']').ok_or(SourceError::Host)?;
@@ -278,7 +286,7 @@ impl fmt::Display for HttpUrl {
 
 impl fmt::Display for UdpAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "udp://{}", self.address)?;
+        write!(f, "{}", self.address)?;
         let interface = self.interface.as_ref().map(|name| format!("interface={name}"));
         let sender = self.sender.map(|sender| format!("source={sender}"));
         let options: Vec<String> = interface.into_iter().chain(sender).collect();
@@ -290,7 +298,8 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Source::Http(url) => url.fmt(f),
-            Source::Udp(address) => address.fmt(f),
+            Source::Udp(address) => write!(f, "udp://{address}"),
+            Source::Rtp(address) => write!(f, "rtp://{address}"),
         }
     }
 }
@@ -384,7 +393,11 @@ mod tests {
         let source = udp("udp://232.1.2.3:5000?interface=eth0&source=192.0.2.7");
         assert_eq!(source.interface.as_deref(), Some("eth0"));
         assert_eq!(source.sender, Some("192.0.2.7".parse().unwrap()));
-        assert_eq!(source.to_string(), "udp://232.1.2.3:5000?interface=eth0&source=192.0.2.7");
+        let text = "udp://232.1.2.3:5000?interface=eth0&source=192.0.2.7";
+        assert_eq!(Source::parse("udp://192.0.2.7@232.1.2.3:5000?interface=eth0").unwrap().to_string(), text);
+        let v6 = Source::parse("RTP://[2001:db8::7]@[ff3e::1]:5000").unwrap();
+        assert_eq!(v6.to_string(), "rtp://[ff3e::1]:5000?source=2001:db8::7");
+        assert_ne!(Source::parse("rtp://239.1.2.3:5000"), Source::parse("udp://239.1.2.3:5000"));
         assert_eq!(udp("udp://[ff3e::1]:5000?source=2001:db8::7").address, address("[ff3e::1]:5000"));
         for bad in [
             "udp://host:5000",
@@ -392,6 +405,9 @@ mod tests {
             "udp://239.1.2.3:0",
             "udp://239.1.2.3:5000?pkt_size=1316",
             "udp://239.1.2.3:5000?source=x",
+            "rtp://x@239.1.2.3:5000",
+            "rtp://192.0.2.7@10.0.0.1:5000",
+            "rtp://192.0.2.7@239.1.2.3:5000?source=192.0.2.8",
             "udp://239.1.2.3:5000?source=::1",
             "udp://239.1.2.3:5000?interface=",
             "udp://127.0.0.1:5000?interface=lo",
@@ -429,7 +445,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics(text in "(http://|udp://)?[a-z0-9:/@?&=%.\\[\\]#é ]{0,40}", location in "\\PC{0,40}") {
+        fn no_text_panics(text in "(http://|udp://|rtp://)?[a-z0-9:/@?&=%.\\[\\]#é ]{0,40}", location in "\\PC{0,40}") {
             if let Ok(Source::Http(url)) = Source::parse(&text) {
                 let _ = url.redirected(&location);
             }

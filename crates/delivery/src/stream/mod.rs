@@ -32,6 +32,7 @@ pub use flush::FlushPolicy;
 pub use mux::Mux;
 pub use pace::Pacing;
 pub use past::{Backlog, Mark, Prebuffer};
+pub use ts::seam_packet;
 
 use crate::stream::carried::Records;
 use crate::stream::flush::{Burst, Flush};

@@ -131,7 +131,7 @@ impl Packets {
 
 /// A packet to stand before `packet`, the first of a new publisher on its PID: what follows is not continuous
 /// with what went before, and is meant so.
-fn seam_packet(packet: &[u8; PACKET_BYTES]) -> [u8; PACKET_BYTES] {
+pub fn seam_packet(packet: &[u8; PACKET_BYTES]) -> [u8; PACKET_BYTES] {
     let (pid, continuity) = match Packet::parse(packet) {
         // A packet without payload repeats the counter, one with payload advances it (ISO 13818-1 §2.4.3.3).
         Ok(packet) if packet.has_payload => (packet.pid, packet.continuity.wrapping_sub(1) & 0x0F),

@@ -9,6 +9,7 @@
 use crate::relay::connection::{Connection, ConnectionState};
 use crate::relay::hub::{Hub, HubState};
 use crate::relay::live::{Live, LiveState};
+use crate::relay::output::{Feeder, LeftOutput};
 use crate::relay::pull::{Fetcher, LeftSource};
 use crate::relay::worker::Worker;
 use crate::relay::{Crew, Listen, Opened, Settings, Site, StartError};
@@ -53,6 +54,7 @@ struct Estate {
     connections: Vec<LeftConnection>,
     /// A descriptor each.
     sources: Vec<LeftSource>,
+    outputs: Vec<LeftOutput>,
 }
 
 /// Two descriptors where it has a link of its own, or else one.
@@ -103,7 +105,9 @@ pub(super) fn pack<R>(
         descriptors.extend(own_link.as_ref().map(LinkFile::as_fd));
     }
     descriptors.extend(source_sockets);
-    let estate = Estate { format: FORMAT, hub: hub.state(), listeners, streams, connections, sources };
+    let outputs = crew.feeder.as_ref().map(Feeder::states).unwrap_or_default();
+    let estate =
+        Estate { format: FORMAT, hub: hub.state(), listeners, streams, connections, sources, outputs };
     let bytes = rmp_serde::to_vec_named(&estate).map_err(io::Error::other)?;
     deliver(&bytes, &descriptors)
 }
@@ -142,9 +146,10 @@ pub(super) fn unpack(
     let mut descriptors = Descriptors(descriptors.into_iter());
     let listeners = inherit_listeners(estate.listeners, &settings, count, &mut descriptors)?;
     let lives = inherit_streams(estate.streams, count, &mut descriptors)?;
-    let (mut hub, pollers) = Hub::new(settings, site, Clock::new(), count)?;
+    let (mut hub, mut pollers) = Hub::new(settings, site, Clock::new(), count)?;
     hub.inherit(estate.hub, lives.values().cloned().collect());
     let hub = Arc::new(hub);
+    let mut feeder = pollers.pop().map(|poller| Feeder::new(&hub, poller));
     let workers = pollers.into_iter().enumerate();
     let mut workers: Vec<_> =
         workers.map(|(index, poller)| Worker::new(Arc::clone(&hub), index, poller)).collect();
@@ -161,12 +166,16 @@ pub(super) fn unpack(
     for source in estate.sources {
         fetcher.restore(source, descriptors.take()?)?;
     }
+    if let Some(feeder) = &mut feeder {
+        feeder.rearrange();
+        feeder.restore(&estate.outputs);
+    }
     let settings = hub.settings();
     for live in lives.values() {
         live.release_absent(hub.clock.now());
         live.reconfigure(settings.of_stream(&live.name));
     }
-    Ok(Inherited { hub, crew: Crew { workers, fetcher: Some(fetcher) }, listeners })
+    Ok(Inherited { hub, crew: Crew { workers, fetcher: Some(fetcher), feeder }, listeners })
 }
 
 /// The listeners that are still wanted, as many for each worker as came; more are opened where workers have none.

@@ -4,6 +4,7 @@ use crate::relay::access::{Access, Asked};
 use crate::relay::certificates::Certificates;
 use crate::relay::live::{Claim, Flushed, Live, Seat};
 use crate::relay::marking::Marker;
+use crate::relay::output;
 use crate::relay::presence::{Presence, Purpose};
 use crate::relay::pull::Boards;
 use crate::relay::roster::{Clients, Roster};
@@ -37,10 +38,12 @@ pub struct Hub {
     pub(super) marker: Marker,
     pub(super) roster: Roster,
     boards: RwLock<Arc<Boards>>,
+    outputs: RwLock<Arc<output::Boards>>,
     site: Arc<dyn Site>,
     began: Time,
     streams: Mutex<BTreeMap<StreamName, Arc<Live>>>,
     next_id: AtomicU64,
+    /// One for each worker, and the outputs' last.
     inboxes: Vec<Inbox>,
     phase: AtomicU8,
 }
@@ -99,18 +102,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Hub {
+    /// Returns also a poller for each worker, and the outputs' last.
     pub(super) fn new(
         settings: Settings,
         site: Arc<dyn Site>,
         clock: Clock,
         workers: usize,
     ) -> io::Result<(Hub, Vec<Poller>)> {
-        let pollers = (0..workers).map(|_| Poller::new()).collect::<io::Result<Vec<_>>>()?;
+        let pollers = (0..=workers).map(|_| Poller::new()).collect::<io::Result<Vec<_>>>()?;
         let inbox = |poller| Ok(Inbox { messages: Mutex::default(), waker: Waker::new(poller, WAKE)? });
         let inboxes = pollers.iter().map(inbox).collect::<io::Result<Vec<_>>>()?;
         let hub = Hub {
             boards: RwLock::new(Arc::new(Boards::new(&settings.pulls, &Boards::default()))),
             roster: Roster::new(workers),
+            outputs: RwLock::new(Arc::new(output::Boards::new(
+                &settings.outputs,
+                &output::Boards::default(),
+            ))),
             settings: RwLock::new(Arc::new(settings)),
             clock,
             counts: Counts::default(),
@@ -177,6 +185,8 @@ impl Hub {
         let (now, streams) = (self.clock.now(), self.all());
         let mut list = streams.iter().map(|live| live.status(now)).collect();
         self.boards().complete(&mut list, now);
+        let outputs = self.outputs();
+        list.iter_mut().for_each(|stream| outputs.complete(stream));
         list
     }
 
@@ -184,10 +194,12 @@ impl Hub {
     pub fn stream(&self, name: &StreamName) -> Option<StreamStatus> {
         let now = self.clock.now();
         let source = self.boards().status(name, now);
-        match self.find(name) {
-            Some(live) => Some(StreamStatus { source, ..live.status(now) }),
-            None => Some(StreamStatus::absent(name, self.boards().mux(name), Some(source?))),
-        }
+        let mut status = match self.find(name) {
+            Some(live) => StreamStatus { source, ..live.status(now) },
+            None => StreamStatus::absent(name, self.boards().mux(name), Some(source?)),
+        };
+        self.outputs().complete(&mut status);
+        Some(status)
     }
 
     /// The viewers of `stream`, or of all streams, as their workers last saw them: each is looked at some times a
@@ -258,12 +270,19 @@ impl Hub {
         }
         let boards = Boards::new(&settings.pulls, &self.boards());
         *self.boards.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(boards);
+        let outputs = output::Boards::new(&settings.outputs, &self.outputs());
+        *self.outputs.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(outputs);
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
     }
 
     /// What is known of the sources.
     pub(super) fn boards(&self) -> Arc<Boards> {
         Arc::clone(&self.boards.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What is known of the outputs.
+    pub(super) fn outputs(&self) -> Arc<output::Boards> {
+        Arc::clone(&self.outputs.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The settings of the moment. Who asks often keeps them for a turn.
@@ -333,8 +352,9 @@ impl Hub {
             None => {
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
                 let settings = settings.of_stream(name);
-                let live = Live::new(id, name.clone(), mux, settings, self.inboxes.len(), now);
+                let live = Live::new(id, name.clone(), mux, settings, self.workers(), now);
                 let live = Arc::new(live);
+                live.set_has_outputs(self.outputs().has(name));
                 streams.insert(name.clone(), Arc::clone(&live));
                 live
             }
@@ -381,7 +401,7 @@ impl Hub {
             self.announce(live, None);
         }
         if let Some(at) = flushed.wake_at {
-            let worker = usize::try_from(live.id).unwrap_or_default() % self.inboxes.len();
+            let worker = usize::try_from(live.id).unwrap_or_default() % self.workers();
             self.send(worker, Message::FlushAt(at, Arc::clone(live)));
         }
     }
@@ -406,6 +426,20 @@ impl Hub {
         let inbox = &self.inboxes[worker];
         lock(&inbox.messages).push(message);
         inbox.waker.wake();
+    }
+
+    fn workers(&self) -> usize {
+        self.inboxes.len() - 1
+    }
+
+    /// Takes what others told the outputs' thread.
+    pub(super) fn collect_for_outputs(&self, into: &mut Vec<Message>) {
+        self.collect(self.workers(), into);
+    }
+
+    /// The outputs' thread looks at the news of `live` now.
+    pub(super) fn heard_for_outputs(&self, live: &Live) {
+        live.heard(self.workers());
     }
 
     /// Takes what others told worker `worker`.

@@ -50,6 +50,7 @@ pub(super) struct Live {
     newest_seam: AtomicU64,
     pace_bps: AtomicU64,
     ended: AtomicBool,
+    /// One for each worker, and the outputs' last.
     audiences: Box<[Audience]>,
 }
 
@@ -187,7 +188,7 @@ impl Live {
             newest_seam: AtomicU64::new(0),
             pace_bps: AtomicU64::new(0),
             ended: AtomicBool::new(false),
-            audiences: (0..workers).map(|_| Audience::default()).collect(),
+            audiences: (0..=workers).map(|_| Audience::default()).collect(),
         }
     }
 
@@ -255,7 +256,7 @@ impl Live {
             newest_seam: AtomicU64::new(newest_seam),
             pace_bps: AtomicU64::new(state.pace_bps),
             ended: AtomicBool::new(state.ended),
-            audiences: (0..workers).map(|_| Audience::default()).collect(),
+            audiences: (0..=workers).map(|_| Audience::default()).collect(),
         })
     }
 
@@ -494,7 +495,17 @@ impl Live {
 
     /// Viewers on all workers.
     pub(super) fn viewers(&self) -> usize {
-        self.audiences.iter().map(|audience| audience.viewers.load(Ordering::Acquire)).sum()
+        let of_workers = self.audiences.split_last().map_or(&[][..], |(_, of_workers)| of_workers);
+        of_workers.iter().map(|audience| audience.viewers.load(Ordering::Acquire)).sum()
+    }
+
+    /// Whether it is sent to outputs (which take MPEG-TS alone), whose thread is told of news like a worker with a viewer.
+    pub(super) fn set_has_outputs(&self, has_outputs: bool) {
+        if let Some(audience) = self.audiences.last() {
+            let has_outputs = has_outputs && self.mux == Mux::MpegTs;
+            audience.viewers.store(usize::from(has_outputs), Ordering::Release);
+            fence(Ordering::SeqCst);
+        }
     }
 
     /// Whether worker `worker` has viewers that were not told of news yet; from now on they count as told.
@@ -521,6 +532,7 @@ impl Live {
         let (why, behind, behind_ever) = self.telemetry.figures();
         StreamStatus {
             source: None,
+            outputs: Vec::new(),
             name: self.name.clone(),
             mux: self.mux,
             live: core.holder.is_some(),

@@ -25,6 +25,7 @@ mod listen;
 mod live;
 mod marking;
 mod outgoing;
+mod output;
 mod presence;
 mod publish;
 mod pull;
@@ -42,8 +43,9 @@ pub use handover::HandoverError;
 pub use hub::Hub;
 pub use listen::{Door, Listen};
 pub use live::PushError;
+pub use output::{Output, OutputStatus};
 pub use publish::{ClaimError, Publisher};
-pub use pull::{Pull, SourceState, SourceStatus};
+pub use pull::{Pull, RtpCounts, SourceState, SourceStatus};
 pub use roster::{Client, Clients, WhyCounts};
 pub use status::{StreamStatus, Totals};
 
@@ -59,6 +61,7 @@ use glassline_io::tcp::Listener;
 use glassline_io::tls::TlsError;
 use handover::Inherited;
 use hub::Phase;
+use output::{Feeder, Sending};
 use pull::{Fetcher, Pulling};
 use std::collections::BTreeMap;
 use std::io;
@@ -111,6 +114,8 @@ pub struct Settings {
     pub pulls: Vec<Pull>,
     /// How patiently they are.
     pub pull_policy: Policy,
+    /// Streams that are sent elsewhere.
+    pub outputs: Vec<Output>,
 }
 
 impl Settings {
@@ -155,6 +160,7 @@ impl Default for Settings {
             max_connections_per_address: 0,
             pulls: Vec::new(),
             pull_policy: Policy::default(),
+            outputs: Vec::new(),
         }
     }
 }
@@ -214,6 +220,7 @@ pub struct Relay {
     hub: Arc<Hub>,
     workers: Vec<JoinHandle<Worker>>,
     pulling: Option<Pulling>,
+    sending: Option<Sending>,
     listening: Vec<Opened>,
 }
 
@@ -230,6 +237,7 @@ struct Opened {
 struct Crew {
     workers: Vec<Worker>,
     fetcher: Option<Fetcher>,
+    feeder: Option<Feeder>,
 }
 
 /// A relay that has taken over and not begun.
@@ -275,13 +283,15 @@ impl Relay {
         let opened = Relay::open(&[], &settings.listen, count)?;
         let site = prepare()?;
         settings.check_privileges()?;
-        let (hub, pollers) = Hub::new(settings, site, Clock::new(), count).map_err(StartError::from)?;
+        let (hub, mut pollers) = Hub::new(settings, site, Clock::new(), count).map_err(StartError::from)?;
         hub.certificates.show(certificates);
         let hub = Arc::new(hub);
+        let feeder = pollers.pop().map(|poller| Feeder::new(&hub, poller));
         let workers = pollers.into_iter().enumerate();
         let workers = workers.map(|(index, poller)| Worker::new(Arc::clone(&hub), index, poller));
-        let crew = Crew { workers: workers.collect(), fetcher: None };
-        let mut relay = Relay { hub, workers: Vec::new(), pulling: None, listening: Vec::new() };
+        let crew = Crew { workers: workers.collect(), fetcher: None, feeder };
+        let mut relay =
+            Relay { hub, workers: Vec::new(), pulling: None, sending: None, listening: Vec::new() };
         relay.resume(crew, opened)?;
         Ok(relay)
     }
@@ -352,7 +362,7 @@ impl Relay {
         hub.certificates.show(certificates);
         let listening: Vec<_> = listeners.iter().map(|(opened, _)| opened.clone()).collect();
         let opened = Relay::open(&listening, &listen, count)?;
-        let relay = Relay { hub, workers: Vec::new(), pulling: None, listening: Vec::new() };
+        let relay = Relay { hub, workers: Vec::new(), pulling: None, sending: None, listening: Vec::new() };
         Ok(Waiting { relay, crew, listeners: listeners.into_iter().chain(opened).collect() })
     }
 
@@ -408,6 +418,10 @@ impl Relay {
             fetcher.rearrange();
             self.pulling = Some(Pulling::start(fetcher)?);
         }
+        if let Some(mut feeder) = crew.feeder {
+            feeder.rearrange();
+            self.sending = Some(Sending::start(feeder)?);
+        }
         Ok(())
     }
 
@@ -415,8 +429,9 @@ impl Relay {
     fn halt(&mut self) -> Crew {
         self.hub.enter(Phase::Halted);
         let fetcher = self.pulling.take().and_then(Pulling::join);
+        let feeder = self.sending.take().and_then(Sending::join);
         let workers = self.workers.drain(..).filter_map(|thread| thread.join().ok()).collect();
-        Crew { workers, fetcher }
+        Crew { workers, fetcher, feeder }
     }
 
     /// Where it listens, in the order of [`Settings::listen`].
@@ -442,6 +457,7 @@ impl Relay {
     fn stop(&mut self) {
         self.hub.enter(Phase::Stopping);
         drop(self.pulling.take().and_then(Pulling::join));
+        drop(self.sending.take().and_then(Sending::join));
         for thread in self.workers.drain(..) {
             // A worker that panicked has said so on standard error; the others are still to be joined.
             drop(thread.join());

@@ -1,5 +1,6 @@
 //! What a relay says of itself, at one moment.
 
+use crate::relay::output::OutputStatus;
 use crate::relay::pull::SourceStatus;
 use crate::relay::roster::WhyCounts;
 use glassline_delivery::policy::StreamName;
@@ -69,6 +70,8 @@ pub struct StreamStatus {
     pub behind_ever: Behind,
     /// Where a pulled stream comes from; `None` for one that somebody publishes.
     pub source: Option<SourceStatus>,
+    /// Where it is sent to.
+    pub outputs: Vec<OutputStatus>,
 }
 
 impl StreamStatus {
@@ -104,6 +107,7 @@ impl StreamStatus {
             behind: Behind::default(),
             behind_ever: Behind::default(),
             source,
+            outputs: Vec::new(),
         }
     }
 }

@@ -49,6 +49,27 @@ pub struct SourceStatus {
     pub encoder_delay: Option<Duration>,
     /// Datagrams received and dropped by the kernel; `None` for other sources.
     pub datagrams: Option<(u64, u64)>,
+    /// What became of RTP's packets; `None` for other sources.
+    pub rtp: Option<RtpCounts>,
+}
+
+/// What became of the packets of a source that sends RTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RtpCounts {
+    /// Packets of RTP that came.
+    pub received: u64,
+    /// Packets that did not come in time.
+    pub lost: u64,
+    /// Packets that came after a later one, in time.
+    pub reordered: u64,
+    /// Packets that came after they had been given up; they are among the lost.
+    pub late: u64,
+    /// Packets that came again.
+    pub duplicate: u64,
+    /// Datagrams that were no RTP with MPEG-TS, or not of the sender that is listened to.
+    pub refused: u64,
+    /// Times that the sender began to count anew, or another one came.
+    pub restarts: u64,
 }
 
 impl SourceStatus {
@@ -70,6 +91,7 @@ pub(super) struct Note {
     pub(super) garbage_bytes: u64,
     pub(super) encoder_delay: Option<Duration>,
     pub(super) datagrams: Option<(u64, u64)>,
+    pub(super) rtp: Option<RtpCounts>,
 }
 
 /// [`SourceState`], with a point in time.
@@ -125,6 +147,7 @@ impl Board {
             garbage_bytes: note.garbage_bytes,
             encoder_delay: note.encoder_delay,
             datagrams: note.datagrams,
+            rtp: note.rtp,
         }
     }
 }

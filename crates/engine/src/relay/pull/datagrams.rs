@@ -1,29 +1,39 @@
-//! A source that sends datagrams: nothing is asked, only listened to.
+//! A source that sends datagrams, of TS packets or of RTP with them: nothing is asked, only listened to.
 //!
 //! ```text
 //! Closed (cannot be opened, or sends no TS) ─► Listening ─► Live ─► silent: Listening
 //! ```
 
-use super::board::{Board, Note, Phase};
+use super::board::{Board, Note, Phase, RtpCounts};
 use super::seats::{Sayings, Seats};
 use super::{Desk, READS_A_TURN, token};
 use crate::relay::hub::Hub;
-use glassline_delivery::pull::{Backoff, Policy, PullError, UdpAddress};
-use glassline_io::poll::Watch;
+use glassline_delivery::pull::{Backoff, Policy, PullError, Source, UdpAddress};
+use glassline_io::poll::{Poller, Watch};
 use glassline_io::udp::{Receiver, Settings};
 use glassline_media::Time;
+use glassline_transport::rtp;
+use glassline_transport::rtp::mpeg_ts::{Depacketizer, is_surely_rtp};
+use serde::{Deserialize, Serialize};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How often the kernel is asked what it has dropped.
 const DROPS_TIME: Duration = Duration::from_secs(1);
+/// Datagrams of no use after which a source is given up for a while, in bytes.
+const REFUSED_BYTES: u64 = 64 << 10;
 
 pub(super) struct Datagrams {
     index: usize,
     board: Arc<Board>,
     note: Note,
     settings: Settings,
+    /// For a source that sends RTP, or has sent it.
+    rtp: Option<Depacketizer>,
+    /// Whether what comes now is RTP.
+    is_rtp: bool,
     policy: Policy,
     backoff: Backoff,
     seats: Seats,
@@ -32,6 +42,19 @@ pub(super) struct Datagrams {
     received: u64,
     dropped: u64,
     sayings: Sayings,
+}
+
+/// See [`Datagrams::state`].
+#[derive(Serialize, Deserialize)]
+pub(super) struct DatagramsState {
+    note: Note,
+    sessions: Vec<u64>,
+    rtp: Option<Depacketizer>,
+    is_rtp: bool,
+    received: u64,
+    dropped: u64,
+    live: Option<(Time, Time)>,
+    dropped_of_socket: u32,
 }
 
 enum State {
@@ -59,11 +82,14 @@ impl Datagrams {
     ) -> Datagrams {
         let seats = Seats::new(hub, &board.names, board.mux);
         let UdpAddress { address, interface, sender } = address;
+        let is_rtp = matches!(board.source, Source::Rtp(_));
         Datagrams {
             index,
             board,
             note: Note::default(),
             settings: Settings { address, interface, sender },
+            rtp: is_rtp.then(|| Depacketizer::new(patience(policy))),
+            is_rtp,
             policy,
             backoff: Backoff::new(policy.retry_min, policy.retry_max, seed),
             seats,
@@ -75,9 +101,50 @@ impl Datagrams {
         }
     }
 
+    /// What the next process needs of it, if its socket is open.
+    pub(super) fn state(&self) -> Option<(DatagramsState, BorrowedFd<'_>)> {
+        let State::Open(open) = &self.state else { return None };
+        let state = DatagramsState {
+            note: self.note.clone(),
+            sessions: self.seats.sessions(),
+            rtp: self.rtp.clone(),
+            is_rtp: self.is_rtp,
+            received: self.received,
+            dropped: self.dropped,
+            live: open.live,
+            dropped_of_socket: open.dropped,
+        };
+        Some((state, open.socket.as_fd()))
+    }
+
+    /// Goes on where another process left off. Where a seat is not to be had any more, it begins anew.
+    pub(super) fn restore(
+        &mut self,
+        state: DatagramsState,
+        socket: OwnedFd,
+        poller: &Poller,
+    ) -> io::Result<()> {
+        if !self.seats.restore(&state.sessions) {
+            return Ok(());
+        }
+        self.generation = 1;
+        poller.add(&socket, token(self.index, self.generation), Watch::Edges)?;
+        let socket = Receiver::from_descriptor(socket);
+        let (live, dropped) = (state.live, state.dropped_of_socket);
+        self.state = State::Open(Box::new(Open { socket, live, dropped, next_drops: Time::ZERO }));
+        (self.note, self.rtp, self.is_rtp) = (state.note, state.rtp, state.is_rtp);
+        (self.received, self.dropped) = (state.received, state.dropped);
+        self.reconfigure(self.policy);
+        self.tell();
+        Ok(())
+    }
+
     /// Is as patient as `policy` says from now on.
     pub(super) fn reconfigure(&mut self, policy: Policy) {
         self.policy = policy;
+        if let Some(rtp) = &mut self.rtp {
+            rtp.reconfigure(patience(policy));
+        }
         self.backoff.reconfigure(policy.retry_min, policy.retry_max);
     }
 
@@ -89,7 +156,10 @@ impl Datagrams {
         match &self.state {
             State::Closed { until } => *until,
             State::Open(open) => match open.live {
-                Some((_, newest)) => open.next_drops.min(newest + self.policy.silence_timeout),
+                Some((_, newest)) => {
+                    let rtp = self.rtp.as_ref().map_or(Time::NEVER, Depacketizer::poll_timeout);
+                    rtp.min(open.next_drops).min(newest + self.policy.silence_timeout)
+                }
                 None => Time::NEVER,
             },
         }
@@ -104,22 +174,45 @@ impl Datagrams {
             }
             State::Open(open) => {
                 self.dropped += open.count_drops(desk.now);
-                let silent = |newest: Time| desk.now.since(newest) >= self.policy.silence_timeout;
-                if let Some((began, newest)) = open.live
-                    && silent(newest)
-                {
-                    open.live = None;
-                    if newest.since(began) >= self.policy.good_after {
-                        self.backoff.reset();
-                    }
-                    self.seats.leave();
-                    let time = self.policy.silence_timeout;
-                    self.complain(&PullError::Silent { what: "no datagram", time }.to_string(), newest);
-                    self.note.phase = Phase::Waiting { retry_at: None };
+                if let Err(words) = self.give_up_packets(desk) {
+                    self.fail(&words, desk);
                 }
+                self.check_silence(desk.now);
             }
         }
         self.tell();
+    }
+
+    /// Passes on what waited for packets that do not come.
+    fn give_up_packets(&mut self, desk: &mut Desk<'_>) -> Result<(), String> {
+        let Some(rtp) = &mut self.rtp else { return Ok(()) };
+        desk.gathered.clear();
+        rtp.handle_timeout(desk.now, &mut |packets| desk.gathered.extend_from_slice(packets));
+        self.pass_on(desk)
+    }
+
+    fn check_silence(&mut self, now: Time) {
+        let State::Open(open) = &mut self.state else { return };
+        let Some((began, newest)) = open.live else { return };
+        if now.since(newest) < self.policy.silence_timeout {
+            return;
+        }
+        open.live = None;
+        if newest.since(began) >= self.policy.good_after {
+            self.backoff.reset();
+        }
+        self.leave();
+        let time = self.policy.silence_timeout;
+        self.complain(&PullError::Silent { what: "no datagram", time }.to_string(), newest);
+        self.note.phase = Phase::Waiting { retry_at: None };
+    }
+
+    fn leave(&mut self) {
+        self.seats.leave();
+        self.is_rtp = matches!(self.board.source, Source::Rtp(_));
+        if let Some(rtp) = &mut self.rtp {
+            rtp.reset();
+        }
     }
 
     fn open(&mut self, desk: &Desk<'_>) -> io::Result<()> {
@@ -153,33 +246,60 @@ impl Datagrams {
     }
 
     fn try_turn(&mut self, desk: &mut Desk<'_>) -> Result<bool, String> {
-        let State::Open(open) = &mut self.state else { return Ok(false) };
         for _ in 0..READS_A_TURN {
-            let batch = open
-                .socket
-                .read(desk.scratch)
-                .map_err(|error| PullError::Lost(error.to_string()).to_string())?;
-            if batch.bytes > 0 {
-                self.received += batch.datagrams;
-                if !self.seats.are_taken() {
-                    self.seats.take().map_err(|words| PullError::Refused(words).to_string())?;
-                    self.note.sessions += 1;
-                    self.note.phase = Phase::Live;
-                    self.note.error = None;
-                    if self.sayings.begin(desk.now) {
-                        tracing::info!(source = %self.board.source, streams = ?self.board.names, "source is live");
+            let State::Open(open) = &mut self.state else { return Ok(false) };
+            let lost = |error: io::Error| PullError::Lost(error.to_string()).to_string();
+            open.socket.receive(desk.inbox).map_err(lost)?;
+            desk.gathered.clear();
+            let mut refusal = None;
+            for datagram in desk.inbox.datagrams() {
+                self.received += 1;
+                let is_first = open.live.is_none() && desk.gathered.is_empty();
+                if is_first && !self.is_rtp && is_surely_rtp(datagram) {
+                    self.is_rtp = true;
+                    self.rtp.get_or_insert_with(|| Depacketizer::new(patience(self.policy)));
+                }
+                let mut gather = |packets: &[u8]| desk.gathered.extend_from_slice(packets);
+                match self.rtp.as_mut().filter(|_| self.is_rtp) {
+                    None => gather(datagram),
+                    Some(rtp) => {
+                        refusal = rtp.handle_datagram(datagram, desk.now, &mut gather).err().or(refusal);
                     }
                 }
-                let (began, _) = open.live.unwrap_or((desk.now, desk.now));
-                open.live = Some((began, desk.now));
-                let pushed = self.seats.push(&desk.scratch[..batch.bytes]);
-                pushed.map_err(|words| PullError::Refused(words).to_string())?;
             }
-            if !batch.more {
+            if let (Some(why), Some(rtp)) = (refusal, &self.rtp)
+                && rtp.refused_bytes_in_a_row() > REFUSED_BYTES
+            {
+                let words =
+                    format!("found no MPEG-TS in {} bytes of datagrams: {why}", rtp.refused_bytes_in_a_row());
+                return Err(PullError::Refused(words).to_string());
+            }
+            self.pass_on(desk)?;
+            if !desk.inbox.is_full() {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Gives what was gathered to the streams, which begin with it.
+    fn pass_on(&mut self, desk: &Desk<'_>) -> Result<(), String> {
+        let State::Open(open) = &mut self.state else { return Ok(()) };
+        if desk.gathered.is_empty() {
+            return Ok(());
+        }
+        if !self.seats.are_taken() {
+            self.seats.take().map_err(|words| PullError::Refused(words).to_string())?;
+            self.note.sessions += 1;
+            self.note.phase = Phase::Live;
+            self.note.error = None;
+            if self.sayings.begin(desk.now) {
+                tracing::info!(source = %self.board.source, streams = ?self.board.names, "source is live");
+            }
+        }
+        let (began, _) = open.live.unwrap_or((desk.now, desk.now));
+        open.live = Some((began, desk.now));
+        self.seats.push(desk.gathered).map_err(|words| PullError::Refused(words).to_string())
     }
 
     /// Closes the socket for a while.
@@ -188,7 +308,7 @@ impl Datagrams {
         if let State::Open(open) = &mut self.state {
             self.dropped += open.count_drops(Time::NEVER);
         }
-        self.seats.leave();
+        self.leave();
         self.complain(why, desk.now);
         let until = desk.now + self.backoff.fail();
         self.state = State::Closed { until };
@@ -208,6 +328,7 @@ impl Datagrams {
 
     fn tell(&mut self) {
         self.note.datagrams = Some((self.received, self.dropped));
+        self.note.rtp = self.rtp.as_ref().map(counts);
         self.board.post(&self.note);
     }
 }
@@ -222,4 +343,13 @@ impl Open {
         let Ok(dropped) = self.socket.dropped() else { return 0 };
         u64::from(dropped.wrapping_sub(std::mem::replace(&mut self.dropped, dropped)))
     }
+}
+
+fn patience(policy: Policy) -> rtp::Settings {
+    rtp::Settings { window: policy.reorder, ..rtp::Settings::default() }
+}
+
+fn counts(rtp: &Depacketizer) -> RtpCounts {
+    let rtp::Counters { received, lost, reordered, late, duplicate, stray, restarts } = rtp.counters();
+    RtpCounts { received, lost, reordered, late, duplicate, refused: rtp.refused() + stray, restarts }
 }

@@ -13,15 +13,17 @@ mod seats;
 mod upstream;
 
 pub(super) use board::Boards;
-pub use board::{SourceState, SourceStatus};
+pub use board::{RtpCounts, SourceState, SourceStatus};
+pub(super) use seats::Sayings;
 
 use crate::relay::hub::Hub;
 use board::Board;
-use datagrams::Datagrams;
+use datagrams::{Datagrams, DatagramsState};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::{Policy, Source};
 use glassline_delivery::stream::Mux;
 use glassline_io::poll::{Event, Poller, Waker};
+use glassline_io::udp::Inbox;
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -85,6 +87,8 @@ struct Desk<'a> {
     waker: &'a Waker,
     answers: &'a Sender<Resolved>,
     scratch: &'a mut [u8],
+    inbox: &'a mut Inbox,
+    gathered: &'a mut Vec<u8>,
     now: Time,
 }
 
@@ -104,7 +108,7 @@ impl Fetch {
         let seed = hub.clock.utc().as_nanos() ^ (u64::from(std::process::id()) << 32) ^ index as u64;
         match board.source.clone() {
             Source::Http(url) => Fetch::Http(Box::new(Upstream::new(hub, index, board, url, policy, seed))),
-            Source::Udp(address) => {
+            Source::Udp(address) | Source::Rtp(address) => {
                 Fetch::Udp(Box::new(Datagrams::new(hub, index, board, address, policy, seed)))
             }
         }
@@ -130,7 +134,10 @@ impl Fetch {
                 let (state, socket) = upstream.state()?;
                 (FetchState::Http(Box::new(state)), socket)
             }
-            Fetch::Udp(_) => return None,
+            Fetch::Udp(datagrams) => {
+                let (state, socket) = datagrams.state()?;
+                (FetchState::Udp(Box::new(state)), socket)
+            }
         };
         let Board { source, names, .. } = &**self.board();
         let names = names.iter().map(ToString::to_string).collect();
@@ -171,6 +178,7 @@ pub(super) struct LeftSource {
 #[derive(Serialize, Deserialize)]
 enum FetchState {
     Http(Box<UpstreamState>),
+    Udp(Box<DatagramsState>),
 }
 
 /// What the thread has.
@@ -182,6 +190,9 @@ pub(super) struct Fetcher {
     /// By the numbers in their tokens, which are never given again.
     fetches: Vec<Option<Fetch>>,
     scratch: Vec<u8>,
+    inbox: Inbox,
+    /// What the datagrams of one call come to.
+    gathered: Vec<u8>,
     again: Vec<u64>,
 }
 
@@ -198,6 +209,8 @@ impl Fetcher {
             answers: channel(),
             fetches: Vec::new(),
             scratch,
+            inbox: Inbox::default(),
+            gathered: Vec::new(),
             again: Vec::new(),
         })
     }
@@ -240,6 +253,9 @@ impl Fetcher {
         match (fetch, kind) {
             (Some(Fetch::Http(upstream)), FetchState::Http(state)) => {
                 upstream.restore(*state, socket, &self.poller)
+            }
+            (Some(Fetch::Udp(datagrams)), FetchState::Udp(state)) => {
+                datagrams.restore(*state, socket, &self.poller)
             }
             _ => Ok(()),
         }
@@ -317,6 +333,8 @@ impl Fetcher {
                 waker: &self.waker,
                 answers: &self.answers.0,
                 scratch: &mut self.scratch,
+                inbox: &mut self.inbox,
+                gathered: &mut self.gathered,
                 now,
             },
         );

@@ -90,7 +90,7 @@ impl Seats {
 /// Keeps a source that comes and goes from filling the log: of what is said of it again and again, the 1st, 2nd, 4th,
 /// 8th … is told, until it has been good for a while.
 #[derive(Debug, Default)]
-pub(super) struct Sayings {
+pub(in crate::relay) struct Sayings {
     said: BTreeMap<String, u64>,
     live_since: Option<Time>,
 }
@@ -100,7 +100,7 @@ const SAYINGS: usize = 32;
 
 impl Sayings {
     /// Whether `saying` is to be told. Its figures don't make it another one.
-    pub(super) fn is_worth_telling(&mut self, saying: &str) -> bool {
+    pub(in crate::relay) fn is_worth_telling(&mut self, saying: &str) -> bool {
         if self.said.len() >= SAYINGS {
             self.said.clear();
         }

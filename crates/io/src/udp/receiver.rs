@@ -1,18 +1,16 @@
 //! UDP in: datagrams to an address of ours, to a multicast group from anybody, or from one sender alone.
 
-use crate::tcp::wait_is_none;
-use rustix::net::{netdevice, sockopt};
+use super::inbox::Inbox;
+use super::{interface_index, storage};
+use rustix::net::sockopt;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockAddr, Socket, Type};
-use std::io::{self, Read};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Room in the kernel for datagrams that were not read yet. At 50 Mbit/s it lasts for more than a second; the
 /// kernel gives less where `net.core.rmem_max` is lower and we may not override it.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
-/// The longest datagram, rounded up.
-pub const DATAGRAM_BYTES: usize = 64 << 10;
-
 /// What is received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -22,17 +20,6 @@ pub struct Settings {
     pub interface: Option<String>,
     /// The one sender whose datagrams to the group are wanted (source-specific multicast).
     pub sender: Option<IpAddr>,
-}
-
-/// What a read brought.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Batch {
-    /// Bytes, those of all datagrams end to end.
-    pub bytes: usize,
-    /// How many datagrams they were.
-    pub datagrams: u64,
-    /// Whether more may wait.
-    pub more: bool,
 }
 
 /// A non-blocking socket that datagrams come to. Others may receive the same group at the same port.
@@ -73,7 +60,7 @@ impl Receiver {
                 SocketAddr::V6(_) => socket.set_multicast_all_v6(false)?,
             }
         }
-        let interface = interface_index(&socket, settings)?;
+        let interface = interface_index(&socket, settings.interface.as_deref())?;
         socket.bind(&SockAddr::from(match address {
             // Groups that mean something on one link alone are bound with it (RFC 4007 §6).
             SocketAddr::V6(group) if group.ip().is_multicast() => {
@@ -87,25 +74,20 @@ impl Receiver {
         Ok(Receiver(socket))
     }
 
+    /// The socket of a descriptor that another process left.
+    pub fn from_descriptor(descriptor: OwnedFd) -> Receiver {
+        Receiver(descriptor.into())
+    }
+
     /// Where it receives.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
-    /// Reads datagrams that wait, end to end, for as long as the next one surely fits: `into` needs room for
-    /// [`DATAGRAM_BYTES`] at least.
-    pub fn read(&self, into: &mut [u8]) -> io::Result<Batch> {
-        let mut batch = Batch::default();
-        while let Some(room) = into.get_mut(batch.bytes..).filter(|room| room.len() >= DATAGRAM_BYTES) {
-            match wait_is_none(|| (&self.0).read(room))? {
-                None => return Ok(batch),
-                Some(count) => {
-                    batch.bytes += count;
-                    batch.datagrams += 1;
-                }
-            }
-        }
-        Ok(Batch { more: true, ..batch })
+    /// Takes the datagrams that wait, as many as `into` has places for, by one system call. What was in it before is
+    /// gone.
+    pub fn receive(&self, into: &mut Inbox) -> io::Result<()> {
+        into.fill(&self.0)
     }
 
     /// Datagrams that the kernel dropped since the socket was opened, for want of room; counts modulo 2³².
@@ -136,13 +118,6 @@ impl AsFd for Receiver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
-}
-
-/// The kernel's number of the interface, 0 where it is to choose.
-fn interface_index(socket: &Socket, settings: &Settings) -> io::Result<u32> {
-    let Some(name) = &settings.interface else { return Ok(0) };
-    netdevice::name_to_index(socket, name)
-        .map_err(|_| io::Error::new(io::ErrorKind::NotFound, format!("no network interface {name:?}")))
 }
 
 fn join(socket: &Socket, settings: &Settings, index: u32) -> io::Result<()> {
@@ -177,22 +152,11 @@ fn join_source_group(socket: &Socket, index: u32, group: IpAddr, sender: IpAddr)
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-#[allow(unsafe_code)]
-fn storage(ip: IpAddr) -> libc::sockaddr_storage {
-    let address = SockAddr::from(SocketAddr::new(ip, 0));
-    let mut storage = std::mem::MaybeUninit::<libc::sockaddr_storage>::zeroed();
-    let length = (address.len() as usize).min(size_of::<libc::sockaddr_storage>());
-    // SAFETY: `as_ptr` is to `len` initialised bytes, `storage` has room for `length` ≤ `len` of them and is another
-    // object; all zeros, and any bytes over them, are a valid `sockaddr_storage`.
-    unsafe {
-        std::ptr::copy_nonoverlapping(address.as_ptr().cast::<u8>(), storage.as_mut_ptr().cast(), length);
-        storage.assume_init()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::udp::BATCH_DATAGRAMS;
+    use rustix::net::netdevice;
     use std::net::UdpSocket;
     use std::time::{Duration, Instant};
 
@@ -213,29 +177,54 @@ mod tests {
         socket.into()
     }
 
-    fn receive(receiver: &Receiver, datagrams: u64) -> Vec<u8> {
-        let (mut buffer, mut got, mut all) = (vec![0; 2 * DATAGRAM_BYTES], 0, Vec::new());
+    /// Receives so many datagrams, end to end. Returns also how many calls brought any.
+    fn receive(receiver: &Receiver, datagrams: usize) -> (Vec<u8>, usize) {
+        let (mut inbox, mut got, mut all, mut calls) = (Inbox::default(), 0, Vec::new(), 0);
         let deadline = Instant::now() + Duration::from_secs(20);
         while got < datagrams {
-            let batch = receiver.read(&mut buffer).unwrap();
-            all.extend_from_slice(&buffer[..batch.bytes]);
-            got += batch.datagrams;
+            receiver.receive(&mut inbox).unwrap();
+            let count = inbox.datagrams().inspect(|datagram| all.extend_from_slice(datagram)).count();
+            got += count;
+            calls += usize::from(count > 0);
             assert!(Instant::now() < deadline, "{got} of {datagrams} datagrams");
         }
-        all
+        (all, calls)
+    }
+
+    fn is_empty(receiver: &Receiver) -> bool {
+        let mut inbox = Inbox::default();
+        receiver.receive(&mut inbox).unwrap();
+        inbox.datagrams().next().is_none() && !inbox.is_full()
     }
 
     #[test]
-    fn datagrams_are_read_end_to_end() {
+    fn datagrams_are_received_in_order_with_their_lengths() {
         let receiver = Receiver::open(&settings("[::]:0", None, None)).unwrap();
         let port = receiver.local_address().unwrap().port();
         let sender = sender("127.0.0.1:0");
-        assert_eq!(receiver.read(&mut vec![0; DATAGRAM_BYTES]).unwrap(), Batch::default());
-        for part in [&b"one"[..], b"", b"two"] {
+        assert!(is_empty(&receiver));
+        let large = vec![7; 65_000];
+        let parts = [&b"one"[..], b"", b"two", &large];
+        for part in parts {
             sender.send_to(part, ("127.0.0.1", port)).unwrap();
         }
-        assert_eq!(receive(&receiver, 3), b"onetwo");
+        let mut inbox = Inbox::default();
+        receiver.receive(&mut inbox).unwrap();
+        assert!(inbox.datagrams().eq(parts) && !inbox.is_full());
+        assert!(is_empty(&receiver));
         assert_eq!(receiver.dropped().unwrap(), 0);
+    }
+
+    #[test]
+    fn one_call_brings_many_datagrams() {
+        let receiver = Receiver::open(&settings("127.0.0.1:0", None, None)).unwrap();
+        let (sender, to) = (sender("127.0.0.1:0"), receiver.local_address().unwrap());
+        // All wait before the first call: one call for each full batch, one for the rest.
+        let count = 2 * BATCH_DATAGRAMS + 10;
+        (0..count).for_each(|number| assert_eq!(sender.send_to(&[number as u8; 100], to).unwrap(), 100));
+        let (all, calls) = receive(&receiver, count);
+        assert!(all.chunks(100).enumerate().all(|(number, datagram)| datagram == [number as u8; 100]));
+        assert_eq!((all.len(), calls), (count * 100, 3));
     }
 
     #[test]
@@ -258,9 +247,9 @@ mod tests {
         let only = Receiver::open(&settings(&to.to_string(), Some("lo"), Some("127.0.0.2"))).unwrap();
         near.send_to(b"near", to).unwrap();
         far.send_to(b"far", to).unwrap();
-        assert_eq!(receive(&anybody, 2), b"nearfar");
-        assert_eq!(receive(&only, 1), b"far");
-        assert_eq!(only.read(&mut vec![0; DATAGRAM_BYTES]).unwrap(), Batch::default());
+        assert_eq!(receive(&anybody, 2).0, b"nearfar");
+        assert_eq!(receive(&only, 1).0, b"far");
+        assert!(is_empty(&only));
     }
 
     #[test]
@@ -286,8 +275,8 @@ mod tests {
             glassline_test_support::skip("an_ipv6_group_is_joined_for_one_sender", &reason);
             return;
         }
-        assert_eq!(receive(&only, 1), b"near");
-        assert_eq!(other.read(&mut vec![0; DATAGRAM_BYTES]).unwrap(), Batch::default());
+        assert_eq!(receive(&only, 1).0, b"near");
+        assert!(is_empty(&other));
     }
 
     #[test]

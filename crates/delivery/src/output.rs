@@ -1,0 +1,183 @@
+//! Where a stream is sent to in datagrams, by its URL.
+//!
+//! ```text
+//! udp://ADDRESS:PORT[?ttl=N][&interface=NAME][&source=ADDRESS][&packets=N]     ADDRESS: a machine's, or a group's
+//! rtp://…                                                                      the same, with RTP
+//! ```
+
+use crate::pull::split_port;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use thiserror::Error;
+
+/// How TS packets lie in datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Framing {
+    /// As they are.
+    Bare,
+    /// Behind a header of RTP (RFC 2250).
+    Rtp,
+}
+
+/// Where a stream is sent to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Destination {
+    /// A machine's address or a multicast group's.
+    pub address: SocketAddr,
+    /// How TS packets lie in datagrams.
+    pub framing: Framing,
+    /// Networks that a datagram may pass; without one, 1 for groups and what the system does elsewhere.
+    pub ttl: Option<u8>,
+    /// The network interface by which a group is sent to; the system chooses without one.
+    pub interface: Option<String>,
+    /// The address of ours that it comes from; the system chooses without one.
+    pub source: Option<IpAddr>,
+    /// TS packets of a datagram, 1 to [`PACKETS_MAX`].
+    pub packets: usize,
+}
+
+/// As many TS packets as fit into an Ethernet frame.
+pub const PACKETS_MAX: usize = 7;
+
+/// Why a text is no destination.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DestinationError {
+    /// Another scheme than those that are known.
+    #[error("an output begins with udp:// or rtp://")]
+    Scheme,
+    /// No address or no port, or those of nobody in particular.
+    #[error(
+        "an output wants an IP address and a port, as in udp://239.1.2.3:5000 or rtp://[2001:db8::7]:5004"
+    )]
+    Address,
+    /// An option that is not known or has a bad value.
+    #[error("udp:// and rtp:// know ?ttl=N, interface=NAME, source=ADDRESS and packets=N; {0}")]
+    Option(&'static str),
+}
+
+impl Destination {
+    /// Reads a URL.
+    pub fn parse(text: &str) -> Result<Destination, DestinationError> {
+        let (scheme, rest) = text.split_once("://").ok_or(DestinationError::Scheme)?;
+        let framing = match scheme.to_ascii_lowercase().as_str() {
+            "udp" => Framing::Bare,
+            "rtp" => Framing::Rtp,
+            _ => return Err(DestinationError::Scheme),
+        };
+        let (address, options) = rest.split_once('?').unwrap_or((rest, ""));
+        let address = address.strip_suffix('/').unwrap_or(address);
+        let (host, port) = split_port(address).map_err(|_| DestinationError::Address)?;
+        let ip: IpAddr = host.parse().map_err(|_| DestinationError::Address)?;
+        let port = port.filter(|_| !ip.is_unspecified()).ok_or(DestinationError::Address)?;
+        let mut destination = Destination {
+            address: SocketAddr::new(ip, port),
+            framing,
+            ttl: None,
+            interface: None,
+            source: None,
+            packets: PACKETS_MAX,
+        };
+        for (key, value) in form_urlencoded::parse(options.as_bytes()) {
+            destination.set(&key, &value).map_err(DestinationError::Option)?;
+        }
+        if destination.interface.is_some() && !ip.is_multicast() {
+            return Err(DestinationError::Option("an interface belongs to multicast groups"));
+        }
+        if destination.source.is_some_and(|source| source.is_ipv4() != ip.is_ipv4()) {
+            return Err(DestinationError::Option("the source is of the other IP version"));
+        }
+        Ok(destination)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), &'static str> {
+        match key {
+            "ttl" => {
+                let ttl = value.parse().ok().filter(|ttl| *ttl > 0);
+                self.ttl = Some(ttl.ok_or("ttl is a number from 1 to 255")?);
+            }
+            "interface" if (1..16).contains(&value.len()) && value.bytes().all(is_of_name) => {
+                self.interface = Some(value.to_owned());
+            }
+            "interface" => return Err("an interface's name has 1 to 15 letters, digits and .-_:@"),
+            "source" => self.source = Some(value.parse().map_err(|_| "the source is no IP address")?),
+            "packets" => {
+                let packets = value.parse().ok().filter(|packets| (1..=PACKETS_MAX).contains(packets));
+                self.packets = packets.ok_or("packets is a number from 1 to 7")?;
+            }
+            _ => return Err("there is another option"),
+        }
+        Ok(())
+    }
+}
+
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b".-_:@".contains(&byte)
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.framing {
+            Framing::Bare => "udp",
+            Framing::Rtp => "rtp",
+        };
+        write!(f, "{scheme}://{}", self.address)?;
+        let options = [
+            self.ttl.map(|ttl| format!("ttl={ttl}")),
+            self.interface.as_ref().map(|name| format!("interface={name}")),
+            self.source.map(|source| format!("source={source}")),
+            (self.packets != PACKETS_MAX).then(|| format!("packets={}", self.packets)),
+        ];
+        let options: Vec<String> = options.into_iter().flatten().collect();
+        if options.is_empty() { Ok(()) } else { write!(f, "?{}", options.join("&")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn destinations_are_read_and_told_alike() {
+        for text in [
+            "udp://239.1.2.3:5000",
+            "rtp://10.0.0.5:5004",
+            "udp://239.1.2.3:5000?ttl=16&interface=eth1&source=192.0.2.7&packets=3",
+            "rtp://[ff3e::1]:5004?source=2001:db8::7",
+            "udp://[2001:db8::7]:5000?ttl=255",
+        ] {
+            assert_eq!(Destination::parse(text).unwrap().to_string(), text);
+        }
+        let read = Destination::parse("UDP://239.1.2.3:5000/?interface=lo").unwrap();
+        assert_eq!((read.framing, read.packets, read.ttl), (Framing::Bare, 7, None));
+        for bad in [
+            "http://h/",
+            "239.1.2.3:5000",
+            "udp://host:5000",
+            "udp://239.1.2.3",
+            "udp://:5000",
+            "udp://0.0.0.0:5000",
+            "udp://[::]:5000",
+            "udp://239.1.2.3:0",
+            "udp://239.1.2.3:5000?ttl=0",
+            "udp://239.1.2.3:5000?ttl=256",
+            "udp://239.1.2.3:5000?packets=8",
+            "udp://239.1.2.3:5000?packets=0",
+            "udp://239.1.2.3:5000?pkt_size=1316",
+            "udp://239.1.2.3:5000?source=::1",
+            "udp://239.1.2.3:5000?interface=",
+            "udp://239.1.2.3:5000?interface=a%22b",
+            "udp://10.0.0.5:5000?interface=eth0",
+        ] {
+            assert!(Destination::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(udp://|rtp://)?[a-z0-9:/@?&=%.\\[\\]#é ]{0,40}") {
+            let _ = Destination::parse(&text);
+        }
+    }
+}

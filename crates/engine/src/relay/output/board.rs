@@ -1,0 +1,124 @@
+//! What the thread tells of each output, for the API and the metrics.
+
+use super::Output;
+use crate::relay::status::StreamStatus;
+use glassline_delivery::output::Destination;
+use glassline_delivery::policy::StreamName;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// An output of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputStatus {
+    /// Where it goes.
+    pub url: String,
+    /// Whether the stream has begun there, and the last datagrams could be sent.
+    pub sending: bool,
+    /// Why the last datagrams could not be sent; `None` while they can.
+    pub error: Option<String>,
+    /// Datagrams sent.
+    pub datagrams: u64,
+    /// Bytes of the stream sent, without headers.
+    pub bytes: u64,
+    /// Datagrams that could not be sent, and attempts to open the output that failed.
+    pub errors: u64,
+    /// Times that it fell behind the backlog and went on at the newest key frame.
+    pub moved_forward: u64,
+}
+
+/// One output. Counts are since it was first configured.
+#[derive(Debug)]
+pub(super) struct Board {
+    pub(super) name: StreamName,
+    pub(super) destination: Destination,
+    pub(super) datagrams: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) errors: AtomicU64,
+    pub(super) moved_forward: AtomicU64,
+    pub(super) begun: AtomicBool,
+    error: Mutex<Option<String>>,
+}
+
+impl Board {
+    fn new(output: &Output) -> Board {
+        Board {
+            name: output.name.clone(),
+            destination: output.destination.clone(),
+            datagrams: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            moved_forward: AtomicU64::new(0),
+            begun: AtomicBool::new(false),
+            error: Mutex::default(),
+        }
+    }
+
+    /// Datagrams, bytes, errors and moves so far.
+    pub(super) fn counts(&self) -> [u64; 4] {
+        self.counters().map(|counter| counter.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_counts(&self, counts: [u64; 4]) {
+        for (counter, count) in self.counters().into_iter().zip(counts) {
+            counter.store(count, Ordering::Relaxed);
+        }
+    }
+
+    fn counters(&self) -> [&AtomicU64; 4] {
+        [&self.datagrams, &self.bytes, &self.errors, &self.moved_forward]
+    }
+
+    /// The text is replaced as a whole.
+    pub(super) fn error(&self) -> MutexGuard<'_, Option<String>> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn status(&self) -> OutputStatus {
+        let [datagrams, bytes, errors, moved_forward] = self.counts();
+        let error = self.error().clone();
+        OutputStatus {
+            url: self.destination.to_string(),
+            sending: self.begun.load(Ordering::Relaxed) && error.is_none(),
+            error,
+            datagrams,
+            bytes,
+            errors,
+            moved_forward,
+        }
+    }
+}
+
+/// All outputs.
+#[derive(Debug, Default)]
+pub(in crate::relay) struct Boards(Vec<Arc<Board>>);
+
+impl Boards {
+    /// A board for each output that differs. What stands on `former` boards for the same outputs stays.
+    pub(in crate::relay) fn new(outputs: &[Output], former: &Boards) -> Boards {
+        let mut boards: Vec<Arc<Board>> = Vec::new();
+        for output in outputs {
+            let same =
+                |board: &&Arc<Board>| board.name == output.name && board.destination == output.destination;
+            if !boards.iter().any(|board| same(&board)) {
+                let kept = former.iter().find(same).cloned();
+                boards.push(kept.unwrap_or_else(|| Arc::new(Board::new(output))));
+            }
+        }
+        Boards(boards)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Board>> {
+        self.0.iter()
+    }
+
+    /// Whether the stream `name` has any.
+    pub(in crate::relay) fn has(&self, name: &StreamName) -> bool {
+        self.0.iter().any(|board| board.name == *name)
+    }
+
+    /// Adds the outputs to a stream's status.
+    pub(in crate::relay) fn complete(&self, stream: &mut StreamStatus) {
+        let of_stream = self.0.iter().filter(|board| board.name == stream.name);
+        stream.outputs = of_stream.map(|board| board.status()).collect();
+    }
+}

@@ -1,0 +1,493 @@
+//! One output: from the spool into datagrams, a few at a time.
+
+use super::board::Board;
+use crate::relay::live::Live;
+use crate::relay::pull::Sayings;
+use glassline_delivery::output::{Destination, Framing};
+use glassline_delivery::stream::{Mux, Pacing, seam_packet};
+use glassline_io::spool::Reader;
+use glassline_io::udp::{Route, Sender};
+use glassline_media::Time;
+use glassline_media::container::ts::{NULL_PID, PACKET_BYTES};
+use glassline_transport::pacing::{Pacer, time_of};
+use glassline_transport::rtp::mpeg_ts::Packetizer;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Datagrams that leave at once: 8 kB, which the shortest queues on the way hold.
+const BURST_DATAGRAMS: usize = 6;
+/// The lowest pace that a factor of the stream's rate leads to. A stream that has just begun has no rate yet, and its
+/// first key frame is not to wait.
+const LEAST_BPS: u64 = 10_000_000;
+/// Bursts in a row; then others get their turn.
+const BURSTS_A_TURN: usize = 16;
+/// When an output that could not be opened is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// When a socket that was full is tried again.
+const FULL: Duration = Duration::from_millis(1);
+
+/// An output and where it is in its stream.
+pub(super) struct Feed {
+    board: Arc<Board>,
+    socket: Option<Sender>,
+    packetizer: Option<Packetizer>,
+    /// The lowest pace, in bits a second.
+    least_bps: u64,
+    pacer: Pacer,
+    following: Option<Following>,
+    burst: Burst,
+    /// Whether it has ever sent anything: what comes after another place of the stream is announced as such.
+    has_begun: bool,
+    /// What failed is not tried again before.
+    retry_at: Time,
+    due: Time,
+    sayings: Sayings,
+}
+
+/// A place in a stream.
+struct Following {
+    live: Arc<Live>,
+    reader: Reader,
+    /// It waits for an entry: for the first, or behind the place that it lost.
+    awaits: bool,
+    /// Where another stream was sent before this one.
+    seams: Option<Seams>,
+}
+
+/// Announces that what follows on each PID is not continuous with what another stream sent there.
+struct Seams(Box<[u64; 8192 / 64]>);
+
+impl Seams {
+    fn new() -> Seams {
+        let mut announced = Box::new([0; 8192 / 64]);
+        // Null packets count nothing.
+        announced[usize::from(NULL_PID / 64)] |= 1 << (NULL_PID % 64);
+        Seams(announced)
+    }
+
+    /// Puts a packet before the first on each PID.
+    fn announce(&mut self, packets: &mut Vec<u8>) {
+        let mut at = 0;
+        while let Some(packet) = packets.get(at..).and_then(|rest| rest.first_chunk::<PACKET_BYTES>()) {
+            let pid = u16::from_be_bytes([packet[1] & 0x1F, packet[2]]);
+            let word = &mut self.0[usize::from(pid / 64)];
+            if *word >> (pid % 64) & 1 == 0 {
+                *word |= 1 << (pid % 64);
+                let seam = seam_packet(packet);
+                packets.splice(at..at, seam);
+                at += seam.len();
+            }
+            at += PACKET_BYTES;
+        }
+    }
+}
+
+/// An output as one process leaves it to the next, which opens a socket of its own.
+#[derive(Serialize, Deserialize)]
+pub(in crate::relay) struct LeftOutput {
+    name: String,
+    url: String,
+    counts: [u64; 4],
+    has_begun: bool,
+    /// What RTP's packets are numbered with.
+    numbers: Option<(u32, u16, u32)>,
+    place: Option<LeftPlace>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LeftPlace {
+    stream: u64,
+    offset: u64,
+    awaits: bool,
+    seams: Option<Vec<u64>>,
+}
+
+/// Datagrams that are to leave next.
+#[derive(Default)]
+struct Burst {
+    /// TS packets of the stream.
+    packets: Vec<u8>,
+    /// The datagrams, end to end.
+    wire: Vec<u8>,
+    /// Where each is in `wire`, and how many bytes of the stream it carries.
+    datagrams: Vec<(Range<usize>, usize)>,
+    /// The first one that was not sent yet.
+    next: usize,
+    /// What it carries begins at an entry.
+    jumps: bool,
+}
+
+impl Feed {
+    pub(super) fn new(board: Arc<Board>, seed: u64) -> Feed {
+        let packetizer = (board.destination.framing == Framing::Rtp).then(|| Packetizer::new(seed));
+        Feed {
+            board,
+            socket: None,
+            packetizer,
+            least_bps: LEAST_BPS,
+            pacer: Pacer::default(),
+            following: None,
+            burst: Burst::default(),
+            has_begun: false,
+            retry_at: Time::ZERO,
+            due: Time::NEVER,
+            sayings: Sayings::default(),
+        }
+    }
+
+    pub(super) fn board(&self) -> &Arc<Board> {
+        &self.board
+    }
+
+    /// Its stream is paced in this way from now on.
+    pub(super) fn reconfigure(&mut self, pacing: Pacing) {
+        self.least_bps = if matches!(pacing, Pacing::Factor(_)) { LEAST_BPS } else { 0 };
+    }
+
+    /// When [`Feed::handle_timeout`] has something to do.
+    pub(super) fn poll_timeout(&self) -> Time {
+        self.due
+    }
+
+    /// Its stream `live` has grown, ended or begun.
+    pub(super) fn handle_news(&mut self, live: &Arc<Live>) {
+        // Datagrams hold packets; other muxes have none.
+        if live.mux != Mux::MpegTs {
+            return;
+        }
+        let is_newer = match &self.following {
+            Some(following) => following.live.id < live.id,
+            None => !live.has_ended(),
+        };
+        if is_newer {
+            let reader = Reader::new(live.chain.clone(), 0);
+            self.following = Some(Following {
+                live: Arc::clone(live),
+                reader,
+                awaits: true,
+                seams: self.has_begun.then(Seams::new),
+            });
+        }
+        self.due = self.due.min(self.pacer.poll_timeout().max(self.retry_at));
+    }
+
+    /// What the next process needs of it.
+    pub(super) fn state(&self) -> LeftOutput {
+        let place = |following: &Following| LeftPlace {
+            stream: following.live.id,
+            offset: following.reader.offset(),
+            awaits: following.awaits,
+            seams: following.seams.as_ref().map(|seams| seams.0.to_vec()),
+        };
+        LeftOutput {
+            name: self.board.name.to_string(),
+            url: self.board.destination.to_string(),
+            counts: self.board.counts(),
+            has_begun: self.has_begun,
+            numbers: self.packetizer.as_ref().map(Packetizer::numbers),
+            place: self.following.as_ref().map(place),
+        }
+    }
+
+    /// Goes on where another process left an output, if it is this one.
+    pub(super) fn restore(&mut self, left: &LeftOutput) {
+        let board = &self.board;
+        if left.name != board.name.as_str() || left.url != board.destination.to_string() {
+            return;
+        }
+        board.set_counts(left.counts);
+        self.has_begun = left.has_begun;
+        if let (Some(packetizer), Some(numbers)) = (&mut self.packetizer, left.numbers) {
+            *packetizer = Packetizer::from_numbers(numbers);
+        }
+        if let (Some(following), Some(place)) = (&mut self.following, &left.place)
+            && following.live.id == place.stream
+            && place.offset <= following.live.chain.head()
+        {
+            following.reader.seek(place.offset);
+            following.awaits = place.awaits;
+            let seams = place.seams.as_deref().and_then(|seams| seams.try_into().ok());
+            following.seams = seams.map(|seams: [u64; 8192 / 64]| Seams(Box::new(seams)));
+        }
+    }
+
+    /// Sends what is due.
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        self.due = now;
+        for _ in 0..BURSTS_A_TURN {
+            match self.send_burst(now) {
+                Some(due) if due <= now => {}
+                Some(due) => {
+                    self.due = due;
+                    return;
+                }
+                None => {
+                    self.due = Time::NEVER;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Sends a burst. Returns when the next one may leave; `None` where there is nothing more for now.
+    fn send_burst(&mut self, now: Time) -> Option<Time> {
+        if self.pacer.poll_timeout() > now {
+            return Some(self.pacer.poll_timeout());
+        }
+        let rate = match self.following.as_ref()?.live.pace_bps() {
+            0 => 0,
+            pace => pace.max(self.least_bps),
+        };
+        if self.socket.is_none() {
+            match Sender::open(&route(&self.board.destination)) {
+                Ok(socket) => self.socket = Some(socket),
+                Err(error) => {
+                    self.complain(&error, 1);
+                    return self.retry_after(RETRY, now);
+                }
+            }
+        }
+        if self.burst.is_over() {
+            // Asked first: what was appended before the end is then seen below.
+            let has_ended = self.following.as_ref()?.live.has_ended();
+            self.gather();
+            if self.burst.packets.is_empty() {
+                self.following = self.following.take().filter(|_| !has_ended);
+                self.board.begun.fetch_and(self.following.is_some(), Ordering::Relaxed);
+                return None;
+            }
+            self.burst.frame(self.board.destination.packets, self.packetizer.as_mut(), rate, now);
+        }
+        let bytes = self.burst.wire.len();
+        if !self.send() {
+            return self.retry_after(FULL, now);
+        }
+        self.pacer.sent(bytes, rate, now);
+        Some(self.pacer.poll_timeout())
+    }
+
+    /// Sends the burst's datagrams. Returns false where the socket is full; the rest then waits.
+    fn send(&mut self) -> bool {
+        let Some(socket) = &self.socket else { return true };
+        let (burst, board) = (&mut self.burst, &self.board);
+        while !burst.is_over() {
+            let waiting = &burst.datagrams[burst.next..];
+            let parts: Vec<&[u8]> = waiting.iter().map(|(range, _)| &burst.wire[range.clone()]).collect();
+            match socket.send(&parts) {
+                Ok(None) => return false,
+                Ok(Some(sent)) => {
+                    let bytes: usize = waiting.iter().take(sent).map(|(_, bytes)| bytes).sum();
+                    board.datagrams.fetch_add(sent as u64, Ordering::Relaxed);
+                    board.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+                    board.begun.store(true, Ordering::Relaxed);
+                    burst.next += sent;
+                    board.error().take();
+                }
+                Err(error) => {
+                    // The network may come back; what cannot leave now is worth nothing later. An interface that comes
+                    // back is another one to the socket.
+                    let count = waiting.len() as u64;
+                    burst.next = burst.datagrams.len();
+                    self.socket = None;
+                    self.complain(&error, count);
+                    return true;
+                }
+            }
+        }
+        true
+    }
+
+    fn retry_after(&mut self, time: Duration, now: Time) -> Option<Time> {
+        self.retry_at = now + time;
+        Some(self.retry_at)
+    }
+
+    /// Counts `errors` for the same reason.
+    fn complain(&mut self, error: &io::Error, errors: u64) {
+        self.board.errors.fetch_add(errors, Ordering::Relaxed);
+        let words = error.to_string();
+        let (stream, output) = (&self.board.name, &self.board.destination);
+        if self.sayings.is_worth_telling(&words) {
+            tracing::warn!(%stream, %output, "cannot send: {words}; going on");
+        }
+        *self.board.error() = Some(words);
+    }
+
+    /// Takes the next packets of the stream, of a burst at most; none where there are none now.
+    fn gather(&mut self) {
+        let Feed { burst, following: Some(following), .. } = self else { return };
+        burst.packets.clear();
+        burst.jumps = false;
+        following.gather(burst, &self.board);
+        self.has_begun |= burst.jumps;
+        if let Some(seams) = &mut following.seams {
+            seams.announce(&mut burst.packets);
+        }
+    }
+}
+
+impl Following {
+    fn gather(&mut self, burst: &mut Burst, board: &Board) {
+        let room = BURST_DATAGRAMS * board.destination.packets * PACKET_BYTES;
+        while burst.packets.len() < room {
+            if self.awaits {
+                let Some(prelude) = self.enter() else { return };
+                burst.packets.extend_from_slice(&prelude);
+                burst.jumps = true;
+                continue;
+            }
+            let (offset, head) = (self.reader.offset(), self.live.chain.head());
+            if offset >= head {
+                return;
+            }
+            let start = burst.packets.len();
+            burst.packets.resize(room, 0);
+            // Memory that cannot be read is as good as gone.
+            let mut read = || self.reader.read(&mut burst.packets[start..], head).ok().flatten();
+            let read = if offset < self.live.tail() { None } else { read() };
+            burst.packets.truncate(start + read.unwrap_or(0));
+            if read.is_none() {
+                board.moved_forward.fetch_add(1, Ordering::Relaxed);
+                self.awaits = true;
+                // What was gathered stands before the seam.
+                if start > 0 {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Goes to the newest entry ahead, if there is one. Returns what is to be sent before it.
+    fn enter(&mut self) -> Option<Vec<u8>> {
+        let entry = self.live.newest_entry().filter(|entry| entry.offset >= self.reader.offset())?;
+        let moved = self.reader.offset() > 0;
+        self.reader.seek(entry.offset);
+        self.awaits = false;
+        Some(entry.prelude(moved))
+    }
+}
+
+impl Burst {
+    fn is_over(&self) -> bool {
+        self.next >= self.datagrams.len()
+    }
+
+    /// Makes datagrams of the packets. Those of RTP are stamped with the time at which each is to leave at the pace.
+    fn frame(&mut self, packets: usize, mut packetizer: Option<&mut Packetizer>, rate_bps: u64, now: Time) {
+        self.wire.clear();
+        self.datagrams.clear();
+        self.next = 0;
+        for payload in self.packets.chunks(packets * PACKET_BYTES) {
+            let start = self.wire.len();
+            if let Some(packetizer) = &mut packetizer {
+                let at = now + time_of(start, rate_bps);
+                self.wire.extend_from_slice(&packetizer.next_header(at, self.jumps && start == 0));
+            }
+            self.wire.extend_from_slice(payload);
+            self.datagrams.push((start..self.wire.len(), payload.len()));
+        }
+    }
+}
+
+fn route(destination: &Destination) -> Route {
+    let Destination { address, interface, source, ttl, .. } = destination.clone();
+    Route { address, interface, source, ttl }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::live::Claim;
+    use crate::relay::output::{Boards, Output};
+    use glassline_delivery::policy::StreamName;
+    use glassline_delivery::stream::{self, Backlog, FlushPolicy, Prebuffer};
+    use glassline_test_support::ts::Source;
+    use std::net::UdpSocket;
+
+    /// A stream whose pace is fixed, with its publisher's session.
+    fn live(pacing: Pacing) -> (Arc<Live>, u64) {
+        let backlog = Backlog { time: Duration::from_secs(10), bytes: 1 << 20 };
+        let settings =
+            stream::Settings { backlog, flush: FlushPolicy::Frame, pacing, prebuffer: Prebuffer::NONE };
+        let name = StreamName::parse("a").expect("a name");
+        let live = Arc::new(Live::new(0, name, Mux::MpegTs, settings, 1, Time::ZERO));
+        let Claim::Granted { session, .. } = live.claim(None, false, Time::ZERO) else {
+            panic!("nobody is here")
+        };
+        (live, session)
+    }
+
+    /// Sends `bytes` in virtual time. Returns the datagrams of each burst, and how long all took.
+    fn bursts(scheme: &str, pacing: Pacing, bytes: &[u8]) -> (Vec<Vec<Vec<u8>>>, Duration) {
+        let receiver = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        receiver.set_nonblocking(true).expect("no waiting");
+        let url = format!("{scheme}://{}", receiver.local_addr().expect("an address"));
+        let (live, session) = live(pacing);
+        let output =
+            Output { name: live.name.clone(), destination: Destination::parse(&url).expect("a destination") };
+        let boards = Boards::new(&[output], &Boards::default());
+        let mut feed = Feed::new(Arc::clone(boards.iter().next().expect("a board")), 7);
+        feed.reconfigure(pacing);
+        live.push(session, bytes, Time::ZERO).expect("a transport stream");
+        live.pause(Time::ZERO);
+        feed.handle_news(&live);
+        let (mut bursts, mut now, mut buffer) = (Vec::new(), Time::ZERO, [0; 2000]);
+        while feed.poll_timeout() != Time::NEVER {
+            now = now.max(feed.poll_timeout());
+            feed.handle_timeout(now);
+            let mut burst = Vec::new();
+            while let Ok(count) = receiver.recv(&mut buffer) {
+                burst.push(buffer[..count].to_vec());
+            }
+            bursts.push(burst);
+        }
+        (bursts, now - Time::ZERO)
+    }
+
+    fn picture(packets: usize) -> Vec<u8> {
+        let mut source = Source::default();
+        [source.tables(), source.picture(true, packets)].concat()
+    }
+
+    #[test]
+    fn a_picture_leaves_in_small_bursts_at_the_pace_and_its_end_waits_for_nothing() {
+        let bytes = picture(100);
+        let (bursts, time) = bursts("udp", Pacing::Rate(8_000_000), &bytes);
+        let counts: Vec<usize> = bursts.iter().map(Vec::len).collect();
+        let packets = bytes.len() / PACKET_BYTES;
+        assert_eq!(counts.iter().sum::<usize>(), packets.div_ceil(7));
+        assert!(counts.iter().all(|count| *count <= BURST_DATAGRAMS), "{counts:?}");
+        assert_eq!(bursts.concat().concat(), bytes);
+        // At 8 Mbit/s a byte takes a microsecond; the last burst leaves when those before it have left.
+        assert_eq!(time, Duration::from_micros(bytes.len() as u64));
+    }
+
+    #[test]
+    fn packets_of_rtp_are_stamped_with_the_pace() {
+        let bytes = picture(30);
+        let (bursts, _) = bursts("rtp", Pacing::Rate(8_000_000), &bytes);
+        let datagrams = bursts.concat();
+        let header =
+            |datagram: &Vec<u8>| glassline_transport::rtp::Packet::parse(datagram).expect("RTP").header;
+        for (index, pair) in datagrams.windows(2).enumerate() {
+            let (one, two) = (header(&pair[0]), header(&pair[1]));
+            assert_eq!((one.marker, two.marker), (index == 0, false));
+            assert_eq!((two.sequence.wrapping_sub(one.sequence), two.ssrc), (1, one.ssrc));
+            // A datagram of 1328 bytes takes 119.5 ticks.
+            let step = two.timestamp.wrapping_sub(one.timestamp);
+            assert!((119..=120).contains(&step), "{step}");
+        }
+        let payloads: Vec<&[u8]> = datagrams.iter().map(|datagram| &datagram[12..]).collect();
+        assert_eq!(payloads.concat(), bytes);
+    }
+
+    #[test]
+    fn an_unpaced_stream_leaves_at_once() {
+        let (bursts, time) = bursts("udp", Pacing::Off, &picture(300));
+        assert_eq!((bursts.concat().len(), time), (302usize.div_ceil(7), Duration::ZERO));
+    }
+}

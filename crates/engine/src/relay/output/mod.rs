@@ -1,0 +1,151 @@
+//! Streams that leave in datagrams: to machines and multicast groups that the configuration names.
+//!
+//! ```text
+//!                                  ┌─ Feed ─► udp://239.1.2.3:5000
+//! Live ─ news ─► thread "output" ─┼─ Feed ─► rtp://10.0.0.5:5004
+//!                                  └─ Feed ─► …
+//! ```
+//! One thread reads the streams' spools as viewers do, woken by the same news. What a flush brings leaves in bursts of a
+//! few datagrams, with pauses between them that a timer of the thread keeps: the kernel paces a UDP socket only where a
+//! queueing discipline of its own is set up, and segmentation offload would make the burst that is to be avoided.
+
+mod board;
+mod feed;
+
+pub(super) use board::Boards;
+pub use board::OutputStatus;
+pub(super) use feed::LeftOutput;
+
+use crate::relay::hub::{Hub, Message};
+use crate::relay::live::Live;
+use feed::Feed;
+use glassline_delivery::output::Destination;
+use glassline_delivery::policy::StreamName;
+use glassline_io::poll::Poller;
+use glassline_media::Time;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// A stream that is sent somewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The stream's name.
+    pub name: StreamName,
+    /// Where it goes.
+    pub destination: Destination,
+}
+
+/// The thread, seen from outside.
+pub(super) enum Sending {
+    /// There is nothing to send, and no thread.
+    Idle(Feeder),
+    /// It runs.
+    Running(JoinHandle<Feeder>),
+}
+
+impl Sending {
+    /// Starts the thread, if it has something to do.
+    pub(super) fn start(feeder: Feeder) -> io::Result<Sending> {
+        if feeder.feeds.is_empty() {
+            return Ok(Sending::Idle(feeder));
+        }
+        let thread = std::thread::Builder::new().name("output".into());
+        Ok(Sending::Running(thread.spawn(move || feeder.run())?))
+    }
+
+    /// Waits until the thread has come to a halt or ended, as the hub says already. `None` where it panicked, which
+    /// has been told on standard error.
+    pub(super) fn join(self) -> Option<Feeder> {
+        match self {
+            Sending::Idle(feeder) => Some(feeder),
+            Sending::Running(thread) => thread.join().ok(),
+        }
+    }
+}
+
+/// What the thread has.
+pub(super) struct Feeder {
+    hub: Arc<Hub>,
+    poller: Poller,
+    feeds: Vec<Feed>,
+}
+
+impl Feeder {
+    /// Feeds nothing yet. `poller` is the one whose waker the hub has for outputs.
+    pub(super) fn new(hub: &Arc<Hub>, poller: Poller) -> Feeder {
+        Feeder { hub: Arc::clone(hub), poller, feeds: Vec::new() }
+    }
+
+    /// Feeds what the hub's boards name and nothing else. What is fed already goes on.
+    pub(super) fn rearrange(&mut self) {
+        let (boards, settings) = (self.hub.outputs(), self.hub.settings());
+        self.feeds.retain(|feed| boards.iter().any(|board| Arc::ptr_eq(board, feed.board())));
+        for (index, board) in boards.iter().enumerate() {
+            if !self.feeds.iter().any(|feed| Arc::ptr_eq(board, feed.board())) {
+                // Enough to tell senders apart that start together.
+                let seed =
+                    self.hub.clock.utc().as_nanos() ^ u64::from(std::process::id()) << 32 ^ index as u64;
+                self.feeds.push(Feed::new(Arc::clone(board), seed));
+            }
+        }
+        for feed in &mut self.feeds {
+            feed.reconfigure(settings.of_stream(&feed.board().name).pacing);
+            if let Some(live) = self.hub.find(&feed.board().name) {
+                live.set_has_outputs(true);
+                feed.handle_news(&live);
+            }
+        }
+    }
+
+    /// What the next process needs of the outputs.
+    pub(super) fn states(&self) -> Vec<LeftOutput> {
+        self.feeds.iter().map(Feed::state).collect()
+    }
+
+    /// Goes on with the outputs that another process left, if they are still wanted.
+    pub(super) fn restore(&mut self, left: &[LeftOutput]) {
+        for feed in &mut self.feeds {
+            left.iter().for_each(|left| feed.restore(left));
+        }
+    }
+
+    /// Sends until the hub says otherwise. Returns all that it has, where that is to be taken over.
+    fn run(mut self) -> Feeder {
+        let (mut ready, mut messages) = (Vec::new(), Vec::new());
+        while self.hub.is_running() {
+            let now = self.hub.clock.now();
+            let next = self.feeds.iter().map(Feed::poll_timeout).min().unwrap_or(Time::NEVER);
+            if let Err(error) = self.poller.wait(Some(next.since(now)), &mut ready) {
+                tracing::error!(%error, "epoll failed; nothing is sent to outputs any more");
+                break;
+            }
+            if !ready.is_empty() {
+                self.hub.collect_for_outputs(&mut messages);
+                for message in messages.drain(..) {
+                    if let Message::News(live) = message {
+                        self.handle_news(&live);
+                    }
+                }
+            }
+            for feed in &mut self.feeds {
+                let now = self.hub.clock.now();
+                if feed.poll_timeout() <= now {
+                    feed.handle_timeout(now);
+                }
+            }
+        }
+        self
+    }
+
+    /// A stream has grown, ended or begun.
+    fn handle_news(&mut self, live: &Arc<Live>) {
+        self.hub.heard_for_outputs(live);
+        let mut is_wanted = false;
+        for feed in self.feeds.iter_mut().filter(|feed| feed.board().name == live.name) {
+            feed.handle_news(live);
+            is_wanted = true;
+        }
+        live.set_has_outputs(is_wanted);
+    }
+}

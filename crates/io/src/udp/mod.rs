@@ -1,0 +1,47 @@
+//! UDP, unicast and multicast, many datagrams by one system call.
+//!
+//! * [`Receiver`]: datagrams to an address of ours, to a group from anybody, or from one sender alone.
+//! * [`Sender`]: datagrams to an address or a group.
+
+mod inbox;
+mod receiver;
+mod sender;
+
+pub use inbox::Inbox;
+pub use receiver::{Receiver, Settings};
+pub use sender::{Route, Sender};
+
+use rustix::net::netdevice;
+use socket2::{SockAddr, Socket};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+/// Datagrams that one system call carries.
+pub const BATCH_DATAGRAMS: usize = 64;
+
+/// The kernel's number of the interface, 0 where it is to choose.
+fn interface_index(socket: &Socket, interface: Option<&str>) -> io::Result<u32> {
+    let Some(name) = interface else { return Ok(0) };
+    netdevice::name_to_index(socket, name)
+        .map_err(|_| io::Error::new(io::ErrorKind::NotFound, format!("no network interface {name:?}")))
+}
+
+#[allow(unsafe_code)]
+fn storage(ip: IpAddr) -> libc::sockaddr_storage {
+    let address = SockAddr::from(SocketAddr::new(ip, 0));
+    let mut storage = std::mem::MaybeUninit::<libc::sockaddr_storage>::zeroed();
+    let length = (address.len() as usize).min(size_of::<libc::sockaddr_storage>());
+    // SAFETY: `as_ptr` is to `len` initialised bytes, `storage` has room for `length` ≤ `len` of them and is another
+    // object; all zeros, and any bytes over them, are a valid `sockaddr_storage`.
+    unsafe {
+        std::ptr::copy_nonoverlapping(address.as_ptr().cast::<u8>(), storage.as_mut_ptr().cast(), length);
+        storage.assume_init()
+    }
+}
+
+/// A message's header without contents, for one datagram.
+#[allow(unsafe_code)]
+fn empty_message() -> libc::mmsghdr {
+    // SAFETY: integers and pointers, for which all zeros stand for nothing.
+    unsafe { std::mem::zeroed() }
+}

@@ -1,0 +1,9 @@
+//! Transport: media over datagrams. Pure state machines: datagrams and `now` come in, bytes and deadlines go out; no
+//! socket, no clock, no thread.
+//!
+//! * [`rtp`]: packets of RTP, their order, MPEG-TS in them.
+//! * [`pacing`]: when the next burst of datagrams may leave.
+#![forbid(unsafe_code)]
+
+pub mod pacing;
+pub mod rtp;

@@ -1,0 +1,64 @@
+//! When datagrams may leave, so that no burst overruns a queue on their way.
+
+use glassline_media::Time;
+use std::time::Duration;
+
+/// Lets a burst leave whenever the last one would have left a line of the given rate.
+///
+/// ```
+/// use glassline_media::Time;
+/// use glassline_transport::pacing::Pacer;
+/// use std::time::Duration;
+///
+/// let mut pacer = Pacer::default();
+/// pacer.sent(1000, 8_000_000, Time::ZERO);
+/// assert_eq!(pacer.poll_timeout(), Time::ZERO + Duration::from_millis(1));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pacer {
+    due: Time,
+}
+
+impl Pacer {
+    /// When the next burst may leave.
+    pub fn poll_timeout(&self) -> Time {
+        self.due
+    }
+
+    /// A burst of `bytes` has left; `rate_bps` is the line's rate in bits a second, 0 for one without end. A line that
+    /// was idle gives no credit: what has waited leaves no faster for it.
+    pub fn sent(&mut self, bytes: usize, rate_bps: u64, now: Time) {
+        self.due = now + time_of(bytes, rate_bps);
+    }
+}
+
+/// How long `bytes` take on a line of `rate_bps` bits a second; no time on one of rate 0, which is not paced.
+pub fn time_of(bytes: usize, rate_bps: u64) -> Duration {
+    let nanos = (bytes as u128 * 8 * 1_000_000_000).checked_div(u128::from(rate_bps)).unwrap_or(0);
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_keep_the_rate() {
+        let (mut pacer, mut now, mut bytes) = (Pacer::default(), Time::ZERO, 0);
+        while now < Time::from_millis(1000) {
+            pacer.sent(7896, 15_000_000, now);
+            bytes += 7896;
+            now = pacer.poll_timeout();
+        }
+        assert!((1_875_000..1_875_000 + 7896).contains(&bytes), "{bytes} bytes in a second");
+    }
+
+    #[test]
+    fn a_rate_of_zero_waits_for_nothing_and_none_overflows() {
+        assert_eq!(time_of(1 << 30, 0), Duration::ZERO);
+        assert!(time_of(usize::MAX, 1) > Duration::from_secs(1 << 30));
+        let mut pacer = Pacer::default();
+        pacer.sent(usize::MAX, 1, Time::NEVER);
+        assert_eq!(pacer.poll_timeout(), Time::NEVER);
+    }
+}

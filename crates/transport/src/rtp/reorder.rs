@@ -1,0 +1,246 @@
+//! Puts packets back into the order in which they were sent.
+//!
+//! ```text
+//!            next                          what is held: bounded in time and number
+//!              │                           │
+//!  ──given out─┼── gap ──┬───┬── gap ──┬───┤
+//! ```
+//! A packet that comes in its turn is given out at once, without a copy. One that comes early is held until those
+//! before it have come, or until the first that waits has waited for the window; then the gap is given up.
+
+use super::Header;
+use glassline_media::Time;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How patient a [`Reorder`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// How long a packet is held at most for those that should come before it.
+    pub window: Duration,
+    /// Packets that are held at most. A datagram has up to 64 KiB; usual ones take 1.3 kB.
+    pub packets: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { window: Duration::from_millis(50), packets: 512 }
+    }
+}
+
+/// What has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Packets, whatever became of them.
+    pub received: u64,
+    /// Packets that were not there when their turn was over.
+    pub lost: u64,
+    /// Packets that came after a later one, and in time all the same.
+    pub reordered: u64,
+    /// Packets that came when their turn was over; they stay among the lost.
+    pub late: u64,
+    /// Packets that came again.
+    pub duplicate: u64,
+    /// Packets out of all order, or of another sender, that no second one followed.
+    pub stray: u64,
+    /// Times that the sender began anew.
+    pub restarts: u64,
+}
+
+/// A packet that is so far ahead cannot be the sender's next ones (RFC 3550 A.1, MAX_DROPOUT).
+const AHEAD_MAX: i64 = 3000;
+/// How far back it is known what has come; what lies before is no late packet but another count.
+const RECENT: u64 = 512;
+
+/// Gives out one sender's packets in order, each once.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Reorder {
+    settings: Settings,
+    session: Option<Session>,
+    /// A packet that does not belong to the session. A second one that follows it begins another.
+    candidate: Option<(Header, Vec<u8>)>,
+    counters: Counters,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Session {
+    ssrc: u32,
+    /// The number that is to be given out next, unwrapped.
+    next: u64,
+    /// What came early: when it came, and its payload.
+    held: BTreeMap<u64, (Time, Vec<u8>)>,
+    /// When the first gap is given up.
+    deadline: Time,
+    /// Which of the numbers before `next` were given out, by the number modulo [`RECENT`].
+    recent: [u64; (RECENT / 64) as usize],
+}
+
+impl Session {
+    fn new(header: &Header) -> Session {
+        // One turn ahead, so that looking back never ends below zero.
+        let next = (1 << 16) + u64::from(header.sequence);
+        Session {
+            ssrc: header.ssrc,
+            next,
+            held: BTreeMap::new(),
+            deadline: Time::NEVER,
+            recent: [0; (RECENT / 64) as usize],
+        }
+    }
+
+    /// How far from its turn a packet is; `None` where it is not of this session.
+    fn distance(&self, header: &Header) -> Option<i64> {
+        let distance = i64::from(header.sequence.wrapping_sub(self.next as u16) as i16);
+        (header.ssrc == self.ssrc && (-(RECENT as i64)..=AHEAD_MAX).contains(&distance)).then_some(distance)
+    }
+
+    fn came(&self, number: u64) -> bool {
+        self.recent[(number % RECENT / 64) as usize] >> (number % 64) & 1 == 1
+    }
+
+    /// The turn of `next` is over.
+    fn advance(&mut self, came: bool) {
+        let (word, bit) = ((self.next % RECENT / 64) as usize, 1 << (self.next % 64));
+        if came {
+            self.recent[word] |= bit;
+        } else {
+            self.recent[word] &= !bit;
+        }
+        self.next += 1;
+    }
+
+    /// Gives out what is held and whose turn has come.
+    fn drain(&mut self, window: Duration, out: &mut dyn FnMut(&[u8])) {
+        while let Some((_, payload)) = self.held.remove(&self.next) {
+            out(&payload);
+            self.advance(true);
+        }
+        let first = self.held.values().map(|(came, _)| *came).min();
+        self.deadline = first.map_or(Time::NEVER, |first| first + window);
+    }
+
+    /// Gives the first gap up. Returns how many packets are lost with it.
+    fn skip(&mut self, window: Duration, out: &mut dyn FnMut(&[u8])) -> u64 {
+        let before = self.next;
+        let end = self.held.first_key_value().map_or(before, |(number, _)| *number);
+        while self.next < end {
+            self.advance(false);
+        }
+        self.drain(window, out);
+        end - before
+    }
+}
+
+impl Reorder {
+    /// Before the first packet.
+    pub fn new(settings: Settings) -> Reorder {
+        Reorder { settings, session: None, candidate: None, counters: Counters::default() }
+    }
+
+    /// Is as patient as `settings` say from now on. A gap that is being waited for keeps its time.
+    pub fn reconfigure(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// What has come so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Packets that are held now.
+    pub fn held(&self) -> usize {
+        self.session.as_ref().map_or(0, |session| session.held.len())
+    }
+
+    /// Takes a packet and calls `out` with each payload whose turn has come: nearly always this packet's own, as it is.
+    ///
+    /// Another SSRC, or a number far from the expected one, begins a new session if the very next packet follows it
+    /// (both are then given out); alone it is dropped.
+    pub fn push(&mut self, header: &Header, payload: &[u8], now: Time, out: &mut dyn FnMut(&[u8])) {
+        self.counters.received += 1;
+        let session = self.session.get_or_insert_with(|| Session::new(header));
+        let Some(distance) = session.distance(header) else {
+            self.consider(header, payload, out);
+            return;
+        };
+        self.counters.stray += u64::from(self.candidate.take().is_some());
+        self.take(distance, payload, now, out);
+    }
+
+    fn take(&mut self, distance: i64, payload: &[u8], now: Time, out: &mut dyn FnMut(&[u8])) {
+        let (window, counters) = (self.settings.window, &mut self.counters);
+        let Some(session) = &mut self.session else { return };
+        if distance == 0 {
+            out(payload);
+            session.advance(true);
+            if !session.held.is_empty() {
+                counters.reordered += 1;
+                session.drain(window, out);
+            }
+        } else if distance < 0 {
+            let again = session.came(session.next - distance.unsigned_abs());
+            counters.duplicate += u64::from(again);
+            counters.late += u64::from(!again);
+        } else {
+            let number = session.next + distance.unsigned_abs();
+            if session.held.contains_key(&number) {
+                counters.duplicate += 1;
+                return;
+            }
+            counters.reordered +=
+                u64::from(session.held.last_key_value().is_some_and(|(last, _)| *last > number));
+            session.deadline = session.deadline.min(now + window);
+            session.held.insert(number, (now, payload.to_vec()));
+            while session.held.len() > self.settings.packets {
+                counters.lost += session.skip(window, out);
+            }
+            self.handle_timeout(now, out);
+        }
+    }
+
+    /// A packet of no session that is known.
+    fn consider(&mut self, header: &Header, payload: &[u8], out: &mut dyn FnMut(&[u8])) {
+        let Some((first, first_payload)) = self.candidate.replace((*header, payload.to_vec())) else {
+            return;
+        };
+        if (first.ssrc, first.sequence.wrapping_add(1)) != (header.ssrc, header.sequence) {
+            self.counters.stray += 1;
+            return;
+        }
+        self.flush(out);
+        self.candidate = None;
+        self.counters.restarts += 1;
+        let mut session = Session::new(&first);
+        out(&first_payload);
+        out(payload);
+        session.advance(true);
+        session.advance(true);
+        self.session = Some(session);
+    }
+
+    /// When [`Reorder::handle_timeout`] has something to do; [`Time::NEVER`] while nothing is held.
+    pub fn poll_timeout(&self) -> Time {
+        self.session.as_ref().map_or(Time::NEVER, |session| session.deadline)
+    }
+
+    /// Gives up the gaps whose time is over.
+    pub fn handle_timeout(&mut self, now: Time, out: &mut dyn FnMut(&[u8])) {
+        let due = |session: &&mut Session| session.deadline <= now && !session.held.is_empty();
+        while let Some(session) = self.session.as_mut().filter(due) {
+            self.counters.lost += session.skip(self.settings.window, out);
+        }
+    }
+
+    /// Gives out all that is held, and forgets the sender: the next packet begins a session. The counters stay.
+    pub fn flush(&mut self, out: &mut dyn FnMut(&[u8])) {
+        let Some(mut session) = self.session.take() else { return };
+        while !session.held.is_empty() {
+            self.counters.lost += session.skip(self.settings.window, out);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "reorder_tests.rs"]
+mod tests;

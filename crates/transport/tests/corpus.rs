@@ -1,0 +1,37 @@
+//! Runs the body of the fuzz target over the committed corpus: what fuzzing found once stays found.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, unreachable_pub)]
+
+use proptest::prelude::*;
+
+#[path = "../../../fuzz/bodies/rtp.rs"]
+mod rtp;
+
+#[test]
+fn rtp_corpus() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/rtp");
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 5, "the corpus is missing");
+    for file in files {
+        rtp::run(&std::fs::read(file).unwrap());
+    }
+}
+
+proptest! {
+    /// Datagrams of a few bytes, in any order of a few numbers, at any times: what the fuzzer tries too, each time a little.
+    #[test]
+    fn no_datagrams_break_it(
+        datagrams in prop::collection::vec((0u8..80, any::<u8>(), 0u8..40, 0usize..3, any::<bool>()), 0..120),
+    ) {
+        let packet = [&[0x47][..], &[0xFF; 187]].concat();
+        let mut data = Vec::new();
+        for (time, high, low, packets, whole) in datagrams {
+            let mut datagram = vec![high, low];
+            (0..packets).for_each(|_| datagram.extend_from_slice(&packet));
+            datagram.truncate(datagram.len() - usize::from(!whole));
+            data.push(time);
+            data.extend((datagram.len() as u16).to_be_bytes());
+            data.extend(datagram);
+        }
+        rtp::run(&data);
+    }
+}
