@@ -195,6 +195,7 @@ fn traffic_control_has_a_class_for_each_viewer() {
     let _source = Running::start(
         Cable::within(&cable.server, GLASSLINE).args(["lab", "load", "source", url, "--rate", "2M"]),
     );
+    until("the source", || server.output().contains("publisher began"));
     let mut load = Running::start(Cable::within(&cable.viewers, GLASSLINE).args([
         "lab",
         "load",
