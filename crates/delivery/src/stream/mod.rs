@@ -202,6 +202,12 @@ impl Stream {
         self.mux
     }
 
+    /// Whether whoever sends has no time for a send for each picture: pictures then leave together under
+    /// [`FlushPolicy::Frame`] too, as under [`FlushPolicy::Balanced`].
+    pub fn relieve(&mut self, is_relieved: bool) {
+        self.flush.relieve(is_relieved);
+    }
+
     /// A publisher begins. What an earlier one left of a packet is forgotten.
     pub fn begin_session(&mut self, now: Time) {
         self.counters.sessions += 1;

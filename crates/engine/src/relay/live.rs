@@ -297,6 +297,11 @@ impl Live {
         }
     }
 
+    /// Lets pictures leave together while a worker has no time to send each by itself.
+    pub(super) fn relieve(&self, is_relieved: bool) {
+        self.lock().stream.relieve(is_relieved);
+    }
+
     /// Takes the publisher's seat, if it is free or `take_over` is asked.
     pub(super) fn claim(&self, seat: Option<Seat>, take_over: bool, now: Time) -> Claim {
         let mut core = self.lock();

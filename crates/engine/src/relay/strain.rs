@@ -2,7 +2,7 @@
 //!
 //! A worker that has no time left falls behind for good if it goes on as before: sends that come late are no fewer.
 //! So it gives up what costs sends and is not asked for: first pacing, which makes many small sends of one, then
-//! serving each news of a stream by itself. Neither touches a byte.
+//! sending each picture by itself. Neither touches a byte.
 
 use glassline_media::Time;
 use std::time::Duration;
@@ -10,12 +10,10 @@ use std::time::Duration;
 /// A worker that is idle for less than this share of its time paces nobody, and again from the second one on.
 const PACING_ENDS: f64 = 0.25;
 const PACING_BEGINS: f64 = 0.6;
-/// The same for news that are collected. What a stream's news cost is about halved by it, so that the second share
-/// is one with which the worker would have time left without it.
-const COLLECTING_BEGINS: f64 = 0.08;
-const COLLECTING_ENDS: f64 = 0.65;
-/// From a stream's last news to its next ones, while they are collected.
-pub(super) const COLLECTING_TIME: Duration = Duration::from_millis(25);
+/// The same for pictures that are collected. What they cost is about halved by it, so that the second share is one
+/// with which the worker would have time left without it.
+const COLLECTING_BEGINS: f64 = 0.05;
+const COLLECTING_ENDS: f64 = 0.55;
 
 /// A worker's load, looked at once in a while.
 #[derive(Debug)]
@@ -31,7 +29,7 @@ pub(super) struct Strain {
 pub(super) enum Change {
     /// Nobody is paced any more, or everybody again.
     Pacing(bool),
-    /// News are collected from now on, or no longer.
+    /// Pictures are collected from now on, or no longer.
     Collecting(bool),
 }
 
@@ -54,11 +52,6 @@ impl Strain {
     /// Whether viewers are paced.
     pub(super) fn paces(&self) -> bool {
         self.paces
-    }
-
-    /// Whether news of a stream wait for more of them.
-    pub(super) fn collects(&self) -> bool {
-        self.collects
     }
 
     /// Looks at the time since the last look. Returns how idle the worker was, as a share, and what that changes.
@@ -88,7 +81,7 @@ mod tests {
             strain.rested(Duration::from_millis(idle_percent * 10));
             now += Duration::from_secs(1);
             let (_, changes) = strain.look(now);
-            (strain.paces(), strain.collects(), changes.into_iter().flatten().count())
+            (strain.paces, strain.collects, changes.into_iter().flatten().count())
         };
         assert_eq!(look(90), (true, false, 0));
         assert_eq!(look(20), (false, false, 1));

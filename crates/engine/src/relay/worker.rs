@@ -5,7 +5,7 @@ use crate::relay::fan_out::FanOut;
 use crate::relay::hub::{Hub, Message, WAKE};
 use crate::relay::live::{Live, Seat};
 use crate::relay::roster::Sampling;
-use crate::relay::strain::{COLLECTING_TIME, Change, Strain};
+use crate::relay::strain::{Change, Strain};
 use crate::relay::wire::Wire;
 use crate::relay::{Listen, Settings};
 use glassline_delivery::http1::problem;
@@ -45,8 +45,6 @@ pub(super) struct Worker {
     again: Vec<u64>,
     news: Vec<Arc<Live>>,
     due: Vec<(Time, Arc<Live>)>,
-    /// Streams whose news wait for more, and until when.
-    collected: Vec<(Time, Arc<Live>)>,
     fan_out: FanOut,
     scratch: Vec<u8>,
     sampling: Sampling,
@@ -59,7 +57,6 @@ struct Audience {
     live: Arc<Live>,
     tokens: Vec<u64>,
     first: usize,
-    served_at: Time,
 }
 
 fn token(generation: u32, slot: u32) -> u64 {
@@ -99,7 +96,6 @@ impl Worker {
             again: Vec::new(),
             news: Vec::new(),
             due: Vec::new(),
-            collected: Vec::new(),
             fan_out: FanOut::one_by_one(),
             scratch: vec![0; READ_BYTES],
             sampling: Sampling::default(),
@@ -138,8 +134,7 @@ impl Worker {
         let (mut ready, mut messages) = (Vec::new(), Vec::new());
         while self.hub.is_running() {
             let now = self.hub.clock.now();
-            let dues = self.due.iter().chain(&self.collected).map(|(at, _)| *at);
-            let next = dues.fold(self.next_sweep, Time::min);
+            let next = self.due.iter().map(|(at, _)| *at).fold(self.next_sweep, Time::min);
             let wait = if self.again.is_empty() { next.since(now) } else { Duration::ZERO };
             if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
                 tracing::error!(worker = self.index, %error, "epoll failed; the worker ends");
@@ -155,7 +150,6 @@ impl Worker {
             self.serve_news();
             let now = self.hub.clock.now();
             self.flush_due(now);
-            self.serve_collected(now);
             if now >= self.next_sweep {
                 self.sweep(now);
                 self.next_sweep = now + SWEEP;
@@ -237,12 +231,7 @@ impl Worker {
 
     fn seat_viewer(&mut self, live: Arc<Live>, token: u64) {
         let audience = self.audiences.entry(live.id);
-        let audience = audience.or_insert_with(|| Audience {
-            live,
-            tokens: Vec::new(),
-            first: 0,
-            served_at: Time::ZERO,
-        });
+        let audience = audience.or_insert_with(|| Audience { live, tokens: Vec::new(), first: 0 });
         audience.tokens.push(token);
     }
 
@@ -402,13 +391,17 @@ impl Worker {
                     idle_percent,
                     "too busy to pace viewers; they are sent to unpaced for now"
                 ),
-                Change::Collecting(true) => tracing::warn!(
-                    worker,
-                    idle_percent,
-                    "no time left; pictures leave together for now, as with flush = \"balanced\""
-                ),
+                Change::Collecting(true) => {
+                    tracing::warn!(
+                        worker,
+                        idle_percent,
+                        "no time left; pictures leave together for now, as with flush = \"balanced\""
+                    );
+                    self.hub.strained(true);
+                }
                 Change::Collecting(false) => {
                     tracing::info!(worker, idle_percent, "pictures leave as they come again");
+                    self.hub.strained(false);
                 }
             }
         }
@@ -435,27 +428,14 @@ impl Worker {
     /// Sends what is new of each stream that has news to its viewers here.
     fn serve_news(&mut self) {
         while let Some(live) = self.news.pop() {
-            let served_at = self.audiences.get(&live.id).map_or(Time::ZERO, |audience| audience.served_at);
-            if self.strain.collects() && self.hub.clock.now() < served_at + COLLECTING_TIME {
-                // It counts as told until then: more news of it are not told.
-                self.collected.push((served_at + COLLECTING_TIME, live));
-                continue;
-            }
             live.heard(self.index);
             self.serve(&live);
         }
     }
 
-    /// Serves the streams whose collected news have waited for long enough.
-    fn serve_collected(&mut self, now: Time) {
-        self.news.extend(self.collected.extract_if(.., |(at, _)| *at <= now).map(|(_, live)| live));
-        self.serve_news();
-    }
-
     fn serve(&mut self, live: &Arc<Live>) {
         let Some(audience) = self.audiences.get_mut(&live.id) else { return };
         let (now, count) = (self.hub.clock.now(), audience.tokens.len());
-        audience.served_at = now;
         // Who is served first changes each time, so that nobody always waits for all others.
         audience.first = (audience.first + 1) % count.max(1);
         let order = audience.tokens[audience.first..].iter().chain(&audience.tokens[..audience.first]);
