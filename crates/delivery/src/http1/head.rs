@@ -171,7 +171,8 @@ impl HeadBuffer {
         self.bytes.extend_from_slice(taken);
         if maybe_whole && let Some((length, head)) = parse(&self.bytes)? {
             *input = &input[length - before..];
-            self.bytes.clear();
+            // Most connections have said all that they will, and there may be very many: no room is kept for more.
+            self.bytes = Vec::new();
             return Ok(Some(head));
         }
         *input = &input[taken.len()..];

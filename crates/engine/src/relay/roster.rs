@@ -3,6 +3,7 @@
 //! A worker looks at a part of its viewers in each sweep ([`Sampling`]) and writes down what it saw here; whoever
 //! asks reads that and never waits for a worker's turn. Worker 0 adds each stream's viewers up once a second.
 
+mod packed;
 mod sampling;
 
 pub(super) use sampling::Sampling;
@@ -12,6 +13,7 @@ use glassline_delivery::policy::StreamName;
 use glassline_delivery::telemetry::{Behind, SLOW_FROM, Sample, Why, percentiles_ms};
 use glassline_io::tcp::Info;
 use glassline_media::Time;
+use packed::{PackedInfo, Told};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,7 +74,7 @@ struct Entry {
     joined: Time,
     seen: Seen,
     anchor: Anchor,
-    rate_bps: Option<u64>,
+    rate_bps: Told,
     why: Why,
 }
 
@@ -80,7 +82,7 @@ struct Entry {
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     at: Time,
-    info: Info,
+    info: PackedInfo,
     bytes_sent: u64,
     /// Bytes that wait here; those in the kernel are in `info`.
     waiting_bytes: u64,
@@ -97,10 +99,10 @@ struct Seen {
 struct Anchor {
     at: Time,
     bytes_sent: u64,
-    bytes_acked: Option<u64>,
-    busy_us: Option<u64>,
-    rwnd_limited_us: Option<u64>,
-    sndbuf_limited_us: Option<u64>,
+    bytes_acked: Told,
+    busy_us: Told,
+    rwnd_limited_us: Told,
+    sndbuf_limited_us: Told,
 }
 
 /// Rates and reasons are taken over this long, or a little more.
@@ -116,15 +118,15 @@ impl Seen {
             waiting_bytes: self.waiting_bytes,
             socket_full: self.is_blocked,
             pace_bps: (self.pace_bps > 0).then_some(self.pace_bps),
-            bytes_acked: self.info.bytes_acked,
-            busy_us: self.info.busy_us,
-            rwnd_limited_us: self.info.rwnd_limited_us,
-            sndbuf_limited_us: self.info.sndbuf_limited_us,
+            bytes_acked: self.info.bytes_acked.get(),
+            busy_us: self.info.busy_us.get(),
+            rwnd_limited_us: self.info.rwnd_limited_us.get(),
+            sndbuf_limited_us: self.info.sndbuf_limited_us.get(),
         }
     }
 
     fn anchor(&self) -> Anchor {
-        let Info { bytes_acked, busy_us, rwnd_limited_us, sndbuf_limited_us, .. } = self.info;
+        let PackedInfo { bytes_acked, busy_us, rwnd_limited_us, sndbuf_limited_us, .. } = self.info;
         let Seen { at, bytes_sent, .. } = *self;
         Anchor { at, bytes_sent, bytes_acked, busy_us, rwnd_limited_us, sndbuf_limited_us }
     }
@@ -132,15 +134,30 @@ impl Seen {
 
 impl Anchor {
     fn sample(&self) -> Sample {
-        let Anchor { at, bytes_acked, busy_us, rwnd_limited_us, sndbuf_limited_us, .. } = *self;
-        Sample { at, bytes_acked, busy_us, rwnd_limited_us, sndbuf_limited_us, ..Sample::default() }
+        Sample {
+            at: self.at,
+            bytes_acked: self.bytes_acked.get(),
+            busy_us: self.busy_us.get(),
+            rwnd_limited_us: self.rwnd_limited_us.get(),
+            sndbuf_limited_us: self.sndbuf_limited_us.get(),
+            ..Sample::default()
+        }
     }
 }
 
 impl Entry {
     /// A viewer that was never looked at before.
     fn new(token: u64, live: Arc<Live>, address: SocketAddr, joined: Time, seen: Seen) -> Entry {
-        Entry { token, live, address, joined, seen, anchor: seen.anchor(), rate_bps: None, why: Why::Fine }
+        Entry {
+            token,
+            live,
+            address,
+            joined,
+            seen,
+            anchor: seen.anchor(),
+            rate_bps: None.into(),
+            why: Why::Fine,
+        }
     }
 
     fn look(&mut self, seen: Seen) {
@@ -150,7 +167,7 @@ impl Entry {
         let elapsed = seen.at.since(self.anchor.at);
         if elapsed >= ANCHOR_AGE {
             let bits = seen.bytes_sent.saturating_sub(self.anchor.bytes_sent) as f64 * 8.0;
-            self.rate_bps = Some((bits / elapsed.as_secs_f64()) as u64);
+            self.rate_bps = Some((bits / elapsed.as_secs_f64()) as u64).into();
             self.why = Why::of(&self.anchor.sample(), &seen.sample());
             self.anchor = seen.anchor();
         } else if seen.sample().behind < SLOW_FROM {
@@ -163,18 +180,18 @@ impl Entry {
     }
 
     fn client(&self, now: Time) -> Client {
-        let seen = &self.seen;
+        let (seen, tcp) = (&self.seen, self.seen.info.unpack());
         Client {
             address: self.address,
             stream: self.live.name.clone(),
             joined: now.since(self.joined),
             bytes_sent: seen.bytes_sent,
-            rate_bps: self.rate_bps,
-            behind_bytes: seen.waiting_bytes + u64::from(seen.info.notsent_bytes.unwrap_or(0)),
+            rate_bps: self.rate_bps.get(),
+            behind_bytes: seen.waiting_bytes + u64::from(tcp.notsent_bytes.unwrap_or(0)),
             behind: self.behind_ms().map(|ms| Duration::from_millis(ms.into())),
             moved_forward: seen.moved_forward,
             pace_bps: seen.sample().pace_bps,
-            tcp: seen.info,
+            tcp,
             why: self.why,
             seen: now.since(seen.at),
         }
@@ -238,7 +255,7 @@ impl Roster {
                     continue;
                 }
                 found.why[entry.why as usize] += 1;
-                found.rate_bps += entry.rate_bps.unwrap_or(0);
+                found.rate_bps += entry.rate_bps.get().unwrap_or(0);
                 entry.behind_ms().inspect(|ms| found.behind.observe(*ms));
                 furthest.push((entry.behind_ms(), worker, slot, entry.token));
             }
@@ -283,6 +300,6 @@ mod tests {
     #[test]
     fn a_viewer_takes_little_of_the_roster() {
         let bytes = size_of::<Entry>() + size_of::<Option<Box<Entry>>>();
-        assert!(bytes <= 384, "{bytes} bytes");
+        assert!(bytes <= 264, "{bytes} bytes");
     }
 }

@@ -1,5 +1,6 @@
 //! A worker's looks at its viewers' connections: some in each sweep, the others in the next ones.
 
+use super::packed::PackedInfo;
 use super::{Entry, Roster, Seen};
 use crate::relay::connection::{Connection, Slot};
 use glassline_delivery::stream::Mark;
@@ -75,7 +76,7 @@ fn look_at(
         if is_behind { age_of(marks, place.offset.saturating_sub(notsent), now) } else { Duration::ZERO };
     let seen = Seen {
         at: now,
-        info,
+        info: PackedInfo::new(info),
         bytes_sent: viewer.sent_bytes,
         waiting_bytes,
         behind_ms: u32::try_from(behind.as_millis()).unwrap_or(u32::MAX),
