@@ -392,6 +392,14 @@ impl Connection {
             }
             Role::Publishing(publishing) => {
                 if now.since(publishing.last_bytes) >= settings.silence_timeout {
+                    // On a busy worker what has come may still wait to be read: that is no silence.
+                    let bytes = publishing.bytes;
+                    if matches!(self.take_turn(desk), Turn::Over) {
+                        return true;
+                    }
+                    if !matches!(&self.role, Role::Publishing(publishing) if publishing.bytes == bytes) {
+                        return false;
+                    }
                     desk.hub.counts.timed_out.fetch_add(1, Ordering::Relaxed);
                     let words = "A publisher that sends nothing gives up its name; publish again when there is something to send.";
                     self.leave_seat(desk, "was silent and gave up its name");
