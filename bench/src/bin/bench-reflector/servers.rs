@@ -123,7 +123,7 @@ pub(crate) fn ours(listen: &[SocketAddr], viewer: &str, core: Option<usize>) -> 
     let folder = Server::folder("glassline")?;
     let listen: Vec<_> = listen.iter().map(|address| format!("\"{address}\"")).collect();
     let configuration = format!(
-        "listen = [{}]\nworkers = 1\n[viewer]\n{viewer}\n[log]\nlevel = \"warn\"\n",
+        "listen = [{}]\nworkers = 1\n[publish]\nsilence_timeout = \"60s\"\n[viewer]\n{viewer}\n[log]\nlevel = \"warn\"\n",
         listen.join(", ")
     );
     write(&folder, "glassline.toml", &configuration)?;

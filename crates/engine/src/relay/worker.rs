@@ -24,6 +24,8 @@ const LISTENERS: u64 = u64::MAX - 1024;
 const SWEEP: Duration = Duration::from_millis(250);
 /// Bytes of a read. A 50 Mbit/s frame fits.
 const READ_BYTES: usize = 256 << 10;
+/// How long publishers wait at most while others have their turns, about.
+const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(5);
 /// Connections accepted in a row; then others get their turn. On a core that is busy sending a turn may take a
 /// while, and the kernel's queue of callers must not overflow meanwhile.
 const ACCEPTS_A_TURN: usize = 1024;
@@ -43,6 +45,9 @@ pub(super) struct Worker {
     connections: usize,
     audiences: BTreeMap<u64, Audience>,
     again: Vec<u64>,
+    /// Connections that publish.
+    publishers: Vec<u64>,
+    next_publishers: Time,
     news: Vec<Arc<Live>>,
     due: Vec<(Time, Arc<Live>)>,
     fan_out: FanOut,
@@ -94,6 +99,8 @@ impl Worker {
             connections: 0,
             audiences: BTreeMap::new(),
             again: Vec::new(),
+            publishers: Vec::new(),
+            next_publishers: Time::ZERO,
             news: Vec::new(),
             due: Vec::new(),
             fan_out: FanOut::one_by_one(),
@@ -143,6 +150,7 @@ impl Worker {
             self.strain.rested(self.hub.clock.now().since(now));
             for event in &ready {
                 self.handle(*event, &mut messages);
+                self.look_at_publishers();
             }
             for token in std::mem::take(&mut self.again) {
                 self.turn(token);
@@ -263,7 +271,19 @@ impl Worker {
             listener if listener >= LISTENERS => self.accept((listener - LISTENERS) as usize),
             connection => self.turn(connection),
         }
-        self.serve_news();
+    }
+
+    /// Takes what publishers have sent, however many viewers' turns come first: on a worker that has more to send than
+    /// it can, a round of all viewers takes long, and no publisher is to wait for it.
+    fn look_at_publishers(&mut self) {
+        let now = self.hub.clock.now();
+        if now >= self.next_publishers {
+            self.next_publishers = now + PUBLISHERS_INTERVAL;
+            // Those that still publish come back to the list.
+            for token in std::mem::take(&mut self.publishers) {
+                self.turn(token);
+            }
+        }
     }
 
     fn turn(&mut self, token: u64) {
@@ -276,7 +296,11 @@ impl Worker {
         let Some(connection) = self.slots[slot].connection.as_mut() else { return };
         let now = self.hub.clock.now();
         let mut desk = desk!(self, now);
-        match act(connection, &mut desk) {
+        let turn = act(connection, &mut desk);
+        if connection.publishes() && !self.publishers.contains(&token) {
+            self.publishers.push(token);
+        }
+        match turn {
             Turn::Over => self.close(slot),
             Turn::Again => self.again.push(token),
             Turn::Rests => connection.end_if_written(now),

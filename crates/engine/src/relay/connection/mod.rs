@@ -175,6 +175,11 @@ impl Connection {
         self.peer
     }
 
+    /// Whether it is a publisher's.
+    pub(in crate::relay) fn publishes(&self) -> bool {
+        matches!(self.role, Role::Publishing(_))
+    }
+
     /// The socket can take or give bytes.
     pub(in crate::relay) fn take_turn(&mut self, desk: &mut Desk<'_>) -> Turn {
         match self.try_turn(desk) {
