@@ -46,6 +46,11 @@ enum State {
     Blocked,
 }
 
+/// Bytes of the stream that a viewer is given in one turn. Who is behind would else get as much as its socket and the
+/// peer's hold, and the kernel gives more room to those who got more: on a worker that cannot serve everybody some
+/// would starve. Three pictures at 50 Mbit/s; the turn itself costs little beside the copy of so many bytes.
+const TURN_BYTES: u64 = 128 << 10;
+
 /// Faster than any line: as good as not paced.
 const UNPACED_BPS: u64 = u64::MAX;
 
@@ -76,6 +81,8 @@ pub(super) struct Place {
 pub(super) enum Fed {
     /// It has all there is, or its socket is full.
     Stays,
+    /// It has had its share of this turn, and there is more for it.
+    HasMore,
     /// It has all that there is for it, since the stream is over or goes on with another header; or it is dropped, or
     /// cannot be given the rest of what it has begun.
     Finished,
@@ -199,7 +206,7 @@ impl Viewer {
         self.is_blocked().then_some(self.last_progress)
     }
 
-    /// Sends what there is and fits.
+    /// Sends what there is and fits, up to a turn's share.
     pub(super) fn feed(&mut self, wire: &mut Wire, now: Time) -> io::Result<Fed> {
         let before = self.sent_bytes;
         let fed = self.feed_all(wire, now);
@@ -248,6 +255,7 @@ impl Viewer {
             self.wait_for_room();
             return Ok(Fed::Stays);
         }
+        let share_ends = self.sent_bytes + TURN_BYTES;
         loop {
             if !self.outgoing.is_empty() {
                 let before = self.outgoing.len();
@@ -274,6 +282,9 @@ impl Viewer {
                 let is_over = seam.is_some_and(|seam| offset >= seam) || self.live.has_ended();
                 return self.has_all(is_over, wire);
             }
+            if self.sent_bytes >= share_ends {
+                return Ok(Fed::HasMore);
+            }
             let end = if offset < self.live.tail() {
                 // Fallen behind. What has begun of a record is finished, then comes the newest key frame.
                 let record_end = self.end_of_begun(offset);
@@ -296,7 +307,7 @@ impl Viewer {
                 Some(blocks) => end.min(blocks.end()),
                 None => end,
             };
-            match wire.send(&mut self.reader, end)? {
+            match wire.send(&mut self.reader, end.min(offset + (share_ends - self.sent_bytes)))? {
                 Sent::Bytes(count) => {
                     self.sent_bytes += count as u64;
                     self.last_progress = now;
