@@ -428,3 +428,62 @@ impl Viewer {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::live::Claim;
+    use glassline_delivery::policy::StreamName;
+    use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
+    use glassline_test_support::ts::Source;
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_turn_gives_a_viewer_its_share_however_much_the_socket_takes() {
+        let settings = stream::Settings {
+            backlog: Backlog { time: Duration::from_secs(10), bytes: 8 << 20 },
+            flush: FlushPolicy::Frame,
+            pacing: Pacing::Off,
+            prebuffer: Prebuffer::NONE,
+        };
+        let name = StreamName::parse("a").expect("a name");
+        let live = Arc::new(Live::new(0, name, Mux::MpegTs, settings, 1, Time::ZERO));
+        let Claim::Granted { session, .. } = live.claim(None, false, Time::ZERO) else {
+            panic!("it is free")
+        };
+        let mut source = Source::default();
+        let (tables, picture) = (source.tables(), source.picture(true, 4000));
+        let bytes = [&tables[..], &picture].concat();
+        live.push(session, &bytes, Time::ZERO).expect("a transport stream");
+        live.pause(Time::ZERO);
+        assert_eq!(live.chain.head(), bytes.len() as u64);
+
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let ours = TcpStream::connect(listener.local_addr().expect("an address")).expect("loopback");
+        let (mut theirs, _) = listener.accept().expect("the connection");
+        ours.set_nonblocking(true).expect("a socket");
+        let mut wire = Wire::plain(Connection::from_descriptor(ours.into()));
+        let mut viewer = Viewer::new(live, Vec::new(), SlowPolicy::default(), Time::ZERO);
+        let mut got = vec![0; bytes.len()];
+        let (mut taken, mut turns) = (0, 0);
+        let begun = Instant::now();
+        while taken < bytes.len() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "only {taken} bytes came");
+            let before = viewer.sent_bytes;
+            let fed = viewer.feed(&mut wire, Time::ZERO).expect("the socket is open");
+            let share = viewer.sent_bytes - before;
+            assert!(share <= TURN_BYTES, "{share} bytes in a turn");
+            assert!(share == TURN_BYTES || fed != Fed::HasMore, "{fed:?} after {share} bytes");
+            turns += u32::from(fed == Fed::HasMore);
+            // The peer takes all of it, so that there is room for more than a share.
+            // Tables of its own come first, which are no part of the stream.
+            let end = tables.len() + viewer.sent_bytes as usize;
+            theirs.read_exact(&mut got[taken..end]).expect("what was sent arrives");
+            taken = end;
+        }
+        assert!(turns > 0, "the socket had room for a share");
+        assert!(got[tables.len()..] == picture, "in the order of the stream");
+    }
+}
