@@ -2,11 +2,13 @@
 //! No picture is decoded.
 
 pub mod bits;
+mod capture_utc;
 pub mod nal;
 pub mod sei;
 pub mod sps;
 
 pub use bits::BitReader;
+pub use capture_utc::{CAPTURE_UTC_BYTES, CAPTURE_UTC_UUID, write_capture_utc, write_capture_utc_nal};
 pub use nal::{Nal, NalType, escape, find_start_code, nals, unescape};
 pub use sei::{RecoveryPoint, Sei};
 pub use sps::{ColourDescription, Sps};
