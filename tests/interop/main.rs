@@ -11,6 +11,7 @@ mod ffmpeg;
 mod gstreamer;
 mod https;
 mod pictures;
+mod recovery;
 mod vlc;
 
 use glassline_test_support::program::{Running, Server};
