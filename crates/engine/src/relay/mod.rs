@@ -352,7 +352,8 @@ impl Relay {
         match handover::pack(&self.hub, &crew, deliver) {
             Ok(staying) => {
                 let groups = staying.part(&mut crew);
-                let remains = Remains::start(groups, self.hub.clock, self.hub.settings().drain);
+                let settings = self.hub.settings();
+                let remains = Remains::start(groups, self.hub.clock, settings.drain, settings.stall_timeout);
                 crew.workers.iter_mut().for_each(Worker::dismiss);
                 Ok(remains)
             }
