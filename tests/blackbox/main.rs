@@ -15,6 +15,7 @@ mod insight;
 mod load;
 mod marks;
 mod outputs;
+mod pictures;
 mod publishers;
 mod pull;
 mod rtp;
