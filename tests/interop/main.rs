@@ -12,6 +12,7 @@ mod glass;
 mod gstreamer;
 mod https;
 mod pictures;
+mod recovery;
 mod validity;
 mod vlc;
 mod wrap;
