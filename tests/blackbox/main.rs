@@ -16,6 +16,7 @@ mod insight;
 mod load;
 mod marks;
 mod outputs;
+mod pictures;
 mod publishers;
 mod pull;
 mod pull_tls;

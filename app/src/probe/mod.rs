@@ -3,14 +3,17 @@
 //! [`source`] brings bytes, [`analysis`] (pure) gathers figures from them, [`report`] is what comes out, and
 //! [`table`] writes it for people; [`warnings`] puts what matters into sentences. [`flight`] asks `glassline_lab` how
 //! bursty the arrivals are, and [`capture`] takes them from a packet capture. [`check`] holds the stream against the
-//! rules, [`age`] tells how old its pictures are when they come, by the clock that [`server_clock`] finds.
+//! rules, [`age`] tells how old its pictures are when they come, by the clock that [`server_clock`] finds. [`glass`]
+//! decodes, and tells how old they are then.
 
 mod age;
 mod analysis;
 mod capture;
 mod check;
 mod clock;
+mod datagrams;
 mod flight;
+mod glass;
 mod layout;
 mod report;
 mod samples;
@@ -27,7 +30,7 @@ use flight::FlightReport;
 use glassline_io::clock::Clock;
 use glassline_lab::flight::{Basis, Flight, TCP_PAYLOAD_BYTES, tcp_packets};
 use glassline_media::Time;
-use source::Source;
+use source::{Reader, Source};
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
@@ -40,7 +43,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to look into: an http:// URL, a file, or - for standard input; with --flight also a packet capture
+    /// What to look into: an http:// URL, udp://ADDRESS:PORT (ours, or a multicast group's), a file, or - for
+    /// standard input; with --flight also a packet capture
     #[arg(value_name = "URL|FILE")]
     target: String,
     /// Print the report as JSON; docs/probe.md explains each key
@@ -55,6 +59,10 @@ pub(crate) struct Args {
     check: Option<check::Rules>,
     #[command(flatten)]
     flight: flight::Options,
+    /// How old pictures are when they are decoded, by the barcode of the test picture: decodes H.264 with ffmpeg.
+    /// The first second is left out
+    #[arg(long, conflicts_with_all = ["flight", "check"])]
+    glass: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -67,6 +75,8 @@ Examples:
                                      does it keep the rules that receivers rely on?
   glassline probe http://localhost:8080/live/demo.ts --flight flight.svg
                                      also draw how bursty it arrives
+  glassline probe udp://127.0.0.1:5000 --glass
+                                     from glass to glass: capture to decoded picture
   tcpdump -i eth0 -s 128 -w a.pcap port 8080; glassline probe a.pcap --flight flight.svg
   ffmpeg -i in.mp4 -c copy -f mpegts - | glassline probe -
 
@@ -83,6 +93,9 @@ fn duration(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let started = Clock.now();
     args.flight.check(&args.target)?;
+    if args.glass {
+        return glass::run(args);
+    }
     let source = source::open(&args.target, started + args.duration)?;
     let kind = source.kind;
     if source.is_capture && args.flight.is_wanted() {
@@ -130,7 +143,8 @@ fn check_flight(args: &Args, source: &Source) -> Result<()> {
             "--flight shows how bursty its packets are",
         ));
     }
-    if args.flight.is_wanted() && source.kind != Kind::Url {
+    if args.flight.is_wanted() && (source.kind != Kind::Url || matches!(source.reader, Reader::Datagrams(_)))
+    {
         return Err(failure::usage(
             format!("--flight: {target} has no arrival times"),
             "name a http:// URL or a packet capture (tcpdump -w FILE.pcap)",
@@ -157,10 +171,12 @@ fn analyse(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == io::ErrorKind::TimedOut && bytes > 0 => break,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                return Err(failure::failed(
-                    "the server answered, but sent nothing in time",
-                    "is it published?",
-                ));
+                return Err(match source.reader {
+                    Reader::Datagrams(_) => {
+                        failure::failed("no datagram came in time", "are they sent, and to here?")
+                    }
+                    _ => failure::failed("the server answered, but sent nothing in time", "is it published?"),
+                });
             }
             Err(error) => return Err(error.into()),
         };

@@ -1,7 +1,8 @@
-//! Where `probe` reads from: a file, standard input, or a server over HTTP. A packet capture is known by its first
+//! Where `probe` reads from: a file, standard input, a server over HTTP, or datagrams. A packet capture is known by its first
 //! bytes.
 
 use super::analysis::Kind;
+use super::datagrams::Datagrams;
 use crate::failure;
 use anyhow::{Context, Result};
 use glassline_delivery::http1::client::{Client, Event, Request};
@@ -30,6 +31,7 @@ pub(super) struct Source {
 pub(super) enum Reader {
     Plain(Box<dyn Read>),
     Http(Http),
+    Datagrams(Box<Datagrams>),
 }
 
 impl Reader {
@@ -38,6 +40,7 @@ impl Reader {
         match self {
             Reader::Plain(reader) => reader.read(into),
             Reader::Http(http) => http.read(into, deadline),
+            Reader::Datagrams(datagrams) => datagrams.read(into, deadline),
         }
     }
 
@@ -46,11 +49,20 @@ impl Reader {
         match self {
             Reader::Plain(_) => None,
             Reader::Http(http) => Some(http.received),
+            Reader::Datagrams(datagrams) => Some(datagrams.received),
+        }
+    }
+
+    /// Datagrams that the kernel dropped because they were not taken in time.
+    pub(super) fn dropped(&self) -> u64 {
+        match self {
+            Reader::Plain(_) | Reader::Http(_) => 0,
+            Reader::Datagrams(datagrams) => datagrams.dropped(),
         }
     }
 }
 
-/// Opens `target`: `-`, an `http://` URL, or a file's path. `deadline` is when an answer must be there.
+/// Opens `target`: `-`, an `http://` or `udp://` URL, or a file's path. `deadline` is when an answer must be there.
 pub(super) fn open(target: &str, deadline: Time) -> Result<Source> {
     if target == "-" {
         let stdin = io::stdin().lock();
@@ -63,9 +75,13 @@ pub(super) fn open(target: &str, deadline: Time) -> Result<Source> {
             let reader = Reader::Http(Http::open(&Address::parse(rest), deadline)?);
             Ok(Source { kind: Kind::Url, size_bytes: None, is_capture: false, reader })
         }
+        Some(("udp", _)) => {
+            let reader = Reader::Datagrams(Box::new(Datagrams::open(target)?));
+            Ok(Source { kind: Kind::Url, size_bytes: None, is_capture: false, reader })
+        }
         Some((scheme, _)) => Err(failure::usage(
             format!("{scheme}:// is not supported"),
-            "only http:// URLs and files can be probed",
+            "only http:// and udp:// URLs and files can be probed",
         )),
         None => {
             let unreadable = |error: io::Error| {
@@ -271,9 +287,9 @@ mod tests {
     }
 
     #[test]
-    fn only_http_is_spoken() {
+    fn only_http_and_udp_are_spoken() {
         let error = open("https://localhost/x.ts", Time::NEVER).err().unwrap().to_string();
-        assert!(error.contains("only http:// URLs and files"), "{error}");
+        assert!(error.contains("only http:// and udp:// URLs and files"), "{error}");
     }
 
     #[test]
