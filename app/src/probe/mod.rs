@@ -8,6 +8,7 @@ mod analysis;
 mod capture;
 mod clock;
 mod flight;
+mod ivf;
 mod layout;
 mod report;
 mod samples;
@@ -32,7 +33,7 @@ const READ_BYTES: usize = 256 * 1024;
 /// How often the progress line changes.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Look into an MPEG transport stream: contents, timing, errors
+/// Look into an MPEG transport stream (or VP8 in IVF): contents, timing, errors
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -55,6 +56,7 @@ Examples:
                                      listen for 10 s, then print what is in it
   glassline probe --duration 1m --json http://localhost:8080/live/demo.ts > report.json
   glassline probe recording.ts       look through a whole file
+  glassline probe call.ivf           frames, sizes and rates of VP8
   glassline probe http://localhost:8080/live/demo.ts --flight flight.svg
                                      also draw how bursty it arrives
   tcpdump -i eth0 -s 128 -w a.pcap port 8080; glassline probe a.pcap --flight flight.svg
@@ -79,13 +81,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return capture::run(&args.target, source.size_bytes, &args.flight, args.json);
     }
     check_flight(args, &source)?;
+    if source.is_ivf {
+        return ivf::run(&args.target, source, args.json);
+    }
     let mut flight = args.flight.is_wanted().then(|| Flight::new(args.flight.settings(Basis::Reads)));
     let analysis = analyse(source, Analysis::new(kind, started), flight.as_mut(), args.duration)
         .with_context(|| format!("cannot read {}", args.target))?;
     if !analysis.is_transport_stream() {
         return Err(failure::failed(
             format!("{} is not an MPEG transport stream", args.target),
-            "probe understands MPEG-TS only (for other formats: ffprobe)",
+            "probe understands MPEG-TS, and VP8 in IVF (for other formats: ffprobe)",
         ));
     }
     let mut report = analysis.report(&args.target);

@@ -1,9 +1,9 @@
 //! The analysis on streams whose properties and defects are known: made here packet by packet, and by FFmpeg.
 
 use super::analysis::{Analysis, Kind};
-use super::capture;
 use super::report::Report;
 use super::table;
+use super::{capture, ivf};
 use glassline_media::access_unit::{AccessUnit, Codec};
 use glassline_media::container::ts::{AudioFormat, MuxSettings, Muxer, PACKET_BYTES, Pcr};
 use glassline_media::stamps::Stamps;
@@ -350,6 +350,7 @@ fn every_key_of_the_json_is_documented() {
     keys(&live, &mut found);
     let capture = capture::tests::report();
     keys(&serde_json::to_value(capture).unwrap(), &mut found);
+    keys(&serde_json::to_value(ivf::tests::report()).unwrap(), &mut found);
     for part in [&AUDIO_KEYS[..], &AUDIO_VIDEO_KEYS[..]] {
         found.extend(part.iter().map(|key| (*key).to_owned()));
     }

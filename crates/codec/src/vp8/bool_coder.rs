@@ -78,7 +78,8 @@ impl<'a> BoolDecoder<'a> {
             self.range = split;
         }
         // The range is 1 to 255 here, and 128 to 255 after the shift.
-        let shift = self.range.leading_zeros().wrapping_sub(24);
+        // The lowest bit changes nothing but that no processor has to ask whether there is any.
+        let shift = (self.range | 1).leading_zeros() - 24;
         self.range <<= shift;
         self.window <<= shift;
         self.spare -= shift as i32;

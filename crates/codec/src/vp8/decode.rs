@@ -102,10 +102,11 @@ pub(crate) fn decode_with(
         (None, Some(inner)) => (inner.geometry, inner.lasting()),
         (None, None) => return Err(Error::NoKeyFrame),
     };
-    let (first, rest) = frame[tag.bytes()..].split_at_checked(tag.first_partition_bytes).ok_or_else(|| {
-        let found = frame.len() - tag.bytes();
-        Error::Partition { partition: 0, found, expected: tag.first_partition_bytes }
-    })?;
+    let (first, rest) =
+        frame[tag.bytes()..].split_at_checked(tag.first_partition_bytes).ok_or_else(|| {
+            let found = frame.len() - tag.bytes();
+            Error::Partition { partition: 0, found, expected: tag.first_partition_bytes }
+        })?;
     let mut modes = BoolDecoder::new(first);
     let header = lasting.parse(&tag, &mut modes);
     if modes.ran_out() {
@@ -273,7 +274,8 @@ impl Job<'_> {
             sign_bias: self.lasting.sign_bias,
             geometry: *geometry,
         };
-        let mut tokens: Vec<BoolDecoder<'_>> = partitions.iter().map(|&data| BoolDecoder::new(data)).collect();
+        let mut tokens: Vec<BoolDecoder<'_>> =
+            partitions.iter().map(|&data| BoolDecoder::new(data)).collect();
         let filter = LoopFilter::new(self.header, &self.lasting.segmentation, &self.lasting.filter);
         let factors = Factors::of_segments(&self.header.quantizer, &self.lasting.segmentation);
         let mut hash = FrameHash::new(geometry);
@@ -287,7 +289,7 @@ impl Job<'_> {
                     &mut no_segments
                 }
             };
-            modes.parse_row(row, &rows.above, &mut rows.current, segments);
+            (self.kernels.parse_modes)(&mut modes, row, &rows.above, &mut rows.current, segments);
             self.check(modes.decoder, 0, row)?;
             let partition = row % tokens.len();
             self.decode_row(row, rows, &mut tokens[partition], &factors, &mut planes);
@@ -332,7 +334,8 @@ impl Job<'_> {
             kernels: self.kernels,
             row,
         };
-        for (column, (macroblock, above)) in rows.current[1..].iter_mut().zip(&mut rows.contexts).enumerate() {
+        for (column, (macroblock, above)) in rows.current[1..].iter_mut().zip(&mut rows.contexts).enumerate()
+        {
             let has_y2 = macroblock.has_y2();
             let ends = if macroblock.skipped {
                 tokens::skip(has_y2, above, &mut left);
@@ -340,8 +343,8 @@ impl Job<'_> {
             } else {
                 let factors = &factors[usize::from(macroblock.segment & 3)];
                 let probs = &self.lasting.probs.coefficients;
-                let ends =
-                    tokens::macroblock(decoder, probs, has_y2, factors, above, &mut left, &mut coefficients);
+                let read = self.kernels.read_tokens;
+                let ends = read(decoder, probs, has_y2, factors, above, &mut left, &mut coefficients);
                 Some(ends).filter(|ends| ends.any)
             };
             macroblock.coded = ends.is_some();

@@ -45,7 +45,9 @@ pub enum Error {
         max_pixels: u32,
     },
     /// An inter frame where no key frame was decoded before.
-    #[error("vp8: an inter frame, but the state holds no picture to predict from; a key frame is needed first")]
+    #[error(
+        "vp8: an inter frame, but the state holds no picture to predict from; a key frame is needed first"
+    )]
     NoKeyFrame,
     /// A partition that would be longer than what is left of the frame.
     #[error("vp8: partition {partition} takes {expected} bytes; {found} are left in the frame")]

@@ -26,7 +26,14 @@ impl Geometry {
     pub(crate) fn new(width: u16, height: u16) -> Geometry {
         let (columns, rows) = (usize::from(width).div_ceil(16), usize::from(height).div_ceil(16));
         let stride = |bytes: usize| bytes.next_multiple_of(Plane::STRIDE_ALIGN);
-        Geometry { width, height, columns, rows, y_stride: stride(columns * 16), uv_stride: stride(columns * 8) }
+        Geometry {
+            width,
+            height,
+            columns,
+            rows,
+            y_stride: stride(columns * 16),
+            uv_stride: stride(columns * 8),
+        }
     }
 
     /// Picture size in samples.
@@ -123,9 +130,8 @@ impl Workspace {
 
     /// A frame to be filled; its content is whatever an earlier one left.
     pub(crate) fn frame(&mut self, geometry: &Geometry) -> Unfinished {
-        let fits = |planes: &[Arc<[u8]>; 3]| {
-            (0..3).all(|index| planes[index].len() == geometry.plane_bytes(index))
-        };
+        let fits =
+            |planes: &[Arc<[u8]>; 3]| (0..3).all(|index| planes[index].len() == geometry.plane_bytes(index));
         let free = |planes: &mut [Arc<[u8]>; 3]| planes.iter_mut().all(|plane| Arc::get_mut(plane).is_some());
         if let Some(at) = self.given.iter_mut().position(|planes| fits(planes) && free(planes)) {
             return Unfinished { planes: self.given.swap_remove(at) };

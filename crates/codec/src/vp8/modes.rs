@@ -5,9 +5,7 @@ use super::frame::Geometry;
 use super::header::FrameHeader;
 use super::motion::{self, Bounds, Suggested, Vector};
 use super::state::Probabilities;
-use super::tables::modes::{
-    B_MODE, KEY_B_MODE, KEY_UV_MODE, KEY_Y_MODE, MODE_CONTEXTS,
-};
+use super::tables::modes::{B_MODE, KEY_B_MODE, KEY_UV_MODE, KEY_Y_MODE, MODE_CONTEXTS};
 
 /// How the luma of a macroblock is predicted; the first four also serve for chroma.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,6 +199,7 @@ pub(crate) struct ModeReader<'a> {
 impl ModeReader<'_> {
     /// Reads row `row` into `current`. Both slices begin with the macroblock outside of the picture's left edge.
     /// `segments` is the row of the segment map, which is written to where the frame updates it.
+    #[inline(always)]
     pub(crate) fn parse_row(
         &mut self,
         row: usize,
@@ -208,63 +207,52 @@ impl ModeReader<'_> {
         current: &mut [Macroblock],
         segments: &mut [u8],
     ) {
+        // A copy that stays in registers.
+        let mut decoder = self.decoder;
         for (column, segment) in segments.iter_mut().enumerate() {
             if self.header.update_segment_map {
-                *segment = self.decoder.tree(&SEGMENT_TREE, &self.header.segment_probs);
+                *segment = decoder.tree(&SEGMENT_TREE, &self.header.segment_probs);
             }
-            let skipped = self.header.skip_prob.is_some_and(|prob| self.decoder.bool(prob));
+            let skipped = self.header.skip_prob.is_some_and(|prob| decoder.bool(prob));
             let [left, macroblock] = &mut current[column..column + 2] else { return };
             macroblock.segment = *segment;
             macroblock.skipped = skipped;
             let (above_left, above) = (&above[column], &above[column + 1]);
             if self.header.key {
-                self.parse_key(macroblock, above, left);
-            } else if self.decoder.bool(self.header.intra_prob) {
+                parse_key(&mut decoder, macroblock, above, left);
+            } else if decoder.bool(self.header.intra_prob) {
                 let bounds = Bounds::new(column, row, self.geometry.columns, self.geometry.rows);
-                self.parse_inter(macroblock, above, left, above_left, &bounds);
+                self.parse_inter(&mut decoder, macroblock, above, left, above_left, &bounds);
             } else {
-                self.parse_intra(macroblock);
+                self.parse_intra(&mut decoder, macroblock);
             }
         }
+        self.decoder = decoder;
     }
 
-    fn parse_key(&mut self, macroblock: &mut Macroblock, above: &Macroblock, left: &Macroblock) {
+    #[inline(always)]
+    fn parse_intra(&self, decoder: &mut BoolDecoder<'_>, macroblock: &mut Macroblock) {
         macroblock.reference = Reference::Intra;
         macroblock.vector = Vector::ZERO;
-        macroblock.mode = Y_MODES[usize::from(self.decoder.tree(&KEY_Y_TREE, &KEY_Y_MODE))];
-        if macroblock.mode == Mode::B {
-            for block in 0..16 {
-                let on_top = if block < 4 { above.b_mode(block + 12) } else { macroblock.b_modes[block - 4] };
-                let to_left =
-                    if block % 4 == 0 { left.b_mode(block + 3) } else { macroblock.b_modes[block - 1] };
-                let probs = &KEY_B_MODE[on_top as usize][to_left as usize];
-                macroblock.b_modes[block] = B_MODES[usize::from(self.decoder.tree(&B_TREE, probs))];
-            }
-        }
-        macroblock.uv_mode = Y_MODES[usize::from(self.decoder.tree(&UV_TREE, &KEY_UV_MODE))];
-    }
-
-    fn parse_intra(&mut self, macroblock: &mut Macroblock) {
-        macroblock.reference = Reference::Intra;
-        macroblock.vector = Vector::ZERO;
-        macroblock.mode = Y_MODES[usize::from(self.decoder.tree(&Y_TREE, &self.probs.y_mode))];
+        macroblock.mode = Y_MODES[usize::from(decoder.tree(&Y_TREE, &self.probs.y_mode))];
         if macroblock.mode == Mode::B {
             for mode in &mut macroblock.b_modes {
-                *mode = B_MODES[usize::from(self.decoder.tree(&B_TREE, &B_MODE))];
+                *mode = B_MODES[usize::from(decoder.tree(&B_TREE, &B_MODE))];
             }
         }
-        macroblock.uv_mode = Y_MODES[usize::from(self.decoder.tree(&UV_TREE, &self.probs.uv_mode))];
+        macroblock.uv_mode = Y_MODES[usize::from(decoder.tree(&UV_TREE, &self.probs.uv_mode))];
     }
 
+    #[inline(always)]
     fn parse_inter(
-        &mut self,
+        &self,
+        decoder: &mut BoolDecoder<'_>,
         macroblock: &mut Macroblock,
         above: &Macroblock,
         left: &Macroblock,
         above_left: &Macroblock,
         bounds: &Bounds,
     ) {
-        let decoder = &mut self.decoder;
         macroblock.reference = if !decoder.bool(self.header.last_prob) {
             Reference::Last
         } else if !decoder.bool(self.header.golden_prob) {
@@ -289,4 +277,26 @@ impl ModeReader<'_> {
             motion::split(decoder, &self.probs.vector, macroblock, above, left, near.best(bounds));
         }
     }
+}
+
+/// A macroblock of a key frame.
+#[inline(always)]
+fn parse_key(
+    decoder: &mut BoolDecoder<'_>,
+    macroblock: &mut Macroblock,
+    above: &Macroblock,
+    left: &Macroblock,
+) {
+    macroblock.reference = Reference::Intra;
+    macroblock.vector = Vector::ZERO;
+    macroblock.mode = Y_MODES[usize::from(decoder.tree(&KEY_Y_TREE, &KEY_Y_MODE))];
+    if macroblock.mode == Mode::B {
+        for block in 0..16 {
+            let on_top = if block < 4 { above.b_mode(block + 12) } else { macroblock.b_modes[block - 4] };
+            let to_left = if block % 4 == 0 { left.b_mode(block + 3) } else { macroblock.b_modes[block - 1] };
+            let probs = &KEY_B_MODE[on_top as usize][to_left as usize];
+            macroblock.b_modes[block] = B_MODES[usize::from(decoder.tree(&B_TREE, probs))];
+        }
+    }
+    macroblock.uv_mode = Y_MODES[usize::from(decoder.tree(&UV_TREE, &KEY_UV_MODE))];
 }

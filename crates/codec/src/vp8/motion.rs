@@ -5,22 +5,44 @@ use super::modes::{Macroblock, Mode, Split};
 use super::tables::modes::{SPLIT, SUB_VECTOR};
 
 /// A motion vector in quarters of a luma sample, which are eighths of a chroma sample.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Vector {
-    pub(crate) row: i16,
-    pub(crate) column: i16,
-}
+///
+/// Both components in one number, so that vectors are copied and compared as a whole.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Vector(u32);
 
 impl Vector {
-    pub(crate) const ZERO: Vector = Vector { row: 0, column: 0 };
+    pub(crate) const ZERO: Vector = Vector(0);
 
-    fn plus(self, other: Vector) -> Vector {
-        // A stream that walks out of 16 bits is senseless, but no reason to panic.
-        Vector { row: self.row.wrapping_add(other.row), column: self.column.wrapping_add(other.column) }
+    #[inline(always)]
+    pub(crate) const fn new(row: i16, column: i16) -> Vector {
+        Vector((row as u16 as u32) << 16 | column as u16 as u32)
     }
 
+    #[inline(always)]
+    pub(crate) const fn row(self) -> i16 {
+        (self.0 >> 16) as i16
+    }
+
+    #[inline(always)]
+    pub(crate) const fn column(self) -> i16 {
+        self.0 as i16
+    }
+
+    #[inline(always)]
+    fn plus(self, row: i16, column: i16) -> Vector {
+        // A stream that walks out of 16 bits is senseless, but no reason to panic.
+        Vector::new(self.row().wrapping_add(row), self.column().wrapping_add(column))
+    }
+
+    #[inline(always)]
     fn inverted(self) -> Vector {
-        Vector { row: self.row.wrapping_neg(), column: self.column.wrapping_neg() }
+        Vector::new(self.row().wrapping_neg(), self.column().wrapping_neg())
+    }
+}
+
+impl std::fmt::Debug for Vector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Vector({} down, {} right)", self.row(), self.column())
     }
 }
 
@@ -47,10 +69,10 @@ impl Bounds {
 
     fn clamp(&self, vector: Vector) -> Vector {
         // Clamping moves a value of 16 bits towards zero, so it still fits.
-        Vector {
-            row: i32::from(vector.row).clamp(self.top, self.bottom) as i16,
-            column: i32::from(vector.column).clamp(self.left, self.right) as i16,
-        }
+        Vector::new(
+            i32::from(vector.row()).clamp(self.top, self.bottom) as i16,
+            i32::from(vector.column()).clamp(self.left, self.right) as i16,
+        )
     }
 }
 
@@ -67,6 +89,7 @@ pub(crate) struct Suggested {
 
 impl Suggested {
     /// Looks at the macroblocks above, to the left, and above to the left of one that is predicted from `reference`.
+    #[inline(always)]
     pub(crate) fn new(
         current: super::modes::Reference,
         above: &Macroblock,
@@ -124,6 +147,7 @@ impl Suggested {
 /// The tree of short components (§17.2).
 const SHORT_TREE: [i8; 14] = [2, 8, 4, 6, 0, -1, -2, -3, 10, 12, -4, -5, -6, -7];
 
+#[inline(always)]
 fn component(decoder: &mut BoolDecoder<'_>, probs: &[u8; 19]) -> i16 {
     let mut value = 0;
     if decoder.bool(probs[0]) {
@@ -145,7 +169,7 @@ fn component(decoder: &mut BoolDecoder<'_>, probs: &[u8; 19]) -> i16 {
 pub(crate) fn new_vector(decoder: &mut BoolDecoder<'_>, probs: &[[u8; 19]; 2], best: Vector) -> Vector {
     let row = component(decoder, &probs[0]);
     let column = component(decoder, &probs[1]);
-    best.plus(Vector { row, column })
+    best.plus(row, column)
 }
 
 /// The pieces of a split macroblock, and their vectors into `macroblock`.
@@ -169,7 +193,8 @@ pub(crate) fn split(
     macroblock.split = split;
     for &first in split.first_blocks() {
         let first = usize::from(first);
-        let to_left = if first % 4 == 0 { left.block_vector(first + 3) } else { macroblock.vectors[first - 1] };
+        let to_left =
+            if first % 4 == 0 { left.block_vector(first + 3) } else { macroblock.vectors[first - 1] };
         let on_top = if first < 4 { above.block_vector(first + 12) } else { macroblock.vectors[first - 4] };
         let probabilities = &SUB_VECTOR[sub_context(to_left, on_top)];
         let vector = if !decoder.bool(probabilities[0]) {
@@ -208,8 +233,8 @@ pub(crate) fn chroma_vector(vectors: [Vector; 4], full_pixel: bool) -> Vector {
         let sum: i32 = vectors.iter().map(|&vector| i32::from(component(vector))).sum();
         ((sum + 2 * sum.signum()) / 4) as i16
     };
-    let vector = Vector { row: mean(|vector| vector.row), column: mean(|vector| vector.column) };
-    if full_pixel { Vector { row: vector.row & !7, column: vector.column & !7 } } else { vector }
+    let (row, column) = (mean(Vector::row), mean(Vector::column));
+    if full_pixel { Vector::new(row & !7, column & !7) } else { Vector::new(row, column) }
 }
 
 #[cfg(test)]
@@ -221,7 +246,7 @@ mod tests {
         Macroblock {
             reference: Reference::Last,
             mode: Mode::New,
-            vector: Vector { row, column },
+            vector: Vector::new(row, column),
             ..Macroblock::OUTSIDE
         }
     }
@@ -245,23 +270,23 @@ mod tests {
         let golden = Macroblock { reference: Reference::Golden, ..inter(4, -8) };
         let near = Suggested::new(Reference::Last, &golden, &inter(-4, 8), &golden, [true, false]);
         assert_eq!(near.contexts[1], 5);
-        assert_eq!(near.nearest, Vector { row: -4, column: 8 });
+        assert_eq!(near.nearest, Vector::new(-4, 8));
     }
 
     #[test]
     fn suggested_vectors_stay_within_a_macroblock_of_the_picture() {
         let bounds = Bounds::new(1, 0, 3, 2);
-        assert_eq!(bounds.clamp(Vector { row: -1000, column: -1000 }), Vector { row: -64, column: -128 });
-        assert_eq!(bounds.clamp(Vector { row: 1000, column: 1000 }), Vector { row: 128, column: 128 });
+        assert_eq!(bounds.clamp(Vector::new(-1000, -1000)), Vector::new(-64, -128));
+        assert_eq!(bounds.clamp(Vector::new(1000, 1000)), Vector::new(128, 128));
     }
 
     #[test]
     fn chroma_vectors_are_rounded_away_from_zero() {
-        let all = |value| [Vector { row: value, column: -value }; 4];
-        assert_eq!(chroma_vector(all(3), false), Vector { row: 3, column: -3 });
-        assert_eq!(chroma_vector(all(13), true), Vector { row: 8, column: -16 });
+        let all = |value| [Vector::new(value, -value); 4];
+        assert_eq!(chroma_vector(all(3), false), Vector::new(3, -3));
+        assert_eq!(chroma_vector(all(13), true), Vector::new(8, -16));
         let mut mixed = all(0);
-        mixed[0] = Vector { row: 2, column: -2 };
-        assert_eq!(chroma_vector(mixed, false), Vector { row: 1, column: -1 });
+        mixed[0] = Vector::new(2, -2);
+        assert_eq!(chroma_vector(mixed, false), Vector::new(1, -1));
     }
 }

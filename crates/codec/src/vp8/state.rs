@@ -142,7 +142,8 @@ impl State {
     pub fn memory_bytes(&self) -> usize {
         let Some(inner) = &self.0 else { return 0 };
         let frames = inner.distinct_frames();
-        let planes: usize = frames.iter().flat_map(|frame| (0..3).map(|index| frame.plane(index).len())).sum();
+        let planes: usize =
+            frames.iter().flat_map(|frame| (0..3).map(|index| frame.plane(index).len())).sum();
         planes + inner.segment_map.len() + size_of::<Inner>()
     }
 }

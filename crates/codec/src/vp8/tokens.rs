@@ -101,7 +101,21 @@ pub(crate) struct Ends {
     pub(crate) any: bool,
 }
 
-/// Reads a macroblock's coefficients. `out` holds zeros, and takes values where there are any.
+/// See [`macroblock`].
+pub(crate) type ReadTokens = fn(
+    &mut BoolDecoder<'_>,
+    &CoefficientProbs,
+    bool,
+    &Factors,
+    &mut Context,
+    &mut Context,
+    &mut Coefficients,
+) -> Ends;
+
+/// Reads a macroblock's coefficients: whether its luma's DC coefficients have a block of their own, the factors of
+/// its segment, what the neighbours above and to the left have. `out` holds zeros, and takes values where there are
+/// any.
+#[inline(always)]
 pub(crate) fn macroblock(
     decoder: &mut BoolDecoder<'_>,
     probs: &CoefficientProbs,
@@ -124,15 +138,13 @@ pub(crate) fn macroblock(
     } else {
         (3, 0)
     };
-    for y in 0..4 {
-        for x in 0..4 {
-            let at = 4 * y + x;
-            let context = usize::from(above[x] + left[y]);
-            let end = block(&mut bits, &probs[kind], context, first, factors.y, &mut out[at * 16..]);
-            ends.blocks[at] = end as u8;
-            (above[x], left[y]) = (u8::from(end > first), u8::from(end > first));
-            ends.any |= end > first;
-        }
+    for at in 0..16 {
+        let (x, y) = (at % 4, at / 4);
+        let context = usize::from(above[x] + left[y]);
+        let end = block(&mut bits, &probs[kind], context, first, factors.y, &mut out[at * 16..]);
+        ends.blocks[at] = end as u8;
+        (above[x], left[y]) = (u8::from(end > first), u8::from(end > first));
+        ends.any |= end > first;
     }
     for plane in [4, 6] {
         for (y, x) in [(0, 0), (0, 1), (1, 0), (1, 1)] {

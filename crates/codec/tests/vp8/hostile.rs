@@ -33,7 +33,11 @@ fn a_frame_cut_anywhere_is_an_error_or_a_picture() {
             assert_eq!(state.hash(), before);
         }
         // Only a few bytes at the end may be more than what is needed.
-        assert!(errors + 8 >= frame.len() - 1, "{name}: only {errors} of {} cuts are noticed", frame.len() - 1);
+        assert!(
+            errors + 8 >= frame.len() - 1,
+            "{name}: only {errors} of {} cuts are noticed",
+            frame.len() - 1
+        );
         // The memory that failed frames have used does not leak into the next one.
         let whole = decode_in(&state, frame, &Limits::default(), &mut workspace).unwrap();
         assert_eq!(whole.state, decode(&state, frame, &Limits::default()).unwrap().state);
@@ -42,7 +46,9 @@ fn a_frame_cut_anywhere_is_an_error_or_a_picture() {
 
 #[test]
 fn nothing_is_decoded_before_a_key_frame() {
-    let Some(frames) = stream("nothing_is_decoded_before_a_key_frame", "vp80-00-comprehensive-001") else { return };
+    let Some(frames) = stream("nothing_is_decoded_before_a_key_frame", "vp80-00-comprehensive-001") else {
+        return;
+    };
     for frame in [&frames[1][..], &[]] {
         assert_eq!(decode(&State::new(), frame, &Limits::default()).unwrap_err(), Error::NoKeyFrame);
     }
@@ -67,7 +73,7 @@ proptest! {
         flips in prop::collection::vec((any::<prop::sample::Index>(), 0u8..8), 1..12),
         which in 0usize..3,
     ) {
-        let name = ["vp80-00-comprehensive-006", "vp80-00-comprehensive-004", "vp80-03-segmentation-1436"][which];
+        let name = ["vp80-00-comprehensive-006", "vp80-00-comprehensive-004", "vp80-03-segmentation-1437"][which];
         let Some(frames) = stream("turned_bits_never_panic", name) else { return Ok(()) };
         let (state, frame) = state_before(&frames, count);
         let before = state.hash();

@@ -38,5 +38,11 @@ fn every_conformance_stream_decodes_to_its_checksums() {
             assert_eq!(expected.next(), None, "{name} shows fewer pictures than there are checksums");
         }
     }
-    assert!(wrong.is_empty(), "{} of {} streams are wrong:\n{}", wrong.len(), streams.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {} streams are wrong:\n{}",
+        wrong.len(),
+        streams.len(),
+        wrong.join("\n")
+    );
 }

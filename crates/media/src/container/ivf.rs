@@ -19,7 +19,8 @@ pub const FRAME_HEADER_BYTES: usize = 12;
 /// The largest frame that is taken. A stream that claims more is refused before any memory is asked for.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
 
-const MAGIC: [u8; 4] = *b"DKIF";
+/// What a file begins with.
+pub const MAGIC: [u8; 4] = *b"DKIF";
 
 /// What stands in front of the first frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +91,8 @@ impl Frame {
     /// # Errors
     /// `FrameBytes` above [`MAX_FRAME_BYTES`].
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), IvfError> {
-        let length = u32::try_from(self.bytes.len()).ok().filter(|&length| length as usize <= MAX_FRAME_BYTES);
+        let length =
+            u32::try_from(self.bytes.len()).ok().filter(|&length| length as usize <= MAX_FRAME_BYTES);
         let length = length.ok_or(IvfError::FrameBytes { found: self.bytes.len(), frame: 0 })?;
         out.extend_from_slice(&length.to_le_bytes());
         out.extend_from_slice(&self.time_stamp.to_le_bytes());
@@ -215,10 +217,12 @@ impl Reader {
                     if !self.hold(input, FRAME_HEADER_BYTES) {
                         return Ok(None);
                     }
-                    let (Some(length), Some(stamp)) = (self.held.first_chunk(), self.held.last_chunk()) else {
+                    let (Some(length), Some(stamp)) = (self.held.first_chunk(), self.held.last_chunk())
+                    else {
                         return Ok(None);
                     };
-                    let (bytes, time_stamp) = (u32::from_le_bytes(*length) as usize, u64::from_le_bytes(*stamp));
+                    let (bytes, time_stamp) =
+                        (u32::from_le_bytes(*length) as usize, u64::from_le_bytes(*stamp));
                     if bytes > MAX_FRAME_BYTES {
                         return Err(IvfError::FrameBytes { found: bytes, frame: self.frames });
                     }

@@ -2,8 +2,8 @@
 
 use super::super::frame::Geometry;
 use super::super::modes::{Macroblock, Mode, Reference};
-use super::super::predict::intra::{self, ABOVE, Edges, LEFT, SubblockEdges};
 use super::super::predict::inter;
+use super::super::predict::intra::{self, ABOVE, Edges, LEFT, SubblockEdges};
 use super::super::simd::Kernels;
 use super::super::state::Inner;
 use super::super::tokens::{Coefficients, Ends, Y2};
@@ -153,10 +153,9 @@ impl Reconstruction<'_> {
             edges[4..].copy_from_slice(&tile[corner..corner + 9]);
             let dst = &mut tile[corner + STRIDE + 1..];
             intra::subblock(mode, dst, STRIDE, &edges);
-            if coded && let Some(block) = coefficients.as_chunks_mut::<16>().0.get_mut(block) {
-                if *block != [0; 16] {
-                    (self.kernels.add_block)(dst, STRIDE, block);
-                }
+            let block = coefficients.as_chunks_mut::<16>().0.get_mut(block);
+            if let Some(block) = block.filter(|block| coded && **block != [0; 16]) {
+                (self.kernels.add_block)(dst, STRIDE, block);
             }
         }
         for line in 0..16 {

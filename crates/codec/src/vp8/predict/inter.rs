@@ -6,7 +6,7 @@
 use crate::vp8::frame::{Frame, Geometry};
 use crate::vp8::modes::{Macroblock, Mode, Split};
 use crate::vp8::motion::{Vector, chroma_vector};
-use crate::vp8::simd::{Kernels, SubPel};
+use crate::vp8::simd::{Kernels, SubPel, SubPelTwo};
 
 /// The six taps for each eighth of a sample (§18.3).
 pub(crate) const SIX_TAP: [[i8; 6]; 8] = [
@@ -85,62 +85,176 @@ pub(crate) fn bilinear<const N: usize>(
     }
 }
 
-/// One plane of a reference, and where in the plane that is being predicted a block goes.
-struct Source<'a> {
-    plane: &'a [u8],
+/// [`six_tap`] of two planes.
+pub(crate) fn six_tap_two<const N: usize>(
+    dst: [&mut [u8]; 2],
+    dst_stride: usize,
+    src: [&[u8]; 2],
+    src_stride: usize,
+    x: usize,
+    y: usize,
+) {
+    for (dst, src) in dst.into_iter().zip(src) {
+        six_tap::<N>(dst, dst_stride, src, src_stride, x, y);
+    }
+}
+
+/// [`bilinear`] of two planes.
+pub(crate) fn bilinear_two<const N: usize>(
+    dst: [&mut [u8]; 2],
+    dst_stride: usize,
+    src: [&[u8]; 2],
+    src_stride: usize,
+    x: usize,
+    y: usize,
+) {
+    for (dst, src) in dst.into_iter().zip(src) {
+        bilinear::<N>(dst, dst_stride, src, src_stride, x, y);
+    }
+}
+
+/// Planes of one size that blocks are taken from.
+#[derive(Clone, Copy)]
+struct Planes {
     stride: usize,
     width: i32,
     height: i32,
 }
 
-impl Source<'_> {
-    /// Predicts the `N`×`N` samples at (`x`, `y`) of the picture, displaced by a vector in eighths of a sample.
-    fn predict<const N: usize>(&self, dst: &mut [u8], at: (usize, usize), eighths: (i32, i32), filter: SubPel) {
-        let (x, y) = (at.0 as i32 + (eighths.0 >> 3), at.1 as i32 + (eighths.1 >> 3));
-        let (across, down) = ((eighths.0 & 7) as usize, (eighths.1 & 7) as usize);
-        let dst = &mut dst[at.1 * self.stride + at.0..];
-        let size = N as i32;
-        if across == 0 && down == 0 {
-            if x >= 0 && y >= 0 && x + size <= self.width && y + size <= self.height {
-                let src = &self.plane[y as usize * self.stride + x as usize..];
-                copy::<N>(dst, self.stride, src, self.stride);
-            } else {
-                let mut gathered = [0; GATHERED * GATHERED_STRIDE];
-                self.gather(&mut gathered, x, y, N);
-                copy::<N>(dst, self.stride, &gathered, GATHERED_STRIDE);
-            }
-            return;
-        }
-        let (before, behind) = (BEFORE as i32, BEHIND as i32);
-        let inside = x >= before
-            && y >= before
-            && x + size + behind <= self.width
-            && y + size + behind <= self.height;
-        let (x, y) = (x - before, y - before);
-        if inside {
-            let src = &self.plane[y as usize * self.stride + x as usize..];
-            filter(dst, self.stride, src, self.stride, across, down);
-        } else {
-            let mut gathered = [0; GATHERED * GATHERED_STRIDE];
-            self.gather(&mut gathered, x, y, N + BEFORE + BEHIND);
-            filter(dst, self.stride, &gathered, GATHERED_STRIDE, across, down);
+/// A block's place in a reference: its first sample, and eighths of a sample beyond it.
+#[derive(Clone, Copy)]
+struct Place {
+    x: i32,
+    y: i32,
+    across: usize,
+    down: usize,
+}
+
+impl Place {
+    /// The place (`x`, `y`), displaced by a vector in eighths of a sample.
+    fn new((x, y): (usize, usize), (across, down): (i32, i32)) -> Place {
+        Place {
+            x: x as i32 + (across >> 3),
+            y: y as i32 + (down >> 3),
+            across: (across & 7) as usize,
+            down: (down & 7) as usize,
         }
     }
 
-    /// Gathers `side`×`side` samples from (`x`, `y`) on, wherever that is.
-    #[cold]
-    fn gather(&self, out: &mut [u8], x: i32, y: i32, side: usize) {
-        for (line, out) in out.chunks_mut(GATHERED_STRIDE).take(side).enumerate() {
-            let y = (y + line as i32).clamp(0, self.height - 1) as usize;
-            let src = &self.plane[y * self.stride..][..self.width as usize];
-            let end = x + side as i32;
-            if x >= 0 && end <= self.width {
-                out[..side].copy_from_slice(&src[x as usize..][..side]);
-            } else {
-                for (at, out) in out[..side].iter_mut().enumerate() {
-                    *out = src[(x + at as i32).clamp(0, self.width - 1) as usize];
-                }
+    fn is_whole(&self) -> bool {
+        self.across == 0 && self.down == 0
+    }
+
+    /// The first sample that filters look at.
+    fn with_context(self) -> Place {
+        Place { x: self.x - BEFORE as i32, y: self.y - BEFORE as i32, ..self }
+    }
+}
+
+/// Samples that were gathered because some of them lie beyond the picture.
+type Gathered = [u8; GATHERED * GATHERED_STRIDE];
+
+impl Planes {
+    /// Where in a plane `side`×`side` samples begin, if all of them lie in it.
+    fn inside(&self, place: Place, side: usize) -> Option<usize> {
+        let side = side as i32;
+        let inside =
+            place.x >= 0 && place.y >= 0 && place.x + side <= self.width && place.y + side <= self.height;
+        inside.then(|| place.y as usize * self.stride + place.x as usize)
+    }
+
+    /// Predicts `N`×`N` samples of one plane.
+    fn predict<const N: usize>(&self, plane: &[u8], dst: &mut [u8], place: Place, filter: SubPel) {
+        if place.is_whole() {
+            return self.copy::<N>(plane, dst, place);
+        }
+        let place = place.with_context();
+        if let Some(at) = self.inside(place, N + BEFORE + BEHIND) {
+            filter(dst, self.stride, &plane[at..], self.stride, place.across, place.down);
+        } else {
+            self.predict_gathered::<N>(plane, dst, place, filter);
+        }
+    }
+
+    /// Predicts `N`×`N` samples of two planes.
+    fn predict_two<const N: usize>(
+        &self,
+        planes: [&[u8]; 2],
+        dst: [&mut [u8]; 2],
+        place: Place,
+        filter: SubPelTwo,
+    ) {
+        if place.is_whole() {
+            for (plane, dst) in planes.into_iter().zip(dst) {
+                self.copy::<N>(plane, dst, place);
             }
+            return;
+        }
+        let place = place.with_context();
+        if let Some(at) = self.inside(place, N + BEFORE + BEHIND) {
+            let src = planes.map(|plane| &plane[at..]);
+            filter(dst, self.stride, src, self.stride, place.across, place.down);
+        } else {
+            self.predict_two_gathered::<N>(planes, dst, place, filter);
+        }
+    }
+
+    // Those that gather stand apart: their samples would make the others' stack frames large.
+
+    #[cold]
+    #[inline(never)]
+    fn predict_gathered<const N: usize>(&self, plane: &[u8], dst: &mut [u8], place: Place, filter: SubPel) {
+        let mut gathered = [0; GATHERED * GATHERED_STRIDE];
+        self.gather(&mut gathered, plane, place, N + BEFORE + BEHIND);
+        filter(dst, self.stride, &gathered, GATHERED_STRIDE, place.across, place.down);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn predict_two_gathered<const N: usize>(
+        &self,
+        planes: [&[u8]; 2],
+        dst: [&mut [u8]; 2],
+        place: Place,
+        filter: SubPelTwo,
+    ) {
+        let mut gathered = [[0; GATHERED * GATHERED_STRIDE]; 2];
+        for (gathered, plane) in gathered.iter_mut().zip(planes) {
+            self.gather(gathered, plane, place, N + BEFORE + BEHIND);
+        }
+        let src = [&gathered[0][..], &gathered[1]];
+        filter(dst, self.stride, src, GATHERED_STRIDE, place.across, place.down);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn copy_gathered<const N: usize>(&self, plane: &[u8], dst: &mut [u8], place: Place) {
+        let mut gathered = [0; GATHERED * GATHERED_STRIDE];
+        self.gather(&mut gathered, plane, place, N);
+        copy::<N>(dst, self.stride, &gathered, GATHERED_STRIDE);
+    }
+
+    fn copy<const N: usize>(&self, plane: &[u8], dst: &mut [u8], place: Place) {
+        if let Some(at) = self.inside(place, N) {
+            copy::<N>(dst, self.stride, &plane[at..], self.stride);
+        } else {
+            self.copy_gathered::<N>(plane, dst, place);
+        }
+    }
+
+    /// Gathers `side`×`side` samples, wherever they are.
+    fn gather(&self, out: &mut Gathered, plane: &[u8], place: Place, side: usize) {
+        let width = self.width as usize;
+        // How many samples of a line lie beyond the left edge, and how many before the right one ends.
+        let left = (-place.x).clamp(0, side as i32) as usize;
+        let right = (self.width - place.x).clamp(left as i32, side as i32) as usize;
+        let from = (place.x.max(0) as usize).min(width);
+        for (line, out) in out.chunks_mut(GATHERED_STRIDE).take(side).enumerate() {
+            let y = (place.y + line as i32).clamp(0, self.height - 1) as usize;
+            let src = &plane[y * self.stride..][..width];
+            out[..left].fill(src[0]);
+            out[left..right].copy_from_slice(&src[from..from + right - left]);
+            out[right..side].fill(src[width - 1]);
         }
     }
 }
@@ -161,42 +275,49 @@ pub(crate) fn macroblock(
     (column, row): (usize, usize),
     (kernels, version): (&Kernels, u8),
 ) {
-    let filters = if version == 0 { &kernels.six_tap } else { &kernels.bilinear };
-    let full_pixel = version == 3;
-    let source = |index: usize| {
-        let (width, height, stride) = geometry.plane(index);
-        Source { plane: reference.plane(index), stride, width: width as i32, height: height as i32 }
+    let (one, two) = if version == 0 {
+        (&kernels.six_tap, &kernels.six_tap_two)
+    } else {
+        (&kernels.bilinear, &kernels.bilinear_two)
     };
-    let luma = |vector: Vector| (2 * i32::from(vector.column), 2 * i32::from(vector.row));
-    let chroma = |vector: Vector| (i32::from(vector.column), i32::from(vector.row));
-    let (y, x) = (16 * row, 16 * column);
+    let full_pixel = version == 3;
+    let shape = |index: usize| {
+        let (width, height, stride) = geometry.plane(index);
+        Planes { stride, width: width as i32, height: height as i32 }
+    };
+    let (luma, chroma) = (shape(0), shape(1));
+    let luma_place =
+        |at, vector: Vector| Place::new(at, (2 * i32::from(vector.column()), 2 * i32::from(vector.row())));
+    let chroma_place =
+        |at, vector: Vector| Place::new(at, (i32::from(vector.column()), i32::from(vector.row())));
+    let [y_plane, u_plane, v_plane] = planes;
+    let references = [reference.plane(1), reference.plane(2)];
+    let (x, y) = (16 * column, 16 * row);
     if macroblock.mode != Mode::Split {
-        source(0).predict::<16>(planes[0], (x, y), luma(macroblock.vector), filters[0]);
+        let dst = &mut y_plane[y * luma.stride + x..];
+        luma.predict::<16>(reference.plane(0), dst, luma_place((x, y), macroblock.vector), one[0]);
         let vector = chroma_vector([macroblock.vector; 4], full_pixel);
-        for index in [1, 2] {
-            source(index).predict::<8>(planes[index], (x / 2, y / 2), chroma(vector), filters[1]);
-        }
+        let at = y / 2 * chroma.stride + x / 2;
+        let dst = [&mut u_plane[at..], &mut v_plane[at..]];
+        chroma.predict_two::<8>(references, dst, chroma_place((x / 2, y / 2), vector), two[0]);
         return;
     }
-    let plane = source(0);
-    if macroblock.split == Split::Sixteenths {
-        for (block, &vector) in macroblock.vectors.iter().enumerate() {
-            let at = (x + block % 4 * 4, y + block / 4 * 4);
-            plane.predict::<4>(planes[0], at, luma(vector), filters[2]);
-        }
-    } else {
-        for block in [0, 2, 8, 10] {
-            let at = (x + block % 4 * 4, y + block / 4 * 4);
-            plane.predict::<8>(planes[0], at, luma(macroblock.vectors[block]), filters[1]);
+    for (block, &vector) in macroblock.vectors.iter().enumerate() {
+        let at = (x + block % 4 * 4, y + block / 4 * 4);
+        let dst = &mut y_plane[at.1 * luma.stride + at.0..];
+        if macroblock.split == Split::Sixteenths {
+            luma.predict::<4>(reference.plane(0), dst, luma_place(at, vector), one[2]);
+        } else if [0, 2, 8, 10].contains(&block) {
+            luma.predict::<8>(reference.plane(0), dst, luma_place(at, vector), one[1]);
         }
     }
     for block in [0, 2, 8, 10] {
         let vectors = [0, 1, 4, 5].map(|at| macroblock.vectors[block + at]);
         let vector = chroma_vector(vectors, full_pixel);
-        let at = (x / 2 + block % 4 * 2, y / 2 + block / 4 * 2);
-        for index in [1, 2] {
-            source(index).predict::<4>(planes[index], at, chroma(vector), filters[2]);
-        }
+        let (x, y) = (x / 2 + block % 4 * 2, y / 2 + block / 4 * 2);
+        let at = y * chroma.stride + x;
+        let dst = [&mut u_plane[at..], &mut v_plane[at..]];
+        chroma.predict_two::<4>(references, dst, chroma_place((x, y), vector), two[1]);
     }
 }
 
@@ -220,13 +341,18 @@ mod tests {
     #[test]
     fn the_outermost_samples_go_on_without_end() {
         let plane: Vec<u8> = (0..64 * 64).map(|at| (at % 64 + at / 64) as u8).collect();
-        let source = Source { plane: &plane, stride: 64, width: 64, height: 64 };
-        let mut out = vec![0; 64 * 64];
-        source.predict::<16>(&mut out, (16, 16), (8 * -5000, 8 * 5000), six_tap::<16>);
-        assert_eq!(out[16 * 64 + 16..][..16], [63; 16]);
-        source.predict::<16>(&mut out, (16, 16), (8 * 5000 + 3, 8 * -5000 + 3), six_tap::<16>);
-        assert_eq!(out[31 * 64 + 16..][..16], [63; 16]);
-        source.predict::<4>(&mut out, (60, 60), (8, 8), six_tap::<4>);
-        assert_eq!(out[63 * 64 + 60..], [124, 125, 126, 126]);
+        let planes = Planes { stride: 64, width: 64, height: 64 };
+        let predict = |place: Place| {
+            let mut out = vec![0; 16 * 64];
+            planes.predict::<16>(&plane, &mut out, place, six_tap::<16>);
+            out[15 * 64..][..16].to_vec()
+        };
+        assert_eq!(predict(Place::new((16, 16), (8 * -5000, 8 * 5000))), [63; 16]);
+        assert_eq!(predict(Place::new((16, 16), (8 * 5000 + 3, 8 * -5000 + 3))), [63; 16]);
+        // Whole samples over the corner at the bottom right, and over the one at the top left.
+        let corner = predict(Place::new((60, 60), (8, 8)));
+        assert_eq!(corner[..5], [124, 125, 126, 126, 126]);
+        let corner = predict(Place::new((0, 0), (8 * -10, 8 * -15)));
+        assert_eq!(corner[8..13], [0, 0, 0, 1, 2]);
     }
 }

@@ -26,7 +26,9 @@ pub(crate) struct Edges<'a> {
 
 /// Predicts a block of `N`×`N` samples: 16 for luma, 8 for chroma. `dst` begins at its first sample.
 pub(crate) fn square<const N: usize>(mode: Mode, dst: &mut [u8], stride: usize, edges: &Edges<'_>) {
-    let (Some(above), Some(left)) = (edges.above.first_chunk::<N>(), edges.left.first_chunk::<N>()) else { return };
+    let (Some(above), Some(left)) = (edges.above.first_chunk::<N>(), edges.left.first_chunk::<N>()) else {
+        return;
+    };
     let lines = dst.chunks_mut(stride).take(N).filter_map(|line| line.first_chunk_mut::<N>());
     match mode {
         Mode::Vertical => lines.for_each(|line| *line = *above),

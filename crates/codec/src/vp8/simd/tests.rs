@@ -1,7 +1,7 @@
 //! Every vector kernel against its scalar reference: same input, same output, bit for bit – over sizes, alignments,
 //! strides and content, and nothing written beside the block.
 
-use super::{AddFour, Kernels, SCALAR, SubPel};
+use super::{AddFour, Kernels, SCALAR, SubPel, SubPelTwo};
 use crate::vp8::loop_filter::{Area, EdgeFilter, Thresholds};
 
 /// A small random number generator (xorshift64*); the seed is in every assertion's message.
@@ -69,9 +69,32 @@ fn compare_sub_pel(name: &str, sizes: [usize; 3], scalar: [SubPel; 3], other: [S
     }
 }
 
+fn compare_two(name: &str, scalar: [SubPelTwo; 2], other: [SubPelTwo; 2]) {
+    for seed in 1..=60 {
+        let mut random = Random(seed);
+        for (at, size) in [8, 4].into_iter().enumerate() {
+            let (src_stride, dst_stride) = (16 + random.below(40), 8 + random.below(40));
+            let src = [(); 2].map(|()| random.samples(src_stride * 13 + 32));
+            let before = [(); 2].map(|()| random.samples(dst_stride * 8 + 16));
+            let run = |filter: SubPelTwo, x, y| {
+                let mut planes = before.clone();
+                let [a, b] = &mut planes;
+                filter([a, b], dst_stride, [&src[0], &src[1]], src_stride, x, y);
+                planes
+            };
+            for (x, y) in (1..64).map(|eighths| (eighths % 8, eighths / 8)) {
+                let same = run(scalar[at], x, y) == run(other[at], x, y);
+                assert!(same, "{name}, seed {seed}, two {size}x{size}, {x}/8 across, {y}/8 down");
+            }
+        }
+    }
+}
+
 #[test]
 fn sub_pel_filters_agree() {
     for kernels in others() {
+        compare_two(kernels.name, SCALAR.six_tap_two, kernels.six_tap_two);
+        compare_two(kernels.name, SCALAR.bilinear_two, kernels.bilinear_two);
         compare_sub_pel(kernels.name, [16, 8, 4], SCALAR.six_tap, kernels.six_tap);
         compare_sub_pel(kernels.name, [16, 8, 4], SCALAR.bilinear, kernels.bilinear);
     }

@@ -12,13 +12,20 @@ pub(crate) const DEFAULT_UV_MODE: [u8; 3] = [162, 101, 204];
 pub(crate) const B_MODE: [u8; 9] = [120, 90, 79, 133, 87, 85, 80, 111, 151];
 
 /// Motion vector modes by how many neighbours have the candidate (§16.3).
-pub(crate) const MODE_CONTEXTS: [[u8; 4]; 6] =
-    [[7, 1, 1, 143], [14, 18, 14, 107], [135, 64, 57, 68], [60, 56, 128, 65], [159, 134, 128, 34], [234, 188, 128, 28]];
+pub(crate) const MODE_CONTEXTS: [[u8; 4]; 6] = [
+    [7, 1, 1, 143],
+    [14, 18, 14, 107],
+    [135, 64, 57, 68],
+    [60, 56, 128, 65],
+    [159, 134, 128, 34],
+    [234, 188, 128, 28],
+];
 /// How a split macroblock is cut: 16 pieces or not, quarters or not, left/right or top/bottom.
 pub(crate) const SPLIT: [u8; 3] = [110, 111, 150];
 /// Where a piece's vector comes from, by its neighbours' vectors: ordinary, left is zero, above is zero, both are
 /// the same, both are zero.
-pub(crate) const SUB_VECTOR: [[u8; 3]; 5] = [[147, 136, 18], [106, 145, 1], [179, 121, 1], [223, 1, 34], [208, 1, 1]];
+pub(crate) const SUB_VECTOR: [[u8; 3]; 5] =
+    [[147, 136, 18], [106, 145, 1], [179, 121, 1], [223, 1, 34], [208, 1, 1]];
 
 /// Probabilities of one component of a vector: is long, sign, 7 of the tree of short ones, 10 of the long bits.
 pub(crate) type VectorProbs = [[u8; 19]; 2];

@@ -69,7 +69,8 @@ fn common(outer: __m256i, p0: __m256i, q0: __m256i) -> __m256i {
 fn subblock(s: &mut Across, thresholds: &Thresholds) {
     let (mask, calm) = masks(s, thresholds.subblock_edge, thresholds);
     let sign = bytes(0x80);
-    let [p1, p0, q0, q1] = [2, 3, 4, 5].map(|at| _mm256_xor_si256(s[at], sign));
+    let (p1, p0) = (_mm256_xor_si256(s[2], sign), _mm256_xor_si256(s[3], sign));
+    let (q0, q1) = (_mm256_xor_si256(s[4], sign), _mm256_xor_si256(s[5], sign));
     let outer = _mm256_andnot_si256(calm, _mm256_subs_epi8(p1, q1));
     let value = _mm256_and_si256(common(outer, p0, q0), mask);
     let down = eighth(_mm256_adds_epi8(value, bytes(4)));
@@ -99,7 +100,10 @@ fn weighted(low: __m256i, high: __m256i, weight: u8) -> __m256i {
 fn macroblock(s: &mut Across, thresholds: &Thresholds) {
     let (mask, calm) = masks(s, thresholds.macroblock_edge, thresholds);
     let sign = bytes(0x80);
-    let [p2, p1, p0, q0, q1, q2] = [1, 2, 3, 4, 5, 6].map(|at| _mm256_xor_si256(s[at], sign));
+    let (p2, p1, p0) =
+        (_mm256_xor_si256(s[1], sign), _mm256_xor_si256(s[2], sign), _mm256_xor_si256(s[3], sign));
+    let (q0, q1, q2) =
+        (_mm256_xor_si256(s[4], sign), _mm256_xor_si256(s[5], sign), _mm256_xor_si256(s[6], sign));
     let value = _mm256_and_si256(common(_mm256_subs_epi8(p1, q1), p0, q0), mask);
     let wild = _mm256_andnot_si256(calm, value);
     let down = eighth(_mm256_adds_epi8(wild, bytes(4)));
@@ -117,164 +121,305 @@ fn macroblock(s: &mut Across, thresholds: &Thresholds) {
     s[6] = _mm256_xor_si256(_mm256_subs_epi8(q2, c), sign);
 }
 
-/// 16 samples of luma, 8 of Cb, 8 of Cr.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn load_line(area: &Area<'_>, y: usize, uv: usize) -> __m256i {
-    let chroma = _mm_unpacklo_epi64(load8(area.u, uv), load8(area.v, uv));
-    _mm256_set_m128i(chroma, load16(area.y, y))
+/// The places in the planes around an edge: from the first sample that a kernel looks at on. All that it looks at
+/// lies in the planes, which [`Places::new`] has checked once for all loads and stores.
+struct Places {
+    y: *mut u8,
+    u: *mut u8,
+    v: *mut u8,
+    y_stride: usize,
+    uv_stride: usize,
 }
 
-#[inline]
-#[target_feature(enable = "avx2")]
-fn store_line(area: &mut Area<'_>, y: usize, uv: usize, line: __m256i) {
-    store16(area.y, y, _mm256_castsi256_si128(line));
-    let chroma = _mm256_extracti128_si256(line, 1);
-    store8(area.u, uv, chroma);
-    store8(area.v, uv, _mm_unpackhi_epi64(chroma, chroma));
+/// Checks that `lines` lines of `width` bytes from `first` on lie in the plane, and gives where they begin.
+#[inline(always)]
+fn place(plane: &mut [u8], first: usize, stride: usize, lines: usize, width: usize) -> *mut u8 {
+    plane[first..][..(lines - 1) * stride + width].as_mut_ptr()
 }
 
-/// Loads the lines around a horizontal edge of all planes.
+impl Places {
+    /// 8 lines of 16 bytes of luma and 8 of chroma, for a horizontal edge.
+    #[inline(always)]
+    fn of_lines(area: &mut Area<'_>, y: usize, uv: usize) -> Places {
+        Places {
+            y: place(area.y, y, area.y_stride, 8, 16),
+            u: place(area.u, uv, area.uv_stride, 8, 8),
+            v: place(area.v, uv, area.uv_stride, 8, 8),
+            y_stride: area.y_stride,
+            uv_stride: area.uv_stride,
+        }
+    }
+
+    /// 16 lines of luma and 8 of chroma, 8 bytes each, for a vertical edge.
+    #[inline(always)]
+    fn of_columns(area: &mut Area<'_>, y: usize, uv: usize) -> Places {
+        Places { y: place(area.y, y, area.y_stride, 16, 8), ..Places::of_lines_of_chroma(area, uv) }
+    }
+
+    #[inline(always)]
+    fn of_lines_of_chroma(area: &mut Area<'_>, uv: usize) -> Places {
+        Places {
+            y: std::ptr::null_mut(),
+            u: place(area.u, uv, area.uv_stride, 8, 8),
+            v: place(area.v, uv, area.uv_stride, 8, 8),
+            y_stride: area.y_stride,
+            uv_stride: area.uv_stride,
+        }
+    }
+}
+
+/// Loads 16 samples of luma, 8 of Cb, 8 of Cr, `line` lines below the places.
+///
+/// # Safety
+/// The places are those of lines, and `line` is below 8.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load_lines(area: &Area<'_>, y: usize, uv: usize) -> Across {
-    let (y, uv) = (y - 4 * area.y_stride, uv - 4 * area.uv_stride);
-    [0, 1, 2, 3, 4, 5, 6, 7].map(|at| load_line(area, y + at * area.y_stride, uv + at * area.uv_stride))
+unsafe fn load_line(places: &Places, line: usize) -> __m256i {
+    let uv = line * places.uv_stride;
+    // SAFETY: `Places::of_lines` has checked that the lines lie in the planes.
+    unsafe {
+        let (u, v) = (_mm_loadl_epi64(places.u.add(uv).cast()), _mm_loadl_epi64(places.v.add(uv).cast()));
+        let luma = _mm_loadu_si128(places.y.add(line * places.y_stride).cast());
+        _mm256_set_m128i(_mm_unpacklo_epi64(u, v), luma)
+    }
+}
+
+/// Undoes [`load_line`].
+///
+/// # Safety
+/// As for [`load_line`].
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn store_line(places: &Places, line: usize, value: __m256i) {
+    let uv = line * places.uv_stride;
+    let chroma = _mm256_extracti128_si256(value, 1);
+    // SAFETY: `Places::of_lines` has checked that the lines lie in the planes.
+    unsafe {
+        _mm_storeu_si128(places.y.add(line * places.y_stride).cast(), _mm256_castsi256_si128(value));
+        _mm_storel_epi64(places.u.add(uv).cast(), chroma);
+        _mm_storel_epi64(places.v.add(uv).cast(), _mm_unpackhi_epi64(chroma, chroma));
+    }
+}
+
+/// An array of what an expression gives for 0 to 7. A closure would not be compiled into its caller here.
+macro_rules! eight {
+    ($at:ident => $value:expr) => {
+        [
+            {
+                let $at = 0;
+                $value
+            },
+            {
+                let $at = 1;
+                $value
+            },
+            {
+                let $at = 2;
+                $value
+            },
+            {
+                let $at = 3;
+                $value
+            },
+            {
+                let $at = 4;
+                $value
+            },
+            {
+                let $at = 5;
+                $value
+            },
+            {
+                let $at = 6;
+                $value
+            },
+            {
+                let $at = 7;
+                $value
+            },
+        ]
+    };
 }
 
 /// Transposes in each half of 128 bits: of 8 vectors, each with a line of 8 samples in its low and one in its high
-/// half, vectors of columns, the low halves' samples first.
+/// half, vectors of columns, the low halves' samples first. Doing it twice is doing nothing, since a vector of
+/// columns has the same shape.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn to_columns(lines: Across) -> Across {
-    let half = |a: [__m256i; 4]| {
-        // Pairs of lines, byte by byte; then 16 bits by 16 bits; then 32 by 32: two columns a vector.
-        let (b0, b1) = (_mm256_unpacklo_epi16(a[0], a[1]), _mm256_unpackhi_epi16(a[0], a[1]));
-        let (b2, b3) = (_mm256_unpacklo_epi16(a[2], a[3]), _mm256_unpackhi_epi16(a[2], a[3]));
-        [
-            _mm256_unpacklo_epi32(b0, b2),
-            _mm256_unpackhi_epi32(b0, b2),
-            _mm256_unpacklo_epi32(b1, b3),
-            _mm256_unpackhi_epi32(b1, b3),
-        ]
-    };
-    let low = half([0, 2, 4, 6].map(|at| _mm256_unpacklo_epi8(lines[at], lines[at + 1])));
-    let high = half([0, 2, 4, 6].map(|at| _mm256_unpackhi_epi8(lines[at], lines[at + 1])));
+fn transpose(lines: &Across) -> Across {
+    // Pairs of lines, byte by byte; then 16 bits by 16 bits; then 32 by 32: two columns a vector.
+    let a0 = _mm256_unpacklo_epi8(lines[0], lines[1]);
+    let a1 = _mm256_unpacklo_epi8(lines[2], lines[3]);
+    let a2 = _mm256_unpacklo_epi8(lines[4], lines[5]);
+    let a3 = _mm256_unpacklo_epi8(lines[6], lines[7]);
+    let b0 = _mm256_unpackhi_epi8(lines[0], lines[1]);
+    let b1 = _mm256_unpackhi_epi8(lines[2], lines[3]);
+    let b2 = _mm256_unpackhi_epi8(lines[4], lines[5]);
+    let b3 = _mm256_unpackhi_epi8(lines[6], lines[7]);
+    let (c0, c1) = (_mm256_unpacklo_epi16(a0, a1), _mm256_unpackhi_epi16(a0, a1));
+    let (c2, c3) = (_mm256_unpacklo_epi16(a2, a3), _mm256_unpackhi_epi16(a2, a3));
+    let (d0, d1) = (_mm256_unpacklo_epi16(b0, b1), _mm256_unpackhi_epi16(b0, b1));
+    let (d2, d3) = (_mm256_unpacklo_epi16(b2, b3), _mm256_unpackhi_epi16(b2, b3));
+    let (e0, e1) = (_mm256_unpacklo_epi32(c0, c2), _mm256_unpackhi_epi32(c0, c2));
+    let (e2, e3) = (_mm256_unpacklo_epi32(c1, c3), _mm256_unpackhi_epi32(c1, c3));
+    let (f0, f1) = (_mm256_unpacklo_epi32(d0, d2), _mm256_unpackhi_epi32(d0, d2));
+    let (f2, f3) = (_mm256_unpacklo_epi32(d1, d3), _mm256_unpackhi_epi32(d1, d3));
     [
-        _mm256_unpacklo_epi64(low[0], high[0]),
-        _mm256_unpackhi_epi64(low[0], high[0]),
-        _mm256_unpacklo_epi64(low[1], high[1]),
-        _mm256_unpackhi_epi64(low[1], high[1]),
-        _mm256_unpacklo_epi64(low[2], high[2]),
-        _mm256_unpackhi_epi64(low[2], high[2]),
-        _mm256_unpacklo_epi64(low[3], high[3]),
-        _mm256_unpackhi_epi64(low[3], high[3]),
+        _mm256_unpacklo_epi64(e0, f0),
+        _mm256_unpackhi_epi64(e0, f0),
+        _mm256_unpacklo_epi64(e1, f1),
+        _mm256_unpackhi_epi64(e1, f1),
+        _mm256_unpacklo_epi64(e2, f2),
+        _mm256_unpackhi_epi64(e2, f2),
+        _mm256_unpacklo_epi64(e3, f3),
+        _mm256_unpackhi_epi64(e3, f3),
     ]
 }
 
-/// Undoes [`to_columns`]: transposing twice is nothing, but the low and high halves come as 8 and 8 columns here.
+/// Loads 8 bytes of the lines `line` and `line + 8` of luma into one vector.
+///
+/// # Safety
+/// 16 lines of 8 bytes from `y` on can be read, and `line` is below 8.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn to_lines(columns: Across) -> Across {
-    // [`to_columns`] takes vectors of two lines; here a vector holds a column's samples in lines 0 to 7 and 8 to 15,
-    // which is the same shape with the roles of lines and columns exchanged.
-    to_columns(columns)
-}
-
-/// Loads the columns around a vertical edge of all planes: luma's 16 lines, then Cb's 8 and Cr's 8.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn load_columns(area: &Area<'_>, y: usize, uv: usize) -> Across {
-    let (y, uv) = (y - 4, uv - 4);
-    to_columns([0, 1, 2, 3, 4, 5, 6, 7].map(|at| {
-        let luma = _mm_unpacklo_epi64(
-            load8(area.y, y + at * area.y_stride),
-            load8(area.y, y + (at + 8) * area.y_stride),
-        );
-        let chroma = uv + at * area.uv_stride;
-        _mm256_set_m128i(_mm_unpacklo_epi64(load8(area.u, chroma), load8(area.v, chroma)), luma)
-    }))
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn store_columns(area: &mut Area<'_>, y: usize, uv: usize, columns: Across) {
-    let (y, uv) = (y - 4, uv - 4);
-    for (at, line) in to_lines(columns).into_iter().enumerate() {
-        let luma = _mm256_castsi256_si128(line);
-        store8(area.y, y + at * area.y_stride, luma);
-        store8(area.y, y + (at + 8) * area.y_stride, _mm_unpackhi_epi64(luma, luma));
-        let chroma = _mm256_extracti128_si256(line, 1);
-        store8(area.u, uv + at * area.uv_stride, chroma);
-        store8(area.v, uv + at * area.uv_stride, _mm_unpackhi_epi64(chroma, chroma));
+unsafe fn load_luma(y: *const u8, stride: usize, line: usize) -> __m128i {
+    // SAFETY: both lines are among the 16.
+    unsafe {
+        let low = _mm_loadl_epi64(y.add(line * stride).cast());
+        let high = _mm_loadl_epi64(y.add((line + 8) * stride).cast());
+        _mm_unpacklo_epi64(low, high)
     }
 }
 
-/// Filters luma's vertical edge at `y`; half of the vectors goes unused.
+/// Undoes [`load_luma`].
+///
+/// # Safety
+/// 16 lines of 8 bytes from `y` on can be written, and `line` is below 8.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn luma_column(plane: &mut [u8], y: usize, stride: usize, thresholds: &Thresholds) {
-    let y = y - 4;
-    let mut s = to_columns([0, 1, 2, 3, 4, 5, 6, 7].map(|at| {
-        let luma = _mm_unpacklo_epi64(load8(plane, y + at * stride), load8(plane, y + (at + 8) * stride));
-        _mm256_castsi128_si256(luma)
-    }));
-    subblock(&mut s, thresholds);
-    for (at, line) in to_lines(s).into_iter().enumerate() {
-        let luma = _mm256_castsi256_si128(line);
-        store8(plane, y + at * stride, luma);
-        store8(plane, y + (at + 8) * stride, _mm_unpackhi_epi64(luma, luma));
+unsafe fn store_luma(y: *mut u8, stride: usize, line: usize, value: __m128i) {
+    // SAFETY: both lines are among the 16.
+    unsafe {
+        _mm_storel_epi64(y.add(line * stride).cast(), value);
+        _mm_storel_epi64(y.add((line + 8) * stride).cast(), _mm_unpackhi_epi64(value, value));
     }
 }
 
-/// Filters luma's horizontal edge at `y`.
+/// Loads the columns around a vertical edge: luma's 16 lines, then Cb's 8 and Cr's 8.
+///
+/// # Safety
+/// The places are those of columns.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn luma_row(plane: &mut [u8], y: usize, stride: usize, thresholds: &Thresholds) {
-    let first = y - 4 * stride;
-    let mut s = [0, 1, 2, 3, 4, 5, 6, 7].map(|at| _mm256_castsi128_si256(load16(plane, first + at * stride)));
+unsafe fn load_columns(places: &Places) -> Across {
+    // SAFETY: `Places::of_columns` has checked that the lines lie in the planes.
+    let lines = unsafe {
+        eight!(line => {
+            let luma = load_luma(places.y, places.y_stride, line);
+            let uv = line * places.uv_stride;
+            let (u, v) = (_mm_loadl_epi64(places.u.add(uv).cast()), _mm_loadl_epi64(places.v.add(uv).cast()));
+            _mm256_set_m128i(_mm_unpacklo_epi64(u, v), luma)
+        })
+    };
+    transpose(&lines)
+}
+
+/// Undoes [`load_columns`].
+///
+/// # Safety
+/// As for [`load_columns`].
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn store_columns(places: &Places, columns: &Across) {
+    for (line, value) in transpose(columns).into_iter().enumerate() {
+        let chroma = _mm256_extracti128_si256(value, 1);
+        let uv = line * places.uv_stride;
+        // SAFETY: `Places::of_columns` has checked that the lines lie in the planes.
+        unsafe {
+            store_luma(places.y, places.y_stride, line, _mm256_castsi256_si128(value));
+            _mm_storel_epi64(places.u.add(uv).cast(), chroma);
+            _mm_storel_epi64(places.v.add(uv).cast(), _mm_unpackhi_epi64(chroma, chroma));
+        }
+    }
+}
+
+/// Filters luma's vertical edge between subblocks at `at`; half of the vectors goes unused.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn luma_column(plane: &mut [u8], at: usize, stride: usize, thresholds: &Thresholds) {
+    let y = place(plane, at - 4, stride, 16, 8);
+    // SAFETY: `place` has checked 16 lines of 8 bytes.
+    let lines = unsafe { eight!(line => _mm256_castsi128_si256(load_luma(y, stride, line))) };
+    let mut s = transpose(&lines);
     subblock(&mut s, thresholds);
-    for at in 2..6 {
-        store16(plane, first + at * stride, _mm256_castsi256_si128(s[at]));
+    for (line, value) in transpose(&s).into_iter().enumerate() {
+        // SAFETY: as above.
+        unsafe { store_luma(y, stride, line, _mm256_castsi256_si128(value)) };
+    }
+}
+
+/// Filters luma's horizontal edge between subblocks at `at`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn luma_row(plane: &mut [u8], at: usize, stride: usize, thresholds: &Thresholds) {
+    let y = place(plane, at - 4 * stride, stride, 8, 16);
+    // SAFETY: `place` has checked 8 lines of 16 bytes.
+    let mut s =
+        unsafe { eight!(line => _mm256_castsi128_si256(_mm_loadu_si128(y.add(line * stride).cast()))) };
+    subblock(&mut s, thresholds);
+    for (line, &value) in s.iter().enumerate().take(6).skip(2) {
+        // SAFETY: as above.
+        unsafe { _mm_storeu_si128(y.add(line * stride).cast(), _mm256_castsi256_si128(value)) };
     }
 }
 
 #[target_feature(enable = "avx2")]
 fn left_edge(area: &mut Area<'_>, y: usize, uv: usize, thresholds: &Thresholds) {
-    let mut s = load_columns(area, y, uv);
+    let places = Places::of_columns(area, y - 4, uv - 4);
+    // SAFETY: these are places of columns.
+    let mut s = unsafe { load_columns(&places) };
     macroblock(&mut s, thresholds);
-    store_columns(area, y, uv, s);
+    // SAFETY: as above.
+    unsafe { store_columns(&places, &s) };
 }
 
 #[target_feature(enable = "avx2")]
 fn inner_columns(area: &mut Area<'_>, y: usize, uv: usize, thresholds: &Thresholds) {
-    let mut s = load_columns(area, y + 4, uv + 4);
+    let places = Places::of_columns(area, y, uv);
+    // SAFETY: these are places of columns.
+    let mut s = unsafe { load_columns(&places) };
     subblock(&mut s, thresholds);
-    store_columns(area, y + 4, uv + 4, s);
+    // SAFETY: as above.
+    unsafe { store_columns(&places, &s) };
     luma_column(area.y, y + 8, area.y_stride, thresholds);
     luma_column(area.y, y + 12, area.y_stride, thresholds);
 }
 
 #[target_feature(enable = "avx2")]
 fn top_edge(area: &mut Area<'_>, y: usize, uv: usize, thresholds: &Thresholds) {
-    let mut s = load_lines(area, y, uv);
+    let places = Places::of_lines(area, y - 4 * area.y_stride, uv - 4 * area.uv_stride);
+    // SAFETY: these are places of lines.
+    let mut s = unsafe { eight!(line => load_line(&places, line)) };
     macroblock(&mut s, thresholds);
-    let (y, uv) = (y - 4 * area.y_stride, uv - 4 * area.uv_stride);
-    for at in 1..7 {
-        store_line(area, y + at * area.y_stride, uv + at * area.uv_stride, s[at]);
+    for (line, &value) in s.iter().enumerate().take(7).skip(1) {
+        // SAFETY: as above.
+        unsafe { store_line(&places, line, value) };
     }
 }
 
 #[target_feature(enable = "avx2")]
 fn inner_rows(area: &mut Area<'_>, y: usize, uv: usize, thresholds: &Thresholds) {
-    let (y_stride, uv_stride) = (area.y_stride, area.uv_stride);
-    let mut s = load_lines(area, y + 4 * y_stride, uv + 4 * uv_stride);
+    let places = Places::of_lines(area, y, uv);
+    // SAFETY: these are places of lines.
+    let mut s = unsafe { eight!(line => load_line(&places, line)) };
     subblock(&mut s, thresholds);
-    for at in 2..6 {
-        store_line(area, y + at * y_stride, uv + at * uv_stride, s[at]);
+    for (line, &value) in s.iter().enumerate().take(6).skip(2) {
+        // SAFETY: as above.
+        unsafe { store_line(&places, line, value) };
     }
-    luma_row(area.y, y + 8 * y_stride, y_stride, thresholds);
-    luma_row(area.y, y + 12 * y_stride, y_stride, thresholds);
+    let stride = area.y_stride;
+    luma_row(area.y, y + 8 * stride, stride, thresholds);
+    luma_row(area.y, y + 12 * stride, stride, thresholds);
 }
 
 pub(super) fn left(area: &mut Area<'_>, y: usize, uv: usize, thresholds: &Thresholds) {

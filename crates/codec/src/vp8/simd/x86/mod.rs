@@ -1,9 +1,11 @@
-//! Kernels for x86-64 with AVX2.
+//! Kernels for x86-64 with AVX2 and the bit instructions that came with it.
 //!
 //! Each kernel is a safe function that checks the lengths of its slices, so that all loads and stores lie in them,
-//! and then calls one compiled for AVX2. The table of kernels is only given out where the processor has AVX2.
+//! and then calls one compiled for AVX2. The table of kernels is only given out where the processor has all of
+//! these.
 #![allow(unsafe_code)]
 
+mod entropy;
 mod loop_filter;
 mod residue;
 mod sub_pel;
@@ -13,8 +15,12 @@ use std::arch::x86_64::*;
 
 static AVX2: Kernels = Kernels {
     name: "avx2",
-    six_tap: [sub_pel::six_tap_16, sub_pel::six_tap_8, sub_pel::six_tap_4],
+    parse_modes: entropy::parse_modes,
+    read_tokens: entropy::read_tokens,
+    six_tap: [sub_pel::six_tap_16, sub_pel::six_tap::<8>, sub_pel::six_tap::<4>],
+    six_tap_two: [sub_pel::six_tap_two::<8>, sub_pel::six_tap_two::<4>],
     bilinear: SCALAR.bilinear,
+    bilinear_two: SCALAR.bilinear_two,
     add_block: residue::add_block,
     add_four: residue::add_four,
     add_four_dc: residue::add_four_dc,
@@ -31,7 +37,11 @@ static AVX2: Kernels = Kernels {
 
 /// The kernels, where this processor can run them.
 pub(super) fn kernels() -> Option<&'static Kernels> {
-    if is_x86_feature_detected!("avx2") { Some(&AVX2) } else { None }
+    let has_all = is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("lzcnt");
+    has_all.then_some(&AVX2)
 }
 
 /// Loads 16 bytes from `at` on.

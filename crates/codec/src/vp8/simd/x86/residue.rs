@@ -28,7 +28,9 @@ fn take(coefficients: &mut [i16; 64]) -> Lines {
 #[target_feature(enable = "avx2")]
 fn pass(input: Lines) -> Lines {
     // sin(π/8)·√2·2¹⁶ takes 17 bits with its sign: one 2¹⁶ less, and the value itself added again.
-    let sine = |value| _mm256_add_epi16(_mm256_mulhi_epi16(value, _mm256_set1_epi16((35_468 - 65_536) as i16)), value);
+    let sine = |value| {
+        _mm256_add_epi16(_mm256_mulhi_epi16(value, _mm256_set1_epi16((35_468 - 65_536) as i16)), value)
+    };
     let cosine = |value| _mm256_add_epi16(_mm256_mulhi_epi16(value, _mm256_set1_epi16(20_091)), value);
     let a = _mm256_add_epi16(input[0], input[2]);
     let b = _mm256_sub_epi16(input[0], input[2]);
