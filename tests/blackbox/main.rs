@@ -6,6 +6,7 @@ mod admin;
 mod bad_input;
 mod carried;
 mod commands;
+mod decode;
 mod demo;
 mod draining;
 mod encode;
