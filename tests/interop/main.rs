@@ -10,6 +10,7 @@ mod datagrams;
 mod ffmpeg;
 mod gstreamer;
 mod https;
+mod mp4;
 mod pictures;
 mod vlc;
 

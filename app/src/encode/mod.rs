@@ -29,7 +29,7 @@ use output::Output;
 use pipeline::{Demand, Pipeline};
 use queue::Queue;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use sink::Sinks;
+use sink::{Credentials, Sinks};
 use sound::Audio;
 use source::{Length, Source};
 use std::path::PathBuf;
@@ -45,8 +45,9 @@ pub(crate) struct Args {
     /// input)
     #[arg(value_name = "INPUT")]
     input: Input,
-    /// Where to: FILE.ts (overwritten), - (standard output), udp://HOST:PORT (multicast too),
-    /// http://HOST[:PORT]/live/NAME.ts, null: (nowhere). Several get the same stream
+    /// Where to: FILE.ts or FILE.mp4 (overwritten), - (standard output), udp://HOST:PORT or rtp://HOST:PORT (multicast
+    /// too; behind it ?ttl=N&interface=NAME&source=ADDRESS&packets=N), http://HOST[:PORT]/live/NAME.ts or https://…,
+    /// null: (nowhere). Several get the same stream, and one that is slow or fails does not hold the others
     #[arg(value_name = "OUTPUT", required = true)]
     outputs: Vec<Output>,
     /// How x264 weighs speed against quality: ultrafast to placebo
@@ -85,6 +86,9 @@ pub(crate) struct Args {
     /// File with the key that a server asks for from publishers
     #[arg(long, value_name = "FILE")]
     publish_key_file: Option<PathBuf>,
+    /// File with the certificate of the authority (PEM) that https servers are trusted by, in place of the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// Tell where the milliseconds go: each second on a terminal, and as a table at the end
     #[arg(long)]
     stats: bool,
@@ -94,7 +98,8 @@ const EXAMPLES: &str = "\
 Examples:
   glassline encode test:1280x720@50 http://127.0.0.1:8080/live/demo.ts
   glassline encode film.y4m film.ts --preset slow --bitrate 8M
-  glassline encode test:1920x1080@60000/1001 udp://239.1.2.3:5000 copy.ts --bitrate 10M --vbv 200ms
+  glassline encode test:1920x1080@60000/1001 'udp://239.1.2.3:5000?ttl=8' copy.mp4 --bitrate 10M --vbv 200ms
+  glassline encode test:1280x720@50 https://relay.example/live/stage.ts --publish-key-file publish.key
   ffmpeg -i film.mkv -pix_fmt yuv420p -f yuv4mpegpipe - | glassline encode - udp://127.0.0.1:5000
   glassline encode test:1280x720@50 null: --duration 10s --stats";
 
@@ -172,7 +177,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
     // Outputs come last: nothing is overwritten or connected where an argument is wrong.
     let queue = Arc::new(Queue::new(source.is_live()));
-    let mut sinks = Sinks::open(&args.outputs, key.as_deref(), &queue)?;
+    let credentials = Credentials { key, ca: args.ca.clone() };
+    let mut sinks = Sinks::open(&args.outputs, &credentials, &queue)?;
     stop_on_signal(&queue)?;
     // Not joined: it may hang in a read of standard input, which nothing but the end of the process ends.
     spawn_source(source, &queue)?;

@@ -21,6 +21,15 @@ pub(crate) struct Packets<'a> {
     pub(crate) bytes: &'a [u8],
     /// Whether a viewer can join here: tables come first, then a key frame.
     pub(crate) joinable: bool,
+    /// Whether a picture, if this is of one, ends with them.
+    pub(crate) ends_picture: bool,
+}
+
+impl<'a> Packets<'a> {
+    /// Those of a whole picture or sound.
+    pub(crate) const fn whole(bytes: &'a [u8], joinable: bool) -> Packets<'a> {
+        Packets { bytes, joinable, ends_picture: true }
+    }
 }
 
 /// What a sink wants of the encoder.
@@ -149,7 +158,7 @@ impl Pipeline {
 
     fn send(&mut self, joinable: bool, sink: &mut Sink<'_>) -> Result<()> {
         self.stats.sent(self.packets.len(), self.clock.now());
-        if sink(&Packets { bytes: &self.packets, joinable })? == Demand::KeyFrame {
+        if sink(&Packets::whole(&self.packets, joinable))? == Demand::KeyFrame {
             self.video.force_key_frame();
         }
         Ok(())

@@ -59,6 +59,17 @@ pub enum DestinationError {
 impl Destination {
     /// Reads a URL.
     pub fn parse(text: &str) -> Result<Destination, DestinationError> {
+        Destination::parse_named(text, &mut |_| None)
+    }
+
+    /// Reads a URL whose machine may be called by a name, which `resolve` finds the address of.
+    ///
+    /// # Errors
+    /// [`DestinationError::Address`] too where it finds none.
+    pub fn parse_named(
+        text: &str,
+        resolve: &mut dyn FnMut(&str) -> Option<IpAddr>,
+    ) -> Result<Destination, DestinationError> {
         let (scheme, rest) = text.split_once("://").ok_or(DestinationError::Scheme)?;
         let framing = match scheme.to_ascii_lowercase().as_str() {
             "udp" => Framing::Bare,
@@ -68,7 +79,11 @@ impl Destination {
         let (address, options) = rest.split_once('?').unwrap_or((rest, ""));
         let address = address.strip_suffix('/').unwrap_or(address);
         let (host, port) = split_port(address).map_err(|_| DestinationError::Address)?;
-        let ip: IpAddr = host.parse().map_err(|_| DestinationError::Address)?;
+        let number: Option<IpAddr> = host.parse().ok();
+        let is_name = !host.is_empty()
+            && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
+        let ip =
+            number.or_else(|| if is_name { resolve(host) } else { None }).ok_or(DestinationError::Address)?;
         let port = port.filter(|_| !ip.is_unspecified()).ok_or(DestinationError::Address)?;
         let mut destination = Destination {
             address: SocketAddr::new(ip, port),
@@ -172,6 +187,22 @@ mod tests {
         ] {
             assert!(Destination::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_name_is_asked_for_where_somebody_answers() {
+        let mut asked = Vec::new();
+        let mut answer = |name: &str| {
+            asked.push(name.to_owned());
+            "192.0.2.7".parse().ok()
+        };
+        let found = Destination::parse_named("rtp://studio-2.example:5004?ttl=3", &mut answer).unwrap();
+        assert_eq!(found.to_string(), "rtp://192.0.2.7:5004?ttl=3");
+        for text in ["udp://192.0.2.9:5000", "udp://a b:5000", "udp://:5000", "udp://h:1?interface=lo"] {
+            let _ = Destination::parse_named(text, &mut answer);
+        }
+        assert_eq!(asked, ["studio-2.example", "h"]);
+        assert_eq!(Destination::parse_named("udp://h:5000", &mut |_| None), Err(DestinationError::Address));
     }
 
     proptest! {
