@@ -1,6 +1,7 @@
 //! The pipeline as a whole: what comes out is a transport stream that holds what went in.
 
 use super::*;
+use crate::rate::Bitrate;
 use glassline_media::container::ts::{Demuxer, Event, PACKET_BYTES};
 use glassline_media::container::y4m;
 use glassline_media::{AccessUnit, Codec, Picture, PixelFormat, Ticks, Time};
@@ -57,7 +58,7 @@ fn refused(args: &[&str]) -> String {
 
 #[test]
 fn the_demo_is_coded_as_the_command_line_would() {
-    assert_eq!(parse(&["-", "null:"]).unwrap().settings(), Settings::default());
+    assert_eq!(parse(&["-", "null:"]).unwrap().settings, Settings::default());
 }
 
 #[test]
