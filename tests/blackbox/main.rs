@@ -8,6 +8,8 @@ mod carried;
 mod commands;
 mod demo;
 mod encode;
+mod encode_inside;
+mod encode_outputs;
 mod flight;
 mod hot;
 mod identity;

@@ -118,9 +118,9 @@ fn answer(line: &str, Subject { controls, outputs }: &Subject) -> Answer {
     let words: Vec<&str> = line.split_whitespace().collect();
     let set = |rate: &str, rendition: &str| -> Result<()> {
         let bitrate: Bitrate = rate.parse()?;
-        let rendition: usize = rendition
-            .parse()
-            .map_err(|_| failure::usage(format_args!("{rendition:?} is no number of a rendition"), "count from 0"))?;
+        let rendition: usize = rendition.parse().map_err(|_| {
+            failure::usage(format_args!("{rendition:?} is no number of a rendition"), "count from 0")
+        })?;
         controls.set_bitrate(rendition, bitrate)
     };
     let done = |done: Result<()>| match done {
@@ -162,21 +162,29 @@ mod tests {
         let rate = Bitrate::from_bits_per_second(5_000_000);
         let controls = Controls::new(vec![Status::new("64x48@25".to_owned(), rate, "fast")]);
         let listening = listen(&path, controls.clone(), Vec::new()).unwrap();
-        assert!(listen(&path, controls.clone(), Vec::new()).unwrap_err().to_string().contains("listens there"));
+        assert!(
+            listen(&path, controls.clone(), Vec::new()).unwrap_err().to_string().contains("listens there")
+        );
         let mut stream = UnixStream::connect(&path).unwrap();
         assert_eq!(ask(&mut stream, "keyframe"), json!({"ok": true}));
         assert!(controls.take_key_frame());
         assert_eq!(ask(&mut stream, "bitrate 3M"), json!({"ok": true}));
         assert_eq!(controls.take_bitrate(0), Some(Bitrate::from_bits_per_second(3_000_000)));
-        for (command, complaint) in
-            [("bitrate 3", "unit"), ("bitrate 3M 1", "rendition 1"), ("bitrate 3M x", "number"), ("", "commands are")]
-        {
+        for (command, complaint) in [
+            ("bitrate 3", "unit"),
+            ("bitrate 3M 1", "rendition 1"),
+            ("bitrate 3M x", "number"),
+            ("", "commands are"),
+        ] {
             let answer = ask(&mut stream, command);
             assert_eq!(answer["ok"], false);
             assert!(answer["error"].as_str().unwrap().contains(complaint), "{answer}");
         }
         let status = ask(&mut stream, "status");
-        assert_eq!((&status["ok"], &status["renditions"][0]["bitrate_bps"]), (&json!(true), &json!(5_000_000)));
+        assert_eq!(
+            (&status["ok"], &status["renditions"][0]["bitrate_bps"]),
+            (&json!(true), &json!(5_000_000))
+        );
         assert_eq!(status["outputs"], json!([]));
         // Several may ask at once; one that talks too much is cut off.
         let mut other = UnixStream::connect(&path).unwrap();

@@ -46,7 +46,9 @@ impl Job {
     /// # Errors
     /// What is wrong with either.
     pub(crate) fn open(section: &config::Encode) -> Result<Job> {
-        let wrong = |(key, text): (&str, String)| failure::usage(format_args!("{key}: {text}"), "see the configuration");
+        let wrong = |(key, text): (&str, String)| {
+            failure::usage(format_args!("{key}: {text}"), "see the configuration")
+        };
         let (input, settings, audio) = read(section).map_err(wrong)?;
         let clock = Clock::new();
         let source = Source::open(&input, audio != Audio::None, true, Length::default(), clock)?;
@@ -87,7 +89,7 @@ impl Job {
             Ok(Demand::Nothing)
         });
         let renditions = vec![Rendition { pipeline: self.pipeline, queue: self.queue, sink }];
-        Session::start(self.source, self.feed, self.controls, renditions)?.join().1
+        Session::start(self.source, self.feed, renditions)?.join().1
     }
 }
 
@@ -111,7 +113,18 @@ pub(crate) fn input_in(folder: &Path, input: &str) -> String {
 
 fn read(section: &config::Encode) -> Result<(Input, Settings, Audio), (&'static str, String)> {
     let config::Encode {
-        input, preset, bitrate, vbv, keyint, intra_refresh, cbr, constant_size, adapt, threads, slices, audio,
+        input,
+        preset,
+        bitrate,
+        vbv,
+        keyint,
+        intra_refresh,
+        cbr,
+        constant_size,
+        adapt,
+        threads,
+        slices,
+        audio,
     } = section.clone();
     let input: Input = input.unwrap_or_default().parse().map_err(|text| ("input", text))?;
     if input == Input::Stdin {
@@ -150,7 +163,8 @@ mod tests {
 
     #[test]
     fn a_section_says_what_the_command_line_says() {
-        let section = config::Encode { input: Some("test:320x180@25".to_owned()), ..config::Encode::default() };
+        let section =
+            config::Encode { input: Some("test:320x180@25".to_owned()), ..config::Encode::default() };
         let (input, settings, audio) = read(&section).unwrap();
         assert_eq!(settings, Settings::default());
         assert_eq!((input.has_sound(), audio), (true, Audio::default()));

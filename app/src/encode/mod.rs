@@ -161,7 +161,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let writing = Arc::clone(&sinks);
     let sink = Box::new(move |packets: &Packets<'_>| writing.lock().expect(UNPOISONED).write(packets));
     let renditions = vec![Rendition { pipeline, queue: Arc::clone(&queue), sink }];
-    let (mut pipelines, ended) = Session::start(source, feed, controls.clone(), renditions)?.join();
+    let (mut pipelines, ended) = Session::start(source, feed, renditions)?.join();
     let finished = sinks.lock().expect(UNPOISONED).finish();
     let ended = ended.and(finished);
     let mut budgets = Vec::new();

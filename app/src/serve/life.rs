@@ -68,7 +68,8 @@ pub(super) fn live(
             }
         }
     }
-    service.end()
+    service.end();
+    Ok(())
 }
 
 /// Lets new programs come, for as long as this one lives.
