@@ -33,6 +33,7 @@ export interface StreamInfo {
   continuity_errors: number;
   moved_forward: number;
   key_frame_interval_s: number | null;
+  join?: { at: "key frame" | "recovery point"; settling_frames: number; settling_ms: number | null } | null;
   bytes_out?: number;
   retransmitted_segments?: number;
   pacing_bps?: number | null;
@@ -117,6 +118,12 @@ async function json(path: string): Promise<unknown> {
 export async function overview(): Promise<Overview | null> {
   const answer = (await json("/api/streams")) as Overview | null;
   return answer && Array.isArray(answer.streams) ? answer : null;
+}
+
+/** How viewers reach the crew. Told to everybody, where the list of streams is for the crew alone too. */
+export async function crewContact(): Promise<string | null> {
+  const answer = (await json("/api/contact")) as { contact?: unknown } | null;
+  return typeof answer?.contact === "string" ? answer.contact : null;
 }
 
 export async function streamInfo(name: string): Promise<StreamInfo | null> {

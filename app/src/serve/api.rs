@@ -3,6 +3,8 @@
 use super::insight::{BehindCounts, behind_counts, why_counts};
 use glassline_delivery::http1::Response;
 use glassline_engine::relay::{Door, Hub, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
+use glassline_media::bitstream::h264::Join;
+use glassline_media::container::tracks::{Kind, Track};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,6 +14,13 @@ use std::time::Duration;
 pub(super) struct Now {
     /// The server's wall clock: microseconds since the Unix epoch.
     utc_us: u64,
+}
+
+/// `GET /api/contact`.
+#[derive(Serialize)]
+pub(super) struct Contact<'a> {
+    /// One line for viewers who want to reach the crew.
+    pub(super) contact: Option<&'a str>,
 }
 
 /// `GET /api/streams`.
@@ -41,6 +50,7 @@ pub(super) struct Stream {
     uptime_s: f64,
     newest_byte_age_ms: Option<f64>,
     key_frame_interval_s: Option<f64>,
+    join: Option<JoinPoint>,
     bytes_in: u64,
     bytes_out: u64,
     continuity_errors: u64,
@@ -56,6 +66,16 @@ pub(super) struct Stream {
     publishers: u64,
     source: Option<Source>,
     outputs: Vec<Output>,
+}
+
+/// How viewers' pictures begin.
+#[derive(Serialize)]
+struct JoinPoint {
+    /// "key frame" or "recovery point".
+    at: &'static str,
+    /// Pictures that may be wrong at first, and what they last at the stream's frame rate.
+    settling_frames: u32,
+    settling_ms: Option<f64>,
 }
 
 /// Where a stream is sent to.
@@ -104,17 +124,21 @@ struct Rtp {
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Codec {
     Video {
-        name: &'static str,
+        name: String,
         codec_string: Option<String>,
         width: Option<u32>,
         height: Option<u32>,
         frame_rate: Option<f64>,
     },
     Audio {
-        name: &'static str,
+        name: String,
     },
+    /// Of MPEG-TS by its number, of a mux that is carried by its name.
     Other {
-        stream_type: u8,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stream_type: Option<u8>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
     },
 }
 
@@ -154,6 +178,7 @@ pub(super) fn stream(status: &StreamStatus, door: Door) -> Stream {
         uptime_s: status.uptime.as_secs_f64(),
         newest_byte_age_ms: status.newest_byte_age.map(|age| age.as_secs_f64() * 1e3),
         key_frame_interval_s: status.key_frame_interval.as_ref().map(Duration::as_secs_f64),
+        join: status.join.map(|join| join_point(join, status)),
         bytes_in: status.bytes_in,
         bytes_out: status.bytes_out,
         continuity_errors: status.continuity_errors,
@@ -169,6 +194,19 @@ pub(super) fn stream(status: &StreamStatus, door: Door) -> Stream {
         publishers: status.sessions,
         source: status.source.as_ref().filter(|_| door == Door::Crew).map(source),
         outputs: status.outputs.iter().filter(|_| door == Door::Crew).map(output).collect(),
+    }
+}
+
+fn join_point(join: Join, status: &StreamStatus) -> JoinPoint {
+    let settling_frames = join.settling_frames();
+    let frame_rate = status.video.as_ref().and_then(|details| details.frame_rate);
+    JoinPoint {
+        at: match join {
+            Join::Idr => "key frame",
+            Join::Recovery(_) => "recovery point",
+        },
+        settling_frames,
+        settling_ms: frame_rate.map(|rate| f64::from(settling_frames) * 1e3 / rate.as_f64()),
     }
 }
 
@@ -218,15 +256,30 @@ fn codecs(status: &StreamStatus) -> Vec<Codec> {
         Some(codec) if codec.is_video() => {
             let details = status.video.as_ref().filter(|_| codec == glassline_media::Codec::H264);
             Codec::Video {
-                name: codec.name(),
+                name: codec.name().into(),
                 codec_string: details.map(|details| details.codec_string.clone()),
                 width: details.map(|details| details.size.width),
                 height: details.map(|details| details.size.height),
                 frame_rate: details.and_then(|details| Some(details.frame_rate?.as_f64())),
             }
         }
-        Some(codec) => Codec::Audio { name: codec.name() },
-        None => Codec::Other { stream_type: stream.stream_type },
+        Some(codec) => Codec::Audio { name: codec.name().into() },
+        None => Codec::Other { stream_type: Some(stream.stream_type), name: None },
     };
-    status.streams.iter().map(describe).collect()
+    status.streams.iter().map(describe).chain(status.carried.iter().map(carried)).collect()
+}
+
+fn carried(track: &Track) -> Codec {
+    let name = track.codec.clone();
+    match track.kind {
+        Kind::Video => Codec::Video {
+            name,
+            codec_string: track.codec_string.clone(),
+            width: track.size.map(|size| size.width),
+            height: track.size.map(|size| size.height),
+            frame_rate: None,
+        },
+        Kind::Audio => Codec::Audio { name },
+        Kind::Other => Codec::Other { stream_type: None, name: Some(name) },
+    }
 }

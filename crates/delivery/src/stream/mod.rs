@@ -1,7 +1,7 @@
 //! A live stream as an endless file.
 //!
 //! [`Stream`] takes a publisher's bytes as they come, says which of them to append to the file, and remembers where
-//! a viewer can enter it: at key frames, with what a decoder needs first in front. It also says how much of the past
+//! a viewer can enter it: at key frames and recovery points, with what a decoder needs first in front. It also says how much of the past
 //! is kept, and so who has fallen behind.
 //!
 //! ```text
@@ -24,6 +24,7 @@ mod flush;
 mod mux;
 mod pace;
 mod past;
+mod seams;
 mod ts;
 
 pub use blocks::Block;
@@ -32,7 +33,7 @@ pub use flush::FlushPolicy;
 pub use mux::Mux;
 pub use pace::Pacing;
 pub use past::{Backlog, Mark, Prebuffer};
-pub use ts::seam_packet;
+pub use seams::Seams;
 
 use crate::stream::carried::Records;
 use crate::stream::flush::{Burst, Flush};
@@ -40,7 +41,9 @@ use crate::stream::pace::Pace;
 use crate::stream::past::Past;
 use crate::stream::ts::Packets;
 use glassline_media::Time;
+use glassline_media::bitstream::h264::Join;
 use glassline_media::container::split;
+use glassline_media::container::tracks::{Track, tracks};
 use glassline_media::container::ts::{EntryPoint, PACKET_BYTES, Program};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -281,7 +284,8 @@ impl Stream {
         self.past.tail()
     }
 
-    /// Where a viewer who comes now begins: the newest key frame, or `None` before the first one.
+    /// Where a viewer who comes now begins: the newest key frame or recovery point, whichever came last, or `None`
+    /// before the first one.
     pub fn newest_entry(&self) -> Option<&Entry> {
         self.past.newest_entry()
     }
@@ -331,7 +335,7 @@ impl Stream {
         self.pace.look(self.past.bitrate_bps(pace::RATE_SPAN, now), now)
     }
 
-    /// Time between the last two key frames, by their arrival.
+    /// Time between the last two key frames or recovery points, by their arrival.
     pub fn key_frame_interval(&self) -> Option<Duration> {
         self.past.entry_interval()
     }
@@ -354,11 +358,30 @@ impl Stream {
         }
     }
 
+    /// How decoding begins at the newest entries: at IDR pictures, or at recovery points, from which on pictures are
+    /// right after a while. `None` before the first, of other muxes than MPEG-TS, and where the container announces
+    /// what the video does not show.
+    pub fn join(&self) -> Option<Join> {
+        match &self.intake {
+            Intake::Packets(packets) => packets.join(),
+            Intake::Records(_) => None,
+        }
+    }
+
     /// What the video's own headers say; `None` of other muxes than MPEG-TS.
     pub fn video_details(&self) -> Option<&VideoDetails> {
         match &self.intake {
             Intake::Packets(packets) => packets.video_details(),
             Intake::Records(_) => None,
+        }
+    }
+
+    /// What the newest header says of the tracks behind it, where a mux is only carried; of others nothing. Costs a walk
+    /// over the header.
+    pub fn carried_tracks(&self) -> Vec<Track> {
+        match (&self.intake, self.mux().container()) {
+            (Intake::Records(records), Some(container)) => tracks(container, records.header().0),
+            _ => Vec::new(),
         }
     }
 

@@ -6,6 +6,8 @@ use crate::relay::roster::WhyCounts;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Mux, VideoDetails};
 use glassline_delivery::telemetry::Behind;
+use glassline_media::bitstream::h264::Join;
+use glassline_media::container::tracks::Track;
 use glassline_media::container::ts::ElementaryStream;
 use std::time::Duration;
 
@@ -28,14 +30,18 @@ pub struct StreamStatus {
     pub streams: Vec<ElementaryStream>,
     /// What the video's headers say.
     pub video: Option<VideoDetails>,
+    /// What the header of another mux says of the tracks behind it.
+    pub carried: Vec<Track>,
     /// Since the present publisher came.
     pub uptime: Duration,
     /// Since the first publisher came.
     pub age: Duration,
     /// Since the newest byte came.
     pub newest_byte_age: Option<Duration>,
-    /// Between the last two key frames.
+    /// Between the last two places to join: key frames or recovery points.
     pub key_frame_interval: Option<Duration>,
+    /// How decoding begins at the newest of them, where the video shows it.
+    pub join: Option<Join>,
     /// Bytes between the oldest kept offset and the newest.
     pub backlog_bytes: u64,
     /// Bytes of memory that the spool may take.
@@ -86,10 +92,12 @@ impl StreamStatus {
             viewers_joined: 0,
             streams: Vec::new(),
             video: None,
+            carried: Vec::new(),
             uptime: Duration::ZERO,
             age: Duration::ZERO,
             newest_byte_age: None,
             key_frame_interval: None,
+            join: None,
             backlog_bytes: 0,
             spool_bytes: 0,
             bytes_in: 0,
@@ -133,6 +141,8 @@ pub struct Totals {
     pub tls_handshakes: u64,
     /// Connections to listeners for TLS that ended without one.
     pub tls_failed: u64,
+    /// Connections now whose TLS is done by a process that was replaced.
+    pub tls_apart: u64,
     /// Viewers' connections that have a mark of their own now.
     pub marks_in_use: usize,
     /// Viewers' connections that found no mark of their own left.
