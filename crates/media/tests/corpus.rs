@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+#[path = "../../../fuzz/bodies/ivf.rs"]
+mod ivf;
 #[path = "../../../fuzz/bodies/nal.rs"]
 mod nal;
 #[path = "../../../fuzz/bodies/split.rs"]
@@ -41,6 +43,11 @@ fn transport_streams() {
 #[test]
 fn network_abstraction_units() {
     over_corpus("nal", nal::run);
+}
+
+#[test]
+fn ivf_files() {
+    over_corpus("ivf", ivf::run);
 }
 
 #[test]
