@@ -18,6 +18,8 @@ mod picture;
 mod pipeline;
 mod queue;
 mod session;
+#[cfg(test)]
+mod session_tests;
 mod settings;
 mod sink;
 mod sound;
@@ -178,6 +180,7 @@ impl Handle {
     }
 
     /// What can be asked of it while it runs.
+    #[allow(dead_code)] // As in `control`.
     pub(crate) fn controls(&self) -> &Controls {
         self.0.controls()
     }
