@@ -95,9 +95,9 @@ fn plain(kind: Kind, size_bytes: Option<u64>, mut reader: impl Read + 'static) -
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Address {
     /// Name and port as they go into the `Host` field.
-    host: String,
+    pub(super) host: String,
     /// The same, port always there.
-    socket: String,
+    pub(super) socket: String,
     pub(super) target: String,
 }
 
