@@ -113,11 +113,15 @@ impl Drop for Fed {
     }
 }
 
-const MODES: [&[&str]; 4] = [
-    &["--threads", "1"],
-    &["--threads", "1", "--slices", "8"],
-    &["--threads", "2"],
-    &["--threads", "2", "--preset", "superfast", "--no-realtime"],
+/// Whole pictures that come out in one piece.
+const WHOLE: [&str; 4] = ["--threads", "1", "--slices", "1"];
+
+const MODES: [&[&str]; 5] = [
+    &["--realtime", "--threads", "1", "--slices", "1"],
+    &["--realtime", "--threads", "1", "--slices", "8"],
+    &["--realtime", "--threads", "2", "--slices", "2", "--preset", "superfast"],
+    &["--no-realtime", "--threads", "2"],
+    &["--no-realtime", "--intra-refresh", "--vbv", "1frame"],
 ];
 
 #[test]
@@ -150,9 +154,11 @@ fn one_picture_and_then_nothing_is_on_the_wire_whole() {
 fn a_picture_that_comes_in_pieces_is_waited_for() {
     let scratch = Scratch::new("pieces");
     let file = scratch.write("in.y4m", y4m(2));
-    let reference = glassline(&["encode", &file, "-", "--threads", "1"]);
+    let options = [&WHOLE[..], &["--no-realtime"]].concat();
+    let reference = glassline(&[&["encode", &file, "-"], &options[..]].concat());
     let expected = slices(&reference.stdout);
-    let mut encoder = Fed::start(&["--threads", "1"]);
+    assert_eq!(expected.len(), 2);
+    let mut encoder = Fed::start(&options);
     encoder.write(&header(WIDTH, HEIGHT));
     let (first, second) = (picture(WIDTH, HEIGHT, 0), picture(WIDTH, HEIGHT, 1));
     // The source stalls within its second picture: the first one is not kept for that.
@@ -167,11 +173,12 @@ fn a_picture_that_comes_in_pieces_is_waited_for() {
 fn a_burst_of_pictures_loses_none() {
     let scratch = Scratch::new("burst");
     let file = scratch.write("in.y4m", y4m(20));
-    let reference = glassline(&["encode", &file, "-", "--threads", "1"]);
-    let expected = slices(&reference.stdout);
-    assert_eq!(expected.len(), 20);
     for how in ["--realtime", "--no-realtime"] {
-        let mut encoder = Fed::start(&["--threads", "1", how]);
+        let options = [&WHOLE[..], &[how]].concat();
+        let reference = glassline(&[&["encode", &file, "-"], &options[..]].concat());
+        let expected = slices(&reference.stdout);
+        assert_eq!(expected.len(), 20);
+        let mut encoder = Fed::start(&options);
         encoder.write(&y4m(20));
         encoder.receive(&expected);
         encoder.end();
@@ -182,7 +189,7 @@ fn a_burst_of_pictures_loses_none() {
 fn refused(bytes: &[u8], status: i32, words: &[&str]) -> Outcome {
     let scratch = Scratch::new("wrong");
     let file = scratch.write("in.y4m", bytes);
-    let outcome = glassline(&["encode", &file, "-", "--threads", "1"]);
+    let outcome = glassline(&[&["encode", &file, "-"], &WHOLE[..]].concat());
     assert_eq!(outcome.status, Some(status), "{}", outcome.stderr);
     let last = outcome.stderr.lines().last().unwrap_or_default();
     for word in words {
@@ -208,7 +215,7 @@ fn a_file_that_is_cut_short_is_coded_up_to_its_last_whole_picture() {
 fn refused_nothing(bytes: &[u8]) -> Vec<u8> {
     let scratch = Scratch::new("right");
     let file = scratch.write("in.y4m", bytes);
-    let outcome = glassline(&["encode", &file, "-", "--threads", "1"]);
+    let outcome = glassline(&[&["encode", &file, "-"], &WHOLE[..]].concat());
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
     outcome.stdout
 }

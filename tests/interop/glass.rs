@@ -32,7 +32,9 @@ fn ages_of_datagrams_are_measured() {
     let to = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("udp://{to}");
     let source = ["encode", "test:640x360@50", &url, "--preset", "ultrafast", "--bitrate", "2M"];
-    for how in [&["--threads", "1"][..], &["--threads", "1", "--slices", "8"], &["--threads", "2"]] {
+    for how in
+        [&["--threads", "1", "--slices", "1"][..], &["--threads", "1", "--slices", "8"], &["--threads", "2"]]
+    {
         let mut encoder = Running::start(Command::new(GLASSLINE).args(source).args(how));
         let probe = run(GLASSLINE, &["probe", &url, "--glass", "--json", "--duration", "2s"], 60);
         assert_eq!(probe.status, Some(0), "{how:?}: {}", probe.stderr);

@@ -144,7 +144,8 @@ impl Pipeline {
     ) -> Result<()> {
         let begun = self.clock.now();
         let capture_time = picture.captured_utc.map(write_capture_utc);
-        let mut writer = PictureWriter::new(&mut self.muxer, &mut self.packets, sink, self.clock, pts);
+        let mut writer =
+            PictureWriter::new(&mut self.muxer, &mut self.packets, sink, self.clock, pts, picture.captured);
         let coded =
             self.video.encode_slices(picture, pts, capture_time.as_deref(), &mut |unit| writer.take(&unit));
         let written = writer.finish()?;
