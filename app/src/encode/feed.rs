@@ -42,10 +42,9 @@ impl Feed {
                 let mut sound = self.sound.lock().expect(UNPOISONED);
                 match sound.as_mut().map(|sound| sound.push(&block)).transpose() {
                     // Under the lock, so that packets of two threads keep their order.
-                    Ok(units) => units
-                        .into_iter()
-                        .flatten()
-                        .fold(true, |open, unit| self.give(|| Work::Sound(unit.clone())) && open),
+                    Ok(units) => {
+                        units.into_iter().flatten().all(|unit| self.give(|| Work::Sound(unit.clone())))
+                    }
                     Err(error) => {
                         self.end_all(Err(error));
                         false
@@ -56,7 +55,8 @@ impl Feed {
     }
 
     fn give(&self, work: impl Fn() -> Work) -> bool {
-        self.queues.iter().fold(true, |open, queue| queue.push(work()) && open)
+        // They are stopped all at once.
+        self.queues.iter().all(|queue| queue.push(work()))
     }
 
     /// Counts pictures that the source itself left out because it was late.
