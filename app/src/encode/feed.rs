@@ -43,7 +43,11 @@ impl Feed {
                 match sound.as_mut().map(|sound| sound.push(&block)).transpose() {
                     // Under the lock, so that packets of two threads keep their order.
                     Ok(units) => {
-                        units.into_iter().flatten().all(|unit| self.give(|| Work::Sound(unit.clone())))
+                        let mut open = true;
+                        for unit in units.into_iter().flatten() {
+                            open &= self.give(|| Work::Sound(unit.clone()));
+                        }
+                        open
                     }
                     Err(error) => {
                         self.end_all(Err(error));
@@ -55,8 +59,11 @@ impl Feed {
     }
 
     fn give(&self, work: impl Fn() -> Work) -> bool {
-        // They are stopped all at once.
-        self.queues.iter().all(|queue| queue.push(work()))
+        let mut open = true;
+        for queue in &self.queues {
+            open &= queue.push(work());
+        }
+        open
     }
 
     /// Counts pictures that the source itself left out because it was late.
