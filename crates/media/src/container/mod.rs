@@ -4,5 +4,6 @@ pub mod flv;
 pub mod ogg;
 pub mod split;
 pub mod ts;
+pub mod wav;
 pub mod webm;
 pub mod y4m;
