@@ -11,6 +11,7 @@ mod ffmpeg;
 mod gstreamer;
 mod https;
 mod pictures;
+mod sound;
 mod vlc;
 
 use glassline_test_support::program::{Running, Server};

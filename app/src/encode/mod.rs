@@ -30,7 +30,7 @@ use pipeline::{Demand, Pipeline};
 use queue::Queue;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sink::Sinks;
-use sound::Audio;
+use sound::{Audio, AudioIn, RawFormat};
 use source::{Length, Source};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,9 +67,25 @@ pub(crate) struct Args {
     /// The least number of slices in a picture; 0 leaves it to the threads
     #[arg(long, value_name = "N", default_value_t = 0)]
     slices: u32,
-    /// How sound is coded [default: opus where the input has sound]
+    /// How sound is coded [default: opus where there is sound]
     #[arg(long, value_enum, value_name = "CODEC")]
     audio: Option<Audio>,
+    /// Where sound comes from: alsa:DEVICE, FILE.wav, or fd:N (raw samples on an open descriptor)
+    #[arg(long, value_name = "SOURCE")]
+    audio_in: Option<AudioIn>,
+    /// What raw samples are like, and what is asked of an ALSA device: s16le, s24le, s32le, f32le or f64le, rate and
+    /// channels [default: s16le:48000:2; of a device the best that it has]
+    #[arg(long, value_name = "FORMAT:RATE:CHANNELS", requires = "audio_in")]
+    audio_format: Option<RawFormat>,
+    /// Bit rate of the sound [default: 128k]
+    #[arg(long, value_name = "RATE")]
+    audio_bitrate: Option<Bitrate>,
+    /// Sound in a packet: of Opus 2.5ms, 5ms, 10ms or 20ms, of s302m 1ms to 10ms [default: opus 5ms, s302m 1ms]
+    #[arg(long, value_name = "TIME", value_parser = rate::parse_duration)]
+    audio_frame: Option<Duration>,
+    /// Bits of a sample of s302m: 16, 20 or 24 [default: 24]
+    #[arg(long, value_name = "BITS")]
+    audio_bits: Option<u32>,
     /// Stop after this many pictures
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -95,6 +111,8 @@ Examples:
   glassline encode test:1280x720@50 http://127.0.0.1:8080/live/demo.ts
   glassline encode film.y4m film.ts --preset slow --bitrate 8M
   glassline encode test:1920x1080@60000/1001 udp://239.1.2.3:5000 copy.ts --bitrate 10M --vbv 200ms
+  glassline encode film.y4m film.ts --audio-in film.wav --audio aac --audio-bitrate 192k
+  glassline encode test:1280x720@50 udp://239.1.2.3:5000 --audio-in alsa:hw:1,0 --audio s302m
   ffmpeg -i film.mkv -pix_fmt yuv420p -f yuv4mpegpipe - | glassline encode - udp://127.0.0.1:5000
   glassline encode test:1280x720@50 null: --duration 10s --stats";
 
@@ -145,28 +163,55 @@ impl Args {
         self.realtime || !self.no_realtime && self.outputs.iter().any(Output::is_network)
     }
 
-    /// The sound that the stream gets.
-    fn audio(&self) -> Result<Audio> {
-        let has_sound = self.input.has_sound();
-        match self.audio {
+    /// The sound that the stream gets. `channels` are those of `--audio-in`.
+    fn audio(&self, channels: Option<u8>) -> Result<sound::Settings> {
+        let has_sound = self.input.has_sound() || channels.is_some();
+        let codec = match self.audio {
             Some(audio) if audio != Audio::None && !has_sound => {
-                Err(failure::usage("y4m carries no sound", "leave --audio out, or take a test: input"))
+                return Err(failure::usage(
+                    "y4m carries no sound",
+                    "leave --audio out, give --audio-in, or take a test: input",
+                ));
             }
-            Some(audio) => Ok(audio),
-            None => Ok(if has_sound { Audio::default() } else { Audio::None }),
+            Some(audio) => audio,
+            None if has_sound => Audio::default(),
+            None => Audio::None,
+        };
+        let (bitrate, frame, bits) = (self.audio_bitrate, self.audio_frame, self.audio_bits);
+        let channels = channels.unwrap_or(source::SOUND_CHANNELS);
+        Ok(sound::Settings { codec, channels, bitrate, frame, bits })
+    }
+
+    /// The sound input that was named, opened, unless no sound is wanted.
+    fn open_sound(&self) -> Result<Option<sound::Opened>> {
+        let wanted = self.audio_in.as_ref().filter(|_| self.audio != Some(Audio::None));
+        let opened = wanted.map(|input| sound::Opened::open(input, self.audio_format)).transpose()?;
+        if opened.as_ref().is_some_and(sound::Opened::is_live) && !self.is_timed() {
+            return Err(failure::usage(
+                "live sound does not go with a file that is coded as fast as it goes",
+                "give --realtime, or take sound from FILE.wav",
+            ));
         }
+        Ok(opened)
+    }
+
+    /// Whether pictures come by the clock, live or paced.
+    fn is_timed(&self) -> bool {
+        matches!(self.input, Input::Test { .. }) || self.paced()
     }
 }
 
 /// Encodes until the input ends, the limit is reached, or SIGINT or SIGTERM asks for the end.
 pub(crate) fn run(args: Args) -> Result<()> {
     output::check(&args.input, &args.outputs)?;
-    let audio = args.audio()?;
+    let sound = args.open_sound()?;
+    let audio = args.audio(sound.as_ref().map(sound::Opened::channels))?;
     let key = args.publish_key_file.as_deref().map(sink::read_key).transpose()?;
     let clock = Clock::new();
     let length = Length { pictures: args.limit, time: args.duration };
-    let source = Source::open(&args.input, audio != Audio::None, args.paced(), length, clock)?;
-    let mut pipeline = Pipeline::new(source.format(), &args.settings(), audio, clock)?;
+    let tone = audio.block_frames().filter(|_| sound.is_none());
+    let source = Source::open(&args.input, tone, args.paced(), length, clock)?;
+    let mut pipeline = Pipeline::new(source.format(), &args.settings(), &audio, clock)?;
     if args.stats {
         pipeline.stats.report_live();
     }
@@ -174,6 +219,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let queue = Arc::new(Queue::new(source.is_live()));
     let mut sinks = Sinks::open(&args.outputs, key.as_deref(), &queue)?;
     stop_on_signal(&queue)?;
+    if let Some(sound) = sound {
+        sound.start(&queue, args.is_timed(), clock)?;
+    }
     // Not joined: it may hang in a read of standard input, which nothing but the end of the process ends.
     spawn_source(source, &queue)?;
     let ended = pipeline.run(&queue, &mut |packets| sinks.write(packets));
@@ -228,9 +276,9 @@ fn spawn_demo(
     mut sink: impl FnMut(&[u8]) -> Result<()> + Send + 'static,
 ) -> Result<Handle> {
     let clock = Clock::new();
-    let audio = Audio::default();
-    let source = Source::test(size, rate, audio != Audio::None, Length::default(), clock);
-    let mut pipeline = Pipeline::new(source.format(), settings, audio, clock)?;
+    let audio = sound::Settings::default();
+    let source = Source::test(size, rate, audio.block_frames(), Length::default(), clock);
+    let mut pipeline = Pipeline::new(source.format(), settings, &audio, clock)?;
     let queue = Arc::new(Queue::new(source.is_live()));
     spawn_source(source, &queue)?;
     let feed = Arc::clone(&queue);

@@ -2,7 +2,7 @@
 
 use super::Settings;
 use super::queue::{Item, Popped, Queue};
-use super::sound::{self, Audio};
+use super::sound;
 use super::source::Format;
 use super::stats::Stats;
 use crate::failure;
@@ -52,7 +52,12 @@ const TELL_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Pipeline {
     /// Opens the encoders for pictures of `format`.
-    pub(super) fn new(format: Format, settings: &Settings, audio: Audio, clock: Clock) -> Result<Pipeline> {
+    pub(super) fn new(
+        format: Format,
+        settings: &Settings,
+        audio: &sound::Settings,
+        clock: Clock,
+    ) -> Result<Pipeline> {
         let video = x264::Settings {
             preset: settings.preset.clone(),
             vbv: settings.vbv,
@@ -67,6 +72,9 @@ impl Pipeline {
         let program = MuxSettings {
             video: Some(Codec::H264),
             audio: audio.as_ref().map(sound::Encoder::format),
+            decode_delay: audio
+                .as_ref()
+                .map_or(MuxSettings::default().decode_delay, sound::Encoder::decode_delay),
             ..MuxSettings::default()
         };
         let muxer = Muxer::new(program)?;
@@ -102,7 +110,8 @@ impl Pipeline {
         for unit in self.video.flush()? {
             self.mux(unit, sink)?;
         }
-        if let Some(unit) = self.audio.as_mut().map(sound::Encoder::flush).transpose()?.flatten() {
+        let units = self.audio.as_mut().map(sound::Encoder::flush).transpose()?;
+        for unit in units.into_iter().flatten() {
             self.mux(unit, sink)?;
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! What stands between source and encoder: a bounded queue that never lets a live source wait.
 
+use super::sound::Companion;
 use anyhow::Error;
 use glassline_media::{AudioBlock, Picture, Ticks, Time};
 use std::collections::VecDeque;
@@ -9,8 +10,8 @@ use std::time::Duration;
 /// Pictures that wait at most. Two ride out an encoder that is late by less than a picture; with the one that is
 /// being coded they are also fewer than the test pattern keeps planes for.
 const MAX_PICTURES: usize = 2;
-/// Blocks of sound that wait at most: at 10 ms each, two seconds.
-const MAX_SOUND: usize = 200;
+/// Blocks of sound that wait at most: at 1 to 20 ms each, one second or more.
+const MAX_SOUND: usize = 1000;
 
 /// What goes to the encoder.
 #[derive(Debug)]
@@ -38,6 +39,8 @@ pub(super) struct Queue {
     live: bool,
     state: Mutex<State>,
     changed: Condvar,
+    /// Sound that goes along with the pictures.
+    companion: Mutex<Option<Companion>>,
 }
 
 #[derive(Debug, Default)]
@@ -47,6 +50,8 @@ struct State {
     ended: Option<Result<(), Error>>,
     stopped: bool,
     dropped: u64,
+    /// When the first picture was captured.
+    first_picture: Option<Time>,
 }
 
 impl State {
@@ -58,7 +63,21 @@ impl State {
 impl Queue {
     /// An empty queue. A `live` one drops its oldest picture where there is no room; otherwise the source waits.
     pub(super) fn new(live: bool) -> Queue {
-        Queue { live, state: Mutex::default(), changed: Condvar::new() }
+        Queue { live, state: Mutex::default(), changed: Condvar::new(), companion: Mutex::default() }
+    }
+
+    /// Lets the sound of a file go along with the pictures: what is heard before a picture is handed over before it.
+    pub(super) fn accompany(&self, companion: Companion) {
+        *self.companion.lock().expect(UNPOISONED) = Some(companion);
+    }
+
+    /// Waits for the first picture and tells when it was captured; `None` where the source ends without one.
+    pub(super) fn first_picture(&self) -> Option<Time> {
+        let mut state = self.lock();
+        while state.first_picture.is_none() && !state.stopped && state.ended.is_none() {
+            state = self.changed.wait(state).expect(UNPOISONED);
+        }
+        state.first_picture
     }
 
     /// Whether the source does not wait.
@@ -68,6 +87,31 @@ impl Queue {
 
     /// Appends an item; false once the queue was stopped and the source should end.
     pub(super) fn push(&self, item: Item) -> bool {
+        if let Item::Picture { pts, .. } = &item
+            && let Err(error) = self.hand_over_sound(|companion| companion.before(*pts))
+        {
+            self.end(Err(error));
+            return false;
+        }
+        self.append(item)
+    }
+
+    /// Hands over the companion's sound as long as `next` gives some.
+    fn hand_over_sound(
+        &self,
+        mut next: impl FnMut(&mut Companion) -> Result<Option<AudioBlock>, Error>,
+    ) -> Result<(), Error> {
+        let mut companion = self.companion.lock().expect(UNPOISONED);
+        let Some(companion) = companion.as_mut() else { return Ok(()) };
+        while let Some(block) = next(companion)? {
+            if !self.append(Item::Sound(block)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn append(&self, item: Item) -> bool {
         let is_picture = matches!(item, Item::Picture { .. });
         let limit = if is_picture { MAX_PICTURES } else { MAX_SOUND };
         let mut state = self.lock();
@@ -84,6 +128,9 @@ impl Queue {
         }
         if state.stopped {
             return false;
+        }
+        if let (None, Item::Picture { picture, .. }) = (state.first_picture, &item) {
+            state.first_picture = Some(picture.captured);
         }
         state.items.push_back(Box::new(item));
         drop(state);
@@ -103,6 +150,7 @@ impl Queue {
 
     /// The source has given its last item; what waits is still coded. Its failure, if it failed, comes after that.
     pub(super) fn end(&self, ended: Result<(), Error>) {
+        let ended = ended.and_then(|()| self.hand_over_sound(Companion::rest));
         self.lock().ended.get_or_insert(ended);
         self.changed.notify_all();
     }
