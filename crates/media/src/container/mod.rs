@@ -3,6 +3,7 @@
 pub mod flv;
 pub mod ogg;
 pub mod split;
+pub mod tracks;
 pub mod ts;
 pub mod wav;
 pub mod webm;
