@@ -48,7 +48,9 @@ fn read_until(stream: &mut impl Read, bytes: usize, into: &mut Vec<u8>) {
 
 #[test]
 fn who_is_on_tls_stays_over_three_upgrades_and_gets_every_byte() {
-    let mut secure = serve_tls("[publish]\nreturn_window = '0s'\nsilence_timeout = '60s'\n");
+    let mut secure = serve_tls(
+        "[publish]\nreturn_window = '0s'\nsilence_timeout = '60s'\n[viewer]\nstall_timeout = '60s'\n",
+    );
     // The publisher is on TLS too, and so is somebody who asks now and then.
     let mut publisher = secure.request("PUT /live/s.ts HTTP/1.1");
     publisher.write_all(&SHAPE.picture(0)).unwrap();
@@ -76,7 +78,7 @@ fn who_is_on_tls_stays_over_three_upgrades_and_gets_every_byte() {
             }
             if part == 0 {
                 // Some have read all there is, others have it all still before them.
-                for (viewer, got) in viewers.iter_mut().step_by(2) {
+                for (viewer, got) in viewers[..20].iter_mut().step_by(2) {
                     read_until(viewer, sent, got);
                 }
                 olds.push(upgrade(&mut secure));
@@ -174,6 +176,37 @@ fn a_viewer_that_takes_nothing_is_dropped_and_one_that_leaves_is_gone() {
         secure.server.count("s", "viewers") == 0
     });
     assert_eq!(secure.server.count("s", "stalled"), 1);
+    ends_well(old);
+}
+
+#[test]
+fn who_reads_slowly_gets_all_to_the_stream_s_end() {
+    let mut secure = serve_tls("[publish]\nreturn_window = '0s'\n[viewer]\npacing = 'off'\n");
+    let mut publisher = publish(secure.server.address(), "/live/s.ts");
+    publisher.write_all(&SHAPE.picture(0)).unwrap();
+    is_there(&secure, "s");
+    let mut viewer = watch(&secure, "s");
+    let old = upgrade(&mut secure);
+    // More than all sockets on the way take at once.
+    let pictures = 2000;
+    for number in 1..pictures {
+        publisher.write_all(&SHAPE.picture(number)).unwrap();
+    }
+    drop(publisher);
+    std::thread::sleep(Duration::from_secs(1));
+    let (mut check, mut buffer) = (Check::new(SHAPE), vec![0; 20_000]);
+    loop {
+        match viewer.read(&mut buffer).unwrap() {
+            0 => break,
+            count => check.push(&buffer[..count]).unwrap_or_else(|wrong| panic!("{wrong}")),
+        }
+        // The last part of it is read when the new program has long let go of the connection.
+        if check.packets > (pictures - 30) * SHAPE.packets {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+    assert_eq!((check.packets, check.moves), (pictures * SHAPE.packets, 0));
+    drop(viewer);
     ends_well(old);
 }
 

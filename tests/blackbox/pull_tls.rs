@@ -189,5 +189,5 @@ fn signed_addresses_are_asked_over_tls_and_not_shown() {
     let shown = edge.process.output() + &source(&edge, "far").to_string();
     assert!(!shown.contains("token="), "{shown}");
     let mut refused = origin.request("GET /live/near.ts HTTP/1.1");
-    assert_eq!(read_head(&mut refused).status, 403);
+    assert_eq!(read_head(&mut refused).status, 401);
 }

@@ -74,6 +74,16 @@ impl Settings {
     }
 }
 
+/// What the container has to know of the sound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::encode) struct Stream {
+    /// What it says about it.
+    pub(in crate::encode) format: AudioFormat,
+    /// How much later than their capture the stamps on the wire have to be, for picture and sound alike, so that no
+    /// packet comes after its time.
+    pub(in crate::encode) decode_delay: Ticks,
+}
+
 /// An open encoder.
 pub(in crate::encode) struct Encoder {
     coder: Coder,
@@ -136,15 +146,10 @@ impl Encoder {
         })
     }
 
-    /// What the container says about the sound.
-    pub(in crate::encode) fn format(&self) -> AudioFormat {
-        self.format
-    }
-
-    /// How much later than their capture the stamps on the wire have to be, for picture and sound alike, so that no
-    /// packet comes after its time.
-    pub(in crate::encode) fn decode_delay(&self) -> Ticks {
-        MuxSettings::default().decode_delay.max(self.delay + MARGIN)
+    /// What the container has to know.
+    pub(in crate::encode) fn stream(&self) -> Stream {
+        let decode_delay = MuxSettings::default().decode_delay.max(self.delay + MARGIN);
+        Stream { format: self.format, decode_delay }
     }
 
     /// Takes samples in and returns the packets that they fill.

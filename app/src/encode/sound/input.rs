@@ -3,7 +3,7 @@
 use super::capture::{Capture, Raw, Timer as _, pump};
 use super::file::{Companion, WavFile, time_of};
 use super::follow::Format;
-use crate::encode::queue::{Item, Queue};
+use crate::encode::feed::{Feed, Item};
 use crate::failure;
 use anyhow::{Context, Result};
 use glassline_io::clock::Clock;
@@ -143,27 +143,27 @@ impl Opened {
         matches!(self.0, Kind::Live(_))
     }
 
-    /// Sets the sound going into `queue`. `timed` is whether pictures come by the clock, live or paced: sound does
+    /// Sets the sound going into `feed`. `timed` is whether pictures come by the clock, live or paced: sound does
     /// then, too, on a thread of its own; otherwise a file's sound goes along with the pictures.
-    pub(in crate::encode) fn start(self, queue: &Arc<Queue>, timed: bool, clock: Clock) -> Result<()> {
+    pub(in crate::encode) fn start(self, feed: &Arc<Feed>, timed: bool, clock: Clock) -> Result<()> {
         match self.0 {
-            Kind::Wav(file) if !timed => queue.accompany(Companion::new(*file)),
-            Kind::Wav(file) => spawn(queue, move |queue| play(*file, queue, clock))?,
-            Kind::Live(mut capture) => spawn(queue, move |queue| {
-                pump(&mut *capture, &clock, &mut |block| queue.push(Item::Sound(block)))
+            Kind::Wav(file) if !timed => feed.accompany(Companion::new(*file)),
+            Kind::Wav(file) => spawn(feed, move |feed| play(*file, feed, clock))?,
+            Kind::Live(mut capture) => spawn(feed, move |feed| {
+                pump(&mut *capture, &clock, &mut |block| feed.push(Item::Sound(block)))
             })?,
         }
         Ok(())
     }
 }
 
-fn spawn(queue: &Arc<Queue>, run: impl FnOnce(&Queue) -> Result<()> + Send + 'static) -> Result<()> {
-    let queue = Arc::clone(queue);
+fn spawn(feed: &Arc<Feed>, run: impl FnOnce(&Feed) -> Result<()> + Send + 'static) -> Result<()> {
+    let feed = Arc::clone(feed);
     thread::Builder::new()
         .name("sound".to_owned())
-        .spawn(move || match run(&queue) {
+        .spawn(move || match run(&feed) {
             // Pictures go on without it.
-            Ok(()) if !queue.is_stopped() => tracing::info!("the sound has ended"),
+            Ok(()) if !feed.is_stopped() => tracing::info!("the sound has ended"),
             Ok(()) => {}
             Err(error) => tracing::error!("the sound has ended: {error:#}"),
         })
@@ -172,12 +172,12 @@ fn spawn(queue: &Arc<Queue>, run: impl FnOnce(&Queue) -> Result<()> + Send + 'st
 }
 
 /// Plays a file by the clock: its beginning is captured with the first picture.
-fn play(mut file: WavFile, queue: &Queue, clock: Clock) -> Result<()> {
-    let Some(start) = queue.first_picture() else { return Ok(()) };
+fn play(mut file: WavFile, feed: &Feed, clock: Clock) -> Result<()> {
+    let Some(start) = feed.first_picture() else { return Ok(()) };
     while let Some(mut block) = file.next_block()? {
         block.captured = start + block.captured.since(Time::ZERO);
         clock.sleep_until(end_of(&block));
-        if !queue.push(Item::Sound(block)) {
+        if !feed.push(Item::Sound(block)) {
             break;
         }
     }

@@ -57,7 +57,7 @@ use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{Rules, StreamName};
 use glassline_delivery::pull::Policy;
-use glassline_delivery::stream::{self, Backlog, FlushPolicy, Mux, Pacing, Prebuffer};
+use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
 use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
 use glassline_io::tls::TlsError;
@@ -352,7 +352,8 @@ impl Relay {
         match handover::pack(&self.hub, &crew, deliver) {
             Ok(staying) => {
                 let groups = staying.part(&mut crew);
-                let remains = Remains::start(groups, self.hub.clock, self.hub.settings().drain);
+                let settings = self.hub.settings();
+                let remains = Remains::start(groups, self.hub.clock, settings.drain, settings.stall_timeout);
                 crew.workers.iter_mut().for_each(Worker::dismiss);
                 Ok(remains)
             }
@@ -467,7 +468,7 @@ impl Relay {
 
     /// Publishes a stream of MPEG-TS from inside this process.
     pub fn publish(&self, name: &StreamName) -> Result<Publisher, ClaimError> {
-        Publisher::claim(&self.hub, name, Mux::MpegTs)
+        self.hub.publish(name)
     }
 
     /// Ends all connections and waits for the workers.

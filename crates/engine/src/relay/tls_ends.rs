@@ -80,8 +80,14 @@ pub(super) struct TlsEnd {
     /// From the other process, for the peer.
     outward: Vec<u8>,
     peer_has_ended: bool,
-    /// Since when the other process has nothing more for the peer.
-    ending: Option<Time>,
+    /// Whether the other process has no use for the connection any more; what it has left for the peer is still sent.
+    is_abandoned: bool,
+    /// Whether the other process has nothing more for the peer.
+    is_ending: bool,
+    /// When the socket has taken the last of it.
+    has_said_all: Option<Time>,
+    /// When the socket last took something.
+    last_progress: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,15 +99,25 @@ enum Turn {
 
 impl TlsEnd {
     pub(super) fn new(socket: Socket, session: Session, pair: Socket) -> TlsEnd {
-        let (inward, outward) = (Vec::new(), Vec::new());
-        TlsEnd { socket, session, pair, inward, outward, peer_has_ended: false, ending: None }
+        TlsEnd {
+            socket,
+            session,
+            pair,
+            inward: Vec::new(),
+            outward: Vec::new(),
+            peer_has_ended: false,
+            is_abandoned: false,
+            is_ending: false,
+            has_said_all: None,
+            last_progress: Time::ZERO,
+        }
     }
 
-    fn take_turn(&mut self, scratch: &mut [u8], now: Time) -> Turn {
+    fn take_turn(&mut self, scratch: &mut [u8], patience: Duration, now: Time) -> Turn {
         // From the peer first: its part of the handshake, without which nothing goes to it.
         let passed = self.bring_in(scratch).and_then(|more| Ok(self.bring_out(scratch, now)? | more));
         match passed {
-            Ok(_) if self.is_over(now) => Turn::Over,
+            Ok(_) if self.is_over(patience, now) => Turn::Over,
             Ok(true) => Turn::Again,
             Ok(false) => Turn::Rests,
             Err(error) => {
@@ -162,16 +178,24 @@ impl TlsEnd {
     /// Passes on what the other process sends. Returns whether there may be more.
     fn bring_out(&mut self, scratch: &mut [u8], now: Time) -> io::Result<bool> {
         for _ in 0..READS_A_TURN {
-            if !self.session.flush(&self.socket)?.all {
+            let flushed = self.session.flush(&self.socket)?;
+            if flushed.bytes > 0 {
+                self.last_progress = now;
+            }
+            if !flushed.all {
                 return Ok(false);
             }
             if !self.outward.is_empty() {
                 let Some(count) = self.session.write(&self.socket, &self.outward)? else { return Ok(false) };
                 self.outward.drain(..count);
+                self.last_progress = now;
                 continue;
             }
-            if self.ending.is_some() {
-                let _ = self.socket.end();
+            if self.is_ending {
+                if self.has_said_all.is_none() {
+                    self.has_said_all = Some(now);
+                    let _ = self.socket.end();
+                }
                 return Ok(false);
             }
             match self.pair.read(&mut scratch[..RECORD_BYTES]) {
@@ -179,9 +203,10 @@ impl TlsEnd {
                 Ok(Some(count @ 1..)) => {
                     let taken = self.session.write(&self.socket, &scratch[..count])?.unwrap_or(0);
                     self.outward = scratch[taken..count].to_vec();
+                    self.last_progress = now;
                 }
                 Ok(Some(0)) | Err(_) => {
-                    self.ending = Some(now);
+                    self.is_ending = true;
                     self.session.end(&self.socket);
                 }
             }
@@ -189,12 +214,19 @@ impl TlsEnd {
         Ok(true)
     }
 
-    fn is_over(&self, now: Time) -> bool {
-        let Some(since) = self.ending else { return false };
-        let has_said_all = self.outward.is_empty() && self.session.is_flushed();
-        (self.peer_has_ended && has_said_all)
-            || self.session.is_handshaking()
-            || now.since(since) >= DRAIN_TIME
+    /// The other process has closed its end: from now on the peer has to take what is left, or to lose it.
+    fn abandon(&mut self, now: Time) {
+        if !std::mem::replace(&mut self.is_abandoned, true) {
+            self.last_progress = now;
+        }
+    }
+
+    fn is_over(&self, patience: Duration, now: Time) -> bool {
+        match self.has_said_all {
+            Some(since) => self.peer_has_ended || now.since(since) >= DRAIN_TIME,
+            None if self.is_ending && self.session.is_handshaking() => true,
+            None => self.is_abandoned && now.since(self.last_progress) >= patience,
+        }
     }
 }
 
@@ -214,17 +246,23 @@ struct Shared {
 
 impl Remains {
     /// Goes on with `groups`, each on a thread, until their last connection is over, or `bound` has passed.
-    pub(super) fn start(groups: Vec<Vec<TlsEnd>>, clock: Clock, bound: Duration) -> Remains {
+    /// A peer that takes nothing for `patience` of what the other process has left for it is given up.
+    pub(super) fn start(
+        groups: Vec<Vec<TlsEnd>>,
+        clock: Clock,
+        bound: Duration,
+        patience: Duration,
+    ) -> Remains {
         let shared = Arc::new(Shared::default());
         let (mut wakers, mut threads) = (Vec::new(), Vec::new());
         let until = clock.now() + bound;
         for (index, group) in groups.into_iter().filter(|group| !group.is_empty()).enumerate() {
-            let started =
-                Keeper::new(group, Arc::clone(&shared), clock, until).and_then(|(keeper, waker)| {
-                    wakers.push(waker);
-                    let thread = std::thread::Builder::new().name(format!("tls-{index}"));
-                    thread.spawn(move || keeper.run())
-                });
+            let kept = Keeper::new(group, Arc::clone(&shared), clock, until, patience);
+            let started = kept.and_then(|(keeper, waker)| {
+                wakers.push(waker);
+                let thread = std::thread::Builder::new().name(format!("tls-{index}"));
+                thread.spawn(move || keeper.run())
+            });
             match started {
                 Ok(thread) => threads.push(thread),
                 Err(error) => tracing::error!(%error, "cannot go on with connections over TLS; they end"),
@@ -259,28 +297,34 @@ struct Keeper {
     shared: Arc<Shared>,
     clock: Clock,
     until: Time,
+    patience: Duration,
     poller: Poller,
     waker: Waker,
-    /// By their tokens, which are not given again.
+    /// By half their tokens, which are not given again.
     ends: Vec<Option<TlsEnd>>,
-    again: Vec<u64>,
+    again: Vec<usize>,
     scratch: Vec<u8>,
 }
 
 impl Keeper {
-    fn new(ends: Vec<TlsEnd>, shared: Arc<Shared>, clock: Clock, until: Time) -> io::Result<(Keeper, Waker)> {
+    fn new(
+        ends: Vec<TlsEnd>,
+        shared: Arc<Shared>,
+        clock: Clock,
+        until: Time,
+        patience: Duration,
+    ) -> io::Result<(Keeper, Waker)> {
         let poller = Poller::new()?;
         let waker = Waker::new(&poller, WAKE)?;
-        for (token, end) in (0..).zip(&ends) {
-            // One token for both: whichever has news, all is passed on that can be.
-            poller.add(&end.socket, token, Watch::Edges)?;
-            poller.add(&end.pair, token, Watch::Edges)?;
+        for (number, end) in (0..).zip(&ends) {
+            poller.add(&end.socket, 2 * number, Watch::Edges)?;
+            poller.add(&end.pair, 2 * number + 1, Watch::Edges)?;
         }
         shared.connections.fetch_add(ends.len(), Ordering::AcqRel);
         let ends = ends.into_iter().map(Some).collect();
         let (again, scratch) = (Vec::new(), vec![0; 2 * READ_BYTES_MIN]);
         let handle = waker.clone();
-        Ok((Keeper { shared, clock, until, poller, waker, ends, again, scratch }, handle))
+        Ok((Keeper { shared, clock, until, patience, poller, waker, ends, again, scratch }, handle))
     }
 
     fn run(mut self) {
@@ -298,11 +342,11 @@ impl Keeper {
                         self.waker.clear();
                         next_sweep = Time::ZERO;
                     }
-                    token => self.turn(token),
+                    token => self.handle(token, event.closed),
                 }
             }
-            for token in std::mem::take(&mut self.again) {
-                self.turn(token);
+            for slot in std::mem::take(&mut self.again) {
+                self.turn(slot);
             }
             let now = self.clock.now();
             if now < next_sweep {
@@ -319,23 +363,34 @@ impl Keeper {
             if now >= self.until + 2 * DRAIN_TIME {
                 break;
             }
-            for token in 0..self.ends.len() {
-                if self.ends[token].as_ref().is_some_and(|end| end.is_over(now)) {
-                    self.close(token);
+            for slot in 0..self.ends.len() {
+                if self.ends[slot].as_ref().is_some_and(|end| end.is_over(self.patience, now)) {
+                    self.close(slot);
                 }
             }
         }
-        for token in 0..self.ends.len() {
-            self.close(token);
+        for slot in 0..self.ends.len() {
+            self.close(slot);
         }
     }
 
-    fn turn(&mut self, token: u64) {
-        let slot = usize::try_from(token).unwrap_or(usize::MAX);
+    /// A socket or an end has news: whichever it is, all is passed on that can be.
+    fn handle(&mut self, token: u64, is_closed: bool) {
+        let (slot, is_pair) = (usize::try_from(token / 2).unwrap_or(usize::MAX), token % 2 == 1);
+        if let Some(end) = self.ends.get_mut(slot).and_then(Option::as_mut)
+            && is_pair
+            && is_closed
+        {
+            end.abandon(self.clock.now());
+        }
+        self.turn(slot);
+    }
+
+    fn turn(&mut self, slot: usize) {
         let Some(end) = self.ends.get_mut(slot).and_then(Option::as_mut) else { return };
-        match end.take_turn(&mut self.scratch, self.clock.now()) {
+        match end.take_turn(&mut self.scratch, self.patience, self.clock.now()) {
             Turn::Rests => {}
-            Turn::Again => self.again.push(token),
+            Turn::Again => self.again.push(slot),
             Turn::Over => self.close(slot),
         }
     }
