@@ -14,6 +14,7 @@ mod https;
 mod mp4;
 mod pictures;
 mod recovery;
+mod sound;
 mod validity;
 mod vlc;
 mod wrap;

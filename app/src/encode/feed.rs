@@ -3,10 +3,10 @@
 
 use super::control::Controls;
 use super::queue::{Queue, Work};
-use super::sound;
+use super::sound::{self, Companion};
 use anyhow::{Error, Result};
 use glassline_media::{AudioBlock, Picture, Ticks, Time};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 /// What a source gives.
 #[derive(Debug)]
@@ -21,13 +21,72 @@ pub(super) enum Item {
 pub(super) struct Feed {
     queues: Vec<Arc<Queue>>,
     sound: Mutex<Option<sound::Encoder>>,
+    /// Sound that goes along with the pictures.
+    companion: Mutex<Option<Companion>>,
+    /// Who waits for the first picture, and what is known of it.
+    begun: Condvar,
+    beginning: Mutex<Beginning>,
     controls: Controls,
+}
+
+/// How far a source has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beginning {
+    /// No picture yet.
+    Waiting,
+    /// The first picture was captured at this time.
+    Picture(Time),
+    /// It ended without one.
+    Over,
 }
 
 impl Feed {
     /// Feeds `queues`, which are all live or all not; sound is coded by `sound`, or left out.
     pub(super) fn new(queues: Vec<Arc<Queue>>, sound: Option<sound::Encoder>, controls: Controls) -> Feed {
-        Feed { queues, sound: Mutex::new(sound), controls }
+        let (companion, begun, beginning) =
+            (Mutex::default(), Condvar::new(), Mutex::new(Beginning::Waiting));
+        Feed { queues, sound: Mutex::new(sound), companion, begun, beginning, controls }
+    }
+
+    /// Lets the sound of a file go along with the pictures: what is heard before a picture is handed over before it.
+    pub(super) fn accompany(&self, companion: Companion) {
+        *self.companion.lock().expect(UNPOISONED) = Some(companion);
+    }
+
+    /// Waits for the first picture and tells when it was captured; `None` where the source ends without one.
+    pub(super) fn first_picture(&self) -> Option<Time> {
+        let mut beginning = self.beginning.lock().expect(UNPOISONED);
+        while *beginning == Beginning::Waiting {
+            beginning = self.begun.wait(beginning).expect(UNPOISONED);
+        }
+        match *beginning {
+            Beginning::Picture(time) => Some(time),
+            Beginning::Waiting | Beginning::Over => None,
+        }
+    }
+
+    /// Notes how far the source has come, once.
+    fn begin(&self, how: Beginning) {
+        let mut beginning = self.beginning.lock().expect(UNPOISONED);
+        if *beginning == Beginning::Waiting {
+            *beginning = how;
+            self.begun.notify_all();
+        }
+    }
+
+    /// Hands over the companion's sound as long as `next` gives some.
+    fn hand_over_sound(
+        &self,
+        mut next: impl FnMut(&mut Companion) -> Result<Option<AudioBlock>>,
+    ) -> Result<()> {
+        let mut companion = self.companion.lock().expect(UNPOISONED);
+        let Some(companion) = companion.as_mut() else { return Ok(()) };
+        while let Some(block) = next(companion)? {
+            if !self.push(Item::Sound(block)) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Gives an item to every rendition, sound coded on the caller's thread. False once the end was asked for or
@@ -35,6 +94,11 @@ impl Feed {
     pub(super) fn push(&self, item: Item) -> bool {
         match item {
             Item::Picture { picture, pts, queued } => {
+                self.begin(Beginning::Picture(picture.captured));
+                if let Err(error) = self.hand_over_sound(|companion| companion.before(pts)) {
+                    self.end_all(Err(error));
+                    return false;
+                }
                 let key = self.controls.take_key_frame();
                 self.give(|| Work::Picture { picture: picture.clone(), pts, queued, key })
             }
@@ -73,11 +137,17 @@ impl Feed {
 
     /// The source has given its last item; what waits is still coded. Its failure, if it failed, comes after that.
     pub(super) fn end(&self, ended: Result<()>) {
+        self.begin(Beginning::Over);
+        let ended = ended.and_then(|()| self.hand_over_sound(Companion::rest));
         let mut sound = self.sound.lock().expect(UNPOISONED);
         let last = sound.as_mut().map(sound::Encoder::flush).transpose();
         drop(sound);
-        let last = last.map(|unit| unit.flatten().map(|unit| self.give(|| Work::Sound(unit.clone()))));
-        self.end_all(ended.and(last.map(|_| ())));
+        let last = last.map(|units| {
+            for unit in units.into_iter().flatten() {
+                self.give(|| Work::Sound(unit.clone()));
+            }
+        });
+        self.end_all(ended.and(last));
     }
 
     fn end_all(&self, ended: Result<(), Error>) {
@@ -90,6 +160,7 @@ impl Feed {
 
     /// Ends source and renditions; what waits is dropped.
     pub(super) fn stop(&self) {
+        self.begin(Beginning::Over);
         self.queues.iter().for_each(|queue| queue.stop());
     }
 

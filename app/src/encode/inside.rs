@@ -51,11 +51,12 @@ impl Job {
         };
         let (input, settings, audio) = read(section).map_err(wrong)?;
         let clock = Clock::new();
-        let source = Source::open(&input, audio != Audio::None, true, Length::default(), clock)?;
-        let sound = sound::Encoder::open(audio)?;
+        let audio = sound::Settings { codec: audio, ..sound::Settings::default() };
+        let source = Source::open(&input, audio.block_frames(), true, Length::default(), clock)?;
+        let sound = sound::Encoder::open(&audio)?;
         let controls = Controls::new(vec![Pipeline::status(source.format(), &settings)]);
-        let sound_format = sound.as_ref().map(sound::Encoder::format);
-        let pipeline = Pipeline::new(source.format(), &settings, sound_format, controls.clone(), 0, clock)?;
+        let stream = sound.as_ref().map(sound::Encoder::stream);
+        let pipeline = Pipeline::new(source.format(), &settings, stream, controls.clone(), 0, clock)?;
         let queue = Arc::new(Queue::new(source.is_live()));
         let feed = Arc::new(Feed::new(vec![Arc::clone(&queue)], sound, controls.clone()));
         Ok(Job { source, feed, queue, pipeline, controls })

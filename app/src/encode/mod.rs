@@ -3,7 +3,7 @@
 //! ```text
 //! source thread ──► queue ──► x264 ──► muxer ──► every output      (a thread for each rendition from its queue on)
 //!   test, y4m │     (bounded; a live source's oldest waiting picture gives way)
-//!             └► Opus: once for all renditions
+//!             └► sound, coded once for all renditions (with --audio-in on a thread of its own)
 //! ```
 //! Nothing waits on the way: a slice is muxed and written while x264 is at the next one. `serve` runs the same for its
 //! `[encode.NAME]` sections, with a sink of its own ([`Job`]).
@@ -44,7 +44,7 @@ use session::{Rendition, Session};
 pub(crate) use settings::Settings;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sink::{Credentials, Sinks};
-use sound::Audio;
+use sound::{Audio, AudioIn, RawFormat};
 use source::{Length, Source};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -66,9 +66,25 @@ pub(crate) struct Args {
     outputs: Vec<Output>,
     #[command(flatten)]
     settings: Settings,
-    /// How sound is coded [default: opus where the input has sound]
+    /// How sound is coded [default: opus where there is sound]
     #[arg(long, value_enum, value_name = "CODEC")]
     audio: Option<Audio>,
+    /// Where sound comes from: alsa:DEVICE, FILE.wav, or fd:N (raw samples on an open descriptor)
+    #[arg(long, value_name = "SOURCE")]
+    audio_in: Option<AudioIn>,
+    /// What raw samples are like, and what is asked of an ALSA device: s16le, s24le, s32le, f32le or f64le, rate and
+    /// channels [default: s16le:48000:2; of a device the best that it has]
+    #[arg(long, value_name = "FORMAT:RATE:CHANNELS", requires = "audio_in")]
+    audio_format: Option<RawFormat>,
+    /// Bit rate of the sound [default: 128k]
+    #[arg(long, value_name = "RATE")]
+    audio_bitrate: Option<rate::Bitrate>,
+    /// Sound in a packet: of Opus 2.5ms, 5ms, 10ms or 20ms, of s302m 1ms to 10ms [default: opus 5ms, s302m 1ms]
+    #[arg(long, value_name = "TIME", value_parser = rate::parse_duration)]
+    audio_frame: Option<Duration>,
+    /// Bits of a sample of s302m: 16, 20 or 24 [default: 24]
+    #[arg(long, value_name = "BITS")]
+    audio_bits: Option<u32>,
     /// Stop after this many pictures
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -108,6 +124,8 @@ Examples:
   glassline encode film.y4m film.ts --preset slow --bitrate 8M
   glassline encode test:1920x1080@60000/1001 'udp://239.1.2.3:5000?ttl=8' copy.mp4 --bitrate 10M --vbv 200ms
   glassline encode test:1280x720@50 https://relay.example/live/stage.ts --publish-key-file publish.key
+  glassline encode film.y4m film.ts --audio-in film.wav --audio aac --audio-bitrate 192k
+  glassline encode test:1280x720@50 udp://239.1.2.3:5000 --audio-in alsa:hw:1,0 --audio s302m
   ffmpeg -i film.mkv -pix_fmt yuv420p -f yuv4mpegpipe - | glassline encode - udp://127.0.0.1:5000
   glassline encode test:1280x720@50 udp://10.0.0.2:5000 --bitrate 2M --vbv 1frame --intra-refresh --adapt
   glassline encode test:1280x720@50 null: --duration 10s --stats";
@@ -118,16 +136,41 @@ impl Args {
         self.realtime || !self.no_realtime && self.outputs.iter().any(Output::is_network)
     }
 
-    /// The sound that the stream gets.
-    fn audio(&self) -> Result<Audio> {
-        let has_sound = self.input.has_sound();
-        match self.audio {
+    /// The sound that the stream gets. `channels` are those of `--audio-in`.
+    fn audio(&self, channels: Option<u8>) -> Result<sound::Settings> {
+        let has_sound = self.input.has_sound() || channels.is_some();
+        let codec = match self.audio {
             Some(audio) if audio != Audio::None && !has_sound => {
-                Err(failure::usage("y4m carries no sound", "leave --audio out, or take a test: input"))
+                return Err(failure::usage(
+                    "y4m carries no sound",
+                    "leave --audio out, give --audio-in, or take a test: input",
+                ));
             }
-            Some(audio) => Ok(audio),
-            None => Ok(if has_sound { Audio::default() } else { Audio::None }),
+            Some(audio) => audio,
+            None if has_sound => Audio::default(),
+            None => Audio::None,
+        };
+        let (bitrate, frame, bits) = (self.audio_bitrate, self.audio_frame, self.audio_bits);
+        let channels = channels.unwrap_or(source::SOUND_CHANNELS);
+        Ok(sound::Settings { codec, channels, bitrate, frame, bits })
+    }
+
+    /// The sound input that was named, opened, unless no sound is wanted.
+    fn open_sound(&self) -> Result<Option<sound::Opened>> {
+        let wanted = self.audio_in.as_ref().filter(|_| self.audio != Some(Audio::None));
+        let opened = wanted.map(|input| sound::Opened::open(input, self.audio_format)).transpose()?;
+        if opened.as_ref().is_some_and(sound::Opened::is_live) && !self.is_timed() {
+            return Err(failure::usage(
+                "live sound does not go with a file that is coded as fast as it goes",
+                "give --realtime, or take sound from FILE.wav",
+            ));
         }
+        Ok(opened)
+    }
+
+    /// Whether pictures come by the clock, live or paced.
+    fn is_timed(&self) -> bool {
+        matches!(self.input, Input::Test { .. }) || self.paced()
     }
 }
 
@@ -138,16 +181,17 @@ pub(crate) fn run(args: Args) -> Result<()> {
         let message = "--json prints to standard output, which carries the stream";
         return Err(failure::usage(message, "leave --json out, or send the stream elsewhere"));
     }
-    let audio = args.audio()?;
+    let sound_input = args.open_sound()?;
+    let audio = args.audio(sound_input.as_ref().map(sound::Opened::channels))?;
     let key = args.publish_key_file.as_deref().map(sink::read_key).transpose()?;
     let clock = Clock::new();
     let length = Length { pictures: args.limit, time: args.duration };
-    let source = Source::open(&args.input, audio != Audio::None, args.paced(), length, clock)?;
-    let sound = sound::Encoder::open(audio)?;
+    let tone = audio.block_frames().filter(|_| sound_input.is_none());
+    let source = Source::open(&args.input, tone, args.paced(), length, clock)?;
+    let sound = sound::Encoder::open(&audio)?;
     let controls = Controls::new(vec![Pipeline::status(source.format(), &args.settings)]);
-    let sound_format = sound.as_ref().map(sound::Encoder::format);
-    let mut pipeline =
-        Pipeline::new(source.format(), &args.settings, sound_format, controls.clone(), 0, clock)?;
+    let stream = sound.as_ref().map(sound::Encoder::stream);
+    let mut pipeline = Pipeline::new(source.format(), &args.settings, stream, controls.clone(), 0, clock)?;
     if args.stats {
         pipeline.stats.report_live();
     }
@@ -160,6 +204,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let sinks = Arc::new(Mutex::new(sinks));
     let feed = Arc::new(Feed::new(vec![Arc::clone(&queue)], sound, controls.clone()));
     stop_on_signal(&feed)?;
+    if let Some(input) = sound_input {
+        input.start(&feed, args.is_timed(), clock)?;
+    }
     let writing = Arc::clone(&sinks);
     let sink = Box::new(move |packets: &Packets<'_>| writing.lock().expect(UNPOISONED).write(packets));
     let renditions = vec![Rendition { pipeline, queue: Arc::clone(&queue), sink }];

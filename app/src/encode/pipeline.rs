@@ -5,6 +5,7 @@ use super::control::{Controls, Status};
 use super::picture::{PictureWriter, Written};
 use super::queue::{Popped, Queue, Work};
 use super::settings::Settings;
+use super::sound;
 use super::source::Format;
 use super::stats::{Stats, Times};
 use crate::failure;
@@ -13,7 +14,7 @@ use glassline_codec::CodecError;
 use glassline_codec::h264::x264;
 use glassline_io::clock::Clock;
 use glassline_media::bitstream::h264::write_capture_utc;
-use glassline_media::container::ts::{AudioFormat, MuxSettings, Muxer};
+use glassline_media::container::ts::{MuxSettings, Muxer};
 use glassline_media::{AccessUnit, Codec, Picture, Ticks, Time};
 use std::time::Duration;
 
@@ -78,13 +79,17 @@ impl Pipeline {
     pub(super) fn new(
         format: Format,
         settings: &Settings,
-        sound: Option<AudioFormat>,
+        sound: Option<sound::Stream>,
         controls: Controls,
         index: usize,
         clock: Clock,
     ) -> Result<Pipeline> {
         let video = x264::Encoder::new(&settings.x264(format)).map_err(refused)?;
-        let program = MuxSettings { video: Some(Codec::H264), audio: sound, ..MuxSettings::default() };
+        let mut program = MuxSettings { video: Some(Codec::H264), ..MuxSettings::default() };
+        if let Some(sound) = sound {
+            program.audio = Some(sound.format);
+            program.decode_delay = sound.decode_delay;
+        }
         let now = clock.now();
         Ok(Pipeline {
             video,

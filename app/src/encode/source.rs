@@ -14,8 +14,6 @@ use std::io::Read;
 use std::thread;
 use std::time::Duration;
 
-/// How much sound a block holds: as much as an Opus packet.
-const SOUND_BLOCK: Duration = Duration::from_millis(10);
 const SOUND_RATE_HZ: u32 = 48_000;
 pub(super) const SOUND_CHANNELS: u8 = 2;
 /// Sound that is later than this is left out: the process was stopped, and nobody waits for it.
@@ -57,15 +55,22 @@ pub(super) struct Source {
 }
 
 enum Kind {
-    Test { sound: bool },
-    Y4m { file: Box<Y4m>, paced: bool },
+    /// With the tone in blocks of so many samples, if there is to be one.
+    Test {
+        sound: Option<usize>,
+    },
+    Y4m {
+        file: Box<Y4m>,
+        paced: bool,
+    },
 }
 
 impl Source {
-    /// Opens `input` and reads what it says about its pictures. `paced` holds for files alone.
+    /// Opens `input` and reads what it says about its pictures. `sound` is for the test input alone, `paced` for
+    /// files alone.
     pub(super) fn open(
         input: &Input,
-        sound: bool,
+        sound: Option<usize>,
         paced: bool,
         length: Length,
         clock: Clock,
@@ -85,8 +90,14 @@ impl Source {
         Ok(Source { kind: Kind::Y4m { file: Box::new(file), paced }, format, length, clock })
     }
 
-    /// The live test pattern and, if asked for, tone.
-    pub(super) fn test(size: Size, rate: FrameRate, sound: bool, length: Length, clock: Clock) -> Source {
+    /// The live test pattern and, if asked for, the tone in blocks of `sound` samples.
+    pub(super) fn test(
+        size: Size,
+        rate: FrameRate,
+        sound: Option<usize>,
+        length: Length,
+        clock: Clock,
+    ) -> Source {
         let format = Format { size, rate, colour: Colour::BT709, live: true };
         Source { kind: Kind::Test { sound }, format, length, clock }
     }
@@ -116,18 +127,21 @@ impl Source {
 
 /// The test pattern is a camera whose shutter opens exactly at the frame rate: a picture's capture time is when it
 /// was due, and what drawing and waking cost counts as delay.
-fn run_test(format: Format, sound: bool, length: Length, clock: Clock, feed: &Feed) {
+fn run_test(format: Format, sound: Option<usize>, length: Length, clock: Clock, feed: &Feed) {
     let rate = format.rate;
     let mut pattern = Pattern::new(format.size, rate);
     let mut tone = Tone::new(SOUND_RATE_HZ, SOUND_CHANNELS);
-    let block_frames = (SOUND_BLOCK.as_millis() * u128::from(SOUND_RATE_HZ) / 1000) as usize;
+    let block_frames = sound.unwrap_or(0);
+    let block_time = |block: u64| {
+        Duration::from_nanos(block * block_frames as u64 * 1_000_000_000 / u64::from(SOUND_RATE_HZ))
+    };
     let start = clock.now();
-    let (mut number, mut blocks) = (0u64, 0u32);
+    let (mut number, mut blocks) = (0u64, 0u64);
     while !length.ends_before(number, rate) {
         let due = start + rate.time_of(number);
-        let (block_start, block_end) = (start + SOUND_BLOCK * blocks, start + SOUND_BLOCK * (blocks + 1));
+        let (block_start, block_end) = (start + block_time(blocks), start + block_time(blocks + 1));
         // At the same time the picture goes first: coding sound would delay it.
-        let pushed = if sound && block_end < due {
+        let pushed = if sound.is_some() && block_end < due {
             blocks += 1;
             sleep_until(block_end, clock);
             if clock.now().since(block_end) > SOUND_TOO_LATE {

@@ -43,7 +43,7 @@ pub(super) fn encode(args: &[&str]) -> Result<()> {
     run(parse(args)?)
 }
 
-fn refused(args: &[&str]) -> String {
+pub(super) fn refused(args: &[&str]) -> String {
     format!("{:#}", encode(args).unwrap_err())
 }
 
@@ -97,7 +97,7 @@ fn the_demo_is_a_stream_with_picture_and_sound() {
         assert!(off_grid <= 1 || off_grid >= 3599, "{off_grid}");
     }
     if cfg!(feature = "opus") {
-        assert!(audio.len() > 20, "{} packets of 10 ms", audio.len());
+        assert!(audio.len() > 40, "{} packets of 5 ms", audio.len());
         assert!(audio.iter().all(|unit| unit.codec == Codec::Opus));
         let first = (audio[0].pts - video[0].pts).as_secs_f64();
         assert!(first.abs() < 0.1, "sound and picture are on one clock: {first} s apart");

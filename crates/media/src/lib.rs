@@ -15,7 +15,7 @@ pub mod stamps;
 pub mod time;
 
 pub use access_unit::{AccessUnit, Codec};
-pub use audio::AudioBlock;
+pub use audio::{AudioBlock, SampleFormat};
 pub use picture::{Chroma, Colour, Picture, PixelFormat, Plane, Size};
 pub use stamps::{Stage, Stamps};
 pub use time::{FrameRate, Ticks, Time, Utc};

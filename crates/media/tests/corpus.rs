@@ -8,10 +8,14 @@ use std::path::Path;
 mod ivf;
 #[path = "../../../fuzz/bodies/nal.rs"]
 mod nal;
+#[path = "../../../fuzz/bodies/s302m.rs"]
+mod s302m;
 #[path = "../../../fuzz/bodies/split.rs"]
 mod split;
 #[path = "../../../fuzz/bodies/ts.rs"]
 mod ts;
+#[path = "../../../fuzz/bodies/wav.rs"]
+mod wav;
 #[path = "../../../fuzz/bodies/y4m.rs"]
 mod y4m;
 
@@ -58,4 +62,14 @@ fn y4m_pictures() {
 #[test]
 fn carried_containers() {
     over_corpus("split", split::run);
+}
+
+#[test]
+fn wave_files() {
+    over_corpus("wav", wav::run);
+}
+
+#[test]
+fn lpcm_payloads() {
+    over_corpus("s302m", s302m::run);
 }
