@@ -11,6 +11,7 @@ mod encode;
 mod flight;
 mod hot;
 mod identity;
+mod inputs;
 mod insight;
 mod load;
 mod marks;

@@ -10,6 +10,7 @@ mod datagrams;
 mod ffmpeg;
 mod gstreamer;
 mod https;
+mod inputs;
 mod pictures;
 mod vlc;
 

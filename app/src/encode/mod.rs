@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! source thread ──► queue ──► x264, Opus ──► muxer ──► every output      (one thread from the queue on)
-//!   test, y4m       (bounded; a live source's oldest waiting picture gives way)
+//!   test, y4m,      (bounded; a live source's oldest waiting picture gives way)
+//!   ffmpeg, v4l2
 //! ```
 //! Nothing waits on the way: an access unit is coded, muxed and written before the next one is looked at.
 //! `serve --demo` runs the same pipeline with a sink of its own ([`start_demo`]).
@@ -41,8 +42,9 @@ use std::time::Duration;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to encode: test:WIDTHxHEIGHT@RATE (moving pattern, clock and tone), FILE.y4m, or - (y4m on standard
-    /// input)
+    /// What to encode: test:WIDTHxHEIGHT@RATE (moving pattern, clock and tone), FILE.y4m, - (y4m on standard
+    /// input), v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), or a file that FFmpeg reads (file:PATH
+    /// where its name looks like something else; pictures alone)
     #[arg(value_name = "INPUT")]
     input: Input,
     /// Where to: FILE.ts (overwritten), - (standard output), udp://HOST:PORT (multicast too),
@@ -82,6 +84,12 @@ pub(crate) struct Args {
     /// Encode a file as fast as it goes, to the network too
     #[arg(long)]
     no_realtime: bool,
+    /// Begin a file again at its end
+    #[arg(long = "loop")]
+    looped: bool,
+    /// What becomes of interlaced pictures
+    #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
+    deinterlace: Deinterlace,
     /// File with the key that a server asks for from publishers
     #[arg(long, value_name = "FILE")]
     publish_key_file: Option<PathBuf>,
@@ -95,8 +103,19 @@ Examples:
   glassline encode test:1280x720@50 http://127.0.0.1:8080/live/demo.ts
   glassline encode film.y4m film.ts --preset slow --bitrate 8M
   glassline encode test:1920x1080@60000/1001 udp://239.1.2.3:5000 copy.ts --bitrate 10M --vbv 200ms
-  ffmpeg -i film.mkv -pix_fmt yuv420p -f yuv4mpegpipe - | glassline encode - udp://127.0.0.1:5000
+  glassline encode film.mkv http://127.0.0.1:8080/live/film.ts --loop
+  glassline encode 'v4l2:/dev/video0?size=1280x720&rate=50' udp://127.0.0.1:5000 --preset superfast
+  ffmpeg -f decklink -i 'DeckLink Mini Recorder' -f yuv4mpegpipe -strict -1 - | glassline encode - udp://127.0.0.1:5000
   glassline encode test:1280x720@50 null: --duration 10s --stats";
+
+/// What becomes of interlaced pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Deinterlace {
+    /// A whole picture of each field: 50i becomes 50p
+    Auto,
+    /// Both fields stay in one picture, as if they were of one time
+    Off,
+}
 
 /// How a stream is coded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,7 +169,7 @@ impl Args {
         let has_sound = self.input.has_sound();
         match self.audio {
             Some(audio) if audio != Audio::None && !has_sound => {
-                Err(failure::usage("y4m carries no sound", "leave --audio out, or take a test: input"))
+                Err(failure::usage("this input carries no sound", "leave --audio out, or take a test: input"))
             }
             Some(audio) => Ok(audio),
             None => Ok(if has_sound { Audio::default() } else { Audio::None }),
@@ -165,7 +184,15 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let key = args.publish_key_file.as_deref().map(sink::read_key).transpose()?;
     let clock = Clock::new();
     let length = Length { pictures: args.limit, time: args.duration };
-    let source = Source::open(&args.input, audio != Audio::None, args.paced(), length, clock)?;
+    let request = source::Request {
+        sound: audio != Audio::None,
+        paced: args.paced(),
+        looped: args.looped,
+        deinterlace: args.deinterlace,
+        length,
+    };
+    let source = Source::open(&args.input, &request, clock)?;
+    let companion = source.companion();
     let mut pipeline = Pipeline::new(source.format(), &args.settings(), audio, clock)?;
     if args.stats {
         pipeline.stats.report_live();
@@ -179,6 +206,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let ended = pipeline.run(&queue, &mut |packets| sinks.write(packets));
     let ended = ended.and_then(|()| sinks.finish());
     queue.stop();
+    if let Some(companion) = companion {
+        companion.end();
+    }
     pipeline.stats.end_live();
     tracing::info!("{}", pipeline.stats.summary(queue.dropped()));
     if args.stats {

@@ -146,7 +146,7 @@ pub(super) fn check(input: &Input, outputs: &[Output]) -> Result<()> {
         })
     };
     let mut taken = Vec::new();
-    if let Input::File(path) = input {
+    if let Some(path) = input.path() {
         taken.extend(real(path));
     }
     for (index, output) in outputs.iter().enumerate() {

@@ -1,18 +1,37 @@
-//! The source thread: draws or reads pictures and hands them to the queue when their time has come.
+//! The source thread: draws, reads or captures pictures and hands them to the queue when their time has come.
+//!
+//! ```text
+//!   test pattern ─────────────────────────────────────────────────────────┐
+//!   y4m: file, standard input, ffmpeg ─► prepare ─► timeline ─────────────┼─► queue
+//!   capture device, at the driver's time ─► prepare ──────────────────────┘
+//! ```
+//! [`prepare`] makes 8-bit 4:2:0 of everything and whole pictures of fields; [`timeline`] finds out when pictures
+//! without time stamps were captured.
 
+mod capture;
+mod decoder;
+mod prepare;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use super::Deinterlace;
 use super::input::Input;
 use super::queue::{Item, Queue};
 use crate::failure;
-use anyhow::{Context, Result};
+use anyhow::Result;
+pub(super) use decoder::Companion;
+use glassline_io::capture::Capture;
 use glassline_io::clock::Clock;
-use glassline_media::container::y4m::{self, Interlacing};
 use glassline_media::measure::pattern::Pattern;
 use glassline_media::measure::tone::Tone;
-use glassline_media::{Colour, FrameRate, Picture, PixelFormat, Size, Ticks, Time};
-use std::collections::VecDeque;
-use std::io::Read;
+use glassline_media::{Colour, FrameRate, Picture, Size, Ticks, Time};
+use prepare::Prepare;
 use std::thread;
 use std::time::Duration;
+use stream::Y4m;
+use timeline::{Place, Timeline};
 
 /// How much sound a block holds: as much as an Opus packet.
 const SOUND_BLOCK: Duration = Duration::from_millis(10);
@@ -20,7 +39,6 @@ const SOUND_RATE_HZ: u32 = 48_000;
 pub(super) const SOUND_CHANNELS: u8 = 2;
 /// Sound that is later than this is left out: the process was stopped, and nobody waits for it.
 const SOUND_TOO_LATE: Duration = Duration::from_millis(500);
-const READ_BYTES: usize = 1 << 20;
 
 /// What the pictures are like.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,6 +66,21 @@ impl Length {
     }
 }
 
+/// What is asked of a source.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    /// Whether the test picture comes with its tone.
+    pub(super) sound: bool,
+    /// Whether pictures of a file or a pipe are handed over when their time has come.
+    pub(super) paced: bool,
+    /// Whether a file is read over and over.
+    pub(super) looped: bool,
+    /// What becomes of interlaced pictures.
+    pub(super) deinterlace: Deinterlace,
+    /// When to stop by oneself.
+    pub(super) length: Length,
+}
+
 /// Gives pictures and sound.
 pub(super) struct Source {
     kind: Kind,
@@ -58,37 +91,60 @@ pub(super) struct Source {
 
 enum Kind {
     Test { sound: bool },
-    Y4m { file: Box<Y4m>, paced: bool },
+    Y4m { stream: Box<Y4m>, prepare: Prepare, paced: bool },
+    Capture { capture: Box<dyn Capture>, prepare: Prepare },
 }
 
 impl Source {
-    /// Opens `input` and reads what it says about its pictures. `paced` holds for files alone.
-    pub(super) fn open(
-        input: &Input,
-        sound: bool,
-        paced: bool,
-        length: Length,
-        clock: Clock,
-    ) -> Result<Source> {
-        let (name, bytes): (String, Box<dyn Read + Send>) = match input {
+    /// Opens `input` and reads what it says about its pictures.
+    pub(super) fn open(input: &Input, request: &Request, clock: Clock) -> Result<Source> {
+        let Request { sound, paced, looped, deinterlace, length } = *request;
+        if looped && input.path().is_none() {
+            return Err(failure::usage("only a file can be looped", "leave --loop out"));
+        }
+        let stream = match input {
             Input::Test { size, rate } => return Ok(Source::test(*size, *rate, sound, length, clock)),
-            Input::Stdin => ("standard input".to_owned(), Box::new(std::io::stdin())),
-            Input::File(path) => {
-                let name = path.display().to_string();
-                let file = std::fs::File::open(path)
-                    .map_err(|error| failure::failed(format_args!("{name}: {error}"), "check the name"))?;
-                (name, Box::new(file))
+            Input::V4l2 { device, wish } => {
+                let capture = capture::open(device, wish, clock)?;
+                return Ok(Source::capture(capture, deinterlace, length, clock));
             }
+            Input::Stdin => Y4m::stdin()?,
+            Input::File(path) => Y4m::file(path, looped)?,
+            Input::Decoded(path) => Y4m::decoded(path, looped)?,
         };
-        let file = Y4m::open(name, bytes)?;
-        let format = file.format;
-        Ok(Source { kind: Kind::Y4m { file: Box::new(file), paced }, format, length, clock })
+        let header = stream.header();
+        let prepare = Prepare::new(stream.fields(), deinterlace, header.frame_rate);
+        let format = Format {
+            size: prepare.size(header.size),
+            rate: prepare.rate(header.frame_rate),
+            colour: header.colour,
+            live: paced && stream.is_stdin(),
+        };
+        Ok(Source { kind: Kind::Y4m { stream: Box::new(stream), prepare, paced }, format, length, clock })
     }
 
     /// The live test pattern and, if asked for, tone.
     pub(super) fn test(size: Size, rate: FrameRate, sound: bool, length: Length, clock: Clock) -> Source {
         let format = Format { size, rate, colour: Colour::BT709, live: true };
         Source { kind: Kind::Test { sound }, format, length, clock }
+    }
+
+    /// A device that is capturing.
+    pub(super) fn capture(
+        capture: Box<dyn Capture>,
+        deinterlace: Deinterlace,
+        length: Length,
+        clock: Clock,
+    ) -> Source {
+        let given = capture.format();
+        let prepare = Prepare::new(given.fields, deinterlace, given.rate);
+        let format = Format {
+            size: prepare.size(given.size),
+            rate: prepare.rate(given.rate),
+            colour: given.colour,
+            live: true,
+        };
+        Source { kind: Kind::Capture { capture, prepare }, format, length, clock }
     }
 
     /// What the pictures are like.
@@ -101,16 +157,64 @@ impl Source {
         self.format.live
     }
 
+    /// The child that has to end with us, if there is one.
+    pub(super) fn companion(&self) -> Option<Companion> {
+        match &self.kind {
+            Kind::Y4m { stream, .. } => stream.companion(),
+            Kind::Test { .. } | Kind::Capture { .. } => None,
+        }
+    }
+
     /// Feeds `queue` until the source ends or the queue is stopped.
     pub(super) fn run(self, queue: &Queue) {
-        let ended = match self.kind {
+        let Source { kind, format, length, clock } = self;
+        let mut feed = Feed { queue, clock, rate: format.rate, number: 0, last: None };
+        let ended = match kind {
             Kind::Test { sound } => {
-                run_test(self.format, sound, self.length, self.clock, queue);
+                run_test(format, sound, length, clock, queue);
                 Ok(())
             }
-            Kind::Y4m { mut file, paced } => run_y4m(&mut file, paced, self.length, self.clock, queue),
+            Kind::Y4m { mut stream, mut prepare, paced } => {
+                run_y4m(&mut stream, &mut prepare, paced, length, &mut feed)
+            }
+            Kind::Capture { mut capture, mut prepare } => {
+                capture::run(&mut *capture, &mut prepare, length, &mut feed)
+            }
         };
         queue.end(ended);
+    }
+}
+
+/// The way into the queue, of pictures that were not drawn.
+struct Feed<'a> {
+    queue: &'a Queue,
+    clock: Clock,
+    /// Of the pictures that are pushed.
+    rate: FrameRate,
+    /// Pictures pushed so far.
+    number: u64,
+    last: Option<Ticks>,
+}
+
+impl Feed<'_> {
+    /// Pushes a picture that was captured at `captured`, once that time has come; false where nobody wants more. One
+    /// that is not later than the last is left out and counted.
+    fn push_at(&mut self, mut picture: Picture, captured: Time) -> bool {
+        let pts = Ticks::from_time(captured);
+        if self.last.is_some_and(|last| pts <= last) {
+            self.queue.count_dropped(1);
+            return true;
+        }
+        sleep_until(captured, self.clock);
+        picture.captured = captured;
+        picture.captured_utc = Some(self.clock.utc_at(captured));
+        self.push(picture, pts)
+    }
+
+    fn push(&mut self, picture: Picture, pts: Ticks) -> bool {
+        self.number += 1;
+        self.last = Some(pts);
+        self.queue.push(Item::Picture { picture, pts, queued: self.clock.now() })
     }
 }
 
@@ -151,26 +255,45 @@ fn run_test(format: Format, sound: bool, length: Length, clock: Clock, queue: &Q
     }
 }
 
-/// A file's time stamps follow from its frame rate. Paced, they lie on the clock; otherwise they begin at zero.
-fn run_y4m(file: &mut Y4m, paced: bool, length: Length, clock: Clock, queue: &Queue) -> Result<()> {
-    let rate = file.format.rate;
-    let start = clock.now();
-    let mut number = 0;
-    while !length.ends_before(number, rate) {
-        let Some(mut picture) = file.next_picture()? else { break };
-        let time = rate.time_of(number);
-        let pts = if paced {
-            picture.captured = start + time;
-            sleep_until(picture.captured, clock);
-            Ticks::from_time(picture.captured)
-        } else {
-            picture.captured = clock.now();
-            Ticks::from_time(Time::ZERO + time)
-        };
-        if !queue.push(Item::Picture { picture, pts, queued: clock.now() }) {
-            break;
+/// Paced, a stream's pictures lie on the clock; otherwise their time stamps follow from the frame rate and begin at
+/// zero.
+fn run_y4m(
+    stream: &mut Y4m,
+    prepare: &mut Prepare,
+    paced: bool,
+    length: Length,
+    feed: &mut Feed<'_>,
+) -> Result<()> {
+    let mut timeline = paced.then(|| Timeline::new(feed.rate, stream.is_stdin()));
+    while !length.ends_before(feed.number, feed.rate) {
+        let Some(picture) = stream.next_picture()? else { break };
+        let arrived = feed.clock.now();
+        for mut picture in prepare.pictures(picture) {
+            if length.ends_before(feed.number, feed.rate) {
+                break;
+            }
+            let pushed = match timeline.as_mut().map(|timeline| timeline.arrive(arrived)) {
+                None => {
+                    picture.captured = arrived;
+                    let pts = Ticks::from_time(Time::ZERO + feed.rate.time_of(feed.number));
+                    feed.push(picture, pts)
+                }
+                Some(Place::Dropped) => {
+                    feed.queue.count_dropped(1);
+                    true
+                }
+                Some(Place::At { captured, stalled }) => {
+                    if let Some(late) = stalled {
+                        let name = stream.name();
+                        tracing::warn!("{name} gave no picture for {:.1} s", late.as_secs_f64());
+                    }
+                    feed.push_at(picture, captured)
+                }
+            };
+            if !pushed {
+                return Ok(());
+            }
         }
-        number += 1;
     }
     Ok(())
 }
@@ -179,62 +302,5 @@ fn sleep_until(time: Time, clock: Clock) {
     let wait = time.since(clock.now());
     if !wait.is_zero() {
         thread::sleep(wait);
-    }
-}
-
-/// A y4m stream whose header has been read.
-struct Y4m {
-    name: String,
-    input: Box<dyn Read + Send>,
-    reader: y4m::Reader,
-    buffer: Vec<u8>,
-    /// Pictures that came along with the header.
-    ready: VecDeque<Picture>,
-    format: Format,
-}
-
-impl Y4m {
-    fn open(name: String, mut input: Box<dyn Read + Send>) -> Result<Y4m> {
-        let mut reader = y4m::Reader::new();
-        let mut buffer = vec![0; READ_BYTES];
-        let mut ready = VecDeque::new();
-        let header = loop {
-            if let Some(header) = reader.header() {
-                break header.clone();
-            }
-            let length = input.read(&mut buffer).with_context(|| name.clone())?;
-            let mut bytes = &buffer[..length];
-            if length == 0 {
-                reader.finish().with_context(|| name.clone())?;
-            }
-            while let Some(picture) = reader.parse(&mut bytes).with_context(|| name.clone())? {
-                ready.push_back(picture);
-            }
-        };
-        if header.format != PixelFormat::I420 {
-            let message = format_args!("{name}: pictures are {:?}, not 8-bit 4:2:0", header.format);
-            return Err(failure::failed(message, "convert them, as ffmpeg -pix_fmt yuv420p does"));
-        }
-        if !matches!(header.interlacing, Interlacing::Unknown | Interlacing::Progressive) {
-            tracing::warn!("{name} is interlaced and is coded as if it were not");
-        }
-        let format =
-            Format { size: header.size, rate: header.frame_rate, colour: header.colour, live: false };
-        Ok(Y4m { name, input, reader, buffer, ready, format })
-    }
-
-    fn next_picture(&mut self) -> Result<Option<Picture>> {
-        while self.ready.is_empty() {
-            let length = self.input.read(&mut self.buffer).with_context(|| self.name.clone())?;
-            if length == 0 {
-                self.reader.finish().with_context(|| self.name.clone())?;
-                return Ok(None);
-            }
-            let mut bytes = &self.buffer[..length];
-            while let Some(picture) = self.reader.parse(&mut bytes).with_context(|| self.name.clone())? {
-                self.ready.push_back(picture);
-            }
-        }
-        Ok(self.ready.pop_front())
     }
 }
