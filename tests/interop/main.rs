@@ -12,6 +12,7 @@ mod gstreamer;
 mod https;
 mod inputs;
 mod pictures;
+mod recovery;
 mod vlc;
 
 use glassline_test_support::program::{Running, Server};

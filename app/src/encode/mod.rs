@@ -1,41 +1,56 @@
 //! `glassline encode`: pictures and sound in, H.264 and Opus in MPEG-TS out, with no added delay.
 //!
 //! ```text
-//! source thread ──► queue ──► x264, Opus ──► muxer ──► every output      (one thread from the queue on)
-//!   test, y4m,      (bounded; a live source's oldest waiting picture gives way)
-//!   ffmpeg, v4l2
+//! source thread ──► queue ──► x264 ──► muxer ──► every output      (a thread for each rendition from its queue on)
+//!   test, y4m,│     (bounded; a live source's oldest waiting picture gives way)
+//!   ffmpeg,   │
+//!   v4l2      └► Opus: once for all renditions
 //! ```
-//! Nothing waits on the way: an access unit is coded, muxed and written before the next one is looked at.
-//! `serve --demo` runs the same pipeline with a sink of its own ([`start_demo`]).
+//! Nothing waits on the way: a slice is muxed and written while x264 is at the next one. `serve --demo` runs the same
+//! with a sink of its own ([`start_demo`]).
 
+mod adapt;
+mod budget;
+pub(crate) mod control;
+mod feed;
 mod input;
+mod ladder;
 mod output;
+mod picture;
 mod pipeline;
 mod queue;
+mod session;
+#[cfg(test)]
+mod session_tests;
+mod settings;
 mod sink;
 mod sound;
 mod source;
+mod stall;
 mod stats;
 #[cfg(test)]
 mod tests;
 
-use crate::rate::{self, Bitrate};
-use crate::{config, failure};
+use crate::{config, failure, output as stdout, rate};
 use anyhow::{Context, Result};
-use glassline_codec::h264::x264;
+use control::Controls;
+use feed::Feed;
 use glassline_io::clock::Clock;
 use glassline_media::{FrameRate, Size};
 use input::Input;
+use ladder::Plan;
 use output::Output;
-use pipeline::{Demand, Pipeline};
+use pipeline::{Demand, Packets, Pipeline};
 use queue::Queue;
+use session::{Rendition, Session};
+pub(crate) use settings::Settings;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sink::Sinks;
 use sound::Audio;
-use source::{Length, Source};
+use source::{Format, Length, Source};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 /// Encode pictures and sound to H.264 and Opus in MPEG-TS, without added delay
@@ -51,24 +66,8 @@ pub(crate) struct Args {
     /// http://HOST[:PORT]/live/NAME.ts, null: (nowhere). Several get the same stream
     #[arg(value_name = "OUTPUT", required = true)]
     outputs: Vec<Output>,
-    /// How x264 weighs speed against quality: ultrafast to placebo
-    #[arg(long, value_name = "PRESET", default_value = x264::Settings::DEFAULT_PRESET)]
-    preset: String,
-    /// Bit rate of the picture: the mean, and over the VBV the maximum, as in 5M or 800k (bit/s)
-    #[arg(long, value_name = "RATE", default_value = "5M")]
-    bitrate: Bitrate,
-    /// Size of the VBV in time: how long a viewer on a link of just this rate has to buffer
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = rate::parse_duration)]
-    vbv: Duration,
-    /// Time from one key frame to the next: where a viewer can join
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = rate::parse_duration)]
-    keyint: Duration,
-    /// Threads that x264 uses, all on one picture; 0 chooses by processors
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: u32,
-    /// The least number of slices in a picture; 0 leaves it to the threads
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    slices: u32,
+    #[command(flatten)]
+    settings: Settings,
     /// How sound is coded [default: opus where the input has sound]
     #[arg(long, value_enum, value_name = "CODEC")]
     audio: Option<Audio>,
@@ -90,12 +89,22 @@ pub(crate) struct Args {
     /// What becomes of interlaced pictures
     #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
     deinterlace: Deinterlace,
+    /// One of several versions, each at a size, rate and bit rate of its own, from one capture: its outputs are
+    /// NAME-720p50.ts and so on, or have {rendition} or {index} in them; udp:// ports go up by two
+    #[arg(long = "rendition", value_name = "WxH@RATE:BITRATE", conflicts_with = "bitrate")]
+    renditions: Vec<ladder::Rendition>,
     /// File with the key that a server asks for from publishers
     #[arg(long, value_name = "FILE")]
     publish_key_file: Option<PathBuf>,
     /// Tell where the milliseconds go: each second on a terminal, and as a table at the end
     #[arg(long)]
     stats: bool,
+    /// Print the table as JSON, one line a rendition, on standard output
+    #[arg(long, requires = "stats")]
+    json: bool,
+    /// Draw where each millisecond went
+    #[arg(long, value_name = "FILE.svg")]
+    budget: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -106,6 +115,9 @@ Examples:
   glassline encode film.mkv http://127.0.0.1:8080/live/film.ts --loop
   glassline encode 'v4l2:/dev/video0?size=1280x720&rate=50' udp://127.0.0.1:5000 --preset superfast
   ffmpeg -f decklink -i 'DeckLink Mini Recorder' -f yuv4mpegpipe -strict -1 - | glassline encode - udp://127.0.0.1:5000
+  glassline encode test:1280x720@50 udp://10.0.0.2:5000 --bitrate 2M --vbv 1frame --intra-refresh --adapt
+  glassline encode - http://127.0.0.1:8080/live/hall.ts \
+      --rendition 1280x720@50:8M --rendition 1280x720@25:2M --rendition 640x360@25:500k
   glassline encode test:1280x720@50 null: --duration 10s --stats";
 
 /// What becomes of interlaced pictures.
@@ -117,48 +129,7 @@ enum Deinterlace {
     Off,
 }
 
-/// How a stream is coded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    /// x264's preset.
-    pub(crate) preset: String,
-    /// Bits a second of the picture.
-    pub(crate) bitrate: Bitrate,
-    /// Size of the VBV in time.
-    pub(crate) vbv: Duration,
-    /// From one key frame to the next.
-    pub(crate) keyint: Duration,
-    /// x264's threads; 0 chooses by processors.
-    pub(crate) threads: u32,
-    /// The least number of slices in a picture.
-    pub(crate) slices: u32,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            preset: x264::Settings::DEFAULT_PRESET.to_owned(),
-            bitrate: Bitrate::from_bits_per_second(5_000_000),
-            vbv: Duration::from_secs(1),
-            keyint: Duration::from_secs(1),
-            threads: 0,
-            slices: 0,
-        }
-    }
-}
-
 impl Args {
-    fn settings(&self) -> Settings {
-        Settings {
-            preset: self.preset.clone(),
-            bitrate: self.bitrate,
-            vbv: self.vbv,
-            keyint: self.keyint,
-            threads: self.threads,
-            slices: self.slices,
-        }
-    }
-
     /// Whether pictures of a file are handed over when their time has come.
     fn paced(&self) -> bool {
         self.realtime || !self.no_realtime && self.outputs.iter().any(Output::is_network)
@@ -180,6 +151,10 @@ impl Args {
 /// Encodes until the input ends, the limit is reached, or SIGINT or SIGTERM asks for the end.
 pub(crate) fn run(args: Args) -> Result<()> {
     output::check(&args.input, &args.outputs)?;
+    if args.json && args.outputs.contains(&Output::Stdout) {
+        let message = "--json prints to standard output, which carries the stream";
+        return Err(failure::usage(message, "leave --json out, or send the stream elsewhere"));
+    }
     let audio = args.audio()?;
     let key = args.publish_key_file.as_deref().map(sink::read_key).transpose()?;
     let clock = Clock::new();
@@ -193,49 +168,123 @@ pub(crate) fn run(args: Args) -> Result<()> {
     };
     let source = Source::open(&args.input, &request, clock)?;
     let companion = source.companion();
-    let mut pipeline = Pipeline::new(source.format(), &args.settings(), audio, clock)?;
+    let ladder = args.ladder(source.format())?;
+    let sound = sound::Encoder::open(audio)?;
+    let status = |step: &Step| Pipeline::status(step.format, &step.settings);
+    let controls = Controls::new(ladder.iter().map(status).collect());
+    let sound_format = sound.as_ref().map(sound::Encoder::format);
+    let mut pipelines = Vec::new();
+    for (index, step) in ladder.iter().enumerate() {
+        let (format, settings) = (step.format, &step.settings);
+        pipelines.push(Pipeline::new(format, settings, sound_format, controls.clone(), index, clock)?);
+    }
     if args.stats {
-        pipeline.stats.report_live();
+        // One line has room for one rendition: the first.
+        pipelines[0].stats.report_live();
+    }
+    let live = source.is_live();
+    let queues: Vec<_> = ladder.iter().map(|_| Arc::new(Queue::new(live))).collect();
+    let mut feed = Feed::new(queues.clone(), sound, controls.clone());
+    if !args.renditions.is_empty() {
+        let plan = Plan::new(&args.renditions, source.format().rate, args.settings.keyint)?;
+        let sizes: Vec<_> = ladder.iter().map(|step| step.format.size).collect();
+        feed = feed.with_ladder(plan, source.format().size, &sizes);
     }
     // Outputs come last: nothing is overwritten or connected where an argument is wrong.
-    let queue = Arc::new(Queue::new(source.is_live()));
-    let mut sinks = Sinks::open(&args.outputs, key.as_deref(), &queue)?;
-    stop_on_signal(&queue)?;
-    // Not joined: it may hang in a read of standard input, which nothing but the end of the process ends.
-    spawn_source(source, &queue)?;
-    let ended = pipeline.run(&queue, &mut |packets| sinks.write(packets));
-    let ended = ended.and_then(|()| sinks.finish());
-    queue.stop();
+    let mut sinks = Vec::new();
+    for (step, queue) in ladder.iter().zip(&queues) {
+        sinks.push(Arc::new(Mutex::new(Sinks::open(&step.outputs, key.as_deref(), queue)?)));
+    }
+    let feed = Arc::new(feed);
+    stop_on_signal(&feed)?;
+    let rendition = |((pipeline, queue), sinks): ((Pipeline, &Arc<Queue>), &Arc<Mutex<Sinks>>)| {
+        let writing = Arc::clone(sinks);
+        let sink = Box::new(move |packets: &Packets<'_>| writing.lock().expect(UNPOISONED).write(packets));
+        Rendition { pipeline, queue: Arc::clone(queue), sink }
+    };
+    let renditions = pipelines.into_iter().zip(&queues).zip(&sinks).map(rendition).collect();
+    let (mut pipelines, ended) = Session::start(source, feed, controls.clone(), renditions)?.join();
     if let Some(companion) = companion {
         companion.end();
     }
-    pipeline.stats.end_live();
-    tracing::info!("{}", pipeline.stats.summary(queue.dropped()));
-    if args.stats {
-        eprint!("{}", pipeline.stats.table());
+    let ended = sinks
+        .iter()
+        .fold(ended, |ended, sinks| ended.and_then(|()| sinks.lock().expect(UNPOISONED).finish()));
+    let mut budgets = Vec::new();
+    for ((pipeline, status), queue) in pipelines.iter_mut().zip(controls.status()).zip(&queues) {
+        let stats = &mut pipeline.stats;
+        stats.end_live();
+        let which = if ladder.len() > 1 { format!("{}: ", status.name) } else { String::new() };
+        tracing::info!("{which}{}", stats.summary(queue.dropped()));
+        if args.json {
+            stdout::print(&format!("{}\n", stats.json(&status.name, queue.dropped())))?;
+        } else if args.stats {
+            eprint!("{which}{}", stats.table());
+        }
+        budgets.push(budget::draw(stats, &format!("{}, preset {}", status.name, args.settings.preset)));
+    }
+    if let Some(path) = &args.budget {
+        budget::write(path, &budgets)?;
     }
     ended
 }
 
-/// A running pipeline.
-#[derive(Debug)]
-pub(crate) struct Handle {
-    queue: Arc<Queue>,
-    thread: JoinHandle<Result<()>>,
+/// A rendition before it runs.
+struct Step {
+    format: Format,
+    settings: Settings,
+    outputs: Vec<Output>,
 }
 
+impl Args {
+    /// The renditions of a source of `format`: those that were asked for, or the source as it is.
+    fn ladder(&self, format: Format) -> Result<Vec<Step>> {
+        if self.renditions.is_empty() {
+            return Ok(vec![Step { format, settings: self.settings.clone(), outputs: self.outputs.clone() }]);
+        }
+        if self.settings.intra_refresh || self.settings.constant_size {
+            let message = "renditions have their key frames in common, and with intra refresh there are none";
+            return Err(failure::usage(message, "leave --intra-refresh and --constant-size out"));
+        }
+        let mut steps = Vec::new();
+        for (index, (rendition, name)) in
+            self.renditions.iter().zip(ladder::names(&self.renditions)?).enumerate()
+        {
+            let settings =
+                Settings { bitrate: rendition.bitrate, common_keys: true, ..self.settings.clone() };
+            let format = Format { size: rendition.size, rate: rendition.rate, ..format };
+            steps.push(Step { format, settings, outputs: ladder::outputs(&self.outputs, &name, index)? });
+        }
+        let all: Vec<Output> = steps.iter().flat_map(|step| step.outputs.clone()).collect();
+        output::check(&self.input, &all)?;
+        Ok(steps)
+    }
+}
+
+const UNPOISONED: &str = "a sink that panics ends the process";
+
+/// A running encoder.
+pub(crate) struct Handle(Session);
+
 impl Handle {
-    /// Asks the pipeline to end. Returns at once.
+    /// Asks the encoder to end. Returns at once.
     pub(crate) fn stop(&self) {
-        self.queue.stop();
+        self.0.feed().stop();
+    }
+
+    /// What can be asked of it while it runs.
+    #[allow(dead_code)] // As in `control`.
+    pub(crate) fn controls(&self) -> &Controls {
+        self.0.controls()
     }
 
     /// Waits for the end, which [`Handle::stop`] or a failure brings.
     pub(crate) fn join(self) -> Result<()> {
-        match self.thread.join() {
-            Ok(ended) => ended,
-            Err(panic) => std::panic::resume_unwind(panic),
+        let (_, ended) = self.0.join();
+        if let Err(error) = &ended {
+            tracing::error!("the test picture ended: {error:#}");
         }
+        ended
     }
 }
 
@@ -249,8 +298,8 @@ pub(crate) fn start_demo(
 }
 
 /// Runs the live test pattern and tone in threads of its own until told to stop. `sink` gets whole TS packets, those
-/// of one access unit at a time, on the encoder's thread: while it runs, nothing is
-/// coded. An error of its ends the pipeline.
+/// of one access unit at a time, on the encoder's thread or x264's: while it runs, nothing is coded. An error of its
+/// ends the encoder.
 fn spawn_demo(
     size: Size,
     rate: FrameRate,
@@ -260,46 +309,39 @@ fn spawn_demo(
     let clock = Clock::new();
     let audio = Audio::default();
     let source = Source::test(size, rate, audio != Audio::None, Length::default(), clock);
-    let mut pipeline = Pipeline::new(source.format(), settings, audio, clock)?;
+    let sound = sound::Encoder::open(audio)?;
+    let controls = Controls::new(vec![Pipeline::status(source.format(), settings)]);
+    let sound_format = sound.as_ref().map(sound::Encoder::format);
+    let pipeline = Pipeline::new(source.format(), settings, sound_format, controls.clone(), 0, clock)?;
     let queue = Arc::new(Queue::new(source.is_live()));
-    spawn_source(source, &queue)?;
-    let feed = Arc::clone(&queue);
-    let thread = thread::Builder::new().name("encode".to_owned()).spawn(move || {
-        let ended = pipeline.run(&feed, &mut |packets| {
-            sink(packets.bytes)?;
-            Ok(Demand::Nothing)
-        });
-        feed.stop();
-        if let Err(error) = &ended {
-            tracing::error!("the test picture ended: {error:#}");
+    let feed = Arc::new(Feed::new(vec![Arc::clone(&queue)], sound, controls.clone()));
+    // A relay's price is its sends: it gets a picture at a time, not each slice.
+    let mut unit = Vec::new();
+    let sink = Box::new(move |packets: &Packets<'_>| {
+        unit.extend_from_slice(packets.bytes);
+        if packets.ends_picture {
+            sink(&unit)?;
+            unit.clear();
         }
-        ended
+        Ok(Demand::Nothing)
     });
-    Ok(Handle { queue, thread: thread.context("cannot start the encoder's thread")? })
+    let renditions = vec![Rendition { pipeline, queue, sink }];
+    Ok(Handle(Session::start(source, feed, controls, renditions)?))
 }
 
-fn spawn_source(source: Source, queue: &Arc<Queue>) -> Result<()> {
-    let queue = Arc::clone(queue);
-    thread::Builder::new()
-        .name("source".to_owned())
-        .spawn(move || source.run(&queue))
-        .context("cannot start the source's thread")?;
-    Ok(())
-}
-
-/// Ends the pipeline cleanly at SIGINT or SIGTERM. A second one, where the end hangs, ends the process.
-fn stop_on_signal(queue: &Arc<Queue>) -> Result<()> {
+/// Ends the encoder cleanly at SIGINT or SIGTERM. A second one, where the end hangs, ends the process.
+fn stop_on_signal(feed: &Arc<Feed>) -> Result<()> {
     let mut signals =
         signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).context("cannot listen for signals")?;
-    let queue = Arc::clone(queue);
+    let feed = Arc::clone(feed);
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
             for signal in signals.forever() {
-                if queue.is_stopped() {
+                if feed.is_stopped() {
                     let _ = signal_hook::low_level::emulate_default_handler(signal);
                 }
-                queue.stop();
+                feed.stop();
             }
         })
         .context("cannot start the thread for signals")?;

@@ -1,6 +1,7 @@
 //! Where the stream goes, as the command line names it.
 
 use super::input::Input;
+use super::ladder;
 use crate::failure;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,52 @@ impl std::fmt::Display for Address {
 }
 
 impl Output {
+    /// The output of rendition `index`, called `name`: `{rendition}` and `{index}` stand for both. Without one, a
+    /// file or stream gets the name behind its own, and datagrams go to a port that is higher by two each time.
+    pub(super) fn of_rendition(&self, name: &str, index: usize) -> Result<Output> {
+        let placed =
+            |text: &str| ladder::filled(text, name, index).unwrap_or_else(|| ladder::appended(text, name));
+        Ok(match self {
+            Output::File(path) => match path.to_str() {
+                Some(path) => Output::File(placed(path).into()),
+                None => {
+                    return Err(failure::usage(format_args!("{self} is no UTF-8"), "choose another name"));
+                }
+            },
+            Output::Http { address, target } => {
+                let host = ladder::filled(&address.host, name, index);
+                let target = match host {
+                    Some(_) => ladder::filled(target, name, index).unwrap_or_else(|| target.clone()),
+                    None => placed(target),
+                };
+                let host = host.unwrap_or_else(|| address.host.clone());
+                Output::Http { address: Address { host, ..*address }, target }
+            }
+            Output::Udp(address) => match ladder::filled(&address.host, name, index) {
+                Some(host) => Output::Udp(Address { host, ..*address }),
+                None => {
+                    let port =
+                        u16::try_from(index * 2).ok().and_then(|further| address.port.checked_add(further));
+                    let port = port.ok_or_else(|| {
+                        failure::usage(
+                            format_args!("{self} leaves no ports for all renditions"),
+                            "choose a lower one",
+                        )
+                    })?;
+                    Output::Udp(Address { host: address.host.clone(), port })
+                }
+            },
+            Output::Stdout => {
+                let message = "standard output carries one stream, not several renditions";
+                return Err(failure::usage(
+                    message,
+                    "give each rendition a place: NAME.ts, http://… or udp://…",
+                ));
+            }
+            Output::Null => Output::Null,
+        })
+    }
+
     /// Whether somebody watches while the stream is made.
     pub(super) fn is_network(&self) -> bool {
         matches!(self, Output::Udp(_) | Output::Http { .. })
@@ -185,6 +232,26 @@ mod tests {
             "http://[::1]:8080/live/a.ts?takeover=1".parse(),
             http(at("::1", 8080), "/live/a.ts?takeover=1")
         );
+    }
+
+    #[test]
+    fn each_rendition_has_outputs_of_its_own() {
+        let of = |text: &str, index| {
+            let output: Output = text.parse().unwrap();
+            output
+                .of_rendition("720p50", index)
+                .map(|output| output.to_string())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(of("http://box/live/hall.ts", 0).unwrap(), "http://box:80/live/hall-720p50.ts");
+        assert_eq!(of("http://box/live/{rendition}.ts", 0).unwrap(), "http://box:80/live/720p50.ts");
+        assert_eq!(of("http://box{index}/live/hall.ts", 1).unwrap(), "http://box1:80/live/hall.ts");
+        assert_eq!(of("a/hall.ts", 0).unwrap(), "a/hall-720p50.ts");
+        assert_eq!(of("udp://239.1.{index}.1:5000", 3).unwrap(), "udp://239.1.3.1:5000");
+        assert_eq!(of("udp://239.1.1.1:5000", 2).unwrap(), "udp://239.1.1.1:5004");
+        assert_eq!(of("null:", 2).unwrap(), "null:");
+        assert!(of("-", 0).unwrap_err().contains("standard output"));
+        assert!(of("udp://h:65535", 1).unwrap_err().contains("ports"));
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! The pipeline as a whole: what comes out is a transport stream that holds what went in.
 
 use super::*;
+use crate::rate::Bitrate;
 use glassline_media::container::ts::{Demuxer, Event, PACKET_BYTES};
 use glassline_media::container::y4m;
 use glassline_media::{AccessUnit, Codec, Picture, PixelFormat, Ticks, Time};
 use std::sync::Mutex;
 use std::time::Instant;
 
-fn small() -> Settings {
+pub(super) fn small() -> Settings {
     Settings {
         preset: "ultrafast".to_owned(),
         bitrate: Bitrate::from_bits_per_second(300_000),
@@ -18,7 +19,7 @@ fn small() -> Settings {
 }
 
 /// Demuxes a whole stream and checks what holds for each.
-fn units(stream: &[u8]) -> (Vec<AccessUnit>, Vec<AccessUnit>) {
+pub(super) fn units(stream: &[u8]) -> (Vec<AccessUnit>, Vec<AccessUnit>) {
     assert!(stream.len().is_multiple_of(PACKET_BYTES));
     let mut demuxer = Demuxer::new();
     demuxer.push(stream);
@@ -47,7 +48,7 @@ fn parse(args: &[&str]) -> Result<Args> {
     Ok(cli.args)
 }
 
-fn encode(args: &[&str]) -> Result<()> {
+pub(super) fn encode(args: &[&str]) -> Result<()> {
     run(parse(args)?)
 }
 
@@ -57,7 +58,7 @@ fn refused(args: &[&str]) -> String {
 
 #[test]
 fn the_demo_is_coded_as_the_command_line_would() {
-    assert_eq!(parse(&["-", "null:"]).unwrap().settings(), Settings::default());
+    assert_eq!(parse(&["-", "null:"]).unwrap().settings, Settings::default());
 }
 
 #[test]
@@ -103,16 +104,16 @@ fn the_demo_is_a_stream_with_picture_and_sound() {
 }
 
 /// A folder of its own that goes when the test is over.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub(super) fn new(name: &str) -> Folder {
         let folder = std::env::temp_dir().join(format!("glassline-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         Folder(folder)
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(super) fn path(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 }
@@ -123,7 +124,7 @@ impl Drop for Folder {
     }
 }
 
-fn write_y4m(path: &str, pictures: u64) {
+pub(super) fn write_y4m(path: &str, pictures: u64) {
     let rate = FrameRate::new(30_000, 1001).unwrap();
     let mut picture = Picture::new(PixelFormat::I420, Size::new(64, 48).unwrap(), Time::ZERO);
     let mut bytes = Vec::new();

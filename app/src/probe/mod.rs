@@ -2,15 +2,19 @@
 //!
 //! [`source`] brings bytes, [`analysis`] (pure) gathers figures from them, [`report`] is what comes out, and
 //! [`table`] writes it for people; [`warnings`] puts what matters into sentences. [`flight`] asks `glassline_lab` how
-//! bursty the arrivals are, and [`capture`] takes them from a packet capture.
+//! bursty the arrivals are, and [`capture`] takes them from a packet capture. [`check`] holds the stream against the
+//! rules, [`age`] tells how old its pictures are when they come, by the clock that [`server_clock`] finds.
 
+mod age;
 mod analysis;
 mod capture;
+mod check;
 mod clock;
 mod flight;
 mod layout;
 mod report;
 mod samples;
+mod server_clock;
 mod source;
 mod stream;
 mod table;
@@ -45,6 +49,10 @@ pub(crate) struct Args {
     /// How long to listen to a URL; files are read to their end
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
+    /// Hold the stream against the rules of 13818-1 (--check), or of DVB (--check=dvb), buffers included; the exit
+    /// status is 1 where one is broken
+    #[arg(long, value_name = "RULES", num_args = 0..=1, require_equals = true, default_missing_value = "iso")]
+    check: Option<check::Rules>,
     #[command(flatten)]
     flight: flight::Options,
 }
@@ -55,13 +63,15 @@ Examples:
                                      listen for 10 s, then print what is in it
   glassline probe --duration 1m --json http://localhost:8080/live/demo.ts > report.json
   glassline probe recording.ts       look through a whole file
+  glassline probe --check recording.ts
+                                     does it keep the rules that receivers rely on?
   glassline probe http://localhost:8080/live/demo.ts --flight flight.svg
                                      also draw how bursty it arrives
   tcpdump -i eth0 -s 128 -w a.pcap port 8080; glassline probe a.pcap --flight flight.svg
   ffmpeg -i in.mp4 -c copy -f mpegts - | glassline probe -
 
 Exit status: 0 even where the stream has defects (see the warnings), 1 where it is no
-transport stream or cannot be read.";
+transport stream, cannot be read, or --check finds a rule broken.";
 
 fn duration(text: &str) -> Result<Duration, String> {
     let duration = rate::parse_duration(text).map_err(|error| error.to_string())?;
@@ -80,13 +90,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     check_flight(args, &source)?;
     let mut flight = args.flight.is_wanted().then(|| Flight::new(args.flight.settings(Basis::Reads)));
-    let analysis = analyse(source, Analysis::new(kind, started), flight.as_mut(), args.duration)
+    let mut analysis = Analysis::new(kind, started);
+    if let Some(rules) = args.check {
+        analysis.check(rules);
+    }
+    let mut analysis = analyse(source, analysis, flight.as_mut(), args.duration)
         .with_context(|| format!("cannot read {}", args.target))?;
     if !analysis.is_transport_stream() {
         return Err(failure::failed(
             format!("{} is not an MPEG transport stream", args.target),
             "probe understands MPEG-TS only (for other formats: ffprobe)",
         ));
+    }
+    if kind == Kind::Url && analysis.has_capture_times() {
+        analysis.tell_ages_by(server_clock::of(&args.target));
     }
     let mut report = analysis.report(&args.target);
     if let Some(summary) = flight.map(Flight::finish) {
@@ -97,9 +114,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.json {
         let mut json = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
         json.push('\n');
-        return output::print(&json);
+        output::print(&json)?;
+    } else {
+        output::print(&table::write(&report))?;
     }
-    output::print(&table::write(&report))
+    report.check.as_ref().map_or(Ok(()), check::CheckReport::verdict)
 }
 
 /// Refuses what has no arrival times to look at.

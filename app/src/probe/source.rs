@@ -93,16 +93,16 @@ fn plain(kind: Kind, size_bytes: Option<u64>, mut reader: impl Read + 'static) -
 
 /// The parts of a URL behind `http://`.
 #[derive(Debug, PartialEq, Eq)]
-struct Address {
+pub(super) struct Address {
     /// Name and port as they go into the `Host` field.
-    host: String,
+    pub(super) host: String,
     /// The same, port always there.
-    socket: String,
-    target: String,
+    pub(super) socket: String,
+    pub(super) target: String,
 }
 
 impl Address {
-    fn parse(rest: &str) -> Address {
+    pub(super) fn parse(rest: &str) -> Address {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         // Credentials are not sent: probing needs none.
@@ -126,20 +126,23 @@ pub(super) struct Http {
     body: Vec<u8>,
     given: usize,
     ended: bool,
+    /// When the request went.
+    pub(super) sent: Time,
     /// When the latest bytes came.
-    received: Time,
+    pub(super) received: Time,
 }
 
 impl Http {
-    fn open(address: &Address, deadline: Time) -> Result<Http> {
+    pub(super) fn open(address: &Address, deadline: Time) -> Result<Http> {
         let mut stream = connect(&address.socket)
             .map_err(|error| failure::failed(error, "check host and port, and that the server runs"))
             .with_context(|| format!("cannot connect to {}", address.socket))?;
         let request = Request::new(Method::Get, &address.host, &address.target);
         let client = request.client(Limits::DEFAULT);
+        let sent = Clock.now();
         stream.write_all(&request.without_body()).context("cannot send the request")?;
         let (input, body) = (Vec::new(), Vec::new());
-        let mut http = Http { stream, client, input, body, given: 0, ended: false, received: Clock.now() };
+        let mut http = Http { stream, client, input, body, given: 0, ended: false, sent, received: sent };
         http.read_head(deadline)
             .with_context(|| format!("no stream at http://{}{}", address.host, address.target))?;
         Ok(http)
@@ -198,7 +201,7 @@ impl Http {
         }
     }
 
-    fn read(&mut self, into: &mut [u8], deadline: Time) -> io::Result<usize> {
+    pub(super) fn read(&mut self, into: &mut [u8], deadline: Time) -> io::Result<usize> {
         while self.given == self.body.len() {
             if self.ended {
                 return Ok(0);

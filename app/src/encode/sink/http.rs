@@ -1,4 +1,4 @@
-//! A chunked PUT to a server, one chunk an access unit, begun anew at a key frame whenever the connection is lost.
+//! A chunked PUT to a server, one chunk an access unit (however many slices it comes in), begun anew at a key frame whenever the connection is lost.
 //!
 //! ```text
 //!            connected: head goes out, key frame asked for
@@ -61,6 +61,8 @@ struct Connection {
     client: Client,
     /// Whether the key frame with which the stream begins has gone out.
     started: bool,
+    /// What has come of a picture that goes on: it leaves when it is whole, since a relay works picture by picture.
+    picture: Vec<u8>,
     /// What the kernel has not taken yet.
     pending: Vec<u8>,
     blocked_since: Option<Instant>,
@@ -127,6 +129,7 @@ impl Http {
             stream,
             client: self.request.client(Limits::DEFAULT),
             started: false,
+            picture: Vec::new(),
             pending: Vec::new(),
             blocked_since: None,
             opened: Instant::now(),
@@ -216,7 +219,12 @@ impl Sink for Http {
             return Ok(if opened { Demand::KeyFrame } else { Demand::Nothing });
         }
         connection.started = true;
-        body::write_chunk(packets.bytes, &mut connection.pending);
+        connection.picture.extend_from_slice(packets.bytes);
+        if !packets.ends_picture {
+            return Ok(Demand::Nothing);
+        }
+        body::write_chunk(&connection.picture, &mut connection.pending);
+        connection.picture.clear();
         if let Err(why) = connection.send(patient) {
             // What the server said before it closed tells more than the broken pipe.
             let answer = connection.last_answer().unwrap_or(Answer::Gone(why));

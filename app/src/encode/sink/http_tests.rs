@@ -41,7 +41,7 @@ fn write_until(sink: &mut Http, mut done: impl FnMut(&Http) -> bool) -> Result<(
     while !done(sink) {
         assert!(Instant::now() < deadline, "took too long");
         let bytes: &[u8] = if joinable { b"KEY" } else { b"unit" };
-        joinable = sink.write(&Packets { bytes, joinable })? == Demand::KeyFrame;
+        joinable = sink.write(&Packets { bytes, joinable, ends_picture: true })? == Demand::KeyFrame;
         thread::sleep(Duration::from_millis(5));
     }
     Ok(())
@@ -62,7 +62,7 @@ fn the_stream_begins_at_a_key_frame_and_ends_with_the_last_chunk() {
         all
     });
     write_until(&mut sink, started).unwrap();
-    sink.write(&Packets { bytes: b"tail", joinable: false }).unwrap();
+    sink.write(&Packets { bytes: b"tail", joinable: false, ends_picture: true }).unwrap();
     sink.finish().unwrap();
     let all = serving.join().unwrap();
     let (head, body) = all.split_once("\r\n\r\n").unwrap();
@@ -128,12 +128,12 @@ fn a_file_waits_for_its_server_and_a_stopped_one_does_not() {
         let (mut stream, _) = listener.accept().unwrap();
         read_until(&mut stream, "KEY\r\n")
     });
-    let demand = sink.write(&Packets { bytes: b"KEY", joinable: true }).unwrap();
+    let demand = sink.write(&Packets { bytes: b"KEY", joinable: true, ends_picture: true }).unwrap();
     assert_eq!(demand, Demand::Nothing);
     assert!(serving.join().unwrap().ends_with("3\r\nKEY\r\n"));
     queue.stop();
     let mut sink = Http::open(&Address { port: 1, ..address }, "/live/a.ts", None, &queue);
-    sink.write(&Packets { bytes: b"KEY", joinable: true }).unwrap();
+    sink.write(&Packets { bytes: b"KEY", joinable: true, ends_picture: true }).unwrap();
     sink.finish().unwrap();
 }
 

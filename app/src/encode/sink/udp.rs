@@ -83,7 +83,7 @@ mod tests {
         let port = receiver.local_addr().unwrap().port();
         let mut sink = Udp::open(&Address { host: "127.0.0.1".to_owned(), port }).unwrap();
         let bytes: Vec<u8> = (0..16 * PACKET_BYTES).map(|index| (index / PACKET_BYTES) as u8).collect();
-        sink.write(&Packets { bytes: &bytes, joinable: true }).unwrap();
+        sink.write(&Packets { bytes: &bytes, joinable: true, ends_picture: true }).unwrap();
         let mut received = Vec::new();
         let mut buffer = [0; 2000];
         for packets in [7, 7, 2] {
@@ -99,7 +99,8 @@ mod tests {
         let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut sink = Udp::open(&Address { host: "127.0.0.1".to_owned(), port }).unwrap();
         for _ in 0..5 {
-            sink.write(&Packets { bytes: &[0x47; 3 * PACKET_BYTES], joinable: false }).unwrap();
+            sink.write(&Packets { bytes: &[0x47; 3 * PACKET_BYTES], joinable: false, ends_picture: true })
+                .unwrap();
         }
     }
 }

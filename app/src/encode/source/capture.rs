@@ -1,7 +1,7 @@
 //! Pictures from a capture device, at the driver's time.
 
 use super::prepare::Prepare;
-use super::{Feed, Length};
+use super::{Length, Outlet};
 use crate::failure;
 use anyhow::{Context, Result};
 use glassline_io::capture::v4l2::V4l2;
@@ -39,26 +39,26 @@ pub(super) fn open(device: &Path, wish: &Wish, clock: Clock) -> Result<Box<dyn C
     }
 }
 
-/// Feeds the queue with what `capture` gives until the device fails, the length is reached or the queue is stopped.
+/// Hands over what `capture` gives until the device fails, the length is reached or the end is asked for.
 pub(super) fn run(
     capture: &mut dyn Capture,
     prepare: &mut Prepare,
     length: Length,
-    feed: &mut Feed<'_>,
+    outlet: &mut Outlet<'_>,
 ) -> Result<()> {
     let format = capture.format();
     let mut expected: Option<u32> = None;
     loop {
-        if feed.queue.is_stopped() {
+        if outlet.feed.is_stopped() {
             return Ok(());
         }
         let Some(frame) = capture.next(PATIENCE).context("the capture device failed")? else { continue };
         let lost = expected.map_or(0, |expected| frame.sequence.wrapping_sub(expected));
         if lost > 0 && lost < MAX_LOST {
-            feed.queue.count_dropped(lost.into());
+            outlet.feed.count_dropped(lost.into());
         }
         expected = Some(frame.sequence.wrapping_add(1));
-        let captured = believed(frame.captured, feed.clock.now());
+        let captured = believed(frame.captured, outlet.clock.now());
         let (converter, scan) = prepare.unpacker();
         let unpacked =
             converter.unpack(frame.bytes, format.layout, format.size, format.stride_bytes, (scan, captured));
@@ -67,14 +67,14 @@ pub(super) fn run(
             // A cable that was pulled for a moment.
             Err(error) => {
                 tracing::debug!("a damaged picture: {error}");
-                feed.queue.count_dropped(1);
+                outlet.feed.count_dropped(1);
                 continue;
             }
         };
         picture.colour = format.colour;
         for picture in prepare.pictures(picture) {
             let captured = picture.captured;
-            if length.ends_before(feed.number, feed.rate) || !feed.push_at(picture, captured) {
+            if length.ends_before(outlet.number, outlet.rate) || !outlet.push_at(picture, captured) {
                 return Ok(());
             }
         }

@@ -1,8 +1,8 @@
-//! The source thread: draws, reads or captures pictures and hands them to the queue when their time has come.
+//! The source thread: draws, reads or captures pictures and hands them to the feed when their time has come.
 //!
 //! ```text
 //!   test pattern ─────────────────────────────────────────────────────────┐
-//!   y4m: file, standard input, ffmpeg ─► prepare ─► timeline ─────────────┼─► queue
+//!   y4m: file, standard input, ffmpeg ─► prepare ─► timeline ─────────────┼─► feed
 //!   capture device, at the driver's time ─► prepare ──────────────────────┘
 //! ```
 //! [`prepare`] makes 8-bit 4:2:0 of everything and whole pictures of fields; [`timeline`] finds out when pictures
@@ -17,8 +17,8 @@ mod tests;
 mod timeline;
 
 use super::Deinterlace;
+use super::feed::{Feed, Item};
 use super::input::Input;
-use super::queue::{Item, Queue};
 use crate::failure;
 use anyhow::Result;
 pub(super) use decoder::Companion;
@@ -165,29 +165,29 @@ impl Source {
         }
     }
 
-    /// Feeds `queue` until the source ends or the queue is stopped.
-    pub(super) fn run(self, queue: &Queue) {
+    /// Feeds `feed` until the source ends or the end is asked for.
+    pub(super) fn run(self, feed: &Feed) {
         let Source { kind, format, length, clock } = self;
-        let mut feed = Feed { queue, clock, rate: format.rate, number: 0, last: None };
+        let mut outlet = Outlet { feed, clock, rate: format.rate, number: 0, last: None };
         let ended = match kind {
             Kind::Test { sound } => {
-                run_test(format, sound, length, clock, queue);
+                run_test(format, sound, length, clock, feed);
                 Ok(())
             }
             Kind::Y4m { mut stream, mut prepare, paced } => {
-                run_y4m(&mut stream, &mut prepare, paced, length, &mut feed)
+                run_y4m(&mut stream, &mut prepare, paced, length, &mut outlet)
             }
             Kind::Capture { mut capture, mut prepare } => {
-                capture::run(&mut *capture, &mut prepare, length, &mut feed)
+                capture::run(&mut *capture, &mut prepare, length, &mut outlet)
             }
         };
-        queue.end(ended);
+        feed.end(ended);
     }
 }
 
-/// The way into the queue, of pictures that were not drawn.
-struct Feed<'a> {
-    queue: &'a Queue,
+/// The way into the feed, of pictures that were not drawn.
+struct Outlet<'a> {
+    feed: &'a Feed,
     clock: Clock,
     /// Of the pictures that are pushed.
     rate: FrameRate,
@@ -196,13 +196,13 @@ struct Feed<'a> {
     last: Option<Ticks>,
 }
 
-impl Feed<'_> {
+impl Outlet<'_> {
     /// Pushes a picture that was captured at `captured`, once that time has come; false where nobody wants more. One
     /// that is not later than the last is left out and counted.
     fn push_at(&mut self, mut picture: Picture, captured: Time) -> bool {
         let pts = Ticks::from_time(captured);
         if self.last.is_some_and(|last| pts <= last) {
-            self.queue.count_dropped(1);
+            self.feed.count_dropped(1);
             return true;
         }
         sleep_until(captured, self.clock);
@@ -214,13 +214,13 @@ impl Feed<'_> {
     fn push(&mut self, picture: Picture, pts: Ticks) -> bool {
         self.number += 1;
         self.last = Some(pts);
-        self.queue.push(Item::Picture { picture, pts, queued: self.clock.now() })
+        self.feed.push(Item::Picture { picture, pts, queued: self.clock.now() })
     }
 }
 
 /// The test pattern is a camera whose shutter opens exactly at the frame rate: a picture's capture time is when it
 /// was due, and what drawing and waking cost counts as delay.
-fn run_test(format: Format, sound: bool, length: Length, clock: Clock, queue: &Queue) {
+fn run_test(format: Format, sound: bool, length: Length, clock: Clock, feed: &Feed) {
     let rate = format.rate;
     let mut pattern = Pattern::new(format.size, rate);
     let mut tone = Tone::new(SOUND_RATE_HZ, SOUND_CHANNELS);
@@ -230,24 +230,25 @@ fn run_test(format: Format, sound: bool, length: Length, clock: Clock, queue: &Q
     while !length.ends_before(number, rate) {
         let due = start + rate.time_of(number);
         let (block_start, block_end) = (start + SOUND_BLOCK * blocks, start + SOUND_BLOCK * (blocks + 1));
-        let pushed = if sound && block_end <= due {
+        // At the same time the picture goes first: coding sound would delay it.
+        let pushed = if sound && block_end < due {
             blocks += 1;
             sleep_until(block_end, clock);
             if clock.now().since(block_end) > SOUND_TOO_LATE {
                 continue;
             }
-            queue.push(Item::Sound(tone.next(block_frames, block_start, clock.utc_at(block_start))))
+            feed.push(Item::Sound(tone.next(block_frames, block_start, clock.utc_at(block_start))))
         } else {
             sleep_until(due, clock);
             // Later than the next picture's time: this one is left out, as a camera would.
             if clock.now() >= start + rate.time_of(number + 1) {
-                queue.count_dropped(1);
+                feed.count_dropped(1);
                 number += 1;
                 continue;
             }
             let picture = pattern.draw(number, due, clock.utc_at(due));
             number += 1;
-            queue.push(Item::Picture { picture, pts: Ticks::from_time(due), queued: clock.now() })
+            feed.push(Item::Picture { picture, pts: Ticks::from_time(due), queued: clock.now() })
         };
         if !pushed {
             return;
@@ -262,24 +263,24 @@ fn run_y4m(
     prepare: &mut Prepare,
     paced: bool,
     length: Length,
-    feed: &mut Feed<'_>,
+    outlet: &mut Outlet<'_>,
 ) -> Result<()> {
-    let mut timeline = paced.then(|| Timeline::new(feed.rate, stream.is_stdin()));
-    while !length.ends_before(feed.number, feed.rate) {
+    let mut timeline = paced.then(|| Timeline::new(outlet.rate, stream.is_stdin()));
+    while !length.ends_before(outlet.number, outlet.rate) {
         let Some(picture) = stream.next_picture()? else { break };
-        let arrived = feed.clock.now();
+        let arrived = outlet.clock.now();
         for mut picture in prepare.pictures(picture) {
-            if length.ends_before(feed.number, feed.rate) {
+            if length.ends_before(outlet.number, outlet.rate) {
                 break;
             }
             let pushed = match timeline.as_mut().map(|timeline| timeline.arrive(arrived)) {
                 None => {
                     picture.captured = arrived;
-                    let pts = Ticks::from_time(Time::ZERO + feed.rate.time_of(feed.number));
-                    feed.push(picture, pts)
+                    let pts = Ticks::from_time(Time::ZERO + outlet.rate.time_of(outlet.number));
+                    outlet.push(picture, pts)
                 }
                 Some(Place::Dropped) => {
-                    feed.queue.count_dropped(1);
+                    outlet.feed.count_dropped(1);
                     true
                 }
                 Some(Place::At { captured, stalled }) => {
@@ -287,7 +288,7 @@ fn run_y4m(
                         let name = stream.name();
                         tracing::warn!("{name} gave no picture for {:.1} s", late.as_secs_f64());
                     }
-                    feed.push_at(picture, captured)
+                    outlet.push_at(picture, captured)
                 }
             };
             if !pushed {

@@ -1,7 +1,8 @@
 //! Sources through the queue: a capture device that is a fake, pipes and files of every kind.
 
 use super::*;
-use crate::encode::queue::Popped;
+use crate::encode::control::Controls;
+use crate::encode::queue::{Popped, Queue, Work};
 use glassline_io::capture::{Format as Captured, Frame};
 use glassline_media::pixels::{FieldOrder, PackedFormat};
 use std::collections::VecDeque;
@@ -58,8 +59,8 @@ fn pictures(queue: &Queue) -> (Vec<(i64, u8)>, String) {
     let (mut found, mut first) = (Vec::new(), None);
     loop {
         match queue.pop(None) {
-            Ok(Popped::Item(item)) => {
-                let Item::Picture { picture, pts, .. } = *item else { continue };
+            Ok(Popped::Work(work)) => {
+                let Work::Picture { picture, pts, .. } = *work else { continue };
                 let first = *first.get_or_insert(pts);
                 assert_eq!(pts, Ticks::from_time(picture.captured));
                 assert!(picture.captured_utc.is_some());
@@ -72,11 +73,15 @@ fn pictures(queue: &Queue) -> (Vec<(i64, u8)>, String) {
     }
 }
 
+fn feed(queue: &Arc<Queue>) -> Feed {
+    Feed::new(vec![Arc::clone(queue)], None, Controls::new(Vec::new()))
+}
+
 /// Runs a fake to its end. The queue is as large as a file's, so that nothing is lost on the way.
 fn run(fake: Fake, deinterlace: Deinterlace, length: Length) -> (Format, Vec<(i64, u8)>, String, u64) {
     let source = Source::capture(Box::new(fake), deinterlace, length, Clock::new());
     let (format, queue) = (source.format(), Arc::new(Queue::new(false)));
-    let into = Arc::clone(&queue);
+    let into = feed(&queue);
     let thread = thread::spawn(move || source.run(&into));
     let (found, error) = pictures(&queue);
     thread.join().unwrap();
@@ -142,9 +147,9 @@ fn a_device_that_gives_nothing_ends_when_it_is_told_to() {
     fake.fails = false;
     let source = Source::capture(Box::new(fake), Deinterlace::Auto, Length::default(), Clock::new());
     let queue = Arc::new(Queue::new(true));
-    let into = Arc::clone(&queue);
+    let into = feed(&queue);
     let thread = thread::spawn(move || source.run(&into));
-    assert!(matches!(queue.pop(None).unwrap(), Popped::Item(_)));
+    assert!(matches!(queue.pop(None).unwrap(), Popped::Work(_)));
     queue.stop();
     thread.join().unwrap();
 }

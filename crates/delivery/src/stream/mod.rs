@@ -1,7 +1,7 @@
 //! A live stream as an endless file.
 //!
 //! [`Stream`] takes a publisher's bytes as they come, says which of them to append to the file, and remembers where
-//! a viewer can enter it: at key frames, with what a decoder needs first in front. It also says how much of the past
+//! a viewer can enter it: at key frames and recovery points, with what a decoder needs first in front. It also says how much of the past
 //! is kept, and so who has fallen behind.
 //!
 //! ```text
@@ -40,6 +40,7 @@ use crate::stream::pace::Pace;
 use crate::stream::past::Past;
 use crate::stream::ts::Packets;
 use glassline_media::Time;
+use glassline_media::bitstream::h264::Join;
 use glassline_media::container::split;
 use glassline_media::container::ts::{EntryPoint, PACKET_BYTES, Program};
 use serde::{Deserialize, Serialize};
@@ -281,7 +282,8 @@ impl Stream {
         self.past.tail()
     }
 
-    /// Where a viewer who comes now begins: the newest key frame, or `None` before the first one.
+    /// Where a viewer who comes now begins: the newest key frame or recovery point, whichever came last, or `None`
+    /// before the first one.
     pub fn newest_entry(&self) -> Option<&Entry> {
         self.past.newest_entry()
     }
@@ -331,7 +333,7 @@ impl Stream {
         self.pace.look(self.past.bitrate_bps(pace::RATE_SPAN, now), now)
     }
 
-    /// Time between the last two key frames, by their arrival.
+    /// Time between the last two key frames or recovery points, by their arrival.
     pub fn key_frame_interval(&self) -> Option<Duration> {
         self.past.entry_interval()
     }
@@ -350,6 +352,16 @@ impl Stream {
     pub fn program(&self) -> Option<&Program> {
         match &self.intake {
             Intake::Packets(packets) => packets.program(),
+            Intake::Records(_) => None,
+        }
+    }
+
+    /// How decoding begins at the newest entries: at IDR pictures, or at recovery points, from which on pictures are
+    /// right after a while. `None` before the first, of other muxes than MPEG-TS, and where the container announces
+    /// what the video does not show.
+    pub fn join(&self) -> Option<Join> {
+        match &self.intake {
+            Intake::Packets(packets) => packets.join(),
             Intake::Records(_) => None,
         }
     }

@@ -1,8 +1,10 @@
-//! MPEG-TS on its way into the file: whole packets alone, entries at key frames, seams between publishers announced.
+//! MPEG-TS on its way into the file: whole packets alone, entries at key frames and recovery points,
+//! seams between publishers announced.
 
 use super::details::DetailsProbe;
 use super::{Counters, Entry, PATIENCE_FOR_KEY_FRAME, Point, StreamError, Tape, VideoDetails};
 use glassline_media::Time;
+use glassline_media::bitstream::h264::Join;
 use glassline_media::container::ts::{
     Aligner, NULL_PID, PACKET_BYTES, Packet, Program, Scanner, discontinuity_packet,
 };
@@ -17,6 +19,7 @@ pub(super) struct Packets {
     aligner: Aligner,
     session: Session,
     details: Option<VideoDetails>,
+    join: Option<Join>,
 }
 
 /// What is known of the present publisher's bytes.
@@ -47,13 +50,14 @@ impl Session {
 
 impl Packets {
     pub(super) fn new(now: Time) -> Packets {
-        Packets { aligner: Aligner::new(), session: Session::new(now, false, 0), details: None }
+        Packets { aligner: Aligner::new(), session: Session::new(now, false, 0), details: None, join: None }
     }
 
     /// A publisher begins behind `head`. What an earlier one left of a packet is forgotten.
     pub(super) fn begin_session(&mut self, head: u64, continuity_errors: u64, now: Time) {
         self.aligner = Aligner::new();
         self.session = Session::new(now, head > 0, continuity_errors);
+        self.join = None;
     }
 
     pub(super) fn push(
@@ -103,6 +107,7 @@ impl Packets {
             if let Some(details) = session.probe.look(&scan, packet, session.scanner.program()) {
                 self.details = Some(details);
             }
+            self.join = scan.join.or(self.join);
             if let Some(found) = scan.entry {
                 let offset = if found.packets_back == 0 { *tape.head } else { session.unit_offset };
                 tape.past.add_entry(Entry { offset, point: Point::Packets(found.point) }, tape.now);
@@ -121,6 +126,11 @@ impl Packets {
     /// What PMT says of the streams inside.
     pub(super) fn program(&self) -> Option<&Program> {
         self.session.scanner.program()
+    }
+
+    /// How decoding begins at the newest entry that showed it.
+    pub(super) fn join(&self) -> Option<Join> {
+        self.join
     }
 
     /// What the video's own headers say.

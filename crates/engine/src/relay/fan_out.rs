@@ -22,6 +22,15 @@ pub(super) struct FanOut {
     pub(super) can_pace: bool,
 }
 
+/// What came of serving viewers: their slots.
+#[derive(Debug, Default)]
+pub(super) struct Served {
+    /// They are to be closed.
+    pub(super) over: Vec<usize>,
+    /// They have had their share, and there is more for them.
+    pub(super) unfinished: Vec<usize>,
+}
+
 impl FanOut {
     /// Sends one by one.
     pub(super) fn one_by_one() -> FanOut {
@@ -41,16 +50,15 @@ impl FanOut {
         FanOut { batch, ..FanOut::one_by_one() }
     }
 
-    /// Sends what is new of `live` to the viewers in the slots of `order`. Returns the slots of those that are
-    /// to be closed.
+    /// Sends what is new of `live` to the viewers in the slots of `order`.
     pub(super) fn serve(
         &mut self,
         live: &Live,
         order: impl Iterator<Item = usize>,
         slots: &mut [Slot],
         now: Time,
-    ) -> Vec<usize> {
-        let mut over = Vec::new();
+    ) -> Served {
+        let mut served = Served::default();
         let ended = live.has_ended();
         for slot in order {
             let connection = slots.get_mut(slot).and_then(|slot| slot.connection.as_mut());
@@ -63,17 +71,17 @@ impl FanOut {
             let batch = self.batch.as_ref().filter(|_| wire.is_plain());
             match batch.and_then(|_| viewer.next_piece(COPIED_BYTES)) {
                 Some(piece) => self.waiting.push((slot, piece)),
-                None => feed(slot, slots, now, self.can_pace, &mut over),
+                None => feed(slot, slots, now, self.can_pace, &mut served),
             }
             if self.waiting.len() == BATCH_SENDS {
-                self.send_waiting(slots, now, &mut over);
+                self.send_waiting(slots, now, &mut served);
             }
         }
-        self.send_waiting(slots, now, &mut over);
-        over
+        self.send_waiting(slots, now, &mut served);
+        served
     }
 
-    fn send_waiting(&mut self, slots: &mut [Slot], now: Time, over: &mut Vec<usize>) {
+    fn send_waiting(&mut self, slots: &mut [Slot], now: Time, served: &mut Served) {
         let Some(batch) = self.batch.as_mut().filter(|_| !self.waiting.is_empty()) else { return };
         let socket = |slot: usize| {
             let connection = slots[slot].connection.as_ref();
@@ -92,12 +100,12 @@ impl FanOut {
                     viewer.took(Some(*bytes), now);
                     viewer.pace(wire.tcp(), self.can_pace);
                     if *bytes < piece.len() || viewer.has_news() {
-                        feed(*slot, slots, now, self.can_pace, over);
+                        feed(*slot, slots, now, self.can_pace, served);
                     }
                 }
                 Outcome::Blocked => viewer.took(None, now),
-                Outcome::NotTried => feed(*slot, slots, now, self.can_pace, over),
-                Outcome::Failed(_) => over.push(*slot),
+                Outcome::NotTried => feed(*slot, slots, now, self.can_pace, served),
+                Outcome::Failed(_) => served.over.push(*slot),
             }
         }
         self.waiting.clear();
@@ -109,13 +117,14 @@ impl FanOut {
 }
 
 /// Gives one viewer all that there is for it.
-fn feed(slot: usize, slots: &mut [Slot], now: Time, can_pace: bool, over: &mut Vec<usize>) {
+fn feed(slot: usize, slots: &mut [Slot], now: Time, can_pace: bool, served: &mut Served) {
     let Some((viewer, wire)) = slots[slot].connection.as_mut().and_then(|connection| connection.viewer())
     else {
         return;
     };
     match viewer.feed(wire, now) {
         Ok(Fed::Stays) => viewer.pace(wire.tcp(), can_pace),
-        Ok(Fed::Finished) | Err(_) => over.push(slot),
+        Ok(Fed::HasMore) => served.unfinished.push(slot),
+        Ok(Fed::Finished) | Err(_) => served.over.push(slot),
     }
 }

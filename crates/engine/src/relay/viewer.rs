@@ -46,6 +46,11 @@ enum State {
     Blocked,
 }
 
+/// Bytes of the stream that a viewer is given in one turn. Who is behind would else get as much as its socket and the
+/// peer's hold, and the kernel gives more room to those who got more: on a worker that cannot serve everybody some
+/// would starve. Three pictures at 50 Mbit/s; the turn itself costs little beside the copy of so many bytes.
+const TURN_BYTES: u64 = 128 << 10;
+
 /// Faster than any line: as good as not paced.
 const UNPACED_BPS: u64 = u64::MAX;
 
@@ -76,6 +81,8 @@ pub(super) struct Place {
 pub(super) enum Fed {
     /// It has all there is, or its socket is full.
     Stays,
+    /// It has had its share of this turn, and there is more for it.
+    HasMore,
     /// It has all that there is for it, since the stream is over or goes on with another header; or it is dropped, or
     /// cannot be given the rest of what it has begun.
     Finished,
@@ -199,7 +206,7 @@ impl Viewer {
         self.is_blocked().then_some(self.last_progress)
     }
 
-    /// Sends what there is and fits.
+    /// Sends what there is and fits, up to a turn's share.
     pub(super) fn feed(&mut self, wire: &mut Wire, now: Time) -> io::Result<Fed> {
         let before = self.sent_bytes;
         let fed = self.feed_all(wire, now);
@@ -248,6 +255,7 @@ impl Viewer {
             self.wait_for_room();
             return Ok(Fed::Stays);
         }
+        let share_ends = self.sent_bytes + TURN_BYTES;
         loop {
             if !self.outgoing.is_empty() {
                 let before = self.outgoing.len();
@@ -274,6 +282,9 @@ impl Viewer {
                 let is_over = seam.is_some_and(|seam| offset >= seam) || self.live.has_ended();
                 return self.has_all(is_over, wire);
             }
+            if self.sent_bytes >= share_ends {
+                return Ok(Fed::HasMore);
+            }
             let end = if offset < self.live.tail() {
                 // Fallen behind. What has begun of a record is finished, then comes the newest key frame.
                 let record_end = self.end_of_begun(offset);
@@ -296,7 +307,7 @@ impl Viewer {
                 Some(blocks) => end.min(blocks.end()),
                 None => end,
             };
-            match wire.send(&mut self.reader, end)? {
+            match wire.send(&mut self.reader, end.min(offset + (share_ends - self.sent_bytes)))? {
                 Sent::Bytes(count) => {
                     self.sent_bytes += count as u64;
                     self.last_progress = now;
@@ -415,5 +426,64 @@ impl Viewer {
         self.entered_at = entry.offset;
         self.state = State::Following;
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::live::Claim;
+    use glassline_delivery::policy::StreamName;
+    use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing};
+    use glassline_test_support::ts::Source;
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_turn_gives_a_viewer_its_share_however_much_the_socket_takes() {
+        let settings = stream::Settings {
+            backlog: Backlog { time: Duration::from_secs(10), bytes: 8 << 20 },
+            flush: FlushPolicy::Frame,
+            pacing: Pacing::Off,
+            prebuffer: Prebuffer::NONE,
+        };
+        let name = StreamName::parse("a").expect("a name");
+        let live = Arc::new(Live::new(0, name, Mux::MpegTs, settings, 1, Time::ZERO));
+        let Claim::Granted { session, .. } = live.claim(None, false, Time::ZERO) else {
+            panic!("it is free")
+        };
+        let mut source = Source::default();
+        let (tables, picture) = (source.tables(), source.picture(true, 4000));
+        let bytes = [&tables[..], &picture].concat();
+        live.push(session, &bytes, Time::ZERO).expect("a transport stream");
+        live.pause(Time::ZERO);
+        assert_eq!(live.chain.head(), bytes.len() as u64);
+
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let ours = TcpStream::connect(listener.local_addr().expect("an address")).expect("loopback");
+        let (mut theirs, _) = listener.accept().expect("the connection");
+        ours.set_nonblocking(true).expect("a socket");
+        let mut wire = Wire::plain(Connection::from_descriptor(ours.into()));
+        let mut viewer = Viewer::new(live, Vec::new(), SlowPolicy::default(), Time::ZERO);
+        let mut got = vec![0; bytes.len()];
+        let (mut taken, mut turns) = (0, 0);
+        let begun = Instant::now();
+        while taken < bytes.len() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "only {taken} bytes came");
+            let before = viewer.sent_bytes;
+            let fed = viewer.feed(&mut wire, Time::ZERO).expect("the socket is open");
+            let share = viewer.sent_bytes - before;
+            assert!(share <= TURN_BYTES, "{share} bytes in a turn");
+            assert!(share == TURN_BYTES || fed != Fed::HasMore, "{fed:?} after {share} bytes");
+            turns += u32::from(fed == Fed::HasMore);
+            // The peer takes all of it, so that there is room for more than a share.
+            // Tables of its own come first, which are no part of the stream.
+            let end = tables.len() + viewer.sent_bytes as usize;
+            theirs.read_exact(&mut got[taken..end]).expect("what was sent arrives");
+            taken = end;
+        }
+        assert!(turns > 0, "the socket had room for a share");
+        assert!(got[tables.len()..] == picture, "in the order of the stream");
     }
 }

@@ -9,6 +9,7 @@ use crate::relay::strain::{Change, Strain};
 use crate::relay::wire::Wire;
 use crate::relay::{Listen, Settings};
 use glassline_delivery::http1::problem;
+use glassline_io::batch::BATCH_SENDS;
 use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::tcp::{Connection as Socket, Listener};
 use glassline_media::Time;
@@ -51,6 +52,8 @@ pub(super) struct Worker {
     news: Vec<Arc<Live>>,
     due: Vec<(Time, Arc<Live>)>,
     fan_out: FanOut,
+    /// The order of the round that is going on; kept for its memory.
+    round: Vec<u64>,
     scratch: Vec<u8>,
     sampling: Sampling,
     next_sweep: Time,
@@ -104,6 +107,7 @@ impl Worker {
             news: Vec::new(),
             due: Vec::new(),
             fan_out: FanOut::one_by_one(),
+            round: Vec::new(),
             scratch: vec![0; READ_BYTES],
             sampling: Sampling::default(),
             strain: Strain::new(next_sweep),
@@ -142,7 +146,8 @@ impl Worker {
         while self.hub.is_running() {
             let now = self.hub.clock.now();
             let next = self.due.iter().map(|(at, _)| *at).fold(self.next_sweep, Time::min);
-            let wait = if self.again.is_empty() { next.since(now) } else { Duration::ZERO };
+            let rests = self.again.is_empty() && self.news.is_empty();
+            let wait = if rests { next.since(now) } else { Duration::ZERO };
             if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
                 tracing::error!(worker = self.index, %error, "epoll failed; the worker ends");
                 break;
@@ -152,9 +157,7 @@ impl Worker {
                 self.handle(*event, &mut messages);
                 self.look_at_publishers();
             }
-            for token in std::mem::take(&mut self.again) {
-                self.turn(token);
-            }
+            self.take_turns_again();
             self.serve_news();
             let now = self.hub.clock.now();
             self.flush_due(now);
@@ -270,6 +273,18 @@ impl Worker {
             }
             listener if listener >= LISTENERS => self.accept((listener - LISTENERS) as usize),
             connection => self.turn(connection),
+        }
+    }
+
+    /// Gives those a turn who had more to do than one.
+    fn take_turns_again(&mut self) {
+        let mut again = std::mem::take(&mut self.again);
+        // A round of the stream's news may have named somebody a second time.
+        again.sort_unstable();
+        again.dedup();
+        for token in again {
+            self.turn(token);
+            self.look_at_publishers();
         }
     }
 
@@ -451,7 +466,8 @@ impl Worker {
 
     /// Sends what is new of each stream that has news to its viewers here.
     fn serve_news(&mut self) {
-        while let Some(live) = self.news.pop() {
+        // What comes meanwhile is for the next time: others have to have their turn in between.
+        for live in std::mem::take(&mut self.news) {
             live.heard(self.index);
             self.serve(&live);
         }
@@ -459,15 +475,26 @@ impl Worker {
 
     fn serve(&mut self, live: &Arc<Live>) {
         let Some(audience) = self.audiences.get_mut(&live.id) else { return };
-        let (now, count) = (self.hub.clock.now(), audience.tokens.len());
+        let count = audience.tokens.len();
         // Who is served first changes each time, so that nobody always waits for all others.
         audience.first = (audience.first + 1) % count.max(1);
-        let order = audience.tokens[audience.first..].iter().chain(&audience.tokens[..audience.first]);
-        let order = order.map(|token| (token & 0xFFFF_FFFF) as usize);
-        let over = self.fan_out.serve(live, order, &mut self.slots, now);
-        for slot in over {
-            self.close(slot);
+        let mut round = std::mem::take(&mut self.round);
+        round.extend_from_slice(&audience.tokens[audience.first..]);
+        round.extend_from_slice(&audience.tokens[..audience.first]);
+        for tokens in round.chunks(BATCH_SENDS) {
+            let now = self.hub.clock.now();
+            let order = tokens.iter().map(|token| (token & 0xFFFF_FFFF) as usize);
+            let served = self.fan_out.serve(live, order, &mut self.slots, now);
+            for slot in served.over {
+                self.close(slot);
+            }
+            for slot in served.unfinished {
+                self.again.push(token(self.slots[slot].generation, slot as u32));
+            }
+            self.look_at_publishers();
         }
+        round.clear();
+        self.round = round;
         debug_assert!(audience_is_sound(&self.audiences));
     }
 

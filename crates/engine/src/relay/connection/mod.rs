@@ -97,7 +97,7 @@ struct Publishing {
 pub(in crate::relay) enum Turn {
     /// Nothing more to do until its socket or its stream has news.
     Rests,
-    /// More input may wait; come back after the others had their turn.
+    /// There is more to read or to send; come back after the others had their turn.
     Again,
     /// It became a viewer.
     Watches,
@@ -192,9 +192,12 @@ impl Connection {
     }
 
     fn try_turn(&mut self, desk: &mut Desk<'_>) -> io::Result<Turn> {
+        let mut has_more = false;
         if let Role::Watching(viewer) = &mut self.role {
-            if viewer.feed(&mut self.socket, desk.now)? == Fed::Finished {
-                return self.end_viewer(desk);
+            match viewer.feed(&mut self.socket, desk.now)? {
+                Fed::Finished => return self.end_viewer(desk),
+                Fed::HasMore => has_more = true,
+                Fed::Stays => {}
             }
             viewer.quicken(self.socket.tcp());
         } else {
@@ -206,7 +209,10 @@ impl Connection {
                 }
             }
         }
-        let turn = self.read(desk);
+        let turn = match self.read(desk) {
+            Ok(Turn::Rests) if has_more => Ok(Turn::Again),
+            turn => turn,
+        };
         if let Role::Publishing(publishing) = &self.role {
             let flushed = publishing.live.pause(desk.now);
             desk.tell(&publishing.live, flushed, self.seat.worker);

@@ -1,0 +1,140 @@
+//! One source, several renditions: each picture goes to every rendition's queue, each block of sound is coded once
+//! and its packets go to all.
+
+use super::control::Controls;
+use super::ladder::Plan;
+use super::queue::{Queue, Work};
+use super::sound;
+use anyhow::{Error, Result};
+use glassline_media::pixels::Scaler;
+use glassline_media::{AudioBlock, Picture, Size, Ticks, Time};
+use std::sync::{Arc, Mutex};
+
+/// What a source gives.
+#[derive(Debug)]
+pub(super) enum Item {
+    /// A picture, its time stamp, and when it was handed over.
+    Picture { picture: Picture, pts: Ticks, queued: Time },
+    /// Sound.
+    Sound(AudioBlock),
+}
+
+/// Where a source puts what it has. Pictures and sound may come from different threads.
+pub(super) struct Feed {
+    queues: Vec<Arc<Queue>>,
+    sound: Mutex<Option<sound::Encoder>>,
+    controls: Controls,
+    ladder: Option<Mutex<Ladder>>,
+}
+
+/// What renditions that differ need.
+struct Ladder {
+    plan: Plan,
+    /// For each size, the source's own first: it waits for no scaling. With the renditions that have it.
+    sizes: Vec<(Scaler, Vec<usize>)>,
+}
+
+impl Feed {
+    /// Feeds `queues`, which are all live or all not; sound is coded by `sound`, or left out.
+    pub(super) fn new(queues: Vec<Arc<Queue>>, sound: Option<sound::Encoder>, controls: Controls) -> Feed {
+        Feed { queues, sound: Mutex::new(sound), controls, ladder: None }
+    }
+
+    /// Gives each queue only the pictures that `plan` says, at the size that stands at the queue's place in `sizes`;
+    /// the source's are of `size`.
+    pub(super) fn with_ladder(self, plan: Plan, size: Size, sizes: &[Size]) -> Feed {
+        let mut scalers: Vec<(Scaler, Vec<usize>)> = Vec::new();
+        for (index, &wanted) in sizes.iter().enumerate() {
+            match scalers.iter_mut().find(|(scaler, _)| scaler.size() == wanted) {
+                Some((_, renditions)) => renditions.push(index),
+                None => scalers.push((Scaler::new(wanted), vec![index])),
+            }
+        }
+        scalers.sort_by_key(|(scaler, _)| scaler.size() != size);
+        Feed { ladder: Some(Mutex::new(Ladder { plan, sizes: scalers })), ..self }
+    }
+
+    /// Gives an item to every rendition, sound coded on the caller's thread. False once the end was asked for or
+    /// sound could not be coded, and the source should end.
+    pub(super) fn push(&self, item: Item) -> bool {
+        match item {
+            Item::Picture { picture, pts, queued } => {
+                let key = self.controls.take_key_frame();
+                match &self.ladder {
+                    None => self.give(|| Work::Picture { picture: picture.clone(), pts, queued, key }),
+                    Some(ladder) => {
+                        let ladder = &mut *ladder.lock().expect(UNPOISONED);
+                        let turn = ladder.plan.picture(pts, key);
+                        let key = turn.key;
+                        let mut open = true;
+                        for (scaler, renditions) in &mut ladder.sizes {
+                            let takers = renditions.iter().filter(|&&index| ladder.plan.takes(index, turn));
+                            let mut queues = takers.filter_map(|&index| self.queues.get(index)).peekable();
+                            if queues.peek().is_none() {
+                                continue;
+                            }
+                            let scaled = scaler.scale(&picture);
+                            for queue in queues {
+                                let picture = scaled.clone();
+                                open &= queue.push(Work::Picture { picture, pts, queued, key });
+                            }
+                        }
+                        open
+                    }
+                }
+            }
+            Item::Sound(block) => {
+                let mut sound = self.sound.lock().expect(UNPOISONED);
+                match sound.as_mut().map(|sound| sound.push(&block)).transpose() {
+                    // Under the lock, so that packets of two threads keep their order.
+                    Ok(units) => units
+                        .into_iter()
+                        .flatten()
+                        .fold(true, |open, unit| self.give(|| Work::Sound(unit.clone())) && open),
+                    Err(error) => {
+                        self.end_all(Err(error));
+                        false
+                    }
+                }
+            }
+        }
+    }
+
+    fn give(&self, work: impl Fn() -> Work) -> bool {
+        self.queues.iter().fold(true, |open, queue| queue.push(work()) && open)
+    }
+
+    /// Counts pictures that the source itself left out because it was late.
+    pub(super) fn count_dropped(&self, pictures: u64) {
+        self.queues.iter().for_each(|queue| queue.count_dropped(pictures));
+    }
+
+    /// The source has given its last item; what waits is still coded. Its failure, if it failed, comes after that.
+    pub(super) fn end(&self, ended: Result<()>) {
+        let mut sound = self.sound.lock().expect(UNPOISONED);
+        let last = sound.as_mut().map(sound::Encoder::flush).transpose();
+        drop(sound);
+        let last = last.map(|unit| unit.flatten().map(|unit| self.give(|| Work::Sound(unit.clone()))));
+        self.end_all(ended.and(last.map(|_| ())));
+    }
+
+    fn end_all(&self, ended: Result<(), Error>) {
+        // One rendition tells the failure; the others just end.
+        let mut ended = Some(ended);
+        for queue in &self.queues {
+            queue.end(ended.take().unwrap_or(Ok(())));
+        }
+    }
+
+    /// Ends source and renditions; what waits is dropped.
+    pub(super) fn stop(&self) {
+        self.queues.iter().for_each(|queue| queue.stop());
+    }
+
+    /// Whether [`Feed::stop`] was called.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.queues.iter().any(|queue| queue.is_stopped())
+    }
+}
+
+const UNPOISONED: &str = "no thread panics while it codes sound or scales";
