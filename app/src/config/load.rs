@@ -19,6 +19,9 @@ impl Config {
         for file in tls.certificates.iter_mut().flat_map(|files| [&mut files.chain, &mut files.key]) {
             *file = folder.join(&*file);
         }
+        for ca in stream.values_mut().filter_map(|stream| stream.ca.as_mut()) {
+            *ca = folder.join(&*ca);
+        }
         log.access = log.access.take().map(|file| folder.join(file));
         let general = [
             ("publish key", &publish.key_file, &mut publish.key),

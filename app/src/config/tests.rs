@@ -59,7 +59,7 @@ fn the_example_lists_every_key() {
 fn the_examples_optional_lines_are_good_ones() {
     let is_file = |key: &str| key.ends_with("key_file");
     // A publish key is not for a stream that has a source, a mux only for one that has.
-    let belongs_to_source = |key: &str| key == "source" || key == "mux";
+    let belongs_to_source = |key: &str| ["source", "mux", "ca"].contains(&key);
     let config = parse(&example_with(|key| !is_file(key) && !belongs_to_source(key))).unwrap();
     assert!(config.viewer.key.is_some() && config.viewer.allow_origin.as_deref() == Some("*"));
     assert!(config.contact.is_some() && config.publish.key.is_some());
@@ -111,6 +111,7 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         ("pull", "retry_min", "'50ms'", "'60s'", "'49ms'", "'61s'"),
         ("pull", "retry_max", "'50ms'", "'1h'", "'49ms'", "'3601s'"),
         ("pull", "reorder", "'0ms'", "'1s'", "'-1ms'", "'1001ms'"),
+        ("process", "drain", "'0s'", "'168h'", "'-1s'", "'169h'"),
         ("demo", "size", "'16x16'", "'4096x4096'", "'14x16'", "'4096x4098'"),
         ("demo", "frame_rate", "'1'", "'240'", "'1/2'", "'241'"),
         ("demo", "bitrate", "'100k'", "'100M'", "'99k'", "'101M'"),
@@ -243,7 +244,14 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
             "[stream.a]\nsource = 'ftp://h/'",
             "glassline.toml:2: stream.a.source: a source begins with http://",
         ),
-        ("[stream.a]\nsource = 'https://h/'", "glassline.toml:2: stream.a.source: https:// is not supported"),
+        (
+            "[stream.a]\nsource = 'ftp://h/'",
+            "glassline.toml:2: stream.a.source: a source begins with http://, https",
+        ),
+        (
+            "[stream.a]\nsource = 'udp://@:5'\nca = 'a.pem'",
+            "glassline.toml:3: stream.a.ca: belongs to an https://",
+        ),
         ("[viewer]\nslow = 'kill'", "glassline.toml:2: viewer.slow: unknown variant"),
         (
             "[viewer]\nmark_pool = '9-1'",

@@ -249,7 +249,7 @@ pub(super) fn number(
     if (least..=most).contains(&found) { Ok(()) } else { out_of(key, found, least, most) }
 }
 
-fn duration(
+pub(super) fn duration(
     key: impl Into<Cow<'static, str>>,
     found: Duration,
     least: Duration,

@@ -72,6 +72,7 @@ impl Session {
     }
 
     /// What can be asked of it.
+    #[allow(dead_code)]
     pub(super) fn controls(&self) -> &Controls {
         &self.controls
     }

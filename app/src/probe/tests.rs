@@ -2,10 +2,10 @@
 
 use super::age::WallClock;
 use super::analysis::{Analysis, Kind};
-use super::capture;
 use super::check::Rules;
 use super::report::Report;
 use super::table;
+use super::{capture, ivf};
 use glassline_media::Utc;
 use glassline_media::access_unit::{AccessUnit, Codec};
 use glassline_media::bitstream::h264::{RecoveryPoint, sei, write_capture_utc_nal};
@@ -468,6 +468,7 @@ fn every_key_of_the_json_is_documented() {
     keys(&serde_json::to_value(aged.report("test")).unwrap(), &mut found);
     let capture = capture::tests::report();
     keys(&serde_json::to_value(capture).unwrap(), &mut found);
+    keys(&serde_json::to_value(ivf::tests::report()).unwrap(), &mut found);
     for part in [&AUDIO_KEYS[..], &AUDIO_VIDEO_KEYS[..]] {
         found.extend(part.iter().map(|key| (*key).to_owned()));
     }

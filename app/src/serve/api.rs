@@ -4,6 +4,7 @@ use super::insight::{BehindCounts, behind_counts, why_counts};
 use glassline_delivery::http1::Response;
 use glassline_engine::relay::{Door, Hub, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
 use glassline_media::bitstream::h264::Join;
+use glassline_media::container::tracks::{Kind, Track};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,6 +14,13 @@ use std::time::Duration;
 pub(super) struct Now {
     /// The server's wall clock: microseconds since the Unix epoch.
     utc_us: u64,
+}
+
+/// `GET /api/contact`.
+#[derive(Serialize)]
+pub(super) struct Contact<'a> {
+    /// One line for viewers who want to reach the crew.
+    pub(super) contact: Option<&'a str>,
 }
 
 /// `GET /api/streams`.
@@ -34,6 +42,8 @@ struct Server<'a> {
 #[derive(Serialize)]
 pub(super) struct Stream {
     name: String,
+    /// What renditions of one capture have in common; see [`group`].
+    group: Option<String>,
     mux: &'static str,
     live: bool,
     bitrate_bps: u64,
@@ -58,6 +68,23 @@ pub(super) struct Stream {
     publishers: u64,
     source: Option<Source>,
     outputs: Vec<Output>,
+}
+
+/// The name that renditions of one capture share: of `hall-720p50` and `hall-360p25-500k`, as `encode --rendition`
+/// names them, `hall`.
+fn group(name: &str) -> Option<&str> {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_rendition =
+        |text: &str| text.split_once('p').is_some_and(|(height, rate)| number(height) && number(rate));
+    let is_rate = |text: &str| {
+        let digits = text.strip_suffix(['k', 'M']).unwrap_or("");
+        digits.split('.').all(number)
+    };
+    let (mut group, mut last) = name.rsplit_once('-')?;
+    if is_rate(last) {
+        (group, last) = group.rsplit_once('-')?;
+    }
+    (is_rendition(last) && !group.is_empty()).then_some(group)
 }
 
 /// How viewers' pictures begin.
@@ -116,17 +143,21 @@ struct Rtp {
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Codec {
     Video {
-        name: &'static str,
+        name: String,
         codec_string: Option<String>,
         width: Option<u32>,
         height: Option<u32>,
         frame_rate: Option<f64>,
     },
     Audio {
-        name: &'static str,
+        name: String,
     },
+    /// Of MPEG-TS by its number, of a mux that is carried by its name.
     Other {
-        stream_type: u8,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stream_type: Option<u8>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
     },
 }
 
@@ -157,6 +188,7 @@ pub(super) fn streams<'a>(hub: &Hub, contact: Option<&'a str>) -> Streams<'a> {
 /// What is told of a stream; where it comes from, only to the crew.
 pub(super) fn stream(status: &StreamStatus, door: Door) -> Stream {
     Stream {
+        group: group(&status.name).map(str::to_owned),
         name: status.name.to_string(),
         mux: status.mux.extension(),
         live: status.live,
@@ -244,15 +276,52 @@ fn codecs(status: &StreamStatus) -> Vec<Codec> {
         Some(codec) if codec.is_video() => {
             let details = status.video.as_ref().filter(|_| codec == glassline_media::Codec::H264);
             Codec::Video {
-                name: codec.name(),
+                name: codec.name().into(),
                 codec_string: details.map(|details| details.codec_string.clone()),
                 width: details.map(|details| details.size.width),
                 height: details.map(|details| details.size.height),
                 frame_rate: details.and_then(|details| Some(details.frame_rate?.as_f64())),
             }
         }
-        Some(codec) => Codec::Audio { name: codec.name() },
-        None => Codec::Other { stream_type: stream.stream_type },
+        Some(codec) => Codec::Audio { name: codec.name().into() },
+        None => Codec::Other { stream_type: Some(stream.stream_type), name: None },
     };
-    status.streams.iter().map(describe).collect()
+    status.streams.iter().map(describe).chain(status.carried.iter().map(carried)).collect()
+}
+
+fn carried(track: &Track) -> Codec {
+    let name = track.codec.clone();
+    match track.kind {
+        Kind::Video => Codec::Video {
+            name,
+            codec_string: track.codec_string.clone(),
+            width: track.size.map(|size| size.width),
+            height: track.size.map(|size| size.height),
+            frame_rate: None,
+        },
+        Kind::Audio => Codec::Audio { name },
+        Kind::Other => Codec::Other { stream_type: None, name: Some(name) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::group;
+
+    #[test]
+    fn renditions_are_grouped_by_their_names() {
+        for (name, expected) in [
+            ("hall-720p50", Some("hall")),
+            ("main-hall-360p25-500k", Some("main-hall")),
+            ("hall-360p25-2.5M", Some("hall")),
+            ("hall", None),
+            ("hall-720p", None),
+            ("hall-500k", None),
+            ("-720p50", None),
+            ("720p50", None),
+            ("hall-p50", None),
+        ] {
+            assert_eq!(group(name), expected, "{name}");
+        }
+    }
 }

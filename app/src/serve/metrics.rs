@@ -77,6 +77,12 @@ pub(super) fn exposition(hub: &Hub) -> String {
         "Connections to TLS listeners that ended without a handshake.",
         totals.tls_failed,
     );
+    text.total(
+        "connections_draining",
+        "gauge",
+        "Connections whose TLS is done by a process that was replaced.",
+        totals.tls_apart,
+    );
     stream_families(&mut text, &streams);
     viewer_families(&mut text, &streams);
     source_families(&mut text, &streams);

@@ -7,7 +7,7 @@ use super::{demo, explain, identity, listeners, settings, where_to_look};
 use crate::config::Config;
 use crate::{encode, failure, logging};
 use anyhow::Result;
-use glassline_engine::relay::{Relay, StartError};
+use glassline_engine::relay::{Relay, Remains, StartError};
 use glassline_io::handover::Channel;
 use std::sync::Arc;
 
@@ -63,8 +63,9 @@ impl Service {
         Ok(service)
     }
 
-    /// Leaves everything to the new program at the other end of `channel`. Where that fails, all goes on.
-    pub(super) fn hand_over(&mut self, channel: Channel) -> Result<()> {
+    /// Leaves everything to the new program at the other end of `channel`, but for the TLS of connections. Where that
+    /// fails, all goes on.
+    pub(super) fn hand_over(&mut self, channel: Channel) -> Result<Remains> {
         self.end_demo()?;
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
@@ -101,7 +102,8 @@ impl Service {
         if config.workers != self.config.workers {
             tracing::warn!("another number of workers is taken at the next start");
         }
-        if config.process != self.config.process {
+        let user = |config: &Config| (config.process.user.clone(), config.process.group.clone());
+        if user(&config) != user(&self.config) {
             tracing::warn!("another user is taken at the next start");
         }
         let demo_differs = config.demo != self.config.demo;

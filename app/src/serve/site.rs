@@ -45,6 +45,7 @@ impl PageSite {
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
             "/metrics" => Response::ok(metrics::MEDIA_TYPE, metrics::exposition(hub)),
             "/api/time" => api::json(&api::time(hub)),
+            "/api/contact" => api::json(&api::Contact { contact: self.now().contact.as_deref() }),
             "/api/streams" => api::json(&api::streams(hub, self.now().contact.as_deref())),
             "/api/clients" => insight::clients(request, door, peer, hub),
             path => {
@@ -90,11 +91,11 @@ impl Site for PageSite {
 }
 
 /// Whether what is at `path` concerns the crew alone. Viewers need a stream's page, what the page asks about that
-/// stream, the server's clock, and `/gen204`; what is new is the crew's until it is named here.
+/// stream, the server's clock, how to reach the crew, and `/gen204`; what is new is the crew's until it is named here.
 fn is_the_crews(path: &str) -> bool {
     match path {
         "/" | "/index.html" | "/metrics" | "/healthz" | "/readyz" => true,
-        "/api/time" => false,
+        "/api/time" | "/api/contact" => false,
         path if path.starts_with("/stream/") => true,
         path => match path.strip_prefix("/api/streams/") {
             Some(name) => StreamName::parse(name).is_none(),
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn viewers_get_the_player_and_what_it_asks() {
-        for path in ["/watch/a", "/assets/app.js", "/api/time", "/api/streams/a", "/gen204"] {
+        for path in ["/watch/a", "/assets/app.js", "/api/time", "/api/contact", "/api/streams/a", "/gen204"] {
             assert!(!is_the_crews(path), "{path}");
         }
         for path in [

@@ -1,8 +1,10 @@
 //! Containers: how coded units and pictures lie in a file or on the wire.
 
 pub mod flv;
+pub mod ivf;
 pub mod ogg;
 pub mod split;
+pub mod tracks;
 pub mod ts;
 pub mod webm;
 pub mod y4m;

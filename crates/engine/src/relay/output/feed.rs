@@ -1,6 +1,7 @@
 //! One output: from the spool into datagrams, a few at a time.
 
 use super::board::Board;
+use super::place::Place;
 use crate::relay::live::Live;
 use crate::relay::pull::Sayings;
 use glassline_delivery::output::{Destination, Framing};
@@ -13,6 +14,7 @@ use glassline_transport::pacing::{Pacer, time_of};
 use glassline_transport::rtp::mpeg_ts::Packetizer;
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,11 +31,14 @@ const BURSTS_A_TURN: usize = 16;
 const RETRY: Duration = Duration::from_secs(1);
 /// When a socket that was full is tried again.
 const FULL: Duration = Duration::from_millis(1);
+/// How often it is looked whether a name has been resolved.
+const RESOLVING: Duration = Duration::from_millis(20);
 
 /// An output and where it is in its stream.
 pub(super) struct Feed {
     board: Arc<Board>,
     socket: Option<Sender>,
+    place: Place,
     packetizer: Option<Packetizer>,
     /// The lowest pace, in bits a second.
     least_bps: u64,
@@ -127,6 +132,7 @@ impl Feed {
         Feed {
             board,
             socket: None,
+            place: Place::default(),
             packetizer,
             least_bps: LEAST_BPS,
             pacer: Pacer::default(),
@@ -243,7 +249,14 @@ impl Feed {
             pace => pace.max(self.least_bps),
         };
         if self.socket.is_none() {
-            match Sender::open(&route(&self.board.destination)) {
+            let destination = &self.board.destination;
+            let found = self.place.find(destination, now);
+            let opened = match found {
+                Ok(None) => return self.retry_after(RESOLVING, now),
+                Ok(Some(address)) => Sender::open(&route(destination, address)),
+                Err(error) => Err(error),
+            };
+            match opened {
                 Ok(socket) => self.socket = Some(socket),
                 Err(error) => {
                     self.complain(&error, 1);
@@ -393,8 +406,8 @@ impl Burst {
     }
 }
 
-fn route(destination: &Destination) -> Route {
-    let Destination { address, interface, source, ttl, .. } = destination.clone();
+fn route(destination: &Destination, address: SocketAddr) -> Route {
+    let Destination { interface, source, ttl, .. } = destination.clone();
     Route { address, interface, source, ttl }
 }
 
