@@ -188,7 +188,7 @@ pub(super) fn streams<'a>(hub: &Hub, contact: Option<&'a str>) -> Streams<'a> {
 /// What is told of a stream; where it comes from, only to the crew.
 pub(super) fn stream(status: &StreamStatus, door: Door) -> Stream {
     Stream {
-        group: group(&status.name).map(str::to_owned),
+        group: group(status.name.as_str()).map(str::to_owned),
         name: status.name.to_string(),
         mux: status.mux.extension(),
         live: status.live,
