@@ -10,6 +10,8 @@ mod decode;
 mod demo;
 mod draining;
 mod encode;
+mod encode_inside;
+mod encode_outputs;
 mod flight;
 mod hot;
 mod identity;

@@ -12,6 +12,7 @@ mod glass;
 mod gstreamer;
 mod https;
 mod inputs;
+mod mp4;
 mod pictures;
 mod recovery;
 mod validity;

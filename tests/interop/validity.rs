@@ -46,10 +46,10 @@ fn coded(stream: &[u8]) -> Vec<Coded> {
         let packet = Packet::parse(bytes).unwrap_or_else(|error| panic!("packet {number}: {error}"));
         let verdict = checker.check(&packet);
         assert_eq!(checker.errors(), 0, "packet {number}: {verdict:?}");
-        if let Some(clock) = packet.pcr() {
-            if let Some(last) = last_clock.replace(clock) {
-                assert!(clock.since(last) <= Pcr::RATE / 10, "packet {number}: 100 ms without a clock");
-            }
+        if let Some(clock) = packet.pcr()
+            && let Some(last) = last_clock.replace(clock)
+        {
+            assert!(clock.since(last) <= Pcr::RATE / 10, "packet {number}: 100 ms without a clock");
         }
         let starts = packet.unit_start && packet.payload.get(3).is_some_and(|id| id & 0xF0 == 0xE0);
         if starts {

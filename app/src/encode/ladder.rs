@@ -97,6 +97,16 @@ pub(super) fn appended(text: &str, name: &str) -> String {
     format!("{}-{name}{}{query}", &path[..dot], &path[dot..])
 }
 
+/// A URL of datagrams with a port that is higher by `further`; `None` where there is none so high.
+pub(super) fn further_port(url: &str, further: usize) -> Option<String> {
+    let start = url.find("://")? + 3;
+    let end = url[start..].find(['?', '/']).map_or(url.len(), |end| start + end);
+    let port = start + url[start..end].rfind(':')? + 1;
+    let higher = usize::from(url[port..end].parse::<u16>().ok()?) + further;
+    let higher = u16::try_from(higher).ok()?;
+    Some(format!("{}{higher}{}", &url[..port], &url[end..]))
+}
+
 /// Which rendition takes which picture.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
@@ -225,6 +235,13 @@ mod tests {
         assert_eq!(filled("239.1.{index}.3", "720p50", 2).as_deref(), Some("239.1.2.3"));
         assert_eq!(filled("/live/{rendition}/a.ts", "720p50", 2).as_deref(), Some("/live/720p50/a.ts"));
         assert_eq!(filled("plain", "720p50", 2), None);
+    }
+
+    #[test]
+    fn ports_go_up() {
+        assert_eq!(further_port("udp://[ff15::1]:5000", 4).as_deref(), Some("udp://[ff15::1]:5004"));
+        assert_eq!(further_port("rtp://h:5000?ttl=8", 2).as_deref(), Some("rtp://h:5002?ttl=8"));
+        assert_eq!((further_port("udp://h:65535", 1), further_port("udp://h", 1)), (None, None));
     }
 
     /// Numbers of the pictures that each rendition takes, and of the key frames, of `count` pictures of which every

@@ -6,14 +6,16 @@
 //!   ffmpeg,   │
 //!   v4l2      └► Opus: once for all renditions
 //! ```
-//! Nothing waits on the way: a slice is muxed and written while x264 is at the next one. `serve --demo` runs the same
-//! with a sink of its own ([`start_demo`]).
+//! Nothing waits on the way: a slice is muxed and written while x264 is at the next one. `serve` runs the same for its
+//! `[encode.NAME]` sections, with a sink of its own ([`Job`]).
 
 mod adapt;
 mod budget;
-pub(crate) mod control;
+mod control;
+mod control_socket;
 mod feed;
 mod input;
+mod inside;
 mod ladder;
 mod output;
 mod picture;
@@ -31,21 +33,21 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-use crate::{config, failure, output as stdout, rate};
+use crate::{failure, output as stdout, rate};
 use anyhow::{Context, Result};
-use control::Controls;
+pub(crate) use control::{Controls, Status};
 use feed::Feed;
 use glassline_io::clock::Clock;
-use glassline_media::{FrameRate, Size};
 use input::Input;
+pub(crate) use inside::{Job, Stopper, check_section, input_in, require};
 use ladder::Plan;
 use output::Output;
-use pipeline::{Demand, Packets, Pipeline};
+use pipeline::{Packets, Pipeline};
 use queue::Queue;
 use session::{Rendition, Session};
 pub(crate) use settings::Settings;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use sink::Sinks;
+use sink::{Credentials, Sinks};
 use sound::Audio;
 use source::{Format, Length, Source};
 use std::path::PathBuf;
@@ -62,8 +64,9 @@ pub(crate) struct Args {
     /// where its name looks like something else; pictures alone)
     #[arg(value_name = "INPUT")]
     input: Input,
-    /// Where to: FILE.ts (overwritten), - (standard output), udp://HOST:PORT (multicast too),
-    /// http://HOST[:PORT]/live/NAME.ts, null: (nowhere). Several get the same stream
+    /// Where to: FILE.ts or FILE.mp4 (overwritten), - (standard output), udp://HOST:PORT or rtp://HOST:PORT (multicast
+    /// too; behind it ?ttl=N&interface=NAME&source=ADDRESS&packets=N), http://HOST[:PORT]/live/NAME.ts or https://…,
+    /// null: (nowhere). Several get the same stream, and one that is slow or fails does not hold the others
     #[arg(value_name = "OUTPUT", required = true)]
     outputs: Vec<Output>,
     #[command(flatten)]
@@ -96,6 +99,13 @@ pub(crate) struct Args {
     /// File with the key that a server asks for from publishers
     #[arg(long, value_name = "FILE")]
     publish_key_file: Option<PathBuf>,
+    /// File with the certificate of the authority (PEM) that https servers are trusted by, in place of the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Take commands on a Unix socket at PATH, a line each: keyframe, bitrate RATE, status. As in
+    /// echo keyframe | socat - UNIX:PATH
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
     /// Tell where the milliseconds go: each second on a terminal, and as a table at the end
     #[arg(long)]
     stats: bool,
@@ -111,7 +121,8 @@ const EXAMPLES: &str = "\
 Examples:
   glassline encode test:1280x720@50 http://127.0.0.1:8080/live/demo.ts
   glassline encode film.y4m film.ts --preset slow --bitrate 8M
-  glassline encode test:1920x1080@60000/1001 udp://239.1.2.3:5000 copy.ts --bitrate 10M --vbv 200ms
+  glassline encode test:1920x1080@60000/1001 'udp://239.1.2.3:5000?ttl=8' copy.mp4 --bitrate 10M --vbv 200ms
+  glassline encode test:1280x720@50 https://relay.example/live/stage.ts --publish-key-file publish.key
   glassline encode film.mkv http://127.0.0.1:8080/live/film.ts --loop
   glassline encode 'v4l2:/dev/video0?size=1280x720&rate=50' udp://127.0.0.1:5000 --preset superfast
   ffmpeg -f decklink -i 'DeckLink Mini Recorder' -f yuv4mpegpipe -strict -1 - | glassline encode - udp://127.0.0.1:5000
@@ -191,10 +202,15 @@ pub(crate) fn run(args: Args) -> Result<()> {
         feed = feed.with_ladder(plan, source.format().size, &sizes);
     }
     // Outputs come last: nothing is overwritten or connected where an argument is wrong.
+    let credentials = Credentials { key, ca: args.ca.clone() };
     let mut sinks = Vec::new();
     for (step, queue) in ladder.iter().zip(&queues) {
-        sinks.push(Arc::new(Mutex::new(Sinks::open(&step.outputs, key.as_deref(), queue)?)));
+        sinks.push(Sinks::open(&step.outputs, &credentials, queue)?);
     }
+    let boards = sinks.iter().flat_map(Sinks::boards).collect::<Vec<_>>();
+    let listen = |path: &PathBuf| control_socket::listen(path, controls.clone(), boards);
+    let _listening = args.control.as_ref().map(listen).transpose()?;
+    let sinks: Vec<_> = sinks.into_iter().map(|sinks| Arc::new(Mutex::new(sinks))).collect();
     let feed = Arc::new(feed);
     stop_on_signal(&feed)?;
     let rendition = |((pipeline, queue), sinks): ((Pipeline, &Arc<Queue>), &Arc<Mutex<Sinks>>)| {
@@ -203,13 +219,13 @@ pub(crate) fn run(args: Args) -> Result<()> {
         Rendition { pipeline, queue: Arc::clone(queue), sink }
     };
     let renditions = pipelines.into_iter().zip(&queues).zip(&sinks).map(rendition).collect();
-    let (mut pipelines, ended) = Session::start(source, feed, controls.clone(), renditions)?.join();
+    let (mut pipelines, ended) = Session::start(source, feed, renditions)?.join();
     if let Some(companion) = companion {
         companion.end();
     }
-    let ended = sinks
-        .iter()
-        .fold(ended, |ended, sinks| ended.and_then(|()| sinks.lock().expect(UNPOISONED).finish()));
+    let finished = sinks.iter().map(|sinks| sinks.lock().expect(UNPOISONED).finish());
+    // Every one is ended, whether another failed or not.
+    let ended = finished.fold(ended, |ended, finished| ended.and(finished));
     let mut budgets = Vec::new();
     for ((pipeline, status), queue) in pipelines.iter_mut().zip(controls.status()).zip(&queues) {
         let stats = &mut pipeline.stats;
@@ -262,72 +278,6 @@ impl Args {
 }
 
 const UNPOISONED: &str = "a sink that panics ends the process";
-
-/// A running encoder.
-pub(crate) struct Handle(Session);
-
-impl Handle {
-    /// Asks the encoder to end. Returns at once.
-    pub(crate) fn stop(&self) {
-        self.0.feed().stop();
-    }
-
-    /// What can be asked of it while it runs.
-    #[allow(dead_code)] // As in `control`.
-    pub(crate) fn controls(&self) -> &Controls {
-        self.0.controls()
-    }
-
-    /// Waits for the end, which [`Handle::stop`] or a failure brings.
-    pub(crate) fn join(self) -> Result<()> {
-        let (_, ended) = self.0.join();
-        if let Err(error) = &ended {
-            tracing::error!("the test picture ended: {error:#}");
-        }
-        ended
-    }
-}
-
-/// Runs the test picture that the configuration describes. `sink` is as in [`spawn_demo`].
-pub(crate) fn start_demo(
-    demo: &config::Demo,
-    sink: impl FnMut(&[u8]) -> Result<()> + Send + 'static,
-) -> Result<Handle> {
-    let settings = Settings { preset: demo.preset.clone(), bitrate: demo.bitrate, ..Settings::default() };
-    spawn_demo(demo.size, demo.frame_rate, &settings, sink)
-}
-
-/// Runs the live test pattern and tone in threads of its own until told to stop. `sink` gets whole TS packets, those
-/// of one access unit at a time, on the encoder's thread or x264's: while it runs, nothing is coded. An error of its
-/// ends the encoder.
-fn spawn_demo(
-    size: Size,
-    rate: FrameRate,
-    settings: &Settings,
-    mut sink: impl FnMut(&[u8]) -> Result<()> + Send + 'static,
-) -> Result<Handle> {
-    let clock = Clock::new();
-    let audio = Audio::default();
-    let source = Source::test(size, rate, audio != Audio::None, Length::default(), clock);
-    let sound = sound::Encoder::open(audio)?;
-    let controls = Controls::new(vec![Pipeline::status(source.format(), settings)]);
-    let sound_format = sound.as_ref().map(sound::Encoder::format);
-    let pipeline = Pipeline::new(source.format(), settings, sound_format, controls.clone(), 0, clock)?;
-    let queue = Arc::new(Queue::new(source.is_live()));
-    let feed = Arc::new(Feed::new(vec![Arc::clone(&queue)], sound, controls.clone()));
-    // A relay's price is its sends: it gets a picture at a time, not each slice.
-    let mut unit = Vec::new();
-    let sink = Box::new(move |packets: &Packets<'_>| {
-        unit.extend_from_slice(packets.bytes);
-        if packets.ends_picture {
-            sink(&unit)?;
-            unit.clear();
-        }
-        Ok(Demand::Nothing)
-    });
-    let renditions = vec![Rendition { pipeline, queue, sink }];
-    Ok(Handle(Session::start(source, feed, controls, renditions)?))
-}
 
 /// Ends the encoder cleanly at SIGINT or SIGTERM. A second one, where the end hangs, ends the process.
 fn stop_on_signal(feed: &Arc<Feed>) -> Result<()> {

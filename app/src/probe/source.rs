@@ -80,7 +80,7 @@ pub(super) fn open(target: &str, deadline: Time) -> Result<Source> {
         }
         Some(("udp", _)) => {
             let reader = Reader::Datagrams(Box::new(Datagrams::open(target)?));
-            Ok(Source { kind: Kind::Url, size_bytes: None, is_capture: false, reader })
+            Ok(Source { kind: Kind::Url, size_bytes: None, is_capture: false, is_ivf: false, reader })
         }
         Some((scheme, _)) => Err(failure::usage(
             format!("{scheme}:// is not supported"),

@@ -8,6 +8,7 @@ pub mod batch;
 pub mod capture;
 pub mod clock;
 pub mod handover;
+pub mod local;
 mod map;
 pub mod poll;
 pub mod privileges;

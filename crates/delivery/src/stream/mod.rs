@@ -24,6 +24,7 @@ mod flush;
 mod mux;
 mod pace;
 mod past;
+mod seams;
 mod ts;
 
 pub use blocks::Block;
@@ -32,7 +33,7 @@ pub use flush::FlushPolicy;
 pub use mux::Mux;
 pub use pace::Pacing;
 pub use past::{Backlog, Mark, Prebuffer};
-pub use ts::seam_packet;
+pub use seams::Seams;
 
 use crate::stream::carried::Records;
 use crate::stream::flush::{Burst, Flush};

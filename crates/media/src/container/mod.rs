@@ -1,5 +1,6 @@
 //! Containers: how coded units and pictures lie in a file or on the wire.
 
+pub mod cmaf;
 pub mod flv;
 pub mod ivf;
 pub mod ogg;
