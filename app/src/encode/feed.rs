@@ -2,10 +2,12 @@
 //! and its packets go to all.
 
 use super::control::Controls;
+use super::ladder::Plan;
 use super::queue::{Queue, Work};
 use super::sound::{self, Companion};
 use anyhow::{Error, Result};
-use glassline_media::{AudioBlock, Picture, Ticks, Time};
+use glassline_media::pixels::Scaler;
+use glassline_media::{AudioBlock, Picture, Size, Ticks, Time};
 use std::sync::{Arc, Condvar, Mutex};
 
 /// What a source gives.
@@ -27,6 +29,14 @@ pub(super) struct Feed {
     begun: Condvar,
     beginning: Mutex<Beginning>,
     controls: Controls,
+    ladder: Option<Mutex<Ladder>>,
+}
+
+/// What renditions that differ need.
+struct Ladder {
+    plan: Plan,
+    /// For each size, the source's own first: it waits for no scaling. With the renditions that have it.
+    sizes: Vec<(Scaler, Vec<usize>)>,
 }
 
 /// How far a source has come.
@@ -45,7 +55,21 @@ impl Feed {
     pub(super) fn new(queues: Vec<Arc<Queue>>, sound: Option<sound::Encoder>, controls: Controls) -> Feed {
         let (companion, begun, beginning) =
             (Mutex::default(), Condvar::new(), Mutex::new(Beginning::Waiting));
-        Feed { queues, sound: Mutex::new(sound), companion, begun, beginning, controls }
+        Feed { queues, sound: Mutex::new(sound), companion, begun, beginning, controls, ladder: None }
+    }
+
+    /// Gives each queue only the pictures that `plan` says, at the size that stands at the queue's place in `sizes`;
+    /// the source's are of `size`.
+    pub(super) fn with_ladder(self, plan: Plan, size: Size, sizes: &[Size]) -> Feed {
+        let mut scalers: Vec<(Scaler, Vec<usize>)> = Vec::new();
+        for (index, &wanted) in sizes.iter().enumerate() {
+            match scalers.iter_mut().find(|(scaler, _)| scaler.size() == wanted) {
+                Some((_, renditions)) => renditions.push(index),
+                None => scalers.push((Scaler::new(wanted), vec![index])),
+            }
+        }
+        scalers.sort_by_key(|(scaler, _)| scaler.size() != size);
+        Feed { ladder: Some(Mutex::new(Ladder { plan, sizes: scalers })), ..self }
     }
 
     /// Lets the sound of a file go along with the pictures: what is heard before a picture is handed over before it.
@@ -100,7 +124,28 @@ impl Feed {
                     return false;
                 }
                 let key = self.controls.take_key_frame();
-                self.give(|| Work::Picture { picture: picture.clone(), pts, queued, key })
+                match &self.ladder {
+                    None => self.give(|| Work::Picture { picture: picture.clone(), pts, queued, key }),
+                    Some(ladder) => {
+                        let ladder = &mut *ladder.lock().expect(UNPOISONED);
+                        let turn = ladder.plan.picture(pts, key);
+                        let key = turn.key;
+                        let mut open = true;
+                        for (scaler, renditions) in &mut ladder.sizes {
+                            let takers = renditions.iter().filter(|&&index| ladder.plan.takes(index, turn));
+                            let mut queues = takers.filter_map(|&index| self.queues.get(index)).peekable();
+                            if queues.peek().is_none() {
+                                continue;
+                            }
+                            let scaled = scaler.scale(&picture);
+                            for queue in queues {
+                                let picture = scaled.clone();
+                                open &= queue.push(Work::Picture { picture, pts, queued, key });
+                            }
+                        }
+                        open
+                    }
+                }
             }
             Item::Sound(block) => {
                 let mut sound = self.sound.lock().expect(UNPOISONED);
@@ -170,4 +215,4 @@ impl Feed {
     }
 }
 
-const UNPOISONED: &str = "no thread panics while it codes sound";
+const UNPOISONED: &str = "no thread panics while it codes sound or scales";
