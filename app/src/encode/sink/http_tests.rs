@@ -59,9 +59,8 @@ fn started(sink: &Http) -> bool {
 
 #[test]
 fn slices_of_a_picture_are_one_chunk() {
-    let (server, address) = Server::new();
-    let queue = Arc::new(Queue::new(false));
-    let mut sink = Http::open(&address, "/live/a.ts", None, &queue);
+    let (server, address) = Relay::new();
+    let mut sink = open(&address, None, &Arc::new(Queue::new(false)));
     let serving = thread::spawn(move || {
         let mut stream = server.accept();
         read_until(&mut stream, "cd\r\n")
