@@ -211,6 +211,12 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
     let sound_input = args.open_sound()?;
     let audio = args.audio(sound_input.as_ref().map(sound::Opened::channels))?;
+    if audio.codec == sound::Audio::S302m
+        && let Some(output) = args.outputs.iter().find(|output| output.is_mp4())
+    {
+        let message = format_args!("{output}: MP4 files get no SMPTE 302M sound");
+        return Err(failure::usage(message, "choose --audio opus, aac or none, or a .ts file"));
+    }
     let key = args.publish_key_file.as_deref().map(sink::read_key).transpose()?;
     let clock = Clock::new();
     let length = Length { pictures: args.limit, time: args.duration };

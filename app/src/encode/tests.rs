@@ -177,6 +177,9 @@ fn what_is_wrong_is_said_before_anything_is_written() {
         assert!(refused.contains(complaint), "{refused}");
     }
     assert!(refused(&[&input]).contains("OUTPUT"));
+    let mp4 = folder.path("out.mp4");
+    let lpcm = refused(&["test:64x48@25", &mp4, "--audio", "s302m"]);
+    assert!(lpcm.contains("SMPTE 302M") && !std::path::Path::new(&mp4).exists(), "{lpcm}");
     assert!(refused(&[&folder.path("none.y4m"), &output]).contains("check the name"));
     std::fs::write(&input, "YUV4MPEG2 W64 H48 C444alpha\nFRAME\n").unwrap();
     assert!(refused(&[&input, &output]).contains("444alpha"));
