@@ -58,6 +58,10 @@ bench-%: ## one bench
 	@mkdir -p $(TARGET_DIR)/bench
 	@bench/$*
 
+.PHONY: figures
+figures: ## copy the benches' figures into the pages that show them
+	@scripts/figures
+
 .PHONY: fuzz
 fuzz: ## fuzz the parsers (needs nightly Rust and cargo-fuzz); FUZZ=name FUZZ_SECONDS=60
 	@scripts/fuzz "$(FUZZ)" "$(FUZZ_SECONDS)"

@@ -4,6 +4,7 @@
 //! Black box: nothing here calls the code that it measures; load, streams and checks are the lab's (`glassline-lab`).
 #![forbid(unsafe_code)]
 
+pub mod figures;
 pub mod http;
 pub mod machine;
 pub mod process;

@@ -73,8 +73,7 @@ impl Server {
 
     /// Processor time so far, user and system, of all its threads. In steps of 10 ms.
     pub fn cpu_time(&self) -> Result<Duration> {
-        let file = format!("/proc/{}/stat", self.child.id());
-        cpu_time(&file, CPU_FIELDS)
+        cpu_time_of(self.child.id())
     }
 
     /// How long its threads so far could have run, but others had the core.
@@ -177,6 +176,12 @@ impl Drop for Server {
 const CPU_FIELDS: usize = 2;
 /// With those of the children that were waited for: `cutime`, `cstime`.
 const CPU_FIELDS_WITH_CHILDREN: usize = 4;
+
+/// Processor time so far, user and system, of all threads of process `id`, which has not been waited for. In steps of
+/// 10 ms.
+pub fn cpu_time_of(id: u32) -> Result<Duration> {
+    cpu_time(&format!("/proc/{id}/stat"), CPU_FIELDS)
+}
 
 fn cpu_time(file: &str, fields: usize) -> Result<Duration> {
     let stat = fs::read_to_string(file).with_context(|| file.to_owned())?;

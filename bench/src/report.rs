@@ -219,6 +219,9 @@ impl Report {
                     "case": row.case, "who": row.who, "metric": row.metric, "value": median(&row.runs),
                     "unit": row.unit, "runs": row.runs,
                 });
+                if row.context {
+                    value["context"] = json!(true);
+                }
                 if let Some((peer, ratio)) = self.ratio(row) {
                     value["ratio_to"] = json!({"who": peer, "value": ratio});
                 }
@@ -258,7 +261,7 @@ pub fn median(values: &[f64]) -> f64 {
 }
 
 /// Three significant digits, whole numbers as they are.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let digits = match value.abs() {
         whole if whole.fract() == 0.0 || whole >= 100.0 => 0,
         large if large >= 10.0 => 1,
@@ -268,7 +271,7 @@ fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-fn times(ratio: f64) -> String {
+pub(crate) fn times(ratio: f64) -> String {
     if ratio < 9.995 { format!("{ratio:.2} ×") } else { format!("{ratio:.0} ×") }
 }
 

@@ -21,6 +21,7 @@ pub fn run(data: &[u8]) {
     let split: Vec<u8> = h264::split_at_delimiters(data).flatten().copied().collect();
     assert_eq!(split, data, "splitting loses nothing");
     let _ = (h264::is_key(data), h264::begins_with_delimiter(data), h264::first_slice_type(data));
+    assert_eq!(h264::is_key(data), h264::join(data) == Some(h264::Join::Idr));
     escaping(data);
     for (header, frame) in adts::frames(data) {
         assert_eq!(header.frame_bytes, frame.len());

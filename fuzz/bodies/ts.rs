@@ -1,7 +1,8 @@
-//! Any bytes as a transport stream: alignment, scanning, demuxing, tables and headers.
+//! Any bytes as a transport stream: alignment, scanning, demuxing, tables and headers, the rules.
 //!
 //! The first byte chooses how the rest is chopped.
 
+use glassline_media::container::ts::conformance::{Checker, Profile};
 use glassline_media::container::ts::packet::packets;
 use glassline_media::container::ts::pes::PesHeader;
 use glassline_media::container::ts::psi::{Pat, Pmt, SECTION_MAX_BYTES, SectionReader};
@@ -25,6 +26,7 @@ pub fn run(data: &[u8]) {
     assert!(held_bytes < 3 * PACKET_BYTES as u64, "at most three packets are held");
     // The demuxer is alike on any chop.
     assert_eq!(demux(data, chop), demux(data, data.len().max(1)));
+    assert_eq!(check(data, chop), check(data, data.len().max(1)));
     let mut reader = SectionReader::new();
     for packet in packets(data) {
         if let Ok(packet) = Packet::parse(packet) {
@@ -51,6 +53,16 @@ fn scan(scanner: &mut Scanner, packet: &[u8; PACKET_BYTES]) {
             assert!(prelude.len() <= 32 * PACKET_BYTES, "preludes are bounded");
         }
     }
+}
+
+/// How often each rule is broken.
+fn check(data: &[u8], chop: usize) -> Vec<u64> {
+    let mut checker = Checker::new(Profile::Dvb);
+    data.chunks(chop).for_each(|part| checker.push(part));
+    checker.finish();
+    let verdicts = checker.verdicts();
+    assert!(verdicts.iter().all(|verdict| verdict.worst.is_none_or(f64::is_finite)));
+    verdicts.iter().map(|verdict| verdict.broken).collect()
 }
 
 fn demux(data: &[u8], chop: usize) -> Vec<Event> {

@@ -198,6 +198,8 @@ fn the_api_has_its_documented_fields() {
         let value = stream.get(field).unwrap_or_else(|| panic!("{field} is missing: {stream}"));
         assert!(value.is_null() || value.is_number(), "{field}: {stream}");
     }
+    let join = stream.get("join").unwrap_or_else(|| panic!("join is missing: {stream}"));
+    assert!(join.is_null() || join["at"].is_string() && join["settling_frames"].is_u64(), "{stream}");
     assert_eq!(stream["codecs"][0]["kind"], "video");
     assert_eq!(stream["codecs"][0]["name"], "H.264");
     let alone = get(server.address(), "/api/streams/a").json();

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import {
-  glassline, https, launch, open, outerAddress, plays, publishBunny, screenshot, serve, skip, start, stats, until,
+  glassline, https, launch, open, outerAddress, plays, publishBunny, publishIntraRefresh, screenshot, serve, skip, start, stats, until,
 } from "./support.mjs";
 
 const CONTACT = "Trouble? Ring the <video> desk & ask: +49 30 123";
@@ -143,6 +143,28 @@ browserTest("the player pops out into a small window", async (t) => {
   await plays(popup, 50);
   assert.ok(await popup.locator(".addresses").count() === 0, "the small window holds the picture alone");
   await screenshot(popup, "popout");
+});
+
+browserTest("a stream without key frames is joined at a recovery point, and the page says when it is right", async (t) => {
+  const server = await serve(t);
+  if (!publishIntraRefresh(t, server, "sweep")) return;
+  await until("a recovery point", async () => (await server.listing("sweep"))?.join?.at === "recovery point");
+  const { settling_frames: settling } = (await server.listing("sweep")).join;
+  assert.ok(settling > 10, `${settling} pictures are not right`);
+  for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
+    const page = await open(t, browser, `${server.origin}/watch/sweep${query}`);
+    const figures = await plays(page, 100);
+    assert.equal(figures.engine, engine);
+    assert.equal(figures.continuityErrors, 0);
+    assert.equal(figures.reconnects, 0, "no decoder failed");
+    assert.equal(figures.settlingFrames, 0);
+    assert.ok(figures.timeToRightFrameMs >= figures.timeToFirstFrameMs, JSON.stringify(figures));
+    assert.equal(await page.locator(".settling").isVisible(), false);
+    await until("a picture of more than one colour", () => showsPicture(page));
+    t.diagnostic(`${engine}: first picture after ${figures.timeToFirstFrameMs.toFixed(0)} ms, right after ${figures.timeToRightFrameMs.toFixed(0)} ms`);
+    await screenshot(page, `refresh-${engine}`);
+    await page.close();
+  }
 });
 
 browserTest("who joins at an old key frame catches up to live", async (t) => {

@@ -157,6 +157,20 @@ export function skip(t, reason) {
   t.skip(reason);
 }
 
+/** FFmpeg that publishes a pattern with intra refresh, a recovery point each second. Null where FFmpeg is missing. */
+export function publishIntraRefresh(t, server, name) {
+  const ffmpeg = findProgram("ffmpeg");
+  if (!ffmpeg) {
+    skip(t, "ffmpeg is not installed");
+    return null;
+  }
+  return start(t, ffmpeg, [
+    "-v", "warning", "-re", "-f", "lavfi", "-i", "testsrc2=size=640x360:rate=25", "-c:v", "libx264", "-pix_fmt", "yuv420p",
+    "-preset", "ultrafast", "-tune", "zerolatency", "-x264-params", "intra-refresh=1:keyint=50:scenecut=0",
+    "-f", "mpegts", `${server.origin}/live/${name}.ts`,
+  ]);
+}
+
 /** FFmpeg that publishes Big Buck Bunny for ever as it is: one key frame in 5.3 s. Null where something is missing. */
 export function publishBunny(t, server, name) {
   const [ffmpeg, file] = [findProgram("ffmpeg"), shared("media/bbb_720p25.mp4")];

@@ -8,10 +8,15 @@ mod cubemap;
 mod curl;
 mod datagrams;
 mod ffmpeg;
+mod glass;
 mod gstreamer;
 mod https;
+mod mp4;
 mod pictures;
+mod recovery;
+mod validity;
 mod vlc;
+mod wrap;
 
 use glassline_test_support::program::{Running, Server};
 use glassline_test_support::{has_program, shared, skip};

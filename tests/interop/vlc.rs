@@ -2,10 +2,13 @@
 
 use crate::{GLASSLINE, demo, have, pictures, publish_bunny, serve};
 use glassline_test_support::program::{Running, Scratch, Server, run};
-use glassline_test_support::wait::until;
+use glassline_test_support::wait::{until, until_some};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 /// An account that owns nothing (Debian's nobody and nogroup).
 const NOBODY: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
@@ -134,4 +137,66 @@ fn we_pull_metacube_from_vlc() {
     assert_eq!((decoded.status, decoded.stderr.trim()), (Some(0), ""));
     let far = server.stream("far").unwrap();
     assert_eq!((far["source"]["metacube"] == true, far["source"]["garbage_bytes"].as_u64()), (true, Some(0)));
+}
+
+/// What VLC counts of a stream that it plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Statistics {
+    pub(crate) corrupted: u64,
+    pub(crate) discontinuities: u64,
+    pub(crate) decoded: u64,
+    pub(crate) lost: u64,
+}
+
+/// The number behind `name` in the answer to VLC's command `stats`.
+fn count(answer: &str, name: &str) -> Option<u64> {
+    let line = answer.lines().find(|line| line.trim_start_matches('|').trim_start().starts_with(name))?;
+    line.split_once(':')?.1.split_whitespace().next()?.parse().ok()
+}
+
+/// Plays a file until `pictures` of it are decoded or no more come, and asks VLC over its control socket what it has
+/// counted. On a busy machine it is late; it is told to leave nothing out for that.
+pub(crate) fn play_to_the_end(scratch: &Scratch, file: &str, pictures: u64) -> Statistics {
+    let control = scratch.file("control");
+    let mut words = words(scratch.path());
+    words.retain(|word| word != "-I" && word != "dummy" && word != "-vv");
+    words.extend(["-I", "oldrc", "--rc-unix", &control].map(Into::into));
+    words.extend(
+        ["--vout", "vdummy", "--aout", "adummy", "--no-spu", "--no-drop-late-frames", "--no-skip-frames"]
+            .map(Into::into),
+    );
+    words.extend(["--play-and-pause".into(), file.into()]);
+    let mut vlc = Running::start(&mut command(&words));
+    let (mut last, mut same) = (None, 0);
+    let statistics = until_some("VLC's count of the whole file", || {
+        let found = ask(&control);
+        assert!(found.is_some() || vlc.ended().is_none(), "VLC has ended: {}", vlc.output());
+        let found = found?;
+        same = if last.replace(found) == Some(found) && found.decoded > 0 { same + 1 } else { 0 };
+        // A count that stands still for five seconds is final.
+        (found.decoded >= pictures || same >= 20).then_some(found)
+    });
+    vlc.kill();
+    statistics
+}
+
+/// Asks for the counts; `None` where nothing plays yet.
+fn ask(control: &str) -> Option<Statistics> {
+    std::thread::sleep(Duration::from_millis(250));
+    let mut socket = UnixStream::connect(control).ok()?;
+    socket.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    socket.write_all(b"stats\n").ok()?;
+    let mut answer = String::new();
+    let mut lines = BufReader::new(socket);
+    while !answer.contains("end of statistical info") {
+        if lines.read_line(&mut answer).ok()? == 0 {
+            return None;
+        }
+    }
+    Some(Statistics {
+        corrupted: count(&answer, "demux corrupted")?,
+        discontinuities: count(&answer, "discontinuities")?,
+        decoded: count(&answer, "video decoded")?,
+        lost: count(&answer, "frames lost")?,
+    })
 }

@@ -33,6 +33,7 @@ export interface StreamInfo {
   continuity_errors: number;
   moved_forward: number;
   key_frame_interval_s: number | null;
+  join?: { at: "key frame" | "recovery point"; settling_frames: number; settling_ms: number | null } | null;
   bytes_out?: number;
   retransmitted_segments?: number;
   pacing_bps?: number | null;

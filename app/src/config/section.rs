@@ -486,7 +486,7 @@ fn mark_pool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MarkRa
     rate::deserialize_text(deserializer, "range of marks", str::parse::<MarkRange>).map(Some)
 }
 
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     rate::deserialize_text(deserializer, "duration", rate::parse_duration)
 }
 

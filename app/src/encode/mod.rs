@@ -1,16 +1,28 @@
 //! `glassline encode`: pictures and sound in, H.264 and Opus in MPEG-TS out, with no added delay.
 //!
 //! ```text
-//! source thread ──► queue ──► x264, Opus ──► muxer ──► every output      (one thread from the queue on)
-//!   test, y4m       (bounded; a live source's oldest waiting picture gives way)
+//! source thread ──► queue ──► x264 ──► muxer ──► every output      (a thread for each rendition from its queue on)
+//!   test, y4m │     (bounded; a live source's oldest waiting picture gives way)
+//!             └► Opus: once for all renditions
 //! ```
-//! Nothing waits on the way: an access unit is coded, muxed and written before the next one is looked at.
-//! `serve --demo` runs the same pipeline with a sink of its own ([`start_demo`]).
+//! Nothing waits on the way: a slice is muxed and written while x264 is at the next one. `serve` runs the same for its
+//! `[encode.NAME]` sections, with a sink of its own ([`Job`]).
 
+mod adapt;
+mod budget;
+mod control;
+mod control_socket;
+mod feed;
 mod input;
+mod inside;
 mod output;
+mod picture;
 mod pipeline;
 mod queue;
+mod session;
+#[cfg(test)]
+mod session_tests;
+mod settings;
 mod sink;
 mod sound;
 mod source;
@@ -18,23 +30,25 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-use crate::rate::{self, Bitrate};
-use crate::{config, failure};
+use crate::{failure, output as stdout, rate};
 use anyhow::{Context, Result};
-use glassline_codec::h264::x264;
+pub(crate) use control::{Controls, Status};
+use feed::Feed;
 use glassline_io::clock::Clock;
-use glassline_media::{FrameRate, Size};
 use input::Input;
+pub(crate) use inside::{Job, Stopper, check_section, input_in, require};
 use output::Output;
-use pipeline::{Demand, Pipeline};
+use pipeline::{Packets, Pipeline};
 use queue::Queue;
+use session::{Rendition, Session};
+pub(crate) use settings::Settings;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use sink::Sinks;
+use sink::{Credentials, Sinks};
 use sound::Audio;
 use source::{Length, Source};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 /// Encode pictures and sound to H.264 and Opus in MPEG-TS, without added delay
@@ -45,28 +59,13 @@ pub(crate) struct Args {
     /// input)
     #[arg(value_name = "INPUT")]
     input: Input,
-    /// Where to: FILE.ts (overwritten), - (standard output), udp://HOST:PORT (multicast too),
-    /// http://HOST[:PORT]/live/NAME.ts, null: (nowhere). Several get the same stream
+    /// Where to: FILE.ts or FILE.mp4 (overwritten), - (standard output), udp://HOST:PORT or rtp://HOST:PORT (multicast
+    /// too; behind it ?ttl=N&interface=NAME&source=ADDRESS&packets=N), http://HOST[:PORT]/live/NAME.ts or https://…,
+    /// null: (nowhere). Several get the same stream, and one that is slow or fails does not hold the others
     #[arg(value_name = "OUTPUT", required = true)]
     outputs: Vec<Output>,
-    /// How x264 weighs speed against quality: ultrafast to placebo
-    #[arg(long, value_name = "PRESET", default_value = x264::Settings::DEFAULT_PRESET)]
-    preset: String,
-    /// Bit rate of the picture: the mean, and over the VBV the maximum, as in 5M or 800k (bit/s)
-    #[arg(long, value_name = "RATE", default_value = "5M")]
-    bitrate: Bitrate,
-    /// Size of the VBV in time: how long a viewer on a link of just this rate has to buffer
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = rate::parse_duration)]
-    vbv: Duration,
-    /// Time from one key frame to the next: where a viewer can join
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = rate::parse_duration)]
-    keyint: Duration,
-    /// Threads that x264 uses, all on one picture; 0 chooses by processors
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: u32,
-    /// The least number of slices in a picture; 0 leaves it to the threads
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    slices: u32,
+    #[command(flatten)]
+    settings: Settings,
     /// How sound is coded [default: opus where the input has sound]
     #[arg(long, value_enum, value_name = "CODEC")]
     audio: Option<Audio>,
@@ -85,61 +84,35 @@ pub(crate) struct Args {
     /// File with the key that a server asks for from publishers
     #[arg(long, value_name = "FILE")]
     publish_key_file: Option<PathBuf>,
+    /// File with the certificate of the authority (PEM) that https servers are trusted by, in place of the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Take commands on a Unix socket at PATH, a line each: keyframe, bitrate RATE, status. As in
+    /// echo keyframe | socat - UNIX:PATH
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
     /// Tell where the milliseconds go: each second on a terminal, and as a table at the end
     #[arg(long)]
     stats: bool,
+    /// Print the table as JSON, one line a rendition, on standard output
+    #[arg(long, requires = "stats")]
+    json: bool,
+    /// Draw where each millisecond went
+    #[arg(long, value_name = "FILE.svg")]
+    budget: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   glassline encode test:1280x720@50 http://127.0.0.1:8080/live/demo.ts
   glassline encode film.y4m film.ts --preset slow --bitrate 8M
-  glassline encode test:1920x1080@60000/1001 udp://239.1.2.3:5000 copy.ts --bitrate 10M --vbv 200ms
+  glassline encode test:1920x1080@60000/1001 'udp://239.1.2.3:5000?ttl=8' copy.mp4 --bitrate 10M --vbv 200ms
+  glassline encode test:1280x720@50 https://relay.example/live/stage.ts --publish-key-file publish.key
   ffmpeg -i film.mkv -pix_fmt yuv420p -f yuv4mpegpipe - | glassline encode - udp://127.0.0.1:5000
+  glassline encode test:1280x720@50 udp://10.0.0.2:5000 --bitrate 2M --vbv 1frame --intra-refresh --adapt
   glassline encode test:1280x720@50 null: --duration 10s --stats";
 
-/// How a stream is coded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    /// x264's preset.
-    pub(crate) preset: String,
-    /// Bits a second of the picture.
-    pub(crate) bitrate: Bitrate,
-    /// Size of the VBV in time.
-    pub(crate) vbv: Duration,
-    /// From one key frame to the next.
-    pub(crate) keyint: Duration,
-    /// x264's threads; 0 chooses by processors.
-    pub(crate) threads: u32,
-    /// The least number of slices in a picture.
-    pub(crate) slices: u32,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            preset: x264::Settings::DEFAULT_PRESET.to_owned(),
-            bitrate: Bitrate::from_bits_per_second(5_000_000),
-            vbv: Duration::from_secs(1),
-            keyint: Duration::from_secs(1),
-            threads: 0,
-            slices: 0,
-        }
-    }
-}
-
 impl Args {
-    fn settings(&self) -> Settings {
-        Settings {
-            preset: self.preset.clone(),
-            bitrate: self.bitrate,
-            vbv: self.vbv,
-            keyint: self.keyint,
-            threads: self.threads,
-            slices: self.slices,
-        }
-    }
-
     /// Whether pictures of a file are handed over when their time has come.
     fn paced(&self) -> bool {
         self.realtime || !self.no_realtime && self.outputs.iter().any(Output::is_network)
@@ -161,115 +134,71 @@ impl Args {
 /// Encodes until the input ends, the limit is reached, or SIGINT or SIGTERM asks for the end.
 pub(crate) fn run(args: Args) -> Result<()> {
     output::check(&args.input, &args.outputs)?;
+    if args.json && args.outputs.contains(&Output::Stdout) {
+        let message = "--json prints to standard output, which carries the stream";
+        return Err(failure::usage(message, "leave --json out, or send the stream elsewhere"));
+    }
     let audio = args.audio()?;
     let key = args.publish_key_file.as_deref().map(sink::read_key).transpose()?;
     let clock = Clock::new();
     let length = Length { pictures: args.limit, time: args.duration };
     let source = Source::open(&args.input, audio != Audio::None, args.paced(), length, clock)?;
-    let mut pipeline = Pipeline::new(source.format(), &args.settings(), audio, clock)?;
+    let sound = sound::Encoder::open(audio)?;
+    let controls = Controls::new(vec![Pipeline::status(source.format(), &args.settings)]);
+    let sound_format = sound.as_ref().map(sound::Encoder::format);
+    let mut pipeline =
+        Pipeline::new(source.format(), &args.settings, sound_format, controls.clone(), 0, clock)?;
     if args.stats {
         pipeline.stats.report_live();
     }
     // Outputs come last: nothing is overwritten or connected where an argument is wrong.
     let queue = Arc::new(Queue::new(source.is_live()));
-    let mut sinks = Sinks::open(&args.outputs, key.as_deref(), &queue)?;
-    stop_on_signal(&queue)?;
-    // Not joined: it may hang in a read of standard input, which nothing but the end of the process ends.
-    spawn_source(source, &queue)?;
-    let ended = pipeline.run(&queue, &mut |packets| sinks.write(packets));
-    let ended = ended.and_then(|()| sinks.finish());
-    queue.stop();
-    pipeline.stats.end_live();
-    tracing::info!("{}", pipeline.stats.summary(queue.dropped()));
-    if args.stats {
-        eprint!("{}", pipeline.stats.table());
+    let credentials = Credentials { key, ca: args.ca.clone() };
+    let sinks = Sinks::open(&args.outputs, &credentials, &queue)?;
+    let listen = |path: &PathBuf| control_socket::listen(path, controls.clone(), sinks.boards());
+    let _listening = args.control.as_ref().map(listen).transpose()?;
+    let sinks = Arc::new(Mutex::new(sinks));
+    let feed = Arc::new(Feed::new(vec![Arc::clone(&queue)], sound, controls.clone()));
+    stop_on_signal(&feed)?;
+    let writing = Arc::clone(&sinks);
+    let sink = Box::new(move |packets: &Packets<'_>| writing.lock().expect(UNPOISONED).write(packets));
+    let renditions = vec![Rendition { pipeline, queue: Arc::clone(&queue), sink }];
+    let (mut pipelines, ended) = Session::start(source, feed, renditions)?.join();
+    let finished = sinks.lock().expect(UNPOISONED).finish();
+    let ended = ended.and(finished);
+    let mut budgets = Vec::new();
+    for (pipeline, status) in pipelines.iter_mut().zip(controls.status()) {
+        let stats = &mut pipeline.stats;
+        stats.end_live();
+        tracing::info!("{}", stats.summary(queue.dropped()));
+        if args.json {
+            stdout::print(&format!("{}\n", stats.json(&status.name, queue.dropped())))?;
+        } else if args.stats {
+            eprint!("{}", stats.table());
+        }
+        budgets.push(budget::draw(stats, &format!("{}, preset {}", status.name, args.settings.preset)));
+    }
+    if let Some(path) = &args.budget {
+        budget::write(path, &budgets)?;
     }
     ended
 }
 
-/// A running pipeline.
-#[derive(Debug)]
-pub(crate) struct Handle {
-    queue: Arc<Queue>,
-    thread: JoinHandle<Result<()>>,
-}
+const UNPOISONED: &str = "a sink that panics ends the process";
 
-impl Handle {
-    /// Asks the pipeline to end. Returns at once.
-    pub(crate) fn stop(&self) {
-        self.queue.stop();
-    }
-
-    /// Waits for the end, which [`Handle::stop`] or a failure brings.
-    pub(crate) fn join(self) -> Result<()> {
-        match self.thread.join() {
-            Ok(ended) => ended,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    }
-}
-
-/// Runs the test picture that the configuration describes. `sink` is as in [`spawn_demo`].
-pub(crate) fn start_demo(
-    demo: &config::Demo,
-    sink: impl FnMut(&[u8]) -> Result<()> + Send + 'static,
-) -> Result<Handle> {
-    let settings = Settings { preset: demo.preset.clone(), bitrate: demo.bitrate, ..Settings::default() };
-    spawn_demo(demo.size, demo.frame_rate, &settings, sink)
-}
-
-/// Runs the live test pattern and tone in threads of its own until told to stop. `sink` gets whole TS packets, those
-/// of one access unit at a time, on the encoder's thread: while it runs, nothing is
-/// coded. An error of its ends the pipeline.
-fn spawn_demo(
-    size: Size,
-    rate: FrameRate,
-    settings: &Settings,
-    mut sink: impl FnMut(&[u8]) -> Result<()> + Send + 'static,
-) -> Result<Handle> {
-    let clock = Clock::new();
-    let audio = Audio::default();
-    let source = Source::test(size, rate, audio != Audio::None, Length::default(), clock);
-    let mut pipeline = Pipeline::new(source.format(), settings, audio, clock)?;
-    let queue = Arc::new(Queue::new(source.is_live()));
-    spawn_source(source, &queue)?;
-    let feed = Arc::clone(&queue);
-    let thread = thread::Builder::new().name("encode".to_owned()).spawn(move || {
-        let ended = pipeline.run(&feed, &mut |packets| {
-            sink(packets.bytes)?;
-            Ok(Demand::Nothing)
-        });
-        feed.stop();
-        if let Err(error) = &ended {
-            tracing::error!("the test picture ended: {error:#}");
-        }
-        ended
-    });
-    Ok(Handle { queue, thread: thread.context("cannot start the encoder's thread")? })
-}
-
-fn spawn_source(source: Source, queue: &Arc<Queue>) -> Result<()> {
-    let queue = Arc::clone(queue);
-    thread::Builder::new()
-        .name("source".to_owned())
-        .spawn(move || source.run(&queue))
-        .context("cannot start the source's thread")?;
-    Ok(())
-}
-
-/// Ends the pipeline cleanly at SIGINT or SIGTERM. A second one, where the end hangs, ends the process.
-fn stop_on_signal(queue: &Arc<Queue>) -> Result<()> {
+/// Ends the encoder cleanly at SIGINT or SIGTERM. A second one, where the end hangs, ends the process.
+fn stop_on_signal(feed: &Arc<Feed>) -> Result<()> {
     let mut signals =
         signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).context("cannot listen for signals")?;
-    let queue = Arc::clone(queue);
+    let feed = Arc::clone(feed);
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
             for signal in signals.forever() {
-                if queue.is_stopped() {
+                if feed.is_stopped() {
                     let _ = signal_hook::low_level::emulate_default_handler(signal);
                 }
-                queue.stop();
+                feed.stop();
             }
         })
         .context("cannot start the thread for signals")?;

@@ -1,26 +1,38 @@
-//! From the queue to the outputs: code, mux, write, one access unit after the other, on one thread.
+//! From a rendition's queue to its outputs: code, mux, write, on one thread, slice by slice.
 
-use super::Settings;
-use super::queue::{Item, Popped, Queue};
-use super::sound::{self, Audio};
+use super::adapt::Adapt;
+use super::control::{Controls, Status};
+use super::picture::{PictureWriter, Written};
+use super::queue::{Popped, Queue, Work};
+use super::settings::Settings;
 use super::source::Format;
-use super::stats::Stats;
+use super::stats::{Stats, Times};
 use crate::failure;
 use anyhow::Result;
 use glassline_codec::CodecError;
-use glassline_codec::h264::x264::{self, KeyInterval};
+use glassline_codec::h264::x264;
 use glassline_io::clock::Clock;
-use glassline_media::container::ts::{MuxSettings, Muxer};
-use glassline_media::{AccessUnit, AudioBlock, Codec, Picture, Stage, Stamps, Ticks, Time};
+use glassline_media::bitstream::h264::write_capture_utc;
+use glassline_media::container::ts::{AudioFormat, MuxSettings, Muxer};
+use glassline_media::{AccessUnit, Codec, Picture, Ticks, Time};
 use std::time::Duration;
 
-/// The TS packets of one access unit, or tables on their own.
+/// TS packets on their way out: a part of a picture (a slice, mostly), a unit of sound, or tables on their own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packets<'a> {
     /// Whole packets of 188 bytes.
     pub(crate) bytes: &'a [u8],
-    /// Whether a viewer can join here: tables come first, then a key frame.
+    /// Whether a viewer can join here: tables come first, then a key frame or a recovery point begins.
     pub(crate) joinable: bool,
+    /// Whether nothing of a picture is still to come: false while its later slices are being coded.
+    pub(crate) ends_picture: bool,
+}
+
+impl<'a> Packets<'a> {
+    /// Those of a whole picture, or of sound.
+    pub(crate) const fn whole(bytes: &'a [u8], joinable: bool) -> Packets<'a> {
+        Packets { bytes, joinable, ends_picture: true }
+    }
 }
 
 /// What a sink wants of the encoder.
@@ -32,78 +44,92 @@ pub(crate) enum Demand {
     KeyFrame,
 }
 
-/// Codes and muxes.
+/// Who gets the packets, on the encoder's thread or on one of x264's, one call at a time. An error ends the pipeline.
+pub(super) type Sink<'a> = dyn FnMut(&Packets<'_>) -> Result<Demand> + Send + 'a;
+
+/// Codes and muxes one rendition.
 pub(crate) struct Pipeline {
     video: x264::Encoder,
-    audio: Option<sound::Encoder>,
     muxer: Muxer,
     clock: Clock,
+    /// Time of a picture.
+    interval: Duration,
+    controls: Controls,
+    /// Which rendition this is, for the controls.
+    index: usize,
+    adapt: Option<Adapt>,
     /// Where the milliseconds went.
     pub(super) stats: Stats,
     packets: Vec<u8>,
     drops_told: (u64, Time),
 }
 
-/// Who gets the packets. An error ends the pipeline.
-type Sink<'a> = dyn FnMut(&Packets<'_>) -> Result<Demand> + 'a;
-
 /// How often dropped pictures are spoken of.
 const TELL_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Pipeline {
-    /// Opens the encoders for pictures of `format`.
-    pub(super) fn new(format: Format, settings: &Settings, audio: Audio, clock: Clock) -> Result<Pipeline> {
-        let video = x264::Settings {
-            preset: settings.preset.clone(),
-            vbv: settings.vbv,
-            key_interval: KeyInterval::Time(settings.keyint),
-            threads: settings.threads,
-            slices: settings.slices,
-            colour: format.colour,
-            ..x264::Settings::new(format.size, format.rate, settings.bitrate.bits_per_second())
-        };
-        let video = x264::Encoder::new(&video).map_err(refused)?;
-        let audio = sound::Encoder::open(audio)?;
-        let program = MuxSettings {
-            video: Some(Codec::H264),
-            audio: audio.as_ref().map(sound::Encoder::format),
-            ..MuxSettings::default()
-        };
-        let muxer = Muxer::new(program)?;
+    /// The first state of a rendition, for [`Controls::new`].
+    pub(super) fn status(format: Format, settings: &Settings) -> Status {
+        let name = format!("{}@{}", format.size, format.rate);
+        Status::new(name, settings.bitrate, &settings.preset)
+    }
+
+    /// Opens the encoder of rendition `index` of `controls` for pictures of `format`.
+    pub(super) fn new(
+        format: Format,
+        settings: &Settings,
+        sound: Option<AudioFormat>,
+        controls: Controls,
+        index: usize,
+        clock: Clock,
+    ) -> Result<Pipeline> {
+        let video = x264::Encoder::new(&settings.x264(format)).map_err(refused)?;
+        let program = MuxSettings { video: Some(Codec::H264), audio: sound, ..MuxSettings::default() };
+        let now = clock.now();
         Ok(Pipeline {
             video,
-            audio,
-            muxer,
+            muxer: Muxer::new(program)?,
             clock,
-            stats: Stats::new(clock.now()),
+            interval: format.rate.time_of(1),
+            controls,
+            index,
+            adapt: settings.adapt.then(|| Adapt::new(&settings.preset, now)),
+            stats: Stats::new(now),
             packets: Vec::new(),
             drops_told: (0, Time::ZERO),
         })
     }
 
-    /// Takes from `queue` until it ends, and gives `sink` the packets of each access unit as soon as they are made.
+    /// Takes from `queue` until it ends, and gives `sink` packets as soon as they are made.
     ///
     /// # Errors
     /// The source's or the sink's failure; both end it.
     pub(super) fn run(&mut self, queue: &Queue, sink: &mut Sink<'_>) -> Result<()> {
         loop {
             match queue.pop(self.tables_wait(queue.is_live()))? {
-                Popped::End => break,
+                Popped::End => return Ok(()),
                 Popped::Timeout => self.write_tables(sink)?,
-                Popped::Item(item) => match *item {
-                    Item::Picture { picture, pts, queued } => {
-                        self.code_picture(&picture, pts, queued, sink)?;
+                Popped::Work(work) => match *work {
+                    Work::Picture { picture, pts, queued, key } => {
+                        let dropped = queue.dropped();
+                        self.obey(key)?;
+                        self.code_picture(&picture, pts, queued, dropped, sink)?;
+                        self.tell_drops(dropped);
                     }
-                    Item::Sound(block) => self.code_sound(&block, sink)?,
+                    Work::Sound(unit) => self.write_sound(&unit, sink)?,
                 },
             }
-            self.tell_drops(queue.dropped());
         }
-        for unit in self.video.flush()? {
-            self.mux(unit, sink)?;
+    }
+
+    /// Does what was asked for from outside, before the next picture.
+    fn obey(&mut self, key: bool) -> Result<()> {
+        if key {
+            self.video.force_key_frame();
         }
-        if let Some(unit) = self.audio.as_mut().map(sound::Encoder::flush).transpose()?.flatten() {
-            self.mux(unit, sink)?;
+        if let Some(bitrate) = self.controls.take_bitrate(self.index) {
+            self.video.set_bitrate(bitrate.bits_per_second())?;
+            tracing::info!("bit rate {bitrate}");
         }
         Ok(())
     }
@@ -113,43 +139,54 @@ impl Pipeline {
         picture: &Picture,
         pts: Ticks,
         queued: Time,
+        dropped: u64,
         sink: &mut Sink<'_>,
     ) -> Result<()> {
         let begun = self.clock.now();
-        let unit = self.video.encode(picture, pts)?;
-        let encoded = self.clock.now();
-        let Some(mut unit) = unit else { return Ok(()) };
-        unit.stamps.set(Stage::Queued, queued);
-        unit.stamps.set(Stage::Encoded, encoded);
-        let bytes = unit.data.len();
-        let stamps = self.mux(unit, sink)?;
-        self.stats.picture(&stamps, encoded.since(begun), bytes);
-        Ok(())
-    }
-
-    fn code_sound(&mut self, block: &AudioBlock, sink: &mut Sink<'_>) -> Result<()> {
-        let units = self.audio.as_mut().map(|audio| audio.push(block)).transpose()?;
-        for mut unit in units.into_iter().flatten() {
-            unit.stamps.set(Stage::Encoded, self.clock.now());
-            self.mux(unit, sink)?;
+        let capture_time = picture.captured_utc.map(write_capture_utc);
+        let mut writer = PictureWriter::new(&mut self.muxer, &mut self.packets, sink, self.clock, pts);
+        let coded =
+            self.video.encode_slices(picture, pts, capture_time.as_deref(), &mut |unit| writer.take(&unit));
+        let written = writer.finish()?;
+        let coded = coded?;
+        let Some(written) = written else { return Ok(()) };
+        if written.demand == Demand::KeyFrame {
+            self.video.force_key_frame();
         }
+        let times = Times { captured: picture.captured, queued, begun, written };
+        self.stats.dropped = dropped;
+        self.stats.picture(&times, coded.bytes);
+        self.controls.report(self.index, |status| {
+            status.bitrate_bps = self.video.bitrate_bps();
+            status.pictures += 1;
+            status.random_access_points += u64::from(coded.random_access);
+            status.dropped = dropped;
+            status.bytes += written.bytes as u64;
+        });
+        self.adapt(begun, &written, dropped)
+    }
+
+    fn adapt(&mut self, begun: Time, written: &Written, dropped: u64) -> Result<()> {
+        let Some(adapt) = &mut self.adapt else { return Ok(()) };
+        let load = written.sent.since(begun).as_secs_f64() / self.interval.as_secs_f64();
+        let Some(preset) = adapt.poll(dropped, load, written.sent) else { return Ok(()) };
+        self.video.set_preset(preset)?;
+        self.stats.preset_steps += 1;
+        self.controls.report(self.index, |status| preset.clone_into(&mut status.preset));
+        tracing::info!("preset {preset} from now on ({dropped} pictures dropped so far)");
         Ok(())
     }
 
-    /// Muxes and writes a unit, and returns its stamps up to `Sent`.
-    fn mux(&mut self, unit: AccessUnit, sink: &mut Sink<'_>) -> Result<Stamps> {
+    fn write_sound(&mut self, unit: &AccessUnit, sink: &mut Sink<'_>) -> Result<()> {
         self.packets.clear();
-        self.muxer.write(&unit, &mut self.packets)?;
-        let mut stamps = unit.stamps;
-        stamps.set(Stage::Muxed, self.clock.now());
-        self.send(unit.codec.is_video() && unit.random_access, sink)?;
-        stamps.set(Stage::Sent, self.clock.now());
-        Ok(stamps)
+        self.muxer.write(unit, &mut self.packets)?;
+        self.send(sink)
     }
 
-    fn send(&mut self, joinable: bool, sink: &mut Sink<'_>) -> Result<()> {
+    fn send(&mut self, sink: &mut Sink<'_>) -> Result<()> {
         self.stats.sent(self.packets.len(), self.clock.now());
-        if sink(&Packets { bytes: &self.packets, joinable })? == Demand::KeyFrame {
+        let packets = Packets::whole(&self.packets, false);
+        if sink(&packets)? == Demand::KeyFrame {
             self.video.force_key_frame();
         }
         Ok(())
@@ -168,16 +205,15 @@ impl Pipeline {
         let Some(due) = self.muxer.poll_timeout() else { return Ok(()) };
         self.packets.clear();
         self.muxer.write_tables(due, &mut self.packets);
-        self.send(false, sink)
+        self.send(sink)
     }
 
     fn tell_drops(&mut self, dropped: u64) {
         let (told, at) = self.drops_told;
-        self.stats.dropped = dropped;
         if dropped > told && (told == 0 || self.clock.now().since(at) >= TELL_INTERVAL) {
             tracing::warn!(
                 "{dropped} pictures dropped so far: encoder or outputs cannot keep up; try a faster --preset, \
-                 a smaller picture or a lower rate"
+                 --adapt, a smaller picture or a lower rate"
             );
             self.drops_told = (dropped, self.clock.now());
         }

@@ -1,7 +1,8 @@
-//! What stands between source and encoder: a bounded queue that never lets a live source wait.
+//! What stands between source and encoder: a bounded queue that never lets a live source wait. Each rendition has
+//! its own; [`super::feed`] fills them.
 
 use anyhow::Error;
-use glassline_media::{AudioBlock, Picture, Ticks, Time};
+use glassline_media::{AccessUnit, Picture, Ticks, Time};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -9,23 +10,23 @@ use std::time::Duration;
 /// Pictures that wait at most. Two ride out an encoder that is late by less than a picture; with the one that is
 /// being coded they are also fewer than the test pattern keeps planes for.
 const MAX_PICTURES: usize = 2;
-/// Blocks of sound that wait at most: at 10 ms each, two seconds.
+/// Packets of sound that wait at most: at 10 ms each, two seconds.
 const MAX_SOUND: usize = 200;
 
-/// What goes to the encoder.
+/// What goes to a rendition.
 #[derive(Debug)]
-pub(super) enum Item {
-    /// A picture, its time stamp, and when it was handed over.
-    Picture { picture: Picture, pts: Ticks, queued: Time },
-    /// Sound.
-    Sound(AudioBlock),
+pub(super) enum Work {
+    /// A picture to code, its time stamp, when it was handed over, and whether it is to be a key frame.
+    Picture { picture: Picture, pts: Ticks, queued: Time, key: bool },
+    /// Coded sound.
+    Sound(AccessUnit),
 }
 
 /// What came out of [`Queue::pop`].
 #[derive(Debug)]
 pub(super) enum Popped {
-    /// The oldest item.
-    Item(Box<Item>),
+    /// The oldest piece of work.
+    Work(Box<Work>),
     /// Nothing came in time.
     Timeout,
     /// Nothing will come any more.
@@ -42,16 +43,28 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
-    items: VecDeque<Box<Item>>,
+    items: VecDeque<Box<Work>>,
     /// The source has given its last item, or has failed.
     ended: Option<Result<(), Error>>,
     stopped: bool,
     dropped: u64,
+    /// A picture that was dropped was to be a key frame: the next one is instead.
+    key_owed: bool,
 }
 
 impl State {
     fn waiting(&self, picture: bool) -> usize {
-        self.items.iter().filter(|item| matches!(***item, Item::Picture { .. }) == picture).count()
+        self.items.iter().filter(|item| matches!(***item, Work::Picture { .. }) == picture).count()
+    }
+
+    /// Drops the oldest picture, or the oldest packet of sound.
+    fn drop_oldest(&mut self, picture: bool) {
+        let oldest = self.items.iter().position(|item| matches!(**item, Work::Picture { .. }) == picture);
+        if let Some(Work::Picture { key, .. }) = oldest.and_then(|index| self.items.remove(index)).as_deref()
+        {
+            self.dropped += 1;
+            self.key_owed |= *key;
+        }
     }
 }
 
@@ -67,8 +80,8 @@ impl Queue {
     }
 
     /// Appends an item; false once the queue was stopped and the source should end.
-    pub(super) fn push(&self, item: Item) -> bool {
-        let is_picture = matches!(item, Item::Picture { .. });
+    pub(super) fn push(&self, item: Work) -> bool {
+        let is_picture = matches!(item, Work::Picture { .. });
         let limit = if is_picture { MAX_PICTURES } else { MAX_SOUND };
         let mut state = self.lock();
         while !state.stopped && state.waiting(is_picture) >= limit {
@@ -76,11 +89,7 @@ impl Queue {
                 state = self.changed.wait(state).expect(UNPOISONED);
                 continue;
             }
-            let oldest =
-                state.items.iter().position(|item| matches!(**item, Item::Picture { .. }) == is_picture);
-            if oldest.and_then(|index| state.items.remove(index)).is_some() && is_picture {
-                state.dropped += 1;
-            }
+            state.drop_oldest(is_picture);
         }
         if state.stopped {
             return false;
@@ -132,10 +141,13 @@ impl Queue {
             if state.stopped {
                 return Ok(Popped::End);
             }
-            if let Some(item) = state.items.pop_front() {
+            if let Some(mut item) = state.items.pop_front() {
+                if let Work::Picture { key, .. } = &mut *item {
+                    *key |= std::mem::take(&mut state.key_owed);
+                }
                 drop(state);
                 self.changed.notify_all();
-                return Ok(Popped::Item(item));
+                return Ok(Popped::Work(item));
             }
             if let Some(ended) = &mut state.ended {
                 return std::mem::replace(ended, Ok(())).map(|()| Popped::End);
@@ -162,23 +174,31 @@ const UNPOISONED: &str = "no thread panics while it holds the queue";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_media::{PixelFormat, Size};
+    use bytes::Bytes;
+    use glassline_media::{Codec, PixelFormat, Size, Stamps};
     use std::sync::Arc;
 
-    fn picture(number: i64) -> Item {
+    fn picture(number: i64) -> Work {
         let picture = Picture::new(PixelFormat::I420, Size::new(2, 2).unwrap(), Time::ZERO);
-        Item::Picture { picture, pts: Ticks(number), queued: Time::ZERO }
+        Work::Picture { picture, pts: Ticks(number), queued: Time::ZERO, key: number == 1 }
     }
 
-    fn sound() -> Item {
-        Item::Sound(AudioBlock { samples: vec![], channels: 1, rate_hz: 48_000, captured: Time::ZERO })
+    fn sound() -> Work {
+        Work::Sound(AccessUnit {
+            codec: Codec::Opus,
+            data: Bytes::new(),
+            pts: Ticks(0),
+            dts: Ticks(0),
+            random_access: true,
+            stamps: Stamps::default(),
+        })
     }
 
     fn pop(queue: &Queue) -> Option<i64> {
         match queue.pop(Some(Duration::ZERO)).unwrap() {
-            Popped::Item(item) => match *item {
-                Item::Picture { pts, .. } => Some(pts.0),
-                Item::Sound(_) => Some(-1),
+            Popped::Work(item) => match *item {
+                Work::Picture { pts, .. } => Some(pts.0),
+                Work::Sound(_) => Some(-1),
             },
             Popped::Timeout | Popped::End => None,
         }
@@ -204,8 +224,8 @@ mod tests {
             source.end(Err(anyhow::anyhow!("cut short")));
         });
         for number in 0..100 {
-            let Popped::Item(item) = queue.pop(None).unwrap() else { panic!("ended early") };
-            assert!(matches!(*item, Item::Picture { pts, .. } if pts == Ticks(number)));
+            let Popped::Work(item) = queue.pop(None).unwrap() else { panic!("ended early") };
+            assert!(matches!(*item, Work::Picture { pts, .. } if pts == Ticks(number)));
         }
         assert_eq!(queue.pop(None).unwrap_err().to_string(), "cut short");
         thread.join().unwrap();
@@ -217,9 +237,21 @@ mod tests {
         let queue = Arc::new(Queue::new(false));
         let source = Arc::clone(&queue);
         let thread = std::thread::spawn(move || while source.push(picture(0)) {});
-        assert!(matches!(queue.pop(None).unwrap(), Popped::Item(_)));
+        assert!(matches!(queue.pop(None).unwrap(), Popped::Work(_)));
         queue.stop();
         thread.join().unwrap();
         assert!(matches!(queue.pop(None).unwrap(), Popped::End));
+    }
+
+    #[test]
+    fn a_key_frame_that_is_dropped_is_made_up_for_by_the_next() {
+        let queue = Queue::new(true);
+        assert!((0..5).all(|number| queue.push(picture(number))));
+        let mut keys = Vec::new();
+        while let Popped::Work(work) = queue.pop(Some(Duration::ZERO)).unwrap() {
+            let Work::Picture { pts, key, .. } = *work else { panic!("only pictures went in") };
+            keys.push((pts.0, key));
+        }
+        assert_eq!(keys, [(3, true), (4, false)]);
     }
 }

@@ -1,7 +1,7 @@
 //! The source thread: draws or reads pictures and hands them to the queue when their time has come.
 
+use super::feed::{Feed, Item};
 use super::input::Input;
-use super::queue::{Item, Queue};
 use crate::failure;
 use anyhow::{Context, Result};
 use glassline_io::clock::Clock;
@@ -101,22 +101,22 @@ impl Source {
         self.format.live
     }
 
-    /// Feeds `queue` until the source ends or the queue is stopped.
-    pub(super) fn run(self, queue: &Queue) {
+    /// Feeds `feed` until the source ends or the end is asked for.
+    pub(super) fn run(self, feed: &Feed) {
         let ended = match self.kind {
             Kind::Test { sound } => {
-                run_test(self.format, sound, self.length, self.clock, queue);
+                run_test(self.format, sound, self.length, self.clock, feed);
                 Ok(())
             }
-            Kind::Y4m { mut file, paced } => run_y4m(&mut file, paced, self.length, self.clock, queue),
+            Kind::Y4m { mut file, paced } => run_y4m(&mut file, paced, self.length, self.clock, feed),
         };
-        queue.end(ended);
+        feed.end(ended);
     }
 }
 
 /// The test pattern is a camera whose shutter opens exactly at the frame rate: a picture's capture time is when it
 /// was due, and what drawing and waking cost counts as delay.
-fn run_test(format: Format, sound: bool, length: Length, clock: Clock, queue: &Queue) {
+fn run_test(format: Format, sound: bool, length: Length, clock: Clock, feed: &Feed) {
     let rate = format.rate;
     let mut pattern = Pattern::new(format.size, rate);
     let mut tone = Tone::new(SOUND_RATE_HZ, SOUND_CHANNELS);
@@ -126,24 +126,25 @@ fn run_test(format: Format, sound: bool, length: Length, clock: Clock, queue: &Q
     while !length.ends_before(number, rate) {
         let due = start + rate.time_of(number);
         let (block_start, block_end) = (start + SOUND_BLOCK * blocks, start + SOUND_BLOCK * (blocks + 1));
-        let pushed = if sound && block_end <= due {
+        // At the same time the picture goes first: coding sound would delay it.
+        let pushed = if sound && block_end < due {
             blocks += 1;
             sleep_until(block_end, clock);
             if clock.now().since(block_end) > SOUND_TOO_LATE {
                 continue;
             }
-            queue.push(Item::Sound(tone.next(block_frames, block_start, clock.utc_at(block_start))))
+            feed.push(Item::Sound(tone.next(block_frames, block_start, clock.utc_at(block_start))))
         } else {
             sleep_until(due, clock);
             // Later than the next picture's time: this one is left out, as a camera would.
             if clock.now() >= start + rate.time_of(number + 1) {
-                queue.count_dropped(1);
+                feed.count_dropped(1);
                 number += 1;
                 continue;
             }
             let picture = pattern.draw(number, due, clock.utc_at(due));
             number += 1;
-            queue.push(Item::Picture { picture, pts: Ticks::from_time(due), queued: clock.now() })
+            feed.push(Item::Picture { picture, pts: Ticks::from_time(due), queued: clock.now() })
         };
         if !pushed {
             return;
@@ -152,7 +153,7 @@ fn run_test(format: Format, sound: bool, length: Length, clock: Clock, queue: &Q
 }
 
 /// A file's time stamps follow from its frame rate. Paced, they lie on the clock; otherwise they begin at zero.
-fn run_y4m(file: &mut Y4m, paced: bool, length: Length, clock: Clock, queue: &Queue) -> Result<()> {
+fn run_y4m(file: &mut Y4m, paced: bool, length: Length, clock: Clock, feed: &Feed) -> Result<()> {
     let rate = file.format.rate;
     let start = clock.now();
     let mut number = 0;
@@ -161,13 +162,14 @@ fn run_y4m(file: &mut Y4m, paced: bool, length: Length, clock: Clock, queue: &Qu
         let time = rate.time_of(number);
         let pts = if paced {
             picture.captured = start + time;
+            picture.captured_utc = Some(clock.utc_at(picture.captured));
             sleep_until(picture.captured, clock);
             Ticks::from_time(picture.captured)
         } else {
             picture.captured = clock.now();
             Ticks::from_time(Time::ZERO + time)
         };
-        if !queue.push(Item::Picture { picture, pts, queued: clock.now() }) {
+        if !feed.push(Item::Picture { picture, pts, queued: clock.now() }) {
             break;
         }
         number += 1;

@@ -1,24 +1,16 @@
 //! The pipeline as a whole: what comes out is a transport stream that holds what went in.
 
 use super::*;
+use crate::config;
+use crate::rate::Bitrate;
 use glassline_media::container::ts::{Demuxer, Event, PACKET_BYTES};
 use glassline_media::container::y4m;
-use glassline_media::{AccessUnit, Codec, Picture, PixelFormat, Ticks, Time};
+use glassline_media::{AccessUnit, Codec, FrameRate, Picture, PixelFormat, Size, Ticks, Time};
 use std::sync::Mutex;
 use std::time::Instant;
 
-fn small() -> Settings {
-    Settings {
-        preset: "ultrafast".to_owned(),
-        bitrate: Bitrate::from_bits_per_second(300_000),
-        keyint: Duration::from_millis(200),
-        threads: 1,
-        ..Settings::default()
-    }
-}
-
 /// Demuxes a whole stream and checks what holds for each.
-fn units(stream: &[u8]) -> (Vec<AccessUnit>, Vec<AccessUnit>) {
+pub(super) fn units(stream: &[u8]) -> (Vec<AccessUnit>, Vec<AccessUnit>) {
     assert!(stream.len().is_multiple_of(PACKET_BYTES));
     let mut demuxer = Demuxer::new();
     demuxer.push(stream);
@@ -47,7 +39,7 @@ fn parse(args: &[&str]) -> Result<Args> {
     Ok(cli.args)
 }
 
-fn encode(args: &[&str]) -> Result<()> {
+pub(super) fn encode(args: &[&str]) -> Result<()> {
     run(parse(args)?)
 }
 
@@ -57,7 +49,7 @@ fn refused(args: &[&str]) -> String {
 
 #[test]
 fn the_demo_is_coded_as_the_command_line_would() {
-    assert_eq!(parse(&["-", "null:"]).unwrap().settings(), Settings::default());
+    assert_eq!(parse(&["-", "null:"]).unwrap().settings, Settings::default());
 }
 
 #[test]
@@ -71,21 +63,31 @@ fn a_file_is_paced_where_somebody_watches_unless_told_otherwise() {
 #[test]
 fn the_demo_is_a_stream_with_picture_and_sound() {
     let stream = Arc::new(Mutex::new(Vec::new()));
-    let (size, rate) = (Size::new(320, 180).unwrap(), FrameRate::new(25, 1).unwrap());
+    let section = config::Encode {
+        input: Some("test:320x180@25".to_owned()),
+        preset: "ultrafast".to_owned(),
+        bitrate: Bitrate::from_bits_per_second(300_000),
+        keyint: Duration::from_millis(200),
+        threads: 1,
+        ..config::Encode::default()
+    };
     let into = Arc::clone(&stream);
-    let demo = spawn_demo(size, rate, &small(), move |packets| {
-        into.lock().unwrap().extend_from_slice(packets);
-        Ok(())
+    let demo = Job::open(&section).unwrap();
+    let stopper = demo.stopper();
+    let demo = thread::spawn(move || {
+        demo.run(move |packets| {
+            into.lock().unwrap().extend_from_slice(packets);
+            Ok(())
+        })
     });
-    let demo = demo.unwrap();
     let deadline = Instant::now() + Duration::from_secs(20);
     let enough = || units(&stream.lock().unwrap()).0.len() >= 16;
     while !enough() {
         assert!(Instant::now() < deadline, "took too long");
         thread::sleep(Duration::from_millis(20));
     }
-    demo.stop();
-    demo.join().unwrap();
+    stopper.stop();
+    demo.join().unwrap().unwrap();
     let (video, audio) = units(&stream.lock().unwrap());
     assert!(video[0].random_access);
     assert!(video.iter().filter(|unit| unit.random_access).count() >= 3, "a key frame each 200 ms");
@@ -103,16 +105,16 @@ fn the_demo_is_a_stream_with_picture_and_sound() {
 }
 
 /// A folder of its own that goes when the test is over.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub(super) fn new(name: &str) -> Folder {
         let folder = std::env::temp_dir().join(format!("glassline-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         Folder(folder)
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(super) fn path(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 }
@@ -123,7 +125,7 @@ impl Drop for Folder {
     }
 }
 
-fn write_y4m(path: &str, pictures: u64) {
+pub(super) fn write_y4m(path: &str, pictures: u64) {
     let rate = FrameRate::new(30_000, 1001).unwrap();
     let mut picture = Picture::new(PixelFormat::I420, Size::new(64, 48).unwrap(), Time::ZERO);
     let mut bytes = Vec::new();

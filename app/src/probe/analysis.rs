@@ -1,5 +1,7 @@
 //! The analysis itself: bytes and their arrival in, figures out. No clock, no socket, no file.
 
+use super::age::WallClock;
+use super::check::{CheckReport, Rules};
 use super::clock::ClockTrack;
 use super::report::{
     AudioVideo, Errors, PidReport, ProgramReport, Report, SCHEMA, StreamReport, TimeToFirst,
@@ -8,7 +10,9 @@ use super::samples::Samples;
 use super::stream::StreamTrack;
 use super::warnings;
 use glassline_media::Time;
-use glassline_media::access_unit::AccessUnit;
+use glassline_media::access_unit::{AccessUnit, Codec};
+use glassline_media::bitstream::h264;
+use glassline_media::container::ts::conformance::Checker;
 use glassline_media::container::ts::packet::{PACKET_BYTES, packets};
 use glassline_media::container::ts::psi::{PAT_PID, Pat, Program};
 use glassline_media::container::ts::{
@@ -60,10 +64,11 @@ pub(crate) struct Analysis {
     kind: Kind,
     started: Time,
     first_byte: Option<Time>,
-    first_picture: Option<Time>,
     bytes: u64,
     aligner: Aligner,
     state: State,
+    checker: Option<(Rules, Checker)>,
+    wall_clock: Option<WallClock>,
 }
 
 /// What depends on whole packets.
@@ -82,6 +87,10 @@ struct State {
     interleave: Samples,
     last_audio: Option<Ticks>,
     first_picture: Option<Time>,
+    /// The first that is right; pictures before it, and how many of them are still to come.
+    right_picture: Option<Time>,
+    settling_frames: Option<u32>,
+    settling_left: u32,
 }
 
 impl Analysis {
@@ -91,11 +100,27 @@ impl Analysis {
             kind,
             started,
             first_byte: None,
-            first_picture: None,
             bytes: 0,
             aligner: Aligner::new(),
             state: State::default(),
+            checker: None,
+            wall_clock: None,
         }
+    }
+
+    /// The stream is held against these rules, too. To be called before the first byte.
+    pub(crate) fn check(&mut self, rules: Rules) {
+        self.checker = Some((rules, rules.checker()));
+    }
+
+    /// Whether pictures say when they were captured.
+    pub(crate) fn has_capture_times(&self) -> bool {
+        self.state.streams.iter().any(|stream| stream.capture_times() > 0)
+    }
+
+    /// The report tells how old pictures are, by this clock.
+    pub(crate) fn tell_ages_by(&mut self, clock: WallClock) {
+        self.wall_clock = Some(clock);
     }
 
     /// Takes the next bytes, chopped anywhere, that came at `now`.
@@ -106,14 +131,15 @@ impl Analysis {
         self.bytes += bytes.len() as u64;
         let Analysis { aligner, state, .. } = self;
         aligner.push(bytes, &mut |run| packets(run).for_each(|packet| state.packet(packet, now)));
-        self.first_picture = state.first_picture;
+        if let Some((_, checker)) = &mut self.checker {
+            checker.push(bytes);
+        }
     }
 
     /// The stream has ended by itself: what its last packets hold is complete.
     pub(crate) fn finish(&mut self, now: Time) {
         self.state.demuxer.finish();
         self.state.poll(now);
-        self.first_picture = self.state.first_picture;
     }
 
     /// Whether this is surely no transport stream: much was read and next to nothing of it were packets.
@@ -140,10 +166,15 @@ impl Analysis {
         let millis = |time: Option<Time>| time.map(|time| time.since(self.started).as_secs_f64() * 1e3);
         let time_to_first = (self.kind == Kind::Url).then(|| TimeToFirst {
             byte_ms: millis(self.first_byte),
-            picture_ms: millis(self.first_picture),
+            picture_ms: millis(state.first_picture),
+            right_picture_ms: millis(state.right_picture),
+            settling_frames: state.settling_frames,
         });
-        let streams: Vec<StreamReport> =
-            state.streams.iter().map(|stream| stream.report(share(stream.announced.pid))).collect();
+        let streams: Vec<StreamReport> = {
+            let clock = self.wall_clock.as_ref();
+            let tracks = state.streams.iter();
+            tracks.map(|stream| stream.report(share(stream.announced.pid), clock)).collect()
+        };
         let mut report = Report {
             schema: SCHEMA,
             source: source.to_owned(),
@@ -162,11 +193,19 @@ impl Analysis {
             audio_video: state.audio_video(),
             pids: state.pid_reports(share),
             errors: self.errors(),
+            check: self.check_report(),
             flight: None,
             warnings: Vec::new(),
         };
         report.warnings = warnings::of(&report);
         report
+    }
+
+    fn check_report(&self) -> Option<CheckReport> {
+        let (rules, checker) = self.checker.as_ref()?;
+        let mut checker = checker.clone();
+        checker.finish();
+        Some(CheckReport::new(&checker, *rules))
     }
 
     fn errors(&self) -> Errors {
@@ -255,8 +294,8 @@ impl State {
         let (number, time) = before.filter(|_| ends_earlier).unwrap_or((self.packets.saturating_sub(1), now));
         let lead = self.clock.at(number).map(|pcr| lead(unit.pts, pcr));
         let is_video = unit.codec.is_video();
-        if is_video && unit.random_access {
-            self.first_picture.get_or_insert(time);
+        if is_video {
+            self.settle(unit, time);
         }
         match (is_video, self.last_audio) {
             (true, Some(audio)) => self.interleave.push((audio - unit.dts).0 as f64),
@@ -268,7 +307,26 @@ impl State {
             .iter_mut()
             .find(|stream| stream.announced.pid == pid && stream.announced.codec == Some(unit.codec))
         {
-            stream.push(unit, lead);
+            stream.push(unit, lead, time);
+        }
+    }
+
+    /// A picture was whole at `time`: finds the first that shows something, and the first that is right.
+    fn settle(&mut self, unit: &AccessUnit, time: Time) {
+        let join = Some(unit).filter(|unit| unit.random_access).map(|unit| match unit.codec {
+            Codec::H264 => h264::join(&unit.data).map_or(0, h264::Join::settling_frames),
+            _ => 0,
+        });
+        if self.first_picture.is_none() {
+            let Some(frames) = join else { return };
+            self.first_picture = Some(time);
+            (self.settling_frames, self.settling_left) = (Some(frames), frames);
+        } else {
+            // A key frame ends it at once.
+            self.settling_left = self.settling_left.saturating_sub(1).min(join.unwrap_or(u32::MAX));
+        }
+        if self.settling_left == 0 {
+            self.right_picture.get_or_insert(time);
         }
     }
 

@@ -2,15 +2,23 @@
 //!
 //! [`source`] brings bytes, [`analysis`] (pure) gathers figures from them, [`report`] is what comes out, and
 //! [`table`] writes it for people; [`warnings`] puts what matters into sentences. [`flight`] asks `glassline_lab` how
-//! bursty the arrivals are, and [`capture`] takes them from a packet capture.
+//! bursty the arrivals are, and [`capture`] takes them from a packet capture. [`check`] holds the stream against the
+//! rules, [`age`] tells how old its pictures are when they come, by the clock that [`server_clock`] finds. [`glass`]
+//! decodes, and tells how old they are then.
 
+mod age;
 mod analysis;
 mod capture;
+mod check;
 mod clock;
+mod datagrams;
 mod flight;
+mod glass;
+mod ivf;
 mod layout;
 mod report;
 mod samples;
+mod server_clock;
 mod source;
 mod stream;
 mod table;
@@ -23,7 +31,7 @@ use flight::FlightReport;
 use glassline_io::clock::Clock;
 use glassline_lab::flight::{Basis, Flight, TCP_PAYLOAD_BYTES, tcp_packets};
 use glassline_media::Time;
-use source::Source;
+use source::{Reader, Source};
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
@@ -32,11 +40,12 @@ const READ_BYTES: usize = 256 * 1024;
 /// How often the progress line changes.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Look into an MPEG transport stream: contents, timing, errors
+/// Look into an MPEG transport stream (or VP8 in IVF): contents, timing, errors
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to look into: an http:// URL, a file, or - for standard input; with --flight also a packet capture
+    /// What to look into: an http:// URL, udp://ADDRESS:PORT (ours, or a multicast group's), a file, or - for
+    /// standard input; with --flight also a packet capture
     #[arg(value_name = "URL|FILE")]
     target: String,
     /// Print the report as JSON; docs/probe.md explains each key
@@ -45,8 +54,16 @@ pub(crate) struct Args {
     /// How long to listen to a URL; files are read to their end
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
+    /// Hold the stream against the rules of 13818-1 (--check), or of DVB (--check=dvb), buffers included; the exit
+    /// status is 1 where one is broken
+    #[arg(long, value_name = "RULES", num_args = 0..=1, require_equals = true, default_missing_value = "iso")]
+    check: Option<check::Rules>,
     #[command(flatten)]
     flight: flight::Options,
+    /// How old pictures are when they are decoded, by the barcode of the test picture: decodes H.264 with ffmpeg.
+    /// The first second is left out
+    #[arg(long, conflicts_with_all = ["flight", "check"])]
+    glass: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -55,13 +72,18 @@ Examples:
                                      listen for 10 s, then print what is in it
   glassline probe --duration 1m --json http://localhost:8080/live/demo.ts > report.json
   glassline probe recording.ts       look through a whole file
+  glassline probe --check recording.ts
+                                     does it keep the rules that receivers rely on?
+  glassline probe call.ivf           frames, sizes and rates of VP8
   glassline probe http://localhost:8080/live/demo.ts --flight flight.svg
                                      also draw how bursty it arrives
+  glassline probe udp://127.0.0.1:5000 --glass
+                                     from glass to glass: capture to decoded picture
   tcpdump -i eth0 -s 128 -w a.pcap port 8080; glassline probe a.pcap --flight flight.svg
   ffmpeg -i in.mp4 -c copy -f mpegts - | glassline probe -
 
 Exit status: 0 even where the stream has defects (see the warnings), 1 where it is no
-transport stream or cannot be read.";
+transport stream, cannot be read, or --check finds a rule broken.";
 
 fn duration(text: &str) -> Result<Duration, String> {
     let duration = rate::parse_duration(text).map_err(|error| error.to_string())?;
@@ -73,20 +95,33 @@ fn duration(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let started = Clock.now();
     args.flight.check(&args.target)?;
+    if args.glass {
+        return glass::run(args);
+    }
     let source = source::open(&args.target, started + args.duration)?;
     let kind = source.kind;
     if source.is_capture && args.flight.is_wanted() {
         return capture::run(&args.target, source.size_bytes, &args.flight, args.json);
     }
     check_flight(args, &source)?;
+    if source.is_ivf {
+        return ivf::run(&args.target, source, args.json);
+    }
     let mut flight = args.flight.is_wanted().then(|| Flight::new(args.flight.settings(Basis::Reads)));
-    let analysis = analyse(source, Analysis::new(kind, started), flight.as_mut(), args.duration)
+    let mut analysis = Analysis::new(kind, started);
+    if let Some(rules) = args.check {
+        analysis.check(rules);
+    }
+    let mut analysis = analyse(source, analysis, flight.as_mut(), args.duration)
         .with_context(|| format!("cannot read {}", args.target))?;
     if !analysis.is_transport_stream() {
         return Err(failure::failed(
             format!("{} is not an MPEG transport stream", args.target),
-            "probe understands MPEG-TS only (for other formats: ffprobe)",
+            "probe understands MPEG-TS, and VP8 in IVF (for other formats: ffprobe)",
         ));
+    }
+    if kind == Kind::Url && analysis.has_capture_times() {
+        analysis.tell_ages_by(server_clock::of(&args.target));
     }
     let mut report = analysis.report(&args.target);
     if let Some(summary) = flight.map(Flight::finish) {
@@ -97,9 +132,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.json {
         let mut json = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
         json.push('\n');
-        return output::print(&json);
+        output::print(&json)?;
+    } else {
+        output::print(&table::write(&report))?;
     }
-    output::print(&table::write(&report))
+    report.check.as_ref().map_or(Ok(()), check::CheckReport::verdict)
 }
 
 /// Refuses what has no arrival times to look at.
@@ -111,7 +148,8 @@ fn check_flight(args: &Args, source: &Source) -> Result<()> {
             "--flight shows how bursty its packets are",
         ));
     }
-    if args.flight.is_wanted() && source.kind != Kind::Url {
+    if args.flight.is_wanted() && (source.kind != Kind::Url || matches!(source.reader, Reader::Datagrams(_)))
+    {
         return Err(failure::usage(
             format!("--flight: {target} has no arrival times"),
             "name a http:// URL or a packet capture (tcpdump -w FILE.pcap)",
@@ -138,10 +176,12 @@ fn analyse(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == io::ErrorKind::TimedOut && bytes > 0 => break,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                return Err(failure::failed(
-                    "the server answered, but sent nothing in time",
-                    "is it published?",
-                ));
+                return Err(match source.reader {
+                    Reader::Datagrams(_) => {
+                        failure::failed("no datagram came in time", "are they sent, and to here?")
+                    }
+                    _ => failure::failed("the server answered, but sent nothing in time", "is it published?"),
+                });
             }
             Err(error) => return Err(error.into()),
         };

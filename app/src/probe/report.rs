@@ -1,5 +1,7 @@
 //! What `probe` found. `--json` writes exactly this; docs/probe.md explains each key, and a test compares them.
 
+use super::age::AgeReport;
+use super::check::CheckReport;
 use super::flight::FlightReport;
 use super::samples::Distribution;
 use serde::Serialize;
@@ -24,6 +26,8 @@ pub(crate) struct Report {
     pub(crate) audio_video: Option<AudioVideo>,
     pub(crate) pids: Vec<PidReport>,
     pub(crate) errors: Errors,
+    /// Where `--check` asks for it.
+    pub(crate) check: Option<CheckReport>,
     /// Where `--flight` asks for it.
     pub(crate) flight: Option<FlightReport>,
     pub(crate) warnings: Vec<String>,
@@ -34,6 +38,10 @@ pub(crate) struct Report {
 pub(crate) struct TimeToFirst {
     pub(crate) byte_ms: Option<f64>,
     pub(crate) picture_ms: Option<f64>,
+    /// The first that is right: the same, unless it began at a recovery point.
+    pub(crate) right_picture_ms: Option<f64>,
+    /// How many pictures were not right before it.
+    pub(crate) settling_frames: Option<u32>,
 }
 
 /// A program that the association table names; only the first one is followed.
@@ -99,6 +107,9 @@ pub(crate) struct VideoReport {
     pub(crate) declared_frame_rate_hz: Option<f64>,
     pub(crate) measured_frame_rate_hz: Option<f64>,
     pub(crate) key_frames: u64,
+    /// Places to join that are no key frames, and after how many pictures at most everything is right.
+    pub(crate) recovery_points: u64,
+    pub(crate) settling_frames_max: Option<u32>,
     pub(crate) key_frame_interval_frames: Option<Distribution>,
     pub(crate) key_frame_interval_s: Option<Distribution>,
     pub(crate) i_pictures: u64,
@@ -107,6 +118,10 @@ pub(crate) struct VideoReport {
     pub(crate) reordered: bool,
     pub(crate) reorder_delay_ms: f64,
     pub(crate) slices_per_picture_max: u64,
+    /// Pictures that say when they were captured.
+    pub(crate) capture_times: u64,
+    /// How old they are at this end; of URLs only.
+    pub(crate) age: Option<AgeReport>,
 }
 
 /// What is particular to audio.

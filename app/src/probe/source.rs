@@ -1,7 +1,8 @@
-//! Where `probe` reads from: a file, standard input, or a server over HTTP. A packet capture is known by its first
+//! Where `probe` reads from: a file, standard input, a server over HTTP, or datagrams. A packet capture is known by its first
 //! bytes.
 
 use super::analysis::Kind;
+use super::datagrams::Datagrams;
 use crate::failure;
 use anyhow::{Context, Result};
 use glassline_delivery::http1::client::{Client, Event, Request};
@@ -9,6 +10,7 @@ use glassline_delivery::http1::{Limits, Method};
 use glassline_io::clock::Clock;
 use glassline_lab::pcap;
 use glassline_media::Time;
+use glassline_media::container::ivf;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -24,12 +26,15 @@ pub(super) struct Source {
     pub(super) size_bytes: Option<u64>,
     /// It begins as packet captures do.
     pub(super) is_capture: bool,
+    /// It begins as IVF does.
+    pub(super) is_ivf: bool,
     pub(super) reader: Reader,
 }
 
 pub(super) enum Reader {
     Plain(Box<dyn Read>),
     Http(Http),
+    Datagrams(Box<Datagrams>),
 }
 
 impl Reader {
@@ -38,6 +43,7 @@ impl Reader {
         match self {
             Reader::Plain(reader) => reader.read(into),
             Reader::Http(http) => http.read(into, deadline),
+            Reader::Datagrams(datagrams) => datagrams.read(into, deadline),
         }
     }
 
@@ -46,11 +52,20 @@ impl Reader {
         match self {
             Reader::Plain(_) => None,
             Reader::Http(http) => Some(http.received),
+            Reader::Datagrams(datagrams) => Some(datagrams.received),
+        }
+    }
+
+    /// Datagrams that the kernel dropped because they were not taken in time.
+    pub(super) fn dropped(&self) -> u64 {
+        match self {
+            Reader::Plain(_) | Reader::Http(_) => 0,
+            Reader::Datagrams(datagrams) => datagrams.dropped(),
         }
     }
 }
 
-/// Opens `target`: `-`, an `http://` URL, or a file's path. `deadline` is when an answer must be there.
+/// Opens `target`: `-`, an `http://` or `udp://` URL, or a file's path. `deadline` is when an answer must be there.
 pub(super) fn open(target: &str, deadline: Time) -> Result<Source> {
     if target == "-" {
         let stdin = io::stdin().lock();
@@ -61,11 +76,15 @@ pub(super) fn open(target: &str, deadline: Time) -> Result<Source> {
     match target.split_once("://") {
         Some(("http", rest)) => {
             let reader = Reader::Http(Http::open(&Address::parse(rest), deadline)?);
-            Ok(Source { kind: Kind::Url, size_bytes: None, is_capture: false, reader })
+            Ok(Source { kind: Kind::Url, size_bytes: None, is_capture: false, is_ivf: false, reader })
+        }
+        Some(("udp", _)) => {
+            let reader = Reader::Datagrams(Box::new(Datagrams::open(target)?));
+            Ok(Source { kind: Kind::Url, size_bytes: None, is_capture: false, is_ivf: false, reader })
         }
         Some((scheme, _)) => Err(failure::usage(
             format!("{scheme}:// is not supported"),
-            "only http:// URLs and files can be probed",
+            "only http:// and udp:// URLs and files can be probed",
         )),
         None => {
             let unreadable = |error: io::Error| {
@@ -87,22 +106,23 @@ fn plain(kind: Kind, size_bytes: Option<u64>, mut reader: impl Read + 'static) -
     let mut head = Vec::new();
     reader.by_ref().take(pcap::MAGIC_BYTES as u64).read_to_end(&mut head)?;
     let is_capture = pcap::is_capture(&head);
+    let is_ivf = head.starts_with(&ivf::MAGIC);
     let reader = Reader::Plain(Box::new(io::Cursor::new(head).chain(reader)));
-    Ok(Source { kind, size_bytes, is_capture, reader })
+    Ok(Source { kind, size_bytes, is_capture, is_ivf, reader })
 }
 
 /// The parts of a URL behind `http://`.
 #[derive(Debug, PartialEq, Eq)]
-struct Address {
+pub(super) struct Address {
     /// Name and port as they go into the `Host` field.
-    host: String,
+    pub(super) host: String,
     /// The same, port always there.
-    socket: String,
-    target: String,
+    pub(super) socket: String,
+    pub(super) target: String,
 }
 
 impl Address {
-    fn parse(rest: &str) -> Address {
+    pub(super) fn parse(rest: &str) -> Address {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         // Credentials are not sent: probing needs none.
@@ -126,20 +146,23 @@ pub(super) struct Http {
     body: Vec<u8>,
     given: usize,
     ended: bool,
+    /// When the request went.
+    pub(super) sent: Time,
     /// When the latest bytes came.
-    received: Time,
+    pub(super) received: Time,
 }
 
 impl Http {
-    fn open(address: &Address, deadline: Time) -> Result<Http> {
+    pub(super) fn open(address: &Address, deadline: Time) -> Result<Http> {
         let mut stream = connect(&address.socket)
             .map_err(|error| failure::failed(error, "check host and port, and that the server runs"))
             .with_context(|| format!("cannot connect to {}", address.socket))?;
         let request = Request::new(Method::Get, &address.host, &address.target);
         let client = request.client(Limits::DEFAULT);
+        let sent = Clock.now();
         stream.write_all(&request.without_body()).context("cannot send the request")?;
         let (input, body) = (Vec::new(), Vec::new());
-        let mut http = Http { stream, client, input, body, given: 0, ended: false, received: Clock.now() };
+        let mut http = Http { stream, client, input, body, given: 0, ended: false, sent, received: sent };
         http.read_head(deadline)
             .with_context(|| format!("no stream at http://{}{}", address.host, address.target))?;
         Ok(http)
@@ -198,7 +221,7 @@ impl Http {
         }
     }
 
-    fn read(&mut self, into: &mut [u8], deadline: Time) -> io::Result<usize> {
+    pub(super) fn read(&mut self, into: &mut [u8], deadline: Time) -> io::Result<usize> {
         while self.given == self.body.len() {
             if self.ended {
                 return Ok(0);
@@ -268,9 +291,9 @@ mod tests {
     }
 
     #[test]
-    fn only_http_is_spoken() {
+    fn only_http_and_udp_are_spoken() {
         let error = open("https://localhost/x.ts", Time::NEVER).err().unwrap().to_string();
-        assert!(error.contains("only http:// URLs and files"), "{error}");
+        assert!(error.contains("only http:// and udp:// URLs and files"), "{error}");
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! One elementary stream: its units, their sizes and times, and what its bitstream says.
 
+use super::age::{Ages, WallClock};
 use super::report::{AudioReport, StreamReport, VideoReport};
 use super::samples::Samples;
 use glassline_media::access_unit::{AccessUnit, Codec};
-use glassline_media::bitstream::h264::{self, NalType, SliceType, Sps};
+use glassline_media::bitstream::h264::{self, Join, NalType, Sei, SliceType, Sps};
 use glassline_media::bitstream::{adts, opus};
 use glassline_media::container::ts::ElementaryStream;
-use glassline_media::time::Ticks;
+use glassline_media::time::{Ticks, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -73,6 +74,9 @@ impl Cadence {
 struct Pictures {
     sps: Option<Sps>,
     keys: u64,
+    recovery_points: u64,
+    settling_max: Option<u32>,
+    ages: Ages,
     last_key: Option<(u64, Ticks)>,
     key_frames: Samples,
     key_ticks: Samples,
@@ -86,27 +90,39 @@ struct Pictures {
 }
 
 impl Pictures {
-    fn push(&mut self, unit: &AccessUnit, number: u64) {
+    fn push(&mut self, unit: &AccessUnit, number: u64, arrival: Time) {
         if unit.random_access {
             if let Some((last, pts)) = self.last_key.replace((number, unit.pts)) {
                 self.key_frames.push((number - last) as f64);
                 self.key_ticks.push((unit.pts - pts).0 as f64);
             }
-            self.keys += 1;
+            match Some(unit).filter(|unit| unit.codec == Codec::H264).and_then(|unit| h264::join(&unit.data))
+            {
+                Some(Join::Recovery(point)) => {
+                    self.recovery_points += 1;
+                    self.settling_max = self.settling_max.max(Some(point.frames));
+                }
+                _ => self.keys += 1,
+            }
         }
         self.reordered |= self.last_pts.is_some_and(|last| unit.pts < last);
         self.last_pts = Some(unit.pts);
         self.reorder_ticks = self.reorder_ticks.max((unit.pts - unit.dts).0);
         if unit.codec == Codec::H264 {
-            self.parse_h264(&unit.data);
+            self.parse_h264(&unit.data, arrival);
         }
     }
 
-    fn parse_h264(&mut self, data: &[u8]) {
+    fn parse_h264(&mut self, data: &[u8], arrival: Time) {
         let mut slices = 0;
         for nal in h264::nals(data) {
             match nal.kind() {
                 NalType::Sps => self.sps = Sps::parse(nal.payload()).ok().or(self.sps),
+                NalType::Sei => {
+                    if let Some(captured) = Sei::parse(nal.payload()).capture_utc() {
+                        self.ages.push(captured, arrival);
+                    }
+                }
                 kind if kind.is_slice() => {
                     slices += 1;
                     if slices == 1 {
@@ -128,7 +144,7 @@ impl Pictures {
         }
     }
 
-    fn report(&self, measured_frame_rate_hz: Option<f64>) -> VideoReport {
+    fn report(&self, measured_frame_rate_hz: Option<f64>, clock: Option<&WallClock>) -> VideoReport {
         let sps = self.sps.as_ref();
         VideoReport {
             width_px: sps.map(|sps| sps.width_px),
@@ -143,6 +159,8 @@ impl Pictures {
             declared_frame_rate_hz: sps.and_then(|sps| sps.frame_rate).map(|rate| rate.as_f64()),
             measured_frame_rate_hz,
             key_frames: self.keys,
+            recovery_points: self.recovery_points,
+            settling_frames_max: self.settling_max,
             key_frame_interval_frames: self.key_frames.distribution(|frames| frames),
             key_frame_interval_s: self.key_ticks.distribution(|ticks| ticks / f64::from(Ticks::RATE)),
             i_pictures: self.i,
@@ -151,6 +169,8 @@ impl Pictures {
             reordered: self.reordered || self.b > 0,
             reorder_delay_ms: self.reorder_ticks as f64 / TICKS_PER_MS,
             slices_per_picture_max: self.slices_max,
+            capture_times: self.ages.count(),
+            age: clock.and_then(|clock| self.ages.report(clock)),
         }
     }
 }
@@ -201,13 +221,13 @@ impl StreamTrack {
         }
     }
 
-    /// Takes a unit; `lead` is its PTS less the clock when it was complete.
-    pub(super) fn push(&mut self, unit: &AccessUnit, lead: Option<Ticks>) {
+    /// Takes a unit that was complete at `arrival`; `lead` is its PTS less the clock then.
+    pub(super) fn push(&mut self, unit: &AccessUnit, lead: Option<Ticks>, arrival: Time) {
         if unit.codec.is_video() {
             if self.cadence.push(unit.pts, REORDER_MAX) {
                 (self.pictures.last_key, self.pictures.last_pts) = (None, None);
             }
-            self.pictures.push(unit, self.units);
+            self.pictures.push(unit, self.units, arrival);
         } else {
             self.cadence.push(unit.pts, 0);
             self.learn_audio(unit);
@@ -241,7 +261,13 @@ impl StreamTrack {
         }
     }
 
-    pub(super) fn report(&self, bitrate_bps: Option<f64>) -> StreamReport {
+    /// Pictures that say when they were captured.
+    pub(super) fn capture_times(&self) -> u64 {
+        self.pictures.ages.count()
+    }
+
+    /// The report; ages go by `clock`.
+    pub(super) fn report(&self, bitrate_bps: Option<f64>, clock: Option<&WallClock>) -> StreamReport {
         let intervals = self.cadence.whole();
         let usual = intervals.median();
         let is_gap = |interval: f64| usual.is_some_and(|usual| interval > GAP * usual.max(1.0));
@@ -276,7 +302,7 @@ impl StreamTrack {
             pts_gaps: gaps.round() as u64,
             pts_jumps: self.cadence.jumps,
             pts_minus_pcr_ms: self.lead.distribution(to_ms),
-            video: is_video.then(|| self.pictures.report(frame_rate)),
+            video: is_video.then(|| self.pictures.report(frame_rate, clock)),
             audio: is_audio.then(|| self.audio.clone()),
         }
     }

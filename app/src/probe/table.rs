@@ -1,6 +1,8 @@
 //! The report as people read it: a summary, one block for each stream, a table of timing, a table of PIDs, and
 //! the warnings.
 
+use super::age::AgeReport;
+use super::check;
 use super::flight;
 use super::layout::{clean, facts, grid, warnings};
 use super::report::{ClockReport, PidReport, Report, StreamReport, VideoReport};
@@ -11,8 +13,16 @@ use std::fmt::Write;
 pub(super) fn write(report: &Report) -> String {
     let mut out = format!("{}\n\n", clean(&report.source));
     let flight = report.flight.as_ref().map(flight::table).unwrap_or_default();
-    let blocks =
-        [summary(report), streams(report), timing(report), pids(report), flight, warnings(&report.warnings)];
+    let check = report.check.as_ref().map(check::table).unwrap_or_default();
+    let blocks = [
+        summary(report),
+        streams(report),
+        timing(report),
+        pids(report),
+        check,
+        flight,
+        warnings(&report.warnings),
+    ];
     out.push_str(&blocks.into_iter().filter(|block| !block.is_empty()).collect::<Vec<_>>().join("\n"));
     out
 }
@@ -49,7 +59,14 @@ fn summary(report: &Report) -> String {
     if let Some(first) = report.time_to_first {
         let ms = |time: Option<f64>| time.map_or("never".into(), |ms| format!("{ms:.0} ms"));
         lines.push(("First byte after", ms(first.byte_ms)));
-        lines.push(("First picture after", format!("{} (a whole key frame)", ms(first.picture_ms))));
+        let right = match first.settling_frames {
+            Some(0) | None => "a whole key frame".to_owned(),
+            Some(frames) => format!(
+                "a recovery point: right {frames} pictures later, after {}",
+                ms(first.right_picture_ms)
+            ),
+        };
+        lines.push(("First picture after", format!("{} ({right})", ms(first.picture_ms))));
     }
     if let Some(burst) = report.clock.as_ref().and_then(|clock| clock.start_burst_ms) {
         lines.push(("Burst at the start", format!("{burst:.0} ms of stream")));
@@ -127,7 +144,19 @@ fn about_video(video: &VideoReport, lines: &mut Vec<(&'static str, String)>) {
         ),
         _ => String::new(),
     };
-    lines.push(("Key frames", format!("{}{interval}", video.key_frames)));
+    match video.settling_frames_max {
+        None => lines.push(("Key frames", format!("{}{interval}", video.key_frames))),
+        Some(frames) => {
+            lines.push((
+                "Key frames",
+                format!("{}, and {} recovery points{interval}", video.key_frames, video.recovery_points),
+            ));
+            lines.push((
+                "Recovery",
+                format!("pictures are right at most {frames} pictures after such a point"),
+            ));
+        }
+    }
     if video.i_pictures + video.p_pictures + video.b_pictures > 0 {
         lines.push((
             "Pictures",
@@ -163,6 +192,8 @@ fn timing(report: &Report) -> String {
         rows.extend(stream.pts_interval_ms.iter().map(|all| row(name("PTS interval"), all, 2)));
         rows.extend(stream.pts_jitter_ms.iter().map(|all| row(name("PTS jitter"), all, 2)));
         rows.extend(stream.pts_minus_pcr_ms.iter().map(|all| row(name("PTS - PCR"), all, 2)));
+        let age = stream.video.as_ref().and_then(|video| video.age);
+        rows.extend(age.iter().map(|age| row(name("age here"), &age.ms, 2)));
     }
     rows.extend(
         report.audio_video.iter().map(|both| row("audio ahead of video".into(), &both.interleave_ms, 2)),
@@ -176,11 +207,26 @@ fn timing(report: &Report) -> String {
     if let Some(clock) = &report.clock {
         out.push_str(&notes(clock));
     }
+    for age in report.streams.iter().filter_map(|stream| stream.video.as_ref()?.age) {
+        out.push_str(&age_note(&age));
+    }
     if let Some(both) = report.audio_video {
         let side = if both.start_ms < 0.0 { "before" } else { "after" };
         let _ = writeln!(out, "  The sound begins {:.1} ms {side} the pictures.", both.start_ms.abs());
     }
     out
+}
+
+fn age_note(age: &AgeReport) -> String {
+    match (age.clock, age.clock_uncertainty_ms) {
+        ("server", Some(ms)) => format!(
+            "  Ages count from capture to a picture's last byte here, by the server's clock (± {ms:.1} ms): right if the\n  \
+             capture's clock agrees with it.\n"
+        ),
+        _ => "  Ages count from capture to a picture's last byte here, by this machine's clock: right if the capture's\n  \
+              clock agrees with it.\n"
+            .to_owned(),
+    }
 }
 
 fn notes(clock: &ClockReport) -> String {

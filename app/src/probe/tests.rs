@@ -1,10 +1,14 @@
 //! The analysis on streams whose properties and defects are known: made here packet by packet, and by FFmpeg.
 
+use super::age::WallClock;
 use super::analysis::{Analysis, Kind};
-use super::capture;
+use super::check::Rules;
 use super::report::Report;
 use super::table;
+use super::{capture, ivf};
+use glassline_media::Utc;
 use glassline_media::access_unit::{AccessUnit, Codec};
+use glassline_media::bitstream::h264::{RecoveryPoint, sei, write_capture_utc_nal};
 use glassline_media::container::ts::{AudioFormat, MuxSettings, Muxer, PACKET_BYTES, Pcr};
 use glassline_media::stamps::Stamps;
 use glassline_media::time::{Ticks, Time};
@@ -59,13 +63,20 @@ fn picture(number: i64) -> AccessUnit {
 /// A stream of constant rate with a key frame every second, 4 s long. Each picture takes a slot of 40 packets, in
 /// which its first packet, the one with the clock, always stands in the third place.
 fn constant_rate() -> Vec<PacketBytes> {
+    constant_rate_from(0)
+}
+
+/// The same, its stamps and its clock so many ticks later.
+fn constant_rate_from(later: i64) -> Vec<PacketBytes> {
     let settings =
         MuxSettings { video: Some(Codec::H264), table_interval: Ticks(90_000), ..MuxSettings::default() };
     let mut muxer = Muxer::new(settings).unwrap();
     let mut out = Vec::new();
     for number in 0..PICTURES {
         let mut bytes = Vec::new();
-        muxer.write(&picture(number), &mut bytes).unwrap();
+        let mut unit = picture(number);
+        (unit.pts, unit.dts) = (unit.pts + Ticks(later), unit.dts + Ticks(later));
+        muxer.write(&unit, &mut bytes).unwrap();
         let mut packets = bytes.as_chunks::<PACKET_BYTES>().0.to_vec();
         let first = packets.iter().position(|packet| pid_of(packet) == VIDEO_PID).unwrap();
         packets.splice(0..0, std::iter::repeat_n(null_packet(), 2 - first));
@@ -122,6 +133,108 @@ fn a_clean_stream_is_described_and_draws_no_warning() {
     assert_eq!(clock.interval_ms.unwrap().max, 40.0);
     let jitter = clock.jitter.unwrap();
     assert_eq!((jitter.basis, jitter.ms.max), ("position", 0.0));
+}
+
+#[test]
+fn the_wrap_of_stamps_and_clock_changes_nothing() {
+    let json = |later| serde_json::to_string(&checked(&constant_rate_from(later), Rules::Iso)).unwrap();
+    let expected = json(0);
+    // The clock wraps, then the stamps, which are 50 ms ahead of it, a picture earlier; then neither.
+    for pictures in [0, 1, 2, 50, 99, 200] {
+        assert_eq!(json(Ticks::WRAP - 90_000 - pictures * PICTURE_TICKS), expected, "{pictures}");
+    }
+}
+
+fn checked(packets: &[PacketBytes], rules: Rules) -> Report {
+    let mut analysis = Analysis::new(Kind::File, Time::ZERO);
+    analysis.check(rules);
+    analysis.push(packets.as_flattened(), Time::ZERO);
+    analysis.finish(Time::ZERO);
+    analysis.report("test")
+}
+
+#[test]
+fn a_broken_rule_is_an_error_and_stands_in_the_table() {
+    // A picture's packets come at 1.5 Mbit/s, where level 1.3 has 0.92.
+    let report = checked(&constant_rate(), Rules::Dvb);
+    let check = report.check.as_ref().unwrap();
+    assert_eq!(check.rules_broken, 1, "{check:?}");
+    assert!(check.verdict().is_err());
+    let text = table::write(&report);
+    let row = text.lines().find(|line| line.contains("transport buffer overflow")).unwrap();
+    assert!(row.contains("BROKEN") && row.contains("§2.4.2.3"), "{text}");
+    assert!(
+        text.contains("clock against position") && text.lines().all(|line| line.chars().count() <= 120),
+        "{text}"
+    );
+    assert!(file(&constant_rate()).check.is_none());
+}
+
+/// A stream without a key frame, a picture each 40 ms: recovery points at the pictures 3, 13, … of 30, after which four
+/// are not right. Each picture says that it was captured 25 ms (and its number of microseconds) before its end comes.
+fn intra_refresh() -> Analysis {
+    let mut muxer = Muxer::new(MuxSettings { video: Some(Codec::H264), ..MuxSettings::default() }).unwrap();
+    let mut analysis = Analysis::new(Kind::Url, Time::ZERO);
+    for number in 0..30 {
+        let arrival = Time::from_millis(1000 + number as u64 * 40);
+        let is_point = number % 10 == 3;
+        let mut data = vec![0, 0, 0, 1, 9, 0xf0];
+        if is_point {
+            data.extend_from_slice(SPS);
+            data.extend_from_slice(&[0, 0, 0, 1, 0x68, 0xce]);
+            let point = RecoveryPoint { frames: 4, exact: true, broken_link: false };
+            sei::write_message(sei::RECOVERY_POINT, &point.write(), &mut data);
+        }
+        let captured = UTC_AT_ZERO + arrival.as_nanos() - 25_000_000 - number as u64 * 1000;
+        write_capture_utc_nal(Utc::from_nanos(captured), &mut data);
+        data.extend_from_slice(&[0, 0, 0, 1, 0x41, 0x98]);
+        data.resize(2000, 0x55);
+        let (pts, stamps) = (Ticks(90_000 + number * PICTURE_TICKS), Stamps::default());
+        let (codec, dts, random_access) = (Codec::H264, pts, is_point);
+        let mut bytes = Vec::new();
+        let unit = AccessUnit { codec, data: data.into(), pts, dts, random_access, stamps };
+        muxer.write(&unit, &mut bytes).unwrap();
+        analysis.push(&bytes, arrival);
+    }
+    analysis
+}
+
+/// The wall clock at the origin of the monotonic one.
+const UTC_AT_ZERO: u64 = 1_700_000_000_000_000_000;
+
+#[test]
+fn recovery_points_are_places_to_join_and_told_from_key_frames() {
+    let report = intra_refresh().report("test");
+    let video = report.streams[0].video.as_ref().unwrap();
+    assert_eq!((video.key_frames, video.recovery_points, video.settling_frames_max), (0, 3, Some(4)));
+    assert_eq!(video.key_frame_interval_frames.map(|all| (all.min, all.max)), Some((10.0, 10.0)));
+    let first = report.time_to_first.unwrap();
+    assert_eq!((first.picture_ms, first.right_picture_ms), (Some(1120.0), Some(1280.0)));
+    assert_eq!(first.settling_frames, Some(4));
+    assert!(!report.warnings.iter().any(|text| text.contains("nobody can join")), "{:?}", report.warnings);
+    let text = table::write(&report);
+    assert!(
+        text.contains("0, and 3 recovery points") && text.contains("right 4 pictures later, after 1280 ms"),
+        "{text}"
+    );
+}
+
+#[test]
+fn ages_count_from_capture_by_the_clock_that_is_given() {
+    let mut analysis = intra_refresh();
+    assert!(analysis.has_capture_times());
+    assert!(analysis.report("test").streams[0].video.as_ref().unwrap().age.is_none(), "no clock, no age");
+    // The server's clock is 3 ms ahead of what the capture went by.
+    let (at, utc) = (Time::from_millis(5), Utc::from_nanos(UTC_AT_ZERO + 8_000_000));
+    analysis.tell_ages_by(WallClock { at, utc, whose: "server", uncertainty_ms: Some(0.25) });
+    let report = analysis.report("test");
+    let video = report.streams[0].video.as_ref().unwrap();
+    let age = video.age.unwrap();
+    assert_eq!((video.capture_times, age.ms.count, age.clock), (30, 30, "server"));
+    near(Some(age.ms.min), 28.0, 1e-6);
+    near(Some(age.ms.max), 28.029, 1e-6);
+    let text = table::write(&report);
+    assert!(text.contains("video age here") && text.contains("the server's clock (± 0.2 ms)"), "{text}");
 }
 
 #[test]
@@ -348,8 +461,14 @@ fn every_key_of_the_json_is_documented() {
     let mut found = std::collections::BTreeSet::new();
     let live = serde_json::to_value(live(|_| Duration::ZERO, 0)).unwrap();
     keys(&live, &mut found);
+    keys(&serde_json::to_value(checked(&constant_rate(), Rules::Iso)).unwrap(), &mut found);
+    let mut aged = intra_refresh();
+    let (at, utc) = (Time::ZERO, Utc::from_nanos(UTC_AT_ZERO));
+    aged.tell_ages_by(WallClock { at, utc, whose: "local", uncertainty_ms: None });
+    keys(&serde_json::to_value(aged.report("test")).unwrap(), &mut found);
     let capture = capture::tests::report();
     keys(&serde_json::to_value(capture).unwrap(), &mut found);
+    keys(&serde_json::to_value(ivf::tests::report()).unwrap(), &mut found);
     for part in [&AUDIO_KEYS[..], &AUDIO_VIDEO_KEYS[..]] {
         found.extend(part.iter().map(|key| (*key).to_owned()));
     }

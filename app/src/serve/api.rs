@@ -3,6 +3,7 @@
 use super::insight::{BehindCounts, behind_counts, why_counts};
 use glassline_delivery::http1::Response;
 use glassline_engine::relay::{Door, Hub, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
+use glassline_media::bitstream::h264::Join;
 use glassline_media::container::tracks::{Kind, Track};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -49,6 +50,7 @@ pub(super) struct Stream {
     uptime_s: f64,
     newest_byte_age_ms: Option<f64>,
     key_frame_interval_s: Option<f64>,
+    join: Option<JoinPoint>,
     bytes_in: u64,
     bytes_out: u64,
     continuity_errors: u64,
@@ -64,6 +66,16 @@ pub(super) struct Stream {
     publishers: u64,
     source: Option<Source>,
     outputs: Vec<Output>,
+}
+
+/// How viewers' pictures begin.
+#[derive(Serialize)]
+struct JoinPoint {
+    /// "key frame" or "recovery point".
+    at: &'static str,
+    /// Pictures that may be wrong at first, and what they last at the stream's frame rate.
+    settling_frames: u32,
+    settling_ms: Option<f64>,
 }
 
 /// Where a stream is sent to.
@@ -166,6 +178,7 @@ pub(super) fn stream(status: &StreamStatus, door: Door) -> Stream {
         uptime_s: status.uptime.as_secs_f64(),
         newest_byte_age_ms: status.newest_byte_age.map(|age| age.as_secs_f64() * 1e3),
         key_frame_interval_s: status.key_frame_interval.as_ref().map(Duration::as_secs_f64),
+        join: status.join.map(|join| join_point(join, status)),
         bytes_in: status.bytes_in,
         bytes_out: status.bytes_out,
         continuity_errors: status.continuity_errors,
@@ -181,6 +194,19 @@ pub(super) fn stream(status: &StreamStatus, door: Door) -> Stream {
         publishers: status.sessions,
         source: status.source.as_ref().filter(|_| door == Door::Crew).map(source),
         outputs: status.outputs.iter().filter(|_| door == Door::Crew).map(output).collect(),
+    }
+}
+
+fn join_point(join: Join, status: &StreamStatus) -> JoinPoint {
+    let settling_frames = join.settling_frames();
+    let frame_rate = status.video.as_ref().and_then(|details| details.frame_rate);
+    JoinPoint {
+        at: match join {
+            Join::Idr => "key frame",
+            Join::Recovery(_) => "recovery point",
+        },
+        settling_frames,
+        settling_ms: frame_rate.map(|rate| f64::from(settling_frames) * 1e3 / rate.as_f64()),
     }
 }
 

@@ -78,7 +78,8 @@ pub(super) fn live(
             Event::Drained => {}
         }
     }
-    service.end()
+    service.end();
+    Ok(())
 }
 
 /// Lives on for connections whose TLS the new program cannot have.

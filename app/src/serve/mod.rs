@@ -3,7 +3,8 @@
 mod access_log;
 mod api;
 mod assets;
-mod demo;
+mod control;
+mod encoders;
 mod encoding;
 mod identity;
 mod insight;
@@ -15,7 +16,7 @@ mod site;
 mod succession;
 
 use crate::config::{self, Config, Mux};
-use crate::{failure, logging, output};
+use crate::{encode, failure, logging, output};
 use anyhow::{Context, Result};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Policy;
@@ -88,6 +89,9 @@ impl Args {
         }
         config.demo.enabled |= self.demo;
         config.publish.open |= self.open_publish;
+        if config.demo.enabled || !config.encode.is_empty() {
+            encode::require()?;
+        }
         Ok(config)
     }
 }

@@ -50,7 +50,7 @@ fn encode(settings: &Settings, count: u32, force: &[u32]) -> (Vec<Picture>, Vec<
         if force.contains(&number) {
             encoder.force_key_frame();
         }
-        encoder.encode(picture, Ticks::from_time(picture.captured)).unwrap().expect("no delay")
+        encoder.encode(picture, Ticks::from_time(picture.captured)).unwrap()
     });
     let units = units.collect();
     (pictures, units)

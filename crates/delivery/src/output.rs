@@ -93,6 +93,24 @@ impl Destination {
         Ok(destination)
     }
 
+    /// Reads a URL whose machine may be called by a name, which `resolve` finds the address of.
+    ///
+    /// # Errors
+    /// [`DestinationError::Address`] too where it finds none.
+    pub fn parse_named(
+        text: &str,
+        resolve: &mut dyn FnMut(&str) -> Option<IpAddr>,
+    ) -> Result<Destination, DestinationError> {
+        let Some((start, name)) = host_of(text).filter(|(_, name)| is_name(name)) else {
+            return Destination::parse(text);
+        };
+        let ip = match resolve(name).ok_or(DestinationError::Address)? {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        Destination::parse(&[&text[..start], &ip, &text[start + name.len()..]].concat())
+    }
+
     /// Reads a URL whose machine may be called by a name, which is resolved later.
     pub fn parse_unresolved(text: &str) -> Result<Destination, DestinationError> {
         let Some((start, name)) = host_of(text).filter(|(_, name)| is_name(name)) else {
@@ -238,6 +256,22 @@ mod tests {
         ] {
             assert!(Destination::parse_unresolved(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_name_is_asked_for_where_somebody_answers() {
+        let mut asked = Vec::new();
+        let mut answer = |name: &str| {
+            asked.push(name.to_owned());
+            "192.0.2.7".parse().ok()
+        };
+        let found = Destination::parse_named("rtp://studio-2.example:5004?ttl=3", &mut answer).unwrap();
+        assert_eq!(found.to_string(), "rtp://192.0.2.7:5004?ttl=3");
+        for text in ["udp://192.0.2.9:5000", "udp://a b:5000", "udp://:5000", "udp://h:1?interface=lo"] {
+            let _ = Destination::parse_named(text, &mut answer);
+        }
+        assert_eq!(asked, ["studio-2.example", "h"]);
+        assert_eq!(Destination::parse_named("udp://h:5000", &mut |_| None), Err(DestinationError::Address));
     }
 
     proptest! {

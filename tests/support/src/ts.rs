@@ -57,6 +57,21 @@ impl Source {
         [self.packet(0, true, &pat, false), self.packet(PMT_PID, true, &pmt, false)].concat()
     }
 
+    /// A picture of `packets` packets, no IDR, with parameter sets and a recovery point in front of its slice;
+    /// the container announces it, or not.
+    pub fn recovery_point(&mut self, announced: bool, packets: usize) -> Vec<u8> {
+        let pes = [0, 0, 1, 0xE0, 0, 0, 0x80, 0x80, 5, 0x21, 0, 1, 0, 1];
+        // Delimiter, SPS, PPS; the message: ue(4), exact, no broken link, no slice groups, the payload's end.
+        let head = [0, 0, 1, 0x09, 0xF0, 0, 0, 1, 0x67, 0x42, 0xC0, 0x0A, 0, 0, 1, 0x68, 0xCE];
+        let message = [0, 0, 1, 0x06, 6, 2, 0x2C, 0x40, 0x80];
+        let unit = [&pes[..], &head, &message, &[0, 0, 1, 0x41, 0x9A]].concat();
+        let mut bytes = self.packet(VIDEO_PID, true, &unit, announced);
+        for _ in 1..packets {
+            bytes.extend(self.packet(VIDEO_PID, false, &[0x55; 100], false));
+        }
+        bytes
+    }
+
     /// A picture of `packets` packets. Its header says nothing of NAL units: a key frame is announced.
     pub fn picture(&mut self, key: bool, packets: usize) -> Vec<u8> {
         let start =
@@ -68,6 +83,9 @@ impl Source {
         bytes
     }
 }
+
+/// Pictures that may be wrong behind [`Source::recovery_point`].
+pub const RECOVERY_FRAMES: u32 = 4;
 
 fn crc32(bytes: &[u8]) -> u32 {
     bytes.iter().fold(u32::MAX, |crc, byte| {

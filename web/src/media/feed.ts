@@ -16,6 +16,8 @@ export interface VideoUnit extends AccessUnitInfo {
   dtsUs: number;
   /** Not a continuation of the unit before: only a key frame may follow. */
   reset: boolean;
+  /** Pictures from this one on, itself included, that are not right yet, because decoding began at a recovery point. */
+  settlingFrames: number;
 }
 
 /** A coded audio frame with its place in time. */
@@ -114,6 +116,7 @@ export class Feed {
   private pps: Uint8Array | null = null;
   private videoReset = true;
   private audioReset = true;
+  private settlingFrames = 0;
   private readonly adts = new AdtsSplitter();
   private opus: AudioConfig = opusConfig(2);
   private audioEndUs = 0;
@@ -168,11 +171,12 @@ export class Feed {
     const reset = this.videoReset;
     if (reset && !info.key) return;
     this.videoReset = false;
-    if (reset && !info.idr && this.startGrey(ptsUs, place.us)) {
-      this.handler.video({ ...info, data: unit.data, ptsUs, dtsUs: place.us, reset: false });
-      return;
-    }
-    this.handler.video({ ...info, data: unit.data, ptsUs, dtsUs: place.us, reset });
+    if (info.idr) this.settlingFrames = 0;
+    else if (reset) this.settlingFrames = info.recoveryFrames ?? 0;
+    const settlingFrames = this.settlingFrames;
+    const begun = reset && !info.idr && this.startGrey(ptsUs, place.us);
+    this.handler.video({ ...info, data: unit.data, ptsUs, dtsUs: place.us, reset: reset && !begun, settlingFrames });
+    this.settlingFrames = Math.max(0, settlingFrames - 1);
   }
 
   /** Browsers start at IDR pictures alone: before a recovery point (intra refresh) a grey one is put. */
@@ -181,7 +185,9 @@ export class Feed {
     const data = this.sps && parameters && greyIdr(this.sps, parameters);
     if (!data) return false;
     const beforeUs = 500;
-    this.handler.video({ ...inspect(data), data, ptsUs: ptsUs - beforeUs, dtsUs: dtsUs - beforeUs, reset: true });
+    const settlingFrames = this.settlingFrames + 1;
+    const times = { ptsUs: ptsUs - beforeUs, dtsUs: dtsUs - beforeUs };
+    this.handler.video({ ...inspect(data), data, ...times, reset: true, settlingFrames });
     return true;
   }
 

@@ -42,4 +42,25 @@ describe("Feed with intra refresh", () => {
     expect(video.map((u) => [u.idr, u.reset])).toEqual([[true, true], [false, false], [false, false]]);
     expect(video[1]!.dtsUs).toBeGreaterThan(video[0]!.dtsUs);
   });
+
+  it("counts down to the first picture that is right, over the wrap of the stamps", () => {
+    const sets = `00000001${PICTURES["baseline 1280x720"][0]}0000000168cb8cb2`;
+    // ue(4), exact, no broken link, no slice groups, the payload's end.
+    const recovery = hex(`${sets}00000001060602 2c4080`.replace(" ", "") + "0000000141ff55");
+    const video: VideoUnit[] = [];
+    const ignore = (): void => undefined;
+    const feed = new Feed({ tracks: ignore, videoConfig: ignore, audio: ignore, video: (u) => video.push(u) });
+    const builder = new TsBuilder();
+    feed.push(builder.tables());
+    for (let number = 0; number < 9; number++) {
+      const dts = (2 ** 33 - 9000 + number * 3600) % 2 ** 33;
+      const data = number === 0 || number === 3 ? recovery : number === 7 ? hex(`${sets}00000001658855`) : hex("0000000141ff55");
+      feed.push(builder.packets(VIDEO_PID, [pes(0xe0, dts, dts, data, true)]));
+    }
+    // The grey picture in front; a recovery point on the way changes nothing, a key frame has nothing to settle.
+    expect(video.map((u) => u.settlingFrames)).toEqual([5, 4, 3, 2, 1, 0, 0, 0, 0, 0]);
+    const steps = video.slice(1).map((u, at) => (at === 0 ? 40_000 : u.ptsUs - video[at]!.ptsUs));
+    expect(steps.every((step) => step === 40_000)).toBe(true);
+    expect(video.filter((u) => u.reset)).toHaveLength(1);
+  });
 });

@@ -8,6 +8,43 @@ const HIGH_1080P25 = "67640028acd940780227e5c05a808080a0000003002000000641e30632
 const MAIN_576P25 = "674d401eeca05a093602d4040405000003000100000300320f162d96";
 const HIGH422_642X362 = "677a001ebcd940a42fe227c05a808080a0000003002000000781e2c5b2c0";
 
+describe("inspect", () => {
+  const captured = "000000010605189d1f3c526b0e4f7a8c21676c6c63617017979cfe362a000080";
+  const sets = "00000001" + BASELINE_720P50 + "0000000168cb8cb2";
+  const slice = "0000000141ff55";
+
+  it("reads when a picture was captured, beside other messages", () => {
+    expect(inspect(hex(captured + slice)).captureUs).toBe(1_700_000_000_000_000);
+    expect(inspect(hex(slice)).captureUs).toBeNull();
+    expect(inspect(hex(captured.replace("9d1f", "9d1e") + slice)).captureUs).toBeNull();
+    const version = "00000001060510" + "11".repeat(16) + "80";
+    expect(inspect(hex(version + captured + slice)).captureUs).toBe(1_700_000_000_000_000);
+  });
+
+  it("takes out what keeps start codes away", () => {
+    // One microsecond after 1970: zeros, with a 03 behind each pair.
+    const time = "0000030000030000" + "0303e8";
+    expect(inspect(hex("0000000106051 89d1f3c526b0e4f7a8c21676c6c636170".replace(" ", "") + time + "80" + slice)).captureUs).toBe(1);
+  });
+
+  it("knows a recovery point by its parameter sets", () => {
+    const point = "000000010606022c4080";
+    expect(inspect(hex(sets + point + slice))).toMatchObject({ key: true, idr: false, recoveryFrames: 4 });
+    expect(inspect(hex(point + slice))).toMatchObject({ key: false, recoveryFrames: 4 });
+    expect(inspect(hex(sets + slice))).toMatchObject({ key: false, recoveryFrames: null });
+  });
+
+  it("takes messages that are cut anywhere", () => {
+    const whole = hex(captured + slice);
+    const next = random(5);
+    for (let i = 0; i < 200; i++) {
+      const cut = whole.slice(0, Math.floor(next() * whole.length));
+      if (cut.length > 6) cut[Math.floor(next() * cut.length)] = Math.floor(next() * 256);
+      inspect(cut);
+    }
+  });
+});
+
 describe("parseSps", () => {
   it("reads size, rate, codec string and reordering", () => {
     const sps = parseSps(hex(BASELINE_720P50));

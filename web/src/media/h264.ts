@@ -17,7 +17,11 @@ const IDR = 5;
 const SEI = 6;
 const SPS = 7;
 const PPS = 8;
+const USER_DATA_UNREGISTERED = 5;
 const RECOVERY_POINT = 6;
+/** Of the message that says when a picture was captured; docs/capture-utc.md. */
+const CAPTURE_UTC_UUID = [0x9d, 0x1f, 0x3c, 0x52, 0x6b, 0x0e, 0x4f, 0x7a, 0x8c, 0x21, 0x67, 0x6c, 0x6c, 0x63, 0x61, 0x70];
+const CAPTURE_UTC_BYTES = 24;
 
 /** All NAL units of `data`, in order. Bytes before the first start code are skipped. One pass over the bytes. */
 export function nalUnits(data: Uint8Array): Nal[] {
@@ -52,12 +56,16 @@ export function isSlice(nal: Nal): boolean {
 
 /** What a player must know about an access unit before it decodes it. */
 export interface AccessUnitInfo {
-  /** Decoding can start here: an IDR picture, or a recovery point with its SPS beside it (intra refresh). */
+  /** Decoding can start here: an IDR picture, or a recovery point with its parameter sets (intra refresh). */
   key: boolean;
   /** An IDR picture is in it: any decoder starts here. */
   idr: boolean;
   /** Other pictures may refer to this one. */
   reference: boolean;
+  /** A recovery point: pictures from here on until all are right, where decoding starts here; null: none. */
+  recoveryFrames: number | null;
+  /** When it was captured, UTC in µs, as its encoder says; null where it doesn't. */
+  captureUs: number | null;
   sps: Uint8Array | null;
   pps: Uint8Array | null;
   slices: number;
@@ -67,8 +75,9 @@ export interface AccessUnitInfo {
 /** Judges an access unit by its NAL units. */
 export function inspect(data: Uint8Array): AccessUnitInfo {
   const nals = nalUnits(data);
-  const info: AccessUnitInfo = { key: false, idr: false, reference: false, sps: null, pps: null, slices: 0, nals };
-  let recovery = false;
+  const info: AccessUnitInfo = {
+    key: false, idr: false, reference: false, recoveryFrames: null, captureUs: null, sps: null, pps: null, slices: 0, nals,
+  };
   for (const nal of nals) {
     if (isSlice(nal)) {
       info.slices += 1;
@@ -76,31 +85,48 @@ export function inspect(data: Uint8Array): AccessUnitInfo {
       if (nal.refIdc !== 0) info.reference = true;
     } else if (nal.type === SPS) info.sps = data.subarray(nal.start, nal.end);
     else if (nal.type === PPS) info.pps ??= data.subarray(nal.start, nal.end);
-    else if (nal.type === SEI) recovery ||= hasRecoveryPoint(data.subarray(nal.start + 1, nal.end));
+    else if (nal.type === SEI) readMessages(withoutEmulationPrevention(data.subarray(nal.start + 1, nal.end)), info);
   }
-  if (recovery && info.sps && info.slices > 0) info.key = true;
+  if (info.recoveryFrames !== null && info.sps && info.pps && info.slices > 0) info.key = true;
   return info;
 }
 
-function hasRecoveryPoint(sei: Uint8Array): boolean {
+/** Reads the messages of an SEI NAL unit, clause 7.3.2.3, that a player uses; one that is cut off ends it. */
+function readMessages(sei: Uint8Array, into: AccessUnitInfo): void {
   let i = 0;
-  while (i + 1 < sei.length && sei[i] !== 0x80) {
-    let type = 0;
+  const number = (): number => {
+    let value = 0;
     while (sei[i] === 0xff) {
-      type += 255;
+      value += 255;
       i += 1;
     }
-    type += sei[i++] ?? 0;
-    let size = 0;
-    while (sei[i] === 0xff) {
-      size += 255;
-      i += 1;
-    }
-    size += sei[i++] ?? 0;
-    if (type === RECOVERY_POINT) return true;
+    return value + (sei[i++] ?? 0);
+  };
+  // The trailing bits are one byte, where a message takes two at least.
+  while (i + 1 < sei.length) {
+    const type = number();
+    const size = number();
+    const payload = sei.subarray(i, i + size);
+    if (payload.length < size) return;
+    if (type === RECOVERY_POINT) into.recoveryFrames ??= recoveryFrames(payload);
+    else if (type === USER_DATA_UNREGISTERED) into.captureUs ??= captureTime(payload);
     i += size;
   }
-  return false;
+}
+
+function recoveryFrames(payload: Uint8Array): number | null {
+  try {
+    return new BitReader(payload).unsigned();
+  } catch (error) {
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
+}
+
+function captureTime(payload: Uint8Array): number | null {
+  if (payload.length < CAPTURE_UTC_BYTES || CAPTURE_UTC_UUID.some((byte, at) => payload[at] !== byte)) return null;
+  const view = new DataView(payload.buffer, payload.byteOffset + CAPTURE_UTC_UUID.length, 8);
+  return Number(view.getBigUint64(0) / 1000n);
 }
 
 /** The fields of a sequence parameter set that a player uses. */

@@ -70,6 +70,26 @@ describe("TsDemuxer", () => {
     expect(units[0]!.data).toEqual(picture(true, 1, 100));
   });
 
+  it("emits a picture of unknown length at its mark, from the first on and whole", () => {
+    const builder = new TsBuilder();
+    const { demuxer, units, broken } = collect();
+    demuxer.push(builder.tables());
+    const mark = new Uint8Array([0, 0, 1, 12, 0x80]);
+    for (let n = 0; n < 5; n++) {
+      // The number of slices changes, and packets between them are stuffed.
+      const data = picture(n === 0, 1 + (n % 3), 100);
+      const whole = concat([pes(0xe0, n * 3600, n * 3600, data, false), mark]);
+      const packets = builder.packets(VIDEO_PID, [whole.subarray(0, 110), whole.subarray(110)]);
+      for (let at = 0; at < packets.length; at += 188) {
+        expect(units).toHaveLength(n);
+        demuxer.push(packets.subarray(at, at + 188));
+      }
+      expect(units).toHaveLength(n + 1);
+      expect(units[n]!.data).toEqual(data);
+    }
+    expect(broken).toEqual([]);
+  });
+
   it("emits a picture of unknown length at its end, once the number of slices is steady", () => {
     const builder = new TsBuilder();
     const { demuxer, units, broken } = collect();

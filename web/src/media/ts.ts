@@ -3,7 +3,8 @@
  * each as early as it can be known to be whole. No clock, no DOM.
  *
  * A PES with a length is whole at its last byte. One without (video, as a rule) is whole when the next begins, one
- * picture later; to save that picture's time it is also taken as whole when a chunk ends behind a packet with
+ * picture later, unless its muxer marks the end as ours does: with a NAL unit of filler data without filler at the end
+ * of a packet. To save that picture's time it is also taken as whole when a chunk ends behind a packet with
  * stuffing, provided that it holds as many slices as all recent pictures did. (An encoder that sends slices as they
  * are finished stuffs packets inside a picture, so stuffing alone proves nothing.)
  */
@@ -16,6 +17,9 @@ const MAX_PES_BYTES = 16 << 20;
 const MAX_SECTION_BYTES = 4096;
 /** So many pictures with the same number of slices make the number trustworthy. */
 const STEADY_PICTURES = 8;
+
+/** What our muxer ends a unit of open length with; it is never cut in two. */
+const END_OF_UNIT = [0, 0, 1, 12, 0x80];
 
 /** An elementary stream as the PMT describes it. */
 export interface Track {
@@ -191,7 +195,8 @@ export class TsDemuxer {
       const length = (head[4]! << 8) | head[5]!;
       stream.expected = length > 0 ? 6 + length : -1;
     }
-    if (stream.expected > 0 && stream.length >= stream.expected) this.emit(stream, false);
+    const marked = stream.expected === -1 && stream.track.codec === "h264" && endsUnit(payload);
+    if (marked || (stream.expected > 0 && stream.length >= stream.expected)) this.emit(stream, false);
     else this.touched.add(stream);
   }
 
@@ -208,7 +213,8 @@ export class TsDemuxer {
   private emit(stream: Assembly, early: boolean): void {
     const whole = concat(stream.parts);
     const { randomAccess, discontinuity, track } = stream;
-    const end = stream.expected > 0 ? Math.min(stream.expected, whole.length) : whole.length;
+    const mark = track.codec === "h264" && endsUnit(whole) ? END_OF_UNIT.length : 0;
+    const end = stream.expected > 0 ? Math.min(stream.expected, whole.length) : whole.length - mark;
     drop(stream);
     if (early) {
       stream.tail = [];
@@ -314,6 +320,11 @@ function drop(stream: Assembly): void {
   stream.length = 0;
   stream.expected = 0;
   stream.tail = null;
+}
+
+function endsUnit(data: Uint8Array): boolean {
+  const start = data.length - END_OF_UNIT.length;
+  return start >= 0 && END_OF_UNIT.every((byte, index) => data[start + index] === byte);
 }
 
 function countSlices(data: Uint8Array): number {

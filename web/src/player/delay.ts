@@ -1,21 +1,28 @@
-/** Glass-to-glass delay out of the barcodes of shown pictures: the last value, and percentiles over the last second. */
+/**
+ * Glass-to-glass delay out of the capture times of shown pictures, which the stream says or a barcode in the picture:
+ * the last value, and percentiles over the last second.
+ */
 import { ageUs } from "../barcode";
+
+/** Where a capture time comes from: the stream beside the picture, or the picture itself. */
+export type CaptureSource = "stream" | "picture";
 
 export interface DelaySummary {
   last: number;
   p50: number;
   p95: number;
+  source: CaptureSource;
 }
 
 const WINDOW_MS = 1000;
 const STALE_MS = 2000;
 
 export class DelayMeter {
-  private samples: { atMs: number; delayMs: number }[] = [];
+  private samples: { atMs: number; delayMs: number; source: CaptureSource }[] = [];
 
-  /** A picture captured at `captureUs` (barcode) was shown at `nowMs`, which is `serverUs` on the server's clock. */
-  shown(nowMs: number, serverUs: number, captureUs: number): void {
-    this.samples.push({ atMs: nowMs, delayMs: ageUs(serverUs, captureUs) / 1000 });
+  /** A picture captured at `captureUs` was shown at `nowMs`, which is `serverUs` on the server's clock. */
+  shown(nowMs: number, serverUs: number, captureUs: number, source: CaptureSource): void {
+    this.samples.push({ atMs: nowMs, delayMs: ageUs(serverUs, captureUs) / 1000, source });
     while (this.samples.length > 1 && this.samples[0]!.atMs < nowMs - WINDOW_MS) this.samples.shift();
   }
 
@@ -23,12 +30,12 @@ export class DelayMeter {
     this.samples = [];
   }
 
-  /** In ms; null when no barcode was read for two seconds. */
+  /** In ms; null when no capture time was known for two seconds. */
   summary(nowMs: number): DelaySummary | null {
     const last = this.samples.at(-1);
     if (!last || nowMs - last.atMs > STALE_MS) return null;
     const sorted = this.samples.map((s) => s.delayMs).sort((a, b) => a - b);
-    return { last: last.delayMs, p50: percentile(sorted, 0.5), p95: percentile(sorted, 0.95) };
+    return { last: last.delayMs, p50: percentile(sorted, 0.5), p95: percentile(sorted, 0.95), source: last.source };
   }
 }
 

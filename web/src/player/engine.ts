@@ -24,8 +24,8 @@ export interface EngineContext {
   edge: LiveEdge;
   delay: DelayMeter;
   clock: ServerClock;
-  /** A picture reached the screen. */
-  shown(): void;
+  /** A picture reached the screen; so many from it on are not right yet. */
+  shown(settlingFrames: number): void;
   /** Join the stream anew: what the engine has is of no more use. */
   rejoin(): void;
   /** The engine cannot play this stream at all. */

@@ -8,6 +8,7 @@ import type { Track } from "../media/ts";
 import { AppendQueue } from "./append_queue";
 import { BarcodeReader } from "./barcode_reader";
 import type { Engine, EngineContext, EngineStats } from "./engine";
+import { PictureNotes } from "./notes";
 import { EdgeControl, trimPoint } from "./policy";
 
 const STEER_MS = 50;
@@ -56,6 +57,7 @@ export class MseEngine implements Engine {
   private muted = true;
   private control = new EdgeControl(TARGET_SILENT_S);
   private readonly reader = new BarcodeReader();
+  private readonly notes = new PictureNotes();
   private readonly timer: number;
   /** Where the appended key frames lie, in seconds. */
   private keyTimes: number[] = [];
@@ -119,6 +121,7 @@ export class MseEngine implements Engine {
     if (this.lastDecodeTime >= 0 && step > 0 && step < VIDEO_TIMESCALE) this.frameTicks = step;
     this.lastDecodeTime = decodeTime;
     if (unit.idr) this.keyTimes.push(unit.ptsUs / 1e6);
+    this.notes.add(unit);
     const previous = this.videoBatch.at(-1);
     if (previous && step > 0) previous.duration = step;
     this.videoBatch.push({
@@ -348,11 +351,16 @@ export class MseEngine implements Engine {
     const nowMs = performance.now();
     this.failures = 0;
     this.behindMs = this.context.edge.behind(nowMs, mediaTime * 1000);
-    this.context.shown();
+    const note = this.notes.of(mediaTime * 1e6);
+    this.context.shown(note?.settlingFrames ?? 0);
     const serverUs = this.context.clock.nowUs(nowMs);
     if (serverUs === null) return;
+    if (note && note.captureUs !== null) {
+      this.context.delay.shown(nowMs, serverUs, note.captureUs, "stream");
+      return;
+    }
     const barcode = this.reader.fromImage(this.player, this.player.videoWidth, this.player.videoHeight);
-    if (barcode) this.context.delay.shown(nowMs, serverUs, barcode.captureUs);
+    if (barcode) this.context.delay.shown(nowMs, serverUs, barcode.captureUs, "picture");
   }
 }
 

@@ -18,9 +18,13 @@ export interface PlayerStats {
   framesShown: number;
   framesDecoded: number;
   framesDropped: number;
-  /** Glass-to-glass, from the barcodes of the pictures shown in the last second; null without a barcode. */
+  /** Glass-to-glass, of the pictures shown in the last second; null where nothing says when they were captured. */
   delayMs: DelaySummary | null;
   timeToFirstFrameMs: number | null;
+  /** The first that is right: later, where the stream was joined at a recovery point. */
+  timeToRightFrameMs: number | null;
+  /** Pictures from the one on the screen on that are not right yet. */
+  settlingFrames: number;
   behindLiveMs: number | null;
   bufferMs: number | null;
   width: number;
@@ -54,6 +58,8 @@ export class Player {
   private detail: string | null = null;
   private startedMs = 0;
   private firstFrameMs: number | null = null;
+  private rightFrameMs: number | null = null;
+  private settlingFrames = 0;
   private shownSinceConnect = false;
   private connections = 0;
   private muted = true;
@@ -123,6 +129,8 @@ export class Player {
       ...(this.current?.stats() ?? none),
       delayMs: this.delay.summary(performance.now()),
       timeToFirstFrameMs: this.firstFrameMs,
+      timeToRightFrameMs: this.rightFrameMs,
+      settlingFrames: this.settlingFrames,
       bytes: this.source.bytes,
       continuityErrors: this.feed.demuxer.continuityErrors,
       reconnects: Math.max(0, this.connections - 1),
@@ -135,7 +143,7 @@ export class Player {
       edge: this.edge,
       delay: this.delay,
       clock: this.clock,
-      shown: () => this.shown(),
+      shown: (settlingFrames) => this.shown(settlingFrames),
       rejoin: () => this.source.rejoin(),
       unsupported: (why) => this.replaceEngine(why),
       needsGesture: () => this.events.needsGesture(),
@@ -181,8 +189,10 @@ export class Player {
     this.setState("buffering", null);
   }
 
-  private shown(): void {
+  private shown(settlingFrames: number): void {
     this.firstFrameMs ??= performance.now() - this.startedMs;
+    if (settlingFrames === 0) this.rightFrameMs ??= performance.now() - this.startedMs;
+    this.settlingFrames = settlingFrames;
     this.shownSinceConnect = true;
     if (this.state === "buffering") this.setState("playing", null);
   }

@@ -114,11 +114,11 @@ describe("EdgeControl", () => {
 });
 
 describe("DelayMeter", () => {
-  it("gives percentiles over the last second, and nothing when barcodes stop", () => {
+  it("gives percentiles over the last second, and nothing when capture times stop", () => {
     const meter = new DelayMeter();
     expect(meter.summary(0)).toBeNull();
-    for (let i = 1; i <= 100; i++) meter.shown(i * 10, 1e6 + i * 1000, 1e6);
-    expect(meter.summary(1000)).toEqual({ last: 100, p50: 50, p95: 95 });
+    for (let i = 1; i <= 100; i++) meter.shown(i * 10, 1e6 + i * 1000, 1e6, "picture");
+    expect(meter.summary(1000)).toEqual({ last: 100, p50: 50, p95: 95, source: "picture" });
     expect(meter.summary(3500)).toBeNull();
   });
 });

@@ -4,6 +4,7 @@ import type { Track } from "../media/ts";
 import { AudioSink } from "./audio_sink";
 import { BarcodeReader } from "./barcode_reader";
 import type { Engine, EngineContext, EngineStats } from "./engine";
+import { PictureNotes } from "./notes";
 import { type Waiting, admit, choose } from "./policy";
 
 const MAX_WAITING = 12;
@@ -18,6 +19,7 @@ export class WebCodecsEngine implements Engine {
   readonly element = document.createElement("canvas");
   private readonly drawing = this.element.getContext("2d", { alpha: false, desynchronized: true });
   private readonly reader = new BarcodeReader();
+  private readonly notes = new PictureNotes();
   private decoder: VideoDecoder | null = null;
   private config: VideoConfig | null = null;
   private needsKey = true;
@@ -70,6 +72,7 @@ export class WebCodecsEngine implements Engine {
     }
     try {
       this.decoder ??= this.openDecoder(this.config);
+      this.notes.add(unit);
       this.decoder.decode(
         new EncodedVideoChunk({ type: unit.idr ? "key" : "delta", timestamp: unit.ptsUs, data: unit.data }),
       );
@@ -211,11 +214,14 @@ export class WebCodecsEngine implements Engine {
     this.drawing.drawImage(frame, 0, 0, width, height);
     this.counts.shown += 1;
     this.behindMs = this.context.edge.behind(nowMs, ptsUs / 1000);
-    this.context.shown();
+    const note = this.notes.of(ptsUs);
+    this.context.shown(note?.settlingFrames ?? 0);
     const serverUs = this.context.clock.nowUs(nowMs);
-    if (serverUs !== null) {
+    const captureUs = note?.captureUs ?? null;
+    if (serverUs !== null && captureUs !== null) this.context.delay.shown(nowMs, serverUs, captureUs, "stream");
+    else if (serverUs !== null) {
       this.reader.fromFrame(frame, (barcode) => {
-        if (barcode) this.context.delay.shown(nowMs, serverUs, barcode.captureUs);
+        if (barcode) this.context.delay.shown(nowMs, serverUs, barcode.captureUs, "picture");
       });
     }
     frame.close();

@@ -73,7 +73,7 @@ export function noteTexts(stream: StreamInfo): string[] {
   }
   if (stream.moved_forward > 0) notes.push(`slow viewers moved forward ${stream.moved_forward} ${stream.moved_forward === 1 ? "time" : "times"}`);
   if ((stream.key_frame_interval_s ?? 0) > 4) {
-    notes.push(`a key frame only every ${stream.key_frame_interval_s!.toFixed(1)} s: joining is slow`);
+    notes.push(`a ${stream.join?.at ?? "key frame"} only every ${stream.key_frame_interval_s!.toFixed(1)} s: joining is slow`);
   }
   return notes;
 }

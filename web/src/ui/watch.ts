@@ -26,10 +26,11 @@ export function watch(root: HTMLElement, name: string, query: URLSearchParams): 
 
   const picture = element("div", { class: "picture-place" });
   const message = element("div", { class: "message", role: "status" });
+  const settling = element("div", { class: "settling", role: "status", hidden: true }, "Building up the picture…");
   const info = element("dl", { class: "overlay", hidden: true, "aria-label": "Playback details" });
   const start = element("button", { type: "button", class: "start", hidden: true }, "Play");
   const delay = element("output", { class: "delay", title: "" });
-  const stage = element("div", { class: "stage", tabindex: "-1" }, picture, message, info, start);
+  const stage = element("div", { class: "stage", tabindex: "-1" }, picture, message, settling, info, start);
 
   const player = new Player(name, engine, {
     state: (state, detail) => {
@@ -63,6 +64,7 @@ export function watch(root: HTMLElement, name: string, query: URLSearchParams): 
   const status = (): void => {
     const stats = player.stats();
     showDelay(delay, stats);
+    settling.hidden = stats.state !== "playing" || stats.settlingFrames === 0;
     if (!info.hidden) fillInfo(info, player.engine, stats, serverAge);
   };
   const statusTimer = window.setInterval(status, STATUS_MS);
@@ -143,12 +145,13 @@ function showDelay(output: HTMLElement, stats: PlayerStats): void {
   if (stats.delayMs) {
     setText(output, `Delay ${Math.round(stats.delayMs.p50)} ms`);
     output.classList.remove("partial");
-    output.title = "Glass to glass: from capture to this screen, read from the picture (median of the last second)";
+    const source = stats.delayMs.source === "stream" ? "by the capture time in the stream" : "read from the picture";
+    output.title = `Glass to glass: from capture to this screen, ${source} (median of the last second)`;
   } else if (stats.state === "playing" && stats.behindLiveMs !== null) {
     setText(output, `Player adds ${Math.round(stats.behindLiveMs)} ms`);
     output.classList.add("partial");
     output.title =
-      "The picture carries no time code. This is only what this page adds: buffering and decoding since the data arrived";
+      "Nothing says when the picture was captured. This is only what this page adds: buffering and decoding since the data arrived";
   } else {
     setText(output, "");
     output.title = "";
@@ -160,10 +163,10 @@ function fillInfo(list: HTMLElement, engine: string, stats: PlayerStats, serverA
   const rows: [string, string][] = [
     ["Engine", engine === "mse" ? "Media Source Extensions" : engine === "webcodecs" ? "WebCodecs" : "none"],
     ["Picture", stats.width ? `${stats.width}×${stats.height}` : "–"],
-    ["Glass to glass", delay ? `${milliseconds(delay.last)} · p50 ${milliseconds(delay.p50)} · p95 ${milliseconds(delay.p95)}` : "no time code in the picture"],
+    ["Glass to glass", delay ? `${milliseconds(delay.last)} · p50 ${milliseconds(delay.p50)} · p95 ${milliseconds(delay.p95)}` : "no capture time in the stream"],
     ["Added by this page", milliseconds(stats.behindLiveMs)],
     ["Buffer", milliseconds(stats.bufferMs)],
-    ["First picture after", milliseconds(stats.timeToFirstFrameMs)],
+    ["First picture after", firstPicture(stats)],
     ["Pictures", `${stats.framesShown} shown · ${stats.framesDecoded} decoded · ${stats.framesDropped} left out`],
     ["Sound", stats.audio],
     ["Received", bytes(stats.bytes)],
@@ -173,6 +176,12 @@ function fillInfo(list: HTMLElement, engine: string, stats: PlayerStats, serverA
     ["Clock uncertainty", stats.clockRoundTripMs === null ? "–" : `± ${(stats.clockRoundTripMs / 2).toFixed(1)} ms`],
   ];
   list.replaceChildren(...rows.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)]));
+}
+
+/** When the first picture came, and where it was not right yet, when it was. */
+function firstPicture({ timeToFirstFrameMs: first, timeToRightFrameMs: right }: PlayerStats): string {
+  const later = right !== null && first !== null && right - first > 1;
+  return later ? `${milliseconds(first)} · right after ${milliseconds(right)}` : milliseconds(first);
 }
 
 function popOut(name: string, engine: EngineName | null, stats: PlayerStats): void {

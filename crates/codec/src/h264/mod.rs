@@ -4,3 +4,7 @@
 pub mod x264;
 #[cfg(feature = "x264")]
 mod x264_ffi;
+#[cfg(feature = "x264")]
+mod x264_settings;
+#[cfg(feature = "x264")]
+mod x264_slices;

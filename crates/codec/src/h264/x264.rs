@@ -1,140 +1,33 @@
-//! H.264 by libx264, set up so that no picture waits for another.
+//! H.264 by libx264, set up so that no picture waits for another and no slice for the next.
 //!
-//! Comes in: 8-bit 4:2:0 [`Picture`]s in the order of their time stamps. Goes out: one [`AccessUnit`] a picture,
-//! in Annex B form, with an access unit delimiter first and SPS and PPS in front of each key frame. Called by the
-//! `encode` pipeline. With sliced threads (the default) the unit of a picture comes out of the very call that
-//! took the picture in.
+//! Comes in: 8-bit 4:2:0 [`Picture`]s in the order of their time stamps. Goes out: the NAL units of each picture in
+//! Annex B form, while the picture is still being encoded ([`Encoder::encode_slices`]), or the whole [`AccessUnit`]
+//! ([`Encoder::encode`]); an access unit delimiter comes first, SPS and PPS stand in front of each key frame and
+//! recovery point. Called by the `encode` pipeline. Everything of a picture comes out of the very call that took it
+//! in: nothing is ever inside.
 
-use super::x264_ffi::{Handle, Numbers, Unit, presets};
+use super::x264_ffi::{self, Handle, Input, Numbers};
+use super::x264_settings::{CODEC, check_bitrate, checked_preset, failed};
+use super::x264_slices::Collector;
 use crate::CodecError;
 use bytes::Bytes;
-use glassline_media::{AccessUnit, Codec, Colour, FrameRate, Picture, PixelFormat, Size, Stamps, Ticks};
-use std::collections::VecDeque;
+use glassline_media::{AccessUnit, Codec, Picture, PixelFormat, Size, Stamps, Ticks};
 use std::ffi::CString;
-use std::fmt::Display;
-use std::time::Duration;
 
-/// How far apart key frames (IDR) stand. They are regular: x264's scene-cut detection is off, because a cut is
-/// coded well enough with intra macroblocks, while an extra key frame costs a picture several times as large in
-/// the middle of the VBV and makes segments irregular.
+pub use super::x264_settings::{KeyInterval, Settings, preset_names};
+pub use super::x264_slices::{NalUnit, Sink};
+
+/// A picture that has been encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyInterval {
-    /// This long, rounded to whole pictures, at least one.
-    Time(Duration),
-    /// This many pictures, at least one; 1 codes every picture alone.
-    Pictures(u32),
-}
-
-/// What an [`Encoder`] is opened with. [`Settings::new`] fills in the defaults.
-///
-/// `tune=zerolatency` always applies: no B-pictures, no look-ahead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Width and height in luma samples, both even.
-    pub size: Size,
-    /// The nominal rate. Rate control counts with it and the SPS announces it; time stamps may differ.
-    pub frame_rate: FrameRate,
-    /// One of [`preset_names`]: speed against quality. Default [`Settings::DEFAULT_PRESET`].
-    pub preset: String,
-    /// Bits a second, 1 000 to 1 000 000 000, rounded to whole kilobits: the mean and, over the VBV, the maximum.
-    pub bitrate_bps: u64,
-    /// Size of the VBV in time at `bitrate_bps`, at most a minute: how long a receiver must buffer at a link of
-    /// exactly that rate. At least the time of one picture. Default 1 s.
-    pub vbv: Duration,
-    /// Distance of key frames. Default 1 s.
-    pub key_interval: KeyInterval,
-    /// Threads, at most 128; 0 lets x264 choose by processors and picture height. Default 0.
-    pub threads: u32,
-    /// Whether threads share one picture, each with a slice of its own. Otherwise each thread has a picture, which
-    /// compresses a little better and delays each unit by `threads - 1` pictures. Default true.
-    pub sliced_threads: bool,
-    /// Slices a picture, at most one a macroblock row; 0 lets the threads decide. Exact with one thread. With
-    /// sliced threads it is the least number: each thread has whole slices of its own. Default 0.
-    pub slices: u32,
-    /// What the samples mean; goes into the SPS (VUI). Default [`Colour::UNSPECIFIED`].
-    pub colour: Colour,
-}
-
-impl Settings {
-    /// The preset of [`Settings::new`].
-    pub const DEFAULT_PRESET: &str = "veryfast";
-
-    /// Settings for pictures of `size` at `frame_rate`, all else at its default.
-    pub fn new(size: Size, frame_rate: FrameRate, bitrate_bps: u64) -> Settings {
-        Settings {
-            size,
-            frame_rate,
-            preset: Self::DEFAULT_PRESET.to_owned(),
-            bitrate_bps,
-            vbv: Duration::from_secs(1),
-            key_interval: KeyInterval::Time(Duration::from_secs(1)),
-            threads: 0,
-            sliced_threads: true,
-            slices: 0,
-            colour: Colour::UNSPECIFIED,
-        }
-    }
-
-    /// Pictures from one key frame to the next.
-    pub fn key_interval_pictures(&self) -> u32 {
-        match self.key_interval {
-            KeyInterval::Pictures(pictures) => pictures,
-            KeyInterval::Time(time) => (time.as_secs_f64() * self.frame_rate.as_f64())
-                .round()
-                .clamp(1.0, MAX_KEY_INTERVAL.into()) as u32,
-        }
-    }
-
-    /// Checks every setting and turns them into the shim's numbers.
-    fn checked(&self) -> Result<(CString, Numbers), CodecError> {
-        if !preset_names().any(|name| name == self.preset) {
-            let names: Vec<_> = preset_names().collect();
-            return Err(refused("preset", &self.preset, format!("one of {}", names.join(", "))));
-        }
-        let Size { width, height } = self.size;
-        if !width.is_multiple_of(2) || !height.is_multiple_of(2) || width == 0 || height == 0 {
-            return Err(refused("size", self.size, "even in width and height (4:2:0)"));
-        }
-        in_range("width", width.into(), 2, Size::MAX_SIDE.into())?;
-        in_range("height", height.into(), 2, Size::MAX_SIDE.into())?;
-        in_range("bitrate (bit/s)", self.bitrate_bps, 1_000, 1_000_000_000)?;
-        if self.vbv > MAX_VBV || self.vbv < self.frame_rate.time_of(1) {
-            let expected = format!("between one picture ({:?}) and {MAX_VBV:?}", self.frame_rate.time_of(1));
-            return Err(refused("vbv", format_args!("{:?}", self.vbv), expected));
-        }
-        let key_interval = self.key_interval_pictures();
-        in_range("key interval (pictures)", key_interval.into(), 1, MAX_KEY_INTERVAL.into())?;
-        in_range("threads", self.threads.into(), 0, 128)?;
-        in_range("slices", self.slices.into(), 0, height.div_ceil(16).into())?;
-        // Matrix 0 is RGB, which 4:2:0 has no room for.
-        in_range("colour primaries", self.colour.primaries.into(), 1, 12)?;
-        in_range("transfer characteristics", self.colour.transfer.into(), 1, 18)?;
-        in_range("matrix coefficients", self.colour.matrix.into(), 1, 14)?;
-        let bitrate_kbit = (self.bitrate_bps + 500) / 1000;
-        let vbv_kbit = (self.bitrate_bps as f64 * self.vbv.as_secs_f64() / 1000.0).round().max(1.0);
-        let numbers = Numbers {
-            width: width as i32,
-            height: height as i32,
-            frame_rate_numerator: rate_part(self.frame_rate.numerator())?,
-            frame_rate_denominator: rate_part(self.frame_rate.denominator())?,
-            bitrate_kbit: bitrate_kbit as i32,
-            vbv_kbit: vbv_kbit.min(f64::from(i32::MAX / 1000)) as i32,
-            key_interval: key_interval as i32,
-            threads: self.threads as i32,
-            sliced_threads: i32::from(self.sliced_threads),
-            slices: self.slices as i32,
-            primaries: self.colour.primaries.into(),
-            transfer: self.colour.transfer.into(),
-            matrix: self.colour.matrix.into(),
-            full_range: i32::from(self.colour.full_range),
-        };
-        Ok((CString::new(self.preset.as_str()).expect("a known preset has no NUL"), numbers))
-    }
-}
-
-/// The presets that [`Settings::preset`] takes, fastest first.
-pub fn preset_names() -> impl Iterator<Item = &'static str> {
-    presets().map(|name| name.to_str().expect("preset names are ASCII"))
+pub struct Coded {
+    /// When to present it.
+    pub pts: Ticks,
+    /// When to decode it: the same.
+    pub dts: Ticks,
+    /// Whether decoding can start here: IDR, or a recovery point (with intra refresh).
+    pub random_access: bool,
+    /// Bytes of its NAL units.
+    pub bytes: usize,
 }
 
 /// An open encoder. Dropping it ends x264's threads.
@@ -142,117 +35,170 @@ pub fn preset_names() -> impl Iterator<Item = &'static str> {
 /// `Send` but not `Sync`: it may move to another thread, and one thread at a time uses it.
 pub struct Encoder {
     handle: Handle,
-    size: Size,
+    settings: Settings,
+    /// What the encoder was opened with, for [`Encoder::headers`].
+    opened: (CString, Numbers),
     last_pts: Option<Ticks>,
     force_key_frame: bool,
-    /// Stamps of the pictures that are inside; x264 reorders nothing, so units come out in this order.
-    inside: VecDeque<Stamps>,
+    buffers: Vec<Vec<u8>>,
 }
 
 impl Encoder {
+    /// The longest user data that [`Encoder::encode_slices`] takes.
+    pub const MAX_USER_DATA_BYTES: usize = 64 * 1024;
+
     /// Opens an encoder, or says which setting is out of range.
     pub fn new(settings: &Settings) -> Result<Encoder, CodecError> {
-        let (preset, numbers) = settings.checked()?;
-        let handle = Handle::open(&preset, numbers).map_err(|reason| failed("open an encoder", reason))?;
-        let inside = VecDeque::new();
-        Ok(Encoder { handle, size: settings.size, last_pts: None, force_key_frame: false, inside })
+        let opened = settings.checked()?;
+        let handle = Handle::open(&opened.0, opened.1).map_err(|reason| failed("open an encoder", reason))?;
+        Ok(Encoder {
+            handle,
+            settings: settings.clone(),
+            opened,
+            last_pts: None,
+            force_key_frame: false,
+            buffers: Vec::new(),
+        })
     }
 
-    /// Encodes `picture`, to be presented at `pts`, and returns the unit that is ready.
+    /// Encodes `picture`, to be presented at `pts`, and gives each NAL unit to `sink` as soon as it and all before
+    /// it are finished, the first slice long before the last.
     ///
-    /// With sliced threads or one thread that is always this picture's own unit; with picture threads `None` comes
-    /// first. The unit's stamps hold the picture's capture time: the caller, who owns the clock, adds
-    /// `Queued` and `Encoded`. `pts` may take any value and any step but must grow.
+    /// The units come in the order of the stream: delimiter, parameter sets and messages, slices, filler; the last
+    /// one says so. `sink` is called under a lock, one unit at a time, on x264's threads or the caller's: while it
+    /// works, the thread that finished the slice waits, and so does another that finishes its own. A picture of which
+    /// `sink` got an SPS can be decoded without those before.
+    ///
+    /// `user_data` is the payload of an SEI message of unregistered user data (H.264 §D.1.7), UUID first, at most
+    /// [`Encoder::MAX_USER_DATA_BYTES`], that goes with the picture. `pts` may take any value and any step but must
+    /// grow.
     ///
     /// Costs one copy of the picture (inside x264, which keeps it as it reads the planes at their strides) and one
     /// of the coded bytes.
     ///
     /// # Errors
-    /// [`CodecError::Input`] for another size or format than 8-bit 4:2:0, [`CodecError::TimeStamp`] for a `pts` that
-    /// does not grow; the encoder is unchanged after both. [`CodecError::Library`] if x264 fails.
-    pub fn encode(&mut self, picture: &Picture, pts: Ticks) -> Result<Option<AccessUnit>, CodecError> {
-        if picture.format() != PixelFormat::I420 || picture.size() != self.size {
-            let found = format!("{:?} at {}", picture.format(), picture.size());
-            let expected = format!("{:?} at {}", PixelFormat::I420, self.size);
-            return Err(CodecError::Input { codec: CODEC, found, expected });
-        }
-        if let Some(last) = self.last_pts.filter(|&last| pts <= last) {
-            return Err(CodecError::TimeStamp { codec: CODEC, found: pts, last });
-        }
+    /// [`CodecError::Input`] for another size or format than 8-bit 4:2:0 or too much user data,
+    /// [`CodecError::TimeStamp`] for a `pts` that does not grow; the encoder is unchanged after these.
+    /// [`CodecError::Library`] if x264 fails; the sink may then have got a part of the picture.
+    ///
+    /// # Panics
+    /// Where `sink` panics, when x264 has returned.
+    pub fn encode_slices(
+        &mut self,
+        picture: &Picture,
+        pts: Ticks,
+        user_data: Option<&[u8]>,
+        sink: &mut Sink<'_>,
+    ) -> Result<Coded, CodecError> {
+        self.check(picture, pts, user_data)?;
         self.last_pts = Some(pts);
-        self.inside.push_back(Stamps::captured_at(picture.captured));
-        let force = std::mem::take(&mut self.force_key_frame);
-        let unit = self.handle.encode(picture.planes(), pts.0, force);
-        let unit = unit.map_err(|reason| failed("encode a picture", reason))?;
-        Ok(unit.map(|unit| finished(&unit, &mut self.inside)))
+        let force_idr = std::mem::take(&mut self.force_key_frame);
+        let input = Input { planes: picture.planes(), pts: pts.0, force_idr, user_data };
+        let (macroblocks, filler) = (self.settings.macroblocks(), self.settings.filler);
+        let collector = Collector::new(macroblocks, filler, std::mem::take(&mut self.buffers), sink);
+        let output = self.handle.encode(&input, &collector);
+        let collected = collector.finish();
+        self.buffers = collected.buffers;
+        match output {
+            Ok(Some(output)) => Ok(Coded {
+                pts: Ticks(output.pts),
+                dts: Ticks(output.dts),
+                random_access: output.key_frame,
+                bytes: collected.bytes,
+            }),
+            Ok(None) => Err(failed("encode a picture", "it held the picture back".to_owned())),
+            Err(reason) => Err(failed("encode a picture", reason)),
+        }
     }
 
-    /// Makes the next picture a key frame (IDR). The key interval counts on from there.
+    /// Encodes `picture` and returns its whole unit. Its stamps hold the capture time: the caller, who owns the
+    /// clock, adds `Queued` and `Encoded`. All else is as in [`Encoder::encode_slices`].
+    pub fn encode(&mut self, picture: &Picture, pts: Ticks) -> Result<AccessUnit, CodecError> {
+        let mut data = Vec::new();
+        let coded = self.encode_slices(picture, pts, None, &mut |unit| data.extend_from_slice(unit.bytes))?;
+        Ok(AccessUnit {
+            codec: Codec::H264,
+            data: Bytes::from(data),
+            pts: coded.pts,
+            dts: coded.dts,
+            random_access: coded.random_access,
+            stamps: Stamps::captured_at(picture.captured),
+        })
+    }
+
+    fn check(&self, picture: &Picture, pts: Ticks, user_data: Option<&[u8]>) -> Result<(), CodecError> {
+        let input = |found, expected| Err(CodecError::Input { codec: CODEC, found, expected });
+        if picture.format() != PixelFormat::I420 || picture.size() != self.settings.size {
+            let found = format!("{:?} at {}", picture.format(), picture.size());
+            return input(found, format!("{:?} at {}", PixelFormat::I420, self.settings.size));
+        }
+        let user_bytes = user_data.map_or(0, <[u8]>::len);
+        if user_bytes > Self::MAX_USER_DATA_BYTES {
+            let expected = format!("at most {}", Self::MAX_USER_DATA_BYTES);
+            return input(format!("{user_bytes} bytes of user data"), expected);
+        }
+        match self.last_pts.filter(|&last| pts <= last) {
+            Some(last) => Err(CodecError::TimeStamp { codec: CODEC, found: pts, last }),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the next picture a key frame (IDR), with intra refresh too. The key interval counts on from there.
     pub fn force_key_frame(&mut self) {
         self.force_key_frame = true;
     }
 
-    /// SPS, PPS and x264's own SEI in Annex B form: what a container's header wants. The stream itself repeats SPS
-    /// and PPS at each key frame.
-    pub fn headers(&mut self) -> Result<Bytes, CodecError> {
-        match self.handle.headers() {
-            Ok(headers) => Ok(Bytes::copy_from_slice(headers)),
-            Err(reason) => Err(failed("write headers", reason)),
-        }
-    }
-
-    /// The units that are still inside, at the end of the stream: none with sliced threads.
-    pub fn flush(&mut self) -> Result<Vec<AccessUnit>, CodecError> {
-        let mut units = Vec::new();
-        while self.handle.delayed() > 0 {
-            let unit = self.handle.drain().map_err(|reason| failed("finish the stream", reason))?;
-            units.extend(unit.map(|unit| finished(&unit, &mut self.inside)));
-        }
-        Ok(units)
-    }
-}
-
-fn finished(unit: &Unit<'_>, inside: &mut VecDeque<Stamps>) -> AccessUnit {
-    AccessUnit {
-        codec: Codec::H264,
-        data: Bytes::copy_from_slice(unit.data),
-        pts: Ticks(unit.pts),
-        dts: Ticks(unit.dts),
-        random_access: unit.is_idr,
-        stamps: inside.pop_front().expect("each unit was a picture that went in"),
-    }
-}
-
-fn in_range(setting: &'static str, found: u64, low: u64, high: u64) -> Result<(), CodecError> {
-    if (low..=high).contains(&found) {
+    /// Sets the rate from the next picture on, without a key frame. The VBV keeps its size in time.
+    ///
+    /// # Errors
+    /// [`CodecError::Setting`] for a rate out of range; nothing changes then.
+    pub fn set_bitrate(&mut self, bitrate_bps: u64) -> Result<(), CodecError> {
+        check_bitrate(bitrate_bps)?;
+        let settings = Settings { bitrate_bps, ..self.settings.clone() };
+        let (bitrate_kbit, vbv_kbit) = settings.rate_kbit();
+        let set = self.handle.set_rate(bitrate_kbit, vbv_kbit);
+        set.map_err(|reason| failed("change the rate", reason))?;
+        self.settings = settings;
         Ok(())
-    } else {
-        Err(refused(setting, found, format!("between {low} and {high}")))
+    }
+
+    /// The rate that holds, bits a second.
+    pub fn bitrate_bps(&self) -> u64 {
+        self.settings.bitrate_bps
+    }
+
+    /// Spends on the next pictures what `preset` would, without a key frame: motion search, partitions, quantization
+    /// by trellis, reference pictures (never more than at the start). What parameter sets announce stays, such as
+    /// entropy coding and transforms, so a stream begun at `ultrafast` gains little from a slower preset.
+    ///
+    /// # Errors
+    /// [`CodecError::Setting`] for what is no preset; nothing changes then.
+    pub fn set_preset(&mut self, preset: &str) -> Result<(), CodecError> {
+        let name = checked_preset(preset)?;
+        self.handle.set_preset(&name).map_err(|reason| failed("change the preset", reason))?;
+        self.settings.preset = preset.to_owned();
+        Ok(())
+    }
+
+    /// Width and height of the pictures that it takes.
+    pub fn size(&self) -> Size {
+        self.settings.size
+    }
+
+    /// SPS, PPS and x264's own SEI in Annex B form: what a container's header wants. The stream itself repeats SPS
+    /// and PPS at each key frame. Opens an encoder for a moment: some milliseconds.
+    pub fn headers(&self) -> Result<Bytes, CodecError> {
+        let headers = x264_ffi::headers(&self.opened.0, self.opened.1);
+        Ok(Bytes::from(headers.map_err(|reason| failed("write headers", reason))?))
     }
 }
-
-fn rate_part(part: u32) -> Result<i32, CodecError> {
-    i32::try_from(part).map_err(|_| refused("frame rate", part, "a fraction of numbers below 2147483648"))
-}
-
-fn refused(setting: &'static str, found: impl Display, expected: impl Into<String>) -> CodecError {
-    CodecError::Setting { codec: CODEC, setting, found: found.to_string(), expected: expected.into() }
-}
-
-fn failed(action: &'static str, reason: String) -> CodecError {
-    CodecError::Library { library: "libx264", action, reason }
-}
-
-const CODEC: &str = "H.264 (x264)";
-const MAX_VBV: Duration = Duration::from_secs(60);
-/// A day at 120 pictures a second is below it; x264 takes at most 2³⁰.
-const MAX_KEY_INTERVAL: u32 = 1 << 24;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_media::{Chroma, Time};
+    use glassline_media::{Chroma, Colour, FrameRate, Time};
     use proptest::prelude::*;
+    use std::time::Duration;
 
     fn settings(width: u32, height: u32) -> Settings {
         let mut settings =
@@ -328,10 +274,10 @@ mod tests {
             let picture = Picture::new(format, Size::new(64, 64).unwrap(), Time::ZERO);
             assert!(matches!(encoder.encode(&picture, Ticks(0)), Err(CodecError::Input { .. })));
         }
-        assert!(encoder.encode(&picture(64, 64, 0), Ticks(0)).unwrap().is_some());
+        assert!(encoder.encode(&picture(64, 64, 0), Ticks(0)).is_ok());
         let again = encoder.encode(&picture(64, 64, 1), Ticks(0)).unwrap_err();
         assert_eq!(again, CodecError::TimeStamp { codec: CODEC, found: Ticks(0), last: Ticks(0) });
-        assert!(encoder.encode(&picture(64, 64, 1), Ticks(1)).unwrap().is_some());
+        assert!(encoder.encode(&picture(64, 64, 1), Ticks(1)).is_ok());
     }
 
     #[test]
@@ -341,33 +287,15 @@ mod tests {
         let stamps = [-7, 0, 3600, 9001, Ticks::WRAP + 5];
         for (number, &pts) in stamps.iter().enumerate() {
             let picture = picture(64, 64, number as u64);
-            let unit = encoder.encode(&picture, Ticks(pts)).unwrap().unwrap();
+            let unit = encoder.encode(&picture, Ticks(pts)).unwrap();
             assert_eq!((unit.pts, unit.dts), (Ticks(pts), Ticks(pts)));
             assert_eq!(unit.stamps, Stamps::captured_at(picture.captured));
-        }
-        assert_eq!(encoder.flush().unwrap(), []);
-    }
-
-    #[test]
-    fn picture_threads_delay_units_and_flush_gives_the_rest() {
-        let threaded = Settings { threads: 3, sliced_threads: false, ..settings(64, 64) };
-        let mut encoder = Encoder::new(&threaded).unwrap();
-        let mut units = Vec::new();
-        for number in 0..10 {
-            units.extend(encoder.encode(&picture(64, 64, number), Ticks(number as i64 * 3600)).unwrap());
-        }
-        assert!(units.len() < 10);
-        units.extend(encoder.flush().unwrap());
-        assert_eq!(units.len(), 10);
-        for (number, unit) in (0..).zip(&units) {
-            assert_eq!(unit.pts, Ticks(number * 3600));
-            assert_eq!(unit.stamps, Stamps::captured_at(Time::from_millis(number as u64 * 40)));
         }
     }
 
     #[test]
     fn headers_are_parameter_sets() {
-        let mut encoder = Encoder::new(&settings(64, 64)).unwrap();
+        let encoder = Encoder::new(&settings(64, 64)).unwrap();
         let headers = encoder.headers().unwrap();
         assert_eq!(headers[..5], [0, 0, 0, 1, 0x67]);
         assert!(headers.windows(4).any(|window| window == [0, 0, 1, 0x68]));
@@ -404,7 +332,7 @@ mod tests {
                     prop_assert!(!odd);
                     for number in 0..interval + 2 {
                         let picture = picture(width, height, number.into());
-                        let unit = encoder.encode(&picture, Ticks(i64::from(number))).unwrap().unwrap();
+                        let unit = encoder.encode(&picture, Ticks(i64::from(number))).unwrap();
                         prop_assert_eq!(unit.random_access, number % interval == 0);
                         // The access unit delimiter comes first.
                         prop_assert_eq!(&unit.data[..5], &[0, 0, 0, 1, 9]);

@@ -1,8 +1,10 @@
 //! The boundary to `x264_shim.c`: everything unsafe about libx264 stands here, behind a type that keeps its rules.
 #![allow(unsafe_code)]
 
+use super::x264_slices::{Collector, Head};
 use glassline_media::Plane;
-use std::ffi::{CStr, CString, c_char};
+use glassline_media::bitstream::h264::NalType;
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::{self, NonNull};
 
 /// Mirrors `glassline_x264_settings` of the shim.
@@ -24,12 +26,40 @@ pub(super) struct Numbers {
     pub(super) vbv_kbit: i32,
     pub(super) key_interval: i32,
     pub(super) threads: i32,
-    pub(super) sliced_threads: i32,
     pub(super) slices: i32,
+    pub(super) intra_refresh: i32,
+    pub(super) filler: i32,
     pub(super) primaries: i32,
     pub(super) transfer: i32,
     pub(super) matrix: i32,
     pub(super) full_range: i32,
+}
+
+/// Mirrors `glassline_x264_nal_sink`.
+type NalSink = extern "C" fn(*const c_void, *mut c_void, *mut c_void, usize, i32, i32, i32);
+
+/// Mirrors `glassline_x264_input`.
+#[repr(C)]
+struct RawInput {
+    pts: i64,
+    planes: [*const u8; 3],
+    user_data: *const u8,
+    sink: NalSink,
+    context: *const c_void,
+    strides: [i32; 3],
+    user_data_bytes: i32,
+    force_idr: i32,
+    reserved: i32,
+}
+
+/// Mirrors `glassline_x264_output`.
+#[repr(C)]
+#[derive(Default)]
+struct RawOutput {
+    pts: i64,
+    dts: i64,
+    key_frame: i32,
+    reserved: i32,
 }
 
 #[repr(C)]
@@ -39,35 +69,50 @@ struct RawEncoder {
 
 unsafe extern "C" {
     fn glassline_x264_settings_bytes() -> usize;
+    fn glassline_x264_input_bytes() -> usize;
+    fn glassline_x264_output_bytes() -> usize;
     fn glassline_x264_preset(index: usize) -> *const c_char;
     fn glassline_x264_open(
         settings: *const RawSettings,
         error: *mut c_char,
         error_bytes: usize,
     ) -> *mut RawEncoder;
-    fn glassline_x264_encode(
-        encoder: *mut RawEncoder,
-        planes: *const *const u8,
-        strides: *const i32,
-        pts: i64,
-        force_idr: i32,
-        data: *mut *const u8,
-        unit_pts: *mut i64,
-        unit_dts: *mut i64,
-        is_idr: *mut i32,
+    fn glassline_x264_encode(encoder: *mut RawEncoder, input: *const RawInput, output: *mut RawOutput)
+    -> i32;
+    fn glassline_x264_nal_write(
+        x264: *mut c_void,
+        nal: *mut c_void,
+        out: *mut u8,
+        long_start_code: i32,
+    ) -> usize;
+    fn glassline_x264_set_rate(encoder: *mut RawEncoder, bitrate_kbit: i32, vbv_kbit: i32) -> i32;
+    fn glassline_x264_set_preset(encoder: *mut RawEncoder, preset: *const c_char) -> i32;
+    fn glassline_x264_headers(
+        settings: *const RawSettings,
+        out: *mut u8,
+        room: usize,
+        error: *mut c_char,
+        error_bytes: usize,
     ) -> i32;
-    fn glassline_x264_headers(encoder: *mut RawEncoder, data: *mut *const u8) -> i32;
-    fn glassline_x264_delayed(encoder: *mut RawEncoder) -> i32;
     fn glassline_x264_error(encoder: *mut RawEncoder, error: *mut c_char, error_bytes: usize);
     fn glassline_x264_close(encoder: *mut RawEncoder);
 }
 
-/// A coded unit in x264's own buffer: borrowed until the next call.
-pub(super) struct Unit<'a> {
-    pub(super) data: &'a [u8],
+/// A picture to encode.
+pub(super) struct Input<'a> {
+    /// Three planes of 8-bit 4:2:0.
+    pub(super) planes: &'a [Plane],
+    pub(super) pts: i64,
+    pub(super) force_idr: bool,
+    /// Payload of an SEI message of unregistered user data.
+    pub(super) user_data: Option<&'a [u8]>,
+}
+
+/// What became of a picture.
+pub(super) struct Output {
     pub(super) pts: i64,
     pub(super) dts: i64,
-    pub(super) is_idr: bool,
+    pub(super) key_frame: bool,
 }
 
 /// An open encoder.
@@ -83,13 +128,13 @@ unsafe impl Send for Handle {}
 
 /// Texts that come out of C: x264's error messages are shorter.
 const ERROR_BYTES: usize = 256;
+/// Parameter sets and x264's own message, which tells its settings, are far smaller.
+const HEADERS_BYTES: usize = 64 * 1024;
 
 impl Handle {
     /// Opens an encoder; the error is x264's own text.
     pub(super) fn open(preset: &CStr, numbers: Numbers) -> Result<Handle, String> {
-        // SAFETY: takes nothing and returns a constant.
-        let shim_bytes = unsafe { glassline_x264_settings_bytes() };
-        assert_eq!(shim_bytes, size_of::<RawSettings>(), "x264_shim.h and RawSettings are the same struct");
+        check_layouts();
         let settings = RawSettings { preset: preset.as_ptr(), numbers };
         let mut error = [0 as c_char; ERROR_BYTES];
         // SAFETY: `settings` has the shim's layout (checked above) and its preset ends in NUL; both outlive the
@@ -101,86 +146,61 @@ impl Handle {
         }
     }
 
-    /// Encodes one picture of three 8-bit 4:2:0 planes. Panics if the planes are smaller than the encoder's size,
-    /// which the caller has checked.
+    /// Encodes one picture, whose NAL units go to `collector` while x264 works. Panics if the planes are smaller
+    /// than the encoder's size, which the caller has checked.
     pub(super) fn encode(
         &mut self,
-        planes: &[Plane],
-        pts: i64,
-        force_idr: bool,
-    ) -> Result<Option<Unit<'_>>, String> {
-        let mut pointers = [ptr::null(); 3];
+        input: &Input<'_>,
+        collector: &Collector<'_, '_>,
+    ) -> Result<Option<Output>, String> {
+        let mut planes = [ptr::null(); 3];
         let mut strides = [0i32; 3];
-        assert_eq!(planes.len(), 3, "4:2:0 has three planes");
-        for (index, plane) in planes.iter().enumerate() {
+        assert_eq!(input.planes.len(), 3, "4:2:0 has three planes");
+        for (index, plane) in input.planes.iter().enumerate() {
             let shift = u32::from(index > 0);
             let (width, height) = (self.width >> shift, self.height >> shift);
             let needed = plane.stride_bytes() * height.saturating_sub(1) + width;
             assert!(plane.stride_bytes() >= width && plane.bytes().len() >= needed, "plane is large enough");
-            pointers[index] = plane.bytes().as_ptr();
+            planes[index] = plane.bytes().as_ptr();
             strides[index] = i32::try_from(plane.stride_bytes()).expect("a stride of Size::MAX_SIDE fits");
         }
-        self.call(pointers.as_ptr(), strides.as_ptr(), pts, force_idr)
-    }
-
-    /// Gives the next unit of those that x264 holds back, without a new picture.
-    pub(super) fn drain(&mut self) -> Result<Option<Unit<'_>>, String> {
-        self.call(ptr::null(), ptr::null(), 0, false)
-    }
-
-    fn call(
-        &mut self,
-        planes: *const *const u8,
-        strides: *const i32,
-        pts: i64,
-        force_idr: bool,
-    ) -> Result<Option<Unit<'_>>, String> {
-        let mut data = ptr::null();
-        let (mut unit_pts, mut unit_dts, mut is_idr) = (0, 0, 0);
-        // SAFETY: `raw` is open. `planes` and `strides` are both null, which drains, or arrays of three whose
-        // planes were checked to hold the encoder's size; x264 copies the picture before it returns and reads no
-        // byte after the last line. The out pointers are valid for the call.
-        let bytes = unsafe {
-            glassline_x264_encode(
-                self.raw.as_ptr(),
-                planes,
-                strides,
-                pts,
-                i32::from(force_idr),
-                &raw mut data,
-                &raw mut unit_pts,
-                &raw mut unit_dts,
-                &raw mut is_idr,
-            )
+        let user_data = input.user_data.unwrap_or_default();
+        let raw = RawInput {
+            pts: input.pts,
+            planes,
+            user_data: input.user_data.map_or(ptr::null(), <[u8]>::as_ptr),
+            sink: on_nal,
+            context: ptr::from_ref(collector).cast(),
+            strides,
+            user_data_bytes: i32::try_from(user_data.len()).expect("the caller keeps user data short"),
+            force_idr: i32::from(input.force_idr),
+            reserved: 0,
         };
-        match usize::try_from(bytes) {
-            Err(_) => Err(self.error()),
-            Ok(0) => Ok(None),
-            Ok(bytes) => {
-                // SAFETY: x264 gave `bytes` bytes at `data`, which stay until the next call on this encoder; the
-                // borrow of `self` keeps that from happening.
-                let data = unsafe { std::slice::from_raw_parts(data, bytes) };
-                Ok(Some(Unit { data, pts: unit_pts, dts: unit_dts, is_idr: is_idr != 0 }))
-            }
+        let mut output = RawOutput::default();
+        // SAFETY: `self.raw` is open, `raw` and `output` have the shim's layouts (checked when it was opened). The
+        // planes were checked to hold the encoder's size; x264 copies the picture before it returns and reads no
+        // byte after the last line. User data is read during the call alone, and `context` is the collector that
+        // `on_nal` expects, used during the call alone.
+        let result = unsafe { glassline_x264_encode(self.raw.as_ptr(), &raw const raw, &raw mut output) };
+        match result {
+            ..0 => Err(self.error()),
+            0 => Ok(None),
+            1.. => Ok(Some(Output { pts: output.pts, dts: output.dts, key_frame: output.key_frame != 0 })),
         }
     }
 
-    /// SPS, PPS and x264's SEI in Annex B form.
-    pub(super) fn headers(&mut self) -> Result<&[u8], String> {
-        let mut data = ptr::null();
-        // SAFETY: `raw` is open and `data` valid for the call.
-        let bytes = unsafe { glassline_x264_headers(self.raw.as_ptr(), &raw mut data) };
-        match usize::try_from(bytes) {
-            Err(_) => Err(self.error()),
-            // SAFETY: as for a unit: valid until the next call, which the borrow forbids.
-            Ok(bytes) => Ok(unsafe { std::slice::from_raw_parts(data, bytes) }),
-        }
-    }
-
-    /// Pictures that went in and have not come out.
-    pub(super) fn delayed(&mut self) -> usize {
+    /// Changes the rate from the next picture on.
+    pub(super) fn set_rate(&mut self, bitrate_kbit: i32, vbv_kbit: i32) -> Result<(), String> {
         // SAFETY: `raw` is open.
-        usize::try_from(unsafe { glassline_x264_delayed(self.raw.as_ptr()) }).unwrap_or(0)
+        let result = unsafe { glassline_x264_set_rate(self.raw.as_ptr(), bitrate_kbit, vbv_kbit) };
+        if result < 0 { Err(self.error()) } else { Ok(()) }
+    }
+
+    /// Changes how much time the next pictures take.
+    pub(super) fn set_preset(&mut self, preset: &CStr) -> Result<(), String> {
+        // SAFETY: `raw` is open and `preset` ends in NUL; no pointer to it is kept.
+        let result = unsafe { glassline_x264_set_preset(self.raw.as_ptr(), preset.as_ptr()) };
+        if result < 0 { Err(self.error()) } else { Ok(()) }
     }
 
     fn error(&mut self) -> String {
@@ -197,6 +217,68 @@ impl Drop for Handle {
         unsafe { glassline_x264_close(self.raw.as_ptr()) }
     }
 }
+
+/// SPS, PPS and x264's SEI, in Annex B form, of an encoder with these settings.
+pub(super) fn headers(preset: &CStr, numbers: Numbers) -> Result<Vec<u8>, String> {
+    check_layouts();
+    let settings = RawSettings { preset: preset.as_ptr(), numbers };
+    let mut error = [0 as c_char; ERROR_BYTES];
+    let mut bytes = vec![0; HEADERS_BYTES];
+    // SAFETY: as for `Handle::open`; `bytes` is writable for the length given.
+    let written = unsafe {
+        let (room, error_bytes) = (bytes.len(), error.len());
+        glassline_x264_headers(&raw const settings, bytes.as_mut_ptr(), room, error.as_mut_ptr(), error_bytes)
+    };
+    bytes.truncate(usize::try_from(written).map_err(|_| text(&error))?);
+    Ok(bytes)
+}
+
+fn check_layouts() {
+    // SAFETY: they take nothing and return constants.
+    let shim = unsafe {
+        [glassline_x264_settings_bytes(), glassline_x264_input_bytes(), glassline_x264_output_bytes()]
+    };
+    let here = [size_of::<RawSettings>(), size_of::<RawInput>(), size_of::<RawOutput>()];
+    assert_eq!(shim, here, "x264_shim.h and the structs here are the same");
+}
+
+/// Called by x264, on its threads or the caller's, for each finished NAL unit.
+extern "C" fn on_nal(
+    context: *const c_void,
+    x264: *mut c_void,
+    nal: *mut c_void,
+    bytes_max: usize,
+    kind: i32,
+    first_mb: i32,
+    last_mb: i32,
+) {
+    // SAFETY: `Handle::encode` passed a collector that lives until x264 returns, and x264 calls only before that.
+    // It is shared between threads: a `Collector` is Sync, which `collectors_are_shared` below has checked.
+    let collector = unsafe { &*context.cast::<Collector<'_, '_>>() };
+    let kind = NalType::of(kind as u8);
+    let first_of_unit = matches!(kind, NalType::AccessUnitDelimiter | NalType::Sps | NalType::Pps);
+    let head =
+        Head { kind, first_mb: first_mb.max(0).unsigned_abs(), last_mb: last_mb.max(0).unsigned_abs() };
+    collector.take(head, |bytes| {
+        bytes.reserve(bytes_max);
+        // SAFETY: `x264` and `nal` are what x264 called with, during its call. It writes at most `bytes_max` bytes,
+        // for which there is room, and returns how many it has written. It keeps a pointer to them and does not
+        // use it: with nalu_process set it only adds up the sizes.
+        unsafe {
+            let written = glassline_x264_nal_write(x264, nal, bytes.as_mut_ptr(), i32::from(first_of_unit));
+            bytes.set_len(written.min(bytes_max));
+        }
+    });
+}
+
+/// Compiles only where a collector may be used by several threads at once.
+const _: fn() = || {
+    fn is_sync<T: Sync>() {}
+    fn collectors_are_shared<'a: 'b, 'b: 'a>() {
+        is_sync::<Collector<'a, 'b>>();
+    }
+    let _ = collectors_are_shared;
+};
 
 /// The names of x264's presets, fastest first.
 pub(super) fn presets() -> impl Iterator<Item = &'static CStr> {

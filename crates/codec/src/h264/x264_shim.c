@@ -10,6 +10,11 @@
 
 struct glassline_x264 {
     x264_t *encoder;
+    /* As set, what was changed while running included; x264's own copy lags behind until the next picture. */
+    x264_param_t param;
+    /* Where NAL units go; set only while a picture is encoded. */
+    glassline_x264_nal_sink sink;
+    const void *context;
     /* x264's threads may log: whoever finds this set leaves the text alone. */
     atomic_flag error_in_use;
     char error[256];
@@ -26,9 +31,36 @@ static void keep_error(void *opaque, int level, const char *format, va_list argu
     atomic_flag_clear(&self->error_in_use);
 }
 
+/* x264's nalu_process. Without frame threads and look-ahead a picture's NAL units come only while it is encoded. */
+static void process_nal(x264_t *x264, x264_nal_t *nal, void *opaque)
+{
+    const glassline_x264 *self = opaque;
+    if (self && self->sink)
+        self->sink(self->context, x264, nal, (size_t)nal->i_payload * 3 / 2 + 5 + 64, nal->i_type, nal->i_first_mb,
+                   nal->i_last_mb);
+}
+
+size_t glassline_x264_nal_write(void *x264, void *nal, uint8_t *out, int32_t long_start_code)
+{
+    x264_nal_t *unit = nal;
+    unit->b_long_startcode = long_start_code;
+    x264_nal_encode(x264, out, unit);
+    return (size_t)unit->i_payload;
+}
+
 size_t glassline_x264_settings_bytes(void)
 {
     return sizeof(glassline_x264_settings);
+}
+
+size_t glassline_x264_input_bytes(void)
+{
+    return sizeof(glassline_x264_input);
+}
+
+size_t glassline_x264_output_bytes(void)
+{
+    return sizeof(glassline_x264_output);
 }
 
 const char *glassline_x264_preset(size_t index)
@@ -52,8 +84,9 @@ static int configure(x264_param_t *param, const glassline_x264_settings *setting
     param->i_width = settings->width;
     param->i_height = settings->height;
     param->i_threads = settings->threads ? settings->threads : X264_THREADS_AUTO;
-    param->b_sliced_threads = settings->sliced_threads;
-    if (settings->sliced_threads && settings->threads != 1 && settings->slices) {
+    /* All threads on one picture: a picture's unit comes out of the call that takes the picture in. */
+    param->b_sliced_threads = 1;
+    if (settings->threads != 1 && settings->slices) {
         /* With sliced threads x264 overrides i_slice_count by the threads; a slice's largest size it keeps. */
         int columns = (settings->width + 15) / 16, rows = (settings->height + 15) / 16;
         param->i_slice_max_mbs = columns * (rows > settings->slices ? rows / settings->slices : 1);
@@ -71,6 +104,7 @@ static int configure(x264_param_t *param, const glassline_x264_settings *setting
     param->i_keyint_max = settings->key_interval;
     param->i_scenecut_threshold = 0;
     param->b_open_gop = 0;
+    param->b_intra_refresh = settings->intra_refresh;
     param->b_repeat_headers = 1;
     param->b_annexb = 1;
     param->b_aud = 1;
@@ -79,6 +113,9 @@ static int configure(x264_param_t *param, const glassline_x264_settings *setting
     param->rc.i_bitrate = settings->bitrate_kbit;
     param->rc.i_vbv_max_bitrate = settings->bitrate_kbit;
     param->rc.i_vbv_buffer_size = settings->vbv_kbit;
+    /* Without HRD: its buffering period can be told only when the picture is finished, too late for slices that
+     * have left; and its rate may not change while running. */
+    param->rc.b_filler = settings->filler;
 
     param->vui.i_colorprim = settings->primaries;
     param->vui.i_transfer = settings->transfer;
@@ -95,60 +132,114 @@ glassline_x264 *glassline_x264_open(const glassline_x264_settings *settings, cha
         return NULL;
     }
     atomic_flag_clear(&self->error_in_use);
-    x264_param_t param;
-    if (configure(&param, settings, self) == 0)
-        self->encoder = x264_encoder_open(&param);
-    if (self->encoder)
+    if (configure(&self->param, settings, self) == 0) {
+        self->param.nalu_process = process_nal;
+        self->encoder = x264_encoder_open(&self->param);
+    }
+    if (self->encoder) {
+        x264_encoder_parameters(self->encoder, &self->param);
         return self;
+    }
     glassline_x264_error(self, error, error_bytes);
     free(self);
     return NULL;
 }
 
-int32_t glassline_x264_encode(glassline_x264 *self, const uint8_t *const planes[3], const int32_t strides[3],
-                              int64_t pts, int32_t force_idr, const uint8_t **data, int64_t *unit_pts,
-                              int64_t *unit_dts, int32_t *is_idr)
+int32_t glassline_x264_encode(glassline_x264 *self, const glassline_x264_input *input, glassline_x264_output *output)
 {
     x264_picture_t in, out;
     x264_nal_t *nal = NULL;
     int nal_count = 0;
-    if (planes) {
-        x264_picture_init(&in);
-        in.img.i_csp = X264_CSP_I420;
-        in.img.i_plane = 3;
-        for (int i = 0; i < 3; i++) {
-            /* x264 copies from here and writes nothing back. */
-            in.img.plane[i] = (uint8_t *)planes[i];
-            in.img.i_stride[i] = strides[i];
-        }
-        in.i_pts = pts;
-        in.i_type = force_idr ? X264_TYPE_IDR : X264_TYPE_AUTO;
+    x264_picture_init(&in);
+    in.img.i_csp = X264_CSP_I420;
+    in.img.i_plane = 3;
+    for (int i = 0; i < 3; i++) {
+        /* x264 copies from here and writes nothing back. */
+        in.img.plane[i] = (uint8_t *)input->planes[i];
+        in.img.i_stride[i] = input->strides[i];
     }
-    int bytes = x264_encoder_encode(self->encoder, &nal, &nal_count, planes ? &in : NULL, &out);
-    if (bytes <= 0 || nal_count <= 0)
-        return bytes < 0 ? bytes : 0;
-    /* The payloads of all NAL units stand one after the other (x264.h, x264_nal_t). */
-    *data = nal[0].p_payload;
-    *unit_pts = out.i_pts;
-    *unit_dts = out.i_dts;
-    *is_idr = out.i_type == X264_TYPE_IDR;
-    return bytes;
+    in.i_pts = input->pts;
+    in.i_type = input->force_idr ? X264_TYPE_IDR : X264_TYPE_AUTO;
+    in.opaque = self;
+    /* Without sei_free x264 leaves both to us: it reads them while it encodes the picture, in this call. */
+    x264_sei_payload_t user_data = {input->user_data_bytes, 5, (uint8_t *)input->user_data};
+    if (input->user_data) {
+        in.extra_sei.num_payloads = 1;
+        in.extra_sei.payloads = &user_data;
+    }
+    self->sink = input->sink;
+    self->context = input->context;
+    int bytes = x264_encoder_encode(self->encoder, &nal, &nal_count, &in, &out);
+    self->sink = NULL;
+    self->context = NULL;
+    if (bytes <= 0)
+        return bytes < 0 ? -1 : 0;
+    output->pts = out.i_pts;
+    output->dts = out.i_dts;
+    output->key_frame = out.b_keyframe;
+    return 1;
 }
 
-int32_t glassline_x264_headers(glassline_x264 *self, const uint8_t **data)
+static int32_t reconfigure(glassline_x264 *self, x264_param_t *param)
 {
-    x264_nal_t *nal = NULL;
-    int nal_count = 0;
-    int bytes = x264_encoder_headers(self->encoder, &nal, &nal_count);
-    if (bytes <= 0 || nal_count <= 0)
+    int result = x264_encoder_reconfig(self->encoder, param);
+    if (result == 0)
+        self->param = *param;
+    return result;
+}
+
+int32_t glassline_x264_set_rate(glassline_x264 *self, int32_t bitrate_kbit, int32_t vbv_kbit)
+{
+    x264_param_t param = self->param;
+    param.rc.i_bitrate = bitrate_kbit;
+    param.rc.i_vbv_max_bitrate = bitrate_kbit;
+    param.rc.i_vbv_buffer_size = vbv_kbit;
+    return reconfigure(self, &param);
+}
+
+int32_t glassline_x264_set_preset(glassline_x264 *self, const char *preset)
+{
+    x264_param_t param = self->param, wanted;
+    if (x264_param_default_preset(&wanted, preset, "zerolatency") < 0)
         return -1;
-    *data = nal[0].p_payload;
-    return bytes;
+    /* What costs time and may change between two pictures. Entropy coding, transforms, the deblocking filter and
+     * everything else that parameter sets announce stay. */
+    param.analyse.inter = wanted.analyse.inter;
+    param.analyse.intra = wanted.analyse.intra;
+    param.analyse.i_me_method = wanted.analyse.i_me_method;
+    param.analyse.i_me_range = wanted.analyse.i_me_range;
+    /* There is no way back from 0. */
+    if (param.analyse.i_subpel_refine)
+        param.analyse.i_subpel_refine = wanted.analyse.i_subpel_refine > 1 ? wanted.analyse.i_subpel_refine : 1;
+    param.analyse.i_trellis = wanted.analyse.i_trellis;
+    param.analyse.b_mixed_references = wanted.analyse.b_mixed_references;
+    /* x264 keeps to the number that it was opened with. */
+    param.i_frame_reference = wanted.i_frame_reference;
+    return reconfigure(self, &param);
 }
 
-int32_t glassline_x264_delayed(glassline_x264 *self)
+int32_t glassline_x264_headers(const glassline_x264_settings *settings, uint8_t *out, size_t room, char *error,
+                               size_t error_bytes)
 {
-    return x264_encoder_delayed_frames(self->encoder);
+    /* An encoder of its own: one with nalu_process cannot write headers before its first picture. */
+    glassline_x264 self = {0};
+    int32_t written = -1;
+    atomic_flag_clear(&self.error_in_use);
+    if (configure(&self.param, settings, &self) == 0)
+        self.encoder = x264_encoder_open(&self.param);
+    if (self.encoder) {
+        x264_nal_t *nal = NULL;
+        int nal_count = 0;
+        int bytes = x264_encoder_headers(self.encoder, &nal, &nal_count);
+        /* The payloads of all NAL units stand one after the other (x264.h, x264_nal_t). */
+        if (bytes > 0 && nal_count > 0 && (size_t)bytes <= room) {
+            memcpy(out, nal[0].p_payload, (size_t)bytes);
+            written = bytes;
+        }
+        x264_encoder_close(self.encoder);
+    }
+    glassline_x264_error(&self, error, error_bytes);
+    return written;
 }
 
 void glassline_x264_error(glassline_x264 *self, char *error, size_t error_bytes)

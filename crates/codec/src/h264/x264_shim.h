@@ -14,12 +14,42 @@ typedef struct glassline_x264_settings {
     int32_t frame_rate_numerator, frame_rate_denominator;
     int32_t bitrate_kbit, vbv_kbit;
     int32_t key_interval;
-    int32_t threads, sliced_threads, slices;
+    int32_t threads, slices;
+    int32_t intra_refresh, filler;
     int32_t primaries, transfer, matrix, full_range;
 } glassline_x264_settings;
 
-/* Bytes of the struct above, for the Rust side to compare with its own. */
+/* A NAL unit that x264 has finished, not yet written: to be turned into bytes by glassline_x264_nal_write within the
+ * call, into room for `bytes_max`. Called on the caller's thread or on one of x264's, on several at a time. */
+typedef void (*glassline_x264_nal_sink)(const void *context, void *x264, void *nal, size_t bytes_max, int32_t type,
+                                        int32_t first_mb, int32_t last_mb);
+
+/* A picture to encode. The widest members first: the same layout on every ABI, mirrored by `RawInput`. */
+typedef struct glassline_x264_input {
+    int64_t pts;
+    const uint8_t *planes[3];
+    /* Payload of an SEI message of unregistered user data, UUID first; NULL for none. */
+    const uint8_t *user_data;
+    glassline_x264_nal_sink sink;
+    const void *context;
+    int32_t strides[3];
+    int32_t user_data_bytes;
+    int32_t force_idr;
+    int32_t reserved;
+} glassline_x264_input;
+
+/* What became of it. */
+typedef struct glassline_x264_output {
+    int64_t pts, dts;
+    /* Decoding can start here: IDR, or the begin of an intra refresh. */
+    int32_t key_frame;
+    int32_t reserved;
+} glassline_x264_output;
+
+/* Bytes of the structs above, for the Rust side to compare with its own. */
 size_t glassline_x264_settings_bytes(void);
+size_t glassline_x264_input_bytes(void);
+size_t glassline_x264_output_bytes(void);
 
 /* Name of preset `index`, or NULL after the last one. */
 const char *glassline_x264_preset(size_t index);
@@ -27,17 +57,23 @@ const char *glassline_x264_preset(size_t index);
 /* Opens an encoder, or returns NULL and writes why into `error` (NUL-terminated). */
 glassline_x264 *glassline_x264_open(const glassline_x264_settings *settings, char *error, size_t error_bytes);
 
-/* Encodes a picture; `planes` NULL drains instead. Returns the bytes at `*data` (valid until the next call), 0 if
- * no unit came out, below 0 on failure. */
-int32_t glassline_x264_encode(glassline_x264 *self, const uint8_t *const planes[3], const int32_t strides[3],
-                              int64_t pts, int32_t force_idr, const uint8_t **data, int64_t *unit_pts,
-                              int64_t *unit_dts, int32_t *is_idr);
+/* Encodes a picture; its NAL units go to its sink before this returns. Returns 1, or 0 where no unit came out, or
+ * below 0 on failure. */
+int32_t glassline_x264_encode(glassline_x264 *self, const glassline_x264_input *input, glassline_x264_output *output);
 
-/* SPS, PPS and x264's own SEI. Returns the bytes at `*data` (valid until the next call), below 0 on failure. */
-int32_t glassline_x264_headers(glassline_x264 *self, const uint8_t **data);
+/* Writes a NAL unit that a sink was called with, start code of 4 or 3 bytes first, and returns its bytes. */
+size_t glassline_x264_nal_write(void *x264, void *nal, uint8_t *out, int32_t long_start_code);
 
-/* Pictures that went in and have not come out. */
-int32_t glassline_x264_delayed(glassline_x264 *self);
+/* Sets rate and VBV from the next picture on. Below 0 on failure. */
+int32_t glassline_x264_set_rate(glassline_x264 *self, int32_t bitrate_kbit, int32_t vbv_kbit);
+
+/* Has the next pictures analysed as `preset` does, as far as that can change while running. Below 0 on failure. */
+int32_t glassline_x264_set_preset(glassline_x264 *self, const char *preset);
+
+/* SPS, PPS and x264's own SEI of an encoder with these settings: copied to `out`, which has room for `room` bytes.
+ * Returns their bytes, below 0 on failure (with the reason in `error`). */
+int32_t glassline_x264_headers(const glassline_x264_settings *settings, uint8_t *out, size_t room, char *error,
+                               size_t error_bytes);
 
 /* Copies the last error that x264 logged, "" if there was none. */
 void glassline_x264_error(glassline_x264 *self, char *error, size_t error_bytes);

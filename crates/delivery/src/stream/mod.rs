@@ -1,7 +1,7 @@
 //! A live stream as an endless file.
 //!
 //! [`Stream`] takes a publisher's bytes as they come, says which of them to append to the file, and remembers where
-//! a viewer can enter it: at key frames, with what a decoder needs first in front. It also says how much of the past
+//! a viewer can enter it: at key frames and recovery points, with what a decoder needs first in front. It also says how much of the past
 //! is kept, and so who has fallen behind.
 //!
 //! ```text
@@ -24,6 +24,7 @@ mod flush;
 mod mux;
 mod pace;
 mod past;
+mod seams;
 mod ts;
 
 pub use blocks::Block;
@@ -32,7 +33,7 @@ pub use flush::FlushPolicy;
 pub use mux::Mux;
 pub use pace::Pacing;
 pub use past::{Backlog, Mark, Prebuffer};
-pub use ts::seam_packet;
+pub use seams::Seams;
 
 use crate::stream::carried::Records;
 use crate::stream::flush::{Burst, Flush};
@@ -40,6 +41,7 @@ use crate::stream::pace::Pace;
 use crate::stream::past::Past;
 use crate::stream::ts::Packets;
 use glassline_media::Time;
+use glassline_media::bitstream::h264::Join;
 use glassline_media::container::split;
 use glassline_media::container::tracks::{Track, tracks};
 use glassline_media::container::ts::{EntryPoint, PACKET_BYTES, Program};
@@ -282,7 +284,8 @@ impl Stream {
         self.past.tail()
     }
 
-    /// Where a viewer who comes now begins: the newest key frame, or `None` before the first one.
+    /// Where a viewer who comes now begins: the newest key frame or recovery point, whichever came last, or `None`
+    /// before the first one.
     pub fn newest_entry(&self) -> Option<&Entry> {
         self.past.newest_entry()
     }
@@ -332,7 +335,7 @@ impl Stream {
         self.pace.look(self.past.bitrate_bps(pace::RATE_SPAN, now), now)
     }
 
-    /// Time between the last two key frames, by their arrival.
+    /// Time between the last two key frames or recovery points, by their arrival.
     pub fn key_frame_interval(&self) -> Option<Duration> {
         self.past.entry_interval()
     }
@@ -351,6 +354,16 @@ impl Stream {
     pub fn program(&self) -> Option<&Program> {
         match &self.intake {
             Intake::Packets(packets) => packets.program(),
+            Intake::Records(_) => None,
+        }
+    }
+
+    /// How decoding begins at the newest entries: at IDR pictures, or at recovery points, from which on pictures are
+    /// right after a while. `None` before the first, of other muxes than MPEG-TS, and where the container announces
+    /// what the video does not show.
+    pub fn join(&self) -> Option<Join> {
+        match &self.intake {
+            Intake::Packets(packets) => packets.join(),
             Intake::Records(_) => None,
         }
     }

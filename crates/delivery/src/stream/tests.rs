@@ -1,6 +1,6 @@
 use super::*;
 use glassline_media::container::ts::{ContinuityChecker, Packet, SYNC_BYTE};
-use glassline_test_support::ts::Source;
+use glassline_test_support::ts::{RECOVERY_FRAMES, Source};
 use proptest::prelude::*;
 
 const BACKLOG: Backlog = Backlog { time: Duration::from_secs(2), bytes: 1 << 20 };
@@ -128,6 +128,30 @@ fn without_key_frames_a_viewer_enters_anywhere_after_a_while() {
             .push(&[source.tables(), source.picture(false, 2)].concat(), at(f64::from(tick) * 0.1))
             .unwrap();
         assert_eq!(written.stream.newest_entry().is_some(), tick > 120, "tick {tick}");
+    }
+}
+
+#[test]
+fn without_key_frames_a_viewer_enters_at_the_newest_recovery_point() {
+    for announced in [true, false] {
+        let (mut source, mut written) = (Source::default(), Written::new());
+        written.push(&[source.tables(), source.picture(true, 3)].concat(), at(0.0)).unwrap();
+        assert_eq!(written.stream.join(), None, "announced, and no IDR");
+        let mut newest = 0;
+        for second in 1..=3 {
+            written.push(&source.picture(false, 2), at(f64::from(second))).unwrap();
+            newest = written.stream.head();
+            written.push(&source.recovery_point(announced, 2), at(f64::from(second) + 0.5)).unwrap();
+        }
+        written.push(&source.picture(false, 2), at(4.0)).unwrap();
+        let entry = written.stream.newest_entry().expect("a recovery point came").clone();
+        assert_eq!(entry.offset, newest, "announced: {announced}");
+        assert_eq!(continuity_errors(&written.from(&entry, false)), 0);
+        let Some(Join::Recovery(point)) = written.stream.join() else {
+            panic!("{:?}", written.stream.join())
+        };
+        assert_eq!((point.frames, point.exact), (RECOVERY_FRAMES, true));
+        assert_eq!(written.stream.key_frame_interval(), Some(Duration::from_secs(1)));
     }
 }
 

@@ -1,11 +1,12 @@
-//! MPEG-TS on its way into the file: whole packets alone, entries at key frames, seams between publishers announced.
+//! MPEG-TS on its way into the file: whole packets alone, entries at key frames and recovery points,
+//! seams between publishers announced.
 
 use super::details::DetailsProbe;
+use super::seams::seam_packet;
 use super::{Counters, Entry, PATIENCE_FOR_KEY_FRAME, Point, StreamError, Tape, VideoDetails};
 use glassline_media::Time;
-use glassline_media::container::ts::{
-    Aligner, NULL_PID, PACKET_BYTES, Packet, Program, Scanner, discontinuity_packet,
-};
+use glassline_media::bitstream::h264::Join;
+use glassline_media::container::ts::{Aligner, PACKET_BYTES, Program, Scanner};
 use serde::{Deserialize, Serialize};
 
 /// Garbage in a row after which a publisher is refused.
@@ -17,6 +18,7 @@ pub(super) struct Packets {
     aligner: Aligner,
     session: Session,
     details: Option<VideoDetails>,
+    join: Option<Join>,
 }
 
 /// What is known of the present publisher's bytes.
@@ -47,13 +49,14 @@ impl Session {
 
 impl Packets {
     pub(super) fn new(now: Time) -> Packets {
-        Packets { aligner: Aligner::new(), session: Session::new(now, false, 0), details: None }
+        Packets { aligner: Aligner::new(), session: Session::new(now, false, 0), details: None, join: None }
     }
 
     /// A publisher begins behind `head`. What an earlier one left of a packet is forgotten.
     pub(super) fn begin_session(&mut self, head: u64, continuity_errors: u64, now: Time) {
         self.aligner = Aligner::new();
         self.session = Session::new(now, head > 0, continuity_errors);
+        self.join = None;
     }
 
     pub(super) fn push(
@@ -103,6 +106,7 @@ impl Packets {
             if let Some(details) = session.probe.look(&scan, packet, session.scanner.program()) {
                 self.details = Some(details);
             }
+            self.join = scan.join.or(self.join);
             if let Some(found) = scan.entry {
                 let offset = if found.packets_back == 0 { *tape.head } else { session.unit_offset };
                 tape.past.add_entry(Entry { offset, point: Point::Packets(found.point) }, tape.now);
@@ -123,20 +127,13 @@ impl Packets {
         self.session.scanner.program()
     }
 
+    /// How decoding begins at the newest entry that showed it.
+    pub(super) fn join(&self) -> Option<Join> {
+        self.join
+    }
+
     /// What the video's own headers say.
     pub(super) fn video_details(&self) -> Option<&VideoDetails> {
         self.details.as_ref()
     }
-}
-
-/// A packet to stand before `packet`, the first of a new publisher on its PID: what follows is not continuous
-/// with what went before, and is meant so.
-pub fn seam_packet(packet: &[u8; PACKET_BYTES]) -> [u8; PACKET_BYTES] {
-    let (pid, continuity) = match Packet::parse(packet) {
-        // A packet without payload repeats the counter, one with payload advances it (ISO 13818-1 §2.4.3.3).
-        Ok(packet) if packet.has_payload => (packet.pid, packet.continuity.wrapping_sub(1) & 0x0F),
-        Ok(packet) => (packet.pid, packet.continuity),
-        Err(_) => (NULL_PID, 0),
-    };
-    discontinuity_packet(pid, continuity)
 }

@@ -551,6 +551,7 @@ impl Live {
             age: now.since(self.began),
             newest_byte_age: stream.newest_at().map(|at| now.since(at)),
             key_frame_interval: stream.key_frame_interval(),
+            join: stream.join(),
             backlog_bytes: stream.head() - stream.tail(),
             spool_bytes: self.chain.held_bytes(),
             bytes_in: counters.bytes_in,

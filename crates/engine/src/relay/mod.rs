@@ -57,7 +57,7 @@ use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{Rules, StreamName};
 use glassline_delivery::pull::Policy;
-use glassline_delivery::stream::{self, Backlog, FlushPolicy, Mux, Pacing, Prebuffer};
+use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
 use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
 use glassline_io::tls::TlsError;
@@ -468,7 +468,7 @@ impl Relay {
 
     /// Publishes a stream of MPEG-TS from inside this process.
     pub fn publish(&self, name: &StreamName) -> Result<Publisher, ClaimError> {
-        Publisher::claim(&self.hub, name, Mux::MpegTs)
+        self.hub.publish(name)
     }
 
     /// Ends all connections and waits for the workers.

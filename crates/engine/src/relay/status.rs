@@ -6,6 +6,7 @@ use crate::relay::roster::WhyCounts;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Mux, VideoDetails};
 use glassline_delivery::telemetry::Behind;
+use glassline_media::bitstream::h264::Join;
 use glassline_media::container::tracks::Track;
 use glassline_media::container::ts::ElementaryStream;
 use std::time::Duration;
@@ -37,8 +38,10 @@ pub struct StreamStatus {
     pub age: Duration,
     /// Since the newest byte came.
     pub newest_byte_age: Option<Duration>,
-    /// Between the last two key frames.
+    /// Between the last two places to join: key frames or recovery points.
     pub key_frame_interval: Option<Duration>,
+    /// How decoding begins at the newest of them, where the video shows it.
+    pub join: Option<Join>,
     /// Bytes between the oldest kept offset and the newest.
     pub backlog_bytes: u64,
     /// Bytes of memory that the spool may take.
@@ -94,6 +97,7 @@ impl StreamStatus {
             age: Duration::ZERO,
             newest_byte_age: None,
             key_frame_interval: None,
+            join: None,
             backlog_bytes: 0,
             spool_bytes: 0,
             bytes_in: 0,

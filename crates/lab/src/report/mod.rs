@@ -1,4 +1,5 @@
 //! What measurements look like: pictures that anyone can read, as SVG.
 
+pub mod budget;
 pub mod flight;
 pub mod svg;

@@ -13,6 +13,7 @@ const STYLE: &str = "
           --bar: #4a8fd0; --line: #ff9d4d; --calm: #58c98b; --mark: #3d3617; --alert: #ff8a80; } }
   text { font-family: system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif;
          font-size: 13px; fill: var(--ink); }
+  .name { font-size: 13px; }
   .title { font-size: 22px; font-weight: 700; } .verdict { font-size: 16px; font-weight: 600; }
   .heading { font-size: 15px; font-weight: 700; } .soft { fill: var(--soft); }
   .tick { font-size: 12px; fill: var(--soft); } .alert { fill: var(--alert); font-size: 12px; }

@@ -1,6 +1,8 @@
 //! Containers: how coded units and pictures lie in a file or on the wire.
 
+pub mod cmaf;
 pub mod flv;
+pub mod ivf;
 pub mod ogg;
 pub mod split;
 pub mod tracks;

@@ -5,11 +5,11 @@ use super::place::Place;
 use crate::relay::live::Live;
 use crate::relay::pull::Sayings;
 use glassline_delivery::output::{Destination, Framing};
-use glassline_delivery::stream::{Mux, Pacing, seam_packet};
+use glassline_delivery::stream::{Mux, Pacing, Seams};
 use glassline_io::spool::Reader;
 use glassline_io::udp::{Route, Sender};
 use glassline_media::Time;
-use glassline_media::container::ts::{NULL_PID, PACKET_BYTES};
+use glassline_media::container::ts::PACKET_BYTES;
 use glassline_transport::pacing::{Pacer, time_of};
 use glassline_transport::rtp::mpeg_ts::Packetizer;
 use serde::{Deserialize, Serialize};
@@ -61,34 +61,6 @@ struct Following {
     awaits: bool,
     /// Where another stream was sent before this one.
     seams: Option<Seams>,
-}
-
-/// Announces that what follows on each PID is not continuous with what another stream sent there.
-struct Seams(Box<[u64; 8192 / 64]>);
-
-impl Seams {
-    fn new() -> Seams {
-        let mut announced = Box::new([0; 8192 / 64]);
-        // Null packets count nothing.
-        announced[usize::from(NULL_PID / 64)] |= 1 << (NULL_PID % 64);
-        Seams(announced)
-    }
-
-    /// Puts a packet before the first on each PID.
-    fn announce(&mut self, packets: &mut Vec<u8>) {
-        let mut at = 0;
-        while let Some(packet) = packets.get(at..).and_then(|rest| rest.first_chunk::<PACKET_BYTES>()) {
-            let pid = u16::from_be_bytes([packet[1] & 0x1F, packet[2]]);
-            let word = &mut self.0[usize::from(pid / 64)];
-            if *word >> (pid % 64) & 1 == 0 {
-                *word |= 1 << (pid % 64);
-                let seam = seam_packet(packet);
-                packets.splice(at..at, seam);
-                at += seam.len();
-            }
-            at += PACKET_BYTES;
-        }
-    }
 }
 
 /// An output as one process leaves it to the next, which opens a socket of its own.
@@ -187,7 +159,7 @@ impl Feed {
             stream: following.live.id,
             offset: following.reader.offset(),
             awaits: following.awaits,
-            seams: following.seams.as_ref().map(|seams| seams.0.to_vec()),
+            seams: following.seams.as_ref().map(|seams| seams.announced().to_vec()),
         };
         LeftOutput {
             name: self.board.name.to_string(),
@@ -216,8 +188,7 @@ impl Feed {
         {
             following.reader.seek(place.offset);
             following.awaits = place.awaits;
-            let seams = place.seams.as_deref().and_then(|seams| seams.try_into().ok());
-            following.seams = seams.map(|seams: [u64; 8192 / 64]| Seams(Box::new(seams)));
+            following.seams = place.seams.as_deref().and_then(Seams::from_announced);
         }
     }
 

@@ -2,17 +2,26 @@
 //! No picture is decoded.
 
 pub mod bits;
+mod capture_utc;
 pub mod nal;
 pub mod sei;
 pub mod sps;
 
 pub use bits::BitReader;
+pub use capture_utc::{CAPTURE_UTC_BYTES, CAPTURE_UTC_UUID, write_capture_utc, write_capture_utc_nal};
 pub use nal::{Nal, NalType, escape, find_start_code, nals, unescape};
 pub use sei::{RecoveryPoint, Sei};
-pub use sps::{ColourDescription, Sps};
+pub use sps::{ColourDescription, HrdRate, Sps};
+
+use serde::{Deserialize, Serialize};
 
 /// An access unit delimiter with its start code: any kind of slice may follow (§7.4.2.4).
 pub const ACCESS_UNIT_DELIMITER: [u8; 6] = [0, 0, 0, 1, 9, 0xf0];
+
+/// Filler data of no bytes, with its start code (§7.3.2.7): what our muxer puts behind the last slice of a unit whose
+/// length it could not announce, at the very end of a transport packet. It belongs to the unit that it ends, means
+/// nothing to a decoder, and tells a receiver that nothing more of the picture follows.
+pub const END_OF_UNIT: [u8; 5] = [0, 0, 1, 12, 0x80];
 
 /// What is wrong with an H.264 bitstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,6 +105,62 @@ fn first_kind(access_unit: &[u8], wanted: impl Fn(NalType) -> bool) -> Option<Na
     }
 }
 
+/// How decoding can begin at a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Join {
+    /// An IDR picture: it and all that follow it are right.
+    Idr,
+    /// A recovery point (§D.2.8): pictures are right after a while.
+    Recovery(RecoveryPoint),
+}
+
+impl Join {
+    /// Pictures from this one on that may be wrong; 0: this one is right already.
+    pub const fn settling_frames(self) -> u32 {
+        match self {
+            Join::Idr => 0,
+            Join::Recovery(point) => point.frames,
+        }
+    }
+}
+
+/// What stands in front of an access unit's first slice, and that slice's type. Looks at no byte behind its header.
+pub fn head(access_unit: &[u8]) -> (impl Iterator<Item = Nal<'_>>, Option<NalType>) {
+    let mut from = 0;
+    let mut slice = None;
+    let mut end = access_unit.len();
+    while let Some(at) = find_start_code(access_unit, from) {
+        from = at + 3;
+        let kind = access_unit.get(from).map(|&header| NalType::of(header));
+        if let Some(kind) = kind.filter(|kind| kind.is_slice()) {
+            (slice, end) = (Some(kind), at);
+            break;
+        }
+    }
+    (nals(&access_unit[..end]), slice)
+}
+
+/// Whether and how decoding can begin at this access unit: at an IDR picture, or at a recovery point that brings both
+/// parameter sets. Looks at no byte behind the first slice's header.
+pub fn join(access_unit: &[u8]) -> Option<Join> {
+    let (head, slice) = head(access_unit);
+    match slice? {
+        NalType::Idr => Some(Join::Idr),
+        _ => {
+            let (mut sps, mut pps, mut point) = (false, false, None);
+            for nal in head {
+                match nal.kind() {
+                    NalType::Sps => sps = true,
+                    NalType::Pps => pps = true,
+                    NalType::Sei => point = point.or_else(|| Sei::parse(nal.payload()).recovery_point()),
+                    _ => {}
+                }
+            }
+            point.filter(|_| sps && pps).map(Join::Recovery)
+        }
+    }
+}
+
 /// Iterates over the access units of a byte stream in which each begins with a delimiter: start codes stay, what
 /// stands before the first delimiter belongs to the first unit.
 pub fn split_at_delimiters(stream: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -137,6 +202,24 @@ mod tests {
         assert_eq!(first_slice_type(&intra), Some(SliceType::I));
         assert_eq!(first_slice_type(&[0, 0, 1, 0x41, 0b1100_0000]), Some(SliceType::P));
         assert_eq!(first_slice_type(&[0, 0, 1]), None);
+    }
+
+    #[test]
+    fn a_recovery_point_needs_its_parameter_sets() {
+        let point = RecoveryPoint { frames: 39, exact: true, broken_link: false };
+        let mut message = Vec::new();
+        sei::write_message(sei::RECOVERY_POINT, &point.write(), &mut message);
+        let slice = [0, 0, 1, 0x41, 0x9a, 0, 0, 1, 0x41, 0x9a];
+        let sets = [0, 0, 0, 1, 0x67, 1, 0, 0, 1, 0x68, 1];
+        let unit = |parts: &[&[u8]]| [&ACCESS_UNIT_DELIMITER[..], &parts.concat()].concat();
+        assert_eq!(join(&unit(&[&sets, &message, &slice])), Some(Join::Recovery(point)));
+        assert_eq!(Join::Recovery(point).settling_frames(), 39);
+        assert_eq!(join(&unit(&[&message, &slice])), None);
+        assert_eq!(join(&unit(&[&sets, &slice])), None);
+        // What follows the first slice is another picture's, or nothing that counts.
+        assert_eq!(join(&unit(&[&sets, &slice, &message])), None);
+        assert_eq!(join(&unit(&[&sets, &message])), None);
+        assert_eq!(join(&unit(&[&sets, &message, &[0, 0, 1, 0x65, 0x88]])), Some(Join::Idr));
     }
 
     #[test]

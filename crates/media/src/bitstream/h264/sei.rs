@@ -6,6 +6,7 @@
 
 use super::bits::BitReader;
 use super::nal::{escape, unescape};
+use serde::{Deserialize, Serialize};
 
 /// The type of messages that anyone may define, told apart by a UUID (§D.1.7).
 pub const USER_DATA_UNREGISTERED: u32 = 5;
@@ -22,7 +23,7 @@ pub struct Sei {
 }
 
 /// `recovery_point` (§D.2.8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryPoint {
     /// Pictures after which everything is right or nearly so; 0: this one already.
     pub frames: u32,
@@ -66,9 +67,29 @@ impl Sei {
     /// The recovery point, if there is one.
     pub fn recovery_point(&self) -> Option<RecoveryPoint> {
         let (_, payload) = self.messages().find(|(kind, _)| *kind == RECOVERY_POINT)?;
+        RecoveryPoint::parse(payload)
+    }
+}
+
+impl RecoveryPoint {
+    /// Parses the message's payload, emulation prevention taken out; `None` where it is cut off.
+    pub fn parse(payload: &[u8]) -> Option<RecoveryPoint> {
         let mut reader = BitReader::new(payload);
         let frames = reader.ue()?;
         Some(RecoveryPoint { frames, exact: reader.bit()?, broken_link: reader.bit()? })
+    }
+
+    /// The payload of the message: `exact`, `broken_link` as they are, no change of slice groups.
+    pub fn write(self) -> Vec<u8> {
+        let code = u64::from(self.frames) + 1;
+        let digits = 64 - code.leading_zeros();
+        // As many zeros as the code has digits behind its first, then the code, then four bits.
+        let tail = u64::from(self.exact) << 3 | u64::from(self.broken_link) << 2;
+        let (value, count) = (u128::from(code) << 4 | u128::from(tail), 2 * digits - 1 + 4);
+        // The payload's own end, as any that is no multiple of a byte has it (§D.1): a one, then zeros.
+        let whole = count.next_multiple_of(8);
+        let value = if whole == count { value } else { (value << 1 | 1) << (whole - count - 1) };
+        value.to_be_bytes()[16 - whole as usize / 8..].to_vec()
     }
 }
 
@@ -127,6 +148,15 @@ mod tests {
             let sei = Sei::parse(units[0].payload());
             prop_assert_eq!(sei.user_data(&uuid), Some(&data[..]));
             prop_assert_eq!(sei.messages().count(), 1);
+        }
+
+        #[test]
+        fn recovery_points_survive(frames in prop_oneof![0u32..200, any::<u32>()], exact: bool, broken_link: bool) {
+            let frames = frames.min(u32::MAX - 1);
+            let point = RecoveryPoint { frames, exact, broken_link };
+            let mut nal = Vec::new();
+            write_message(RECOVERY_POINT, &point.write(), &mut nal);
+            prop_assert_eq!(Sei::parse(&nal[5..]).recovery_point(), Some(point));
         }
 
         #[test]

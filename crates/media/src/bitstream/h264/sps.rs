@@ -47,6 +47,21 @@ pub struct Sps {
     pub reorder_frames: Option<u8>,
     /// `max_dec_frame_buffering`: frames that a decoder must keep.
     pub buffered_frames: Option<u8>,
+    /// The NAL units' rate and buffer, the last of those that are said.
+    pub hrd: Option<HrdRate>,
+    /// `low_delay_hrd_flag`: big pictures may come later than their time.
+    pub low_delay: bool,
+}
+
+/// A rate and a buffer of the hypothetical reference decoder (§E.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HrdRate {
+    /// Bits a second at which NAL units come.
+    pub bitrate_bps: u64,
+    /// Bits that the coded picture buffer holds.
+    pub buffer_bits: u64,
+    /// They come at exactly this rate.
+    pub constant: bool,
 }
 
 /// Colour as H.273 code points; 2 is "unspecified".
@@ -107,6 +122,8 @@ impl Sps {
             colour: None,
             reorder_frames: None,
             buffered_frames: None,
+            hrd: None,
+            low_delay: false,
         };
         if reader.0.bit() == Some(true) {
             // What was read before a cut stays.
@@ -165,10 +182,10 @@ impl Sps {
             // A tick is a field's time: two a frame.
             self.frame_rate = frame_rate(time_scale, tick_units);
         }
-        let nal_rates = skip_rates(reader)?;
-        let vcl_rates = skip_rates(reader)?;
-        if nal_rates || vcl_rates {
-            reader.bit()?;
+        self.hrd = parse_rates(reader)?;
+        let vcl_rates = parse_rates(reader)?;
+        if self.hrd.is_some() || vcl_rates.is_some() {
+            self.low_delay = reader.bit()?;
         }
         reader.bit()?;
         if reader.bit()? {
@@ -311,20 +328,21 @@ fn frame_rate(time_scale: u32, tick_units: u32) -> Option<FrameRate> {
     FrameRate::new((u64::from(time_scale) / a) as u32, denominator)
 }
 
-/// Skips `hrd_parameters` (§E.1.2); whether there were any.
-fn skip_rates(reader: &mut BitReader<'_>) -> Option<bool> {
+/// Reads `hrd_parameters` (§E.1.2), if they are there: the last of the rates.
+fn parse_rates(reader: &mut BitReader<'_>) -> Option<Option<HrdRate>> {
     if !reader.bit()? {
-        return Some(false);
+        return Some(None);
     }
     let count = reader.ue_up_to(31)? + 1;
-    reader.bits(8)?;
+    let (rate_scale, size_scale) = (reader.bits(4)?, reader.bits(4)?);
+    let mut last = None;
     for _ in 0..count {
-        reader.ue()?;
-        reader.ue()?;
-        reader.bit()?;
+        let (rate, size) = (u64::from(reader.ue()?) + 1, u64::from(reader.ue()?) + 1);
+        let (bitrate_bps, buffer_bits) = (rate << (6 + rate_scale), size << (4 + size_scale));
+        last = Some(HrdRate { bitrate_bps, buffer_bits, constant: reader.bit()? });
     }
     reader.bits(20)?;
-    Some(true)
+    Some(last)
 }
 
 #[cfg(test)]

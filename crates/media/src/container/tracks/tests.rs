@@ -2,17 +2,16 @@ use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-fn told(container: Container, header: &[u8]) -> Vec<(Kind, String, Option<(u32, u32)>, Option<String>)> {
+/// Kind, codec, size, and the codec's string (RFC 6381).
+type Told = (Kind, String, Option<(u32, u32)>, Option<String>);
+
+fn told(container: Container, header: &[u8]) -> Vec<Told> {
     let all = tracks(container, header).into_iter();
     let size = |size: Size| (size.width, size.height);
     all.map(|track| (track.kind, track.codec, track.size.map(size), track.codec_string)).collect()
 }
 
-fn expect(
-    kind: Kind,
-    codec: &str,
-    size: Option<(u32, u32)>,
-) -> (Kind, String, Option<(u32, u32)>, Option<String>) {
+fn expect(kind: Kind, codec: &str, size: Option<(u32, u32)>) -> Told {
     (kind, codec.into(), size, None)
 }
 

@@ -11,6 +11,7 @@ use super::psi::Program;
 use super::tables::Tables;
 use super::units::{Splitter, Unit};
 use crate::access_unit::{AccessUnit, Codec};
+use crate::bitstream::h264::END_OF_UNIT;
 use crate::time::Ticks;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -245,7 +246,11 @@ impl Stream {
             return;
         }
         self.pes.extend_from_slice(packet.payload);
-        if PesHeader::packet_bytes(&self.pes).is_some_and(|whole| self.pes.len() >= whole) {
+        let whole = match PesHeader::packet_bytes(&self.pes) {
+            Some(bytes) => self.pes.len() >= bytes,
+            None => self.codec == Codec::H264 && self.pes.ends_with(&END_OF_UNIT),
+        };
+        if whole {
             self.end(reference, counters, events);
         }
     }
@@ -264,7 +269,10 @@ impl Stream {
         let next = Vec::with_capacity(self.pes.len().min(64 << 10));
         let pes = Bytes::from(std::mem::replace(&mut self.pes, next));
         let header = PesHeader::parse(&pes);
-        let end = header.map_or(0, |header| header.packet_bytes.unwrap_or(pes.len()));
+        // The mark that ends a unit of open length is the container's, no part of the unit.
+        let marked = self.codec == Codec::H264 && pes.ends_with(&END_OF_UNIT);
+        let open_end = || pes.len() - if marked { END_OF_UNIT.len() } else { 0 };
+        let end = header.map_or(0, |header| header.packet_bytes.unwrap_or_else(open_end));
         let Some((header, end)) =
             header.ok().filter(|header| header.payload_start <= end && end <= pes.len()).zip(Some(end))
         else {

@@ -2,29 +2,34 @@
 //!
 //! ```text
 //! any bytes ── align ──► packets ── scan ──► where a viewer can join, what runs through     (relay)
-//!                           └───── demux ──► access units                                    (packager, probe)
+//!                           ├───── demux ──► access units                                    (packager, probe)
+//!                           └───── conformance ──► which rules are kept and broken           (probe)
 //! access units ── mux ──► packets                                                            (encode)
 //! ```
 //! [`packet`] knows one packet, [`psi`] the tables, [`pes`] the headers of elementary streams, [`continuity`]
-//! the counters that show loss.
+//! the counters that show loss, [`tstd`] the buffers of the ideal receiver.
 
 pub mod align;
+pub mod conformance;
 pub mod continuity;
 pub mod demux;
 pub mod entry;
+mod head;
 pub mod mux;
 pub mod packet;
+mod packetize;
 pub mod pes;
 pub mod psi;
 pub mod scan;
 mod tables;
+pub mod tstd;
 mod units;
 
 pub use align::Aligner;
 pub use continuity::{Continuity, ContinuityChecker};
 pub use demux::{Demuxer, Event};
 pub use entry::{EntryPoint, discontinuity_packet};
-pub use mux::{AudioFormat, MuxSettings, Muxer};
+pub use mux::{AudioFormat, MuxSettings, Muxer, UnitHead};
 pub use packet::{Adaptation, NULL_PID, PACKET_BYTES, Packet, Pcr, SYNC_BYTE};
 pub use psi::{ElementaryStream, Program};
 pub use scan::{FoundEntry, Scan, Scanner};

@@ -3,6 +3,13 @@
 //! One program: PMT on PID 0x1000, video on 0x100, audio on 0x101. The clock (PCR) stands in the first packet of
 //! each video unit, or of each audio unit where there is no video.
 //!
+//! # Pictures by the slice
+//! [`Muxer::begin`], [`Muxer::slice`] and [`Muxer::end`] write a video unit while its encoder is still at it. Its PES
+//! packet has no length then, since the header leaves before the length is known, and by the standard it ends only
+//! where the next begins: a picture later. So it ends with [`h264::END_OF_UNIT`], five bytes of filler data that every
+//! decoder skips, in one piece at the very end of a transport packet: who knows it need not wait for the next picture.
+//! Units that [`Muxer::write`] writes have a length, or where it does not fit (64 KiB) the same end.
+//!
 //! # The two clocks
 //! A PCR says when its byte *arrives*, a DTS when the unit is *decoded*. A unit's `dts` here is its capture time, so
 //! the PCR is `dts` and the stamps on the wire are later by a fixed [`MuxSettings::decode_delay`]. Were they equal,
@@ -10,7 +17,8 @@
 //! would drop it or rebuffer. Players that show what comes (ours, `-fflags nobuffer`) do not wait for the delay.
 
 use super::Error;
-use super::packet::{NULL_PID, PACKET_BYTES, Pcr, SYNC_BYTE};
+use super::packet::{PACKET_BYTES, Pcr, SYNC_BYTE};
+use super::packetize::{Field, OpenPes, packetize};
 use super::pes::{self, write_header};
 use super::psi::{self, ElementaryStream, PAT_PID, Pat, Pmt};
 use crate::access_unit::{AccessUnit, Codec};
@@ -57,6 +65,17 @@ pub struct AudioFormat {
     pub language: Option<[u8; 3]>,
 }
 
+/// What is known of a video unit before it is coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitHead {
+    /// When to present it.
+    pub pts: Ticks,
+    /// When to decode it.
+    pub dts: Ticks,
+    /// Whether decoding can start here.
+    pub random_access: bool,
+}
+
 /// One stream of the program.
 #[derive(Clone, Debug)]
 struct Stream {
@@ -67,7 +86,7 @@ struct Stream {
 }
 
 /// Turns access units into transport packets. Holds nothing back: all of a unit's packets are written by the call
-/// that brings it, and audio never waits for video or the other way round.
+/// that brings it (or its end), and audio never waits for video or the other way round.
 #[derive(Clone, Debug)]
 pub struct Muxer {
     video: Option<Stream>,
@@ -83,6 +102,15 @@ pub struct Muxer {
     last_interval: Ticks,
     last_pcr: Option<Ticks>,
     head: Vec<u8>,
+    open: Option<Open>,
+}
+
+/// A video unit that has begun.
+#[derive(Clone, Debug)]
+struct Open {
+    pes: OpenPes,
+    /// Some of its bytes have come.
+    has_bytes: bool,
 }
 
 impl Muxer {
@@ -128,6 +156,7 @@ impl Muxer {
             last_interval: Ticks(0),
             last_pcr: None,
             head: Vec::new(),
+            open: None,
         })
     }
 
@@ -138,31 +167,88 @@ impl Muxer {
     /// [`Error::Codec`] for a unit of a stream that the program does not have; nothing is written then.
     pub fn write(&mut self, unit: &AccessUnit, out: &mut Vec<u8>) -> Result<(), Error> {
         let is_video = unit.codec.is_video();
-        let stream = if is_video { &self.video } else { &self.audio };
-        if stream.as_ref().map(|stream| stream.codec) != Some(unit.codec) {
-            let expected = "a stream of the program";
-            return Err(Error::Codec { what: "access unit", found: unit.codec, expected });
+        self.check(unit.codec)?;
+        let UnitHead { pts, dts, .. } = UnitHead::of(unit);
+        let prefix = unit_prefix(unit);
+        let payload_bytes = prefix.len() + unit.data.len();
+        if unit.codec == Codec::H264 && !pes::fits_length(pts, dts, payload_bytes) {
+            self.begin(&UnitHead::of(unit), out)?;
+            self.slice(&unit.data, out);
+            self.end(out);
+            return Ok(());
         }
+        if is_video {
+            self.end(out);
+        }
+        let field = self.start_unit(is_video, &UnitHead::of(unit), out);
+        let delay = self.settings.decode_delay;
+        let Some(stream) = (if is_video { &mut self.video } else { &mut self.audio }) else { return Ok(()) };
+        self.head.clear();
+        write_header(stream.stream_id, pts + delay, dts + delay, payload_bytes, &mut self.head);
+        self.head.extend_from_slice(&prefix);
+        packetize(stream.pid, &mut stream.continuity, field, &self.head, &unit.data, out);
+        Ok(())
+    }
+
+    /// Begins an H.264 unit whose bytes come by [`Muxer::slice`], and appends tables where they are due. One that is
+    /// still open is ended first.
+    ///
+    /// # Errors
+    /// [`Error::Codec`] where the program's video is not H.264; nothing is written then.
+    pub fn begin(&mut self, unit: &UnitHead, out: &mut Vec<u8>) -> Result<(), Error> {
+        self.check(Codec::H264)?;
+        self.end(out);
+        let field = self.start_unit(true, unit, out);
+        let delay = self.settings.decode_delay;
+        self.head.clear();
+        let head = &mut self.head;
+        pes::write_open_header(pes::STREAM_ID_VIDEO, unit.pts + delay, unit.dts + delay, head);
+        self.open = Some(Open { pes: OpenPes::new(field, head), has_bytes: false });
+        Ok(())
+    }
+
+    /// Takes the next NAL units of the open unit, start codes included, and appends the packets that they fill. Less
+    /// than a packet may wait for what follows: filling it up would cost more than all that it would save. Without an
+    /// open unit nothing is written.
+    pub fn slice(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let (Some(open), Some(stream)) = (&mut self.open, &mut self.video) else { return };
+        if !open.has_bytes && !h264::begins_with_delimiter(bytes) {
+            open.pes.push(stream.pid, &mut stream.continuity, &h264::ACCESS_UNIT_DELIMITER, out);
+        }
+        open.has_bytes = true;
+        open.pes.push(stream.pid, &mut stream.continuity, bytes, out);
+    }
+
+    /// Ends the open unit, if there is one, and appends its last packets.
+    pub fn end(&mut self, out: &mut Vec<u8>) {
+        if let (Some(open), Some(stream)) = (self.open.take(), &mut self.video) {
+            open.pes.finish(stream.pid, &mut stream.continuity, out);
+        }
+    }
+
+    fn check(&self, codec: Codec) -> Result<(), Error> {
+        let stream = if codec.is_video() { &self.video } else { &self.audio };
+        if stream.as_ref().map(|stream| stream.codec) == Some(codec) {
+            Ok(())
+        } else {
+            let expected = "a stream of the program";
+            Err(Error::Codec { what: "access unit", found: codec, expected })
+        }
+    }
+
+    /// Moves stream time on and appends tables where they are due; returns what the unit's first packet says.
+    fn start_unit(&mut self, is_video: bool, unit: &UnitHead, out: &mut Vec<u8>) -> Field {
         let carries_clock = is_video || self.video.is_none();
         let jump = self.advance(unit.dts);
         if is_video && unit.random_access || jump || self.tables_due() {
             self.append_tables(out);
         }
         let pcr = carries_clock.then(|| self.next_pcr(unit.dts, jump));
-        let delay = self.settings.decode_delay;
-        let field = Field {
+        Field {
             discontinuity: jump && carries_clock,
             random_access: carries_clock && unit.random_access,
             pcr,
-        };
-        let prefix = unit_prefix(unit);
-        let payload_bytes = prefix.len() + unit.data.len();
-        let Some(stream) = (if is_video { &mut self.video } else { &mut self.audio }) else { return Ok(()) };
-        self.head.clear();
-        write_header(stream.stream_id, unit.pts + delay, unit.dts + delay, payload_bytes, &mut self.head);
-        self.head.extend_from_slice(&prefix);
-        packetize(stream.pid, &mut stream.continuity, field, &self.head, &unit.data, out);
-        Ok(())
+        }
     }
 
     /// The stream time at which [`Muxer::write_tables`] wants to be called if no unit comes before; `None` before
@@ -229,6 +315,13 @@ impl Muxer {
     }
 }
 
+impl UnitHead {
+    /// What is known before a unit's bytes.
+    fn of(unit: &AccessUnit) -> UnitHead {
+        UnitHead { pts: unit.pts, dts: unit.dts, random_access: unit.random_access }
+    }
+}
+
 /// Stream type, stream id and descriptors of a program's sound.
 fn audio_stream(format: AudioFormat) -> Result<(u8, u8, Vec<u8>), Error> {
     if !(1..=8).contains(&format.channels) {
@@ -266,66 +359,6 @@ fn unit_prefix(unit: &AccessUnit) -> Vec<u8> {
         _ => {}
     }
     prefix
-}
-
-/// What the adaptation field of a unit's first packet says.
-#[derive(Clone, Copy)]
-struct Field {
-    discontinuity: bool,
-    random_access: bool,
-    pcr: Option<Pcr>,
-}
-
-impl Field {
-    /// Bytes behind the length byte; 0: no field needed.
-    fn bytes(self) -> usize {
-        match self.pcr {
-            Some(_) => 7,
-            None => usize::from(self.discontinuity || self.random_access),
-        }
-    }
-
-    fn flags(self) -> u8 {
-        u8::from(self.discontinuity) << 7
-            | u8::from(self.random_access) << 6
-            | u8::from(self.pcr.is_some()) << 4
-    }
-}
-
-/// Appends the packets of one PES packet, which is `head` and `data`; the last one is filled by its adaptation
-/// field.
-fn packetize(pid: u16, continuity: &mut u8, field: Field, head: &[u8], data: &[u8], out: &mut Vec<u8>) {
-    let (mut head, mut data) = (head, data);
-    out.reserve((head.len() + data.len() + 8).div_ceil(184) * PACKET_BYTES);
-    let mut first = true;
-    while first || !(head.is_empty() && data.is_empty()) {
-        let start = out.len();
-        let left = head.len() + data.len();
-        let field_bytes = if first { field.bytes() } else { 0 };
-        let mut adaptation = if field_bytes > 0 { 1 + field_bytes } else { 0 };
-        let room = PACKET_BYTES - 4 - adaptation;
-        adaptation += room.saturating_sub(left);
-        let [high, low] = (pid & NULL_PID | if first { 0x4000 } else { 0 }).to_be_bytes();
-        let control = if adaptation > 0 { 0x30 } else { 0x10 };
-        out.extend_from_slice(&[SYNC_BYTE, high, low, control | *continuity & 0x0f]);
-        if adaptation > 0 {
-            out.push((adaptation - 1) as u8);
-        }
-        if adaptation > 1 {
-            out.push(if first { field.flags() } else { 0 });
-            if let Some(pcr) = field.pcr.filter(|_| first) {
-                out.extend_from_slice(&pcr.write());
-            }
-            out.resize(start + 4 + adaptation, 0xff);
-        }
-        for part in [&mut head, &mut data] {
-            let (now, later) = part.split_at(part.len().min(start + PACKET_BYTES - out.len()));
-            out.extend_from_slice(now);
-            *part = later;
-        }
-        *continuity = (*continuity + 1) & 0x0f;
-        first = false;
-    }
 }
 
 #[cfg(test)]

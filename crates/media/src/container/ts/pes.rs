@@ -70,9 +70,27 @@ impl PesHeader {
 /// Appends a PES header for `payload_bytes` that are aligned with an access unit; the length is left open where it
 /// does not fit 16 bits (which only video may do). The DTS is written only where it differs from the PTS.
 pub fn write_header(stream_id: u8, pts: Ticks, dts: Ticks, payload_bytes: usize, out: &mut Vec<u8>) {
-    let both = pts.wrapped() != dts.wrapped();
-    let optional = if both { 10 } else { 5 };
-    let length = u16::try_from(payload_bytes + 3 + optional).unwrap_or(0);
+    let length = u16::try_from(payload_bytes + 3 + stamps_bytes(pts, dts)).unwrap_or(0);
+    write(stream_id, pts, dts, length, out);
+}
+
+/// Appends a PES header, as [`write_header`] does, whose length is left open: for video whose bytes are still to come.
+pub fn write_open_header(stream_id: u8, pts: Ticks, dts: Ticks, out: &mut Vec<u8>) {
+    write(stream_id, pts, dts, 0, out);
+}
+
+/// Whether the length of a PES packet with `payload_bytes` behind such a header fits 16 bits.
+pub fn fits_length(pts: Ticks, dts: Ticks, payload_bytes: usize) -> bool {
+    u16::try_from(payload_bytes + 3 + stamps_bytes(pts, dts)).is_ok()
+}
+
+fn stamps_bytes(pts: Ticks, dts: Ticks) -> usize {
+    if pts.wrapped() == dts.wrapped() { 5 } else { 10 }
+}
+
+fn write(stream_id: u8, pts: Ticks, dts: Ticks, length: u16, out: &mut Vec<u8>) {
+    let optional = stamps_bytes(pts, dts);
+    let both = optional == 10;
     let [high, low] = length.to_be_bytes();
     let contents = if both { 0xc0 } else { 0x80 };
     out.extend_from_slice(&[0, 0, 1, stream_id, high, low, 0x84, contents, optional as u8]);

@@ -1,19 +1,17 @@
 //! Follows what runs through a stream, packet by packet: loss, clock, program, and where a viewer can join.
 //!
-//! In: packets as they arrive. Out: for each what it means, and where a key frame begins the [`EntryPoint`] to
-//! send to a viewer who starts there. Payload is looked at, never kept.
+//! In: packets as they arrive. Out: for each what it means, and where a key frame or a recovery point begins the
+//! [`EntryPoint`] to send to a viewer who starts there. Payload is looked at, never kept.
 
 use super::continuity::{Continuity, ContinuityChecker};
 use super::entry::{EntryPoint, TRACKED_PIDS};
+use super::head::{Found, Search};
 use super::packet::{NULL_PID, PACKET_BYTES, Packet, Pcr};
 use super::psi::{PAT_PID, Program};
 use super::tables::Tables;
 use crate::access_unit::Codec;
+use crate::bitstream::h264::Join;
 use serde::{Deserialize, Serialize};
-
-/// Bytes of one PES packet that are searched for the first coded slice. What stands before it (parameter sets,
-/// messages) is far smaller; the limit bounds the cost of hostile streams.
-const SEARCH_LIMIT_BYTES: u32 = 64 * 1024;
 
 /// What one packet means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +36,10 @@ pub struct Scan {
     pub first_of_pid: bool,
     /// A place to join has shown.
     pub entry: Option<FoundEntry>,
+    /// How decoding begins at the latest place to join, with the packet that shows it: with `entry` or, where the
+    /// container announced the place, up to the packet that brings its first slice. Never for sound, nor where the
+    /// container announces what the video does not show.
+    pub join: Option<Join>,
 }
 
 /// A place to join a stream, found at a packet.
@@ -49,30 +51,19 @@ pub struct FoundEntry {
     pub point: EntryPoint,
 }
 
-/// Where in a PES packet of the video the search for its first slice stands.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-enum Search {
-    /// Decided, or nothing to search.
-    Done,
-    /// In the nine bytes that tell how long the PES header is.
-    Header { bytes: [u8; 9], count: usize },
-    /// In the rest of the PES header.
-    Skip { left: usize },
-    /// In the elementary stream: the last bytes, for start codes across packets, and how much was searched.
-    Payload { last: u32, searched: u32 },
-}
-
-/// The PES packet that may turn out as a key frame.
+/// The PES packet that may turn out as a place to join.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Unit {
     search: Search,
     first_packet: u64,
+    /// Taken where it was given already, as of a place that the container announced.
     point: Option<EntryPoint>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Joinable {
-    /// Viewers join at key frames of this video; `None`: only where the container announces them.
+    /// Viewers join at key frames and recovery points of this video; `None`: only where the container announces
+    /// them.
     Video(Option<Codec>),
     /// Viewers join at any unit.
     Audio,
@@ -137,6 +128,7 @@ impl Scanner {
             video_unit_start: false,
             first_of_pid: false,
             entry: None,
+            join: None,
         };
         let Ok(packet) = Packet::parse(bytes) else {
             self.malformed += 1;
@@ -163,7 +155,7 @@ impl Scanner {
         } else if joins && continuity != Continuity::Duplicate {
             scan.video = matches!(self.joinable, Joinable::Video(_));
             scan.video_unit_start = scan.video && point.is_some();
-            scan.entry = self.look_for_entry(&packet, number, scan.continuity_error, point);
+            (scan.entry, scan.join) = self.look_for_entry(&packet, number, scan.continuity_error, point);
         }
         scan
     }
@@ -250,118 +242,38 @@ impl Scanner {
         }
     }
 
-    /// Takes a packet of the stream that is joined; `point` is there where a unit begins.
+    /// Takes a packet of the stream that is joined; `point` is there where a unit begins. Gives a place to join, and
+    /// how decoding begins there.
     fn look_for_entry(
         &mut self,
         packet: &Packet<'_>,
         number: u64,
         lost: bool,
         point: Option<EntryPoint>,
-    ) -> Option<FoundEntry> {
+    ) -> (Option<FoundEntry>, Option<Join>) {
+        let mut announced = None;
         if let Some(point) = point {
             let codec = match self.joinable {
                 Joinable::Video(codec) => codec,
-                Joinable::Audio => return Some(FoundEntry { packets_back: 0, point }),
+                Joinable::Audio => return (Some(FoundEntry { packets_back: 0, point }), None),
             };
+            let mut point = Some(point);
             if packet.random_access() {
-                self.unit.search = Search::Done;
-                return Some(FoundEntry { packets_back: 0, point });
+                announced = point.take().map(|point| FoundEntry { packets_back: 0, point });
             }
-            let searchable = matches!(codec, Some(Codec::H264 | Codec::H265 | Codec::Mpeg2Video));
-            let search = if searchable { Search::Header { bytes: [0; 9], count: 0 } } else { Search::Done };
-            self.unit = Unit { search, first_packet: number, point: Some(point) };
+            self.unit = Unit { search: Search::begin(codec), first_packet: number, point };
         } else if lost {
             self.unit.search = Search::Done;
         }
-        if matches!(self.unit.search, Search::Done) || packet.scrambled {
-            return None;
+        let Joinable::Video(Some(codec)) = self.joinable else { return (announced, None) };
+        if packet.scrambled {
+            return (announced, None);
         }
-        let Joinable::Video(Some(codec)) = self.joinable else { return None };
-        let key = self.unit.search.push(packet.payload, codec);
-        if !key {
-            return None;
-        }
+        let Found::Join(join) = self.unit.search.push(packet.payload, codec) else {
+            return (announced, None);
+        };
         let packets_back = u32::try_from(number - self.unit.first_packet).unwrap_or(u32::MAX);
-        Some(FoundEntry { packets_back, point: self.unit.point.take()? })
-    }
-}
-
-impl Search {
-    /// Searches the unit's next bytes; true if they show that it is a key frame.
-    fn push(&mut self, mut bytes: &[u8], codec: Codec) -> bool {
-        loop {
-            match self {
-                Search::Done => return false,
-                Search::Header { bytes: header, count } => {
-                    let take = bytes.len().min(9 - *count);
-                    header[*count..*count + take].copy_from_slice(&bytes[..take]);
-                    *count += take;
-                    bytes = &bytes[take..];
-                    if *count < 9 {
-                        return false;
-                    }
-                    let valid = header.starts_with(&[0, 0, 1]);
-                    *self = if valid { Search::Skip { left: usize::from(header[8]) } } else { Search::Done };
-                }
-                Search::Skip { left } => {
-                    let take = bytes.len().min(*left);
-                    *left -= take;
-                    bytes = &bytes[take..];
-                    if *left > 0 {
-                        return false;
-                    }
-                    *self = Search::Payload { last: u32::MAX, searched: 0 };
-                }
-                Search::Payload { last, searched } => {
-                    *searched += bytes.len() as u32;
-                    let verdict = search_payload(last, bytes, codec);
-                    if verdict.is_some() || *searched > SEARCH_LIMIT_BYTES {
-                        *self = Search::Done;
-                    }
-                    return verdict == Some(true);
-                }
-            }
-        }
-    }
-}
-
-/// Looks at each start code until one tells whether the picture is a key frame; `last` are the four bytes before.
-fn search_payload(last: &mut u32, bytes: &[u8], codec: Codec) -> Option<bool> {
-    for &byte in bytes {
-        let after_start_code = *last & 0x00ff_ffff == 1;
-        *last = *last << 8 | u32::from(byte);
-        if after_start_code {
-            let verdict = tells_key(codec, byte);
-            if verdict.is_some() {
-                return verdict;
-            }
-        }
-    }
-    None
-}
-
-/// Whether the unit whose start code is followed by `byte` makes its picture a key frame; `None` if it does not
-/// decide.
-fn tells_key(codec: Codec, byte: u8) -> Option<bool> {
-    match codec {
-        // Types 1 to 5 are coded slices, 5 is IDR (H.264 table 7-1).
-        Codec::H264 => match byte & 0x1f {
-            5 => Some(true),
-            1..=4 => Some(false),
-            _ => None,
-        },
-        // Types below 32 are coded slices, 16 to 23 random access (H.265 table 7-1).
-        Codec::H265 => match byte >> 1 & 0x3f {
-            16..=23 => Some(true),
-            0..=31 => Some(false),
-            _ => None,
-        },
-        // A sequence header, or a picture without one (13818-2 table 6-1).
-        Codec::Mpeg2Video => match byte {
-            0xb3 => Some(true),
-            0x00 => Some(false),
-            _ => None,
-        },
-        _ => Some(false),
+        let shown = self.unit.point.take().map(|point| FoundEntry { packets_back, point });
+        (announced.or(shown), Some(join))
     }
 }

@@ -68,7 +68,7 @@ impl Splitter {
                 pts = pts + Ticks(self.picture_ticks);
                 dts = dts + Ticks(self.picture_ticks);
             }
-            let key = h264::is_key(&data);
+            let key = h264::join(&data).is_some();
             if key {
                 self.learn_rate(&data);
             }

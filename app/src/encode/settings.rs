@@ -1,0 +1,178 @@
+//! How a stream is coded, as the command line says it.
+
+use super::source::Format;
+use crate::rate::{self, Bitrate};
+use glassline_codec::h264::x264::{self, KeyInterval};
+use glassline_media::FrameRate;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Slices of a picture where nothing else was asked for: enough for the first packet to leave after an eighth of
+/// the picture, and few enough to cost less than 2 % of the bits.
+const SLICES: u32 = 8;
+/// A slice of fewer macroblock rows than this costs more than it is worth.
+const LEAST_ROWS: u32 = 4;
+
+/// How a stream is coded.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+pub(crate) struct Settings {
+    /// How x264 weighs speed against quality: ultrafast to placebo
+    #[arg(long, value_name = "PRESET", default_value = x264::Settings::DEFAULT_PRESET)]
+    pub(crate) preset: String,
+    /// Bit rate of the picture: the mean, and over the VBV the maximum, as in 5M or 800k (bit/s)
+    #[arg(long, value_name = "RATE", default_value = "5M")]
+    pub(crate) bitrate: Bitrate,
+    /// Size of the VBV in time (1s, 200ms) or in pictures (1frame): how long a viewer on a link of just this rate has
+    /// to buffer
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub(crate) vbv: Vbv,
+    /// Time from one key frame to the next: where a viewer can join
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = rate::parse_duration)]
+    pub(crate) keyint: Duration,
+    /// No key frames but the first: intra blocks wander over the picture once each --keyint, so that all pictures are
+    /// of about one size; viewers join at recovery points
+    #[arg(long)]
+    pub(crate) intra_refresh: bool,
+    /// Constant bit rate: filler is sent where the pictures need less
+    #[arg(long)]
+    pub(crate) cbr: bool,
+    /// Every picture of the same size, for links of a fixed rate: --cbr --vbv 1frame --intra-refresh
+    #[arg(long, conflicts_with = "vbv")]
+    pub(crate) constant_size: bool,
+    /// Threads that x264 uses, all on one picture; 0 chooses by processors
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) threads: u32,
+    /// Slices of a picture, each sent when it is finished: the least number, threads may make more; 0 chooses by the
+    /// picture's height, 8 at most
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) slices: u32,
+    /// Step to faster presets while pictures are dropped, and back when there has been room for a while
+    #[arg(long)]
+    pub(crate) adapt: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            preset: x264::Settings::DEFAULT_PRESET.to_owned(),
+            bitrate: Bitrate::from_bits_per_second(5_000_000),
+            vbv: Vbv::Time(Duration::from_secs(1)),
+            keyint: Duration::from_secs(1),
+            intra_refresh: false,
+            cbr: false,
+            constant_size: false,
+            threads: 0,
+            slices: 0,
+            adapt: false,
+        }
+    }
+}
+
+impl Settings {
+    /// What x264 is opened with for pictures of `format`.
+    pub(super) fn x264(&self, format: Format) -> x264::Settings {
+        let vbv = if self.constant_size { Vbv::Pictures(1) } else { self.vbv };
+        let slices = match self.slices {
+            0 => (format.size.height.div_ceil(16) / LEAST_ROWS).clamp(1, SLICES),
+            asked => asked,
+        };
+        x264::Settings {
+            preset: self.preset.clone(),
+            vbv: vbv.time(format.rate),
+            key_interval: KeyInterval::Time(self.keyint),
+            intra_refresh: self.intra_refresh || self.constant_size,
+            filler: self.cbr || self.constant_size,
+            threads: self.threads,
+            slices,
+            colour: format.colour,
+            ..x264::Settings::new(format.size, format.rate, self.bitrate.bits_per_second())
+        }
+    }
+}
+
+/// Size of the VBV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vbv {
+    /// What the bit rate brings in this time.
+    Time(Duration),
+    /// What it brings in the time of so many pictures, at least one.
+    Pictures(u32),
+}
+
+impl Vbv {
+    fn time(self, rate: FrameRate) -> Duration {
+        match self {
+            Vbv::Time(time) => time,
+            Vbv::Pictures(pictures) => rate.time_of(pictures.into()),
+        }
+    }
+}
+
+impl FromStr for Vbv {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Vbv, String> {
+        let frames = text.strip_suffix("frames").or_else(|| text.strip_suffix("frame"));
+        match frames.map(|number| number.trim_end().parse()) {
+            None => rate::parse_duration(text).map(Vbv::Time).map_err(|error| error.to_string()),
+            Some(Ok(pictures @ 1..)) => Ok(Vbv::Pictures(pictures)),
+            Some(_) => Err(format!("{text:?} is no number of pictures; write for example 1frame")),
+        }
+    }
+}
+
+impl fmt::Display for Vbv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Vbv::Time(time) => write!(f, "{time:?}"),
+            Vbv::Pictures(pictures) => write!(f, "{pictures}frame"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::{Colour, Size};
+
+    fn format(height: u32) -> Format {
+        Format {
+            size: Size::new(64, height).unwrap(),
+            rate: FrameRate::new(50, 1).unwrap(),
+            colour: Colour::BT709,
+            live: true,
+        }
+    }
+
+    #[test]
+    fn a_vbv_is_a_time_or_pictures() {
+        assert_eq!("200ms".parse(), Ok(Vbv::Time(Duration::from_millis(200))));
+        assert_eq!("1frame".parse(), Ok(Vbv::Pictures(1)));
+        assert_eq!("3 frames".parse(), Ok(Vbv::Pictures(3)));
+        for (text, complaint) in [
+            ("1", "has no unit"),
+            ("0frame", "no number of pictures"),
+            ("-1frame", "no number"),
+            ("frame", "no number"),
+        ] {
+            let error = text.parse::<Vbv>().unwrap_err();
+            assert!(error.contains(complaint), "{text}: {error}");
+        }
+        let settings = Settings { vbv: Vbv::Pictures(3), ..Settings::default() };
+        assert_eq!(settings.x264(format(720)).vbv, Duration::from_millis(60));
+    }
+
+    #[test]
+    fn slices_follow_the_height_unless_asked_for() {
+        let slices = |height, slices| Settings { slices, ..Settings::default() }.x264(format(height)).slices;
+        assert_eq!([slices(1080, 0), slices(720, 0), slices(360, 0), slices(48, 0)], [8, 8, 5, 1]);
+        assert_eq!(slices(720, 3), 3);
+    }
+
+    #[test]
+    fn constant_size_is_three_things_at_once() {
+        let settings = Settings { constant_size: true, ..Settings::default() }.x264(format(720));
+        assert!(settings.filler && settings.intra_refresh);
+        assert_eq!(settings.vbv, Duration::from_millis(20));
+    }
+}

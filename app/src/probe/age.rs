@@ -1,0 +1,57 @@
+//! How old pictures are when the last of their bytes has come, by the capture time that they carry.
+
+use super::samples::{Distribution, Samples};
+use glassline_media::{Time, Utc};
+use serde::Serialize;
+
+/// The wall clock that ages are told by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WallClock {
+    /// This moment on our monotonic clock…
+    pub(crate) at: Time,
+    /// … was this one on the wall clock.
+    pub(crate) utc: Utc,
+    /// "server" or "local".
+    pub(crate) whose: &'static str,
+    /// How wrong `utc` may be, where it was asked for over the network.
+    pub(crate) uncertainty_ms: Option<f64>,
+}
+
+/// Ages at this end.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct AgeReport {
+    pub(crate) ms: Distribution,
+    /// Whose clock: "server" or "local".
+    pub(crate) clock: &'static str,
+    pub(crate) clock_uncertainty_ms: Option<f64>,
+}
+
+/// Gathers the ages of one stream's pictures. They count from an origin of their own until a wall clock is known.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ages {
+    /// Arrival on our clock less capture on the wall clock, of the first picture; nanoseconds.
+    first: Option<i128>,
+    /// The same of all, less the first's.
+    later: Samples,
+}
+
+impl Ages {
+    /// A picture captured at `captured` was whole at `arrival`.
+    pub(super) fn push(&mut self, captured: Utc, arrival: Time) {
+        let apart = i128::from(arrival.as_nanos()) - i128::from(captured.as_nanos());
+        let first = *self.first.get_or_insert(apart);
+        self.later.push((apart - first) as f64);
+    }
+
+    /// Pictures that say when they were captured.
+    pub(super) fn count(&self) -> u64 {
+        self.later.count()
+    }
+
+    pub(super) fn report(&self, clock: &WallClock) -> Option<AgeReport> {
+        let wall = i128::from(clock.utc.as_nanos()) - i128::from(clock.at.as_nanos());
+        let first = (self.first? + wall) as f64;
+        let ms = self.later.distribution(|later| (first + later) / 1e6)?;
+        Some(AgeReport { ms, clock: clock.whose, clock_uncertainty_ms: clock.uncertainty_ms })
+    }
+}

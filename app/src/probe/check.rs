@@ -1,0 +1,134 @@
+//! `--check`: which rules of MPEG transport streams the stream keeps.
+
+use super::layout::grid;
+use crate::failure;
+use anyhow::Result;
+use glassline_media::container::ts::conformance::{Checker, Profile, Rule, Verdict};
+use serde::Serialize;
+
+/// Whose rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Rules {
+    /// ISO/IEC 13818-1
+    Iso,
+    /// DVB: a clock reference every 40 ms
+    Dvb,
+}
+
+impl Rules {
+    pub(super) fn checker(self) -> Checker {
+        Checker::new(self.profile())
+    }
+
+    fn profile(self) -> Profile {
+        match self {
+            Rules::Iso => Profile::Iso,
+            Rules::Dvb => Profile::Dvb,
+        }
+    }
+}
+
+/// The verdicts on one stream.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CheckReport {
+    profile: Profile,
+    constant_rate: Option<bool>,
+    /// How many rules are broken.
+    pub(super) rules_broken: usize,
+    rules: Vec<RuleReport>,
+    /// The most that each buffer held, bytes, and how many units went through.
+    buffers: Buffers,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Buffers {
+    units_decoded: u64,
+    transport_bytes: f64,
+    multiplex_bytes: f64,
+    elementary_bytes: f64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct RuleReport {
+    #[serde(flatten)]
+    verdict: Verdict,
+    unit: &'static str,
+    clause: &'static str,
+}
+
+impl CheckReport {
+    pub(super) fn new(checker: &Checker, rules: Rules) -> CheckReport {
+        let verdicts = checker.verdicts();
+        let [transport_bytes, multiplex_bytes, elementary_bytes] = checker.buffers().highest_bytes;
+        CheckReport {
+            profile: rules.profile(),
+            constant_rate: checker.is_constant_rate(),
+            rules_broken: verdicts.iter().filter(|verdict| verdict.broken > 0).count(),
+            rules: verdicts
+                .into_iter()
+                .map(|verdict| RuleReport {
+                    verdict,
+                    unit: verdict.rule.unit(),
+                    clause: verdict.rule.clause(),
+                })
+                .collect(),
+            buffers: Buffers {
+                units_decoded: checker.buffers().units,
+                transport_bytes,
+                multiplex_bytes,
+                elementary_bytes,
+            },
+        }
+    }
+
+    /// An error where a rule is broken, so that scripts see it.
+    pub(super) fn verdict(&self) -> Result<()> {
+        match self.rules_broken {
+            0 => Ok(()),
+            1 => Err(failure::failed("one rule is broken", "see the report")),
+            count => Err(failure::failed(format!("{count} rules are broken"), "see the report")),
+        }
+    }
+}
+
+/// The verdicts as people read them.
+pub(super) fn table(report: &CheckReport) -> String {
+    let head =
+        ["Rules", "", "worst", "limit", "broken", "of", "first at packet", "clause"].map(str::to_owned);
+    let mut rows = vec![head.to_vec()];
+    rows.extend(report.rules.iter().map(row));
+    let mut out = grid(&rows);
+    if report.constant_rate != Some(true) {
+        out.push_str(
+            "  The rate is not constant: its clock cannot be held against the position of its bytes.\n",
+        );
+    }
+    if report.buffers.units_decoded == 0 {
+        out.push_str("  No H.264 with a known level: its buffers are not looked at.\n");
+    }
+    out
+}
+
+fn row(RuleReport { verdict, unit, clause }: &RuleReport) -> Vec<String> {
+    let figure = |value: f64| match *unit {
+        "" => String::new(),
+        "bytes" | "ns" => format!("{value:.0} {unit}"),
+        _ => format!("{value:.2} {unit}"),
+    };
+    let mark = match (verdict.checked, verdict.broken) {
+        (0, 0) => "–",
+        (_, 0) => "kept",
+        _ => "BROKEN",
+    };
+    let has_limit = !unit.is_empty() && verdict.rule != Rule::ClockJump;
+    vec![
+        verdict.rule.words().to_owned(),
+        mark.to_owned(),
+        verdict.worst.map(figure).unwrap_or_default(),
+        if has_limit { figure(verdict.limit) } else { String::new() },
+        verdict.broken.to_string(),
+        verdict.checked.to_string(),
+        verdict.first_packet.map(|packet| packet.to_string()).unwrap_or_default(),
+        (*clause).to_owned(),
+    ]
+}

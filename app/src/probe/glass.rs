@@ -1,0 +1,279 @@
+//! `probe --glass`: how old a stream's pictures are when a decoder has them, by the barcode that the test picture
+//! carries.
+//!
+//! ```text
+//! datagrams | HTTP ──► container::ts ──► access unit ──► ffmpeg ──► picture ──► barcode ──► age
+//!                                           └─► capture time in the stream ──► age when its last byte came
+//! ```
+//! Nothing is held back: an access unit goes to the decoder when its last byte is there, and is followed by the
+//! delimiter of the next one, since FFmpeg takes a picture for whole only when something new begins.
+
+mod ages;
+mod decoder;
+
+use super::layout::{clean, facts, grid, warnings};
+use super::report::SCHEMA;
+use super::samples::{Distribution, Samples};
+use super::source::{self, Source};
+use super::{Args, READ_BYTES};
+use crate::{failure, output};
+use ages::Ages;
+use anyhow::{Context, Result};
+use decoder::Decoder;
+use glassline_io::clock::Clock;
+use glassline_media::bitstream::h264::{self, NalType, Sei};
+use glassline_media::container::ts::{Demuxer, Event};
+use glassline_media::{AccessUnit, Codec, Time, Utc};
+use serde::Serialize;
+use std::io;
+use std::time::Duration;
+
+/// So much is left out at the start: what waited while the decoder was made ready, and what a server sends at once.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// The report of `--glass`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct GlassReport {
+    schema: u32,
+    source: String,
+    /// "glass".
+    kind: &'static str,
+    units: u64,
+    #[serde(flatten)]
+    seen: ages::Seen,
+    received_ms: Option<Distribution>,
+    dropped_datagrams: u64,
+    warnings: Vec<String>,
+}
+
+/// Listens, decodes, and prints the report.
+pub(super) fn run(args: &Args) -> Result<()> {
+    let target = &args.target;
+    if !target.contains("://") {
+        return Err(failure::usage(
+            format!("--glass: {target} is not live, and what is recorded has no age"),
+            "name a udp:// or http:// URL",
+        ));
+    }
+    let source = source::open(target, Clock.now() + args.duration)?;
+    let decoder = Decoder::start(SETTLE + args.duration)?;
+    let report = measure(args, source, decoder).with_context(|| format!("cannot measure {target}"))?;
+    if args.json {
+        let mut json = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
+        json.push('\n');
+        return output::print(&json);
+    }
+    output::print(&table(&report))
+}
+
+fn measure(args: &Args, mut source: Source, mut decoder: Decoder) -> Result<GlassReport> {
+    let mut stream = Stream::default();
+    let mut buffer = vec![0; READ_BYTES];
+    let mut deadline = Clock.now() + args.duration;
+    let mut bytes = 0;
+    loop {
+        let count = match source.reader.read(&mut buffer, deadline) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => break,
+            Err(error) => return Err(error.into()),
+        };
+        if bytes == 0 {
+            deadline = Clock.now() + SETTLE + args.duration;
+        }
+        bytes += count;
+        let now = source.reader.received().unwrap_or_else(|| Clock.now());
+        stream.push(&buffer[..count], now, &mut decoder)?;
+        if count == 0 || Clock.now() >= deadline || !decoder.is_alive() {
+            break;
+        }
+    }
+    if bytes == 0 {
+        return Err(failure::failed("nothing came in time", "is it sent, and to here?"));
+    }
+    let (ages, complaints) = decoder.finish()?;
+    if stream.units == 0 {
+        return Err(failure::failed(
+            "no H.264 picture came that one can begin at",
+            "check it with probe alone",
+        ));
+    }
+    report(args, &source, &stream, ages, &complaints)
+}
+
+/// The stream on its way to the decoder.
+#[derive(Default)]
+struct Stream {
+    demuxer: Demuxer,
+    /// Access units that went to the decoder.
+    units: u64,
+    began: Option<Time>,
+    /// Ages of access units when their last byte was there, milliseconds.
+    received: Samples,
+}
+
+impl Stream {
+    fn push(&mut self, bytes: &[u8], now: Time, decoder: &mut Decoder) -> Result<()> {
+        self.demuxer.push(bytes);
+        while let Some(event) = self.demuxer.poll() {
+            match event {
+                Event::AccessUnit { unit, .. } if unit.codec == Codec::H264 => {
+                    self.unit(&unit, now, decoder)?;
+                }
+                Event::AccessUnit { unit, .. } if unit.codec.is_video() => {
+                    let codec = unit.codec.name();
+                    return Err(failure::failed(format!("its video is {codec}"), "--glass decodes H.264"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn unit(&mut self, unit: &AccessUnit, now: Time, decoder: &mut Decoder) -> Result<()> {
+        if self.units == 0 && !unit.random_access {
+            return Ok(());
+        }
+        let began = *self.began.get_or_insert(now);
+        decoder.decode(&unit.data)?;
+        self.units += 1;
+        if let Some(captured) = captured(&unit.data).filter(|_| now.since(began) >= SETTLE) {
+            self.received.push(age_ms(Clock.utc_at(now), captured));
+        }
+        Ok(())
+    }
+}
+
+/// The capture time that the unit says, if it says one.
+fn captured(unit: &[u8]) -> Option<Utc> {
+    let head = h264::nals(unit).take_while(|nal| !nal.kind().is_slice());
+    head.filter(|nal| nal.kind() == NalType::Sei).find_map(|nal| Sei::parse(nal.payload()).capture_utc())
+}
+
+/// Negative where clocks do not agree.
+fn age_ms(now: Utc, captured: Utc) -> f64 {
+    (now.as_nanos() as f64 - captured.as_nanos() as f64) / 1e6
+}
+
+fn report(
+    args: &Args,
+    source: &Source,
+    stream: &Stream,
+    ages: Ages,
+    complaints: &[String],
+) -> Result<GlassReport> {
+    let decoded = ages.decoded();
+    let Some(seen) = ages.seen() else {
+        return Err(match (decoded, complaints.first()) {
+            (0, Some(first)) => {
+                failure::failed(format!("FFmpeg decoded nothing: {first}"), "is it sound H.264?")
+            }
+            (0, None) => failure::failed("FFmpeg decoded nothing", "listen for longer (--duration)"),
+            (count, _) => failure::failed(
+                format!("none of {count} pictures after the first second has a barcode"),
+                "--glass reads the test picture's: glassline encode test:1280x720@50 …",
+            ),
+        });
+    };
+    let dropped_datagrams = source.reader.dropped();
+    let mut warnings = Vec::new();
+    if seen.age_ms.min < 0.0 {
+        warnings.push("Pictures come from the future: the clocks of both machines do not agree.".to_owned());
+    }
+    if dropped_datagrams > 0 {
+        warnings.push(format!("{dropped_datagrams} datagrams were not taken in time and are lost."));
+    }
+    if let Some(first) = complaints.first() {
+        warnings.push(format!("FFmpeg complains ({} lines); first: {}", complaints.len(), clean(first)));
+    }
+    Ok(GlassReport {
+        schema: SCHEMA,
+        source: args.target.clone(),
+        kind: "glass",
+        units: stream.units,
+        received_ms: stream.received.distribution(|age| age),
+        seen,
+        dropped_datagrams,
+        warnings,
+    })
+}
+
+fn table(report: &GlassReport) -> String {
+    let seen = &report.seen;
+    let count = |count: u64| count.to_string();
+    let lines = [
+        ("Access units received", count(report.units)),
+        ("Pictures decoded", format!("{}, {} of them looked at", seen.pictures, seen.age_ms.count)),
+        ("Missing", count(seen.missing)),
+        ("Late", {
+            let limit =
+                seen.late_after_ms.map_or(String::new(), |limit| format!(" (older than {limit:.1} ms)"));
+            format!("{}{limit}", seen.late)
+        }),
+        ("Without barcode", count(seen.unread)),
+        ("Torn", count(seen.torn)),
+    ];
+    let head = ["Age, ms", "min", "p50", "p95", "p99", "max"].map(str::to_owned).to_vec();
+    let row = |name: &str, ages: &Distribution| {
+        let cells = [ages.min, ages.p50, ages.p95, ages.p99, ages.max].map(|age| format!("{age:.1}"));
+        [vec![name.to_owned()], cells.to_vec()].concat()
+    };
+    let received = report.received_ms.as_ref().map(|ages| row("last byte received", ages));
+    let rows: Vec<_> = [head].into_iter().chain(received).chain([row("decoded", &seen.age_ms)]).collect();
+    let blocks = [facts(&lines), grid(&rows), warnings(&report.warnings)];
+    format!("{}\n\n{}", clean(&report.source), blocks.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::bitstream::h264::{ACCESS_UNIT_DELIMITER, write_capture_utc_nal};
+
+    fn sample() -> GlassReport {
+        let ages: Samples = [20.0, 21.0].into_iter().collect();
+        let age_ms = ages.distribution(|age| age).unwrap();
+        let counts = [100, 0, 1, 0, 0];
+        let [pictures, missing, late, unread, torn] = counts;
+        let late_after_ms = Some(40.0);
+        GlassReport {
+            schema: SCHEMA,
+            source: "udp://127.0.0.1:5000".to_owned(),
+            kind: "glass",
+            units: 100,
+            seen: ages::Seen { pictures, missing, late, late_after_ms, unread, torn, age_ms },
+            received_ms: Some(age_ms),
+            dropped_datagrams: 0,
+            warnings: vec!["One.".to_owned()],
+        }
+    }
+
+    #[test]
+    fn every_key_of_the_json_is_documented() {
+        let manual = include_str!("../../../docs/probe.md");
+        let report = serde_json::to_value(sample()).unwrap();
+        for key in report.as_object().unwrap().keys() {
+            assert!(manual.contains(&format!("`{key}`")), "docs/probe.md lacks {key}");
+        }
+    }
+
+    #[test]
+    fn the_table_tells_both_ages_and_the_warnings() {
+        let text = table(&sample());
+        for line in ["Late", "older than 40.0 ms", "last byte received", "decoded", "- One."] {
+            assert!(text.contains(line), "{line:?} is not in {text}");
+        }
+        let without = GlassReport { received_ms: None, ..sample() };
+        assert!(!table(&without).contains("last byte received"));
+    }
+
+    #[test]
+    fn a_unit_says_when_it_was_captured() {
+        let mut unit = ACCESS_UNIT_DELIMITER.to_vec();
+        write_capture_utc_nal(Utc::from_nanos(1_700_000_000_123_456_789), &mut unit);
+        unit.extend_from_slice(&[0, 0, 1, 0x41, 0x9a]);
+        assert_eq!(captured(&unit), Some(Utc::from_nanos(1_700_000_000_123_456_789)));
+        assert_eq!(captured(&[0, 0, 1, 0x41, 0x9a]), None);
+        assert_eq!(age_ms(Utc::from_micros(5_500), Utc::from_micros(3_000)), 2.5);
+        assert_eq!(age_ms(Utc::from_micros(3_000), Utc::from_micros(4_000)), -1.0);
+    }
+}

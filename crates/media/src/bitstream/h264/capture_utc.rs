@@ -1,0 +1,78 @@
+//! When a picture was captured, in band: an SEI message of unregistered user data (H.264 §D.1.7) in the picture's
+//! own access unit.
+//!
+//! ```text
+//! payload: 9d1f3c52 6b0e 4f7a 8c21 676c6c636170 │ nanoseconds since 1970-01-01T00:00:00Z, UTC: 64 bits, big-endian
+//! ```
+//! Written by `encode`; read by `probe`, the page and receivers. `docs/capture-utc.md` is the format's own page.
+
+use super::sei::{Sei, USER_DATA_UNREGISTERED, write_message};
+use crate::time::Utc;
+
+/// The UUID that tells the message from other user data; its last six bytes read `gllcap`.
+pub const CAPTURE_UTC_UUID: [u8; 16] =
+    [0x9d, 0x1f, 0x3c, 0x52, 0x6b, 0x0e, 0x4f, 0x7a, 0x8c, 0x21, 0x67, 0x6c, 0x6c, 0x63, 0x61, 0x70];
+
+/// Bytes of the message's payload: UUID and time.
+pub const CAPTURE_UTC_BYTES: usize = 24;
+
+/// The payload of the message that says `captured`: 24 bytes, UUID first, to be framed as a message of type
+/// [`USER_DATA_UNREGISTERED`] with emulation prevention, as [`write_message`] or x264's `extra_sei` do.
+pub fn write_capture_utc(captured: Utc) -> Vec<u8> {
+    [&CAPTURE_UTC_UUID[..], &captured.as_nanos().to_be_bytes()].concat()
+}
+
+/// Appends a whole SEI NAL unit, four-byte start code included, that says `captured`.
+pub fn write_capture_utc_nal(captured: Utc, out: &mut Vec<u8>) {
+    write_message(USER_DATA_UNREGISTERED, &write_capture_utc(captured), out);
+}
+
+impl Sei {
+    /// When the picture was captured, if its encoder says so. Bytes behind the time are left to the future.
+    pub fn capture_utc(&self) -> Option<Utc> {
+        let (nanos, _) = self.user_data(&CAPTURE_UTC_UUID)?.split_first_chunk()?;
+        Some(Utc::from_nanos(u64::from_be_bytes(*nanos)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::nal::nals;
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_payload_is_uuid_and_big_endian_nanoseconds() {
+        let payload = write_capture_utc(Utc::from_nanos(0x0102_0304_0506_0708));
+        assert_eq!(payload.len(), CAPTURE_UTC_BYTES);
+        assert_eq!(payload[..16], *b"\x9d\x1f\x3c\x52\x6b\x0e\x4f\x7a\x8c\x21gllcap");
+        assert_eq!(payload[16..], [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn other_user_data_and_cut_times_say_nothing() {
+        let said = |payload: &[u8]| {
+            let mut nal = Vec::new();
+            write_message(USER_DATA_UNREGISTERED, payload, &mut nal);
+            Sei::parse(&nal[5..]).capture_utc()
+        };
+        let payload = write_capture_utc(Utc::from_nanos(7));
+        assert_eq!(said(&payload), Some(Utc::from_nanos(7)));
+        assert_eq!(said(&[&payload[..], b"more"].concat()), Some(Utc::from_nanos(7)));
+        assert_eq!(said(&payload[..23]), None);
+        let mut other = payload.clone();
+        other[0] ^= 1;
+        assert_eq!(said(&other), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_time_survives_the_byte_stream(nanos in prop_oneof![any::<u64>(), 0u64..1000]) {
+            let mut stream = Vec::new();
+            write_capture_utc_nal(Utc::from_nanos(nanos), &mut stream);
+            let units: Vec<_> = nals(&stream).collect();
+            prop_assert_eq!(units.len(), 1);
+            prop_assert_eq!(Sei::parse(units[0].payload()).capture_utc(), Some(Utc::from_nanos(nanos)));
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Each way of coding gives a stream that foreign decoders take without a word, whose clock is the capture clock.
+
+use crate::vlc::{self, Statistics};
+use crate::{GLASSLINE, have, pictures};
+use glassline_media::Utc;
+use glassline_media::bitstream::h264::{NalType, Sei, nals};
+use glassline_media::container::ts::packet::packets;
+use glassline_media::container::ts::pes::PesHeader;
+use glassline_media::container::ts::{ContinuityChecker, Packet, Pcr};
+use glassline_test_support::program::{Scratch, run};
+
+/// A way of coding, and the options that ask for it.
+const MODES: [(&str, &[&str]); 3] = [
+    ("whole pictures", &["--threads", "1"]),
+    ("eight slices in one thread", &["--slices", "8", "--threads", "1"]),
+    ("two sliced threads", &["--threads", "2"]),
+];
+/// Pictures of the live pattern: three seconds.
+const PICTURES: usize = 150;
+const TICKS_PER_US: f64 = 27.0;
+
+/// A picture as it stands in the stream.
+#[derive(Clone, Debug, Default)]
+struct Coded {
+    /// 27 MHz, modulo the wrap.
+    clock: Option<Pcr>,
+    /// PTS and DTS, 90 kHz, modulo the wrap.
+    stamps: [u64; 2],
+    data: Vec<u8>,
+}
+
+impl Coded {
+    /// What it says itself about its capture.
+    fn captured(&self) -> Option<Utc> {
+        let mut messages = nals(&self.data).filter(|nal| nal.kind() == NalType::Sei);
+        messages.find_map(|nal| Sei::parse(nal.payload()).capture_utc())
+    }
+}
+
+/// Takes a whole stream apart; checks packets, continuity and how often the clock comes.
+fn coded(stream: &[u8]) -> Vec<Coded> {
+    assert!(!stream.is_empty() && stream.len().is_multiple_of(188), "{} bytes", stream.len());
+    let (mut checker, mut pictures) = (ContinuityChecker::new(), Vec::<Coded>::new());
+    let (mut video, mut last_clock) = (None, None);
+    for (number, bytes) in packets(stream).enumerate() {
+        let packet = Packet::parse(bytes).unwrap_or_else(|error| panic!("packet {number}: {error}"));
+        let verdict = checker.check(&packet);
+        assert_eq!(checker.errors(), 0, "packet {number}: {verdict:?}");
+        if let Some(clock) = packet.pcr()
+            && let Some(last) = last_clock.replace(clock)
+        {
+            assert!(clock.since(last) <= Pcr::RATE / 10, "packet {number}: 100 ms without a clock");
+        }
+        let starts = packet.unit_start && packet.payload.get(3).is_some_and(|id| id & 0xF0 == 0xE0);
+        if starts {
+            video = Some(packet.pid);
+            let header = PesHeader::parse(packet.payload).unwrap();
+            if let Some(pts) = header.pts {
+                let stamps = [pts, header.dts.unwrap_or(pts)];
+                pictures.push(Coded { clock: packet.pcr(), stamps, data: Vec::new() });
+            }
+        }
+        if let Some(picture) = pictures.last_mut().filter(|_| video == Some(packet.pid)) {
+            let from = if starts { 9 + usize::from(packet.payload[8]) } else { 0 };
+            picture.data.extend_from_slice(&packet.payload[from..]);
+        }
+    }
+    pictures
+}
+
+/// Codes the live pattern into a file.
+fn code(scratch: &Scratch, options: &[&str]) -> (String, Vec<u8>) {
+    let file = scratch.file("out.ts");
+    let limit = PICTURES.to_string();
+    let base =
+        ["encode", "test:640x360@50", &file, "--preset", "ultrafast", "--bitrate", "2M", "--limit", &limit];
+    let outcome = run(GLASSLINE, &[&base[..], options].concat(), 120);
+    assert_eq!(outcome.status, Some(0), "{options:?}: {}", outcome.stderr);
+    let stream = std::fs::read(&file).unwrap();
+    (file, stream)
+}
+
+#[test]
+fn ffmpeg_has_nothing_to_say_about_any_way_of_coding() {
+    if !have("ffmpeg_has_nothing_to_say_about_any_way_of_coding", &["ffmpeg"]) {
+        return;
+    }
+    for (mode, options) in MODES {
+        let scratch = Scratch::new("validity");
+        let (file, stream) = code(&scratch, options);
+        let coded = coded(&stream);
+        // The pattern is live: what a busy machine does not get done is left out.
+        assert!((PICTURES / 3..=PICTURES).contains(&coded.len()), "{mode}: {} pictures", coded.len());
+        for picture in &coded {
+            check_stamps(mode, picture);
+        }
+        let out = run("ffmpeg", &["-v", "warning", "-xerror", "-i", &file, "-f", "null", "-"], 60);
+        assert_eq!((out.status, out.stderr.trim()), (Some(0), ""), "{mode}");
+        check_clock(mode, &file, &coded);
+    }
+}
+
+/// The clock stands with each picture and its stamps lie ahead of it, by less than what receivers may be asked to
+/// hold (a second; ISO/IEC 13818-1 §2.4.2.3).
+fn check_stamps(mode: &str, picture: &Coded) {
+    let clock = picture.clock.unwrap_or_else(|| panic!("{mode}: a picture without a clock"));
+    for stamp in picture.stamps {
+        let ahead = Pcr::new(stamp * 300).since(clock);
+        assert!(ahead > 0 && ahead <= Pcr::RATE, "{mode}: stamped {ahead} ticks after its clock");
+    }
+}
+
+/// From each picture to the next the clock goes on as the capture times do: those that the pictures say, and those
+/// in their barcodes. The wall clock may be set meanwhile: what counts is what most say.
+fn check_clock(mode: &str, file: &str, coded: &[Coded]) {
+    let arguments = "-an -fps_mode passthrough -f yuv4mpegpipe -pix_fmt yuv420p -".split(' ');
+    let arguments: Vec<_> = ["-v", "error", "-i", file].into_iter().chain(arguments).collect();
+    let decoded = run("ffmpeg", &arguments, 60);
+    let seen = pictures::read_y4m(&decoded.stdout[..], usize::MAX);
+    assert_eq!(seen.len(), coded.len(), "{mode}: pictures decoded");
+    // Microseconds, cut off.
+    let shown: Vec<_> = seen.iter().map(|seen| seen.map(|seen| seen.captured_micros as f64)).collect();
+    assert_goes_along(mode, "barcode", coded, &shown, 1.5);
+    let said: Vec<_> = coded.iter().map(|it| it.captured().map(|utc| utc.as_nanos() as f64 / 1e3)).collect();
+    if said.iter().any(Option::is_some) {
+        assert_goes_along(mode, "capture time", coded, &said, 0.5);
+    }
+}
+
+/// Compares steps of the clock with those of `captured`, microseconds.
+fn assert_goes_along(mode: &str, what: &str, coded: &[Coded], captured: &[Option<f64>], limit_us: f64) {
+    let mut off: Vec<f64> = coded
+        .windows(2)
+        .zip(captured.windows(2))
+        .filter_map(|(coded, captured)| {
+            let clock = coded[1].clock?.since(coded[0].clock?) as f64 / TICKS_PER_US;
+            Some((clock - (captured[1]? - captured[0]?)).abs())
+        })
+        .collect();
+    assert!(off.len() * 10 >= coded.len() * 9, "{mode}: {what} in {} of {} pictures", off.len(), coded.len());
+    off.sort_by(f64::total_cmp);
+    let most = off[off.len() * 9 / 10];
+    eprintln!("{mode}: clock against {what}: median {:.3} us, 90 % within {most:.3} us", off[off.len() / 2]);
+    assert!(most <= limit_us, "{mode}: the clock leaves the {what} by {most} us");
+}
+
+#[test]
+fn vlc_loses_no_picture_of_any_way_of_coding() {
+    if !have("vlc_loses_no_picture_of_any_way_of_coding", &["cvlc", "setpriv"]) {
+        return;
+    }
+    for (mode, options) in MODES {
+        let scratch = Scratch::new("validity");
+        let (file, stream) = code(&scratch, options);
+        let pictures = coded(&stream).len() as u64;
+        let found = vlc::play_to_the_end(&scratch, &file, pictures);
+        let expected = Statistics { corrupted: 0, discontinuities: 0, decoded: pictures, lost: 0 };
+        assert_eq!(found, expected, "{mode}");
+    }
+}
