@@ -152,7 +152,7 @@ fn captured(unit: &[u8]) -> Option<Utc> {
 
 /// Negative where clocks do not agree.
 fn age_ms(now: Utc, captured: Utc) -> f64 {
-    (now.as_nanos() as f64 - captured.as_nanos() as f64) / 1e6
+    (i128::from(now.as_nanos()) - i128::from(captured.as_nanos())) as f64 / 1e6
 }
 
 fn report(
