@@ -43,7 +43,8 @@ enum Beginning {
 impl Feed {
     /// Feeds `queues`, which are all live or all not; sound is coded by `sound`, or left out.
     pub(super) fn new(queues: Vec<Arc<Queue>>, sound: Option<sound::Encoder>, controls: Controls) -> Feed {
-        let (companion, begun, beginning) = (Mutex::default(), Condvar::new(), Mutex::new(Beginning::Waiting));
+        let (companion, begun, beginning) =
+            (Mutex::default(), Condvar::new(), Mutex::new(Beginning::Waiting));
         Feed { queues, sound: Mutex::new(sound), companion, begun, beginning, controls }
     }
 
@@ -74,7 +75,10 @@ impl Feed {
     }
 
     /// Hands over the companion's sound as long as `next` gives some.
-    fn hand_over_sound(&self, mut next: impl FnMut(&mut Companion) -> Result<Option<AudioBlock>>) -> Result<()> {
+    fn hand_over_sound(
+        &self,
+        mut next: impl FnMut(&mut Companion) -> Result<Option<AudioBlock>>,
+    ) -> Result<()> {
         let mut companion = self.companion.lock().expect(UNPOISONED);
         let Some(companion) = companion.as_mut() else { return Ok(()) };
         while let Some(block) = next(companion)? {

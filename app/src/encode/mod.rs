@@ -184,6 +184,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let sound_input = args.open_sound()?;
     let audio = args.audio(sound_input.as_ref().map(sound::Opened::channels))?;
     let key = args.publish_key_file.as_deref().map(sink::read_key).transpose()?;
+    if audio.codec == Audio::S302m && args.outputs.iter().any(Output::is_mp4) {
+        return Err(failure::usage("MP4 knows no s302m", "choose --audio opus or aac, or write FILE.ts"));
+    }
     let clock = Clock::new();
     let length = Length { pictures: args.limit, time: args.duration };
     let tone = audio.block_frames().filter(|_| sound_input.is_none());
@@ -191,8 +194,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let sound = sound::Encoder::open(&audio)?;
     let controls = Controls::new(vec![Pipeline::status(source.format(), &args.settings)]);
     let stream = sound.as_ref().map(sound::Encoder::stream);
-    let mut pipeline =
-        Pipeline::new(source.format(), &args.settings, stream, controls.clone(), 0, clock)?;
+    let mut pipeline = Pipeline::new(source.format(), &args.settings, stream, controls.clone(), 0, clock)?;
     if args.stats {
         pipeline.stats.report_live();
     }

@@ -175,7 +175,8 @@ fn the_rate_of_one_rendition_changes_without_a_key_frame() {
 #[cfg(feature = "opus")]
 #[test]
 fn sound_is_coded_once_and_goes_to_all_renditions() {
-    let sound = sound::Encoder::open(&sound::Settings { codec: Audio::Opus, ..sound::Settings::default() }).unwrap();
+    let sound =
+        sound::Encoder::open(&sound::Settings { codec: Audio::Opus, ..sound::Settings::default() }).unwrap();
     let mut fed = Fed::start(&[small(), small()], sound);
     for block in 0..40u64 {
         if block % 4 == 0 {

@@ -56,8 +56,13 @@ pub(super) struct Source {
 
 enum Kind {
     /// With the tone in blocks of so many samples, if there is to be one.
-    Test { sound: Option<usize> },
-    Y4m { file: Box<Y4m>, paced: bool },
+    Test {
+        sound: Option<usize>,
+    },
+    Y4m {
+        file: Box<Y4m>,
+        paced: bool,
+    },
 }
 
 impl Source {
@@ -86,7 +91,13 @@ impl Source {
     }
 
     /// The live test pattern and, if asked for, the tone in blocks of `sound` samples.
-    pub(super) fn test(size: Size, rate: FrameRate, sound: Option<usize>, length: Length, clock: Clock) -> Source {
+    pub(super) fn test(
+        size: Size,
+        rate: FrameRate,
+        sound: Option<usize>,
+        length: Length,
+        clock: Clock,
+    ) -> Source {
         let format = Format { size, rate, colour: Colour::BT709, live: true };
         Source { kind: Kind::Test { sound }, format, length, clock }
     }

@@ -21,7 +21,7 @@ mod resample;
 #[cfg(test)]
 mod tests;
 
-pub(super) use coder::{Encoder, Stream};
 pub(crate) use coder::{Audio, Settings};
+pub(super) use coder::{Encoder, Stream};
 pub(super) use file::Companion;
 pub(super) use input::{AudioIn, Opened, RawFormat};
