@@ -211,7 +211,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
     let sound_input = args.open_sound()?;
     let audio = args.audio(sound_input.as_ref().map(sound::Opened::channels))?;
-    if audio.codec == sound::Audio::S302m
+    if audio.codec == Audio::S302m
         && let Some(output) = args.outputs.iter().find(|output| output.is_mp4())
     {
         let message = format_args!("{output}: MP4 files get no SMPTE 302M sound");

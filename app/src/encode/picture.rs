@@ -110,6 +110,24 @@ impl<'a, 'b> PictureWriter<'a, 'b> {
         }
     }
 
+    /// Writes a packet of sound that came meanwhile, between two slices: it does not wait for the picture's end.
+    pub(super) fn take_sound(&mut self, unit: &AccessUnit) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.packets.clear();
+        let written = self.muxer.write(unit, self.packets).map_err(anyhow::Error::from).and_then(|()| {
+            let ends_picture = !self.begun || self.ended;
+            self.bytes += self.packets.len();
+            (self.sink)(&Packets { bytes: self.packets, joinable: false, ends_picture })
+        });
+        match written {
+            Ok(Demand::KeyFrame) => self.demand = Demand::KeyFrame,
+            Ok(Demand::Nothing) => {}
+            Err(error) => self.failed = Some(error),
+        }
+    }
+
     fn write(&mut self, unit: &NalUnit<'_>) -> Result<()> {
         self.packets.clear();
         let (pts, captured, random_access) = (self.pts, self.captured, self.random_access);
@@ -184,7 +202,8 @@ impl<'a, 'b> PictureWriter<'a, 'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_media::container::ts::{Demuxer, Event, MuxSettings, PACKET_BYTES};
+    use glassline_media::bitstream::h264;
+    use glassline_media::container::ts::{AudioFormat, Demuxer, Event, MuxSettings, PACKET_BYTES};
 
     const SLICE: [u8; 5] = [0, 0, 1, 0x65, 0x88];
 
@@ -259,6 +278,35 @@ mod tests {
         assert!(got.last().unwrap().2);
         assert_eq!(units(&got).len(), 1);
         assert!(write(&[(NalType::Sps, &SLICE, false)], false).1.unwrap().is_none());
+    }
+
+    #[test]
+    fn sound_leaves_between_two_slices() {
+        let audio = Some(AudioFormat { codec: Codec::Opus, channels: 2, language: None });
+        let program = MuxSettings { video: Some(Codec::H264), audio, ..MuxSettings::default() };
+        let mut muxer = Muxer::new(program).unwrap();
+        let large = [&SLICE[..], &[7; 1000]].concat();
+        let data = Bytes::from_static(&[0xfc, 1, 2]);
+        let (pts, stamps) = (Ticks(450), Stamps::default());
+        let sound = AccessUnit { codec: Codec::Opus, data, pts, dts: pts, random_access: true, stamps };
+        let mut got: Got = Vec::new();
+        let mut sink = |packets: &Packets<'_>| {
+            got.push((packets.bytes.to_vec(), packets.joinable, packets.ends_picture));
+            Ok(Demand::Nothing)
+        };
+        let mut packets = Vec::new();
+        let mut writer =
+            PictureWriter::new(&mut muxer, &mut packets, &mut sink, Clock::new(), Ticks(900), Time::ZERO);
+        writer.take_sound(&sound);
+        writer.take(&NalUnit { kind: NalType::Idr, bytes: &large, last: false });
+        writer.take_sound(&AccessUnit { pts: Ticks(900), dts: Ticks(900), ..sound.clone() });
+        writer.take(&NalUnit { kind: NalType::Idr, bytes: &large, last: true });
+        writer.finish().unwrap();
+        assert_eq!(got.iter().map(|&(.., ends)| ends).collect::<Vec<_>>(), [true, false, false, true]);
+        let found = units(&got);
+        let codecs: Vec<_> = found.iter().map(|unit| unit.codec).collect();
+        assert_eq!(codecs, [Codec::Opus, Codec::Opus, Codec::H264]);
+        assert_eq!(found[2].data.len(), h264::ACCESS_UNIT_DELIMITER.len() + 2 * large.len());
     }
 
     #[test]

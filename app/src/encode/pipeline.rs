@@ -126,7 +126,7 @@ impl Pipeline {
                         let dropped = queue.dropped();
                         self.tell_stall(|watch, now| watch.picture(now));
                         self.obey(key)?;
-                        self.code_picture(&picture, pts, queued, dropped, sink)?;
+                        self.code_picture(&picture, pts, queued, queue, sink)?;
                         self.tell_drops(dropped);
                     }
                     Work::Sound(unit) => self.write_sound(&unit, sink)?,
@@ -152,15 +152,20 @@ impl Pipeline {
         picture: &Picture,
         pts: Ticks,
         queued: Time,
-        dropped: u64,
+        queue: &Queue,
         sink: &mut Sink<'_>,
     ) -> Result<()> {
+        let dropped = queue.dropped();
         let begun = self.clock.now();
         let capture_time = picture.captured_utc.map(write_capture_utc);
         let mut writer =
             PictureWriter::new(&mut self.muxer, &mut self.packets, sink, self.clock, pts, picture.captured);
-        let coded =
-            self.video.encode_slices(picture, pts, capture_time.as_deref(), &mut |unit| writer.take(&unit));
+        let coded = self.video.encode_slices(picture, pts, capture_time.as_deref(), &mut |unit| {
+            while let Some(sound) = queue.take_sound() {
+                writer.take_sound(&sound);
+            }
+            writer.take(&unit);
+        });
         let written = writer.finish()?;
         let coded = coded?;
         let Some(written) = written else { return Ok(()) };

@@ -164,6 +164,20 @@ impl Queue {
         }
     }
 
+    /// Takes the oldest packet of sound of a live source, whatever pictures wait before it. That of a file keeps its
+    /// place, so that the same file gives the same stream.
+    pub(super) fn take_sound(&self) -> Option<AccessUnit> {
+        if !self.live {
+            return None;
+        }
+        let mut state = self.lock();
+        let at = state.items.iter().position(|item| matches!(**item, Work::Sound(_)))?;
+        match state.items.remove(at).map(|item| *item) {
+            Some(Work::Sound(unit)) => Some(unit),
+            Some(Work::Picture { .. }) | None => None,
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect(UNPOISONED)
     }
@@ -213,6 +227,18 @@ mod tests {
         assert_eq!([pop(&queue), pop(&queue), pop(&queue), pop(&queue)], [Some(-1), Some(3), Some(4), None]);
         assert!((0..2000).all(|_| queue.push(sound())));
         assert_eq!(std::iter::from_fn(|| pop(&queue)).count(), MAX_SOUND);
+    }
+
+    #[test]
+    fn live_sound_overtakes_pictures_and_a_file_s_does_not() {
+        let (live, file) = (Queue::new(true), Queue::new(false));
+        for queue in [&live, &file] {
+            assert!(queue.push(picture(1)) && queue.push(sound()));
+        }
+        assert!(live.take_sound().is_some() && live.take_sound().is_none());
+        assert_eq!([pop(&live), pop(&live)], [Some(1), None]);
+        assert!(file.take_sound().is_none());
+        assert_eq!([pop(&file), pop(&file)], [Some(1), Some(-1)]);
     }
 
     #[test]

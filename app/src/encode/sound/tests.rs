@@ -138,5 +138,9 @@ fn what_does_not_go_together_is_refused_before_anything_is_written() {
         assert!(refused.contains(complaint), "{args:?}: {refused}");
     }
     assert!(!six.is_empty());
+    let mp4 = folder.path("out.mp4");
+    let refused = refused(&[&pictures, &mp4, "--audio-in", &two, "--audio", "s302m"]);
+    assert!(refused.contains("MP4 knows no s302m"), "{refused}");
+    assert!(!std::path::Path::new(&mp4).exists());
     assert_eq!(std::fs::read(&output).unwrap(), b"precious");
 }
