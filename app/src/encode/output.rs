@@ -148,7 +148,9 @@ impl FromStr for Output {
 fn datagrams(text: &str) -> Result<Output, String> {
     // Names are looked up when the output is opened; any address stands for them here.
     let mut any = |_: &str| Some(Ipv4Addr::LOCALHOST.into());
-    match Destination::parse_named(text, &mut any) {
+    // Placeholders stand for what fits in their place.
+    let filled = ladder::filled(text, "r", 0);
+    match Destination::parse_named(filled.as_deref().unwrap_or(text), &mut any) {
         Ok(_) => Ok(Output::Datagrams(Datagrams { url: text.to_owned() })),
         Err(DestinationError::Address) => {
             Err(format!("{text:?} names no host and port; write udp://HOST:PORT, or udp://[IPV6]:PORT"))

@@ -141,8 +141,13 @@ fn read(
     };
     let length = length.with_context(|| name.to_owned())?;
     let mut bytes = &buffer[..length];
-    while let Some(picture) = reader.parse(&mut bytes).with_context(|| name.to_owned())? {
-        ready.push_back(picture);
+    loop {
+        match reader.parse(&mut bytes) {
+            Ok(Some(picture)) => ready.push_back(picture),
+            Ok(None) => return Ok(length > 0),
+            // The pictures before it come first; the reader gives the error again.
+            Err(_) if !ready.is_empty() => return Ok(true),
+            Err(error) => return Err(error).with_context(|| name.to_owned()),
+        }
     }
-    Ok(length > 0)
 }
