@@ -1,6 +1,6 @@
 //! From glass to glass on one machine: `probe --glass` reads the age of what FFmpeg decodes.
 
-use crate::{GLASSLINE, demo, have};
+use crate::{GLASSLINE, have, serve};
 use glassline_test_support::program::{Running, run};
 use serde_json::Value;
 use std::net::UdpSocket;
@@ -31,10 +31,12 @@ fn ages_of_datagrams_are_measured() {
     }
     let to = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("udp://{to}");
-    let source = ["encode", "test:640x360@50", &url, "--preset", "ultrafast", "--bitrate", "2M"];
-    for how in [&["--threads", "1"][..], &["--threads", "1", "--slices", "8"], &["--threads", "2"]] {
+    let source = ["encode", "test:320x180@25", &url, "--preset", "ultrafast", "--bitrate", "1M"];
+    for how in
+        [&["--threads", "1", "--slices", "1"][..], &["--threads", "1", "--slices", "8"], &["--threads", "2"]]
+    {
         let mut encoder = Running::start(Command::new(GLASSLINE).args(source).args(how));
-        let probe = run(GLASSLINE, &["probe", &url, "--glass", "--json", "--duration", "2s"], 60);
+        let probe = run(GLASSLINE, &["probe", &url, "--glass", "--json", "--duration", "5s"], 60);
         assert_eq!(probe.status, Some(0), "{how:?}: {}", probe.stderr);
         check(&serde_json::from_str(&probe.text()).unwrap(), &format!("{how:?}"));
         assert!(encoder.ended().is_none(), "{}", encoder.output());
@@ -46,11 +48,13 @@ fn ages_of_a_relayed_stream_are_measured() {
     if !have("ages_of_a_relayed_stream_are_measured", &["ffmpeg"]) {
         return;
     }
-    let server = demo();
-    let url = server.url("/live/demo.ts");
-    let probe = run(GLASSLINE, &["probe", &url, "--glass", "--json", "--duration", "2s"], 60);
+    let server = serve();
+    let url = server.url("/live/glass.ts");
+    let _encoder = Running::start(Command::new(GLASSLINE).args(["encode", "test:320x180@25", &url]));
+    server.wait_for_pictures("glass");
+    let probe = run(GLASSLINE, &["probe", &url, "--glass", "--json", "--duration", "5s"], 60);
     assert_eq!(probe.status, Some(0), "{}", probe.stderr);
     check(&serde_json::from_str(&probe.text()).unwrap(), "through serve");
-    let probe = run(GLASSLINE, &["probe", &url, "--glass", "--duration", "1s"], 60);
+    let probe = run(GLASSLINE, &["probe", &url, "--glass", "--duration", "5s"], 60);
     assert!(probe.text().contains("Age, ms") && probe.text().contains("decoded"), "{}", probe.text());
 }

@@ -154,13 +154,13 @@ fn count(answer: &str, name: &str) -> Option<u64> {
     line.split_once(':')?.1.split_whitespace().next()?.parse().ok()
 }
 
-/// Plays a file until `pictures` of it are decoded or no more come, and asks VLC over its control socket what it has
-/// counted. On a busy machine it is late; it is told to leave nothing out for that.
+/// Plays a file of so many `pictures` until VLC counts no more, and returns what it has counted, as it tells over its
+/// control socket. On a busy machine it is late; it is told to leave nothing out for that.
 pub(crate) fn play_to_the_end(scratch: &Scratch, file: &str, pictures: u64) -> Statistics {
     let control = scratch.file("control");
     let mut words = words(scratch.path());
     words.retain(|word| word != "-I" && word != "dummy" && word != "-vv");
-    words.extend(["-I", "oldrc", "--rc-unix", &control].map(Into::into));
+    words.extend(["-I", "oldrc", "--rc-fake-tty", "--rc-unix", &control].map(Into::into));
     words.extend(
         ["--vout", "vdummy", "--aout", "adummy", "--no-spu", "--no-drop-late-frames", "--no-skip-frames"]
             .map(Into::into),
@@ -173,8 +173,8 @@ pub(crate) fn play_to_the_end(scratch: &Scratch, file: &str, pictures: u64) -> S
         assert!(found.is_some() || vlc.ended().is_none(), "VLC has ended: {}", vlc.output());
         let found = found?;
         same = if last.replace(found) == Some(found) && found.decoded > 0 { same + 1 } else { 0 };
-        // A count that stands still for five seconds is final.
-        (found.decoded >= pictures || same >= 20).then_some(found)
+        // A count that stands still for two seconds is final, but if there should be more: then for 15.
+        (same >= 8 && found.decoded >= pictures || same >= 60).then_some(found)
     });
     vlc.kill();
     statistics

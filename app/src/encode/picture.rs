@@ -18,6 +18,7 @@ pub(super) struct PictureWriter<'a, 'b> {
     sink: &'a mut Sink<'b>,
     clock: Clock,
     pts: Ticks,
+    captured: Time,
     /// What comes before the first slice, and leaves with it: it is there at once and tells what the picture is.
     head: Vec<u8>,
     begun: bool,
@@ -63,6 +64,7 @@ impl<'a, 'b> PictureWriter<'a, 'b> {
         sink: &'a mut Sink<'b>,
         clock: Clock,
         pts: Ticks,
+        captured: Time,
     ) -> PictureWriter<'a, 'b> {
         PictureWriter {
             muxer,
@@ -70,6 +72,7 @@ impl<'a, 'b> PictureWriter<'a, 'b> {
             sink,
             clock,
             pts,
+            captured,
             head: Vec::new(),
             begun: false,
             random_access: false,
@@ -109,18 +112,19 @@ impl<'a, 'b> PictureWriter<'a, 'b> {
 
     fn write(&mut self, unit: &NalUnit<'_>) -> Result<()> {
         self.packets.clear();
-        let (pts, random_access) = (self.pts, self.random_access);
+        let (pts, captured, random_access) = (self.pts, self.captured, self.random_access);
         let joinable = random_access && !self.begun;
         if !self.begun && unit.last {
             // The whole picture at once: its length can be told.
             self.head.extend_from_slice(unit.bytes);
             let data = Bytes::from(std::mem::take(&mut self.head));
-            let stamps = Stamps::default();
+            let stamps = Stamps::captured_at(captured);
             let unit = AccessUnit { codec: Codec::H264, data, pts, dts: pts, random_access, stamps };
             self.muxer.write(&unit, self.packets)?;
         } else {
             if !self.begun {
-                self.muxer.begin(&UnitHead { pts, dts: pts, random_access }, self.packets)?;
+                let captured = Some(captured);
+                self.muxer.begin(&UnitHead { pts, dts: pts, random_access, captured }, self.packets)?;
                 self.muxer.slice(&self.head, self.packets);
             }
             self.muxer.slice(unit.bytes, self.packets);
@@ -197,7 +201,8 @@ mod tests {
             if fail { Err(anyhow::anyhow!("gone")) } else { Ok(Demand::KeyFrame) }
         };
         let mut packets = Vec::new();
-        let mut writer = PictureWriter::new(&mut muxer, &mut packets, &mut sink, Clock::new(), Ticks(900));
+        let mut writer =
+            PictureWriter::new(&mut muxer, &mut packets, &mut sink, Clock::new(), Ticks(900), Time::ZERO);
         for &(kind, bytes, last) in units {
             writer.take(&NalUnit { bytes, kind, last });
         }

@@ -152,7 +152,7 @@ fn captured(unit: &[u8]) -> Option<Utc> {
 
 /// Negative where clocks do not agree.
 fn age_ms(now: Utc, captured: Utc) -> f64 {
-    (now.as_nanos() as f64 - captured.as_nanos() as f64) / 1e6
+    (i128::from(now.as_nanos()) - i128::from(captured.as_nanos())) as f64 / 1e6
 }
 
 fn report(
@@ -169,8 +169,12 @@ fn report(
                 failure::failed(format!("FFmpeg decoded nothing: {first}"), "is it sound H.264?")
             }
             (0, None) => failure::failed("FFmpeg decoded nothing", "listen for longer (--duration)"),
+            (count, _) if ages.unread() == 0 => failure::failed(
+                format!("FFmpeg decoded {count} pictures, and none after the first second"),
+                "listen for longer (--duration), on a machine that can keep up",
+            ),
             (count, _) => failure::failed(
-                format!("none of {count} pictures after the first second has a barcode"),
+                format!("none of {count} pictures has a barcode"),
                 "--glass reads the test picture's: glassline encode test:1280x720@50 …",
             ),
         });

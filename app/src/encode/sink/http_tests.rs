@@ -58,6 +58,27 @@ fn started(sink: &Http) -> bool {
 }
 
 #[test]
+fn slices_of_a_picture_are_one_chunk() {
+    let (server, address) = Relay::new();
+    let mut sink = open(&address, None, &Arc::new(Queue::new(false)));
+    let serving = thread::spawn(move || {
+        let mut stream = server.accept();
+        read_until(&mut stream, "cd\r\n")
+    });
+    for (bytes, joinable, ends_picture) in [
+        (b"KEY", true, false),
+        (b"one", false, false),
+        (b"two", false, true),
+        (b"xab", false, false),
+        (b"xcd", false, true),
+    ] {
+        sink.write(&Packets { bytes, joinable, ends_picture }).unwrap();
+    }
+    let all = serving.join().unwrap();
+    assert!(all.ends_with("\r\n\r\n9\r\nKEYonetwo\r\n6\r\nxabxcd\r\n"), "{all}");
+}
+
+#[test]
 fn the_stream_begins_at_a_key_frame_and_ends_with_the_last_chunk() {
     let (server, address) = Relay::new();
     let mut sink = open(&address, Some("secret"), &live());

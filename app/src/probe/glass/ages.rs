@@ -73,6 +73,11 @@ impl Ages {
         self.decoded
     }
 
+    /// Pictures without a barcode that can be read, after the first second.
+    pub(super) fn unread(&self) -> u64 {
+        self.unread
+    }
+
     /// A picture is late when it is older than two of its kind take.
     fn late_after_ms(&self) -> Option<f64> {
         self.interval.map(|micros| 2.0 * micros / 1e3)

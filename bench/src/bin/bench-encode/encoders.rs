@@ -62,7 +62,7 @@ impl Who {
     pub(crate) fn command(self, preset: &str, to: SocketAddr) -> Result<Command> {
         Ok(match self {
             Who::Slices => ours(preset, to, &["--slices", "8", "--threads", "1"])?,
-            Who::Threads => ours(preset, to, &["--threads", "2"])?,
+            Who::Threads => ours(preset, to, &["--slices", "2", "--threads", "2"])?,
             Who::Ffmpeg => ffmpeg(preset, to, &[]),
             Who::FfmpegOneThread => ffmpeg(preset, to, &["-threads", "1"]),
             Who::Gstreamer => gstreamer(preset, to),

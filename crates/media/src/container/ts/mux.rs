@@ -23,7 +23,8 @@ use super::pes::{self, write_header};
 use super::psi::{self, ElementaryStream, PAT_PID, Pat, Pmt};
 use crate::access_unit::{AccessUnit, Codec};
 use crate::bitstream::{h264, opus};
-use crate::time::Ticks;
+use crate::stamps::Stage;
+use crate::time::{Ticks, Time};
 
 /// The PID of the program map table.
 pub const PMT_PID: u16 = 0x1000;
@@ -59,7 +60,7 @@ impl Default for MuxSettings {
 pub struct AudioFormat {
     /// How it is coded. AAC units are ADTS frames.
     pub codec: Codec,
-    /// Channels, 1 to 8.
+    /// Channels, 1 to 8; of S302M 2, 4, 6 or 8.
     pub channels: u8,
     /// ISO 639-2 code of its language.
     pub language: Option<[u8; 3]>,
@@ -74,6 +75,9 @@ pub struct UnitHead {
     pub dts: Ticks,
     /// Whether decoding can start here.
     pub random_access: bool,
+    /// When it was captured, if known. Where `dts` is this time's tick the stream's clock says it to 27 MHz, so that
+    /// it is off by less than 20 ns at any frame rate; else it says `dts`.
+    pub captured: Option<Time>,
 }
 
 /// One stream of the program.
@@ -100,7 +104,8 @@ pub struct Muxer {
     now: Option<Ticks>,
     tables_at: Option<Ticks>,
     last_interval: Ticks,
-    last_pcr: Option<Ticks>,
+    /// 27 MHz, not wrapped.
+    last_pcr: Option<i128>,
     head: Vec<u8>,
     open: Option<Open>,
 }
@@ -243,7 +248,7 @@ impl Muxer {
         if is_video && unit.random_access || jump || self.tables_due() {
             self.append_tables(out);
         }
-        let pcr = carries_clock.then(|| self.next_pcr(unit.dts, jump));
+        let pcr = carries_clock.then(|| self.next_pcr(fine(unit.dts, unit.captured), jump));
         Field {
             discontinuity: jump && carries_clock,
             random_access: carries_clock && unit.random_access,
@@ -264,7 +269,7 @@ impl Muxer {
     pub fn write_tables(&mut self, now: Ticks, out: &mut Vec<u8>) {
         let jump = self.advance(now);
         self.append_tables(out);
-        let ticks = self.next_pcr(now, jump);
+        let clock = self.next_pcr(fine(now, None), jump);
         if let Some(stream) = self.video.as_ref().or(self.audio.as_ref()) {
             // Without payload the counter does not move on: it repeats the last one.
             let continuity = stream.continuity.wrapping_sub(1) & 0x0f;
@@ -272,7 +277,7 @@ impl Muxer {
             let [high, low] = stream.pid.to_be_bytes();
             let flags = 0x10 | u8::from(jump) << 7;
             out.extend_from_slice(&[SYNC_BYTE, high, low, 0x20 | continuity, 183, flags]);
-            out.extend_from_slice(&ticks.write());
+            out.extend_from_slice(&clock.write());
             out.resize(start + PACKET_BYTES, 0xff);
         }
     }
@@ -304,21 +309,30 @@ impl Muxer {
         self.tables_at = self.now;
     }
 
-    /// The clock at `dts`; it never runs back except where a jump is announced.
-    fn next_pcr(&mut self, dts: Ticks, jump: bool) -> Pcr {
-        let ticks = match self.last_pcr {
-            Some(last) if !jump => last.max(dts),
-            _ => dts,
+    /// The clock at `now`, 27 MHz; it never runs back except where a jump is announced.
+    fn next_pcr(&mut self, now: i128, jump: bool) -> Pcr {
+        let clock = match self.last_pcr {
+            Some(last) if !jump => last.max(now),
+            _ => now,
         };
-        self.last_pcr = Some(ticks);
-        Pcr::from_ticks(ticks)
+        self.last_pcr = Some(clock);
+        Pcr::new(clock.rem_euclid(i128::from(Pcr::WRAP)) as u64)
+    }
+}
+
+/// Stream time in 27 MHz: that of the capture where `dts` is its tick.
+fn fine(dts: Ticks, captured: Option<Time>) -> i128 {
+    match captured.filter(|captured| Ticks::from_time(*captured) == dts) {
+        Some(captured) => (i128::from(captured.as_nanos()) * 27 + 500) / 1000,
+        None => i128::from(dts.0) * 300,
     }
 }
 
 impl UnitHead {
     /// What is known before a unit's bytes.
     fn of(unit: &AccessUnit) -> UnitHead {
-        UnitHead { pts: unit.pts, dts: unit.dts, random_access: unit.random_access }
+        let captured = unit.stamps.at(Stage::Captured);
+        UnitHead { pts: unit.pts, dts: unit.dts, random_access: unit.random_access, captured }
     }
 }
 
@@ -339,6 +353,13 @@ fn audio_stream(format: AudioFormat) -> Result<(u8, u8, Vec<u8>), Error> {
         Codec::Ac3 => {
             descriptors.extend_from_slice(b"\x05\x04AC-3");
             (0x81, pes::STREAM_ID_PRIVATE)
+        }
+        Codec::S302m => {
+            if !format.channels.is_multiple_of(2) {
+                return Err(Error::Channels { found: format.channels });
+            }
+            descriptors.extend_from_slice(b"\x05\x04BSSD");
+            (0x06, pes::STREAM_ID_PRIVATE)
         }
         found => return Err(Error::Codec { what: "audio", found, expected: "an audio codec" }),
     };
@@ -366,7 +387,7 @@ mod tests {
     use super::*;
     use crate::Stamps;
     use crate::container::ts::packet::packets;
-    use crate::container::ts::{ContinuityChecker, Packet, Scanner};
+    use crate::container::ts::{ContinuityChecker, Demuxer, Event, Packet, Scanner};
     use bytes::Bytes;
 
     fn unit(codec: Codec, dts: i64, bytes: usize, random_access: bool) -> AccessUnit {
@@ -447,6 +468,36 @@ mod tests {
     }
 
     #[test]
+    fn lpcm_is_announced_and_comes_back() {
+        let audio = Some(AudioFormat { codec: Codec::S302m, channels: 6, language: None });
+        let mut muxer = Muxer::new(MuxSettings { audio, ..MuxSettings::default() }).unwrap();
+        let mut out = Vec::new();
+        let units: Vec<_> = (1..4).map(|number| unit(Codec::S302m, number * 90, 354, true)).collect();
+        for unit in &units {
+            muxer.write(unit, &mut out).unwrap();
+        }
+        let mut demuxer = Demuxer::new();
+        demuxer.push(&out);
+        demuxer.finish();
+        let mut found = Vec::new();
+        while let Some(event) = demuxer.poll() {
+            match event {
+                Event::AccessUnit { unit, .. } => found.push(unit),
+                Event::Program(program) => {
+                    let stream = program.audio().unwrap();
+                    assert_eq!((stream.stream_type, &stream.descriptors[..]), (0x06, &b"\x05\x04BSSD"[..]));
+                }
+                Event::Pcr { .. } => {}
+            }
+        }
+        let delay = MuxSettings::default().decode_delay;
+        assert_eq!(found.len(), 3);
+        for (unit, found) in units.iter().zip(&found) {
+            assert_eq!((found.codec, &found.data, found.pts), (Codec::S302m, &unit.data, unit.pts + delay));
+        }
+    }
+
+    #[test]
     fn what_does_not_belong_is_refused() {
         let new = |video, codec, channels| {
             let audio = Some(AudioFormat { codec, channels, language: None });
@@ -455,6 +506,7 @@ mod tests {
         assert!(matches!(new(Some(Codec::Aac), Codec::Aac, 2), Some(Error::Codec { what: "video", .. })));
         assert!(matches!(new(None, Codec::H264, 2), Some(Error::Codec { what: "audio", .. })));
         assert_eq!(new(None, Codec::Opus, 9), Some(Error::Channels { found: 9 }));
+        assert_eq!(new(None, Codec::S302m, 3), Some(Error::Channels { found: 3 }));
         assert_eq!(Muxer::new(MuxSettings::default()).err(), Some(Error::NoStream));
         let refused = muxer(Some(Codec::H264), None).write(&unit(Codec::Opus, 0, 3, true), &mut Vec::new());
         assert!(matches!(refused, Err(Error::Codec { what: "access unit", .. })));

@@ -188,6 +188,7 @@ mod tests {
                     pts: Ticks(dts + lag),
                     dts: Ticks(dts),
                     random_access: number % 3 == 0,
+                    captured: None,
                 };
                 let slices = unit(sizes, head.random_access);
                 muxer.begin(&head, &mut out).unwrap();
@@ -220,7 +221,7 @@ mod tests {
     #[test]
     fn the_first_packets_leave_before_the_unit_is_known() {
         let (mut muxer, mut out) = (muxer(), Vec::new());
-        let head = UnitHead { pts: Ticks(900), dts: Ticks(900), random_access: true };
+        let head = UnitHead { pts: Ticks(900), dts: Ticks(900), random_access: true, captured: None };
         muxer.begin(&head, &mut out).unwrap();
         muxer.slice(&unit(&[400], true)[0], &mut out);
         let found: Vec<_> = packets(&out).map(|bytes| Packet::parse(bytes).unwrap()).collect();
@@ -249,7 +250,7 @@ mod tests {
         muxer.slice(&[0, 0, 1, 0x65, 7], &mut out);
         muxer.end(&mut out);
         assert!(out.is_empty());
-        let head = UnitHead { pts: Ticks(0), dts: Ticks(0), random_access: true };
+        let head = UnitHead { pts: Ticks(0), dts: Ticks(0), random_access: true, captured: None };
         muxer.begin(&head, &mut out).unwrap();
         muxer.slice(&[0, 0, 1, 0x65, 7], &mut out);
         // The next one ends it.
