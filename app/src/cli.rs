@@ -1,6 +1,6 @@
 //! The command line. Each command's arguments stand in its own module; here they are only put together.
 
-use crate::{completions, encode, lab, logging, probe, serve, sign};
+use crate::{completions, decode, encode, lab, logging, probe, serve, sign};
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Live video from glass to glass: encode, relay, watch, measure.
@@ -30,6 +30,7 @@ Exit status: 0 done, 1 failed while running, 2 bad usage or configuration.
 pub(crate) enum Command {
     Serve(serve::Args),
     Encode(encode::Args),
+    Decode(decode::Args),
     Probe(probe::Args),
     Lab(lab::Args),
     Sign(sign::Args),
@@ -42,6 +43,7 @@ impl Command {
         match self {
             Command::Serve(args) => serve::run(&args),
             Command::Encode(args) => encode::run(args),
+            Command::Decode(args) => decode::run(&args),
             Command::Probe(args) => probe::run(&args),
             Command::Lab(args) => lab::run(args),
             Command::Sign(args) => sign::run(&args),

@@ -1,7 +1,9 @@
 //! Stands for the encoder in a build without x264: the command is there and says what is missing.
 
+use crate::rate::Bitrate;
 use crate::{config, failure};
 use anyhow::Result;
+use std::path::Path;
 
 /// Encode pictures and sound to H.264 (this build was made without the encoder)
 #[derive(Clone, Debug, clap::Args)]
@@ -12,20 +14,6 @@ pub(crate) struct Args {
     /// Not looked at: this build has no encoder
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     args: Vec<String>,
-}
-
-/// A running encoder, of which there is none.
-#[derive(Debug)]
-pub(crate) enum Handle {}
-
-impl Handle {
-    pub(crate) fn stop(&self) {
-        match *self {}
-    }
-
-    pub(crate) fn join(self) -> Result<()> {
-        match self {}
-    }
 }
 
 fn missing() -> anyhow::Error {
@@ -40,10 +28,74 @@ pub(crate) fn run(args: Args) -> Result<()> {
     Err(missing())
 }
 
-pub(crate) fn start_demo(
-    demo: &config::Demo,
-    _sink: impl FnMut(&[u8]) -> Result<()> + Send + 'static,
-) -> Result<Handle> {
-    tracing::debug!(?demo, "not encoded");
+/// Fails where there is no encoder.
+pub(crate) fn require() -> Result<()> {
     Err(missing())
+}
+
+/// Nothing is wrong with what cannot be looked at; [`require`] says what is missing.
+pub(crate) fn check_section(_section: &config::Encode) -> Result<(), (&'static str, String)> {
+    Ok(())
+}
+
+pub(crate) fn input_in(_folder: &Path, input: &str) -> String {
+    input.to_owned()
+}
+
+/// What an encoder says of itself.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) struct Status {
+    pub(crate) bitrate_bps: u64,
+    pub(crate) pictures: u64,
+    pub(crate) dropped: u64,
+}
+
+/// An encoder inside, of which there is none.
+#[derive(Debug)]
+pub(crate) enum Job {}
+
+/// What ends it.
+#[derive(Debug)]
+pub(crate) enum Stopper {}
+
+/// What controls it.
+#[derive(Clone, Debug)]
+pub(crate) enum Controls {}
+
+impl Job {
+    pub(crate) fn open(_section: &config::Encode) -> Result<Job> {
+        Err(missing())
+    }
+
+    pub(crate) fn stopper(&self) -> Stopper {
+        match *self {}
+    }
+
+    pub(crate) fn controls(&self) -> Controls {
+        match *self {}
+    }
+
+    pub(crate) fn run(self, _sink: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        match self {}
+    }
+}
+
+impl Stopper {
+    pub(crate) fn stop(&self) {
+        match *self {}
+    }
+}
+
+impl Controls {
+    pub(crate) fn request_key_frame(&self) {
+        match *self {}
+    }
+
+    pub(crate) fn set_bitrate(&self, _index: usize, _bitrate: Bitrate) -> Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn status(&self) -> Vec<Status> {
+        match *self {}
+    }
 }

@@ -5,6 +5,7 @@
 mod cli;
 mod completions;
 mod config;
+mod decode;
 #[cfg(feature = "x264")]
 mod encode;
 #[cfg(not(feature = "x264"))]

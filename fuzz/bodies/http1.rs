@@ -1,6 +1,6 @@
 //! HTTP/1.1 from a hostile peer: the first byte says where to cut, the rest is read by both ends.
 
-use glassline_delivery::http1::{Limits, Method, Response, client, prefers_coding, server};
+use glassline_delivery::http1::{Limits, Method, Response, client, preferred_coding, server};
 use glassline_media::Time;
 
 /// Reads `data` as requests and as a response. Only panics and endless loops fail.
@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
                 Ok(Some(server::Event::Data(data))) => assert!(!data.is_empty() && input.len() < before),
                 Ok(Some(server::Event::Request(request))) => {
                     let _ = (request.parameter("key"), request.expects_continue());
-                    let _ = prefers_coding(&request.headers, "gzip");
+                    let _ = preferred_coding(&request.headers, &["br", "gzip"]);
                     let whole = Response::ok("text/plain", "0123456789").with_header("ETag", "\"a\"");
                     assert!(whole.for_request(&request).body.len() <= 300);
                 }

@@ -19,7 +19,7 @@ fn admin_of(server: &Server) -> SocketAddr {
 
 #[test]
 fn the_crews_things_are_on_the_admin_listener_alone() {
-    let (server, _scratch) = serve_with("[admin]\nlisten = ['127.0.0.1:0']\n");
+    let (server, _scratch) = serve_with("contact = 'call Ada'\n[admin]\nlisten = ['127.0.0.1:0']\n");
     let (public, admin) = (server.address(), admin_of(&server));
     assert_ne!(public, admin);
     let mut publisher = publish(public, "/live/a.ts");
@@ -62,10 +62,11 @@ fn the_crews_things_are_on_the_admin_listener_alone() {
     let status = |field: &str| ask(admin, "GET", "/api/clients", &[field]).status;
     assert_eq!((status("Via: 1.1 proxy"), status("Origin: http://elsewhere.example")), (200, 403));
     // What the player needs.
-    for path in ["/watch/a", "/assets/app.js", "/api/time", "/api/streams/a"] {
+    for path in ["/watch/a", "/assets/app.js", "/api/time", "/api/contact", "/api/streams/a"] {
         assert_eq!(get(public, path).status, 200, "{path}");
     }
     assert_eq!(get(public, "/gen204").status, 204);
+    assert_eq!(get(public, "/api/contact").json()["contact"], "call Ada");
     let streams = get(admin, "/api/streams").json();
     assert_eq!(streams["streams"][0]["name"], "a");
 }

@@ -166,7 +166,9 @@ fn what_cannot_be_sent_is_told_and_the_rest_goes_on() {
             // An address of nobody's to send from, and a place where nobody listens.
             "rtp://127.0.0.1:5004?source=192.0.2.1".to_owned(),
             format!("udp://{nobody}"),
-            format!("udp://{}", receiver.address()),
+            // By a name, which may have an IPv6 address too; and a name that nobody has (RFC 6761).
+            format!("udp://localhost:{}?source=127.0.0.1", receiver.address().port()),
+            "udp://none.invalid:5000".to_owned(),
         ],
     );
     let mut publisher = publish(server.address(), "/live/out.ts");
@@ -177,7 +179,8 @@ fn what_cannot_be_sent_is_told_and_the_rest_goes_on() {
     let error = |index: usize| output(&server, index, "error").as_str().unwrap_or_default().to_owned();
     until("the interface to be told", || error(0) == "no network interface \"nowhere0\"");
     until("the address to be told", || error(1).starts_with("Cannot assign requested address"));
-    for index in [0, 1] {
+    until("the name to be told", || !error(4).is_empty());
+    for index in [0, 1, 4] {
         assert_eq!(output(&server, index, "sending"), false);
         assert!(output(&server, index, "errors").as_u64() > Some(0));
     }

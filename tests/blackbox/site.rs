@@ -243,7 +243,7 @@ fn text_comes_smaller_where_that_is_asked_for() {
     for path in [asset, "/metrics"] {
         let whole = get(server.address(), path);
         assert_eq!((whole.header("content-encoding"), whole.header("vary")), (None, Some("Accept-Encoding")));
-        let small = ask(server.address(), "GET", path, &["Accept-Encoding: br, gzip;q=0.8"]);
+        let small = ask(server.address(), "GET", path, &["Accept-Encoding: br;q=0.7, gzip;q=0.8"]);
         assert_eq!(small.header("content-encoding"), Some("gzip"), "{path}");
         assert_eq!(small.header("vary"), Some("Accept-Encoding"), "{path}");
         assert!(small.body.len() * 2 < whole.body.len(), "{path}: {}", small.body.len());
@@ -269,6 +269,44 @@ fn text_comes_smaller_where_that_is_asked_for() {
         ask(server.address(), "GET", "/healthz", &["Accept-Encoding: gzip"]).header("content-encoding"),
         None
     );
+}
+
+#[test]
+fn text_comes_in_brotli_where_that_is_wanted_more() {
+    let server = serve(&[]);
+    let asset = &script(&server);
+    let wanting = |path: &str, codings: &str| {
+        ask(server.address(), "GET", path, &[&format!("Accept-Encoding: {codings}")])
+    };
+    // The files are compressed when they are first asked for; meanwhile they come in gzip, or as they are.
+    until("the script in Brotli", || {
+        let answer = wanting(asset, "gzip, deflate, br");
+        answer.header("content-encoding") == Some("br")
+    });
+    let whole = get(server.address(), asset);
+    let (in_brotli, in_gzip) = (wanting(asset, "br, gzip"), wanting(asset, "br;q=0.5, gzip"));
+    assert_eq!(in_gzip.header("content-encoding"), Some("gzip"));
+    assert!(in_brotli.body.len() < in_gzip.body.len(), "{} of {}", in_brotli.body.len(), in_gzip.body.len());
+    assert!(unbrotli(&in_brotli.body) == whole.body);
+    let tags = [&whole, &in_gzip, &in_brotli].map(|answer| answer.header("etag").unwrap().to_owned());
+    assert!(tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2], "{tags:?}");
+    let again =
+        ask(server.address(), "GET", asset, &["Accept-Encoding: br", &format!("If-None-Match: {}", tags[2])]);
+    assert_eq!((again.status, again.header("vary")), (304, Some("Accept-Encoding")));
+    let metrics = wanting("/metrics", "br");
+    assert_eq!(
+        (metrics.header("content-encoding"), metrics.header("vary")),
+        (Some("br"), Some("Accept-Encoding"))
+    );
+    assert!(unbrotli(&metrics.body).starts_with(b"# HELP"));
+    assert_eq!(wanting("/metrics", "br;q=0, identity").header("content-encoding"), None);
+}
+
+/// What a decoder makes of a body.
+fn unbrotli(bytes: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::new();
+    brotli::BrotliDecompress(&mut &bytes[..], &mut whole).unwrap();
+    whole
 }
 
 #[test]

@@ -10,24 +10,24 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-const SHAPE: Shape = Shape { packets: 20, group: 5 };
-const NAME: &str = "a.example";
+pub(crate) const SHAPE: Shape = Shape { packets: 20, group: 5 };
+pub(crate) const NAME: &str = "a.example";
 
 /// A server with HTTPS and plain HTTP.
-struct Secure {
-    server: Server,
-    address: SocketAddr,
-    identity: Identity,
-    folder: Scratch,
+pub(crate) struct Secure {
+    pub(crate) server: Server,
+    pub(crate) address: SocketAddr,
+    pub(crate) identity: Identity,
+    pub(crate) folder: Scratch,
 }
 
-fn serve_tls(settings: &str) -> Secure {
+pub(crate) fn serve_tls(settings: &str) -> Secure {
     let (identity, folder) = (Identity::new(&[NAME]), Scratch::new("https"));
     identity.write(&folder, "one");
     serve_identity(settings, identity, folder)
 }
 
-fn serve_identity(settings: &str, identity: Identity, folder: Scratch) -> Secure {
+pub(crate) fn serve_identity(settings: &str, identity: Identity, folder: Scratch) -> Secure {
     let text = format!(
         "[tls]\nlisten = ['127.0.0.1:0']\ncheck_interval = '1s'\n{}{settings}",
         if settings.contains("certificates") {
@@ -45,23 +45,23 @@ fn serve_identity(settings: &str, identity: Identity, folder: Scratch) -> Secure
 }
 
 impl Secure {
-    fn connect(&self) -> Stream {
+    pub(crate) fn connect(&self) -> Stream {
         tls::connect(self.address, NAME, &tls::client(&[&self.identity]))
     }
 
-    fn request(&self, head: &str) -> Stream {
+    pub(crate) fn request(&self, head: &str) -> Stream {
         let mut stream = self.connect();
         write!(stream, "{head}\r\nHost: {NAME}\r\nConnection: close\r\n\r\n").unwrap();
         stream
     }
 
-    fn metric(&self, name: &str) -> f64 {
+    pub(crate) fn metric(&self, name: &str) -> f64 {
         self.server.metrics().sum(name, "")
     }
 }
 
 /// Reads to the end, of which the peer has to tell: a cut is an error.
-fn read_to_close_notify(stream: &mut Stream, check: &mut Check) {
+pub(crate) fn read_to_close_notify(stream: &mut Stream, check: &mut Check) {
     let mut buffer = vec![0; 64 << 10];
     loop {
         match stream.read(&mut buffer).unwrap() {
@@ -314,33 +314,6 @@ fn a_key_that_everybody_reads_is_warned_of() {
         let secure = serve_identity("", identity, folder);
         assert_eq!(secure.server.process.output().contains("chmod o-r"), warned);
     }
-}
-
-#[test]
-fn an_upgrade_keeps_tls_listeners_and_ends_tls_connections_cleanly() {
-    let mut secure = serve_tls("");
-    let plain = secure.server.address();
-    let mut publisher = publish(plain, "/live/up.ts");
-    publisher.write_all(&SHAPE.picture(0)).unwrap();
-    until("the stream", || secure.server.count("up", "bytes_in") > 0);
-    let mut viewer = secure.request("GET /live/up.ts HTTP/1.1");
-    assert_eq!(read_head(&mut viewer).status, 200);
-    let file = secure.folder.file("glassline.toml");
-    let next = Server::start_at(crate::GLASSLINE, &plain.to_string(), &["--upgrade", "--config", &file]);
-    let mut old = std::mem::replace(&mut secure.server, next);
-    assert_eq!(old.process.wait().code(), Some(0), "the old program ends well");
-    read_to_close_notify(&mut viewer, &mut Check::new(SHAPE));
-    // The stream goes on, and so does the port for HTTPS.
-    let mut viewer = secure.request("GET /live/up.ts HTTP/1.1");
-    assert_eq!(read_head(&mut viewer).status, 200);
-    let (mut check, mut buffer) = (Check::new(SHAPE), vec![0; 64 << 10]);
-    publisher.write_all(&SHAPE.picture(1)).unwrap();
-    while check.packets < 2 * SHAPE.packets {
-        let count = viewer.read(&mut buffer).unwrap();
-        assert!(count > 0);
-        check.push(&buffer[..count]).unwrap();
-    }
-    assert_eq!(secure.metric("glassline_tls_handshakes_total"), 2.0, "counts go on");
 }
 
 #[test]

@@ -10,6 +10,8 @@ use glassline_test_support::wait::until;
 use std::io::{Read, Write};
 use std::process::Command;
 
+/// What the headers of each of [`MUXES`] name.
+const CODECS: [[&str; 2]; 3] = [["H.264", "AAC"], ["VP8", "Opus"], ["Theora", "Vorbis"]];
 /// Extension, and how FFmpeg encodes for it.
 const MUXES: [(&str, &str); 3] = [
     ("flv", "-c:v libx264 -preset ultrafast -c:a aac -f flv"),
@@ -59,9 +61,13 @@ fn what_ffmpeg_publishes_ffmpeg_plays() {
         return;
     }
     let server = serve();
-    for (extension, encoding) in MUXES {
+    for ((extension, encoding), named) in MUXES.into_iter().zip(CODECS) {
         let _publisher = publish(&server, extension, extension, encoding);
-        assert_eq!(server.stream(extension).unwrap()["mux"], extension);
+        let told = server.stream(extension).unwrap();
+        assert_eq!(told["mux"], extension);
+        let codecs = told["codecs"].as_array().unwrap();
+        assert_eq!((&codecs[0]["name"], &codecs[0]["width"]), (&named[0].into(), &320.into()), "{told}");
+        assert_eq!((&codecs[1]["name"], codecs.len()), (&named[1].into(), 2), "{told}");
         expect_pictures(&server.url(&format!("/live/{extension}.{extension}")));
         let wrong = http::get(server.address(), &format!("/live/{extension}.ts"));
         assert_eq!(wrong.status, 404);

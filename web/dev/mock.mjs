@@ -150,6 +150,7 @@ const server = createServer(async (request, response) => {
   const live = /^\/live\/(.+)\.ts$/.exec(url.pathname);
   const one = /^\/api\/streams\/(.+)$/.exec(url.pathname);
   if (url.pathname === "/api/time") json({ utc_us: now() });
+  else if (url.pathname === "/api/contact") json({ contact: "stage@example.org" });
   else if (url.pathname === "/api/streams") {
     const server = { version: "0.1.0-mock", uptime_s: (Date.now() - started) / 1000, contact: "crew@example.org", now_utc_us: now() };
     json({ server, streams: [...streams.values()].map((s) => s.json()) });

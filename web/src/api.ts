@@ -120,6 +120,12 @@ export async function overview(): Promise<Overview | null> {
   return answer && Array.isArray(answer.streams) ? answer : null;
 }
 
+/** How viewers reach the crew. Told to everybody, where the list of streams is for the crew alone too. */
+export async function crewContact(): Promise<string | null> {
+  const answer = (await json("/api/contact")) as { contact?: unknown } | null;
+  return typeof answer?.contact === "string" ? answer.contact : null;
+}
+
 export async function streamInfo(name: string): Promise<StreamInfo | null> {
   return (await json(`/api/streams/${encodeURIComponent(name)}`)) as StreamInfo | null;
 }

@@ -15,9 +15,15 @@ impl Config {
         let text = read(path)?;
         let mut config = Config::parse(&text, path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let Config { publish, viewer, stream, log, tls, .. } = &mut config;
+        let Config { publish, viewer, stream, encode, log, tls, .. } = &mut config;
         for file in tls.certificates.iter_mut().flat_map(|files| [&mut files.chain, &mut files.key]) {
             *file = folder.join(&*file);
+        }
+        for ca in stream.values_mut().filter_map(|stream| stream.ca.as_mut()) {
+            *ca = folder.join(&*ca);
+        }
+        for input in encode.values_mut().filter_map(|section| section.input.as_mut()) {
+            *input = crate::encode::input_in(folder, input);
         }
         log.access = log.access.take().map(|file| folder.join(file));
         let general = [

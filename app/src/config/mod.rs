@@ -4,12 +4,14 @@
 //! [`ConfigError`] that names the file, the line and what to write instead. Every key has a default, stands in
 //! `examples/glassline.toml`, and is refused where it is not known.
 
+mod encode;
 mod error;
 mod load;
 mod section;
 mod validate;
 mod validate_streams;
 
+pub(crate) use encode::{Encode, encode_bitrates};
 pub(crate) use error::ConfigError;
 pub(crate) use load::read_key;
 pub(crate) use section::{
@@ -44,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) pull: Pull,
     /// What is particular to single streams, by their names.
     pub(crate) stream: BTreeMap<String, Stream>,
+    /// What the program encodes itself, by the names under which it is published.
+    pub(crate) encode: BTreeMap<String, Encode>,
     /// The user that the program goes on as.
     pub(crate) process: Process,
     /// The log.
@@ -64,6 +68,7 @@ impl Default for Config {
             viewer: Viewer::default(),
             pull: Pull::default(),
             stream: BTreeMap::new(),
+            encode: BTreeMap::new(),
             process: Process::default(),
             log: Log::default(),
             demo: Demo::default(),

@@ -334,6 +334,8 @@ pub(crate) struct Stream {
     pub(crate) source: Option<Source>,
     /// What comes from there, where its address does not tell.
     pub(crate) mux: Option<Mux>,
+    /// The authorities that may vouch for it over TLS; once loaded, relative to where the program runs.
+    pub(crate) ca: Option<PathBuf>,
     /// How much of it is kept, where it is not as `[viewer]` says.
     #[serde(deserialize_with = "some_duration")]
     pub(crate) backlog: Option<Duration>,
@@ -373,14 +375,23 @@ pub(crate) struct Stream {
     pub(crate) mark_pool: Option<MarkRange>,
 }
 
-/// `[process]`: the user that the program goes on as.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+/// `[process]`: the user that the program goes on as, and what becomes of it after an upgrade.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Process {
     /// Name or number; unset: whoever started it.
     pub(crate) user: Option<String>,
     /// Name or number of the group; unset: the user's.
     pub(crate) group: Option<String>,
+    /// How long a process that was replaced goes on with the TLS of its connections.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) drain: Duration,
+}
+
+impl Default for Process {
+    fn default() -> Process {
+        Process { user: None, group: None, drain: Duration::from_secs(12 * 3600) }
+    }
 }
 
 /// A stream's mux, by what its address ends with.
@@ -465,7 +476,8 @@ fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Source>, 
 
 fn outputs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Destination>, D::Error> {
     let destination = |text: &String| {
-        Destination::parse(text).map_err(|error| serde::de::Error::custom(format!("{text:?}: {error}")))
+        Destination::parse_unresolved(text)
+            .map_err(|error| serde::de::Error::custom(format!("{text:?}: {error}")))
     };
     Vec::<String>::deserialize(deserializer)?.iter().map(destination).collect()
 }
@@ -474,7 +486,7 @@ fn mark_pool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MarkRa
     rate::deserialize_text(deserializer, "range of marks", str::parse::<MarkRange>).map(Some)
 }
 
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     rate::deserialize_text(deserializer, "duration", rate::parse_duration)
 }
 

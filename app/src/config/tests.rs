@@ -48,8 +48,12 @@ fn the_example_lists_every_key() {
     let sections: Vec<&str> =
         table.iter().filter(|(_, value)| value.is_table()).map(|(key, _)| key.as_str()).collect();
     assert_eq!(keys_of(&table), known_keys("").into_iter().collect());
-    assert_eq!(sections.len(), 9, "{sections:?}");
-    for section in sections.iter().map(|name| if *name == "stream" { "stream.stage" } else { name }) {
+    assert_eq!(sections.len(), 10, "{sections:?}");
+    for section in sections.iter().map(|name| match *name {
+        "stream" => "stream.stage",
+        "encode" => "encode.studio",
+        name => name,
+    }) {
         let inner = section.split('.').fold(&table, |table, part| table[part].as_table().unwrap());
         assert_eq!(keys_of(inner), known_keys(section).into_iter().collect(), "[{section}]");
     }
@@ -59,13 +63,15 @@ fn the_example_lists_every_key() {
 fn the_examples_optional_lines_are_good_ones() {
     let is_file = |key: &str| key.ends_with("key_file");
     // A publish key is not for a stream that has a source, a mux only for one that has.
-    let belongs_to_source = |key: &str| key == "source" || key == "mux";
+    let belongs_to_source = |key: &str| ["source", "mux", "ca"].contains(&key);
     let config = parse(&example_with(|key| !is_file(key) && !belongs_to_source(key))).unwrap();
     assert!(config.viewer.key.is_some() && config.viewer.allow_origin.as_deref() == Some("*"));
     assert!(config.contact.is_some() && config.publish.key.is_some());
     let stage = &config.stream["stage"];
     assert!(stage.publish_key.is_some() && stage.viewer_key.is_some() && stage.mark_pool.is_some());
     assert_eq!((stage.mark, stage.max_viewers, stage.slow), (Some(18), Some(500), Some(Slow::Drop)));
+    let studio = &config.encode["studio"];
+    assert!(studio.input.is_some() && studio.audio.is_some());
     let config = parse(&example_with(|key| is_file(key) || key == "stream")).unwrap();
     let stage = &config.stream["stage"];
     assert!(stage.publish_key_file.is_some() && stage.viewer_key_file.is_some());
@@ -111,11 +117,22 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         ("pull", "retry_min", "'50ms'", "'60s'", "'49ms'", "'61s'"),
         ("pull", "retry_max", "'50ms'", "'1h'", "'49ms'", "'3601s'"),
         ("pull", "reorder", "'0ms'", "'1s'", "'-1ms'", "'1001ms'"),
+        ("process", "drain", "'0s'", "'168h'", "'-1s'", "'169h'"),
         ("demo", "size", "'16x16'", "'4096x4096'", "'14x16'", "'4096x4098'"),
         ("demo", "frame_rate", "'1'", "'240'", "'1/2'", "'241'"),
         ("demo", "bitrate", "'100k'", "'100M'", "'99k'", "'101M'"),
+        ("encode.studio", "bitrate", "'100k'", "'100M'", "'99k'", "'101M'"),
+        ("encode.studio", "vbv", "'1ms'", "'60s'", "'0s'", "'61s'"),
+        ("encode.studio", "vbv", "'1frame'", "'500frames'", "'0frame'", "'501frames'"),
+        ("encode.studio", "keyint", "'1ms'", "'1h'", "'0s'", "'3601s'"),
+        ("encode.studio", "threads", "0", "64", "-1", "65"),
+        ("encode.studio", "slices", "0", "64", "-1", "65"),
     ] {
-        let header = if section.is_empty() { String::new() } else { format!("[{section}]\n") };
+        let header = match section {
+            "" => String::new(),
+            "encode.studio" => format!("[{section}]\ninput = 'test:320x180@25'\n"),
+            section => format!("[{section}]\n"),
+        };
         let with = |value: &str| parse(&format!("{header}{key} = {value}\n"));
         for good in [least, most] {
             assert!(with(good).is_ok(), "{key} = {good}: {:?}", with(good));
@@ -243,7 +260,14 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
             "[stream.a]\nsource = 'ftp://h/'",
             "glassline.toml:2: stream.a.source: a source begins with http://",
         ),
-        ("[stream.a]\nsource = 'https://h/'", "glassline.toml:2: stream.a.source: https:// is not supported"),
+        (
+            "[stream.a]\nsource = 'ftp://h/'",
+            "glassline.toml:2: stream.a.source: a source begins with http://, https",
+        ),
+        (
+            "[stream.a]\nsource = 'udp://@:5'\nca = 'a.pem'",
+            "glassline.toml:3: stream.a.ca: belongs to an https://",
+        ),
         ("[viewer]\nslow = 'kill'", "glassline.toml:2: viewer.slow: unknown variant"),
         (
             "[viewer]\nmark_pool = '9-1'",
@@ -274,6 +298,39 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
         (
             "[stream.a]\nmax_bitrate = '1M'\nsource = 'http://h/'",
             "glassline.toml:2: stream.a.max_bitrate: is for publishers",
+        ),
+        ("[encode.a]\npreset = 'fast'", "glassline.toml:1: encode.a: has no input"),
+        (
+            "[encode.'a b']\ninput = 'test:320x180@25'",
+            "glassline.toml:1: encode.a b: \"a b\" is no stream name",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180'",
+            "glassline.toml:2: encode.a.input: \"test:320x180\" has no rate",
+        ),
+        (
+            "[encode.a]\ninput = '-'",
+            "glassline.toml:2: encode.a.input: standard input is no input of a server",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\naudio = 'mp3'",
+            "glassline.toml:3: encode.a.audio: \"mp3\" is not known; one of ",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\npreset = 'slowest'",
+            "glassline.toml:3: encode.a.preset: \"slowest\" is not known",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\nbitrat = '1M'",
+            "glassline.toml:3: unknown key \"bitrat\" in [encode.a]; did you mean \"bitrate\"?",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\n[stream.a]\nsource = 'http://h/'",
+            "glassline.toml:1: encode.a: stream.a has a source",
+        ),
+        (
+            "[demo]\nenabled = true\n[encode.demo]\ninput = 'test:320x180@25'",
+            "glassline.toml:3: encode.demo: is the demo's name",
         ),
         ("[process]\nuser = ''", "glassline.toml:2: process.user: is no name"),
         ("[process]\ngroup = 'video'", "glassline.toml:2: process.group: needs a process.user"),

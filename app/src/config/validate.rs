@@ -1,5 +1,6 @@
 //! The ranges of what is configured. `examples/glassline.toml` states each one; a test compares them.
 
+use super::encode::{check_bitrate, check_preset};
 use super::{Config, Pacing, Prebuffer, Secret};
 use crate::rate::{self, Bitrate, ByteSize};
 use glassline_delivery::policy::StreamName;
@@ -23,7 +24,7 @@ impl fmt::Display for Problem {
 }
 
 /// x264's presets, fastest first.
-const PRESETS: [&str; 9] =
+pub(super) const PRESETS: [&str; 9] =
     ["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"];
 /// The longest contact line, in characters.
 const CONTACT_MAX: usize = 500;
@@ -37,6 +38,7 @@ impl Config {
         self.check_demo()?;
         self.check_pull()?;
         self.check_streams()?;
+        self.check_encode()?;
         self.check_process()
     }
 
@@ -143,18 +145,8 @@ impl Config {
         if !(1.0..=240.0).contains(&demo.frame_rate.as_f64()) {
             return out_of("demo.frame_rate", demo.frame_rate, 1, 240);
         }
-        let rate = |bits| Bitrate::from_bits_per_second(bits);
-        let (least, most) = (rate(100_000), rate(100_000_000));
-        if !(least..=most).contains(&demo.bitrate) {
-            return out_of("demo.bitrate", demo.bitrate, least, most);
-        }
-        if !PRESETS.contains(&demo.preset.as_str()) {
-            return problem(
-                "demo.preset",
-                format!("{:?} is not known; one of {}", demo.preset, PRESETS.join(", ")),
-            );
-        }
-        Ok(())
+        check_bitrate("demo.bitrate".into(), demo.bitrate)?;
+        check_preset("demo.preset".into(), &demo.preset)
     }
 }
 
@@ -231,7 +223,7 @@ pub(super) fn problem(key: impl Into<Cow<'static, str>>, problem: impl Into<Stri
     Err(Problem { key: key.into(), problem: problem.into() })
 }
 
-fn out_of(
+pub(super) fn out_of(
     key: impl Into<Cow<'static, str>>,
     found: impl fmt::Display,
     least: impl fmt::Display,
@@ -249,7 +241,7 @@ pub(super) fn number(
     if (least..=most).contains(&found) { Ok(()) } else { out_of(key, found, least, most) }
 }
 
-fn duration(
+pub(super) fn duration(
     key: impl Into<Cow<'static, str>>,
     found: Duration,
     least: Duration,

@@ -1,10 +1,13 @@
 //! The ranges of what is particular to single streams, and of what concerns the process.
 
-use super::validate::{NAME_RULE, Problem, bitrate, check_backlog, check_key, check_pacing, number, problem};
+use super::validate::{
+    NAME_RULE, Problem, bitrate, check_backlog, check_key, check_pacing, duration, number, problem,
+};
 use super::{Config, Stream};
 use glassline_delivery::policy::{MarkRange, StreamName};
 use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Mux;
+use std::time::Duration;
 
 impl Config {
     pub(super) fn check_streams(&self) -> Result<(), Problem> {
@@ -23,8 +26,9 @@ impl Config {
                 );
             }
             for (index, output) in stream.outputs.iter().enumerate() {
-                if stream.outputs[..index].iter().any(|other| other.address == output.address) {
-                    return problem(format!("{key}.outputs"), format!("names {} twice", output.address));
+                let place = output.authority();
+                if stream.outputs[..index].iter().any(|other| other.authority() == place) {
+                    return problem(format!("{key}.outputs"), format!("names {place} twice"));
                 }
             }
             stream.check(&key)?;
@@ -71,7 +75,8 @@ impl Config {
         if process.group.is_some() && process.user.is_none() {
             return problem("process.group", "needs a process.user beside it");
         }
-        Ok(())
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
+        duration("process.drain", process.drain, hours(0), hours(168))
     }
 }
 
@@ -90,6 +95,9 @@ impl Stream {
                 return problem(key("mux"), "comes over HTTP alone; datagrams are MPEG-TS");
             }
             _ => {}
+        }
+        if self.ca.is_some() && !matches!(self.source, Some(Source::Http(_))) {
+            return problem(key("ca"), "belongs to an https:// source, or to one that may lead to one");
         }
         let (publish, viewer) = (&self.publish_key, &self.viewer_key);
         check_key(publish, &self.publish_key_file, [key("publish_key"), key("publish_key_file")])?;

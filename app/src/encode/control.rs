@@ -7,8 +7,6 @@
 //!            ◄── status  ◄─── each pipeline, after each picture
 //! ```
 
-#![allow(dead_code)] // Asked by `--control` and the API, which a build may lack.
-
 use crate::failure;
 use crate::rate::Bitrate;
 use anyhow::Result;

@@ -42,10 +42,13 @@ impl Feed {
                 let mut sound = self.sound.lock().expect(UNPOISONED);
                 match sound.as_mut().map(|sound| sound.push(&block)).transpose() {
                     // Under the lock, so that packets of two threads keep their order.
-                    Ok(units) => units
-                        .into_iter()
-                        .flatten()
-                        .fold(true, |open, unit| self.give(|| Work::Sound(unit.clone())) && open),
+                    Ok(units) => {
+                        let mut open = true;
+                        for unit in units.into_iter().flatten() {
+                            open &= self.give(|| Work::Sound(unit.clone()));
+                        }
+                        open
+                    }
                     Err(error) => {
                         self.end_all(Err(error));
                         false
@@ -56,7 +59,11 @@ impl Feed {
     }
 
     fn give(&self, work: impl Fn() -> Work) -> bool {
-        self.queues.iter().fold(true, |open, queue| queue.push(work()) && open)
+        let mut open = true;
+        for queue in &self.queues {
+            open &= queue.push(work());
+        }
+        open
     }
 
     /// Counts pictures that the source itself left out because it was late.

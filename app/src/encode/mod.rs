@@ -5,14 +5,16 @@
 //!   test, y4m │     (bounded; a live source's oldest waiting picture gives way)
 //!             └► Opus: once for all renditions
 //! ```
-//! Nothing waits on the way: a slice is muxed and written while x264 is at the next one. `serve --demo` runs the same
-//! with a sink of its own ([`start_demo`]).
+//! Nothing waits on the way: a slice is muxed and written while x264 is at the next one. `serve` runs the same for its
+//! `[encode.NAME]` sections, with a sink of its own ([`Job`]).
 
 mod adapt;
 mod budget;
-pub(crate) mod control;
+mod control;
+mod control_socket;
 mod feed;
 mod input;
+mod inside;
 mod output;
 mod picture;
 mod pipeline;
@@ -28,20 +30,20 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-use crate::{config, failure, output as stdout, rate};
+use crate::{failure, output as stdout, rate};
 use anyhow::{Context, Result};
-use control::Controls;
+pub(crate) use control::{Controls, Status};
 use feed::Feed;
 use glassline_io::clock::Clock;
-use glassline_media::{FrameRate, Size};
 use input::Input;
+pub(crate) use inside::{Job, Stopper, check_section, input_in, require};
 use output::Output;
-use pipeline::{Demand, Packets, Pipeline};
+use pipeline::{Packets, Pipeline};
 use queue::Queue;
 use session::{Rendition, Session};
 pub(crate) use settings::Settings;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use sink::Sinks;
+use sink::{Credentials, Sinks};
 use sound::Audio;
 use source::{Length, Source};
 use std::path::PathBuf;
@@ -57,8 +59,9 @@ pub(crate) struct Args {
     /// input)
     #[arg(value_name = "INPUT")]
     input: Input,
-    /// Where to: FILE.ts (overwritten), - (standard output), udp://HOST:PORT (multicast too),
-    /// http://HOST[:PORT]/live/NAME.ts, null: (nowhere). Several get the same stream
+    /// Where to: FILE.ts or FILE.mp4 (overwritten), - (standard output), udp://HOST:PORT or rtp://HOST:PORT (multicast
+    /// too; behind it ?ttl=N&interface=NAME&source=ADDRESS&packets=N), http://HOST[:PORT]/live/NAME.ts or https://…,
+    /// null: (nowhere). Several get the same stream, and one that is slow or fails does not hold the others
     #[arg(value_name = "OUTPUT", required = true)]
     outputs: Vec<Output>,
     #[command(flatten)]
@@ -81,6 +84,13 @@ pub(crate) struct Args {
     /// File with the key that a server asks for from publishers
     #[arg(long, value_name = "FILE")]
     publish_key_file: Option<PathBuf>,
+    /// File with the certificate of the authority (PEM) that https servers are trusted by, in place of the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Take commands on a Unix socket at PATH, a line each: keyframe, bitrate RATE, status. As in
+    /// echo keyframe | socat - UNIX:PATH
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
     /// Tell where the milliseconds go: each second on a terminal, and as a table at the end
     #[arg(long)]
     stats: bool,
@@ -96,7 +106,8 @@ const EXAMPLES: &str = "\
 Examples:
   glassline encode test:1280x720@50 http://127.0.0.1:8080/live/demo.ts
   glassline encode film.y4m film.ts --preset slow --bitrate 8M
-  glassline encode test:1920x1080@60000/1001 udp://239.1.2.3:5000 copy.ts --bitrate 10M --vbv 200ms
+  glassline encode test:1920x1080@60000/1001 'udp://239.1.2.3:5000?ttl=8' copy.mp4 --bitrate 10M --vbv 200ms
+  glassline encode test:1280x720@50 https://relay.example/live/stage.ts --publish-key-file publish.key
   ffmpeg -i film.mkv -pix_fmt yuv420p -f yuv4mpegpipe - | glassline encode - udp://127.0.0.1:5000
   glassline encode test:1280x720@50 udp://10.0.0.2:5000 --bitrate 2M --vbv 1frame --intra-refresh --adapt
   glassline encode test:1280x720@50 null: --duration 10s --stats";
@@ -142,14 +153,19 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
     // Outputs come last: nothing is overwritten or connected where an argument is wrong.
     let queue = Arc::new(Queue::new(source.is_live()));
-    let sinks = Arc::new(Mutex::new(Sinks::open(&args.outputs, key.as_deref(), &queue)?));
+    let credentials = Credentials { key, ca: args.ca.clone() };
+    let sinks = Sinks::open(&args.outputs, &credentials, &queue)?;
+    let listen = |path: &PathBuf| control_socket::listen(path, controls.clone(), sinks.boards());
+    let _listening = args.control.as_ref().map(listen).transpose()?;
+    let sinks = Arc::new(Mutex::new(sinks));
     let feed = Arc::new(Feed::new(vec![Arc::clone(&queue)], sound, controls.clone()));
     stop_on_signal(&feed)?;
     let writing = Arc::clone(&sinks);
     let sink = Box::new(move |packets: &Packets<'_>| writing.lock().expect(UNPOISONED).write(packets));
     let renditions = vec![Rendition { pipeline, queue: Arc::clone(&queue), sink }];
-    let (mut pipelines, ended) = Session::start(source, feed, controls.clone(), renditions)?.join();
-    let ended = ended.and_then(|()| sinks.lock().expect(UNPOISONED).finish());
+    let (mut pipelines, ended) = Session::start(source, feed, renditions)?.join();
+    let finished = sinks.lock().expect(UNPOISONED).finish();
+    let ended = ended.and(finished);
     let mut budgets = Vec::new();
     for (pipeline, status) in pipelines.iter_mut().zip(controls.status()) {
         let stats = &mut pipeline.stats;
@@ -169,72 +185,6 @@ pub(crate) fn run(args: Args) -> Result<()> {
 }
 
 const UNPOISONED: &str = "a sink that panics ends the process";
-
-/// A running encoder.
-pub(crate) struct Handle(Session);
-
-impl Handle {
-    /// Asks the encoder to end. Returns at once.
-    pub(crate) fn stop(&self) {
-        self.0.feed().stop();
-    }
-
-    /// What can be asked of it while it runs.
-    #[allow(dead_code)] // As in `control`.
-    pub(crate) fn controls(&self) -> &Controls {
-        self.0.controls()
-    }
-
-    /// Waits for the end, which [`Handle::stop`] or a failure brings.
-    pub(crate) fn join(self) -> Result<()> {
-        let (_, ended) = self.0.join();
-        if let Err(error) = &ended {
-            tracing::error!("the test picture ended: {error:#}");
-        }
-        ended
-    }
-}
-
-/// Runs the test picture that the configuration describes. `sink` is as in [`spawn_demo`].
-pub(crate) fn start_demo(
-    demo: &config::Demo,
-    sink: impl FnMut(&[u8]) -> Result<()> + Send + 'static,
-) -> Result<Handle> {
-    let settings = Settings { preset: demo.preset.clone(), bitrate: demo.bitrate, ..Settings::default() };
-    spawn_demo(demo.size, demo.frame_rate, &settings, sink)
-}
-
-/// Runs the live test pattern and tone in threads of its own until told to stop. `sink` gets whole TS packets, those
-/// of one access unit at a time, on the encoder's thread or x264's: while it runs, nothing is coded. An error of its
-/// ends the encoder.
-fn spawn_demo(
-    size: Size,
-    rate: FrameRate,
-    settings: &Settings,
-    mut sink: impl FnMut(&[u8]) -> Result<()> + Send + 'static,
-) -> Result<Handle> {
-    let clock = Clock::new();
-    let audio = Audio::default();
-    let source = Source::test(size, rate, audio != Audio::None, Length::default(), clock);
-    let sound = sound::Encoder::open(audio)?;
-    let controls = Controls::new(vec![Pipeline::status(source.format(), settings)]);
-    let sound_format = sound.as_ref().map(sound::Encoder::format);
-    let pipeline = Pipeline::new(source.format(), settings, sound_format, controls.clone(), 0, clock)?;
-    let queue = Arc::new(Queue::new(source.is_live()));
-    let feed = Arc::new(Feed::new(vec![Arc::clone(&queue)], sound, controls.clone()));
-    // A relay's price is its sends: it gets a picture at a time, not each slice.
-    let mut unit = Vec::new();
-    let sink = Box::new(move |packets: &Packets<'_>| {
-        unit.extend_from_slice(packets.bytes);
-        if packets.ends_picture {
-            sink(&unit)?;
-            unit.clear();
-        }
-        Ok(Demand::Nothing)
-    });
-    let renditions = vec![Rendition { pipeline, queue, sink }];
-    Ok(Handle(Session::start(source, feed, controls, renditions)?))
-}
 
 /// Ends the encoder cleanly at SIGINT or SIGTERM. A second one, where the end hangs, ends the process.
 fn stop_on_signal(feed: &Arc<Feed>) -> Result<()> {

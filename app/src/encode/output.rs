@@ -3,27 +3,46 @@
 use super::input::Input;
 use crate::failure;
 use anyhow::Result;
+use glassline_delivery::output::{Destination, DestinationError};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Where the stream goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Output {
-    /// A transport stream file.
+    /// A file: a transport stream, or fragmented MP4.
     File(PathBuf),
     /// Standard output.
     Stdout,
     /// Datagrams of up to 7 TS packets.
-    Udp(Address),
+    Datagrams(Datagrams),
     /// A chunked PUT.
-    Http {
-        /// The server.
-        address: Address,
-        /// Path and query.
-        target: String,
-    },
+    Http(Server),
     /// Nowhere: to measure.
     Null,
+}
+
+/// A machine or a group that is sent datagrams: a URL as [`Destination`] reads it, whose host may be a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Datagrams {
+    pub(super) url: String,
+}
+
+/// A stream at a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Server {
+    pub(super) address: Address,
+    /// Path and query.
+    pub(super) target: String,
+    /// Whether HTTPS is spoken.
+    pub(super) tls: bool,
+}
+
+impl std::fmt::Display for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}://{}{}", if self.tls { "https" } else { "http" }, self.address, self.target)
+    }
 }
 
 /// Name or number of a host, and a port.
@@ -47,7 +66,12 @@ impl std::fmt::Display for Address {
 impl Output {
     /// Whether somebody watches while the stream is made.
     pub(super) fn is_network(&self) -> bool {
-        matches!(self, Output::Udp(_) | Output::Http { .. })
+        matches!(self, Output::Datagrams(_) | Output::Http(_))
+    }
+
+    /// Whether it is an MP4 file, which does not take every codec.
+    pub(super) fn is_mp4(&self) -> bool {
+        matches!(self, Output::File(path) if has_extension(path, "mp4"))
     }
 }
 
@@ -56,8 +80,8 @@ impl std::fmt::Display for Output {
         match self {
             Output::File(path) => path.display().fmt(f),
             Output::Stdout => f.write_str("standard output"),
-            Output::Udp(address) => write!(f, "udp://{address}"),
-            Output::Http { address, target } => write!(f, "http://{address}{target}"),
+            Output::Datagrams(Datagrams { url }) => f.write_str(url),
+            Output::Http(server) => server.fmt(f),
             Output::Null => f.write_str("null:"),
         }
     }
@@ -69,48 +93,61 @@ impl FromStr for Output {
         let Some((scheme, rest)) = text.split_once("://") else {
             return local(text);
         };
-        match scheme {
-            "udp" => address(text, rest, None).map(Output::Udp),
-            "http" => {
-                let at = rest.find('/').ok_or_else(|| {
-                    format!("{text:?} names no stream; write http://HOST:PORT/live/NAME.ts")
-                })?;
-                let (authority, target) = rest.split_at(at);
-                if target == "/" {
-                    return Err(format!("{text:?} names no stream; write http://HOST:PORT/live/NAME.ts"));
-                }
-                if target.contains(|c: char| c.is_control() || c == ' ' || c == '#') {
-                    return Err(format!(
-                        "{text:?} has a character that no address has (space, # or control)"
-                    ));
-                }
-                let address = address(text, authority, Some(80))?;
-                Ok(Output::Http { address, target: target.to_owned() })
-            }
-            "https" => {
-                Err(format!("{text:?}: encode does not speak TLS; publish by http:// inside your network"))
-            }
-            _ => Err(format!("{text:?}: {scheme}:// is not known; udp:// and http:// are")),
+        match scheme.to_ascii_lowercase().as_str() {
+            "udp" | "rtp" => datagrams(text),
+            "http" => server(text, rest, false),
+            "https" => server(text, rest, true),
+            _ => Err(format!("{text:?}: {scheme}:// is not known; udp://, rtp://, http:// and https:// are")),
         }
     }
+}
+
+fn datagrams(text: &str) -> Result<Output, String> {
+    // Names are looked up when the output is opened; any address stands for them here.
+    let mut any = |_: &str| Some(Ipv4Addr::LOCALHOST.into());
+    match Destination::parse_named(text, &mut any) {
+        Ok(_) => Ok(Output::Datagrams(Datagrams { url: text.to_owned() })),
+        Err(DestinationError::Address) => {
+            Err(format!("{text:?} names no host and port; write udp://HOST:PORT, or udp://[IPV6]:PORT"))
+        }
+        Err(error) => Err(format!("{text:?}: {error}")),
+    }
+}
+
+fn server(text: &str, rest: &str, tls: bool) -> Result<Output, String> {
+    let no_stream =
+        || format!("{text:?} names no stream; write http://HOST:PORT/live/NAME.ts, or https:// with it");
+    let (authority, target) = rest.split_at(rest.find('/').ok_or_else(no_stream)?);
+    if target == "/" {
+        return Err(no_stream());
+    }
+    if target.contains(|c: char| c.is_control() || c == ' ' || c == '#') {
+        return Err(format!("{text:?} has a character that no address has (space, # or control)"));
+    }
+    let address = address(text, authority, if tls { 443 } else { 80 })?;
+    Ok(Output::Http(Server { address, target: target.to_owned(), tls }))
+}
+
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
 
 fn local(text: &str) -> Result<Output, String> {
     match text {
         "-" => Ok(Output::Stdout),
         "null:" => Ok(Output::Null),
-        _ if Path::new(text).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ts")) => {
+        _ if ["ts", "mp4"].iter().any(|extension| has_extension(Path::new(text), extension)) => {
             Ok(Output::File(text.into()))
         }
         _ => Err(format!(
-            "{text:?} is none of FILE.ts, - (standard output), udp://HOST:PORT, \
-             http://HOST[:PORT]/live/NAME.ts and null:"
+            "{text:?} is none of FILE.ts, FILE.mp4, - (standard output), udp://HOST:PORT, rtp://HOST:PORT, \
+             http(s)://HOST[:PORT]/live/NAME.ts and null:"
         )),
     }
 }
 
 /// `HOST`, `HOST:PORT` or `[IPV6]:PORT`.
-fn address(text: &str, authority: &str, default_port: Option<u16>) -> Result<Address, String> {
+fn address(text: &str, authority: &str, default_port: u16) -> Result<Address, String> {
     let wrong = |what: &str| format!("{text:?} {what}; write HOST:PORT, or [IPV6]:PORT");
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
@@ -129,7 +166,7 @@ fn address(text: &str, authority: &str, default_port: Option<u16>) -> Result<Add
     }
     let port = match port {
         Some(port) => port.parse().ok().filter(|&port| port > 0),
-        None => default_port,
+        None => Some(default_port),
     };
     let port = port.ok_or_else(|| wrong("names no port from 1 to 65535"))?;
     Ok(Address { host: host.to_owned(), port })
@@ -177,9 +214,20 @@ mod tests {
         assert_eq!("-".parse(), Ok(Output::Stdout));
         assert_eq!("null:".parse(), Ok(Output::Null));
         assert_eq!("a/b.ts".parse(), Ok(Output::File("a/b.ts".into())));
-        assert_eq!("udp://239.1.2.3:5000".parse(), Ok(Output::Udp(at("239.1.2.3", 5000))));
-        assert_eq!("udp://[ff15::1]:5000".parse(), Ok(Output::Udp(at("ff15::1", 5000))));
-        let http = |address, target: &str| Ok(Output::Http { address, target: target.to_owned() });
+        assert_eq!("a/b.MP4".parse(), Ok(Output::File("a/b.MP4".into())));
+        for url in [
+            "udp://239.1.2.3:5000?ttl=8&interface=eth0",
+            "rtp://[ff15::1]:5004",
+            "udp://studio-2.example:5000?packets=3",
+            "RTP://192.0.2.7:5004?source=192.0.2.1",
+        ] {
+            assert_eq!(url.parse(), Ok(Output::Datagrams(Datagrams { url: url.to_owned() })));
+        }
+        let http = |address, target: &str| {
+            Ok(Output::Http(Server { address, target: target.to_owned(), tls: false }))
+        };
+        let https = Server { address: at("box", 443), target: "/live/a.ts".to_owned(), tls: true };
+        assert_eq!("https://box/live/a.ts".parse(), Ok(Output::Http(https)));
         assert_eq!("http://box/live/a.ts".parse(), http(at("box", 80), "/live/a.ts"));
         assert_eq!(
             "http://[::1]:8080/live/a.ts?takeover=1".parse(),
@@ -190,20 +238,24 @@ mod tests {
     #[test]
     fn what_is_no_output_is_refused_with_what_would_be() {
         for (text, complaint) in [
-            ("udp://host", "names no port"),
-            ("udp://:5000", "names no host"),
-            ("udp://host:0", "names no port"),
-            ("udp://host:65536", "names no port"),
-            ("udp://[::1:5000", "without its ]"),
-            ("udp://[host]:5000", "no IPv6 number"),
-            ("udp://::1:5000", "names no host"),
+            ("udp://host", "no host and port"),
+            ("udp://:5000", "no host and port"),
+            ("udp://host:0", "no host and port"),
+            ("udp://host:65536", "no host and port"),
+            ("udp://[::1:5000", "no host and port"),
+            ("udp://[host]:5000", "no host and port"),
+            ("udp://::1:5000", "no host and port"),
+            ("udp://host:5000?ttl=0", "from 1 to 255"),
+            ("rtp://host:5000?pkt_size=1316", "another option"),
+            ("http://[::1/live/a.ts", "without its ]"),
+            ("http://host:0/live/a.ts", "names no port"),
             ("http://host:8080", "names no stream"),
             ("http://host:8080/", "names no stream"),
             ("http://me@host/live/a.ts", "names no host"),
             ("http://host/live/a b.ts", "character"),
-            ("https://host/live/a.ts", "TLS"),
+            ("https://host", "names no stream"),
             ("rtmp://host/app", "is not known"),
-            ("film.mp4", "none of FILE.ts"),
+            ("film.mkv", "none of FILE.ts"),
             ("", "none of FILE.ts"),
         ] {
             let error = text.parse::<Output>().unwrap_err();

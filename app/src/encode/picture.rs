@@ -188,11 +188,11 @@ mod tests {
 
     const SLICE: [u8; 5] = [0, 0, 1, 0x65, 0x88];
 
+    /// Bytes, whether a viewer can join there, whether it ends a picture.
+    type Got = Vec<(Vec<u8>, bool, bool)>;
+
     /// Writes units (kind, bytes, whether last) and gives what the sink got, and the result.
-    fn write(
-        units: &[(NalType, &[u8], bool)],
-        fail: bool,
-    ) -> (Vec<(Vec<u8>, bool, bool)>, Result<Option<Written>>) {
+    fn write(units: &[(NalType, &[u8], bool)], fail: bool) -> (Got, Result<Option<Written>>) {
         let mut muxer =
             Muxer::new(MuxSettings { video: Some(Codec::H264), ..MuxSettings::default() }).unwrap();
         let mut got = Vec::new();

@@ -28,6 +28,13 @@ pub(crate) struct Packets<'a> {
     pub(crate) ends_picture: bool,
 }
 
+impl<'a> Packets<'a> {
+    /// Those of a whole picture, or of sound.
+    pub(crate) const fn whole(bytes: &'a [u8], joinable: bool) -> Packets<'a> {
+        Packets { bytes, joinable, ends_picture: true }
+    }
+}
+
 /// What a sink wants of the encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Demand {
@@ -179,7 +186,7 @@ impl Pipeline {
 
     fn send(&mut self, sink: &mut Sink<'_>) -> Result<()> {
         self.stats.sent(self.packets.len(), self.clock.now());
-        let packets = Packets { bytes: &self.packets, joinable: false, ends_picture: true };
+        let packets = Packets::whole(&self.packets, false);
         if sink(&packets)? == Demand::KeyFrame {
             self.video.force_key_frame();
         }

@@ -6,7 +6,6 @@
 //! (thread)  └ sound  └─► queue ─► …
 //! ```
 
-use super::control::Controls;
 use super::feed::Feed;
 use super::pipeline::{Demand, Packets, Pipeline};
 use super::queue::Queue;
@@ -28,19 +27,13 @@ pub(super) struct Rendition {
 /// All renditions of one source, running.
 pub(super) struct Session {
     feed: Arc<Feed>,
-    controls: Controls,
     renditions: Vec<JoinHandle<(Pipeline, Result<()>)>>,
 }
 
 impl Session {
     /// Starts renditions and source. `feed` feeds the renditions' queues.
-    pub(super) fn start(
-        source: Source,
-        feed: Arc<Feed>,
-        controls: Controls,
-        renditions: Vec<Rendition>,
-    ) -> Result<Session> {
-        let mut session = Session { feed: Arc::clone(&feed), controls, renditions: Vec::new() };
+    pub(super) fn start(source: Source, feed: Arc<Feed>, renditions: Vec<Rendition>) -> Result<Session> {
+        let mut session = Session { feed: Arc::clone(&feed), renditions: Vec::new() };
         for rendition in renditions {
             let started = session.spawn(rendition).context("cannot start the encoder's thread");
             if let Err(error) = started {
@@ -69,16 +62,6 @@ impl Session {
         };
         self.renditions.push(thread::Builder::new().name("encode".to_owned()).spawn(run)?);
         Ok(())
-    }
-
-    /// What can be asked of it.
-    pub(super) fn controls(&self) -> &Controls {
-        &self.controls
-    }
-
-    /// Where it can be stopped.
-    pub(super) fn feed(&self) -> &Arc<Feed> {
-        &self.feed
     }
 
     /// Waits until every rendition has ended. Gives their pipelines, in order, and the first failure.

@@ -1,16 +1,17 @@
 //! Running renditions, fed by hand: what leaves when, and what can be asked of them meanwhile.
 
 use super::feed::Item;
+use super::pipeline::Demand;
 use super::session::OwnedSink;
 use super::source::Format;
-use super::tests::{Folder, encode, small, units, write_y4m};
+use super::tests::{Folder, encode, units, write_y4m};
 use super::*;
 use crate::rate::Bitrate;
 use glassline_media::bitstream::h264::{NalType, Sei, nals};
 use glassline_media::container::ts::packet::packets;
 use glassline_media::container::ts::{AudioFormat, Demuxer, Event, Scanner};
 use glassline_media::measure::pattern::Pattern;
-use glassline_media::{AccessUnit, AudioBlock, Codec, Colour, Ticks, Time, Utc};
+use glassline_media::{AccessUnit, AudioBlock, Codec, Colour, FrameRate, Size, Ticks, Time, Utc};
 use glassline_test_support::{has_program, skip};
 use std::time::Instant;
 
@@ -25,6 +26,16 @@ struct Fed {
 }
 
 const RATE: u64 = 25;
+
+fn small() -> Settings {
+    Settings {
+        preset: "ultrafast".to_owned(),
+        bitrate: Bitrate::from_bits_per_second(300_000),
+        keyint: Duration::from_millis(200),
+        threads: 1,
+        ..Settings::default()
+    }
+}
 
 impl Fed {
     fn start(settings: &[Settings], sound: Option<sound::Encoder>) -> Fed {
@@ -201,7 +212,7 @@ fn a_failing_output_ends_the_session() {
         rendition(1, Box::new(|_| Err(anyhow::anyhow!("full")))),
     ];
     let feed = Arc::new(Feed::new(queues.to_vec(), None, controls.clone()));
-    let (pipelines, ended) = Session::start(source, feed, controls.clone(), renditions).unwrap().join();
+    let (pipelines, ended) = Session::start(source, feed, renditions).unwrap().join();
     assert_eq!(pipelines.len(), 2);
     assert_eq!(ended.unwrap_err().to_string(), "full");
 }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// Slices of a picture where nothing else was asked for: enough for the first packet to leave after an eighth of
-/// the picture, and few enough to cost less than 2 % of the bits.
+/// the picture, and few enough to cost no more than 0.4 % (ultrafast) to 3.5 % (veryfast) of the bits at 720p.
 const SLICES: u32 = 8;
 /// A slice of fewer macroblock rows than this costs more than it is worth.
 const LEAST_ROWS: u32 = 4;

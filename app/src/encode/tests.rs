@@ -1,22 +1,13 @@
 //! The pipeline as a whole: what comes out is a transport stream that holds what went in.
 
 use super::*;
+use crate::config;
 use crate::rate::Bitrate;
 use glassline_media::container::ts::{Demuxer, Event, PACKET_BYTES};
 use glassline_media::container::y4m;
-use glassline_media::{AccessUnit, Codec, Picture, PixelFormat, Ticks, Time};
+use glassline_media::{AccessUnit, Codec, FrameRate, Picture, PixelFormat, Size, Ticks, Time};
 use std::sync::Mutex;
 use std::time::Instant;
-
-pub(super) fn small() -> Settings {
-    Settings {
-        preset: "ultrafast".to_owned(),
-        bitrate: Bitrate::from_bits_per_second(300_000),
-        keyint: Duration::from_millis(200),
-        threads: 1,
-        ..Settings::default()
-    }
-}
 
 /// Demuxes a whole stream and checks what holds for each.
 pub(super) fn units(stream: &[u8]) -> (Vec<AccessUnit>, Vec<AccessUnit>) {
@@ -72,21 +63,31 @@ fn a_file_is_paced_where_somebody_watches_unless_told_otherwise() {
 #[test]
 fn the_demo_is_a_stream_with_picture_and_sound() {
     let stream = Arc::new(Mutex::new(Vec::new()));
-    let (size, rate) = (Size::new(320, 180).unwrap(), FrameRate::new(25, 1).unwrap());
+    let section = config::Encode {
+        input: Some("test:320x180@25".to_owned()),
+        preset: "ultrafast".to_owned(),
+        bitrate: Bitrate::from_bits_per_second(300_000),
+        keyint: Duration::from_millis(200),
+        threads: 1,
+        ..config::Encode::default()
+    };
     let into = Arc::clone(&stream);
-    let demo = spawn_demo(size, rate, &small(), move |packets| {
-        into.lock().unwrap().extend_from_slice(packets);
-        Ok(())
+    let demo = Job::open(&section).unwrap();
+    let stopper = demo.stopper();
+    let demo = thread::spawn(move || {
+        demo.run(move |packets| {
+            into.lock().unwrap().extend_from_slice(packets);
+            Ok(())
+        })
     });
-    let demo = demo.unwrap();
     let deadline = Instant::now() + Duration::from_secs(20);
     let enough = || units(&stream.lock().unwrap()).0.len() >= 16;
     while !enough() {
         assert!(Instant::now() < deadline, "took too long");
         thread::sleep(Duration::from_millis(20));
     }
-    demo.stop();
-    demo.join().unwrap();
+    stopper.stop();
+    demo.join().unwrap().unwrap();
     let (video, audio) = units(&stream.lock().unwrap());
     assert!(video[0].random_access);
     assert!(video.iter().filter(|unit| unit.random_access).count() >= 3, "a key frame each 200 ms");

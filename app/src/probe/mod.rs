@@ -14,6 +14,7 @@ mod clock;
 mod datagrams;
 mod flight;
 mod glass;
+mod ivf;
 mod layout;
 mod report;
 mod samples;
@@ -39,7 +40,7 @@ const READ_BYTES: usize = 256 * 1024;
 /// How often the progress line changes.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Look into an MPEG transport stream: contents, timing, errors
+/// Look into an MPEG transport stream (or VP8 in IVF): contents, timing, errors
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -73,6 +74,7 @@ Examples:
   glassline probe recording.ts       look through a whole file
   glassline probe --check recording.ts
                                      does it keep the rules that receivers rely on?
+  glassline probe call.ivf           frames, sizes and rates of VP8
   glassline probe http://localhost:8080/live/demo.ts --flight flight.svg
                                      also draw how bursty it arrives
   glassline probe udp://127.0.0.1:5000 --glass
@@ -102,6 +104,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return capture::run(&args.target, source.size_bytes, &args.flight, args.json);
     }
     check_flight(args, &source)?;
+    if source.is_ivf {
+        return ivf::run(&args.target, source, args.json);
+    }
     let mut flight = args.flight.is_wanted().then(|| Flight::new(args.flight.settings(Basis::Reads)));
     let mut analysis = Analysis::new(kind, started);
     if let Some(rules) = args.check {
@@ -112,7 +117,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !analysis.is_transport_stream() {
         return Err(failure::failed(
             format!("{} is not an MPEG transport stream", args.target),
-            "probe understands MPEG-TS only (for other formats: ffprobe)",
+            "probe understands MPEG-TS, and VP8 in IVF (for other formats: ffprobe)",
         ));
     }
     if kind == Kind::Url && analysis.has_capture_times() {

@@ -17,7 +17,8 @@ const ANSWER_MAX_BYTES: u64 = 4096;
 /// The wall clock for ages of what comes from `target`.
 pub(super) fn of(target: &str) -> WallClock {
     let server = target.strip_prefix("http://").and_then(|rest| {
-        let address = Address { target: PATH.to_owned(), ..Address::parse(rest) };
+        let mut address = Address::parse(rest);
+        PATH.clone_into(&mut address.target);
         let deadline = Clock.now() + PATIENCE;
         // Whoever fails once is no Glassline, and is not asked again.
         let answers = (0..EXCHANGES).map_while(|_| exchange(&address, deadline));

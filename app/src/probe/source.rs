@@ -10,6 +10,7 @@ use glassline_delivery::http1::{Limits, Method};
 use glassline_io::clock::Clock;
 use glassline_lab::pcap;
 use glassline_media::Time;
+use glassline_media::container::ivf;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -25,6 +26,8 @@ pub(super) struct Source {
     pub(super) size_bytes: Option<u64>,
     /// It begins as packet captures do.
     pub(super) is_capture: bool,
+    /// It begins as IVF does.
+    pub(super) is_ivf: bool,
     pub(super) reader: Reader,
 }
 
@@ -73,11 +76,11 @@ pub(super) fn open(target: &str, deadline: Time) -> Result<Source> {
     match target.split_once("://") {
         Some(("http", rest)) => {
             let reader = Reader::Http(Http::open(&Address::parse(rest), deadline)?);
-            Ok(Source { kind: Kind::Url, size_bytes: None, is_capture: false, reader })
+            Ok(Source { kind: Kind::Url, size_bytes: None, is_capture: false, is_ivf: false, reader })
         }
         Some(("udp", _)) => {
             let reader = Reader::Datagrams(Box::new(Datagrams::open(target)?));
-            Ok(Source { kind: Kind::Url, size_bytes: None, is_capture: false, reader })
+            Ok(Source { kind: Kind::Url, size_bytes: None, is_capture: false, is_ivf: false, reader })
         }
         Some((scheme, _)) => Err(failure::usage(
             format!("{scheme}:// is not supported"),
@@ -103,8 +106,9 @@ fn plain(kind: Kind, size_bytes: Option<u64>, mut reader: impl Read + 'static) -
     let mut head = Vec::new();
     reader.by_ref().take(pcap::MAGIC_BYTES as u64).read_to_end(&mut head)?;
     let is_capture = pcap::is_capture(&head);
+    let is_ivf = head.starts_with(&ivf::MAGIC);
     let reader = Reader::Plain(Box::new(io::Cursor::new(head).chain(reader)));
-    Ok(Source { kind, size_bytes, is_capture, reader })
+    Ok(Source { kind, size_bytes, is_capture, is_ivf, reader })
 }
 
 /// The parts of a URL behind `http://`.

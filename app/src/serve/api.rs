@@ -4,6 +4,7 @@ use super::insight::{BehindCounts, behind_counts, why_counts};
 use glassline_delivery::http1::Response;
 use glassline_engine::relay::{Door, Hub, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
 use glassline_media::bitstream::h264::Join;
+use glassline_media::container::tracks::{Kind, Track};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,6 +14,13 @@ use std::time::Duration;
 pub(super) struct Now {
     /// The server's wall clock: microseconds since the Unix epoch.
     utc_us: u64,
+}
+
+/// `GET /api/contact`.
+#[derive(Serialize)]
+pub(super) struct Contact<'a> {
+    /// One line for viewers who want to reach the crew.
+    pub(super) contact: Option<&'a str>,
 }
 
 /// `GET /api/streams`.
@@ -116,17 +124,21 @@ struct Rtp {
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Codec {
     Video {
-        name: &'static str,
+        name: String,
         codec_string: Option<String>,
         width: Option<u32>,
         height: Option<u32>,
         frame_rate: Option<f64>,
     },
     Audio {
-        name: &'static str,
+        name: String,
     },
+    /// Of MPEG-TS by its number, of a mux that is carried by its name.
     Other {
-        stream_type: u8,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stream_type: Option<u8>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
     },
 }
 
@@ -244,15 +256,30 @@ fn codecs(status: &StreamStatus) -> Vec<Codec> {
         Some(codec) if codec.is_video() => {
             let details = status.video.as_ref().filter(|_| codec == glassline_media::Codec::H264);
             Codec::Video {
-                name: codec.name(),
+                name: codec.name().into(),
                 codec_string: details.map(|details| details.codec_string.clone()),
                 width: details.map(|details| details.size.width),
                 height: details.map(|details| details.size.height),
                 frame_rate: details.and_then(|details| Some(details.frame_rate?.as_f64())),
             }
         }
-        Some(codec) => Codec::Audio { name: codec.name() },
-        None => Codec::Other { stream_type: stream.stream_type },
+        Some(codec) => Codec::Audio { name: codec.name().into() },
+        None => Codec::Other { stream_type: Some(stream.stream_type), name: None },
     };
-    status.streams.iter().map(describe).collect()
+    status.streams.iter().map(describe).chain(status.carried.iter().map(carried)).collect()
+}
+
+fn carried(track: &Track) -> Codec {
+    let name = track.codec.clone();
+    match track.kind {
+        Kind::Video => Codec::Video {
+            name,
+            codec_string: track.codec_string.clone(),
+            width: track.size.map(|size| size.width),
+            height: track.size.map(|size| size.height),
+            frame_rate: None,
+        },
+        Kind::Audio => Codec::Audio { name },
+        Kind::Other => Codec::Other { stream_type: None, name: Some(name) },
+    }
 }

@@ -1,11 +1,10 @@
 //! The web page, embedded into the program: `web/dist` as it was built.
 
-use super::encoding::gzip;
+use super::encoding::Coding;
 use bytes::Bytes;
-use flate2::Compression;
+use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::http1::{Response, prefers_coding};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 struct Asset {
     path: &'static str,
@@ -13,6 +12,8 @@ struct Asset {
     bytes: &'static [u8],
     /// The same, smaller.
     gzipped: Bytes,
+    /// Smaller still, once somebody has asked for it and it is made.
+    brotli: OnceLock<Bytes>,
     hash: u64,
 }
 
@@ -43,16 +44,27 @@ impl Asset {
         let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        Asset { path, media_type, bytes, gzipped: gzip(bytes, Compression::best()).into(), hash }
+        let gzipped = Coding::Gzip.encode_well(bytes);
+        Asset { path, media_type, bytes, gzipped, brotli: OnceLock::new(), hash }
     }
 
     fn respond(&self, request: &Request) -> Response {
-        let response = if prefers_coding(&request.headers, "gzip") {
-            Response::ok(self.media_type, self.gzipped.clone())
-                .with_header("Content-Encoding", "gzip")
-                .with_header("ETag", format!("\"{:016x}-gzip\"", self.hash))
-        } else {
-            Response::ok(self.media_type, self.bytes).with_header("ETag", format!("\"{:016x}\"", self.hash))
+        let mut wanted = Coding::wanted(request, &[Coding::Brotli, Coding::Gzip]);
+        if wanted == Some(Coding::Brotli) && self.brotli.get().is_none() {
+            make_brotli();
+            wanted = Coding::wanted(request, &[Coding::Gzip]);
+        }
+        let encoded = match wanted {
+            Some(Coding::Brotli) => self.brotli.get(),
+            Some(Coding::Gzip) => Some(&self.gzipped),
+            None => None,
+        };
+        let response = match wanted.zip(encoded) {
+            Some((coding, encoded)) => Response::ok(self.media_type, encoded.clone())
+                .with_header("Content-Encoding", coding.name())
+                .with_header("ETag", format!("\"{:016x}-{}\"", self.hash, coding.name())),
+            None => Response::ok(self.media_type, self.bytes)
+                .with_header("ETag", format!("\"{:016x}\"", self.hash)),
         };
         response
             .with_header("Vary", "Accept-Encoding")
@@ -63,7 +75,24 @@ impl Asset {
     }
 }
 
-/// Compresses the files, once, which the first request would have to wait for otherwise.
+/// Has the files compressed by Brotli, once, on a thread of its own: a worker has no time for that. Who asks meanwhile
+/// gets gzip.
+fn make_brotli() {
+    static ASKED: OnceLock<()> = OnceLock::new();
+    if ASKED.set(()).is_err() {
+        return;
+    }
+    let made = std::thread::Builder::new().name("brotli".into()).spawn(|| {
+        for asset in ASSETS.iter() {
+            asset.brotli.get_or_init(|| Coding::Brotli.encode_well(asset.bytes));
+        }
+    });
+    if let Err(error) = made {
+        tracing::warn!(%error, "no thread to compress the page's files; they are sent in gzip");
+    }
+}
+
+/// Compresses the files by gzip, once, which the first request would have to wait for otherwise.
 pub(super) fn prepare() {
     LazyLock::force(&ASSETS);
 }

@@ -10,7 +10,7 @@ use glassline_io::privileges::{self, Keep, PrivilegeError};
 /// Becomes the user that the configuration names, once ports and files are open and before there are threads. Of
 /// root's privileges it keeps what it goes on to need. Without a user it goes on as who started it.
 pub(super) fn assume(config: &Config, access_log: Option<&Opened>) -> Result<()> {
-    let Process { user: Some(user), group } = &config.process else {
+    let Process { user: Some(user), group, .. } = &config.process else {
         if privileges::is_root() {
             tracing::warn!(
                 "runs as root; give it a user of its own: [process] user or --user ('root' if it is meant so)"

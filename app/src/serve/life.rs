@@ -4,12 +4,15 @@ use super::service::Service;
 use super::succession;
 use crate::config::Config;
 use anyhow::Result;
+use glassline_engine::relay::Remains;
 use glassline_io::handover::{Channel, Meeting};
 use signal_hook::consts::{SIGHUP, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::io::ErrorKind;
 use std::process::Child;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -19,8 +22,10 @@ const MEETING_RETRY: Duration = Duration::from_millis(20);
 
 enum Event {
     Signal(i32),
-    /// A new program wants to take over.
-    Successor(Channel),
+    /// A new program wants to take over. Whether it has, is to be told.
+    Successor(Channel, Sender<bool>),
+    /// The last connection whose TLS stayed here has ended.
+    Drained,
 }
 
 /// Lives until it is told to end, or has been taken over from. `configuration` reads it again.
@@ -39,8 +44,9 @@ pub(super) fn live(
         }
     })?;
     let name = service.meeting_name();
-    wait_for_successors(name.clone(), events)?;
-    for event in happened {
+    wait_for_successors(name.clone(), events.clone())?;
+    let is_replaced = Arc::new(AtomicBool::new(false));
+    for event in &happened {
         match event {
             Event::Signal(SIGHUP) => match configuration().and_then(|config| service.reload(config)) {
                 Ok(()) => tracing::info!("the configuration was read again"),
@@ -49,7 +55,7 @@ pub(super) fn live(
             Event::Signal(SIGUSR2) => match succession::start_successor(&name) {
                 Ok(successor) => {
                     tracing::info!(process = successor.id(), "a new program starts and takes over");
-                    watch(successor);
+                    watch(successor, Arc::clone(&is_replaced));
                 }
                 Err(error) => tracing::error!("no new program: {error:#}"),
             },
@@ -57,26 +63,65 @@ pub(super) fn live(
                 tracing::info!(signal, "ending");
                 break;
             }
-            Event::Successor(channel) => {
+            Event::Successor(channel, verdict) => {
                 match succession::receive(channel).and_then(|channel| service.hand_over(channel)) {
-                    Ok(()) => {
-                        tracing::info!("a new program has taken over; ending");
-                        return Ok(());
+                    Ok(remains) => {
+                        is_replaced.store(true, Ordering::Release);
+                        // The place to meet is the new program's now. Who waits there hears it in any case.
+                        let _ = verdict.send(true);
+                        drop(service);
+                        return drain(remains, events, &happened);
                     }
                     Err(error) => tracing::error!("nobody has taken over, all goes on: {error:#}"),
                 }
             }
+            Event::Drained => {}
         }
     }
-    service.end()
+    service.end();
+    Ok(())
 }
 
-/// Lets new programs come, for as long as this one lives.
+/// Lives on for connections whose TLS the new program cannot have.
+fn drain(remains: Remains, events: Sender<Event>, happened: &Receiver<Event>) -> Result<()> {
+    let connections = remains.connections();
+    if connections == 0 {
+        tracing::info!("a new program has taken over; ending");
+        return Ok(());
+    }
+    tracing::info!(connections, "a new program has taken over; their TLS goes on here until they end");
+    let remains = Arc::new(remains);
+    let waiting = Arc::clone(&remains);
+    thread::Builder::new().name("drain".into()).spawn(move || {
+        waiting.wait();
+        // Nobody listens any more where the process ends.
+        let _ = events.send(Event::Drained);
+    })?;
+    for event in happened {
+        match event {
+            Event::Drained => break,
+            Event::Signal(SIGHUP | SIGUSR2) => {
+                tracing::info!("a new program has taken over: it is the one to be told");
+            }
+            Event::Signal(signal) => {
+                tracing::info!(signal, connections = remains.connections(), "ending");
+                remains.end();
+            }
+            Event::Successor(..) => {}
+        }
+    }
+    tracing::info!("the last connection over TLS has ended; ending");
+    Ok(())
+}
+
+/// Lets new programs come, until one has taken over.
 fn wait_for_successors(name: String, events: Sender<Event>) -> Result<()> {
     thread::Builder::new().name("successors".into()).spawn(move || {
         let Some(meeting) = open_meeting(&name) else { return };
-        while let Ok(channel) = meeting.accept() {
-            if events.send(Event::Successor(channel)).is_err() {
+        while let Ok(successor) = meeting.accept() {
+            let (verdict, has_taken_over) = channel();
+            let told = events.send(Event::Successor(successor, verdict));
+            if told.is_err() || has_taken_over.recv() == Ok(true) {
                 return;
             }
         }
@@ -100,9 +145,10 @@ fn open_meeting(name: &str) -> Option<Meeting> {
     None
 }
 
-/// Takes note of a new program that fails. One that does not outlives this process.
-fn watch(mut successor: Child) {
+/// Takes note of a new program that fails. One that does not is its own master.
+fn watch(mut successor: Child, has_taken_over: Arc<AtomicBool>) {
     let watching = thread::Builder::new().name("successor".into()).spawn(move || match successor.wait() {
+        Ok(_) if has_taken_over.load(Ordering::Acquire) => {}
         Ok(status) => tracing::error!(%status, "the new program has ended"),
         Err(error) => tracing::error!(%error, "cannot watch the new program"),
     });

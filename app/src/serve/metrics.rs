@@ -1,5 +1,6 @@
 //! `GET /metrics`: the Prometheus text exposition format, version 0.0.4.
 
+use super::encoders::{Report, Status};
 use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Why};
 use glassline_engine::relay::{Hub, OutputStatus, SourceState, SourceStatus, StreamStatus};
 use std::fmt::{Display, Write};
@@ -36,7 +37,41 @@ impl Exposition {
     }
 }
 
-pub(super) fn exposition(hub: &Hub) -> String {
+/// Of the encoders inside.
+fn encoder_families(text: &mut Exposition, encoders: &[Status]) {
+    let mut family = |(name, kind, help): (&str, &str, &str), value: &dyn Fn(&Status) -> Option<u64>| {
+        text.family(name, kind, help);
+        for encoder in encoders {
+            if let Some(value) = value(encoder) {
+                let _ = writeln!(text.0, "glassline_{name}{{stream=\"{}\"}} {value}", encoder.name);
+            }
+        }
+    };
+    family(("encoder_running", "gauge", "Whether the encoder inside runs."), &|encoder| {
+        Some(u64::from(encoder.running.is_some()))
+    });
+    family(
+        ("encoder_restarts_total", "counter", "Times that an encoder inside was begun again."),
+        &|encoder| Some(encoder.restarts),
+    );
+    family(("encoder_bitrate_bps", "gauge", "What an encoder inside aims at."), &|encoder| {
+        Some(encoder.running.as_ref()?.bitrate_bps)
+    });
+    family(
+        ("encoder_pictures_total", "counter", "Pictures coded inside since the encoder was begun."),
+        &|encoder| Some(encoder.running.as_ref()?.pictures),
+    );
+    family(
+        (
+            "encoder_dropped_pictures_total",
+            "counter",
+            "Pictures left out inside since the encoder was begun.",
+        ),
+        &|encoder| Some(encoder.running.as_ref()?.dropped),
+    );
+}
+
+pub(super) fn exposition(hub: &Hub, encoders: &Report) -> String {
     let (totals, streams) = (hub.totals(), hub.streams());
     let mut text = Exposition::default();
     text.family("build_info", "gauge", "Version of the program; always 1.");
@@ -77,7 +112,14 @@ pub(super) fn exposition(hub: &Hub) -> String {
         "Connections to TLS listeners that ended without a handshake.",
         totals.tls_failed,
     );
+    text.total(
+        "connections_draining",
+        "gauge",
+        "Connections whose TLS is done by a process that was replaced.",
+        totals.tls_apart,
+    );
     stream_families(&mut text, &streams);
+    encoder_families(&mut text, &encoders.encoders);
     viewer_families(&mut text, &streams);
     source_families(&mut text, &streams);
     output_families(&mut text, &streams);

@@ -3,7 +3,8 @@
 mod access_log;
 mod api;
 mod assets;
-mod demo;
+mod control;
+mod encoders;
 mod encoding;
 mod identity;
 mod insight;
@@ -15,7 +16,7 @@ mod site;
 mod succession;
 
 use crate::config::{self, Config, Mux};
-use crate::{failure, logging, output};
+use crate::{encode, failure, logging, output};
 use anyhow::{Context, Result};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Policy;
@@ -83,10 +84,14 @@ impl Args {
         }
         if self.user.is_some() {
             // A group in the file belongs to the user there.
-            config.process = config::Process { user: self.user.clone(), group: None };
+            config.process.user.clone_from(&self.user);
+            config.process.group = None;
         }
         config.demo.enabled |= self.demo;
         config.publish.open |= self.open_publish;
+        if config.demo.enabled || !config.encode.is_empty() {
+            encode::require()?;
+        }
         Ok(config)
     }
 }
@@ -144,6 +149,7 @@ fn settings(config: &Config) -> Settings {
         max_connections_per_address: config.viewer.max_connections_per_address,
         pulls: pulls(config),
         outputs: outputs(config),
+        drain: config.process.drain,
         pull_policy: Policy {
             silence_timeout: config.pull.silence_timeout,
             retry_min: config.pull.retry_min,
@@ -176,6 +182,7 @@ fn pulls(config: &Config) -> Vec<Pull> {
             name: StreamName::parse(name)?,
             source: stream.source.clone()?,
             mux: stream.mux.map(|Mux(mux)| mux),
+            ca: stream.ca.clone(),
         })
     };
     config.stream.iter().filter_map(pull).collect()
@@ -197,6 +204,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let config = args.configuration()?;
     if args.test_config {
         Identities::read(&certificates(&config)).map_err(|error| explain(error.into()))?;
+        settings(&config).check_authorities().map_err(explain)?;
         let file = args
             .config
             .as_ref()
@@ -223,10 +231,11 @@ fn explain(error: StartError) -> anyhow::Error {
             "this machine has no such address: choose another with --listen"
         }
         StartError::Tls(TlsError::Unreadable { .. }) => {
-            "check [tls] certificates, and that this user may read them"
+            "check [tls] certificates and the streams' ca, and that this user may read them"
         }
         StartError::Tls(_) => {
-            "check [tls] certificates: 'chain' is the certificate with its issuers' behind it, 'key' its private key"
+            "check [tls] certificates: 'chain' is the certificate with its issuers' behind it, 'key' its private key; \
+             a stream's ca: certificates alone"
         }
         StartError::Mark(_) => {
             "give the program the capability CAP_NET_ADMIN (setcap cap_net_admin+ep on its file, or \

@@ -1,13 +1,15 @@
 //! A running `serve`: the relay and what stands around it, and how all of it takes another configuration.
 
 use super::access_log::{self, AccessLog, Opened};
+use super::encoders::Encoders;
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, Estate};
-use super::{demo, explain, identity, listeners, settings, where_to_look};
-use crate::config::Config;
-use crate::{encode, failure, logging};
+use super::{explain, identity, listeners, settings, where_to_look};
+use crate::config::{Config, Encode};
+use crate::{failure, logging};
 use anyhow::Result;
-use glassline_engine::relay::{Relay, StartError};
+use glassline_delivery::policy::StreamName;
+use glassline_engine::relay::{Relay, Remains, StartError};
 use glassline_io::handover::Channel;
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ pub(super) struct Service {
     config: Config,
     site: Arc<PageSite>,
     relay: Relay,
-    demo: Option<encode::Handle>,
+    encoders: Arc<Encoders>,
 }
 
 impl Service {
@@ -23,9 +25,10 @@ impl Service {
     pub(super) fn start(config: Config) -> Result<Service> {
         let access_file = open_log(&config)?;
         let mut site = None;
+        let encoders = Arc::new(Encoders::default());
         let started = Relay::start_after(settings(&config), || {
             identity::assume(&config, access_file.as_ref())?;
-            let page = Arc::new(PageSite::new(arrangement(&config, access_file)?));
+            let page = Arc::new(PageSite::new(arrangement(&config, access_file)?, Arc::clone(&encoders)));
             site = Some(Arc::clone(&page));
             Ok(page as _)
         });
@@ -34,8 +37,8 @@ impl Service {
             Err(error) => error,
         })?;
         let site = site.expect("a relay that started has asked for its site");
-        let mut service = Service { config, site, relay, demo: None };
-        service.start_demo()?;
+        let service = Service { config, site, relay, encoders };
+        service.start_encoders();
         Ok(service)
     }
 
@@ -43,7 +46,8 @@ impl Service {
     pub(super) fn take_over(config: Config) -> Result<Service> {
         let access_file = open_log(&config)?;
         identity::assume(&config, access_file.as_ref())?;
-        let site = Arc::new(PageSite::new(arrangement(&config, access_file)?));
+        let encoders = Arc::new(Encoders::default());
+        let site = Arc::new(PageSite::new(arrangement(&config, access_file)?, Arc::clone(&encoders)));
         let (channel, message, descriptors) = Estate::ask_for(&config)?.open();
         let waiting = match Relay::take_over(settings(&config), Arc::clone(&site) as _, &message, descriptors)
         {
@@ -58,17 +62,18 @@ impl Service {
         };
         Estate::accept(channel)?;
         let relay = waiting.start().map_err(explain)?;
-        let mut service = Service { config, site, relay, demo: None };
-        service.start_demo()?;
+        let service = Service { config, site, relay, encoders };
+        service.start_encoders();
         Ok(service)
     }
 
-    /// Leaves everything to the new program at the other end of `channel`. Where that fails, all goes on.
-    pub(super) fn hand_over(&mut self, channel: Channel) -> Result<()> {
-        self.end_demo()?;
+    /// Leaves everything to the new program at the other end of `channel`, but for the TLS of connections. Where that
+    /// fails, all goes on.
+    pub(super) fn hand_over(&mut self, channel: Channel) -> Result<Remains> {
+        self.encoders.end();
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {
-            self.start_demo()?;
+            self.start_encoders();
         }
         left
     }
@@ -78,17 +83,14 @@ impl Service {
         succession::name(listeners(&self.config)[0].address, self.relay.addresses()[0])
     }
 
-    fn start_demo(&mut self) -> Result<()> {
-        if self.config.demo.enabled {
-            self.demo = Some(demo::start(&self.relay, &self.config.demo)?);
-        }
-        Ok(())
-    }
-
-    fn end_demo(&mut self) -> Result<()> {
-        let Some(demo) = self.demo.take() else { return Ok(()) };
-        demo.stop();
-        demo.join()
+    /// Has the encoders that the configuration names and no others; those that it names as before go on.
+    fn start_encoders(&self) {
+        let demo = &self.config.demo;
+        let demo = demo.enabled.then(|| (&demo.name, Encode::of_demo(demo)));
+        let sections = self.config.encode.iter().map(|(name, section)| (name, section.clone()));
+        let wanted =
+            sections.chain(demo).filter_map(|(name, section)| Some((StreamName::parse(name)?, section)));
+        self.encoders.arrange(self.relay.hub(), &wanted.collect());
     }
 
     /// Goes on with `config`. Where that fails, all is as it was.
@@ -101,28 +103,24 @@ impl Service {
         if config.workers != self.config.workers {
             tracing::warn!("another number of workers is taken at the next start");
         }
-        if config.process != self.config.process {
+        let user = |config: &Config| (config.process.user.clone(), config.process.group.clone());
+        if user(&config) != user(&self.config) {
             tracing::warn!("another user is taken at the next start");
         }
-        let demo_differs = config.demo != self.config.demo;
         self.config = config;
-        if demo_differs {
-            self.end_demo()?;
-            self.start_demo()?;
-        }
+        self.start_encoders();
         Ok(())
     }
 
     /// Ends all connections.
-    pub(super) fn end(mut self) -> Result<()> {
-        let ended = self.end_demo();
+    pub(super) fn end(self) {
+        self.encoders.end();
         self.relay.shutdown();
-        ended
     }
 
     /// The line that a newcomer needs: the address to open.
     pub(super) fn where_to_look(&self) -> String {
-        let demo = self.demo.as_ref().map(|_| self.config.demo.name.as_str());
+        let demo = self.config.demo.enabled.then_some(self.config.demo.name.as_str());
         where_to_look(&settings(&self.config).listen, &self.relay.addresses(), demo)
     }
 }

@@ -1,16 +1,20 @@
 //! The answers to every request that is not about a stream's bytes.
 
 use super::access_log::AccessLog;
-use super::{api, assets, encoding, insight, metrics};
+use super::encoders::Encoders;
+use super::{api, assets, control, encoding, insight, metrics};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::policy::StreamName;
 use glassline_engine::relay::{Access, Door, Hub, Site};
 use std::net::IpAddr;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 /// The page, the API and the metrics.
-pub(super) struct PageSite(RwLock<Arrangement>);
+pub(super) struct PageSite {
+    arrangement: RwLock<Arrangement>,
+    encoders: Arc<Encoders>,
+}
 
 /// What a reload may change.
 #[derive(Default)]
@@ -20,20 +24,21 @@ pub(super) struct Arrangement {
 }
 
 impl PageSite {
-    pub(super) fn new(arrangement: Arrangement) -> PageSite {
+    pub(super) fn new(arrangement: Arrangement, encoders: Arc<Encoders>) -> PageSite {
         assets::prepare();
-        PageSite(RwLock::new(arrangement))
+        PageSite { arrangement: RwLock::new(arrangement), encoders }
     }
 
     /// Takes another arrangement. The last access log is written to its end.
     pub(super) fn rearrange(&self, arrangement: Arrangement) {
-        let former =
-            std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), arrangement);
+        let mut now = self.arrangement.write().unwrap_or_else(PoisonError::into_inner);
+        let former = std::mem::replace(&mut *now, arrangement);
+        drop(now);
         drop(former);
     }
 
     fn now(&self) -> RwLockReadGuard<'_, Arrangement> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.arrangement.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self, request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Response {
@@ -43,16 +48,23 @@ impl PageSite {
         match request.path.as_str() {
             "/healthz" | "/readyz" => Response::ok("text/plain; charset=utf-8", "ok\n"),
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
-            "/metrics" => Response::ok(metrics::MEDIA_TYPE, metrics::exposition(hub)),
+            "/metrics" => {
+                Response::ok(metrics::MEDIA_TYPE, metrics::exposition(hub, &self.encoders.report()))
+            }
             "/api/time" => api::json(&api::time(hub)),
+            "/api/contact" => api::json(&api::Contact { contact: self.now().contact.as_deref() }),
             "/api/streams" => api::json(&api::streams(hub, self.now().contact.as_deref())),
             "/api/clients" => insight::clients(request, door, peer, hub),
+            "/api/encoders" => api::json(&self.encoders.report()),
             path => {
                 if let Some(name) = path.strip_prefix("/api/streams/") {
                     if let Some(name) = name.strip_suffix("/history") {
                         let found =
                             StreamName::parse(name).and_then(|name| insight::history(request, &name, hub));
                         return found.unwrap_or_else(no_stream);
+                    }
+                    if control::is_action(path) {
+                        return control::post_alone();
                     }
                     let found = StreamName::parse(name).and_then(|name| hub.stream(&name));
                     return found.map_or_else(no_stream, |stream| api::json(&api::stream(&stream, door)));
@@ -67,6 +79,10 @@ impl Site for PageSite {
     fn respond(&self, request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Response {
         let response = match request.method {
             Method::Get | Method::Head => self.read(request, door, peer, hub),
+            Method::Post if control::is_action(&request.path) => match door {
+                Door::Public if is_the_crews(&request.path) => not_here(),
+                _ => control::act(request, door, peer, hub, &self.encoders),
+            },
             _ => problem(
                 405,
                 "method not allowed",
@@ -90,11 +106,11 @@ impl Site for PageSite {
 }
 
 /// Whether what is at `path` concerns the crew alone. Viewers need a stream's page, what the page asks about that
-/// stream, the server's clock, and `/gen204`; what is new is the crew's until it is named here.
+/// stream, the server's clock, how to reach the crew, and `/gen204`; what is new is the crew's until it is named here.
 fn is_the_crews(path: &str) -> bool {
     match path {
         "/" | "/index.html" | "/metrics" | "/healthz" | "/readyz" => true,
-        "/api/time" => false,
+        "/api/time" | "/api/contact" => false,
         path if path.starts_with("/stream/") => true,
         path => match path.strip_prefix("/api/streams/") {
             Some(name) => StreamName::parse(name).is_none(),
@@ -111,7 +127,7 @@ fn not_here() -> Response {
     )
 }
 
-fn no_stream() -> Response {
+pub(super) fn no_stream() -> Response {
     problem(404, "no such stream", "No stream of this name is known. GET /api/streams lists those that are.")
 }
 
@@ -129,7 +145,7 @@ mod tests {
 
     #[test]
     fn viewers_get_the_player_and_what_it_asks() {
-        for path in ["/watch/a", "/assets/app.js", "/api/time", "/api/streams/a", "/gen204"] {
+        for path in ["/watch/a", "/assets/app.js", "/api/time", "/api/contact", "/api/streams/a", "/gen204"] {
             assert!(!is_the_crews(path), "{path}");
         }
         for path in [
@@ -141,6 +157,9 @@ mod tests {
             "/api/streams/a/b",
             "/api/new",
             "/api/clients",
+            "/api/encoders",
+            "/api/streams/a/keyframe",
+            "/api/streams/a/bitrate",
             "/stream/a",
         ] {
             assert!(is_the_crews(path), "{path}");

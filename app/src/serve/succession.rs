@@ -8,13 +8,14 @@
 //!   ends  ◄──────────────── ready ─────────────────────
 //!     ───────────────────── go ───────────────────────►    runs
 //! ```
+//! Where it has connections over TLS the old one goes on with their TLS alone, and ends with the last of them.
 //! Until `go` the old one can go on as if nothing had been; whoever does not hear what it waits for gives up.
 
 use super::listeners;
 use crate::config::Config;
 use crate::failure;
 use anyhow::{Context, Result, bail};
-use glassline_engine::relay::{HandoverError, Relay};
+use glassline_engine::relay::{HandoverError, Relay, Remains};
 use glassline_io::handover::Channel;
 use std::io;
 use std::net::SocketAddr;
@@ -69,9 +70,9 @@ pub(super) fn receive(mut channel: Channel) -> Result<Channel> {
     Ok(channel)
 }
 
-/// Leaves all that `relay` has to whoever is at the other end of `channel`.
-pub(super) fn hand_over(relay: &mut Relay, mut channel: Channel) -> Result<()> {
-    relay.hand_over(|message, descriptors| {
+/// Leaves all that `relay` has to whoever is at the other end of `channel`, but for the TLS of connections.
+pub(super) fn hand_over(relay: &mut Relay, mut channel: Channel) -> Result<Remains> {
+    let remains = relay.hand_over(|message, descriptors| {
         channel.send(message, descriptors)?;
         let (answer, _) = channel.receive(WORDS_BYTES)?;
         if answer != READY {
@@ -79,7 +80,7 @@ pub(super) fn hand_over(relay: &mut Relay, mut channel: Channel) -> Result<()> {
         }
         channel.send(GO, &[])
     })?;
-    Ok(())
+    Ok(remains)
 }
 
 /// What the running server leaves, and the channel to tell it what came of it.
@@ -94,23 +95,30 @@ impl Estate {
     pub(super) fn ask_for(config: &Config) -> Result<Estate> {
         let first = listeners(config)[0].address;
         let name = std::env::var(MEETING).unwrap_or_else(|_| name(first, first));
-        let mut channel = connect(&name).map_err(|error| {
+        let no_server = |error: io::Error| {
             failure::failed(
                 format!("no server to take over on {first}: {error}"),
                 "start it without --upgrade, or give the address and the configuration that it runs with",
             )
-        })?;
-        channel.set_patience(PATIENCE)?;
-        let (user, process) = channel.peer()?;
-        if user != 0 && user != own_user() {
-            bail!(
-                "process {process}, which waits there, is another user's (uid {user}): start this one as that user"
-            );
+        };
+        let mut tries = MEETING_TRIES;
+        loop {
+            tries -= 1;
+            let mut channel = connect(&name).map_err(no_server)?;
+            channel.set_patience(PATIENCE)?;
+            let (user, process) = channel.peer()?;
+            if user != 0 && user != own_user() {
+                bail!(
+                    "process {process}, which waits there, is another user's (uid {user}): start this one as that user"
+                );
+            }
+            match channel.send(HELLO, &[]).and_then(|()| channel.receive(MESSAGE_BYTES)) {
+                Ok((message, descriptors)) => return Ok(Estate { channel, message, descriptors }),
+                // One that was itself taken over from a moment ago gives the place to its successor.
+                Err(error) if has_left(&error) && tries > 0 => std::thread::sleep(MEETING_RETRY),
+                Err(error) => return Err(error).context("the running server does not leave what it has"),
+            }
         }
-        channel.send(HELLO, &[])?;
-        let (message, descriptors) =
-            channel.receive(MESSAGE_BYTES).context("the running server does not leave what it has")?;
-        Ok(Estate { channel, message, descriptors })
     }
 
     /// Tells the running server that all is understood, and waits until it has ended.
@@ -133,6 +141,12 @@ impl Estate {
     pub(super) fn open(self) -> (Channel, Vec<u8>, Vec<OwnedFd>) {
         (self.channel, self.message, self.descriptors)
     }
+}
+
+/// Whether the process at the other end has hung up.
+fn has_left(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
 /// Starts the program anew, as this one was started, to take over from it.

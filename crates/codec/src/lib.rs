@@ -1,6 +1,8 @@
 //! Video and audio codecs behind safe, pure interfaces.
 //!
 //! Pictures and samples come in, access units go out; time stamps are arguments and nothing here reads a clock.
+//! [`vp8`] is ours from end to end, and needs no library.
+//!
 //! libx264's own threads are the one exception to the purity of this room: they live between
 //! [`h264::x264::Encoder::new`] and its drop, and no result depends on them.
 //!
@@ -15,5 +17,6 @@
 pub mod audio;
 pub mod error;
 pub mod h264;
+pub mod vp8;
 
 pub use error::CodecError;

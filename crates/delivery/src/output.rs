@@ -22,8 +22,10 @@ pub enum Framing {
 /// Where a stream is sent to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Destination {
-    /// A machine's address or a multicast group's.
+    /// A machine's address or a multicast group's; of one that has a name, the address counts for nothing but its port.
     pub address: SocketAddr,
+    /// The name of a machine whose address is still to be found.
+    pub name: Option<String>,
     /// How TS packets lie in datagrams.
     pub framing: Framing,
     /// Networks that a datagram may pass; without one, 1 for groups and what the system does elsewhere.
@@ -48,7 +50,7 @@ pub enum DestinationError {
     Scheme,
     /// No address or no port, or those of nobody in particular.
     #[error(
-        "an output wants an IP address and a port, as in udp://239.1.2.3:5000 or rtp://[2001:db8::7]:5004"
+        "an output wants an address and a port, as in udp://239.1.2.3:5000 or rtp://decoder.example:5004"
     )]
     Address,
     /// An option that is not known or has a bad value.
@@ -72,6 +74,7 @@ impl Destination {
         let port = port.filter(|_| !ip.is_unspecified()).ok_or(DestinationError::Address)?;
         let mut destination = Destination {
             address: SocketAddr::new(ip, port),
+            name: None,
             framing,
             ttl: None,
             interface: None,
@@ -88,6 +91,46 @@ impl Destination {
             return Err(DestinationError::Option("the source is of the other IP version"));
         }
         Ok(destination)
+    }
+
+    /// Reads a URL whose machine may be called by a name, which `resolve` finds the address of.
+    ///
+    /// # Errors
+    /// [`DestinationError::Address`] too where it finds none.
+    pub fn parse_named(
+        text: &str,
+        resolve: &mut dyn FnMut(&str) -> Option<IpAddr>,
+    ) -> Result<Destination, DestinationError> {
+        let Some((start, name)) = host_of(text).filter(|(_, name)| is_name(name)) else {
+            return Destination::parse(text);
+        };
+        let ip = match resolve(name).ok_or(DestinationError::Address)? {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        Destination::parse(&[&text[..start], &ip, &text[start + name.len()..]].concat())
+    }
+
+    /// Reads a URL whose machine may be called by a name, which is resolved later.
+    pub fn parse_unresolved(text: &str) -> Result<Destination, DestinationError> {
+        let Some((start, name)) = host_of(text).filter(|(_, name)| is_name(name)) else {
+            return Destination::parse(text);
+        };
+        let with = |address: &str| {
+            let text = [&text[..start], address, &text[start + name.len()..]].concat();
+            Destination::parse(&text)
+        };
+        // Of either IP version, as its source is.
+        let read = with("255.255.255.255").or_else(|error| with("[::1]").map_err(|_| error))?;
+        Ok(Destination { name: Some(name.to_ascii_lowercase()), ..read })
+    }
+
+    /// Host and port, as a URL has them.
+    pub fn authority(&self) -> String {
+        match &self.name {
+            Some(name) => format!("{name}:{}", self.address.port()),
+            None => self.address.to_string(),
+        }
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), &'static str> {
@@ -111,6 +154,21 @@ impl Destination {
     }
 }
 
+/// Where the host of a URL begins, and what it is, if it is no IPv6 address.
+fn host_of(text: &str) -> Option<(usize, &str)> {
+    let start = text.find("://")? + 3;
+    let end = text[start..].find([':', '/', '?'])?;
+    Some((start, &text[start..start + end]))
+}
+
+/// Whether a host is a name. Numbers alone are a mistyped address, which a resolver might take for some other.
+fn is_name(host: &str) -> bool {
+    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    (1..=253).contains(&host.len())
+        && host.bytes().all(is_of_host)
+        && host.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
 fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b".-_:@".contains(&byte)
 }
@@ -121,7 +179,7 @@ impl fmt::Display for Destination {
             Framing::Bare => "udp",
             Framing::Rtp => "rtp",
         };
-        write!(f, "{scheme}://{}", self.address)?;
+        write!(f, "{scheme}://{}", self.authority())?;
         let options = [
             self.ttl.map(|ttl| format!("ttl={ttl}")),
             self.interface.as_ref().map(|name| format!("interface={name}")),
@@ -174,10 +232,52 @@ mod tests {
         }
     }
 
+    #[test]
+    fn names_are_kept_for_later() {
+        for (text, name) in [
+            ("rtp://decoder-1.example:5004?ttl=3&source=192.0.2.7", Some("decoder-1.example")),
+            ("udp://h:5000?source=2001:db8::7", Some("h")),
+            ("udp://239.1.2.3:5000?interface=eth1", None),
+            ("udp://[2001:db8::7]:5000", None),
+        ] {
+            let read = Destination::parse_unresolved(text).unwrap();
+            assert_eq!((read.to_string().as_str(), read.name.as_deref()), (text, name));
+        }
+        let read = Destination::parse_unresolved("udp://Host.Example:5000/").unwrap();
+        assert_eq!((read.authority(), read.address.port()), ("host.example:5000".into(), 5000));
+        for bad in [
+            "udp://1.2.3:5",
+            "udp://host",
+            "udp://a/b:5",
+            "udp://h:5?interface=lo",
+            "udp://h:0",
+            "http://h:5",
+            "udp://h_é:5",
+        ] {
+            assert!(Destination::parse_unresolved(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_asked_for_where_somebody_answers() {
+        let mut asked = Vec::new();
+        let mut answer = |name: &str| {
+            asked.push(name.to_owned());
+            "192.0.2.7".parse().ok()
+        };
+        let found = Destination::parse_named("rtp://studio-2.example:5004?ttl=3", &mut answer).unwrap();
+        assert_eq!(found.to_string(), "rtp://192.0.2.7:5004?ttl=3");
+        for text in ["udp://192.0.2.9:5000", "udp://a b:5000", "udp://:5000", "udp://h:1?interface=lo"] {
+            let _ = Destination::parse_named(text, &mut answer);
+        }
+        assert_eq!(asked, ["studio-2.example", "h"]);
+        assert_eq!(Destination::parse_named("udp://h:5000", &mut |_| None), Err(DestinationError::Address));
+    }
+
     proptest! {
         #[test]
         fn no_text_panics(text in "(udp://|rtp://)?[a-z0-9:/@?&=%.\\[\\]#é ]{0,40}") {
-            let _ = Destination::parse(&text);
+            let _ = (Destination::parse(&text), Destination::parse_unresolved(&text));
         }
     }
 }

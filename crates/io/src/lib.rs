@@ -7,6 +7,7 @@
 pub mod batch;
 pub mod clock;
 pub mod handover;
+pub mod local;
 mod map;
 pub mod poll;
 pub mod privileges;

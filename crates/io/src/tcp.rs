@@ -147,6 +147,17 @@ impl Connection {
         Connection(descriptor.into())
     }
 
+    /// The two ends of a connection inside this machine (a Unix socket pair). What was written at one end and not read
+    /// at the other takes `buffer_bytes` at most, about.
+    pub fn pair(buffer_bytes: usize) -> io::Result<(Connection, Connection)> {
+        let (one, other) = Socket::pair(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+        for socket in [&one, &other] {
+            // The kernel doubles it, for what it keeps beside the bytes.
+            socket.set_send_buffer_size(buffer_bytes)?;
+        }
+        Ok((Connection(OwnedFd::from(one).into()), Connection(OwnedFd::from(other).into())))
+    }
+
     /// Whether a connection that was begun stands, once its socket is writable; asked too early it fails with
     /// `NotConnected`.
     ///
@@ -290,6 +301,28 @@ mod tests {
         }
         connection.mark(u32::MAX).unwrap();
         assert_eq!(socket2::SockRef::from(&connection.0).mark().unwrap(), u32::MAX);
+    }
+
+    #[test]
+    fn a_pair_carries_bytes_both_ways_and_is_full_at_some_point() {
+        let (one, other) = Connection::pair(64 << 10).unwrap();
+        let mut buffer = [0; 4096];
+        assert_eq!(other.read(&mut buffer).unwrap(), None);
+        let mut written = 0;
+        while let Some(count) = one.write(&[7; 4096]).unwrap() {
+            written += count;
+            assert!(written < 1 << 20, "never full");
+        }
+        assert!(written >= 32 << 10, "full after {written} bytes");
+        assert_eq!(other.write(b"back").unwrap(), Some(4));
+        one.end().unwrap();
+        let mut read = 0;
+        while let Some(count @ 1..) = other.read(&mut buffer).unwrap() {
+            read += count;
+        }
+        assert_eq!((read, one.read(&mut buffer).unwrap()), (written, Some(4)));
+        drop(other);
+        assert_eq!(one.write(b"x").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 
     #[test]

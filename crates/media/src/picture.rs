@@ -139,6 +139,18 @@ impl Plane {
         Plane { bytes, stride_bytes, size, sample_bytes }
     }
 
+    /// A plane of 8-bit samples that lie in memory already: `size.height` lines of `size.width` samples, `stride_bytes`
+    /// apart. `bytes` may go on behind the last line, as where a codec works in whole blocks.
+    ///
+    /// # Panics
+    /// If the stride is shorter than a line or no multiple of [`Plane::STRIDE_ALIGN`], or `bytes` end before the
+    /// last line's stride does: the caller has laid them out.
+    pub fn shared(bytes: Arc<[u8]>, stride_bytes: usize, size: Size) -> Plane {
+        assert!(stride_bytes >= size.width as usize && stride_bytes.is_multiple_of(Self::STRIDE_ALIGN));
+        assert!(bytes.len() >= stride_bytes * size.height as usize);
+        Plane { bytes, stride_bytes, size, sample_bytes: 1 }
+    }
+
     /// Width and height in samples.
     pub fn size(&self) -> Size {
         self.size
@@ -149,7 +161,7 @@ impl Plane {
         self.stride_bytes
     }
 
-    /// All lines with their padding: `stride_bytes × height` bytes.
+    /// All lines with their padding: `stride_bytes × height` bytes, or more where a codec has laid them out.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -196,6 +208,20 @@ impl Picture {
         let planes = (0..format.planes())
             .map(|index| Plane::new(format.plane_size(size, index), format.sample_bytes()))
             .collect();
+        Picture { format, planes, colour: Colour::UNSPECIFIED, captured, captured_utc: None }
+    }
+
+    /// A picture of planes that are there already: luma, then Cb and Cr where the format has them. Shares them.
+    ///
+    /// # Panics
+    /// If number, sizes or sample size of the planes are not those of `format`.
+    pub fn of_planes(format: PixelFormat, planes: Vec<Plane>, captured: Time) -> Picture {
+        assert_eq!(planes.len(), format.planes());
+        let size = planes[0].size;
+        for (index, plane) in planes.iter().enumerate() {
+            assert_eq!(plane.size, format.plane_size(size, index));
+            assert_eq!(plane.sample_bytes, format.sample_bytes());
+        }
         Picture { format, planes, colour: Colour::UNSPECIFIED, captured, captured_utc: None }
     }
 

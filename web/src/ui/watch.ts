@@ -1,5 +1,5 @@
 /** The page `/watch/NAME`: the player, its controls, and the addresses for other players. */
-import { access, carriedMux, figuresPath, livePath, type Mux, overview, streamInfo, watchPath } from "../api";
+import { access, carriedMux, crewContact, figuresPath, livePath, type Mux, overview, streamInfo, watchPath } from "../api";
 import { type EngineName, Player, type PlayerState, type PlayerStats } from "../player/player";
 import { Controls } from "./controls";
 import { brand } from "./dashboard";
@@ -98,9 +98,11 @@ export function watch(root: HTMLElement, name: string, query: URLSearchParams): 
     window.setTimeout(() => void askServer(), SERVER_MS);
   };
   void askServer();
+  void crewContact().then((told) => {
+    const contact = contactLine(told);
+    if (contact) footer.prepend(contact);
+  });
   void overview().then((answer) => {
-    const contact = contactLine(answer?.server.contact ?? null);
-    if (contact) footer.append(contact);
     if (!answer) return;
     footer.append(element("p", {}, `Glassline ${answer.server.version}`));
     // Who is shown the list of streams is shown their figures: where the crew has a listener of its own, there alone.

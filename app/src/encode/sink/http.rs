@@ -1,40 +1,46 @@
-//! A chunked PUT to a server, one chunk an access unit (however many slices it comes in), begun anew at a key frame whenever the connection is lost.
+//! A chunked PUT to a server, a chunk for each picture or sound, begun anew at a key frame whenever the connection is lost.
 //!
 //! ```text
 //!            connected: head goes out, key frame asked for
-//! Connecting ─────────────────────────────────────────────► Open ── key frame comes ──► sends each unit
-//!     ▲  └─ failed: again after a growing pause ─┘            │
-//!     └───── closed, or slower than the stream for 3 s ───────┘        an answer of 4xx ends the command
+//! Connecting ─────────────────────────────────────────────► Open ── key frame comes ──► sends each one
+//!     ▲  └─ failed: again after a growing pause ─┘            │  ▲                          │ slower than the stream
+//!     │                                                       │  └── key frame comes ◄── leaves pictures out
+//!     └───── closed, or nothing taken for 5 s ────────────────┘        an answer of 4xx ends the output
 //! ```
 //! A live stream goes on meanwhile, without this output; a file waits for the server.
 
-use super::Sink;
-use crate::encode::output::Address;
+use super::connect::{Refused, connect};
+use super::wire::Wire;
+use super::{Board, Sink, State as Doing};
+use crate::encode::output::{Address, Server};
 use crate::encode::pipeline::{Demand, Packets};
 use crate::encode::queue::Queue;
 use crate::failure;
 use anyhow::Result;
 use glassline_delivery::http1::client::{Client, Event, Head, Request};
 use glassline_delivery::http1::{Limits, Method, body};
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use glassline_delivery::stream::Seams;
+use glassline_io::tls::{Connector, READ_BYTES_MIN};
+use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection may take less than the stream gives; with [`MAX_PENDING_BYTES`] the bound of what waits.
-const MAX_BLOCKED: Duration = Duration::from_secs(3);
+/// How long what was made may wait to be sent; then pictures are left out until it has gone.
+const MAX_BEHIND: Duration = Duration::from_secs(1);
 const MAX_PENDING_BYTES: usize = 8 << 20;
+/// How long a connection may take nothing at all.
+const MAX_BLOCKED: Duration = Duration::from_secs(5);
 /// How long a file's encoder waits for a server that takes nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the rest of an answer may take, and the answer to the end of the stream.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a file that waits for a server looks whether the user wants to end.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
+const STEP: Duration = Duration::from_millis(1);
 const MAX_ANSWER_BYTES: usize = 16 << 10;
 /// After a lost connection the server may hold our name for that long: "taken" (409) is then no final answer.
 const NAME_HELD: Duration = Duration::from_secs(15);
@@ -42,31 +48,53 @@ const NAME_HELD: Duration = Duration::from_secs(15);
 /// One stream to one server.
 pub(super) struct Http {
     address: Address,
-    name: String,
+    connector: Option<Connector>,
     request: Request,
     queue: Arc<Queue>,
     state: State,
     pause: Duration,
+    /// Whether a server has ever been reached.
+    was_reached: bool,
     /// When a connection that had carried the stream was lost.
     lost: Option<Instant>,
+    board: Arc<Board>,
 }
 
 enum State {
-    Connecting(Receiver<io::Result<TcpStream>>),
-    Open(Connection),
+    Connecting(Receiver<Result<Wire, Refused>>),
+    Open(Box<Connection>),
 }
 
 struct Connection {
-    stream: TcpStream,
-    client: Client,
+    wire: Wire,
+    reply: Reply,
     /// Whether the key frame with which the stream begins has gone out.
     started: bool,
+    /// What the socket has not taken yet.
+    pending: Vec<u8>,
+    /// Since when something waits, and since when nothing of it was taken.
+    waits_since: Option<Instant>,
+    blocked_since: Option<Instant>,
+    /// Pictures are left out; what follows the gap is announced on each PID.
+    behind: bool,
+    seams: Option<Seams>,
     /// What has come of a picture that goes on: it leaves when it is whole, since a relay works picture by picture.
     picture: Vec<u8>,
-    /// What the kernel has not taken yet.
-    pending: Vec<u8>,
-    blocked_since: Option<Instant>,
     opened: Instant,
+}
+
+/// What the server says, as far as it has come.
+struct Reply {
+    client: Client,
+    head: Option<Box<Head>>,
+    body: Vec<u8>,
+    is_whole: bool,
+    /// Why nothing more comes.
+    ended: Option<String>,
+    /// Why nothing more could be sent.
+    failed: Option<String>,
+    since: Option<Instant>,
+    buffer: Vec<u8>,
 }
 
 /// What the server said, or that it just went.
@@ -77,21 +105,35 @@ enum Answer {
 
 impl Http {
     /// Begins to connect. What fails is told and tried again.
-    pub(super) fn open(address: &Address, target: &str, key: Option<&str>, queue: &Arc<Queue>) -> Http {
+    pub(super) fn open(
+        server: &Server,
+        connector: Option<Connector>,
+        key: Option<&str>,
+        queue: &Arc<Queue>,
+        board: Arc<Board>,
+    ) -> Http {
+        let Server { address, target, .. } = server;
         let mut request =
             Request::new(Method::Put, &address.to_string(), target).with_header("Content-Type", "video/mp2t");
         if let Some(key) = key {
             request = request.with_header("Authorization", &format!("Bearer {key}"));
         }
+        board.set(Doing::Connecting);
         Http {
-            name: format!("http://{address}{target}"),
             request,
             queue: Arc::clone(queue),
-            state: State::Connecting(connect(address.clone(), Duration::ZERO)),
+            state: State::Connecting(connect(address.clone(), connector.clone(), Duration::ZERO)),
+            connector,
             address: address.clone(),
             pause: FIRST_PAUSE,
+            was_reached: false,
             lost: None,
+            board,
         }
+    }
+
+    fn name(&self) -> &str {
+        &self.board.name
     }
 
     /// Whether the source waits for the server.
@@ -100,40 +142,64 @@ impl Http {
     }
 
     /// Whether the connection was opened by this call; `None` where there is none.
-    fn connected(&mut self) -> Option<bool> {
+    ///
+    /// # Errors
+    /// Where the server is not who it should be.
+    fn connected(&mut self) -> Result<Option<bool>> {
         loop {
-            let State::Connecting(result) = &self.state else { return Some(false) };
+            let State::Connecting(result) = &self.state else { return Ok(Some(false)) };
             let patient = self.is_patient();
             let result = match result.recv_timeout(if patient { STOP_INTERVAL } else { Duration::ZERO }) {
                 Err(RecvTimeoutError::Timeout) if patient => continue,
-                Err(RecvTimeoutError::Timeout) => return None,
-                Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("the connecting thread ended")),
-                Ok(result) => result.and_then(|stream| self.start(stream)),
+                Err(RecvTimeoutError::Timeout) => return Ok(None),
+                Err(RecvTimeoutError::Disconnected) => {
+                    Err(Refused::plain(io::Error::other("the connecting thread ended")))
+                }
+                Ok(result) => result.and_then(|wire| self.start(wire).map_err(Refused::plain)),
             };
             match result {
                 Ok(connection) => {
-                    tracing::info!("publishing to {}", self.name);
-                    self.state = State::Open(connection);
-                    return Some(true);
+                    tracing::info!("publishing to {}", self.name());
+                    self.was_reached = true;
+                    self.board.set(Doing::Sending);
+                    self.state = State::Open(Box::new(connection));
+                    return Ok(Some(true));
                 }
-                Err(error) => self.connect_again(&error.to_string()),
+                // What was wrong from the beginning does not mend itself.
+                Err(Refused { error, by_tls: true }) if !self.was_reached => {
+                    let advice =
+                        "give the file with its authority's certificate by --ca, or correct the address";
+                    return Err(failure::failed(format_args!("{}: {error}", self.name()), advice));
+                }
+                Err(Refused { error, .. }) => self.connect_again(&error.to_string()),
             }
         }
     }
 
-    fn start(&self, mut stream: TcpStream) -> io::Result<Connection> {
-        stream.set_nodelay(true)?;
-        stream.write_all(&self.request.clone().chunked())?;
-        stream.set_nonblocking(true)?;
-        Ok(Connection {
-            stream,
-            client: self.request.client(Limits::DEFAULT),
+    fn start(&self, wire: Wire) -> io::Result<Connection> {
+        let mut connection = Connection {
+            wire,
+            reply: Reply {
+                client: self.request.client(Limits::DEFAULT),
+                head: None,
+                body: Vec::new(),
+                is_whole: false,
+                ended: None,
+                failed: None,
+                since: None,
+                buffer: vec![0; READ_BYTES_MIN],
+            },
             started: false,
-            picture: Vec::new(),
-            pending: Vec::new(),
+            pending: self.request.clone().chunked(),
+            waits_since: None,
             blocked_since: None,
+            behind: false,
+            seams: None,
+            picture: Vec::new(),
             opened: Instant::now(),
-        })
+        };
+        connection.write()?;
+        Ok(connection)
     }
 
     fn connect_again(&mut self, why: &str) {
@@ -146,8 +212,9 @@ impl Http {
                 self.pause = FIRST_PAUSE;
             }
         }
-        tracing::warn!("{}: {why}; trying again in {:.1} s", self.name, self.pause.as_secs_f64());
-        self.state = State::Connecting(connect(self.address.clone(), self.pause));
+        tracing::warn!("{}: {why}; trying again in {:.1} s", self.name(), self.pause.as_secs_f64());
+        self.board.set(Doing::Connecting);
+        self.state = State::Connecting(connect(self.address.clone(), self.connector.clone(), self.pause));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
@@ -165,7 +232,7 @@ impl Http {
         match head.status {
             300..=399 => {
                 let location = head.headers.first("Location").unwrap_or("elsewhere");
-                let message = format_args!("{}: {said}", self.name);
+                let message = format_args!("{}: {said}", self.name());
                 Err(failure::failed(message, format_args!("publish to {location}")))
             }
             // Too slow, too many: these pass.
@@ -175,7 +242,7 @@ impl Http {
                     409 => "choose another name, or take it over with ?takeover=1",
                     _ => "correct the address",
                 };
-                Err(failure::failed(format_args!("{}: {said}", self.name), advice))
+                Err(failure::failed(format_args!("{}: {said}", self.name()), advice))
             }
             _ => {
                 self.connect_again(&said);
@@ -185,52 +252,32 @@ impl Http {
     }
 }
 
-/// Connects after `pause` in a thread of its own, since names and hosts may take their time.
-fn connect(address: Address, pause: Duration) -> Receiver<io::Result<TcpStream>> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        thread::sleep(pause);
-        let attempt = || {
-            let mut failure = io::Error::new(ErrorKind::NotFound, "the name has no address");
-            for address in (address.host.as_str(), address.port).to_socket_addrs()? {
-                match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
-                    Ok(stream) => return Ok(stream),
-                    Err(error) => failure = error,
-                }
-            }
-            Err(failure)
-        };
-        // Nobody receives where the command has ended meanwhile.
-        let _ = sender.send(attempt());
-    });
-    receiver
-}
-
 impl Sink for Http {
     fn write(&mut self, packets: &Packets<'_>) -> Result<Demand> {
-        let Some(opened) = self.connected() else { return Ok(Demand::Nothing) };
+        let Some(opened) = self.connected()? else {
+            self.board.left_out();
+            return Ok(Demand::Nothing);
+        };
         let patient = self.is_patient();
         let State::Open(connection) = &mut self.state else { return Ok(Demand::Nothing) };
-        if let Some(answer) = connection.answer() {
+        if let Some(answer) = connection.reply.poll(&mut connection.wire) {
             self.ended(answer)?;
             return Ok(Demand::Nothing);
         }
-        if !connection.started && !packets.joinable {
+        if !connection.started && !packets.joinable || connection.reply.since.is_some() {
             return Ok(if opened { Demand::KeyFrame } else { Demand::Nothing });
         }
         connection.started = true;
-        connection.picture.extend_from_slice(packets.bytes);
-        if !packets.ends_picture {
-            return Ok(Demand::Nothing);
-        }
-        body::write_chunk(&connection.picture, &mut connection.pending);
-        connection.picture.clear();
+        let demand = connection.take(packets, &self.board);
         if let Err(why) = connection.send(patient) {
             // What the server said before it closed tells more than the broken pipe.
-            let answer = connection.last_answer().unwrap_or(Answer::Gone(why));
-            self.ended(answer)?;
+            connection.reply.expect_end(why);
+            if patient {
+                let answer = connection.reply.last(&mut connection.wire);
+                self.ended(answer)?;
+            }
         }
-        Ok(Demand::Nothing)
+        Ok(demand)
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -240,18 +287,24 @@ impl Sink for Http {
                 return Ok(());
             }
             let advice = "start the server, then publish again";
-            return Err(failure::failed(format_args!("{} was not reached at the end", self.name), advice));
+            let message = format_args!("{} was not reached at the end", self.name());
+            return Err(failure::failed(message, advice));
         };
+        if !connection.picture.is_empty() {
+            body::write_chunk(&std::mem::take(&mut connection.picture), &mut connection.pending);
+        }
         connection.pending.extend_from_slice(body::LAST_CHUNK);
         let sent = connection.send(true);
-        match (connection.last_answer(), sent) {
-            (Some(Answer::Said { head, text }), _) if head.status >= 300 => {
-                let message = format_args!("{}: {} {}{text}", self.name, head.status, head.reason);
+        let answer = connection.reply.last(&mut connection.wire);
+        connection.wire.end();
+        match (answer, sent) {
+            (Answer::Said { head, text }, _) if head.status >= 300 => {
+                let message = format_args!("{}: {} {}{text}", self.name(), head.status, head.reason);
                 Err(failure::failed(message, "see what the server says"))
             }
-            (Some(Answer::Said { .. }), _) | (_, Ok(())) => Ok(()),
+            (Answer::Said { .. }, _) | (_, Ok(())) => Ok(()),
             (_, Err(why)) => Err(failure::failed(
-                format_args!("{}: {why}", self.name),
+                format_args!("{}: {why}", self.name()),
                 "the end of the stream is missing there",
             )),
         }
@@ -259,73 +312,140 @@ impl Sink for Http {
 }
 
 impl Connection {
-    /// Hands to the kernel what it takes. A `patient` one waits until it has taken all; otherwise the rest goes out
-    /// with the next unit.
-    fn send(&mut self, patient: bool) -> Result<(), String> {
+    /// Puts the packets behind what waits, or leaves them out where the server is slower than the stream.
+    fn take(&mut self, packets: &Packets<'_>, board: &Board) -> Demand {
+        if self.behind {
+            if !self.pending.is_empty() || !packets.joinable {
+                board.left_out();
+                // Once what waited has gone, the next picture may as well be one to go on with.
+                return if self.pending.is_empty() { Demand::KeyFrame } else { Demand::Nothing };
+            }
+            self.behind = false;
+            self.seams = Some(Seams::new());
+            board.set(Doing::Sending);
+        }
+        self.picture.extend_from_slice(packets.bytes);
+        if !packets.ends_picture {
+            return Demand::Nothing;
+        }
+        if let Some(seams) = &mut self.seams {
+            seams.announce(&mut self.picture);
+        }
+        body::write_chunk(&self.picture, &mut self.pending);
+        board.sent(self.picture.len());
+        self.picture.clear();
+        let waits = self.waits_since.is_some_and(|since| since.elapsed() > MAX_BEHIND);
+        if waits || self.pending.len() > MAX_PENDING_BYTES {
+            self.behind = true;
+            board.set(Doing::Behind);
+            tracing::warn!("{}: slower than the stream; pictures are left out there", board.name);
+        }
+        Demand::Nothing
+    }
+
+    /// Hands to the socket what it takes.
+    fn write(&mut self) -> io::Result<()> {
         let mut sent = 0;
-        let begun = Instant::now();
         while sent < self.pending.len() {
-            match self.stream.write(&self.pending[sent..]) {
-                Ok(0) => return Err("the connection is closed".to_owned()),
-                Ok(bytes) => sent += bytes,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if !patient || begun.elapsed() > PATIENCE {
-                        break;
-                    }
-                    thread::sleep(Duration::from_millis(1));
-                }
-                Err(error) => return Err(error.to_string()),
+            match self.wire.write(&self.pending[sent..])? {
+                Some(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Some(bytes) => sent += bytes,
+                None => break,
             }
         }
         self.pending.drain(..sent);
-        if self.pending.is_empty() {
+        if sent > 0 {
             self.blocked_since = None;
-            return Ok(());
         }
-        let since = *self.blocked_since.get_or_insert(begun);
-        if patient || since.elapsed() > MAX_BLOCKED || self.pending.len() > MAX_PENDING_BYTES {
-            return Err("the server takes the stream more slowly than it is made".to_owned());
+        if self.pending.is_empty() {
+            self.waits_since = None;
+            self.blocked_since = None;
+            self.wire.flush()?;
+        } else {
+            let now = Instant::now();
+            self.waits_since.get_or_insert(now);
+            self.blocked_since.get_or_insert(now);
         }
         Ok(())
     }
 
-    /// What the server said, if it spoke or closed. Does not wait where it did neither.
-    fn answer(&mut self) -> Option<Answer> {
-        match self.stream.peek(&mut [0]) {
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
-            _ => Some(
-                self.last_answer().unwrap_or_else(|| Answer::Gone("the connection was closed".to_owned())),
-            ),
+    /// The same; a `patient` one waits until all is taken, otherwise the rest goes out with the next run.
+    fn send(&mut self, patient: bool) -> Result<(), String> {
+        let limit = if patient { PATIENCE } else { MAX_BLOCKED };
+        loop {
+            self.write().map_err(|error| error.to_string())?;
+            if self.blocked_since.is_some_and(|since| since.elapsed() > limit) {
+                return Err("the server takes nothing of the stream".to_owned());
+            }
+            if !patient || self.pending.is_empty() && self.wire.flush().map_err(|error| error.to_string())? {
+                return Ok(());
+            }
+            thread::sleep(STEP);
         }
     }
+}
 
-    /// Reads the answer to its end, for a short time. `None` where there is none.
-    fn last_answer(&mut self) -> Option<Answer> {
-        self.stream.set_nonblocking(false).ok()?;
-        self.stream.set_read_timeout(Some(ANSWER_TIMEOUT)).ok()?;
-        let deadline = Instant::now() + ANSWER_TIMEOUT;
-        let (mut answer, mut body) = (None, Vec::new());
-        let mut buffer = [0; 4096];
-        'reading: while Instant::now() < deadline && body.len() < MAX_ANSWER_BYTES {
-            let length = match self.stream.read(&mut buffer) {
-                Ok(0) | Err(_) => break,
-                Ok(length) => length,
-            };
-            let mut bytes = &buffer[..length];
-            loop {
-                match self.client.next(&mut bytes) {
-                    Ok(Some(Event::Head(head))) => answer = Some(head),
-                    Ok(Some(Event::Data(data))) => body.extend_from_slice(data),
-                    Ok(Some(Event::End)) => break 'reading,
-                    Ok(None) => break,
-                    Err(error) => {
-                        return Some(Answer::Gone(format!("the server's answer is not HTTP: {error}")));
+impl Reply {
+    /// What the server said, once it has said it all, or is given no more time. Does not wait.
+    fn poll(&mut self, wire: &mut Wire) -> Option<Answer> {
+        while self.ended.is_none() && !self.is_whole {
+            match wire.read(&mut self.buffer) {
+                Ok(None) => break,
+                Ok(Some(0)) => self.ended = Some("the connection was closed".to_owned()),
+                Ok(Some(count)) => {
+                    self.since.get_or_insert_with(Instant::now);
+                    if let Err(error) = self.take(count) {
+                        self.ended = Some(format!("the server's answer is not HTTP: {error}"));
+                        self.head = None;
                     }
                 }
+                Err(error) => self.ended = Some(error.to_string()),
             }
         }
-        answer.map(|head| Answer::Said { text: explanation(&body), head })
+        let is_late = self.since.is_some_and(|since| since.elapsed() > ANSWER_TIMEOUT);
+        if self.ended.is_none() && !self.is_whole && !is_late {
+            return None;
+        }
+        Some(match self.head.take() {
+            Some(head) => Answer::Said { text: explanation(&self.body), head },
+            None => {
+                let why = self.failed.take().or(self.ended.take());
+                Answer::Gone(why.unwrap_or_else(|| "no answer came".to_owned()))
+            }
+        })
+    }
+
+    fn take(&mut self, count: usize) -> Result<(), glassline_delivery::http1::HttpError> {
+        let mut bytes = &self.buffer[..count];
+        while let Some(event) = self.client.next(&mut bytes)? {
+            match event {
+                Event::Head(head) => self.head = Some(head),
+                Event::Data(data) => self.body.extend_from_slice(data),
+                Event::End => self.is_whole = true,
+            }
+            if self.is_whole || self.body.len() >= MAX_ANSWER_BYTES {
+                self.is_whole = true;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The connection has failed; what the server may have said before is still read for a while.
+    fn expect_end(&mut self, why: String) {
+        self.since.get_or_insert_with(Instant::now);
+        self.failed.get_or_insert(why);
+    }
+
+    /// Waits for what the server says to the end of the stream.
+    fn last(&mut self, wire: &mut Wire) -> Answer {
+        self.since = Some(Instant::now());
+        loop {
+            if let Some(answer) = self.poll(wire) {
+                return answer;
+            }
+            thread::sleep(STEP);
+        }
     }
 }
 

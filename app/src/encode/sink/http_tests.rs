@@ -1,14 +1,20 @@
 use super::*;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+fn open(address: &Address, key: Option<&str>, queue: &Arc<Queue>) -> Http {
+    let server = Server { address: address.clone(), target: "/live/a.ts".to_owned(), tls: false };
+    Http::open(&server, None, key, queue, Board::new(server.to_string()))
+}
 
 /// A server whose connections the test plays by hand.
-struct Server(TcpListener);
+struct Relay(TcpListener);
 
-impl Server {
-    fn new() -> (Server, Address) {
+impl Relay {
+    fn new() -> (Relay, Address) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        (Server(listener), Address { host: "127.0.0.1".to_owned(), port })
+        (Relay(listener), Address { host: "127.0.0.1".to_owned(), port })
     }
 
     fn accept(&self) -> TcpStream {
@@ -41,7 +47,7 @@ fn write_until(sink: &mut Http, mut done: impl FnMut(&Http) -> bool) -> Result<(
     while !done(sink) {
         assert!(Instant::now() < deadline, "took too long");
         let bytes: &[u8] = if joinable { b"KEY" } else { b"unit" };
-        joinable = sink.write(&Packets { bytes, joinable, ends_picture: true })? == Demand::KeyFrame;
+        joinable = sink.write(&Packets::whole(bytes, joinable))? == Demand::KeyFrame;
         thread::sleep(Duration::from_millis(5));
     }
     Ok(())
@@ -52,9 +58,30 @@ fn started(sink: &Http) -> bool {
 }
 
 #[test]
+fn slices_of_a_picture_are_one_chunk() {
+    let (server, address) = Relay::new();
+    let mut sink = open(&address, None, &Arc::new(Queue::new(false)));
+    let serving = thread::spawn(move || {
+        let mut stream = server.accept();
+        read_until(&mut stream, "cd\r\n")
+    });
+    for (bytes, joinable, ends_picture) in [
+        (b"KEY", true, false),
+        (b"one", false, false),
+        (b"two", false, true),
+        (b"xab", false, false),
+        (b"xcd", false, true),
+    ] {
+        sink.write(&Packets { bytes, joinable, ends_picture }).unwrap();
+    }
+    let all = serving.join().unwrap();
+    assert!(all.ends_with("\r\n\r\n9\r\nKEYonetwo\r\n6\r\nxabxcd\r\n"), "{all}");
+}
+
+#[test]
 fn the_stream_begins_at_a_key_frame_and_ends_with_the_last_chunk() {
-    let (server, address) = Server::new();
-    let mut sink = Http::open(&address, "/live/a.ts", Some("secret"), &live());
+    let (server, address) = Relay::new();
+    let mut sink = open(&address, Some("secret"), &live());
     let serving = thread::spawn(move || {
         let mut stream = server.accept();
         let all = read_until(&mut stream, "\r\n0\r\n\r\n");
@@ -62,7 +89,7 @@ fn the_stream_begins_at_a_key_frame_and_ends_with_the_last_chunk() {
         all
     });
     write_until(&mut sink, started).unwrap();
-    sink.write(&Packets { bytes: b"tail", joinable: false, ends_picture: true }).unwrap();
+    sink.write(&Packets::whole(b"tail", false)).unwrap();
     sink.finish().unwrap();
     let all = serving.join().unwrap();
     let (head, body) = all.split_once("\r\n\r\n").unwrap();
@@ -76,8 +103,8 @@ fn the_stream_begins_at_a_key_frame_and_ends_with_the_last_chunk() {
 
 #[test]
 fn a_lost_connection_is_made_anew_at_a_key_frame() {
-    let (server, address) = Server::new();
-    let mut sink = Http::open(&address, "/live/a.ts", None, &live());
+    let (server, address) = Relay::new();
+    let mut sink = open(&address, None, &live());
     let serving = thread::spawn(move || {
         let mut stream = server.accept();
         read_until(&mut stream, "KEY\r\n");
@@ -97,8 +124,8 @@ fn a_lost_connection_is_made_anew_at_a_key_frame() {
 
 #[test]
 fn a_refusal_ends_with_the_servers_own_words() {
-    let (server, address) = Server::new();
-    let mut sink = Http::open(&address, "/live/a.ts", None, &live());
+    let (server, address) = Relay::new();
+    let mut sink = open(&address, None, &live());
     let serving = thread::spawn(move || {
         let mut stream = server.accept();
         read_until(&mut stream, "\r\n\r\n");
@@ -121,20 +148,86 @@ fn a_file_waits_for_its_server_and_a_stopped_one_does_not() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = Address { host: "127.0.0.1".to_owned(), port };
     let queue = Arc::new(Queue::new(false));
-    let mut sink = Http::open(&address, "/live/a.ts", None, &queue);
+    let mut sink = open(&address, None, &queue);
     let serving = thread::spawn(move || {
         thread::sleep(Duration::from_millis(200));
         let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
         let (mut stream, _) = listener.accept().unwrap();
         read_until(&mut stream, "KEY\r\n")
     });
-    let demand = sink.write(&Packets { bytes: b"KEY", joinable: true, ends_picture: true }).unwrap();
+    let demand = sink.write(&Packets::whole(b"KEY", true)).unwrap();
     assert_eq!(demand, Demand::Nothing);
     assert!(serving.join().unwrap().ends_with("3\r\nKEY\r\n"));
     queue.stop();
-    let mut sink = Http::open(&Address { port: 1, ..address }, "/live/a.ts", None, &queue);
-    sink.write(&Packets { bytes: b"KEY", joinable: true, ends_picture: true }).unwrap();
+    let mut sink = open(&Address { port: 1, ..address }, None, &queue);
+    sink.write(&Packets::whole(b"KEY", true)).unwrap();
     sink.finish().unwrap();
+}
+
+#[test]
+fn a_server_that_takes_too_little_misses_pictures_up_to_a_key_frame_and_keeps_its_connection() {
+    use glassline_media::container::ts::packet::packets;
+    use glassline_media::container::ts::{PACKET_BYTES, Packet};
+    let (server, address) = Relay::new();
+    let mut sink = open(&address, None, &live());
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let serving = thread::spawn(move || {
+        let mut stream = server.accept();
+        read_until(&mut stream, "\r\n\r\n");
+        wait.recv().unwrap();
+        let mut all = Vec::new();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut buffer = vec![0; 1 << 16];
+        while !all.ends_with(b"0\r\n\r\n") {
+            let length = stream.read(&mut buffer).unwrap();
+            assert!(length > 0, "the connection was lost");
+            all.extend_from_slice(&buffer[..length]);
+        }
+        stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+        all
+    });
+    // Each run says by its fifth byte whether it is a key frame.
+    let run = |key: bool| {
+        let mut packet = [0xff; PACKET_BYTES];
+        packet[..5].copy_from_slice(&[0x47, 1, 0, 0x10, u8::from(key)]);
+        packet.repeat(1000)
+    };
+    let (key, other) = (run(true), run(false));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut number = 0;
+    let mut write = |sink: &mut Http| {
+        let joinable = number % 10 == 0;
+        number += 1;
+        sink.write(&Packets::whole(if joinable { &key } else { &other }, joinable)).unwrap();
+        assert!(Instant::now() < deadline, "took too long");
+        thread::sleep(Duration::from_millis(2));
+    };
+    while sink.board.status().state != Doing::Behind {
+        write(&mut sink);
+    }
+    let held = |sink: &Http| match &sink.state {
+        State::Open(connection) => connection.pending.len(),
+        State::Connecting(_) => panic!("the connection was given up"),
+    };
+    let before = held(&sink);
+    assert!(before <= MAX_PENDING_BYTES + 2 * key.len(), "{before}");
+    for _ in 0..20 {
+        write(&mut sink);
+    }
+    assert!(held(&sink) <= before, "nothing more waits");
+    go.send(()).unwrap();
+    while sink.board.status().state == Doing::Behind {
+        write(&mut sink);
+    }
+    assert!(sink.board.status().left_out >= 20);
+    sink.finish().unwrap();
+    // Chunks' own lines out of the way: the announced packets are found by their first bytes.
+    let all = serving.join().unwrap();
+    let seams = all.windows(PACKET_BYTES).filter(|window| {
+        window.starts_with(&[0x47, 1, 0])
+            && packets(window).any(|packet| Packet::parse(packet).is_ok_and(|packet| packet.discontinuity()))
+    });
+    assert_eq!(seams.count(), 1);
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn main() -> Result<()> {
         match Who::Ffmpeg.missing() {
             None => args.presets.iter().try_for_each(|preset| glass::decoded(preset, &args, &mut report))?,
             Some(why) => {
-                report.note(format!("SKIPPED glass to glass by UDP, whose decoder is FFmpeg: {why}"))
+                report.note(format!("SKIPPED glass to glass by UDP, whose decoder is FFmpeg: {why}"));
             }
         }
     }

@@ -14,7 +14,7 @@ pub mod server;
 
 pub use error::HttpError;
 pub use head::{Headers, Method, Version};
-pub use negotiate::prefers_coding;
+pub use negotiate::preferred_coding;
 pub use response::{Response, problem};
 
 /// How large and how slow a peer may be.

@@ -5,26 +5,26 @@ use super::server::Request;
 use super::{Headers, Method, Response, problem};
 use std::ops::Range;
 
-/// Whether to send a body in content coding `coding` rather than as it is: the client has to ask for it, at least as
-/// much as for the other (RFC 9110 §12.5.3). Without the field, which allows anything, nothing is asked for.
-pub fn prefers_coding(headers: &Headers, coding: &str) -> bool {
-    let (mut of_coding, mut of_identity, mut of_others) = (None, None, None);
-    for (name, weight) in
-        headers.all("accept-encoding").flat_map(|value| value.split(',')).filter_map(weighted)
-    {
+/// The content coding among `available` in which to send a body rather than as it is, if there is one: the client has
+/// to ask for it, at least as much as for the body as it is (RFC 9110 §12.5.3). Of those that it wants most, the first.
+/// Without the field, which allows anything, nothing is asked for.
+pub fn preferred_coding<'a>(headers: &Headers, available: &[&'a str]) -> Option<&'a str> {
+    let weight_of = |wanted: &str| {
+        let values = headers.all("accept-encoding").flat_map(|value| value.split(','));
         // Equivalent names of old (RFC 9110 §8.4.1.3).
-        let name = name.strip_prefix("x-").unwrap_or(name);
-        if name.eq_ignore_ascii_case(coding) {
-            of_coding = of_coding.or(Some(weight));
-        } else if name.eq_ignore_ascii_case("identity") {
-            of_identity = of_identity.or(Some(weight));
-        } else if name == "*" {
-            of_others = of_others.or(Some(weight));
+        let plain = |name: &str| name.strip_prefix("x-").unwrap_or(name).eq_ignore_ascii_case(wanted);
+        values.filter_map(weighted).find(|(name, _)| plain(name)).map(|(_, weight)| weight)
+    };
+    let (of_identity, of_others) = (weight_of("identity").unwrap_or(0), weight_of("*"));
+    let mut best: Option<(&str, u16)> = None;
+    for coding in available {
+        // What is not named stands behind everything that is.
+        let weight = weight_of(coding).or(of_others).unwrap_or(0);
+        if weight > 0 && weight >= of_identity && best.is_none_or(|(_, known)| weight > known) {
+            best = Some((coding, weight));
         }
     }
-    let wanted = of_coding.or(of_others).unwrap_or(0);
-    // What is not named stands behind everything that is.
-    wanted > 0 && wanted >= of_identity.unwrap_or(0)
+    best.map(|(coding, _)| coding)
 }
 
 /// An element of a list with its weight in thousandths; `None` for what is not one (RFC 9110 §12.4.2).
@@ -150,7 +150,11 @@ mod tests {
     }
 
     fn prefers_gzip(value: &str) -> bool {
-        prefers_coding(&request("GET", &format!("Accept-Encoding: {value}\r\n")).headers, "gzip")
+        preferred(value, &["gzip"]).is_some()
+    }
+
+    fn preferred(value: &str, available: &[&'static str]) -> Option<&'static str> {
+        preferred_coding(&request("GET", &format!("Accept-Encoding: {value}\r\n")).headers, available)
     }
 
     #[test]
@@ -188,7 +192,26 @@ mod tests {
         ] {
             assert!(!prefers_gzip(no), "{no}");
         }
-        assert!(!prefers_coding(&request("GET", "").headers, "gzip"));
+        assert_eq!(preferred_coding(&request("GET", "").headers, &["br", "gzip"]), None);
+    }
+
+    #[test]
+    fn of_several_codings_the_one_that_is_wanted_most_is_chosen() {
+        for (value, expected) in [
+            ("gzip, br", Some("br")),
+            ("br;q=0.5, gzip;q=0.6", Some("gzip")),
+            ("gzip;q=0.6, br;q=0.6", Some("br")),
+            ("gzip", Some("gzip")),
+            ("*", Some("br")),
+            ("br;q=0, *", Some("gzip")),
+            ("*;q=0.1, gzip;q=0.2", Some("gzip")),
+            ("br;q=0.5, gzip, identity;q=0.7", Some("gzip")),
+            ("br;q=0.5, gzip;q=0.6, identity", None),
+            ("zstd, deflate", None),
+        ] {
+            assert_eq!(preferred(value, &["br", "gzip"]), expected, "{value}");
+        }
+        assert_eq!(preferred("*", &[]), None);
     }
 
     fn whole() -> Response {
@@ -278,7 +301,7 @@ mod tests {
         fn no_field_panics(accepted in "[ -~]{0,60}", range in "[ -~]{0,40}", tags in "[ -~]{0,40}") {
             let fields = format!("Accept-Encoding: {accepted}\r\nRange: {range}\r\nIf-Range: {tags}\r\nIf-None-Match: {tags}\r\n");
             let request = request("GET", &fields);
-            let _ = (prefers_coding(&request.headers, "gzip"), whole().for_request(&request));
+            let _ = (preferred_coding(&request.headers, &["br", "gzip"]), whole().for_request(&request));
         }
 
         #[test]

@@ -52,6 +52,10 @@ pub enum Output {
         host: String,
         /// Port.
         port: u16,
+        /// Whether TLS is to be spoken there. The connection is open, and the request may be sent, before its
+        /// handshake is over; that is within the time for the answer.
+        #[serde(default)]
+        tls: bool,
     },
     /// Send these bytes. They may hold secrets.
     Send(Vec<u8>),
@@ -337,7 +341,8 @@ impl Puller {
     }
 
     fn connect(&mut self, url: HttpUrl, now: Time) {
-        self.outputs.push_back(Output::Connect { host: url.host().to_owned(), port: url.port() });
+        let (host, port, tls) = (url.host().to_owned(), url.port(), url.tls());
+        self.outputs.push_back(Output::Connect { host, port, tls });
         self.visited.push(url);
         self.state = State::Connecting { since: now };
     }

@@ -173,7 +173,9 @@ fn redirects_are_followed_and_begin_at_the_source_again() {
     for step in 1..=5 {
         bench.bytes(&moved(&format!("http://h{step}:81/b")));
         let outputs = bench.outputs();
-        assert!(outputs == [Output::Close, Output::Connect { host: format!("h{step}"), port: 81 }]);
+        assert!(
+            outputs == [Output::Close, Output::Connect { host: format!("h{step}"), port: 81, tls: false }]
+        );
         let request = bench.connected();
         assert!(request.contains(&format!("Host: h{step}:81\r\n")), "{request}");
     }
@@ -182,6 +184,18 @@ fn redirects_are_followed_and_begin_at_the_source_again() {
     bench.puller.handle_end(bench.now);
     bench.failed();
     assert!(bench.connect().contains("Host: h\r\n"));
+}
+
+#[test]
+fn a_redirect_leads_to_tls_and_never_back() {
+    let mut bench = Bench::new("http://h/a");
+    bench.connect();
+    bench.bytes(&moved("https://h/a"));
+    assert!(bench.outputs() == [Output::Close, Output::Connect { host: "h".into(), port: 443, tls: true }]);
+    bench.connected();
+    bench.bytes(&moved("http://h/b"));
+    let error = bench.failed();
+    assert!(matches!(error, PullError::BadRedirect(_)), "{error}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Where a stream comes from, by its URL.
 //!
 //! ```text
-//! http://[USER[:PASSWORD]@]HOST[:PORT]/PATH[?QUERY]
+//! http://[USER[:PASSWORD]@]HOST[:PORT]/PATH[?QUERY]                https:// the same, over TLS
 //! udp://[SENDER@]ADDRESS:PORT[?interface=NAME][&source=SENDER]     ADDRESS: our own, or a multicast group's
 //! rtp://…                                                          the same, with RTP
 //! ```
@@ -26,9 +26,12 @@ pub enum Source {
     Rtp(UdpAddress),
 }
 
-/// An `http:` URL.
+/// An `http:` or `https:` URL.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HttpUrl {
+    /// Whether it is an `https:` one.
+    #[serde(default)]
+    tls: bool,
     /// Name or address, an IPv6 address without its brackets.
     host: String,
     port: u16,
@@ -54,11 +57,11 @@ pub struct UdpAddress {
 #[non_exhaustive]
 pub enum SourceError {
     /// Another scheme than those that are known.
-    #[error("a source begins with http://, udp:// or rtp://")]
+    #[error("a source begins with http://, https://, udp:// or rtp://")]
     Scheme,
-    /// TLS is asked for.
-    #[error("https:// is not supported; use http://, inside a tunnel where the network is not trusted")]
-    Tls,
+    /// A redirect from `https:` to `http:`.
+    #[error("it leads from https:// to http://, where anybody may listen and change it")]
+    Unsafe,
     /// Characters that no URL has.
     #[error("a URL has only visible ASCII characters; write others as %XX")]
     Characters,
@@ -84,7 +87,10 @@ impl Source {
         }
         match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => {
-                HttpUrl::parse(rest).map(Source::Http)
+                HttpUrl::parse(rest, false).map(Source::Http)
+            }
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => {
+                HttpUrl::parse(rest, true).map(Source::Http)
             }
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("udp") => {
                 UdpAddress::parse(rest).map(Source::Udp)
@@ -92,12 +98,11 @@ impl Source {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("rtp") => {
                 UdpAddress::parse(rest).map(Source::Rtp)
             }
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => Err(SourceError::Tls),
             _ => Err(SourceError::Scheme),
         }
     }
 
-    /// What comes from there: what the path of an `http:` URL ends with, else MPEG-TS.
+    /// What comes from there: what the path of an `http:` or `https:` URL ends with, else MPEG-TS.
     pub fn mux(&self) -> Mux {
         let Source::Http(url) = self else { return Mux::MpegTs };
         let path = url.target.split('?').next().unwrap_or_default();
@@ -111,8 +116,8 @@ impl Source {
 }
 
 impl HttpUrl {
-    /// Reads what follows `http://`.
-    fn parse(rest: &str) -> Result<HttpUrl, SourceError> {
+    /// Reads what follows `http://` or, with `tls`, `https://`.
+    fn parse(rest: &str, tls: bool) -> Result<HttpUrl, SourceError> {
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
@@ -131,11 +136,12 @@ impl HttpUrl {
             format!("Basic {}", BASE64_STANDARD.encode(both))
         });
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
-        Ok(HttpUrl { host: host.to_ascii_lowercase(), port: port.unwrap_or(80), target, authorization })
+        let (host, port) = (host.to_ascii_lowercase(), port.unwrap_or(usual_port(tls)));
+        Ok(HttpUrl { tls, host, port, target, authorization })
     }
 
     /// Where a redirect from here to `location` leads (RFC 9110 §10.2.2, RFC 3986 §5.2). Credentials go along only
-    /// to the same host and port.
+    /// to the same scheme, host and port; none leads from `https:` to `http:`.
     pub fn redirected(&self, location: &str) -> Result<HttpUrl, SourceError> {
         let location = location.split('#').next().unwrap_or_default();
         if !location.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -149,7 +155,7 @@ impl HttpUrl {
                 Source::Http(url) => url,
                 Source::Udp(_) | Source::Rtp(_) => return Err(SourceError::Scheme),
             },
-            _ if location.starts_with("//") => HttpUrl::parse(&location[2..])?,
+            _ if location.starts_with("//") => HttpUrl::parse(&location[2..], self.tls)?,
             _ => {
                 let target = match location.as_bytes().first() {
                     Some(b'/') => location.to_owned(),
@@ -160,7 +166,10 @@ impl HttpUrl {
                 HttpUrl { target, ..self.clone() }
             }
         };
-        if (&url.host, url.port) == (&self.host, self.port) {
+        if self.tls && !url.tls {
+            return Err(SourceError::Unsafe);
+        }
+        if (url.tls, &url.host, url.port) == (self.tls, &self.host, self.port) {
             url.authorization = url.authorization.or_else(|| self.authorization.clone());
         }
         Ok(url)
@@ -176,6 +185,11 @@ impl HttpUrl {
         self.port
     }
 
+    /// Whether it is asked over TLS.
+    pub fn tls(&self) -> bool {
+        self.tls
+    }
+
     /// Path and query.
     pub(super) fn target(&self) -> &str {
         &self.target
@@ -184,7 +198,7 @@ impl HttpUrl {
     /// The value of `Host`.
     pub(super) fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+        if self.port == usual_port(self.tls) { host } else { format!("{host}:{}", self.port) }
     }
 
     /// The value of `Authorization`: a secret.
@@ -231,6 +245,11 @@ impl UdpAddress {
         }
         Ok(source)
     }
+}
+
+/// The port that needs not be said.
+fn usual_port(tls: bool) -> u16 {
+    if tls { 443 } else { 80 }
 }
 
 /// Host and port of `host:port`, `[v6]:port`, either without a port.
@@ -280,7 +299,8 @@ impl fmt::Display for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A query may be a key.
         let (path, query) = self.target.split_once('?').map_or((&*self.target, ""), |(path, _)| (path, "?…"));
-        write!(f, "http://{}{path}{query}", self.authority())
+        let scheme = if self.tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}{path}{query}", self.authority())
     }
 }
 
@@ -365,6 +385,10 @@ mod tests {
         let url = http("http://[2001:db8::1]/a");
         assert_eq!((url.host(), url.port(), url.authority().as_str()), ("2001:db8::1", 80, "[2001:db8::1]"));
         assert_eq!(http("http://[::1]:81/a").authority(), "[::1]:81");
+        let url = http("HTTPS://h/a");
+        assert_eq!((url.tls(), url.port(), url.authority().as_str()), (true, 443, "h"));
+        assert_eq!(http("https://h:80/a").to_string(), "https://h:80/a");
+        assert_eq!(http("http://h:443/a").to_string(), "http://h:443/a");
     }
 
     #[test]
@@ -377,7 +401,7 @@ mod tests {
         let basic = BASE64_STANDARD.encode("some:user:p@ss@word");
         assert_eq!(http(text).authorization(), Some(format!("Basic {basic}").as_str()));
         for bad in
-            ["http://u:hush@/a", "http://u:hush@h:x/a", "http://u:hush@h:0/", "https://u:hush@h/", "hush"]
+            ["http://u:hush@/a", "http://u:hush@h:x/a", "https://u:hush@h:0/", "ftp://u:hush@h/", "hush"]
         {
             let error = Source::parse(bad).unwrap_err();
             assert!(!error.to_string().contains("hush"), "{error}");
@@ -427,6 +451,8 @@ mod tests {
         for (location, expected) in [
             ("http://h:81/b.ts", ("h:81/b.ts", true)),
             ("http://h/b.ts", ("h/b.ts", false)),
+            ("https://h:81/b.ts", ("h:81/b.ts", false)),
+            ("https://h/b.ts", ("h/b.ts", false)),
             ("http://other/b.ts?y", ("other/b.ts?y", false)),
             ("//other:82/b.ts", ("other:82/b.ts", false)),
             ("/b.ts", ("h:81/b.ts", true)),
@@ -438,14 +464,22 @@ mod tests {
             let (url, keeps) = to(location);
             assert_eq!((url.as_str(), keeps), expected, "{location}");
         }
-        for bad in ["https://h/", "udp://239.1.2.3:5", "ftp://h/", "http://", "http://h:99999/", "/a b"] {
+        let safe = http("https://u:p@h/live/a.ts");
+        for (location, keeps) in
+            [("b.ts", true), ("//h/b.ts", true), ("https://h:443/", true), ("//i/b.ts", false)]
+        {
+            let url = safe.redirected(location).unwrap();
+            assert_eq!((url.tls(), url.authorization().is_some()), (true, keeps), "{location}");
+        }
+        assert_eq!(safe.redirected("http://h/b.ts"), Err(SourceError::Unsafe));
+        for bad in ["udp://239.1.2.3:5", "ftp://h/", "http://", "http://h:99999/", "/a b"] {
             assert!(from.redirected(bad).is_err(), "{bad}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_text_panics(text in "(http://|udp://|rtp://)?[a-z0-9:/@?&=%.\\[\\]#é ]{0,40}", location in "\\PC{0,40}") {
+        fn no_text_panics(text in "(https?://|udp://|rtp://)?[a-z0-9:/@?&=%.\\[\\]#é ]{0,40}", location in "\\PC{0,40}") {
             if let Ok(Source::Http(url)) = Source::parse(&text) {
                 let _ = url.redirected(&location);
             }

@@ -24,6 +24,7 @@ mod flush;
 mod mux;
 mod pace;
 mod past;
+mod seams;
 mod ts;
 
 pub use blocks::Block;
@@ -32,7 +33,7 @@ pub use flush::FlushPolicy;
 pub use mux::Mux;
 pub use pace::Pacing;
 pub use past::{Backlog, Mark, Prebuffer};
-pub use ts::seam_packet;
+pub use seams::Seams;
 
 use crate::stream::carried::Records;
 use crate::stream::flush::{Burst, Flush};
@@ -42,6 +43,7 @@ use crate::stream::ts::Packets;
 use glassline_media::Time;
 use glassline_media::bitstream::h264::Join;
 use glassline_media::container::split;
+use glassline_media::container::tracks::{Track, tracks};
 use glassline_media::container::ts::{EntryPoint, PACKET_BYTES, Program};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -371,6 +373,15 @@ impl Stream {
         match &self.intake {
             Intake::Packets(packets) => packets.video_details(),
             Intake::Records(_) => None,
+        }
+    }
+
+    /// What the newest header says of the tracks behind it, where a mux is only carried; of others nothing. Costs a walk
+    /// over the header.
+    pub fn carried_tracks(&self) -> Vec<Track> {
+        match (&self.intake, self.mux().container()) {
+            (Intake::Records(records), Some(container)) => tracks(container, records.header().0),
+            _ => Vec::new(),
         }
     }
 

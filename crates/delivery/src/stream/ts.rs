@@ -2,12 +2,11 @@
 //! seams between publishers announced.
 
 use super::details::DetailsProbe;
+use super::seams::seam_packet;
 use super::{Counters, Entry, PATIENCE_FOR_KEY_FRAME, Point, StreamError, Tape, VideoDetails};
 use glassline_media::Time;
 use glassline_media::bitstream::h264::Join;
-use glassline_media::container::ts::{
-    Aligner, NULL_PID, PACKET_BYTES, Packet, Program, Scanner, discontinuity_packet,
-};
+use glassline_media::container::ts::{Aligner, PACKET_BYTES, Program, Scanner};
 use serde::{Deserialize, Serialize};
 
 /// Garbage in a row after which a publisher is refused.
@@ -137,16 +136,4 @@ impl Packets {
     pub(super) fn video_details(&self) -> Option<&VideoDetails> {
         self.details.as_ref()
     }
-}
-
-/// A packet to stand before `packet`, the first of a new publisher on its PID: what follows is not continuous
-/// with what went before, and is meant so.
-pub fn seam_packet(packet: &[u8; PACKET_BYTES]) -> [u8; PACKET_BYTES] {
-    let (pid, continuity) = match Packet::parse(packet) {
-        // A packet without payload repeats the counter, one with payload advances it (ISO 13818-1 §2.4.3.3).
-        Ok(packet) if packet.has_payload => (packet.pid, packet.continuity.wrapping_sub(1) & 0x0F),
-        Ok(packet) => (packet.pid, packet.continuity),
-        Err(_) => (NULL_PID, 0),
-    };
-    discontinuity_packet(pid, continuity)
 }

@@ -68,7 +68,7 @@ impl FanOut {
             if viewer.is_blocked() && !ended {
                 continue;
             }
-            let batch = self.batch.as_ref().filter(|_| wire.is_plain());
+            let batch = self.batch.as_ref().filter(|_| wire.is_direct());
             match batch.and_then(|_| viewer.next_piece(COPIED_BYTES)) {
                 Some(piece) => self.waiting.push((slot, piece)),
                 None => feed(slot, slots, now, self.can_pace, &mut served),

@@ -4,13 +4,16 @@
 //! and the descriptors that belong to it, in the order in which the tree names them. The next process builds
 //! everything from it before it says that it is ready; where that fails, the first one goes on as if nothing had been.
 //! Offsets, parsers' states and half-written heads come over as they are; the streams' bytes stay where they are, in
-//! memory files that both processes see.
+//! memory files that both processes see. Of connections over TLS the TLS alone [stays](super::tls_ends) with the first
+//! process.
 
 use crate::relay::connection::{Connection, ConnectionState};
 use crate::relay::hub::{Hub, HubState};
 use crate::relay::live::{Live, LiveState};
 use crate::relay::output::{Feeder, LeftOutput};
 use crate::relay::pull::{Fetcher, LeftSource};
+use crate::relay::tls_ends::{PlainEnd, TlsEnd};
+use crate::relay::wire::{Wire, WireState};
 use crate::relay::worker::Worker;
 use crate::relay::{Crew, Listen, Opened, Settings, Site, StartError};
 use glassline_delivery::policy::StreamName;
@@ -26,7 +29,9 @@ use std::sync::Arc;
 use thiserror::Error;
 
 /// Changes whenever a program could misread what another one has left although each value has its place.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// The oldest that is understood. In it connections over TLS are left out.
+const OLDEST_FORMAT: u32 = 1;
 
 /// Why what another process left cannot be taken over. That process may go on.
 #[derive(Debug, Error)]
@@ -57,20 +62,57 @@ struct Estate {
     outputs: Vec<LeftOutput>,
 }
 
-/// Two descriptors where it has a link of its own, or else one.
+/// A descriptor, another where its wire has an end for plain bytes, and another where it has a link of its own.
 #[derive(Serialize, Deserialize)]
 struct LeftConnection {
     worker: usize,
     state: ConnectionState,
+    #[serde(default)]
+    wire: WireState,
     own_link: Option<u64>,
 }
 
-/// Makes the message of all that a halted relay has, and has it delivered.
-pub(super) fn pack<R>(
+/// The descriptors of a [`LeftConnection`].
+struct Ends<'a> {
+    socket: &'a Socket,
+    plain: Option<PlainEnd<'a>>,
+    own_link: Option<LinkFile>,
+}
+
+/// What stays, once all else is taken over: connections' TLS, with our ends for their plain bytes.
+#[derive(Default)]
+pub(super) struct Staying {
+    /// By worker and slot.
+    connections: Vec<(usize, usize, Socket)>,
+    /// By the source's number.
+    sources: Vec<(usize, Socket)>,
+}
+
+impl Staying {
+    /// Takes the TLS out of `crew`, for each worker a group of connections.
+    pub(super) fn part(self, crew: &mut Crew) -> Vec<Vec<TlsEnd>> {
+        let mut groups: Vec<Vec<TlsEnd>> = crew.workers.iter().map(|_| Vec::new()).collect();
+        for (worker, slot, end) in self.connections {
+            let connection = crew.workers[worker].part_with(slot);
+            let secured = connection.and_then(|connection| connection.socket.into_session());
+            groups[worker].extend(secured.map(|(socket, session)| TlsEnd::new(socket, session, end)));
+        }
+        for (index, end) in self.sources {
+            let secured = crew.fetcher.as_mut().and_then(|fetcher| fetcher.part_with(index));
+            if let (Some((socket, session)), Some(group)) = (secured, groups.first_mut()) {
+                group.push(TlsEnd::new(socket, session, end));
+            }
+        }
+        groups
+    }
+}
+
+/// Makes the message of all that a halted relay has, and has it delivered. Returns what stays then.
+pub(super) fn pack(
     hub: &Hub,
     crew: &Crew,
-    deliver: impl FnOnce(&[u8], &[BorrowedFd<'_>]) -> io::Result<R>,
-) -> io::Result<R> {
+    deliver: impl FnOnce(&[u8], &[BorrowedFd<'_>]) -> io::Result<()>,
+) -> io::Result<Staying> {
     let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
     for (listen, listener) in crew.workers.iter().flat_map(Worker::listeners) {
         listeners.push((listen.clone(), listener.local_address()?));
@@ -83,33 +125,62 @@ pub(super) fn pack<R>(
         links.extend(its_links);
     }
     let is_kept = |stream: u64| streams.iter().any(|(state, _)| state.id == stream);
-    let (mut connections, mut ends) = (Vec::new(), Vec::new());
-    for (worker, its_connections) in crew.workers.iter().map(Worker::connections).enumerate() {
-        for connection in its_connections.filter(|connection| connection.can_be_left()) {
-            let (state, own_link) = connection.state();
-            // A stream that is over has left the list; who has still to read its last bytes is cut off.
-            if state.stream().is_none_or(is_kept) {
-                let own = own_link.as_ref().map(LinkFile::index);
-                connections.push(LeftConnection { worker, state, own_link: own });
-                ends.push((connection.socket.as_fd(), own_link));
-            }
-        }
-    }
+    let (connections, ends, slots) = pack_connections(&crew.workers, is_kept);
     let sources = crew.fetcher.as_ref().map(Fetcher::states).unwrap_or_default();
     let (sources, source_sockets): (Vec<_>, Vec<_>) = sources.into_iter().unzip();
 
     let mut descriptors = sockets;
     descriptors.extend(links.iter().map(LinkFile::as_fd));
-    for (socket, own_link) in &ends {
-        descriptors.push(*socket);
+    for Ends { socket, plain, own_link } in &ends {
+        descriptors.push(socket.as_fd());
+        descriptors.extend(plain.as_ref().map(PlainEnd::as_fd));
         descriptors.extend(own_link.as_ref().map(LinkFile::as_fd));
     }
-    descriptors.extend(source_sockets);
+    descriptors.extend(source_sockets.iter().map(|(_, socket)| socket.as_fd()));
     let outputs = crew.feeder.as_ref().map(Feeder::states).unwrap_or_default();
     let estate =
         Estate { format: FORMAT, hub: hub.state(), listeners, streams, connections, sources, outputs };
     let bytes = rmp_serde::to_vec_named(&estate).map_err(io::Error::other)?;
-    deliver(&bytes, &descriptors)
+    deliver(&bytes, &descriptors)?;
+    let made = |(worker, slot, plain)| match plain {
+        Some(PlainEnd::Made(pair)) => Some((worker, slot, pair.ours)),
+        Some(PlainEnd::Given(_)) | None => None,
+    };
+    let slots = slots.into_iter().zip(ends).map(|((worker, slot), ends)| (worker, slot, ends.plain));
+    let sources = source_sockets.into_iter().filter_map(|(index, socket)| Some((index, socket.into_ours()?)));
+    Ok(Staying { connections: slots.filter_map(made).collect(), sources: sources.collect() })
+}
+
+/// The connections of `workers`, their descriptors, and which worker's slots they are in.
+fn pack_connections(
+    workers: &[Worker],
+    is_kept: impl Fn(u64) -> bool,
+) -> (Vec<LeftConnection>, Vec<Ends<'_>>, Vec<(usize, usize)>) {
+    let (mut connections, mut ends, mut slots) = (Vec::new(), Vec::new(), Vec::new());
+    let mut lost = None;
+    for (worker, its_connections) in workers.iter().map(Worker::connections).enumerate() {
+        for (slot, connection) in its_connections {
+            let (wire, plain) = match connection.socket.state() {
+                Ok(wire) => wire,
+                Err(error) => {
+                    lost = Some(error);
+                    continue;
+                }
+            };
+            let (state, own_link) = connection.state();
+            // A stream that is over has left the list; who has still to read its last bytes is cut off.
+            if state.stream().is_none_or(&is_kept) {
+                let own = own_link.as_ref().map(LinkFile::index);
+                connections.push(LeftConnection { worker, state, wire, own_link: own });
+                ends.push(Ends { socket: connection.socket.tcp(), plain, own_link });
+                slots.push((worker, slot));
+            }
+        }
+    }
+    if let Some(error) = lost {
+        tracing::warn!(%error, "some connections over TLS cannot be left to the new program; they end");
+    }
+    (connections, ends, slots)
 }
 
 /// Descriptors in their order.
@@ -139,8 +210,9 @@ pub(super) fn unpack(
 ) -> Result<Inherited, HandoverError> {
     let estate: Estate =
         rmp_serde::from_slice(bytes).map_err(|error| HandoverError::Unreadable(error.to_string()))?;
-    if estate.format != FORMAT {
-        let words = format!("it has format {}, this program has {FORMAT}", estate.format);
+    if !(OLDEST_FORMAT..=FORMAT).contains(&estate.format) {
+        let words =
+            format!("it has format {}, this program knows {OLDEST_FORMAT} to {FORMAT}", estate.format);
         return Err(HandoverError::Unreadable(words));
     }
     let mut descriptors = Descriptors(descriptors.into_iter());
@@ -153,13 +225,16 @@ pub(super) fn unpack(
     let workers = pollers.into_iter().enumerate();
     let mut workers: Vec<_> =
         workers.map(|(index, poller)| Worker::new(Arc::clone(&hub), index, poller)).collect();
-    for LeftConnection { worker, state, own_link } in estate.connections {
+    for LeftConnection { worker, state, wire, own_link } in estate.connections {
         let socket = Socket::from_descriptor(descriptors.take()?);
+        let is_apart = matches!(wire, WireState::Apart { .. });
+        let plain = if is_apart { Some(Socket::from_descriptor(descriptors.take()?)) } else { None };
+        let wire = Wire::restore(wire, socket, plain);
         let own_link =
             own_link.map(|index| Ok::<_, HandoverError>((index, descriptors.take()?))).transpose()?;
         let live = state.stream().and_then(|stream| lives.get(&stream));
         workers[worker % count]
-            .adopt(socket, |socket, seat| Connection::restore(state, socket, seat, live, own_link))?;
+            .adopt(wire, |wire, seat| Connection::restore(state, wire, seat, live, own_link))?;
     }
     let mut fetcher = Fetcher::new(&hub)?;
     fetcher.rearrange();

@@ -68,6 +68,8 @@ pub(super) struct Counts {
     pub(super) timed_out: AtomicU64,
     pub(super) tls_handshakes: AtomicU64,
     pub(super) tls_failed: AtomicU64,
+    /// Connections now whose TLS another process does.
+    pub(super) tls_apart: AtomicU64,
 }
 
 /// Tells a worker something from another thread.
@@ -149,6 +151,7 @@ impl Hub {
             timed_out,
             tls_handshakes,
             tls_failed,
+            tls_apart: _,
         } = &self.counts;
         let counts = [accepted, refused, requests, errors, timed_out, tls_handshakes, tls_failed];
         HubState {
@@ -164,7 +167,7 @@ impl Hub {
         self.next_id = AtomicU64::new(state.next_id);
         let [accepted, refused, requests, errors, timed_out, tls_handshakes, tls_failed] =
             state.counts.map(AtomicU64::new);
-        let connections = AtomicU64::new(0);
+        let (connections, tls_apart) = (AtomicU64::new(0), AtomicU64::new(0));
         self.counts = Counts {
             connections,
             accepted,
@@ -174,6 +177,7 @@ impl Hub {
             timed_out,
             tls_handshakes,
             tls_failed,
+            tls_apart,
         };
         self.streams = Mutex::new(streams.into_iter().map(|live| (live.name.clone(), live)).collect());
     }
@@ -259,6 +263,7 @@ impl Hub {
             timed_out: count(&self.counts.timed_out),
             tls_handshakes: count(&self.counts.tls_handshakes),
             tls_failed: count(&self.counts.tls_failed),
+            tls_apart: count(&self.counts.tls_apart),
             marks_in_use: self.marker.in_use(),
             marks_exhausted: self.marker.exhausted(),
         }

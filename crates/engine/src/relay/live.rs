@@ -546,6 +546,7 @@ impl Live {
             viewers_joined: self.counts.joined.load(Ordering::Relaxed),
             streams: stream.program().map(|program| program.streams.clone()).unwrap_or_default(),
             video: stream.video_details().cloned(),
+            carried: stream.carried_tracks(),
             uptime: core.holder.as_ref().map_or(Duration::ZERO, |holder| now.since(holder.since)),
             age: now.since(self.began),
             newest_byte_age: stream.newest_at().map(|at| now.since(at)),

@@ -33,6 +33,7 @@ mod roster;
 mod status;
 mod strain;
 mod telemetry;
+mod tls_ends;
 mod viewer;
 mod wire;
 mod worker;
@@ -48,6 +49,7 @@ pub use publish::{ClaimError, Publisher};
 pub use pull::{Pull, RtpCounts, SourceState, SourceStatus};
 pub use roster::{Client, Clients, WhyCounts};
 pub use status::{StreamStatus, Totals};
+pub use tls_ends::Remains;
 
 use certificates::Fresh;
 use glassline_delivery::http1::Limits;
@@ -55,7 +57,7 @@ use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{Rules, StreamName};
 use glassline_delivery::pull::Policy;
-use glassline_delivery::stream::{self, Backlog, FlushPolicy, Mux, Pacing, Prebuffer};
+use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
 use glassline_io::clock::Clock;
 use glassline_io::tcp::Listener;
 use glassline_io::tls::TlsError;
@@ -116,15 +118,27 @@ pub struct Settings {
     pub pull_policy: Policy,
     /// Streams that are sent elsewhere.
     pub outputs: Vec<Output>,
+    /// How long the TLS of connections that another process has taken over goes on here at most.
+    pub drain: Duration,
 }
 
 impl Settings {
-    /// Whether this process may do what the settings ask of it beyond what any process may: mark connections.
+    /// Whether this process can do what the settings ask of it: mark connections, which not every process may, and read
+    /// the authorities that vouch for sources.
     ///
     /// # Errors
-    /// [`StartError::Mark`]. Settings that come later than the start are to be asked as well.
-    pub fn check_privileges(&self) -> Result<(), StartError> {
+    /// [`StartError::Mark`], [`StartError::Tls`]. Settings that come later than the start are to be asked as well.
+    pub fn check_means(&self) -> Result<(), StartError> {
+        self.check_authorities()?;
         if self.rules.want_marks() { glassline_io::tcp::may_mark().map_err(StartError::Mark) } else { Ok(()) }
+    }
+
+    /// Whether the authorities that vouch for sources can be read.
+    ///
+    /// # Errors
+    /// [`StartError::Tls`].
+    pub fn check_authorities(&self) -> Result<(), StartError> {
+        Ok(pull::check_authorities(&self.pulls)?)
     }
 
     /// How the stream `name` is kept and sent.
@@ -161,6 +175,7 @@ impl Default for Settings {
             pulls: Vec::new(),
             pull_policy: Policy::default(),
             outputs: Vec::new(),
+            drain: Duration::from_secs(12 * 3600),
         }
     }
 }
@@ -282,7 +297,7 @@ impl Relay {
         let certificates = Fresh::read(&settings.certificates).map_err(StartError::from)?;
         let opened = Relay::open(&[], &settings.listen, count)?;
         let site = prepare()?;
-        settings.check_privileges()?;
+        settings.check_means()?;
         let (hub, mut pollers) = Hub::new(settings, site, Clock::new(), count).map_err(StartError::from)?;
         hub.certificates.show(certificates);
         let hub = Arc::new(hub);
@@ -304,7 +319,7 @@ impl Relay {
     /// An address cannot be listened on, a privilege is missing, or a certificate is of no use: then nothing has
     /// changed.
     pub fn reload(&mut self, settings: Settings) -> Result<(), StartError> {
-        settings.check_privileges()?;
+        settings.check_means()?;
         let certificates = Fresh::read(&settings.certificates)?;
         let opened = Relay::open(&self.listening, &settings.listen, self.workers.len())?;
         self.hub.certificates.show(certificates);
@@ -324,22 +339,29 @@ impl Relay {
 
     /// Leaves everything to another process: comes to a halt and has a message with descriptors delivered, of which
     /// [`Relay::take_over`] there makes a relay. `deliver` returns when that process has said that it is ready, and
-    /// then this relay has nothing any more but to be dropped. Connections over TLS are not left: they end.
+    /// then this relay has nothing any more but to be dropped. What is returned goes on with the TLS of connections,
+    /// for [`Settings::drain`].
     ///
     /// # Errors
     /// Those of `deliver`; the relay then goes on as if nothing had been.
     pub fn hand_over(
         &mut self,
         deliver: impl FnOnce(&[u8], &[BorrowedFd<'_>]) -> io::Result<()>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Remains> {
         let mut crew = self.halt();
-        let packed = handover::pack(&self.hub, &crew, deliver);
-        if packed.is_err() {
-            self.resume(crew, Vec::new()).map_err(io::Error::other)?;
-        } else {
-            crew.workers.iter_mut().for_each(Worker::dismiss);
+        match handover::pack(&self.hub, &crew, deliver) {
+            Ok(staying) => {
+                let groups = staying.part(&mut crew);
+                let settings = self.hub.settings();
+                let remains = Remains::start(groups, self.hub.clock, settings.drain, settings.stall_timeout);
+                crew.workers.iter_mut().for_each(Worker::dismiss);
+                Ok(remains)
+            }
+            Err(error) => {
+                self.resume(crew, Vec::new()).map_err(io::Error::other)?;
+                Err(error)
+            }
         }
-        packed
     }
 
     /// Makes a relay of what another process leaves ([`Relay::hand_over`]). Until [`Waiting::start`] nothing is done to
@@ -353,7 +375,7 @@ impl Relay {
         message: &[u8],
         descriptors: Vec<OwnedFd>,
     ) -> Result<Waiting, HandoverError> {
-        settings.check_privileges()?;
+        settings.check_means()?;
         let count = worker_count(&settings);
         let listen = settings.listen.clone();
         let certificates = Fresh::read(&settings.certificates).map_err(StartError::from)?;
@@ -446,7 +468,7 @@ impl Relay {
 
     /// Publishes a stream of MPEG-TS from inside this process.
     pub fn publish(&self, name: &StreamName) -> Result<Publisher, ClaimError> {
-        Publisher::claim(&self.hub, name, Mux::MpegTs)
+        self.hub.publish(name)
     }
 
     /// Ends all connections and waits for the workers.

@@ -46,6 +46,13 @@ pub struct Publisher {
     session: u64,
 }
 
+impl Hub {
+    /// Publishes a stream of MPEG-TS from inside this process.
+    pub fn publish(self: &Arc<Hub>, name: &StreamName) -> Result<Publisher, ClaimError> {
+        Publisher::claim(self, name, Mux::MpegTs)
+    }
+}
+
 impl Publisher {
     pub(super) fn claim(hub: &Arc<Hub>, name: &StreamName, mux: Mux) -> Result<Publisher, ClaimError> {
         let (live, session) = hub.claim(name, mux, None, false)?;

@@ -7,6 +7,7 @@ use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Mux, VideoDetails};
 use glassline_delivery::telemetry::Behind;
 use glassline_media::bitstream::h264::Join;
+use glassline_media::container::tracks::Track;
 use glassline_media::container::ts::ElementaryStream;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub struct StreamStatus {
     pub streams: Vec<ElementaryStream>,
     /// What the video's headers say.
     pub video: Option<VideoDetails>,
+    /// What the header of another mux says of the tracks behind it.
+    pub carried: Vec<Track>,
     /// Since the present publisher came.
     pub uptime: Duration,
     /// Since the first publisher came.
@@ -89,6 +92,7 @@ impl StreamStatus {
             viewers_joined: 0,
             streams: Vec::new(),
             video: None,
+            carried: Vec::new(),
             uptime: Duration::ZERO,
             age: Duration::ZERO,
             newest_byte_age: None,
@@ -137,6 +141,8 @@ pub struct Totals {
     pub tls_handshakes: u64,
     /// Connections to listeners for TLS that ended without one.
     pub tls_failed: u64,
+    /// Connections now whose TLS is done by a process that was replaced.
+    pub tls_apart: u64,
     /// Viewers' connections that have a mark of their own now.
     pub marks_in_use: usize,
     /// Viewers' connections that found no mark of their own left.

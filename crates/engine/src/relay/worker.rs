@@ -194,34 +194,41 @@ impl Worker {
         &self.listeners
     }
 
-    /// Its connections.
-    pub(super) fn connections(&self) -> impl Iterator<Item = &Connection> {
-        self.slots.iter().filter_map(|slot| slot.connection.as_deref())
+    /// Its connections, each with the number of its slot.
+    pub(super) fn connections(&self) -> impl Iterator<Item = (usize, &Connection)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(number, slot)| Some((number, slot.connection.as_deref()?)))
     }
 
-    /// Tells those that no other process can go on with that this is their end, as far as their sockets take it.
+    /// The connection in a slot, whose worker has no more use for it.
+    pub(super) fn part_with(&mut self, slot: usize) -> Option<Connection> {
+        self.slots.get_mut(slot)?.connection.take().map(|connection| *connection)
+    }
+
+    /// Tells all that this is their end, as far as their sockets take it: TLS would miss it. To be called where
+    /// another process has those that it goes on with.
     pub(super) fn dismiss(&mut self) {
         let connections = self.slots.iter_mut().filter_map(|slot| slot.connection.as_mut());
-        for connection in connections.filter(|connection| !connection.can_be_left()) {
-            connection.socket.take_leave();
-        }
+        connections.for_each(|connection| connection.socket.take_leave());
     }
 
     /// Takes a connection in that came from another process, made by `restore` for the seat that it is given. Returns
     /// whether there is one.
     pub(super) fn adopt(
         &mut self,
-        socket: Socket,
-        restore: impl FnOnce(Socket, Seat) -> Option<Connection>,
+        wire: Wire,
+        restore: impl FnOnce(Wire, Seat) -> Option<Connection>,
     ) -> io::Result<bool> {
         let slot = self.free_slot();
         let token = token(self.slots[slot].generation, slot as u32);
-        self.poller.add(&socket, token, Watch::Edges)?;
-        let Some(mut connection) = restore(socket, Seat { worker: self.index, token }) else {
+        self.poller.add(&wire, token, Watch::Edges)?;
+        let is_apart = wire.is_apart();
+        let Some(mut connection) = restore(wire, Seat { worker: self.index, token }) else {
             self.free.push(slot as u32);
             return Ok(false);
         };
         connection.count_in(&self.hub);
+        self.hub.counts.tls_apart.fetch_add(u64::from(is_apart), Ordering::Relaxed);
         self.hub.counts.connections.fetch_add(1, Ordering::Relaxed);
         self.connections += 1;
         if let Some((viewer, _)) = connection.viewer() {
@@ -416,7 +423,9 @@ impl Worker {
         self.slots[slot].generation = (self.slots[slot].generation + 1) & 0x7FFF_FFFF;
         self.free.push(slot as u32);
         self.connections -= 1;
-        self.hub.counts.connections.fetch_sub(1, Ordering::Relaxed);
+        let counts = &self.hub.counts;
+        counts.connections.fetch_sub(1, Ordering::Relaxed);
+        counts.tls_apart.fetch_sub(u64::from(connection.socket.is_apart()), Ordering::Relaxed);
     }
 
     fn look_at_load(&mut self, now: Time) {

@@ -21,7 +21,7 @@ pub struct CertificateFiles {
     pub key: PathBuf,
 }
 
-/// Why TLS cannot be served. No message tells what is in a key's file.
+/// Why TLS cannot be spoken. No message tells what is in a key's file.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -49,6 +49,12 @@ pub enum TlsError {
         /// What is wrong.
         reason: String,
     },
+    /// The system has no certificates of authorities.
+    #[error("this system trusts no authority{0}; install its certificates (Debian: ca-certificates)")]
+    NoRoots(String),
+    /// A server's name that no certificate can have.
+    #[error("{0:?} is no name that a certificate can be for")]
+    Name(String),
     /// TLS itself cannot be set up.
     #[error("cannot set up TLS: {0}")]
     Setup(String),
@@ -132,7 +138,7 @@ fn read(files: &CertificateFiles) -> Result<CertifiedKey, TlsError> {
     CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(unusable)
 }
 
-fn contents(file: &Path) -> Result<Vec<u8>, TlsError> {
+pub(super) fn contents(file: &Path) -> Result<Vec<u8>, TlsError> {
     fs::read(file).map_err(|reason| TlsError::Unreadable { file: file.into(), reason })
 }
 

@@ -1,7 +1,7 @@
-//! TLS 1.2 and 1.3 over [`crate::tcp::Connection`], the server's side.
+//! TLS 1.2 and 1.3 over [`crate::tcp::Connection`], both sides.
 //!
-//! An [`Acceptor`] makes a [`Session`] for each connection; the session is handed the socket for each call and never
-//! waits. Certificates come from files ([`Identities`]) and can be exchanged while sessions live: who is connected
+//! An [`Acceptor`] makes a [`Session`] for each connection that comes in, a [`Connector`] for each that goes out; the
+//! session is handed the socket for each call and never waits. An acceptor's certificates come from files ([`Identities`]) and can be exchanged while sessions live: who is connected
 //! keeps the old one, who comes gets the new.
 //!
 //! ```text
@@ -10,9 +10,11 @@
 //! ```
 
 mod certificates;
+mod client;
 mod session;
 
 pub use certificates::{CertificateFiles, Identities, TlsError};
+pub use client::{Connector, Roots};
 pub use session::{Flushed, READ_BYTES_MIN, Received, Session};
 
 use certificates::Resolver;
@@ -55,7 +57,7 @@ impl Acceptor {
 
     /// A session for a connection that has just been accepted.
     pub fn accept(&self) -> Result<Session, TlsError> {
-        Session::new(Arc::clone(&self.config))
+        Session::of_server(Arc::clone(&self.config))
     }
 }
 

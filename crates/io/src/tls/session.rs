@@ -2,7 +2,8 @@
 
 use super::TlsError;
 use crate::tcp::{Connection, wait_is_none};
-use rustls::{ServerConfig, ServerConnection};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
@@ -43,16 +44,26 @@ pub struct Flushed {
 /// TLS over one socket, which is to be the same in each call. Takes about 10 kB of memory at rest, and up to 32 KiB
 /// more while its socket is full.
 pub struct Session {
-    tls: ServerConnection,
+    tls: rustls::Connection,
     has_begun: bool,
     has_ended: bool,
 }
 
 impl Session {
-    pub(super) fn new(config: Arc<ServerConfig>) -> Result<Session, TlsError> {
-        let mut tls = ServerConnection::new(config).map_err(TlsError::setup)?;
+    pub(super) fn of_server(config: Arc<ServerConfig>) -> Result<Session, TlsError> {
+        Ok(Session::new(ServerConnection::new(config).map_err(TlsError::setup)?.into()))
+    }
+
+    pub(super) fn of_client(
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> Result<Session, TlsError> {
+        Ok(Session::new(ClientConnection::new(config, name).map_err(TlsError::setup)?.into()))
+    }
+
+    fn new(mut tls: rustls::Connection) -> Session {
         tls.set_buffer_limit(Some(WAITING_BYTES));
-        Ok(Session { tls, has_begun: false, has_ended: false })
+        Session { tls, has_begun: false, has_ended: false }
     }
 
     /// Whether the handshake is not over yet.

@@ -8,7 +8,7 @@ use super::svg::{Anchor, Scale, Svg, ceiling};
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 190.0;
 const RIGHT: f64 = WIDTH - 190.0;
-const STAGES_TOP: f64 = 170.0;
+const STAGES_TOP: f64 = 200.0;
 const STAGE_HEIGHT: f64 = 30.0;
 const BAR_HEIGHT: f64 = 16.0;
 const BINS_HEIGHT: f64 = 160.0;
@@ -49,7 +49,7 @@ impl Budget {
         let Stage { name, p50_ms, p99_ms } = &self.total;
         let longest = self.stages.iter().max_by(|a, b| a.p50_ms.total_cmp(&b.p50_ms));
         let longest = longest.map_or(String::new(), |stage| {
-            format!(" Most of it went before \u{201c}{}\u{201d}: {}.", stage.name, millis(stage.p50_ms))
+            format!(" The longest part ended with \u{201c}{}\u{201d}: {}.", stage.name, millis(stage.p50_ms))
         });
         format!(
             "Half of the pictures took at most {} from {name}, 99 in 100 at most {}.{longest}",

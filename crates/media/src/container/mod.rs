@@ -1,8 +1,11 @@
 //! Containers: how coded units and pictures lie in a file or on the wire.
 
+pub mod cmaf;
 pub mod flv;
+pub mod ivf;
 pub mod ogg;
 pub mod split;
+pub mod tracks;
 pub mod ts;
 pub mod webm;
 pub mod y4m;

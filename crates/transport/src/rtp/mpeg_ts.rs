@@ -149,11 +149,16 @@ impl Packetizer {
     /// The header of the next packet, whose first byte is to leave at `at`: that is what its time stamp says, in ticks of
     /// 90 kHz (RFC 2250 §2). `jumps` says that what it carries does not go on where the last one ended.
     pub fn next_header(&mut self, at: Time, jumps: bool) -> [u8; HEADER_BYTES] {
+        self.next_header_at(Ticks::from_time(at), jumps)
+    }
+
+    /// The same, for who has the time in ticks: on the clock of the stream itself, its PCR.
+    pub fn next_header_at(&mut self, at: Ticks, jumps: bool) -> [u8; HEADER_BYTES] {
         let header = Header {
             marker: jumps,
             payload_type: PAYLOAD_TYPE,
             sequence: self.sequence,
-            timestamp: (Ticks::from_time(at).0 as u32).wrapping_add(self.offset),
+            timestamp: (at.0 as u32).wrapping_add(self.offset),
             ssrc: self.ssrc,
         };
         self.sequence = self.sequence.wrapping_add(1);

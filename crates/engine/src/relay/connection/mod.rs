@@ -378,7 +378,7 @@ impl Connection {
             self.socket.take_leave();
             if self.socket.is_flushed() {
                 *since = Some(now);
-                let _ = self.socket.tcp().end();
+                let _ = self.socket.end();
             }
         }
     }

@@ -12,14 +12,13 @@ use crate::relay::wire::Wire;
 use glassline_delivery::http1::server::{Request, Server};
 use glassline_delivery::policy::Meter;
 use glassline_io::spool::LinkFile;
-use glassline_io::tcp::Connection as Socket;
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// All of it but its socket.
+/// All of it but its wire.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::relay) struct ConnectionState {
     peer: SocketAddr,
@@ -54,11 +53,6 @@ impl ConnectionState {
 }
 
 impl Connection {
-    /// Whether another process could go on with it: what TLS knows of a connection cannot be taken out of it.
-    pub(in crate::relay) fn can_be_left(&self) -> bool {
-        self.socket.is_plain()
-    }
-
     /// What the next process needs of it, and the part of its stream that it alone still has.
     pub(in crate::relay) fn state(&self) -> (ConnectionState, Option<LinkFile>) {
         let (role, own_link) = match &self.role {
@@ -94,7 +88,7 @@ impl Connection {
     /// is missing, or the publisher's seat is not its own.
     pub(in crate::relay) fn restore(
         state: ConnectionState,
-        socket: Socket,
+        socket: Wire,
         seat: Seat,
         live: Option<&Arc<Live>>,
         own_link: Option<(u64, OwnedFd)>,
@@ -114,7 +108,7 @@ impl Connection {
             RoleState::Draining { since } => Role::Draining { since },
         };
         Some(Connection {
-            socket: Wire::plain(socket),
+            socket,
             peer: state.peer,
             is_admin: state.is_admin,
             seat,

@@ -1,18 +1,20 @@
 //! One output: from the spool into datagrams, a few at a time.
 
 use super::board::Board;
+use super::place::Place;
 use crate::relay::live::Live;
 use crate::relay::pull::Sayings;
 use glassline_delivery::output::{Destination, Framing};
-use glassline_delivery::stream::{Mux, Pacing, seam_packet};
+use glassline_delivery::stream::{Mux, Pacing, Seams};
 use glassline_io::spool::Reader;
 use glassline_io::udp::{Route, Sender};
 use glassline_media::Time;
-use glassline_media::container::ts::{NULL_PID, PACKET_BYTES};
+use glassline_media::container::ts::PACKET_BYTES;
 use glassline_transport::pacing::{Pacer, time_of};
 use glassline_transport::rtp::mpeg_ts::Packetizer;
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,11 +31,14 @@ const BURSTS_A_TURN: usize = 16;
 const RETRY: Duration = Duration::from_secs(1);
 /// When a socket that was full is tried again.
 const FULL: Duration = Duration::from_millis(1);
+/// How often it is looked whether a name has been resolved.
+const RESOLVING: Duration = Duration::from_millis(20);
 
 /// An output and where it is in its stream.
 pub(super) struct Feed {
     board: Arc<Board>,
     socket: Option<Sender>,
+    place: Place,
     packetizer: Option<Packetizer>,
     /// The lowest pace, in bits a second.
     least_bps: u64,
@@ -56,34 +61,6 @@ struct Following {
     awaits: bool,
     /// Where another stream was sent before this one.
     seams: Option<Seams>,
-}
-
-/// Announces that what follows on each PID is not continuous with what another stream sent there.
-struct Seams(Box<[u64; 8192 / 64]>);
-
-impl Seams {
-    fn new() -> Seams {
-        let mut announced = Box::new([0; 8192 / 64]);
-        // Null packets count nothing.
-        announced[usize::from(NULL_PID / 64)] |= 1 << (NULL_PID % 64);
-        Seams(announced)
-    }
-
-    /// Puts a packet before the first on each PID.
-    fn announce(&mut self, packets: &mut Vec<u8>) {
-        let mut at = 0;
-        while let Some(packet) = packets.get(at..).and_then(|rest| rest.first_chunk::<PACKET_BYTES>()) {
-            let pid = u16::from_be_bytes([packet[1] & 0x1F, packet[2]]);
-            let word = &mut self.0[usize::from(pid / 64)];
-            if *word >> (pid % 64) & 1 == 0 {
-                *word |= 1 << (pid % 64);
-                let seam = seam_packet(packet);
-                packets.splice(at..at, seam);
-                at += seam.len();
-            }
-            at += PACKET_BYTES;
-        }
-    }
 }
 
 /// An output as one process leaves it to the next, which opens a socket of its own.
@@ -127,6 +104,7 @@ impl Feed {
         Feed {
             board,
             socket: None,
+            place: Place::default(),
             packetizer,
             least_bps: LEAST_BPS,
             pacer: Pacer::default(),
@@ -181,7 +159,7 @@ impl Feed {
             stream: following.live.id,
             offset: following.reader.offset(),
             awaits: following.awaits,
-            seams: following.seams.as_ref().map(|seams| seams.0.to_vec()),
+            seams: following.seams.as_ref().map(|seams| seams.announced().to_vec()),
         };
         LeftOutput {
             name: self.board.name.to_string(),
@@ -210,8 +188,7 @@ impl Feed {
         {
             following.reader.seek(place.offset);
             following.awaits = place.awaits;
-            let seams = place.seams.as_deref().and_then(|seams| seams.try_into().ok());
-            following.seams = seams.map(|seams: [u64; 8192 / 64]| Seams(Box::new(seams)));
+            following.seams = place.seams.as_deref().and_then(Seams::from_announced);
         }
     }
 
@@ -243,7 +220,14 @@ impl Feed {
             pace => pace.max(self.least_bps),
         };
         if self.socket.is_none() {
-            match Sender::open(&route(&self.board.destination)) {
+            let destination = &self.board.destination;
+            let found = self.place.find(destination, now);
+            let opened = match found {
+                Ok(None) => return self.retry_after(RESOLVING, now),
+                Ok(Some(address)) => Sender::open(&route(destination, address)),
+                Err(error) => Err(error),
+            };
+            match opened {
                 Ok(socket) => self.socket = Some(socket),
                 Err(error) => {
                     self.complain(&error, 1);
@@ -393,8 +377,8 @@ impl Burst {
     }
 }
 
-fn route(destination: &Destination) -> Route {
-    let Destination { address, interface, source, ttl, .. } = destination.clone();
+fn route(destination: &Destination, address: SocketAddr) -> Route {
+    let Destination { interface, source, ttl, .. } = destination.clone();
     Route { address, interface, source, ttl }
 }
 

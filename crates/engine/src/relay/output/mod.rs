@@ -11,6 +11,7 @@
 
 mod board;
 mod feed;
+mod place;
 
 pub(super) use board::Boards;
 pub use board::OutputStatus;

@@ -5,9 +5,11 @@ use crate::relay::status::StreamStatus;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Mux;
+use glassline_io::tls::Roots;
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -111,10 +113,23 @@ pub(super) struct Board {
     pub(super) source: Source,
     pub(super) names: Vec<StreamName>,
     pub(super) mux: Mux,
+    /// Whom it trusts.
+    pub(super) roots: Roots,
     note: Mutex<Note>,
 }
 
+/// The authorities of a file, or those of the system.
+pub(in crate::relay) fn roots(ca: Option<PathBuf>) -> Roots {
+    ca.map_or(Roots::System, Roots::File)
+}
+
 impl Board {
+    /// Whether it is about the same.
+    fn is_like(&self, other: &Board) -> bool {
+        let Board { source, names, mux, roots, note: _ } = self;
+        (source, names, mux, roots) == (&other.source, &other.names, &other.mux, &other.roots)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Note> {
         // A note is replaced as a whole.
         self.note.lock().unwrap_or_else(PoisonError::into_inner)
@@ -163,21 +178,21 @@ impl Boards {
     /// A board for each source that differs; a name that is given twice keeps its first source. What stands on
     /// `former` boards for the same streams stays.
     pub(in crate::relay) fn new(pulls: &[Pull], former: &Boards) -> Boards {
-        let mut by_source = BTreeMap::<(Source, Mux), Vec<StreamName>>::new();
+        let mut by_source = BTreeMap::<(Source, Mux, Option<PathBuf>), Vec<StreamName>>::new();
         let mut by_name = BTreeMap::new();
         for pull in pulls {
             if by_name.insert(pull.name.clone(), 0).is_none() {
                 let mux = pull.mux.unwrap_or_else(|| pull.source.mux());
-                by_source.entry((pull.source.clone(), mux)).or_default().push(pull.name.clone());
+                let source = (pull.source.clone(), mux, pull.ca.clone());
+                by_source.entry(source).or_default().push(pull.name.clone());
             }
         }
         let boards: Vec<_> = by_source
             .into_iter()
-            .map(|((source, mux), names)| {
-                let same =
-                    |board: &&Arc<Board>| board.source == source && board.mux == mux && board.names == names;
-                let kept = former.iter().find(same).cloned();
-                kept.unwrap_or_else(|| Arc::new(Board { source, names, mux, note: Mutex::default() }))
+            .map(|((source, mux, ca), names)| {
+                let board = Board { source, names, mux, roots: roots(ca), note: Mutex::default() };
+                let kept = former.iter().find(|former| former.is_like(&board)).cloned();
+                kept.unwrap_or_else(|| Arc::new(board))
             })
             .collect();
         for (index, board) in boards.iter().enumerate() {
@@ -228,24 +243,29 @@ mod tests {
 
     #[test]
     fn streams_of_one_source_share_it() {
-        let pull = |name: &str, source: &str| Pull {
+        let trusting = |name: &str, source: &str, ca: Option<&str>| Pull {
             name: StreamName::parse(name).unwrap(),
             source: Source::parse(source).unwrap(),
             mux: None,
+            ca: ca.map(PathBuf::from),
         };
+        let pull = |name: &str, source: &str| trusting(name, source, None);
         let boards = Boards::new(
             &[
                 pull("a", "http://u:p@h/x"),
                 pull("b", "http://h/x"),
                 pull("c", "http://h:80/x"),
                 pull("c", "http://other/x"),
+                trusting("e", "https://h:80/x", Some("a.pem")),
+                trusting("f", "https://h:80/x", None),
+                trusting("g", "https://h:80/x", Some("a.pem")),
             ],
             &Boards::default(),
         );
         let names: Vec<Vec<&str>> =
             boards.iter().map(|board| board.names.iter().map(StreamName::as_str).collect()).collect();
-        // Other credentials may be shown another stream.
-        assert_eq!(names, [vec!["b", "c"], vec!["a"]]);
+        // Other credentials may be shown another stream, and another authority may vouch for another server.
+        assert_eq!(names, [vec!["b", "c"], vec!["a"], vec!["f"], vec!["e", "g"]]);
         let status = |name: &str| boards.status(&StreamName::parse(name).unwrap(), Time::ZERO);
         assert_eq!(status("a").unwrap().url, "http://h/x");
         assert_eq!(status("d"), None);

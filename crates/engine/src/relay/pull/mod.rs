@@ -17,18 +17,22 @@ pub use board::{RtpCounts, SourceState, SourceStatus};
 pub(super) use seats::Sayings;
 
 use crate::relay::hub::Hub;
+use crate::relay::tls_ends::Pair;
 use board::Board;
 use datagrams::{Datagrams, DatagramsState};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::{Policy, Source};
 use glassline_delivery::stream::Mux;
 use glassline_io::poll::{Event, Poller, Waker};
+use glassline_io::tcp::Connection as Socket;
+use glassline_io::tls::{Connector, Roots, Session, TlsError};
 use glassline_io::udp::Inbox;
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -43,6 +47,34 @@ pub struct Pull {
     pub source: Source,
     /// What comes from there; `None`: what [`Source::mux`] says.
     pub mux: Option<Mux>,
+    /// A file with the certificates of the authorities that may vouch for it, where it is asked over TLS; `None`: those
+    /// that the system trusts.
+    pub ca: Option<PathBuf>,
+}
+
+/// Looks whether the authorities that `pulls` name can be read.
+pub(super) fn check_authorities(pulls: &[Pull]) -> Result<(), TlsError> {
+    pulls
+        .iter()
+        .filter_map(|pull| pull.ca.clone())
+        .try_for_each(|ca| Connector::new(&Roots::File(ca)).map(drop))
+}
+
+/// What TLS connections to sources are made by. The authorities are read when they are first needed.
+#[derive(Default)]
+struct Trust(Vec<(Roots, Connector)>);
+
+impl Trust {
+    /// A session with `host`, which one of `roots` has to vouch for.
+    fn connect(&mut self, roots: &Roots, host: &str) -> Result<Session, TlsError> {
+        if let Some((_, connector)) = self.0.iter().find(|(known, _)| known == roots) {
+            return connector.connect(host);
+        }
+        let connector = Connector::new(roots)?;
+        let session = connector.connect(host);
+        self.0.push((roots.clone(), connector));
+        session
+    }
 }
 
 /// The token under which the thread is woken; sources have smaller ones.
@@ -86,6 +118,7 @@ struct Desk<'a> {
     poller: &'a Poller,
     waker: &'a Waker,
     answers: &'a Sender<Resolved>,
+    trust: &'a mut Trust,
     scratch: &'a mut [u8],
     inbox: &'a mut Inbox,
     gathered: &'a mut Vec<u8>,
@@ -128,7 +161,7 @@ impl Fetch {
         }
     }
 
-    fn state(&self) -> Option<(LeftSource, BorrowedFd<'_>)> {
+    fn state(&self) -> Option<(LeftSource, LeftSocket<'_>)> {
         let (kind, socket) = match self {
             Fetch::Http(upstream) => {
                 let (state, socket) = upstream.state()?;
@@ -136,7 +169,7 @@ impl Fetch {
             }
             Fetch::Udp(datagrams) => {
                 let (state, socket) = datagrams.state()?;
-                (FetchState::Udp(Box::new(state)), socket)
+                (FetchState::Udp(Box::new(state)), LeftSocket::Own(socket))
             }
         };
         let Board { source, names, .. } = &**self.board();
@@ -167,6 +200,33 @@ impl Fetch {
     }
 }
 
+/// What the next process reads a source from.
+pub(super) enum LeftSocket<'a> {
+    /// The source's own socket.
+    Own(BorrowedFd<'a>),
+    /// An end for plain bytes; the TLS stays here.
+    Plain(Pair),
+}
+
+impl LeftSocket<'_> {
+    /// Our end, where there is one.
+    pub(super) fn into_ours(self) -> Option<Socket> {
+        match self {
+            LeftSocket::Own(_) => None,
+            LeftSocket::Plain(pair) => Some(pair.ours),
+        }
+    }
+}
+
+impl AsFd for LeftSocket<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            LeftSocket::Own(socket) => *socket,
+            LeftSocket::Plain(pair) => pair.theirs.as_fd(),
+        }
+    }
+}
+
 /// A source that sends, as one process leaves it to the next, but for its socket.
 #[derive(Serialize, Deserialize)]
 pub(super) struct LeftSource {
@@ -187,6 +247,7 @@ pub(super) struct Fetcher {
     poller: Poller,
     waker: Waker,
     answers: (Sender<Resolved>, Receiver<Resolved>),
+    trust: Trust,
     /// By the numbers in their tokens, which are never given again.
     fetches: Vec<Option<Fetch>>,
     scratch: Vec<u8>,
@@ -207,6 +268,7 @@ impl Fetcher {
             poller,
             waker,
             answers: channel(),
+            trust: Trust::default(),
             fetches: Vec::new(),
             scratch,
             inbox: Inbox::default(),
@@ -218,6 +280,8 @@ impl Fetcher {
     /// Pulls what the hub's boards name and nothing else. What is pulled already goes on.
     pub(super) fn rearrange(&mut self) {
         let (boards, policy) = (self.hub.boards(), self.hub.settings().pull_policy);
+        // The files may hold other authorities by now.
+        self.trust = Trust::default();
         for fetch in &mut self.fetches {
             if let Some(fetch) = fetch {
                 fetch.reconfigure(policy);
@@ -237,9 +301,19 @@ impl Fetcher {
         }
     }
 
-    /// What the next process needs of the sources that send, each with its socket.
-    pub(super) fn states(&self) -> Vec<(LeftSource, BorrowedFd<'_>)> {
-        self.fetches.iter().flatten().filter_map(Fetch::state).collect()
+    /// What the next process needs of the sources that send, each with its number here and its socket.
+    pub(super) fn states(&self) -> Vec<(LeftSource, (usize, LeftSocket<'_>))> {
+        let fetches = self.fetches.iter().enumerate();
+        let fetches = fetches.filter_map(|(index, fetch)| Some((index, fetch.as_ref()?.state()?)));
+        fetches.map(|(index, (state, socket))| (state, (index, socket))).collect()
+    }
+
+    /// The TLS of source `index`, which the thread has no more use for.
+    pub(super) fn part_with(&mut self, index: usize) -> Option<(Socket, Session)> {
+        match self.fetches.get_mut(index)?.take()? {
+            Fetch::Http(upstream) => upstream.into_session(),
+            Fetch::Udp(_) => None,
+        }
     }
 
     /// Goes on with a source that another process left, if it is still wanted for the same streams.
@@ -332,6 +406,7 @@ impl Fetcher {
                 poller: &self.poller,
                 waker: &self.waker,
                 answers: &self.answers.0,
+                trust: &mut self.trust,
                 scratch: &mut self.scratch,
                 inbox: &mut self.inbox,
                 gathered: &mut self.gathered,

@@ -2,9 +2,10 @@
 
 use super::board::{Board, Note, Phase};
 use super::seats::{Sayings, Seats};
-use super::{Desk, READS_A_TURN, Resolved, token};
+use super::{Desk, LeftSocket, READS_A_TURN, Resolved, token};
 use crate::relay::hub::Hub;
 use crate::relay::outgoing::Outgoing;
+use crate::relay::tls_ends::PlainEnd;
 use crate::relay::wire::Wire;
 use glassline_delivery::metacube::{Flags, Metadata};
 use glassline_delivery::pull::{self, Event, HttpUrl, Output, Policy, PullError, Puller};
@@ -12,11 +13,12 @@ use glassline_delivery::stream::Block;
 use glassline_io::poll::{Poller, Watch};
 use glassline_io::resolve::resolve;
 use glassline_io::tcp::Connection;
+use glassline_io::tls::Session;
 use glassline_media::{Time, Utc};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +34,8 @@ pub(super) struct Upstream {
     link: Link,
     outgoing: Outgoing,
     generation: u32,
+    /// The host whose certificate is wanted, where TLS is to be spoken.
+    secured: Option<String>,
     /// Addresses that were not tried yet, the next one last.
     addresses: Vec<SocketAddr>,
     /// What a thread is resolving.
@@ -80,6 +84,7 @@ impl Upstream {
             link: Link::Closed,
             outgoing: Outgoing::default(),
             generation: 0,
+            secured: None,
             addresses: Vec::new(),
             resolving: None,
             wanted: None,
@@ -88,16 +93,33 @@ impl Upstream {
         }
     }
 
-    /// What the next process needs of it, and its socket; `None` where it has none, and begins anew there.
-    pub(super) fn state(&self) -> Option<(UpstreamState, BorrowedFd<'_>)> {
-        let Link::Open(connection) = &self.link else { return None };
+    /// What the next process needs of it, and its socket, or an end for its plain bytes; `None` where it has none, and
+    /// begins anew there.
+    pub(super) fn state(&self) -> Option<(UpstreamState, LeftSocket<'_>)> {
+        let Link::Open(wire) = &self.link else { return None };
+        let socket = match wire.state() {
+            Ok((_, Some(PlainEnd::Made(pair)))) => LeftSocket::Plain(pair),
+            Ok(_) => LeftSocket::Own(wire.as_fd()),
+            Err(error) => {
+                tracing::warn!(source = %self.board.source, %error, "a source begins anew with the new program");
+                return None;
+            }
+        };
         let state = UpstreamState {
             note: self.note.clone(),
             puller: self.puller.clone(),
             sessions: self.seats.sessions(),
             outgoing: self.outgoing.to_bytes(),
         };
-        Some((state, connection.as_fd()))
+        Some((state, socket))
+    }
+
+    /// The TLS of its connection.
+    pub(super) fn into_session(self: Box<Self>) -> Option<(Connection, Session)> {
+        match self.link {
+            Link::Open(wire) => wire.into_session(),
+            Link::Closed | Link::Opening(_) => None,
+        }
     }
 
     /// Goes on where another process left off. Where a seat is not to be had any more, it begins anew.
@@ -160,7 +182,9 @@ impl Upstream {
         let more = match self.try_turn(desk) {
             Ok(more) => more,
             Err(error) => {
-                self.puller.handle_failure(PullError::Lost(error.to_string()), desk.now);
+                let is_connected = !matches!(&self.link, Link::Open(wire) if wire.is_handshaking());
+                let failure = if is_connected { PullError::Lost } else { PullError::Connect };
+                self.puller.handle_failure(failure(error.to_string()), desk.now);
                 false
             }
         };
@@ -171,7 +195,7 @@ impl Upstream {
     fn try_turn(&mut self, desk: &mut Desk<'_>) -> io::Result<bool> {
         if let Link::Opening(connection) = &self.link {
             match connection.connected() {
-                Ok(()) => self.opened(desk.now),
+                Ok(()) => self.opened(desk),
                 Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
                 Err(error) => {
                     self.try_next(Some(error), desk);
@@ -180,12 +204,20 @@ impl Upstream {
             }
         }
         let Link::Open(wire) = &mut self.link else { return Ok(false) };
+        wire.flush()?;
         self.outgoing.flush(wire)?;
         for _ in 0..READS_A_TURN {
-            let count = match wire.read(desk.scratch)? {
-                None => return Ok(false),
-                Some(count) => count,
-            };
+            let received = wire.read(desk.scratch)?;
+            if !self.outgoing.is_empty() && !wire.is_handshaking() {
+                // The handshake's end has just come.
+                self.outgoing.flush(wire)?;
+            }
+            let Some(count) = received else { return Ok(false) };
+            if wire.is_mistaken() {
+                let words = "it speaks plain HTTP where TLS was to be spoken";
+                self.puller.handle_failure(PullError::Connect(words.into()), desk.now);
+                return Ok(false);
+            }
             if count == 0 {
                 self.puller.handle_end(desk.now);
                 return Ok(false);
@@ -201,11 +233,23 @@ impl Upstream {
         Ok(true)
     }
 
-    fn opened(&mut self, now: Time) {
+    fn opened(&mut self, desk: &mut Desk<'_>) {
         if let Link::Opening(connection) = std::mem::replace(&mut self.link, Link::Closed) {
-            self.link = Link::Open(Wire::plain(connection));
             self.addresses.clear();
-            self.puller.handle_connected(now);
+            let wire = match &self.secured {
+                None => Ok(Wire::plain(connection)),
+                Some(host) => {
+                    let session = desk.trust.connect(&self.board.roots, host);
+                    session.map(|session| Wire::secured(connection, session))
+                }
+            };
+            match wire {
+                Ok(wire) => self.link = Link::Open(wire),
+                Err(error) => {
+                    return self.puller.handle_failure(PullError::Connect(error.to_string()), desk.now);
+                }
+            }
+            self.puller.handle_connected(desk.now);
             while let Some(output) = self.puller.poll_output() {
                 if let Output::Send(bytes) = output {
                     self.outgoing.push(bytes);
@@ -218,13 +262,16 @@ impl Upstream {
     fn settle(&mut self, desk: &mut Desk<'_>) {
         while let Some(output) = self.puller.poll_output() {
             match output {
-                Output::Connect { host, port } => match host.parse::<IpAddr>() {
-                    Ok(ip) => self.try_addresses(vec![SocketAddr::new(ip, port)], desk),
-                    Err(_) => {
-                        self.wanted = Some((host, port));
-                        self.resolve(desk);
+                Output::Connect { host, port, tls } => {
+                    self.secured = tls.then(|| host.clone());
+                    match host.parse::<IpAddr>() {
+                        Ok(ip) => self.try_addresses(vec![SocketAddr::new(ip, port)], desk),
+                        Err(_) => {
+                            self.wanted = Some((host, port));
+                            self.resolve(desk);
+                        }
                     }
-                },
+                }
                 // Requests are sent where the connection opens; none is due at another time.
                 Output::Send(_) => {}
                 Output::Close => self.close(),

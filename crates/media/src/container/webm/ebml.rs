@@ -21,16 +21,21 @@ pub(super) fn number(bytes: &[u8]) -> u64 {
     if bits & mask == mask { UNKNOWN } else { bits & mask }
 }
 
+/// The element's head at the front of `bytes`, and what is behind it: ID, size, rest. `None` where it is not whole or
+/// none.
+pub(in crate::container) fn head(bytes: &[u8]) -> Option<(u32, u64, &[u8])> {
+    let id_bytes = length(*bytes.first()?);
+    let size_bytes = length(*bytes.get(id_bytes)?);
+    if id_bytes > 4 || size_bytes > 8 || bytes.len() < id_bytes + size_bytes {
+        return None;
+    }
+    Some((id(bytes), number(&bytes[id_bytes..]), &bytes[id_bytes + size_bytes..]))
+}
+
 /// The children in an element's payload, with what each holds. Ends at the first one that is not whole.
-pub(super) fn children(mut payload: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
+pub(in crate::container) fn children(mut payload: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
     std::iter::from_fn(move || {
-        let id_bytes = length(*payload.first()?);
-        let size_bytes = length(*payload.get(id_bytes)?);
-        if id_bytes > 4 || size_bytes > 8 || payload.len() < id_bytes + size_bytes {
-            return None;
-        }
-        let (id, size) = (id(payload), number(&payload[id_bytes..]));
-        let rest = &payload[id_bytes + size_bytes..];
+        let (id, size, rest) = head(payload)?;
         let (inside, behind) = rest.split_at_checked(usize::try_from(size).ok()?)?;
         payload = behind;
         Some((id, inside))
@@ -38,6 +43,6 @@ pub(super) fn children(mut payload: &[u8]) -> impl Iterator<Item = (u32, &[u8])>
 }
 
 /// An unsigned integer of up to eight bytes.
-pub(super) fn unsigned(payload: &[u8]) -> Option<u64> {
+pub(in crate::container) fn unsigned(payload: &[u8]) -> Option<u64> {
     (payload.len() <= 8).then(|| payload.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }

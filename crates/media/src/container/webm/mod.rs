@@ -9,7 +9,7 @@
 //! * **Record**: a cluster; each of its children where its size is unknown, since then the next cluster ends it.
 //! * **Join**: a cluster whose first picture is a key frame; any cluster where there are no pictures.
 
-mod ebml;
+pub(super) mod ebml;
 
 use super::split::{Error, Mark, RECORD_MAX_BYTES, Walk};
 use ebml::UNKNOWN;

@@ -38,7 +38,7 @@ pub(super) enum Mark {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Timed {
     pub(super) mark: Mark,
-    /// When its packet begins to arrive, 27 MHz ticks on the scale of [`Arrivals::reference`].
+    /// When its packet begins to arrive, 27 MHz ticks since the first reference.
     pub(super) at: f64,
     /// How long the packet takes.
     pub(super) packet_ticks: f64,
@@ -59,6 +59,8 @@ pub(super) enum Pushed {
 pub(super) struct Arrivals {
     /// Number of the packet, and the clock unwrapped, 27 MHz ticks.
     references: VecDeque<(u64, u64)>,
+    /// The first of all.
+    origin: u64,
     last: Option<Pcr>,
     marks: VecDeque<(u64, Mark)>,
 }
@@ -78,7 +80,10 @@ impl Arrivals {
         let before = self.references.back().map(|(_, ticks)| *ticks);
         let ticks = match (before, self.since_last(pcr)) {
             (Some(before), Some(since)) => before + since,
-            _ => pcr.ticks(),
+            _ => {
+                self.origin = pcr.ticks();
+                self.origin
+            }
         };
         self.last = Some(pcr);
         if self.references.len() >= REFERENCES {
@@ -88,10 +93,11 @@ impl Arrivals {
         ticks
     }
 
-    /// The time of a stamp, the nearest to the last reference on the clock's circle.
+    /// The time of a stamp, the nearest to the last reference on the clock's circle: ticks since the first reference.
     pub(super) fn time_of(&self, stamp: Ticks) -> f64 {
         let now = self.references.back().map_or(0, |(_, ticks)| *ticks);
-        Ticks::unwrap_near(stamp.wrapped(), Ticks((now / 300) as i64)).0 as f64 * 300.0
+        let near = Ticks::unwrap_near(stamp.wrapped(), Ticks((now / 300) as i64));
+        (i128::from(near.0) * 300 - i128::from(self.origin)) as f64
     }
 
     /// Remembers `mark` of packet `number` until its time is known, or tells it.
@@ -135,7 +141,7 @@ impl Arrivals {
         let behind = self.references.partition_point(|(reference, _)| *reference <= number);
         let (from, to) = (self.references.get(behind.checked_sub(1)?)?, self.references.get(behind)?);
         let packet_ticks = (to.1 - from.1) as f64 / (to.0 - from.0).max(1) as f64;
-        let at = from.1 as f64 + (number - from.0) as f64 * packet_ticks;
+        let at = (from.1 - self.origin) as f64 + (number - from.0) as f64 * packet_ticks;
         Some(Timed { mark, at, packet_ticks })
     }
 }

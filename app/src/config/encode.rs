@@ -1,0 +1,132 @@
+//! `[encode.NAME]`: pictures that the program encodes itself, and publishes under the name.
+
+use super::section::duration;
+use super::validate::{NAME_RULE, PRESETS, Problem, out_of, problem};
+use super::{Config, Demo};
+use crate::encode;
+use crate::rate::{self, Bitrate};
+use glassline_delivery::policy::StreamName;
+use serde::Deserialize;
+use std::time::Duration;
+
+/// `[encode.NAME]`: what is encoded, and how; the same words as on the command line of `glassline encode`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Encode {
+    /// Where pictures and sound come from. Every section has one.
+    pub(crate) input: Option<String>,
+    /// x264's preset.
+    pub(crate) preset: String,
+    /// Bits a second of the picture.
+    pub(crate) bitrate: Bitrate,
+    /// Size of the VBV in time, or in pictures.
+    pub(crate) vbv: String,
+    /// From one key frame to the next.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) keyint: Duration,
+    /// Whether intra blocks wander over the pictures in place of key frames.
+    pub(crate) intra_refresh: bool,
+    /// Whether filler makes the bit rate a constant one.
+    pub(crate) cbr: bool,
+    /// Whether every picture is of the same size, whatever the VBV.
+    pub(crate) constant_size: bool,
+    /// Whether it steps to faster presets where it cannot keep up.
+    pub(crate) adapt: bool,
+    /// x264's threads; 0 chooses by processors.
+    pub(crate) threads: u32,
+    /// The least number of slices in a picture; 0 leaves it to the threads.
+    pub(crate) slices: u32,
+    /// How sound is coded; without it, as the input has it.
+    pub(crate) audio: Option<String>,
+}
+
+impl Default for Encode {
+    fn default() -> Encode {
+        Encode {
+            input: None,
+            preset: "veryfast".into(),
+            bitrate: Bitrate::from_bits_per_second(5_000_000),
+            vbv: "1s".into(),
+            keyint: Duration::from_secs(1),
+            intra_refresh: false,
+            cbr: false,
+            constant_size: false,
+            adapt: false,
+            threads: 0,
+            slices: 0,
+            audio: None,
+        }
+    }
+}
+
+impl Encode {
+    /// The demo as such a section.
+    pub(crate) fn of_demo(demo: &Demo) -> Encode {
+        let (width, height) = (demo.size.width, demo.size.height);
+        Encode {
+            input: Some(format!("test:{width}x{height}@{}", demo.frame_rate)),
+            preset: demo.preset.clone(),
+            bitrate: demo.bitrate,
+            ..Encode::default()
+        }
+    }
+}
+
+/// Bounds of a picture's bit rate.
+pub(super) fn check_bitrate(key: String, bitrate: Bitrate) -> Result<(), Problem> {
+    let (least, most) = encode_bitrates();
+    if (least..=most).contains(&bitrate) { Ok(()) } else { out_of(key, bitrate, least, most) }
+}
+
+/// What a picture's bit rate may be: 100k to 100M.
+pub(crate) fn encode_bitrates() -> (Bitrate, Bitrate) {
+    (Bitrate::from_bits_per_second(100_000), Bitrate::from_bits_per_second(100_000_000))
+}
+
+pub(super) fn check_preset(key: String, preset: &str) -> Result<(), Problem> {
+    if PRESETS.contains(&preset) {
+        return Ok(());
+    }
+    problem(key, format!("{preset:?} is not known; one of {}", PRESETS.join(", ")))
+}
+
+impl Config {
+    pub(super) fn check_encode(&self) -> Result<(), Problem> {
+        for (name, section) in &self.encode {
+            let key = format!("encode.{name}");
+            if StreamName::parse(name).is_none() {
+                return problem(key, format!("{name:?} is no stream name: {NAME_RULE}"));
+            }
+            if self.demo.enabled && self.demo.name == *name {
+                return problem(key, "is the demo's name, too; choose another for one");
+            }
+            if self.stream.get(name).is_some_and(|stream| stream.source.is_some()) {
+                return problem(key, format!("stream.{name} has a source; remove one of the two"));
+            }
+            section.check(&key)?;
+        }
+        Ok(())
+    }
+}
+
+impl Encode {
+    fn check(&self, section: &str) -> Result<(), Problem> {
+        let key = |name: &str| format!("{section}.{name}");
+        if self.input.is_none() {
+            return problem(section.to_owned(), "has no input; give one, as input = \"test:1280x720@50\"");
+        }
+        check_preset(key("preset"), &self.preset)?;
+        check_bitrate(key("bitrate"), self.bitrate)?;
+        let (least, most) = (Duration::from_millis(1), Duration::from_secs(3600));
+        if !(least..=most).contains(&self.keyint) {
+            let text = rate::format_duration;
+            return out_of(key("keyint"), text(self.keyint), text(least), text(most));
+        }
+        for (name, found, most) in [("threads", self.threads, 64), ("slices", self.slices, 64)] {
+            if found > most {
+                return out_of(key(name), found, 0, most);
+            }
+        }
+        encode::check_section(self).or_else(|(name, text)| problem(key(name), text))
+    }
+}

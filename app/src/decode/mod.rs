@@ -1,0 +1,102 @@
+//! `glassline decode`: VP8 in IVF to uncompressed pictures, or to their checksums.
+
+mod input;
+mod output;
+mod report;
+
+use crate::{failure, output as stdout};
+use anyhow::{Context, Result};
+use glassline_codec::vp8::{Limits, State, Workspace, decode_in};
+use glassline_io::clock::Clock;
+use glassline_media::FrameRate;
+use glassline_media::container::ivf;
+use input::Input;
+use output::Output;
+use report::Report;
+use std::path::Path;
+
+/// Decode VP8 (IVF) to uncompressed pictures (y4m) or to checksums
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// What to decode: an IVF file with VP8 in it, or - for standard input
+    #[arg(value_name = "INPUT")]
+    input: String,
+    /// Where the pictures go: FILE.y4m, - for standard output, or null: for nowhere, to measure
+    #[arg(value_name = "OUTPUT", required_unless_present = "md5", conflicts_with = "md5")]
+    output: Option<String>,
+    /// Print the MD5 of each shown picture's I420 bytes instead, as the VP8 test vectors have it
+    #[arg(long)]
+    md5: bool,
+    /// Report as JSON: to standard output, or to standard error where pictures or checksums go there
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline decode in.ivf out.y4m
+  glassline decode in.ivf - | ffplay -          watch it
+  glassline decode in.ivf --md5                 one line for each shown picture
+  glassline decode in.ivf null: --json          how fast is it
+
+A frame that cannot be decoded ends the command with status 1: nothing is concealed.";
+
+/// Decodes to the end of the input.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut input = Input::open(&args.input)?;
+    let mut output = Output::open(args.output.as_deref(), &stem(&args.input))?;
+    let mut report = Report::new(&args.input);
+    let mut decoder = Decoder { state: State::new(), workspace: Workspace::new() };
+    let reads = || format!("cannot decode {}", args.input);
+    while let Some((frame, rate)) = input.frame().with_context(reads)? {
+        decoder.frame(&frame, rate, &mut output, &mut report).with_context(reads)?;
+    }
+    output.finish()?;
+    report.finish(Clock.now());
+    drop(input);
+    let text = if args.json { report.json()? } else { report.line() };
+    if args.json && !output.takes_stdout() {
+        return stdout::print(&text);
+    }
+    eprint!("{text}");
+    Ok(())
+}
+
+struct Decoder {
+    state: State,
+    workspace: Workspace,
+}
+
+impl Decoder {
+    fn frame(
+        &mut self,
+        frame: &ivf::Frame,
+        rate: FrameRate,
+        output: &mut Output,
+        report: &mut Report,
+    ) -> Result<()> {
+        let before = Clock.now();
+        let number = report.frames;
+        let decoded = decode_in(&self.state, &frame.bytes, &Limits::default(), &mut self.workspace).map_err(
+            |error| {
+                failure::failed(
+                    format!("frame {number}: {error}"),
+                    "the stream is damaged there, or no VP8; frames in front of it were decoded",
+                )
+            },
+        )?;
+        report.decoded(&decoded, frame.bytes.len(), Clock.now() - before);
+        self.state = decoded.state;
+        match &decoded.picture {
+            Some(picture) => output.picture(picture, rate),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The input's name without folder and ending, for names of pictures.
+fn stem(input: &str) -> String {
+    let stem = Path::new(input).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    stem.filter(|_| input != "-").unwrap_or_else(|| "stdin".to_owned())
+}

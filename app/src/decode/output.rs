@@ -1,0 +1,121 @@
+//! Where decoded pictures go: a y4m file or pipe, checksums, nowhere.
+
+use crate::{failure, output as stdout};
+use anyhow::Result;
+use glassline_media::container::y4m;
+use glassline_media::{FrameRate, Picture, Size};
+use md5::{Digest, Md5};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, Write};
+
+pub(super) struct Output {
+    name: String,
+    kind: Kind,
+    /// Pictures so far.
+    pictures: u64,
+}
+
+enum Kind {
+    Null,
+    Checksums {
+        /// What the pictures' names begin with.
+        stem: String,
+    },
+    Y4m {
+        writer: Box<dyn Write>,
+        /// Of the header, once it is written.
+        size: Option<Size>,
+        /// A picture as bytes; kept for its memory.
+        bytes: Vec<u8>,
+    },
+}
+
+impl Output {
+    /// Opens what the command line names; checksums where it names nothing.
+    pub(super) fn open(name: Option<&str>, stem: &str) -> Result<Output> {
+        let y4m = |writer| Kind::Y4m { writer, size: None, bytes: Vec::new() };
+        let kind = match name {
+            None => Kind::Checksums { stem: stem.to_owned() },
+            Some("null:") => Kind::Null,
+            Some("-") => y4m(Box::new(std::io::stdout()) as Box<dyn Write>),
+            Some(path) if path.ends_with(".y4m") => {
+                let file = File::create(path).map_err(|error| {
+                    failure::failed(format!("cannot write {path}: {error}"), "choose another name or folder")
+                })?;
+                y4m(Box::new(BufWriter::with_capacity(1 << 20, file)))
+            }
+            Some(other) => {
+                return Err(failure::usage(
+                    format!("{other} is no output of decode"),
+                    "name a file that ends with .y4m, - for standard output, or null:",
+                ));
+            }
+        };
+        let name = match name {
+            None | Some("-") => "standard output",
+            Some(name) => name,
+        };
+        Ok(Output { name: name.to_owned(), kind, pictures: 0 })
+    }
+
+    /// Whether pictures or checksums go to standard output.
+    pub(super) fn takes_stdout(&self) -> bool {
+        self.name == "standard output"
+    }
+
+    pub(super) fn picture(&mut self, picture: &Picture, rate: FrameRate) -> Result<()> {
+        self.pictures += 1;
+        match &mut self.kind {
+            Kind::Null => Ok(()),
+            Kind::Checksums { stem } => {
+                let mut sum = Md5::new();
+                for line in picture.planes().iter().flat_map(|plane| plane.lines()) {
+                    sum.update(line);
+                }
+                let mut text = String::new();
+                for byte in sum.finalize() {
+                    let _ = write!(text, "{byte:02x}");
+                }
+                stdout::print(&format!("{text}  {stem}-{}-{:04}.i420\n", picture.size(), self.pictures))
+            }
+            Kind::Y4m { writer, size, bytes } => {
+                bytes.clear();
+                match *size {
+                    None => {
+                        y4m::write_header(&y4m::Header::of(picture, rate), bytes);
+                        *size = Some(picture.size());
+                    }
+                    Some(size) if size != picture.size() => {
+                        let (number, now) = (self.pictures, picture.size());
+                        return Err(failure::failed(
+                            format!(
+                                "picture {number} is {now}, the ones before it {size}: y4m has one size for all"
+                            ),
+                            "take checksums (--md5), or cut the stream at its key frames",
+                        ));
+                    }
+                    Some(_) => {}
+                }
+                y4m::write_picture(picture, bytes);
+                written(writer.write_all(bytes), &self.name)
+            }
+        }
+    }
+
+    /// Everything has come.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        match &mut self.kind {
+            Kind::Y4m { writer, .. } => written(writer.flush(), &self.name),
+            Kind::Null | Kind::Checksums { .. } => Ok(()),
+        }
+    }
+}
+
+fn written(result: std::io::Result<()>, name: &str) -> Result<()> {
+    match result {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(stdout::ReaderGone.into()),
+        Err(error) => Err(failure::failed(format!("cannot write {name}: {error}"), "is there room left?")),
+    }
+}

@@ -1,0 +1,200 @@
+//! `--control PATH`: a Unix socket that takes commands, a line each, and answers each with a line of JSON.
+//!
+//! ```text
+//! keyframe                 {"ok":true}
+//! bitrate 3M [RENDITION]   {"ok":true}
+//! status                   {"ok":true,"renditions":[…],"outputs":[…]}
+//! anything else            {"ok":false,"error":"…"}
+//! ```
+
+use super::control::{Controls, Status};
+use super::sink;
+use crate::failure;
+use crate::rate::Bitrate;
+use anyhow::{Context, Result};
+use glassline_io::local::{Listener, Removal};
+use serde::Serialize;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// No command is longer.
+const LINE_MAX_BYTES: u64 = 1024;
+const CONNECTIONS_MAX: usize = 8;
+/// A connection that says nothing for this long, or takes no answer, is ended.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What commands are about.
+struct Subject {
+    controls: Controls,
+    outputs: Vec<Arc<sink::Board>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer {
+    Done { ok: bool },
+    Status { ok: bool, renditions: Vec<Status>, outputs: Vec<sink::Status> },
+    Refused { ok: bool, error: String },
+}
+
+/// Listens at `path` until the returned value is dropped.
+///
+/// # Errors
+/// Bad usage where the name is taken.
+pub(super) fn listen(path: &Path, controls: Controls, outputs: Vec<Arc<sink::Board>>) -> Result<Removal> {
+    let listener = Listener::bind(path).map_err(|error| {
+        let what = match error.kind() {
+            ErrorKind::AddrInUse => "another encoder listens there".to_owned(),
+            ErrorKind::AlreadyExists => "there is a file of this name".to_owned(),
+            _ => error.to_string(),
+        };
+        failure::usage(format_args!("--control {}: {what}", path.display()), "choose another path")
+    })?;
+    let removal = listener.removal();
+    let subject = Arc::new(Subject { controls, outputs });
+    // Not joined: it waits for connections until the process ends.
+    thread::Builder::new()
+        .name("control".to_owned())
+        .spawn(move || serve(&listener, &subject))
+        .context("cannot start the thread for --control")?;
+    Ok(removal)
+}
+
+fn serve(listener: &Listener, subject: &Arc<Subject>) {
+    let open = Arc::new(AtomicUsize::new(0));
+    while let Ok(stream) = listener.accept() {
+        if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+            open.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let (subject, count) = (Arc::clone(subject), Arc::clone(&open));
+        let started = thread::Builder::new().name("control".to_owned()).spawn(move || {
+            // Whoever goes in the middle has nobody to tell.
+            let _ = converse(stream, &subject);
+            count.fetch_sub(1, Ordering::Relaxed);
+        });
+        if started.is_err() {
+            open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn converse(stream: UnixStream, subject: &Subject) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut out = stream.try_clone()?;
+    let mut lines = BufReader::new(stream);
+    loop {
+        let mut line = Vec::new();
+        let length = lines.by_ref().take(LINE_MAX_BYTES).read_until(b'\n', &mut line)?;
+        if length == 0 {
+            return Ok(());
+        }
+        let is_cut = length as u64 == LINE_MAX_BYTES && line.last() != Some(&b'\n');
+        let answer = if is_cut {
+            refused("a command has at most 1023 bytes")
+        } else {
+            answer(&String::from_utf8_lossy(&line), subject)
+        };
+        let mut text = serde_json::to_vec(&answer)?;
+        text.push(b'\n');
+        out.write_all(&text)?;
+        if is_cut {
+            return Ok(());
+        }
+    }
+}
+
+fn refused(error: impl ToString) -> Answer {
+    Answer::Refused { ok: false, error: error.to_string() }
+}
+
+fn answer(line: &str, Subject { controls, outputs }: &Subject) -> Answer {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let set = |rate: &str, rendition: &str| -> Result<()> {
+        let bitrate: Bitrate = rate.parse()?;
+        let rendition: usize = rendition.parse().map_err(|_| {
+            failure::usage(format_args!("{rendition:?} is no number of a rendition"), "count from 0")
+        })?;
+        controls.set_bitrate(rendition, bitrate)
+    };
+    let done = |done: Result<()>| match done {
+        Ok(()) => Answer::Done { ok: true },
+        Err(error) => refused(error),
+    };
+    match words[..] {
+        ["keyframe"] => {
+            controls.request_key_frame();
+            Answer::Done { ok: true }
+        }
+        ["bitrate", rate] => done(set(rate, "0")),
+        ["bitrate", rate, rendition] => done(set(rate, rendition)),
+        ["status"] => {
+            let outputs = outputs.iter().map(|board| board.status()).collect();
+            Answer::Status { ok: true, renditions: controls.status(), outputs }
+        }
+        _ => refused("commands are: keyframe, bitrate RATE [RENDITION], status"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn ask(stream: &mut UnixStream, command: &str) -> Value {
+        writeln!(stream, "{command}").unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    #[test]
+    fn commands_are_answered_line_by_line() {
+        let folder = std::env::temp_dir().join(format!("glassline-control-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("control");
+        let rate = Bitrate::from_bits_per_second(5_000_000);
+        let controls = Controls::new(vec![Status::new("64x48@25".to_owned(), rate, "fast")]);
+        let listening = listen(&path, controls.clone(), Vec::new()).unwrap();
+        assert!(
+            listen(&path, controls.clone(), Vec::new()).unwrap_err().to_string().contains("listens there")
+        );
+        let mut stream = UnixStream::connect(&path).unwrap();
+        assert_eq!(ask(&mut stream, "keyframe"), json!({"ok": true}));
+        assert!(controls.take_key_frame());
+        assert_eq!(ask(&mut stream, "bitrate 3M"), json!({"ok": true}));
+        assert_eq!(controls.take_bitrate(0), Some(Bitrate::from_bits_per_second(3_000_000)));
+        for (command, complaint) in [
+            ("bitrate 3", "unit"),
+            ("bitrate 3M 1", "rendition 1"),
+            ("bitrate 3M x", "number"),
+            ("", "commands are"),
+        ] {
+            let answer = ask(&mut stream, command);
+            assert_eq!(answer["ok"], false);
+            assert!(answer["error"].as_str().unwrap().contains(complaint), "{answer}");
+        }
+        let status = ask(&mut stream, "status");
+        assert_eq!(
+            (&status["ok"], &status["renditions"][0]["bitrate_bps"]),
+            (&json!(true), &json!(5_000_000))
+        );
+        assert_eq!(status["outputs"], json!([]));
+        // Several may ask at once; one that talks too much is cut off.
+        let mut other = UnixStream::connect(&path).unwrap();
+        other.write_all(&[b'x'; 2000]).unwrap();
+        let mut answer = String::new();
+        BufReader::new(&other).read_line(&mut answer).unwrap();
+        assert!(answer.contains("at most"), "{answer}");
+        assert_eq!(ask(&mut stream, "keyframe"), json!({"ok": true}));
+        drop(listening);
+        assert!(!path.exists());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,230 @@
+//! An output that may make its writer wait (a pipe whose reader is slow, a disk) on a thread of its own, behind a bounded
+//! queue: a live source does not wait for it, nor do the other outputs.
+//!
+//! Where the queue is full the output leaves pictures out until the next place to join, which is announced in the stream.
+
+use super::{Board, Sink, State};
+use crate::encode::pipeline::{Demand, Packets};
+use anyhow::{Context, Error, Result};
+use glassline_delivery::stream::Seams;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// What may wait: some ten seconds of a good stream.
+const WAITING_MAX_BYTES: usize = 16 << 20;
+/// How long the end of the stream waits for the output to take what waits.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The thread, seen from the encoder's.
+pub(super) struct Beside {
+    shared: Arc<Shared>,
+    board: Arc<Board>,
+    thread: Option<JoinHandle<()>>,
+    /// Pictures are left out until the next place to join; then this announces the gap.
+    behind: bool,
+    /// Whether the next run begins a picture: in the middle of one nothing is left out.
+    at_picture: bool,
+    seams: Option<Seams>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    runs: VecDeque<Run>,
+    bytes: usize,
+    is_last: bool,
+    /// How the output ended, once it has.
+    ended: Option<Result<(), Error>>,
+}
+
+/// Packets that wait.
+struct Run {
+    bytes: Vec<u8>,
+    joinable: bool,
+    ends_picture: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Beside {
+    /// Gives `sink` a thread.
+    pub(super) fn start(sink: Box<dyn Sink>, board: Arc<Board>) -> Result<Beside> {
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("output".to_owned());
+        let thread = thread.spawn(move || serve(sink, &theirs)).context("cannot start an output's thread")?;
+        Ok(Beside { shared, board, thread: Some(thread), behind: false, at_picture: true, seams: None })
+    }
+
+    /// The output's failure, if it has ended with one.
+    fn check(waiting: &mut Waiting) -> Result<()> {
+        match &mut waiting.ended {
+            Some(ended) => std::mem::replace(ended, Ok(())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Sink for Beside {
+    fn write(&mut self, packets: &Packets<'_>) -> Result<Demand> {
+        let mut waiting = self.shared.lock();
+        Beside::check(&mut waiting)?;
+        let at_picture = std::mem::replace(&mut self.at_picture, packets.ends_picture);
+        if waiting.bytes + packets.bytes.len() > WAITING_MAX_BYTES {
+            if at_picture && !std::mem::replace(&mut self.behind, true) {
+                self.board.set(State::Behind);
+                tracing::warn!("{}: slower than the stream; pictures are left out there", self.board.name);
+            }
+        } else if self.behind && packets.joinable && waiting.bytes < WAITING_MAX_BYTES / 2 {
+            self.behind = false;
+            self.seams = Some(Seams::new());
+            self.board.set(State::Sending);
+        }
+        if self.behind {
+            self.board.left_out();
+            return Ok(Demand::Nothing);
+        }
+        let mut bytes = packets.bytes.to_vec();
+        if let Some(seams) = &mut self.seams {
+            seams.announce(&mut bytes);
+        }
+        waiting.bytes += bytes.len();
+        let Packets { joinable, ends_picture, .. } = *packets;
+        waiting.runs.push_back(Run { bytes, joinable, ends_picture });
+        drop(waiting);
+        self.shared.changed.notify_all();
+        Ok(Demand::Nothing)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let mut waiting = self.shared.lock();
+        waiting.is_last = true;
+        self.shared.changed.notify_all();
+        let deadline = Instant::now() + PATIENCE;
+        while waiting.ended.is_none() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                // The thread hangs in a write, which only the end of the process ends.
+                anyhow::bail!("{} takes nothing; the end of the stream is missing there", self.board.name);
+            }
+            let result = self.shared.changed.wait_timeout(waiting, left);
+            waiting = result.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let ended = Beside::check(&mut waiting);
+        drop(waiting);
+        if let Some(thread) = self.thread.take() {
+            // It has said how it ended.
+            let _ = thread.join();
+        }
+        ended
+    }
+}
+
+/// The thread: writes what waits until the end of the stream, or until the output fails.
+fn serve(mut sink: Box<dyn Sink>, shared: &Shared) {
+    let ended = loop {
+        let run = {
+            let mut waiting = shared.lock();
+            loop {
+                if let Some(run) = waiting.runs.pop_front() {
+                    waiting.bytes -= run.bytes.len();
+                    break Some(run);
+                }
+                if waiting.is_last {
+                    break None;
+                }
+                waiting = shared.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            }
+        };
+        let Some(Run { bytes, joinable, ends_picture }) = run else { break sink.finish() };
+        if let Err(error) = sink.write(&Packets { bytes: &bytes, joinable, ends_picture }) {
+            break Err(error);
+        }
+    };
+    shared.lock().ended = Some(ended);
+    shared.changed.notify_all();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::container::ts::{PACKET_BYTES, Packet};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// Writes a run each time that it is allowed to.
+    struct Slow {
+        allowed: Receiver<()>,
+        written: Sender<Vec<u8>>,
+    }
+
+    impl Sink for Slow {
+        fn write(&mut self, packets: &Packets<'_>) -> Result<Demand> {
+            if self.allowed.recv().is_err() {
+                anyhow::bail!("the disk is full");
+            }
+            let _ = self.written.send(packets.bytes.to_vec());
+            Ok(Demand::Nothing)
+        }
+    }
+
+    fn slow() -> (Beside, Sender<()>, Receiver<Vec<u8>>) {
+        let ((allow, allowed), (writes, written)) = (channel(), channel());
+        let sink = Box::new(Slow { allowed, written: writes });
+        (Beside::start(sink, Board::new("slow".to_owned())).unwrap(), allow, written)
+    }
+
+    fn run(kind: u8) -> Vec<u8> {
+        let mut packet = vec![0xff; PACKET_BYTES];
+        packet[..5].copy_from_slice(&[0x47, 1, 0, 0x10, kind]);
+        packet.repeat((1 << 20) / PACKET_BYTES)
+    }
+
+    #[test]
+    fn a_slow_output_leaves_out_to_the_next_place_to_join_and_says_so() {
+        let (mut sink, allow, written) = slow();
+        for number in 0..40u8 {
+            let bytes = run(number);
+            sink.write(&Packets::whole(&bytes, number % 10 == 0)).unwrap();
+        }
+        assert_eq!(sink.board.status().state, State::Behind);
+        let left_out = sink.board.status().left_out;
+        assert!((20..=25).contains(&left_out), "{left_out}");
+        let kept = 40 - left_out as usize;
+        for _ in 0..40 {
+            allow.send(()).unwrap();
+        }
+        let before: Vec<u8> = written.iter().take(kept).map(|run| run[4]).collect();
+        assert_eq!(before, (0..kept as u8).collect::<Vec<_>>());
+        let (bytes, key) = (run(41), run(42));
+        sink.write(&Packets::whole(&bytes, false)).unwrap();
+        sink.write(&Packets::whole(&key, true)).unwrap();
+        let next = written.recv().unwrap();
+        assert_eq!((next[PACKET_BYTES + 4], next.len()), (42, key.len() + PACKET_BYTES));
+        assert!(Packet::parse(next.first_chunk().unwrap()).unwrap().discontinuity());
+        assert_eq!((sink.board.status().state, sink.board.status().left_out), (State::Sending, left_out + 1));
+        sink.finish().unwrap();
+    }
+
+    #[test]
+    fn a_failure_comes_with_the_next_packets() {
+        let (mut sink, allow, _) = slow();
+        drop(allow);
+        let bytes = run(1);
+        let failed = (0..1000).find_map(|_| {
+            thread::sleep(Duration::from_millis(1));
+            sink.write(&Packets::whole(&bytes[..PACKET_BYTES], true)).err()
+        });
+        assert!(failed.unwrap().to_string().contains("the disk is full"));
+    }
+}

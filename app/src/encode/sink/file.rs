@@ -1,0 +1,112 @@
+//! Files: the transport stream as it is, or fragmented MP4.
+
+use super::{Board, Sink};
+use crate::encode::pipeline::{Demand, Packets};
+use crate::failure;
+use anyhow::{Context, Result};
+use glassline_media::container::cmaf::Recorder;
+use glassline_media::container::ts::{Demuxer, Event, Program};
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+fn create(path: &Path) -> Result<File> {
+    File::create(path).map_err(|error| {
+        failure::failed(
+            format_args!("cannot write {}: {error}", path.display()),
+            "choose another name or folder",
+        )
+    })
+}
+
+/// A transport stream.
+pub(super) struct TsFile {
+    board: Arc<Board>,
+    file: File,
+}
+
+impl TsFile {
+    pub(super) fn create(path: &Path, board: Arc<Board>) -> Result<TsFile> {
+        Ok(TsFile { file: create(path)?, board })
+    }
+}
+
+impl Sink for TsFile {
+    fn write(&mut self, packets: &Packets<'_>) -> Result<Demand> {
+        self.file.write_all(packets.bytes).with_context(|| format!("cannot write {}", self.board.name))?;
+        self.board.sent(packets.bytes.len());
+        Ok(Demand::Nothing)
+    }
+}
+
+/// Fragmented MP4: the access units out of the packets, a fragment for each group of pictures.
+pub(super) struct Mp4File {
+    board: Arc<Board>,
+    file: File,
+    demuxer: Demuxer,
+    recorder: Option<Recorder>,
+    bytes: Vec<u8>,
+}
+
+impl Mp4File {
+    pub(super) fn create(path: &Path, board: Arc<Board>) -> Result<Mp4File> {
+        let file = create(path)?;
+        Ok(Mp4File { board, file, demuxer: Demuxer::new(), recorder: None, bytes: Vec::new() })
+    }
+
+    fn record(&mut self) -> Result<()> {
+        while let Some(event) = self.demuxer.poll() {
+            match event {
+                Event::Program(program) => {
+                    self.recorder.get_or_insert_with(|| Recorder::new(has_sound(&program)));
+                }
+                Event::AccessUnit { unit, .. } => {
+                    if let Some(recorder) = &mut self.recorder {
+                        recorder.push(&unit, &mut self.bytes)?;
+                    }
+                }
+                Event::Pcr { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file.write_all(&self.bytes).with_context(|| format!("cannot write {}", self.board.name))?;
+        self.board.sent(self.bytes.len());
+        self.bytes.clear();
+        Ok(())
+    }
+}
+
+fn has_sound(program: &Program) -> bool {
+    program.streams.iter().any(|stream| stream.codec.is_some_and(|codec| !codec.is_video()))
+}
+
+impl Sink for Mp4File {
+    fn write(&mut self, packets: &Packets<'_>) -> Result<Demand> {
+        self.demuxer.push(packets.bytes);
+        let recorded = self.record();
+        self.flush()?;
+        recorded.with_context(|| self.board.name.clone())?;
+        Ok(Demand::Nothing)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.demuxer.finish();
+        let recorded = self.record();
+        let patch = self.recorder.as_mut().map(|recorder| recorder.finish(&mut self.bytes)).transpose();
+        self.flush()?;
+        recorded.with_context(|| self.board.name.clone())?;
+        // What cannot be sought, as a pipe, is as good without the duration in front.
+        if let Some(patch) = patch.with_context(|| self.board.name.clone())?.flatten()
+            && self.file.metadata().is_ok_and(|metadata| metadata.is_file())
+        {
+            let patched = self.file.write_all_at(&patch.bytes, patch.offset);
+            patched.with_context(|| format!("cannot write {}", self.board.name))?;
+        }
+        Ok(())
+    }
+}

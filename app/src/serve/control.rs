@@ -1,0 +1,100 @@
+//! What the crew may ask of encoders inside: `POST /api/streams/NAME/keyframe`, `POST /api/streams/NAME/bitrate?rate=3M`.
+
+use super::encoders::{Encoders, Unasked};
+use super::site::no_stream;
+use crate::config::encode_bitrates;
+use crate::rate::Bitrate;
+use glassline_delivery::http1::server::Request;
+use glassline_delivery::http1::{Response, problem};
+use glassline_delivery::policy::StreamName;
+use glassline_engine::relay::{Door, Hub};
+use std::net::IpAddr;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    KeyFrame,
+    Bitrate,
+}
+
+fn parse(path: &str) -> Option<(&str, Action)> {
+    let (name, action) = path.strip_prefix("/api/streams/")?.rsplit_once('/')?;
+    match action {
+        "keyframe" => Some((name, Action::KeyFrame)),
+        "bitrate" => Some((name, Action::Bitrate)),
+        _ => None,
+    }
+}
+
+/// Whether something is asked for at `path`, by POST.
+pub(super) fn is_action(path: &str) -> bool {
+    parse(path).is_some()
+}
+
+/// The answer to who reads there.
+pub(super) fn post_alone() -> Response {
+    problem(405, "method not allowed", "This asks something of an encoder: send it with POST.")
+        .with_header("Allow", "POST, OPTIONS")
+}
+
+/// Does what is asked.
+pub(super) fn act(request: &Request, door: Door, peer: IpAddr, hub: &Hub, encoders: &Encoders) -> Response {
+    let Some((name, action)) = parse(&request.path) else { return no_stream() };
+    if let Err(refusal) = hub.may_see_viewers(door, peer, request) {
+        let words = "Encoders are asked from the server's own machine, from [publish] networks, with the publish key \
+                     ('Authorization: Bearer KEY'), or on the admin listener.";
+        return problem(refusal.explain().0, "may not control encoders", words);
+    }
+    let Some(name) = StreamName::parse(name) else { return no_stream() };
+    let asked = match action {
+        Action::KeyFrame => encoders.request_key_frame(&name),
+        Action::Bitrate => match bitrate(request) {
+            Ok(rate) => encoders.set_bitrate(&name, rate),
+            Err(words) => return problem(400, "no good bit rate", &words),
+        },
+    };
+    match asked {
+        Ok(()) => Response::new(204).with_header("Cache-Control", "no-store"),
+        Err(Unasked::NotInside) if hub.stream(&name).is_none() => no_stream(),
+        Err(Unasked::NotInside) => problem(
+            409,
+            "not encoded here",
+            "This server only passes the stream on: ask its own encoder ('glassline encode --control').",
+        ),
+        Err(Unasked::NotRunning(why)) => {
+            let why = why.map_or(String::new(), |why| format!(" ({why})"));
+            problem(
+                409,
+                "the encoder does not run",
+                &format!("It is tried again{why}; see GET /api/encoders."),
+            )
+        }
+        Err(Unasked::Refused(words)) => problem(400, "the encoder refuses", &words),
+    }
+}
+
+fn bitrate(request: &Request) -> Result<Bitrate, String> {
+    let (least, most) = encode_bitrates();
+    let text = request.parameter("rate").ok_or("Give it behind the address, as in ?rate=3M.")?;
+    let rate: Bitrate = text.parse().map_err(|error| format!("?rate: {error}."))?;
+    if (least..=most).contains(&rate) {
+        Ok(rate)
+    } else {
+        Err(format!("?rate: {rate} is out of range; from {least} to {most}."))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_are_told_from_streams() {
+        assert_eq!(parse("/api/streams/a.b/keyframe"), Some(("a.b", Action::KeyFrame)));
+        assert_eq!(parse("/api/streams/a/bitrate"), Some(("a", Action::Bitrate)));
+        for path in ["/api/streams/keyframe", "/api/streams/a", "/api/streams/a/history", "/live/a/keyframe"]
+        {
+            assert!(!is_action(path), "{path}");
+        }
+    }
+}

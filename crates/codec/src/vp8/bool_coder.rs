@@ -1,0 +1,162 @@
+//! The boolean entropy decoder (RFC 6386 §7): bits of known probability, out of bytes.
+//!
+//! A window of 64 bits holds what was read and not yet decoded, left aligned. The decoder compares its top byte with
+//! where the probability splits the current range.
+
+/// Decodes bits from one partition of a frame.
+///
+/// Behind the end of the data come zeros, as an encoder may leave zeros off; [`BoolDecoder::ran_out`] tells when
+/// more was decoded than was there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BoolDecoder<'a> {
+    rest: &'a [u8],
+    window: u64,
+    range: u32,
+    /// Bits in the window behind the top 8; below zero, the window is to be filled.
+    spare: i32,
+    /// Bytes of zeros that were put behind the data.
+    invented: i32,
+}
+
+impl<'a> BoolDecoder<'a> {
+    /// A decoder at the start of a partition.
+    pub(crate) fn new(data: &'a [u8]) -> BoolDecoder<'a> {
+        BoolDecoder { rest: data, window: 0, range: 255, spare: -8, invented: 0 }
+    }
+
+    /// Whether bits were decoded that the data did not hold.
+    pub(crate) fn ran_out(&self) -> bool {
+        8 * self.invented > self.spare + 8
+    }
+
+    #[inline(always)]
+    fn fill(&mut self) {
+        let valid = self.spare + 8;
+        if let Some((head, _)) = self.rest.split_first_chunk::<8>() {
+            // What is taken beyond whole bytes is put into the same place again later.
+            self.window |= u64::from_be_bytes(*head) >> valid;
+            let bytes = (64 - valid) / 8;
+            self.rest = &self.rest[bytes as usize..];
+            self.spare += 8 * bytes;
+        } else {
+            self.fill_slowly();
+        }
+    }
+
+    #[cold]
+    fn fill_slowly(&mut self) {
+        while self.spare < 0 {
+            let byte = match self.rest.split_first() {
+                Some((&byte, rest)) => {
+                    self.rest = rest;
+                    byte
+                }
+                None => {
+                    // Saturation keeps a hostile frame from wrapping the count; the frame has failed long before.
+                    self.invented = self.invented.saturating_add(1).min(1 << 24);
+                    0
+                }
+            };
+            self.window |= u64::from(byte) << (48 - self.spare);
+            self.spare += 8;
+        }
+    }
+
+    /// A bit that is 0 with probability `probability / 256`.
+    #[inline(always)]
+    pub(crate) fn bool(&mut self, probability: u8) -> bool {
+        if self.spare < 0 {
+            self.fill();
+        }
+        let split = 1 + (((self.range - 1) * u32::from(probability)) >> 8);
+        let wide = u64::from(split) << 56;
+        let bit = self.window >= wide;
+        if bit {
+            self.range -= split;
+            self.window -= wide;
+        } else {
+            self.range = split;
+        }
+        // The range is 1 to 255 here, and 128 to 255 after the shift.
+        // The lowest bit changes nothing but that no processor has to ask whether there is any.
+        let shift = (self.range | 1).leading_zeros() - 24;
+        self.range <<= shift;
+        self.window <<= shift;
+        self.spare -= shift as i32;
+        bit
+    }
+
+    /// A bit that is as likely 0 as 1.
+    #[inline(always)]
+    pub(crate) fn bit(&mut self) -> bool {
+        self.bool(128)
+    }
+
+    /// An unsigned number of `bits` bits, the highest first.
+    pub(crate) fn literal(&mut self, bits: u32) -> u32 {
+        (0..bits).fold(0, |value, _| value << 1 | u32::from(self.bit()))
+    }
+
+    /// A magnitude of `bits` bits and a sign behind it.
+    pub(crate) fn signed(&mut self, bits: u32) -> i8 {
+        let value = self.literal(bits) as i8;
+        if self.bit() { -value } else { value }
+    }
+
+    /// A magnitude with sign behind a flag that says whether it is there.
+    pub(crate) fn optional_signed(&mut self, bits: u32) -> Option<i8> {
+        if self.bit() { Some(self.signed(bits)) } else { None }
+    }
+
+    /// A leaf of `tree`, in which entry `2n + bit` says where to go from node `n`: a positive entry is twice the next
+    /// node, any other the negative of a leaf (RFC 6386 §8.1).
+    #[inline(always)]
+    pub(crate) fn tree(&mut self, tree: &[i8], probabilities: &[u8]) -> u8 {
+        let mut at = 0usize;
+        loop {
+            let next = tree[at + usize::from(self.bool(probabilities[at >> 1]))];
+            if next <= 0 {
+                return -next as u8;
+            }
+            at = next as usize;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_follow_the_data_and_are_noticed() {
+        let mut decoder = BoolDecoder::new(&[0x55]);
+        decoder.literal(7);
+        assert!(!decoder.ran_out());
+        decoder.literal(24);
+        assert!(decoder.ran_out());
+        for _ in 0..100_000 {
+            decoder.bool(1);
+        }
+        assert!(decoder.ran_out());
+    }
+
+    #[test]
+    fn the_window_is_filled_alike_fast_and_slowly() {
+        let data: Vec<u8> = (0..64u32).map(|byte| (byte * 167 + 13) as u8).collect();
+        let probabilities: Vec<u8> = (0..300u32).map(|at| (at * 73 % 255 + 1) as u8).collect();
+        let decode = |mut decoder: BoolDecoder<'_>| -> Vec<bool> {
+            probabilities.iter().map(|&probability| decoder.bool(probability)).collect()
+        };
+        // A decoder that never sees 8 bytes at once fills slowly; it gets the data in a chain of its own.
+        let whole = decode(BoolDecoder::new(&data));
+        let mut slow = BoolDecoder::new(&data);
+        let mut bits = Vec::new();
+        for &probability in &probabilities {
+            if slow.spare < 0 {
+                slow.fill_slowly();
+            }
+            bits.push(slow.bool(probability));
+        }
+        assert_eq!(whole, bits);
+    }
+}

@@ -1,0 +1,180 @@
+//! Reference frames: three planes that are made once and then only shared, and the pool they come from.
+
+use glassline_media::{Picture, PixelFormat, Plane, Size, Time};
+use std::sync::Arc;
+use twox_hash::xxhash3_128;
+
+/// Bytes behind the last line of each plane, so that a kernel may read (never use) a little more than it needs.
+pub(crate) const TAIL_BYTES: usize = 64;
+
+/// The size of a stream's pictures, and how their planes lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    pub(crate) width: u16,
+    pub(crate) height: u16,
+    /// Macroblocks a row.
+    pub(crate) columns: usize,
+    /// Rows of macroblocks.
+    pub(crate) rows: usize,
+    /// Bytes from a line of luma to the next.
+    pub(crate) y_stride: usize,
+    /// Bytes from a line of chroma to the next.
+    pub(crate) uv_stride: usize,
+}
+
+impl Geometry {
+    pub(crate) fn new(width: u16, height: u16) -> Geometry {
+        let (columns, rows) = (usize::from(width).div_ceil(16), usize::from(height).div_ceil(16));
+        let stride = |bytes: usize| bytes.next_multiple_of(Plane::STRIDE_ALIGN);
+        Geometry {
+            width,
+            height,
+            columns,
+            rows,
+            y_stride: stride(columns * 16),
+            uv_stride: stride(columns * 8),
+        }
+    }
+
+    /// Picture size in samples.
+    pub(crate) fn size(&self) -> Size {
+        Size { width: u32::from(self.width), height: u32::from(self.height) }
+    }
+
+    /// Bytes a line, lines and stride of a plane, as far as whole macroblocks reach.
+    pub(crate) fn plane(&self, index: usize) -> (usize, usize, usize) {
+        if index == 0 {
+            (self.columns * 16, self.rows * 16, self.y_stride)
+        } else {
+            (self.columns * 8, self.rows * 8, self.uv_stride)
+        }
+    }
+
+    fn plane_bytes(&self, index: usize) -> usize {
+        let (_, lines, stride) = self.plane(index);
+        stride * lines + TAIL_BYTES
+    }
+}
+
+/// A decoded picture that others may be predicted from, as far as whole macroblocks reach. Cloning shares it.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    planes: [Arc<[u8]>; 3],
+    /// See [`PlaneHash`].
+    pub(crate) hash: u128,
+}
+
+impl Frame {
+    /// The bytes of a plane.
+    pub(crate) fn plane(&self, index: usize) -> &[u8] {
+        &self.planes[index]
+    }
+
+    /// Whether both are the same piece of memory.
+    pub(crate) fn same(&self, other: &Frame) -> bool {
+        self.planes.iter().zip(&other.planes).all(|(a, b)| Arc::ptr_eq(a, b))
+    }
+
+    /// The picture that it shows, sharing its planes.
+    pub(crate) fn picture(&self, geometry: &Geometry) -> Picture {
+        let format = PixelFormat::I420;
+        let size = geometry.size();
+        let plane = |index: usize| {
+            let (_, _, stride) = geometry.plane(index);
+            Plane::shared(self.planes[index].clone(), stride, format.plane_size(size, index))
+        };
+        Picture::of_planes(format, vec![plane(0), plane(1), plane(2)], Time::ZERO)
+    }
+}
+
+/// The planes of a frame in the making.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    planes: [Arc<[u8]>; 3],
+}
+
+impl Unfinished {
+    /// The planes to write to.
+    pub(crate) fn planes_mut(&mut self) -> [&mut [u8]; 3] {
+        self.planes.each_mut().map(|plane| {
+            // Whoever makes an `Unfinished` sees to it that nobody else holds its planes.
+            Arc::get_mut(plane).unwrap_or_default()
+        })
+    }
+
+    /// A frame of bytes that were saved, or were hashed on the way.
+    pub(crate) fn finish(self, hash: u128) -> Frame {
+        Frame { planes: self.planes, hash }
+    }
+}
+
+/// Memory that decoding needs and that need not be asked of the system for every frame.
+///
+/// It holds planes of frames that it has given out. Where nobody else holds one any more – no state, no picture –
+/// it becomes the next frame; a caller that keeps one state and drops it for the next one decodes in the same few
+/// frames of memory for good. A workspace has no influence on any result.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    given: Vec<[Arc<[u8]>; 3]>,
+    pub(crate) rows: super::decode::RowStore,
+}
+
+/// Frames that a workspace remembers: three references, one in the making, and some that are being shown.
+const REMEMBERED_FRAMES: usize = 8;
+
+impl Workspace {
+    /// A workspace that holds nothing yet.
+    pub fn new() -> Workspace {
+        Workspace::default()
+    }
+
+    /// A frame to be filled; its content is whatever an earlier one left.
+    pub(crate) fn frame(&mut self, geometry: &Geometry) -> Unfinished {
+        let fits =
+            |planes: &[Arc<[u8]>; 3]| (0..3).all(|index| planes[index].len() == geometry.plane_bytes(index));
+        let free = |planes: &mut [Arc<[u8]>; 3]| planes.iter_mut().all(|plane| Arc::get_mut(plane).is_some());
+        if let Some(at) = self.given.iter_mut().position(|planes| fits(planes) && free(planes)) {
+            return Unfinished { planes: self.given.swap_remove(at) };
+        }
+        let plane = |index| std::iter::repeat_n(0, geometry.plane_bytes(index)).collect();
+        Unfinished { planes: [plane(0), plane(1), plane(2)] }
+    }
+
+    /// Remembers a frame's memory for the time when nobody holds it any more.
+    pub(crate) fn remember(&mut self, frame: &Frame) {
+        if self.given.len() == REMEMBERED_FRAMES {
+            self.given.remove(0);
+        }
+        self.given.push(frame.planes.clone());
+    }
+}
+
+/// The hash of a frame, made line by line while its lines are in the cache.
+///
+/// A line's hash is XXH3-128 of its bytes, as far as whole macroblocks reach; a plane's is XXH3-128 of its lines'
+/// hashes, 16 bytes little endian each, from the top; a frame's is XXH3-128 of its three planes' hashes.
+#[derive(Debug)]
+pub(crate) struct FrameHash {
+    lines: [Vec<u8>; 3],
+}
+
+impl FrameHash {
+    pub(crate) fn new(geometry: &Geometry) -> FrameHash {
+        FrameHash { lines: [0, 1, 2].map(|index| Vec::with_capacity(geometry.plane(index).1 * 16)) }
+    }
+
+    /// Takes the lines of a plane up to `end`, as far as it has not yet.
+    pub(crate) fn take(&mut self, geometry: &Geometry, index: usize, plane: &[u8], end: usize) {
+        let (width, _, stride) = geometry.plane(index);
+        for y in self.lines[index].len() / 16..end {
+            let hash = xxhash3_128::Hasher::oneshot(&plane[y * stride..][..width]);
+            self.lines[index].extend_from_slice(&hash.to_le_bytes());
+        }
+    }
+
+    /// The frame's hash, once all lines were taken.
+    pub(crate) fn finish(&self) -> u128 {
+        let planes = [0, 1, 2].map(|index| xxhash3_128::Hasher::oneshot(&self.lines[index]).to_le_bytes());
+        xxhash3_128::Hasher::oneshot(planes.as_flattened())
+    }
+}

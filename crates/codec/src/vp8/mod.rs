@@ -1,0 +1,48 @@
+//! VP8 (RFC 6386) as a value: decoding a frame is a function of a state and bytes, and gives the next state.
+//!
+//! ```
+//! use glassline_codec::vp8::{Limits, State, decode};
+//!
+//! # fn show(frames: &[Vec<u8>]) -> Result<(), glassline_codec::vp8::Error> {
+//! let limits = Limits::default();
+//! let mut state = State::new();
+//! for frame in frames {
+//!     // A frame that cannot be decoded is an error; `state` is then as it was.
+//!     let decoded = decode(&state, frame, &limits)?;
+//!     if let Some(picture) = &decoded.picture {
+//!         println!("{} after {}", picture.size(), decoded.state.hash());
+//!     }
+//!     // Keep the old state as well, and the stream forks.
+//!     state = decoded.state;
+//! }
+//! # Ok(()) }
+//! # show(&[]).unwrap();
+//! ```
+//!
+//! A frame walks through `header`, then row by row through `modes` and `motion` (how each macroblock is predicted),
+//! `tokens` (its coefficients), `predict` and `transform` (its samples) and `loop_filter`; `decode` drives them.
+//! `frame` holds the planes, `state` what lasts, `save` writes it down. `simd` has the inner loops once more for
+//! vector units.
+
+mod bool_coder;
+mod decode;
+mod error;
+mod frame;
+mod header;
+mod loop_filter;
+mod modes;
+mod motion;
+mod predict;
+mod quantizer;
+mod save;
+mod simd;
+mod state;
+mod tables;
+mod tokens;
+mod transform;
+
+pub use decode::{Decoded, Limits, decode, decode_in};
+pub use error::Error;
+pub use frame::Workspace;
+pub use header::{FrameTag, KeyTag};
+pub use state::{State, StateHash};

@@ -1,0 +1,97 @@
+//! Where an output's receiver is: an address, or a name that a thread for a moment resolves.
+
+use glassline_delivery::output::Destination;
+use glassline_io::resolve::resolve;
+use glassline_media::Time;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
+
+/// How long a name's address is used although sending to it fails.
+const STAYS: Duration = Duration::from_secs(5);
+
+/// What is known of a name's address.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    resolving: Option<Receiver<io::Result<Vec<SocketAddr>>>>,
+    /// Until when it is not asked for anew.
+    found: Option<(SocketAddr, Time)>,
+    /// Times that a name was resolved: another of its addresses is used each time.
+    turns: usize,
+}
+
+impl Place {
+    /// The receiver's address; `None` as long as it is being looked for. To be called where a socket is to be opened,
+    /// also because the last one failed.
+    pub(super) fn find(&mut self, destination: &Destination, now: Time) -> io::Result<Option<SocketAddr>> {
+        let Some(name) = &destination.name else { return Ok(Some(destination.address)) };
+        if let Some((address, until)) = self.found
+            && now < until
+        {
+            return Ok(Some(address));
+        }
+        let Some(resolving) = &self.resolving else {
+            self.resolving = Some(begin(name.clone(), destination.address.port())?);
+            return Ok(None);
+        };
+        let answer = match resolving.try_recv() {
+            Err(TryRecvError::Empty) => return Ok(None),
+            Err(TryRecvError::Disconnected) => Err(io::Error::other("the name was not resolved")),
+            Ok(answer) => answer,
+        };
+        self.resolving = None;
+        let mut addresses = answer?;
+        addresses.retain(|address| destination.source.is_none_or(|ours| ours.is_ipv4() == address.is_ipv4()));
+        let turn = self.turns % addresses.len().max(1);
+        self.turns += 1;
+        let address = addresses.get(turn).copied();
+        let address =
+            address.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no such address"))?;
+        self.found = Some((address, now + STAYS));
+        Ok(Some(address))
+    }
+}
+
+/// Has a thread resolve `name`, which may take long.
+fn begin(name: String, port: u16) -> io::Result<Receiver<io::Result<Vec<SocketAddr>>>> {
+    let (answers, answer) = channel();
+    std::thread::Builder::new().name("resolve".into()).spawn(move || {
+        // Nobody listens any more where the output is gone.
+        let _ = answers.send(resolve(&name, port));
+    })?;
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(place: &mut Place, url: &str, now: Time) -> io::Result<SocketAddr> {
+        let destination = Destination::parse_unresolved(url).expect("a destination");
+        for _ in 0..3000 {
+            if let Some(address) = place.find(&destination, now)? {
+                return Ok(address);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{url} is being resolved for ever");
+    }
+
+    #[test]
+    fn addresses_are_there_at_once_and_names_a_moment_later() {
+        let (mut place, now) = (Place::default(), Time::from_millis(1000));
+        let ip = Destination::parse_unresolved("udp://192.0.2.7:5000").expect("a destination");
+        assert_eq!(place.find(&ip, now).unwrap(), Some("192.0.2.7:5000".parse().unwrap()));
+        let found = find(&mut place, "udp://localhost:5000?source=127.0.0.1", now).unwrap();
+        assert_eq!(found, "127.0.0.1:5000".parse().unwrap());
+        // It is used for a while, and then asked for anew.
+        let name =
+            Destination::parse_unresolved("udp://localhost:5000?source=127.0.0.1").expect("a destination");
+        assert_eq!(place.find(&name, now + STAYS / 2).unwrap(), Some(found));
+        assert_eq!(place.find(&name, now + STAYS).unwrap(), None);
+        assert_eq!(find(&mut place, "udp://localhost:5000?source=127.0.0.1", now + STAYS).unwrap(), found);
+        // RFC 6761 §6.4.
+        assert!(find(&mut Place::default(), "udp://none.invalid:5000", now).is_err());
+    }
+}

@@ -1,0 +1,67 @@
+//! Fragmented MP4 (ISO/IEC 14496-12) and CMAF (ISO/IEC 23000-19), written; the codecs' own parts from 14496-15 (H.264),
+//! 14496-14 (AAC) and "Encapsulation of Opus in ISO Base Media File Format" 0.6.
+//!
+//! ```text
+//! initialisation: ftyp moov(mvhd, a trak for each track, mvex)                 write_init
+//! fragment, or CMAF chunk: [prft] moof(mfhd, a traf for each track) mdat       write_chunk
+//! a file's end: mfra(tfra, mfro)                                               Recorder::finish
+//! ```
+//! Access units come in, bytes go out. [`Recorder`] makes a file of pictures and sound that plays while it grows; a
+//! packager uses [`Media`], [`write_init`] and [`write_chunk`] with one track each.
+
+mod boxes;
+mod chunk;
+mod init;
+mod record;
+#[cfg(test)]
+mod tests;
+mod timeline;
+mod track;
+
+pub use chunk::{Captured, Run, Sample, write_chunk};
+pub use init::{Brand, duration_box, write_init};
+pub use record::{Patch, Recorder};
+pub use timeline::{Timed, Timeline};
+pub use track::{Media, Track};
+
+use crate::access_unit::{AccessUnit, Codec};
+use crate::bitstream::h264;
+use crate::time::Ticks;
+
+/// Why an access unit does not go into a file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// MP4 could hold it, or not, but it is not made here.
+    #[error("{} is not written to MP4; H.264, AAC and Opus are", codec.name())]
+    Codec {
+        /// The codec.
+        codec: Codec,
+    },
+    /// A unit does not say what has to be known of it.
+    #[error("an access unit of {} has no {what}", codec.name())]
+    Configuration {
+        /// The codec.
+        codec: Codec,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// Size or coding of the pictures are no longer what the file's beginning says.
+    #[error("the parameter sets have changed, which a file cannot follow")]
+    Changed,
+    /// A time stamp that does not follow the one before it, or only after hours.
+    #[error("a unit of {} is at {}, after one at {}", codec.name(), found.0, last.0)]
+    Time {
+        /// The codec.
+        codec: Codec,
+        /// Its decoding time.
+        found: Ticks,
+        /// That of the unit before it.
+        last: Ticks,
+    },
+}
+
+/// Whether a file can begin with the unit: a key frame with its parameter sets.
+fn h264_begins(unit: &AccessUnit) -> bool {
+    h264::is_key(&unit.data) && Media::of(unit, false).is_ok()
+}

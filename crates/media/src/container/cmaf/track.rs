@@ -1,0 +1,281 @@
+//! What a file or segment says about a track: its codec, its size, its clock.
+
+use super::Error;
+use super::boxes::{Fields, full, plain};
+use crate::access_unit::{AccessUnit, Codec};
+use crate::bitstream::h264::{NalType, Sps, nals};
+use crate::bitstream::{adts, opus};
+use crate::time::Ticks;
+
+/// One track.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Track {
+    /// Its number, from 1.
+    pub id: u32,
+    /// What is in it.
+    pub media: Media,
+}
+
+/// What is in a track, with all that a decoder has to know beforehand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Media {
+    /// H.264, its NAL units behind lengths of 4 bytes (ISO/IEC 14496-15).
+    H264 {
+        /// The sequence parameter set, a NAL unit without start code.
+        sps: Vec<u8>,
+        /// The picture parameter sets, the same.
+        pps: Vec<Vec<u8>>,
+        /// Whether samples carry parameter sets too (`avc3`), which then may change on the way; otherwise they stand
+        /// in the initialisation alone (`avc1`).
+        in_band: bool,
+        /// What `sps` says.
+        parsed: Sps,
+    },
+    /// AAC without ADTS headers.
+    Aac {
+        /// `AudioSpecificConfig`.
+        config: [u8; 2],
+        /// Samples a second.
+        rate_hz: u32,
+        /// Channels, 1 to 8.
+        channels: u16,
+    },
+    /// Opus (the "Opus in ISOBMFF" encapsulation, version 0.6).
+    Opus {
+        /// Channels, 1 or 2.
+        channels: u16,
+    },
+}
+
+impl Media {
+    /// Reads off a first access unit what a decoder has to know: of H.264 from one that has its parameter sets. `in_band`
+    /// is as in [`Media::H264`].
+    ///
+    /// # Errors
+    /// [`Error::Codec`] where no MP4 is made of it here, [`Error::Configuration`] where the unit does not tell.
+    pub fn of(unit: &AccessUnit, in_band: bool) -> Result<Media, Error> {
+        let lacks = |what| Error::Configuration { codec: unit.codec, what };
+        match unit.codec {
+            Codec::H264 => h264(&unit.data, in_band),
+            Codec::Aac => {
+                let header = adts::Header::parse(&unit.data).ok_or(lacks("ADTS header"))?;
+                let config = header.audio_specific_config().ok_or(lacks("sample rate"))?;
+                let channels = match header.channels {
+                    0 => return Err(lacks("number of channels")),
+                    7 => 8,
+                    channels => u16::from(channels),
+                };
+                Ok(Media::Aac { config, rate_hz: header.rate_hz, channels })
+            }
+            Codec::Opus => {
+                let toc = unit.data.first().ok_or(lacks("first byte"))?;
+                Ok(Media::Opus { channels: if toc & 4 == 0 { 1 } else { 2 } })
+            }
+            codec => Err(Error::Codec { codec }),
+        }
+    }
+
+    /// Ticks a second of the track's time: 90 kHz of pictures, the sample rate of sound.
+    pub fn timescale(&self) -> u32 {
+        match self {
+            Media::H264 { .. } => Ticks::RATE,
+            Media::Aac { rate_hz, .. } => *rate_hz,
+            Media::Opus { .. } => opus::RATE_HZ,
+        }
+    }
+
+    /// The codec as RFC 6381 has it: what `MediaSource` and playlists are told.
+    pub fn codec_string(&self) -> String {
+        match self {
+            Media::H264 { parsed, in_band: false, .. } => parsed.codec_string(),
+            Media::H264 { parsed, .. } => parsed.codec_string().replacen("avc1", "avc3", 1),
+            Media::Aac { config, .. } => format!("mp4a.40.{}", config[0] >> 3),
+            Media::Opus { .. } => "opus".to_owned(),
+        }
+    }
+
+    /// Whether it is pictures.
+    pub fn is_video(&self) -> bool {
+        matches!(self, Media::H264 { .. })
+    }
+
+    /// Appends an access unit in the form that the track's samples have.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] where it is another codec's or cannot be read, [`Error::Changed`] where its parameter sets
+    /// are others than the track's and may not be.
+    pub fn write_sample(&self, unit: &AccessUnit, out: &mut Vec<u8>) -> Result<(), Error> {
+        let lacks = |what| Error::Configuration { codec: unit.codec, what };
+        match (self, unit.codec) {
+            (Media::H264 { sps, pps, in_band, .. }, Codec::H264) => {
+                for nal in nals(&unit.data) {
+                    let is_known = match nal.kind() {
+                        NalType::Sps => nal.bytes == &sps[..],
+                        NalType::Pps => pps.iter().any(|pps| nal.bytes == &pps[..]),
+                        // The sample's bounds say what the delimiter says; fillers are for constant rates.
+                        NalType::AccessUnitDelimiter | NalType::Filler => continue,
+                        _ => {
+                            write_nal(nal.bytes, out);
+                            continue;
+                        }
+                    };
+                    match (in_band, is_known) {
+                        (true, _) => write_nal(nal.bytes, out),
+                        (false, true) => {}
+                        (false, false) => return Err(Error::Changed),
+                    }
+                }
+            }
+            (Media::Aac { .. }, Codec::Aac) => {
+                let header = adts::Header::parse(&unit.data).ok_or(lacks("ADTS header"))?;
+                let frame = unit.data.get(header.overhead_bytes()..header.frame_bytes);
+                out.extend_from_slice(frame.ok_or(lacks("whole frame"))?);
+            }
+            (Media::Opus { .. }, Codec::Opus) => out.extend_from_slice(&unit.data),
+            _ => return Err(lacks("codec of the track")),
+        }
+        Ok(())
+    }
+
+    /// How long a unit of sound lasts in ticks of the track; `None` of pictures, which last until the next one.
+    pub fn sound_ticks(&self, unit: &AccessUnit) -> Option<u32> {
+        match self {
+            Media::H264 { .. } => None,
+            Media::Aac { .. } => adts::Header::parse(&unit.data).map(|header| header.samples()),
+            Media::Opus { .. } => opus::duration_samples(&unit.data),
+        }
+    }
+}
+
+fn h264(unit: &[u8], in_band: bool) -> Result<Media, Error> {
+    let lacks = |what| Error::Configuration { codec: Codec::H264, what };
+    let of_kind = |kind| nals(unit).filter(move |nal| nal.kind() == kind).map(|nal| nal.bytes.to_vec());
+    let sps = of_kind(NalType::Sps).next().ok_or(lacks("sequence parameter set"))?;
+    let pps: Vec<_> = of_kind(NalType::Pps).take(PPS_MAX).collect();
+    if pps.is_empty() {
+        return Err(lacks("picture parameter set"));
+    }
+    let parsed = Sps::parse(&sps[1..]).map_err(|_| lacks("readable sequence parameter set"))?;
+    // Both are told with lengths of 16 bits.
+    if sps.len() > SET_MAX_BYTES || pps.iter().any(|pps| pps.len() > SET_MAX_BYTES) {
+        return Err(lacks("parameter set of less than 64 kB"));
+    }
+    Ok(Media::H264 { sps, pps, in_band, parsed })
+}
+
+/// Picture parameter sets that a track takes; their number is told in 8 bits, and encoders have one.
+const PPS_MAX: usize = 16;
+const SET_MAX_BYTES: usize = u16::MAX as usize;
+
+fn write_nal(nal: &[u8], out: &mut Vec<u8>) {
+    out.u32(nal.len() as u32);
+    out.extend_from_slice(nal);
+}
+
+/// The sample entry (14496-12 §8.5.2).
+pub(super) fn write_sample_entry(media: &Media, out: &mut Vec<u8>) {
+    match media {
+        Media::H264 { sps, pps, in_band, parsed } => {
+            plain(out, if *in_band { b"avc3" } else { b"avc1" }, |out| {
+                out.zeros(6);
+                out.u16(1);
+                out.zeros(16);
+                out.u16(parsed.width_px as u16);
+                out.u16(parsed.height_px as u16);
+                // 72 dots an inch, which nobody looks at.
+                out.u32(0x0048_0000);
+                out.u32(0x0048_0000);
+                out.u32(0);
+                out.u16(1);
+                out.zeros(32);
+                out.u16(0x18);
+                out.u16(u16::MAX);
+                write_decoder_configuration(sps, pps, parsed, out);
+                write_colour(parsed, out);
+                if let Some((horizontal, vertical)) = parsed.sample_aspect {
+                    plain(out, b"pasp", |out| {
+                        out.u32(horizontal.into());
+                        out.u32(vertical.into());
+                    });
+                }
+            });
+        }
+        Media::Aac { config, rate_hz, channels } => {
+            write_sound_entry(b"mp4a", *channels, *rate_hz, out, |out| write_esds(config, out));
+        }
+        Media::Opus { channels } => write_sound_entry(b"Opus", *channels, opus::RATE_HZ, out, |out| {
+            plain(out, b"dOps", |out| {
+                out.u8(0);
+                out.u8(*channels as u8);
+                // A live stream is joined on its way: nothing in front is the encoder's own.
+                out.u16(0);
+                out.u32(opus::RATE_HZ);
+                out.u16(0);
+                out.u8(0);
+            });
+        }),
+    }
+}
+
+/// `avcC` (14496-15 §5.3.3.1).
+fn write_decoder_configuration(sps: &[u8], pps: &[Vec<u8>], parsed: &Sps, out: &mut Vec<u8>) {
+    plain(out, b"avcC", |out| {
+        out.extend_from_slice(&[1, parsed.profile, parsed.constraints, parsed.level, 0xfc | 3, 0xe0 | 1]);
+        out.u16(sps.len() as u16);
+        out.extend_from_slice(sps);
+        out.u8(pps.len() as u8);
+        for pps in pps {
+            out.u16(pps.len() as u16);
+            out.extend_from_slice(pps);
+        }
+        if matches!(parsed.profile, 100 | 110 | 122 | 144) {
+            let depth = 0xf8 | parsed.bit_depth.saturating_sub(8);
+            out.extend_from_slice(&[0xfc | parsed.chroma_format, depth, depth, 0]);
+        }
+    });
+}
+
+/// `colr` (14496-12 §12.1.5).
+fn write_colour(parsed: &Sps, out: &mut Vec<u8>) {
+    let Some(colour) = parsed.colour else { return };
+    plain(out, b"colr", |out| {
+        out.extend_from_slice(b"nclx");
+        out.u16(colour.primaries.into());
+        out.u16(colour.transfer.into());
+        out.u16(colour.matrix.into());
+        out.u8(u8::from(colour.full_range) << 7);
+    });
+}
+
+fn write_sound_entry(
+    kind: &[u8; 4],
+    channels: u16,
+    rate_hz: u32,
+    out: &mut Vec<u8>,
+    configuration: impl FnOnce(&mut Vec<u8>),
+) {
+    plain(out, kind, |out| {
+        out.zeros(6);
+        out.u16(1);
+        out.zeros(8);
+        out.u16(channels);
+        out.u16(16);
+        out.zeros(4);
+        // 16.16; rates above 65535 Hz stand in the configuration alone.
+        out.u32(u16::try_from(rate_hz).map_or(0, |rate| u32::from(rate) << 16));
+        configuration(out);
+    });
+}
+
+/// `esds` (ISO/IEC 14496-14 §5.6) with the descriptors of 14496-1 §7.2.6.
+fn write_esds(config: &[u8; 2], out: &mut Vec<u8>) {
+    full(out, b"esds", 0, 0, |out| {
+        // ES, DecoderConfig, DecoderSpecificInfo, SLConfig: tag, length, content.
+        out.extend_from_slice(&[0x03, 25, 0, 0, 0]);
+        out.extend_from_slice(&[0x04, 17, 0x40, 0x05 << 2 | 1]);
+        out.zeros(11);
+        out.extend_from_slice(&[0x05, 2, config[0], config[1]]);
+        out.extend_from_slice(&[0x06, 1, 2]);
+    });
+}
