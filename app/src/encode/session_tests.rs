@@ -15,6 +15,16 @@ use glassline_media::{AccessUnit, AudioBlock, Codec, Colour, FrameRate, Size, Ti
 use glassline_test_support::{has_program, skip};
 use std::time::Instant;
 
+fn small() -> Settings {
+    Settings {
+        preset: "ultrafast".to_owned(),
+        bitrate: Bitrate::from_bits_per_second(300_000),
+        keyint: Duration::from_millis(200),
+        threads: 1,
+        ..Settings::default()
+    }
+}
+
 /// Renditions that are fed by hand, and what each gave.
 struct Fed {
     feed: Arc<Feed>,

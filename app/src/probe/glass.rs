@@ -118,7 +118,7 @@ impl Stream {
         while let Some(event) = self.demuxer.poll() {
             match event {
                 Event::AccessUnit { unit, .. } if unit.codec == Codec::H264 => {
-                    self.unit(&unit, now, decoder)?
+                    self.unit(&unit, now, decoder)?;
                 }
                 Event::AccessUnit { unit, .. } if unit.codec.is_video() => {
                     let codec = unit.codec.name();

@@ -100,6 +100,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let source = source::open(&args.target, started + args.duration)?;
     let kind = source.kind;
+    if args.check.is_some() && (source.is_capture || source.is_ivf) {
+        return Err(failure::usage(
+            format!("--check: {} is no transport stream", args.target),
+            "its rules are those of MPEG-TS",
+        ));
+    }
     if source.is_capture && args.flight.is_wanted() {
         return capture::run(&args.target, source.size_bytes, &args.flight, args.json);
     }

@@ -185,7 +185,7 @@ mod tests {
     }
 
     fn run(kind: u8) -> Vec<u8> {
-        let mut packet = vec![0xff; PACKET_BYTES];
+        let mut packet = [0xff; PACKET_BYTES];
         packet[..5].copy_from_slice(&[0x47, 1, 0, 0x10, kind]);
         packet.repeat((1 << 20) / PACKET_BYTES)
     }
