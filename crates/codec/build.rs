@@ -9,6 +9,7 @@ fn main() {
         pkg_config: "x264",
         at_least: "0.155",
         debian_package: "libx264-dev",
+        linked: true,
         source: "src/h264/x264_shim.c",
         header: "src/h264/x264_shim.h",
     });
@@ -18,22 +19,36 @@ fn main() {
         pkg_config: "opus",
         at_least: "1.1",
         debian_package: "libopus-dev",
+        linked: true,
         source: "src/audio/opus_shim.c",
         header: "src/audio/opus_shim.h",
     });
+    #[cfg(feature = "aac")]
+    shim(&Library {
+        feature: "aac",
+        pkg_config: "libavcodec",
+        // FFmpeg 5.1: the first with AVChannelLayout.
+        at_least: "59.37",
+        debian_package: "libavcodec-dev",
+        linked: false,
+        source: "src/audio/aac_shim.c",
+        header: "src/audio/aac_shim.h",
+    });
 }
 
-#[cfg(any(feature = "x264", feature = "opus"))]
+#[cfg(any(feature = "x264", feature = "opus", feature = "aac"))]
 struct Library {
     feature: &'static str,
     pkg_config: &'static str,
     at_least: &'static str,
     debian_package: &'static str,
+    /// Whether the program is linked with it; otherwise only its headers are read, and it is opened when needed.
+    linked: bool,
     source: &'static str,
     header: &'static str,
 }
 
-#[cfg(any(feature = "x264", feature = "opus"))]
+#[cfg(any(feature = "x264", feature = "opus", feature = "aac"))]
 fn shim(library: &Library) {
     println!("cargo:rerun-if-changed={}", library.source);
     println!("cargo:rerun-if-changed={}", library.header);
@@ -43,7 +58,7 @@ fn shim(library: &Library) {
         Ok(found) => found,
         Err(error) => {
             eprintln!(
-                "{error}\nglassline-codec: lib{name} {version} or later was not found by pkg-config.\n\
+                "{error}\nglassline-codec: {name} {version} or later was not found by pkg-config.\n\
                  Install {package} (scripts/setup does), or build without it: turn the feature `{feature}` off \
                  (--no-default-features, then --features with those you want).\n",
                 name = library.pkg_config,
@@ -61,12 +76,15 @@ fn shim(library: &Library) {
         .warnings(true)
         .extra_warnings(true)
         .compile(&format!("glassline_{}_shim", library.feature));
+    if !library.linked {
+        return;
+    }
     if let Err(error) = probe(library, true) {
         panic!("pkg-config found {} and then lost it: {error}", library.pkg_config);
     }
 }
 
-#[cfg(any(feature = "x264", feature = "opus"))]
+#[cfg(any(feature = "x264", feature = "opus", feature = "aac"))]
 fn probe(library: &Library, emit: bool) -> Result<pkg_config::Library, pkg_config::Error> {
     pkg_config::Config::new()
         .atleast_version(library.at_least)

@@ -98,7 +98,7 @@ fn a_viewer_gets_the_header_and_the_stream_from_its_newest_key_frame() {
     let told = server.stream("a").unwrap();
     assert_eq!(
         (told["mux"].as_str(), told["codecs"].as_array().map(Vec::len)),
-        (Some("flv"), Some(0)),
+        (Some("flv"), Some(2)),
         "{told}"
     );
     // Its page is there, and so are all others.

@@ -13,18 +13,18 @@ use std::process::{Command, Stdio};
 
 /// What a transport stream holds.
 #[derive(Debug, Default)]
-struct Contents {
+pub(crate) struct Contents {
     /// PTS of the pictures in 90 kHz ticks, in order.
-    pictures: Vec<i64>,
+    pub(crate) pictures: Vec<i64>,
     /// Whether each begins a group.
-    keys: Vec<bool>,
+    pub(crate) keys: Vec<bool>,
     /// PTS of the audio frames.
-    sounds: Vec<i64>,
+    pub(crate) sounds: Vec<i64>,
 }
 
 /// Demuxes a whole stream and checks what holds for every stream of ours: continuity, order of time stamps, how
 /// often tables and clock come.
-fn contents(bytes: &[u8]) -> Contents {
+pub(crate) fn contents(bytes: &[u8]) -> Contents {
     contents_with(bytes, 0)
 }
 

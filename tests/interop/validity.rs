@@ -55,10 +55,10 @@ fn coded(stream: &[u8]) -> Vec<Coded> {
         let packet = Packet::parse(bytes).unwrap_or_else(|error| panic!("packet {number}: {error}"));
         let verdict = checker.check(&packet);
         assert_eq!(checker.errors(), 0, "packet {number}: {verdict:?}");
-        // A live picture that a busy machine does not get done is left out, with its clock.
         if let Some(clock) = packet.pcr()
             && let Some(last) = last_clock.replace(clock)
         {
+            // A live picture that a busy machine does not get done is left out, with its clock.
             assert!(clock.since(last) < Pcr::RATE, "packet {number}: the clock jumps");
         }
         let starts = packet.unit_start && packet.payload.get(3).is_some_and(|id| id & 0xF0 == 0xE0);

@@ -139,7 +139,7 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         }
         for bad in [below, above] {
             let error = with(bad).expect_err(key).to_string();
-            let line = if section.is_empty() { 1 } else { 2 };
+            let line = 1 + header.matches('\n').count();
             assert!(error.starts_with(&format!("glassline.toml:{line}: ")), "{error}");
             assert!(error.contains(key), "{error}");
         }
@@ -148,6 +148,7 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
             EXAMPLE
         } else {
             let example = EXAMPLE.replace("\n#[stream.stage]\n", "\n[stream.stage]\n");
+            let example = example.replace("\n#[encode.studio]\n", "\n[encode.studio]\n");
             let rest = example.split(&format!("\n[{section}]\n")).nth(1).expect(section).to_owned();
             &rest.split("\n[").next().and_then(|rest| rest.split("\n#[").next()).expect(section).to_owned()
         };

@@ -2,11 +2,13 @@
 //! and its packets go to all.
 
 use super::control::Controls;
+use super::ladder::Plan;
 use super::queue::{Queue, Work};
-use super::sound;
+use super::sound::{self, Companion};
 use anyhow::{Error, Result};
-use glassline_media::{AudioBlock, Picture, Ticks, Time};
-use std::sync::{Arc, Mutex};
+use glassline_media::pixels::Scaler;
+use glassline_media::{AudioBlock, Picture, Size, Ticks, Time};
+use std::sync::{Arc, Condvar, Mutex};
 
 /// What a source gives.
 #[derive(Debug)]
@@ -21,13 +23,94 @@ pub(super) enum Item {
 pub(super) struct Feed {
     queues: Vec<Arc<Queue>>,
     sound: Mutex<Option<sound::Encoder>>,
+    /// Sound that goes along with the pictures.
+    companion: Mutex<Option<Companion>>,
+    /// Who waits for the first picture, and what is known of it.
+    begun: Condvar,
+    beginning: Mutex<Beginning>,
     controls: Controls,
+    ladder: Option<Mutex<Ladder>>,
+}
+
+/// What renditions that differ need.
+struct Ladder {
+    plan: Plan,
+    /// For each size, the source's own first: it waits for no scaling. With the renditions that have it.
+    sizes: Vec<(Scaler, Vec<usize>)>,
+}
+
+/// How far a source has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beginning {
+    /// No picture yet.
+    Waiting,
+    /// The first picture was captured at this time.
+    Picture(Time),
+    /// It ended without one.
+    Over,
 }
 
 impl Feed {
     /// Feeds `queues`, which are all live or all not; sound is coded by `sound`, or left out.
     pub(super) fn new(queues: Vec<Arc<Queue>>, sound: Option<sound::Encoder>, controls: Controls) -> Feed {
-        Feed { queues, sound: Mutex::new(sound), controls }
+        let (companion, begun, beginning) =
+            (Mutex::default(), Condvar::new(), Mutex::new(Beginning::Waiting));
+        Feed { queues, sound: Mutex::new(sound), companion, begun, beginning, controls, ladder: None }
+    }
+
+    /// Gives each queue only the pictures that `plan` says, at the size that stands at the queue's place in `sizes`;
+    /// the source's are of `size`.
+    pub(super) fn with_ladder(self, plan: Plan, size: Size, sizes: &[Size]) -> Feed {
+        let mut scalers: Vec<(Scaler, Vec<usize>)> = Vec::new();
+        for (index, &wanted) in sizes.iter().enumerate() {
+            match scalers.iter_mut().find(|(scaler, _)| scaler.size() == wanted) {
+                Some((_, renditions)) => renditions.push(index),
+                None => scalers.push((Scaler::new(wanted), vec![index])),
+            }
+        }
+        scalers.sort_by_key(|(scaler, _)| scaler.size() != size);
+        Feed { ladder: Some(Mutex::new(Ladder { plan, sizes: scalers })), ..self }
+    }
+
+    /// Lets the sound of a file go along with the pictures: what is heard before a picture is handed over before it.
+    pub(super) fn accompany(&self, companion: Companion) {
+        *self.companion.lock().expect(UNPOISONED) = Some(companion);
+    }
+
+    /// Waits for the first picture and tells when it was captured; `None` where the source ends without one.
+    pub(super) fn first_picture(&self) -> Option<Time> {
+        let mut beginning = self.beginning.lock().expect(UNPOISONED);
+        while *beginning == Beginning::Waiting {
+            beginning = self.begun.wait(beginning).expect(UNPOISONED);
+        }
+        match *beginning {
+            Beginning::Picture(time) => Some(time),
+            Beginning::Waiting | Beginning::Over => None,
+        }
+    }
+
+    /// Notes how far the source has come, once.
+    fn begin(&self, how: Beginning) {
+        let mut beginning = self.beginning.lock().expect(UNPOISONED);
+        if *beginning == Beginning::Waiting {
+            *beginning = how;
+            self.begun.notify_all();
+        }
+    }
+
+    /// Hands over the companion's sound as long as `next` gives some.
+    fn hand_over_sound(
+        &self,
+        mut next: impl FnMut(&mut Companion) -> Result<Option<AudioBlock>>,
+    ) -> Result<()> {
+        let mut companion = self.companion.lock().expect(UNPOISONED);
+        let Some(companion) = companion.as_mut() else { return Ok(()) };
+        while let Some(block) = next(companion)? {
+            if !self.push(Item::Sound(block)) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Gives an item to every rendition, sound coded on the caller's thread. False once the end was asked for or
@@ -35,8 +118,34 @@ impl Feed {
     pub(super) fn push(&self, item: Item) -> bool {
         match item {
             Item::Picture { picture, pts, queued } => {
+                self.begin(Beginning::Picture(picture.captured));
+                if let Err(error) = self.hand_over_sound(|companion| companion.before(pts)) {
+                    self.end_all(Err(error));
+                    return false;
+                }
                 let key = self.controls.take_key_frame();
-                self.give(|| Work::Picture { picture: picture.clone(), pts, queued, key })
+                match &self.ladder {
+                    None => self.give(|| Work::Picture { picture: picture.clone(), pts, queued, key }),
+                    Some(ladder) => {
+                        let ladder = &mut *ladder.lock().expect(UNPOISONED);
+                        let turn = ladder.plan.picture(pts, key);
+                        let key = turn.key;
+                        let mut open = true;
+                        for (scaler, renditions) in &mut ladder.sizes {
+                            let takers = renditions.iter().filter(|&&index| ladder.plan.takes(index, turn));
+                            let mut queues = takers.filter_map(|&index| self.queues.get(index)).peekable();
+                            if queues.peek().is_none() {
+                                continue;
+                            }
+                            let scaled = scaler.scale(&picture);
+                            for queue in queues {
+                                let picture = scaled.clone();
+                                open &= queue.push(Work::Picture { picture, pts, queued, key });
+                            }
+                        }
+                        open
+                    }
+                }
             }
             Item::Sound(block) => {
                 let mut sound = self.sound.lock().expect(UNPOISONED);
@@ -73,11 +182,17 @@ impl Feed {
 
     /// The source has given its last item; what waits is still coded. Its failure, if it failed, comes after that.
     pub(super) fn end(&self, ended: Result<()>) {
+        self.begin(Beginning::Over);
+        let ended = ended.and_then(|()| self.hand_over_sound(Companion::rest));
         let mut sound = self.sound.lock().expect(UNPOISONED);
         let last = sound.as_mut().map(sound::Encoder::flush).transpose();
         drop(sound);
-        let last = last.map(|unit| unit.flatten().map(|unit| self.give(|| Work::Sound(unit.clone()))));
-        self.end_all(ended.and(last.map(|_| ())));
+        let last = last.map(|units| {
+            for unit in units.into_iter().flatten() {
+                self.give(|| Work::Sound(unit.clone()));
+            }
+        });
+        self.end_all(ended.and(last));
     }
 
     fn end_all(&self, ended: Result<(), Error>) {
@@ -90,6 +205,7 @@ impl Feed {
 
     /// Ends source and renditions; what waits is dropped.
     pub(super) fn stop(&self) {
+        self.begin(Beginning::Over);
         self.queues.iter().for_each(|queue| queue.stop());
     }
 
@@ -99,4 +215,4 @@ impl Feed {
     }
 }
 
-const UNPOISONED: &str = "no thread panics while it codes sound";
+const UNPOISONED: &str = "no thread panics while it codes sound or scales";

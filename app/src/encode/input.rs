@@ -1,8 +1,10 @@
 //! What is encoded, as the command line names it.
 
 use crate::rate;
+use glassline_io::capture::Wish;
+use glassline_media::pixels::PackedFormat;
 use glassline_media::{FrameRate, Size};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Where pictures come from.
@@ -19,12 +21,29 @@ pub(super) enum Input {
     File(PathBuf),
     /// y4m on standard input.
     Stdin,
+    /// A file that FFmpeg decodes.
+    Decoded(PathBuf),
+    /// A capture device.
+    V4l2 {
+        /// Its node in `/dev`.
+        device: PathBuf,
+        /// What is asked of it.
+        wish: Wish,
+    },
 }
 
 impl Input {
     /// Whether there is sound to encode.
     pub(super) fn has_sound(&self) -> bool {
         matches!(self, Input::Test { .. })
+    }
+
+    /// The file that is read.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            Input::File(path) | Input::Decoded(path) => Some(path),
+            Input::Test { .. } | Input::Stdin | Input::V4l2 { .. } => None,
+        }
     }
 }
 
@@ -34,23 +53,78 @@ impl FromStr for Input {
         if text == "-" {
             return Ok(Input::Stdin);
         }
-        if let Some(what) = text.strip_prefix("test:") {
-            let (size, rate) = what
-                .split_once('@')
-                .ok_or_else(|| format!("{text:?} has no rate; write test:1280x720@50"))?;
-            return Ok(Input::Test {
-                size: rate::parse_size(size).map_err(|error| error.to_string())?,
-                rate: rate::parse_frame_rate(rate).map_err(|error| error.to_string())?,
-            });
+        match text.split_once(':') {
+            Some(("test", what)) => test(text, what),
+            Some(("v4l2", device)) => v4l2(text, device),
+            Some(("file", "")) | None if text.is_empty() || text == "file:" => Err(unknown(text)),
+            Some(("file", path)) => Ok(Input::Decoded(path.into())),
+            // A path may have colons too, but not before its first slash or dot.
+            Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+                Err(unknown(text))
+            }
+            _ => {
+                let path = PathBuf::from(text);
+                let is_y4m = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("y4m"));
+                Ok(if is_y4m { Input::File(path) } else { Input::Decoded(path) })
+            }
         }
-        let path = PathBuf::from(text);
-        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("y4m")) {
-            return Ok(Input::File(path));
+    }
+}
+
+fn unknown(text: &str) -> String {
+    format!(
+        "{text:?} is none of test:WIDTHxHEIGHT@RATE, FILE.y4m, - (y4m on standard input), v4l2:/dev/videoN and a \
+         file that FFmpeg reads (file:PATH, where its name looks like something else)"
+    )
+}
+
+fn test(text: &str, what: &str) -> Result<Input, String> {
+    let (size, rate) =
+        what.split_once('@').ok_or_else(|| format!("{text:?} has no rate; write test:1280x720@50"))?;
+    Ok(Input::Test {
+        size: rate::parse_size(size).map_err(|error| error.to_string())?,
+        rate: rate::parse_frame_rate(rate).map_err(|error| error.to_string())?,
+    })
+}
+
+/// `DEVICE[?size=WxH&rate=R&format=F]`.
+fn v4l2(text: &str, rest: &str) -> Result<Input, String> {
+    let (device, query) = rest.split_once('?').unwrap_or((rest, ""));
+    if device.is_empty() {
+        return Err(format!("{text:?} names no device; write v4l2:/dev/video0"));
+    }
+    let mut wish = Wish::default();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("size", size)) => {
+                wish.size = Some(rate::parse_size(size).map_err(|error| error.to_string())?);
+            }
+            Some(("rate", rate)) => {
+                wish.rate = Some(rate::parse_frame_rate(rate).map_err(|error| error.to_string())?);
+            }
+            Some(("format", format)) => wish.layout = Some(layout(format)?),
+            _ => {
+                return Err(format!(
+                    "{text:?}: {pair:?} is none of size=1280x720, rate=50 and format=yuyv (or uyvy, nv12, nv16)"
+                ));
+            }
         }
-        Err(format!(
-            "{text:?} is none of test:WIDTHxHEIGHT@RATE, FILE.y4m and - (y4m on standard input); other files: \
-             ffmpeg -i FILE -pix_fmt yuv420p -f yuv4mpegpipe - | glassline encode - …"
-        ))
+    }
+    Ok(Input::V4l2 { device: device.into(), wish })
+}
+
+fn layout(name: &str) -> Result<PackedFormat, String> {
+    match name.to_ascii_lowercase().as_str() {
+        "yuyv" => Ok(PackedFormat::Yuyv),
+        "uyvy" => Ok(PackedFormat::Uyvy),
+        "nv12" => Ok(PackedFormat::Nv12),
+        "nv16" => Ok(PackedFormat::Nv16),
+        "mjpeg" | "mjpg" => {
+            Err("MJPEG is not decoded here, which would cost delay; let ffmpeg do it: ffmpeg -f v4l2 \
+                                 -input_format mjpeg -i DEVICE -f yuv4mpegpipe - | glassline encode - …"
+                .to_owned())
+        }
+        _ => Err(format!("{name:?} is no layout of pictures; yuyv, uyvy, nv12 and nv16 are")),
     }
 }
 
@@ -66,6 +140,21 @@ mod tests {
         assert_eq!("test:1280x720@30000/1001".parse(), test(FrameRate::new(30_000, 1001).unwrap()));
         assert_eq!("-".parse(), Ok(Input::Stdin));
         assert_eq!("a/b.Y4M".parse(), Ok(Input::File("a/b.Y4M".into())));
+        assert_eq!("film.mp4".parse(), Ok(Input::Decoded("film.mp4".into())));
+        assert_eq!("/media/a:b/film".parse(), Ok(Input::Decoded("/media/a:b/film".into())));
+        assert_eq!("file:test:x.y4m".parse(), Ok(Input::Decoded("test:x.y4m".into())));
+    }
+
+    #[test]
+    fn a_device_is_asked_for_what_follows_its_name() {
+        let device = |wish| Ok(Input::V4l2 { device: "/dev/video0".into(), wish });
+        assert_eq!("v4l2:/dev/video0".parse(), device(Wish::default()));
+        let wish = Wish {
+            size: Size::new(1920, 1080).ok(),
+            rate: FrameRate::new(60_000, 1001),
+            layout: Some(PackedFormat::Uyvy),
+        };
+        assert_eq!("v4l2:/dev/video0?size=1920x1080&rate=60000/1001&format=UYVY".parse(), device(wish));
     }
 
     #[test]
@@ -76,7 +165,13 @@ mod tests {
             ("test:0x720@50", "each side"),
             ("test:1280x720@0", "frame rate"),
             ("test:1280x720@50/0", "frame rate"),
-            ("film.mp4", "ffmpeg -i"),
+            ("v4l2:", "names no device"),
+            ("v4l2:/dev/video0?fps=5", "none of size="),
+            ("v4l2:/dev/video0?size=5", "picture size"),
+            ("v4l2:/dev/video0?format=mjpeg", "ffmpeg -f v4l2"),
+            ("v4l2:/dev/video0?format=rgb", "no layout"),
+            ("rtmp://host/app", "none of"),
+            ("file:", "none of"),
             ("", "none of"),
         ] {
             let error = text.parse::<Input>().unwrap_err();

@@ -1,5 +1,6 @@
 //! Encoders inside `serve`: the same pipeline, with a publisher of the relay in place of outputs.
 
+use super::Deinterlace;
 use super::control::Controls;
 use super::feed::Feed;
 use super::input::Input;
@@ -8,7 +9,7 @@ use super::queue::Queue;
 use super::session::{Rendition, Session};
 use super::settings::{Settings, Vbv};
 use super::sound::{self, Audio};
-use super::source::{Length, Source};
+use super::source::{self, Length, Source};
 use crate::{config, failure};
 use anyhow::Result;
 use clap::ValueEnum;
@@ -51,11 +52,19 @@ impl Job {
         };
         let (input, settings, audio) = read(section).map_err(wrong)?;
         let clock = Clock::new();
-        let source = Source::open(&input, audio != Audio::None, true, Length::default(), clock)?;
-        let sound = sound::Encoder::open(audio)?;
+        let audio = sound::Settings { codec: audio, ..sound::Settings::default() };
+        let request = source::Request {
+            sound: audio.block_frames(),
+            paced: true,
+            looped: false,
+            deinterlace: Deinterlace::Auto,
+            length: Length::default(),
+        };
+        let source = Source::open(&input, &request, clock)?;
+        let sound = sound::Encoder::open(&audio)?;
         let controls = Controls::new(vec![Pipeline::status(source.format(), &settings)]);
-        let sound_format = sound.as_ref().map(sound::Encoder::format);
-        let pipeline = Pipeline::new(source.format(), &settings, sound_format, controls.clone(), 0, clock)?;
+        let stream = sound.as_ref().map(sound::Encoder::stream);
+        let pipeline = Pipeline::new(source.format(), &settings, stream, controls.clone(), 0, clock)?;
         let queue = Arc::new(Queue::new(source.is_live()));
         let feed = Arc::new(Feed::new(vec![Arc::clone(&queue)], sound, controls.clone()));
         Ok(Job { source, feed, queue, pipeline, controls })
@@ -107,6 +116,8 @@ pub(crate) fn check_section(section: &config::Encode) -> Result<(), (&'static st
 pub(crate) fn input_in(folder: &Path, input: &str) -> String {
     match input.parse() {
         Ok(Input::File(file)) => folder.join(file).to_string_lossy().into_owned(),
+        // Its own name may look like something else.
+        Ok(Input::Decoded(file)) => format!("file:{}", folder.join(file).to_string_lossy()),
         _ => input.to_owned(),
     }
 }
@@ -146,8 +157,19 @@ fn read(section: &config::Encode) -> Result<(Input, Settings, Audio), (&'static 
     if audio != Audio::None && !input.has_sound() {
         return Err(("audio", "the input has no sound; leave it out".to_owned()));
     }
-    let settings =
-        Settings { preset, bitrate, vbv, keyint, intra_refresh, cbr, constant_size, threads, slices, adapt };
+    let settings = Settings {
+        preset,
+        bitrate,
+        vbv,
+        keyint,
+        intra_refresh,
+        cbr,
+        constant_size,
+        threads,
+        slices,
+        adapt,
+        common_keys: false,
+    };
     Ok((input, settings, audio))
 }
 
@@ -177,6 +199,7 @@ mod tests {
         let folder = Path::new("/etc/glassline");
         assert_eq!(input_in(folder, "in.y4m"), "/etc/glassline/in.y4m");
         assert_eq!(input_in(folder, "/in.y4m"), "/in.y4m");
+        assert_eq!(input_in(folder, "film.mkv"), "file:/etc/glassline/film.mkv");
         assert_eq!(input_in(folder, "test:320x180@25"), "test:320x180@25");
     }
 }

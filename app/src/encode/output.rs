@@ -1,6 +1,7 @@
 //! Where the stream goes, as the command line names it.
 
 use super::input::Input;
+use super::ladder;
 use crate::failure;
 use anyhow::Result;
 use glassline_delivery::output::{Destination, DestinationError};
@@ -64,6 +65,48 @@ impl std::fmt::Display for Address {
 }
 
 impl Output {
+    /// The output of rendition `index`, called `name`: `{rendition}` and `{index}` stand for both. Without one, a
+    /// file or stream gets the name behind its own, and datagrams go to a port that is higher by two each time.
+    pub(super) fn of_rendition(&self, name: &str, index: usize) -> Result<Output> {
+        let placed =
+            |text: &str| ladder::filled(text, name, index).unwrap_or_else(|| ladder::appended(text, name));
+        Ok(match self {
+            Output::File(path) => match path.to_str() {
+                Some(path) => Output::File(placed(path).into()),
+                None => {
+                    return Err(failure::usage(format_args!("{self} is no UTF-8"), "choose another name"));
+                }
+            },
+            Output::Http(server) => {
+                let host = ladder::filled(&server.address.host, name, index);
+                let target = match host {
+                    Some(_) => {
+                        ladder::filled(&server.target, name, index).unwrap_or_else(|| server.target.clone())
+                    }
+                    None => placed(&server.target),
+                };
+                let host = host.unwrap_or_else(|| server.address.host.clone());
+                Output::Http(Server { address: Address { host, ..server.address }, target, ..*server })
+            }
+            Output::Datagrams(Datagrams { url }) => {
+                let url = ladder::filled(url, name, index).or_else(|| ladder::further_port(url, 2 * index));
+                let url = url.ok_or_else(|| {
+                    let message = format_args!("{self} leaves no ports for all renditions");
+                    failure::usage(message, "choose a lower one")
+                })?;
+                url.parse().map_err(|text: String| failure::usage(text, "see glassline encode --help"))?
+            }
+            Output::Stdout => {
+                let message = "standard output carries one stream, not several renditions";
+                return Err(failure::usage(
+                    message,
+                    "give each rendition a place: NAME.ts, http://… or udp://…",
+                ));
+            }
+            Output::Null => Output::Null,
+        })
+    }
+
     /// Whether somebody watches while the stream is made.
     pub(super) fn is_network(&self) -> bool {
         matches!(self, Output::Datagrams(_) | Output::Http(_))
@@ -183,7 +226,7 @@ pub(super) fn check(input: &Input, outputs: &[Output]) -> Result<()> {
         })
     };
     let mut taken = Vec::new();
-    if let Input::File(path) = input {
+    if let Some(path) = input.path() {
         taken.extend(real(path));
     }
     for (index, output) in outputs.iter().enumerate() {
@@ -233,6 +276,26 @@ mod tests {
             "http://[::1]:8080/live/a.ts?takeover=1".parse(),
             http(at("::1", 8080), "/live/a.ts?takeover=1")
         );
+    }
+
+    #[test]
+    fn each_rendition_has_outputs_of_its_own() {
+        let of = |text: &str, index| {
+            let output: Output = text.parse().unwrap();
+            output
+                .of_rendition("720p50", index)
+                .map(|output| output.to_string())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(of("http://box/live/hall.ts", 0).unwrap(), "http://box:80/live/hall-720p50.ts");
+        assert_eq!(of("http://box/live/{rendition}.ts", 0).unwrap(), "http://box:80/live/720p50.ts");
+        assert_eq!(of("http://box{index}/live/hall.ts", 1).unwrap(), "http://box1:80/live/hall.ts");
+        assert_eq!(of("a/hall.ts", 0).unwrap(), "a/hall-720p50.ts");
+        assert_eq!(of("udp://239.1.{index}.1:5000", 3).unwrap(), "udp://239.1.3.1:5000");
+        assert_eq!(of("udp://239.1.1.1:5000?ttl=8", 2).unwrap(), "udp://239.1.1.1:5004?ttl=8");
+        assert_eq!(of("null:", 2).unwrap(), "null:");
+        assert!(of("-", 0).unwrap_err().contains("standard output"));
+        assert!(of("udp://h:65535", 1).unwrap_err().contains("ports"));
     }
 
     #[test]

@@ -5,7 +5,9 @@ use super::control::{Controls, Status};
 use super::picture::{PictureWriter, Written};
 use super::queue::{Popped, Queue, Work};
 use super::settings::Settings;
+use super::sound;
 use super::source::Format;
+use super::stall::{Said, Watch};
 use super::stats::{Stats, Times};
 use crate::failure;
 use anyhow::Result;
@@ -13,7 +15,7 @@ use glassline_codec::CodecError;
 use glassline_codec::h264::x264;
 use glassline_io::clock::Clock;
 use glassline_media::bitstream::h264::write_capture_utc;
-use glassline_media::container::ts::{AudioFormat, MuxSettings, Muxer};
+use glassline_media::container::ts::{MuxSettings, Muxer};
 use glassline_media::{AccessUnit, Codec, Picture, Ticks, Time};
 use std::time::Duration;
 
@@ -62,6 +64,10 @@ pub(crate) struct Pipeline {
     pub(super) stats: Stats,
     packets: Vec<u8>,
     drops_told: (u64, Time),
+    /// Whether pictures come; the first rendition watches for all.
+    watch: Option<Watch>,
+    /// Whether a key frame is one of all renditions.
+    common_keys: bool,
 }
 
 /// How often dropped pictures are spoken of.
@@ -78,13 +84,17 @@ impl Pipeline {
     pub(super) fn new(
         format: Format,
         settings: &Settings,
-        sound: Option<AudioFormat>,
+        sound: Option<sound::Stream>,
         controls: Controls,
         index: usize,
         clock: Clock,
     ) -> Result<Pipeline> {
         let video = x264::Encoder::new(&settings.x264(format)).map_err(refused)?;
-        let program = MuxSettings { video: Some(Codec::H264), audio: sound, ..MuxSettings::default() };
+        let mut program = MuxSettings { video: Some(Codec::H264), ..MuxSettings::default() };
+        if let Some(sound) = sound {
+            program.audio = Some(sound.format);
+            program.decode_delay = sound.decode_delay;
+        }
         let now = clock.now();
         Ok(Pipeline {
             video,
@@ -97,6 +107,8 @@ impl Pipeline {
             stats: Stats::new(now),
             packets: Vec::new(),
             drops_told: (0, Time::ZERO),
+            watch: (index == 0).then(|| Watch::new(now)),
+            common_keys: settings.common_keys,
         })
     }
 
@@ -106,12 +118,13 @@ impl Pipeline {
     /// The source's or the sink's failure; both end it.
     pub(super) fn run(&mut self, queue: &Queue, sink: &mut Sink<'_>) -> Result<()> {
         loop {
-            match queue.pop(self.tables_wait(queue.is_live()))? {
+            match queue.pop(self.wait(queue.is_live()))? {
                 Popped::End => return Ok(()),
-                Popped::Timeout => self.write_tables(sink)?,
+                Popped::Timeout => self.idle(queue.is_live(), sink)?,
                 Popped::Work(work) => match *work {
                     Work::Picture { picture, pts, queued, key } => {
                         let dropped = queue.dropped();
+                        self.tell_stall(|watch, now| watch.picture(now));
                         self.obey(key)?;
                         self.code_picture(&picture, pts, queued, dropped, sink)?;
                         self.tell_drops(dropped);
@@ -152,7 +165,7 @@ impl Pipeline {
         let coded = coded?;
         let Some(written) = written else { return Ok(()) };
         if written.demand == Demand::KeyFrame {
-            self.video.force_key_frame();
+            self.want_key_frame();
         }
         let times = Times { captured: picture.captured, queued, begun, written };
         self.stats.dropped = dropped;
@@ -188,9 +201,44 @@ impl Pipeline {
         self.stats.sent(self.packets.len(), self.clock.now());
         let packets = Packets::whole(&self.packets, false);
         if sink(&packets)? == Demand::KeyFrame {
-            self.video.force_key_frame();
+            self.want_key_frame();
         }
         Ok(())
+    }
+
+    fn want_key_frame(&mut self) {
+        if self.common_keys {
+            self.controls.request_key_frame();
+        } else {
+            self.video.force_key_frame();
+        }
+    }
+
+    /// How long to wait for the next piece of work: until tables are due or it is time to say that nothing comes.
+    fn wait(&self, live: bool) -> Option<Duration> {
+        let look = self.watch.as_ref().and_then(Watch::due).map(|due| due.since(self.clock.now()));
+        [self.tables_wait(live), look].into_iter().flatten().min()
+    }
+
+    /// Nothing came in that time.
+    fn idle(&mut self, live: bool, sink: &mut Sink<'_>) -> Result<()> {
+        self.tell_stall(|watch, now| watch.look(now));
+        if self.tables_wait(live).is_some_and(|wait| wait.is_zero()) {
+            self.write_tables(sink)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn tell_stall(&mut self, ask: impl FnOnce(&mut Watch, Time) -> Option<Said>) {
+        let now = self.clock.now();
+        match self.watch.as_mut().and_then(|watch| ask(watch, now)) {
+            Some(Said::Stalled) => tracing::warn!("the source gives no pictures; the stream's clock goes on"),
+            Some(Said::Again(after)) => {
+                tracing::info!("the source gives pictures again, after {:.1} s", after.as_secs_f64());
+            }
+            None => {}
+        }
     }
 
     /// How long to wait for the next unit until the clock and the tables have to be written without one. Only live

@@ -10,8 +10,8 @@ use std::time::Duration;
 /// Pictures that wait at most. Two ride out an encoder that is late by less than a picture; with the one that is
 /// being coded they are also fewer than the test pattern keeps planes for.
 const MAX_PICTURES: usize = 2;
-/// Packets of sound that wait at most: at 10 ms each, two seconds.
-const MAX_SOUND: usize = 200;
+/// Packets of sound that wait at most: at 1 to 20 ms each, one second or more.
+const MAX_SOUND: usize = 1000;
 
 /// What goes to a rendition.
 #[derive(Debug)]
@@ -211,7 +211,7 @@ mod tests {
         assert!((0..5).all(|number| queue.push(picture(number))));
         assert_eq!(queue.dropped(), 3);
         assert_eq!([pop(&queue), pop(&queue), pop(&queue), pop(&queue)], [Some(-1), Some(3), Some(4), None]);
-        assert!((0..1000).all(|_| queue.push(sound())));
+        assert!((0..2000).all(|_| queue.push(sound())));
         assert_eq!(std::iter::from_fn(|| pop(&queue)).count(), MAX_SOUND);
     }
 

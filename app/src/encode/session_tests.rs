@@ -9,7 +9,7 @@ use super::*;
 use crate::rate::Bitrate;
 use glassline_media::bitstream::h264::{NalType, Sei, nals};
 use glassline_media::container::ts::packet::packets;
-use glassline_media::container::ts::{AudioFormat, Demuxer, Event, Scanner};
+use glassline_media::container::ts::{Demuxer, Event, Scanner};
 use glassline_media::measure::pattern::Pattern;
 use glassline_media::{AccessUnit, AudioBlock, Codec, Colour, FrameRate, Size, Ticks, Time, Utc};
 use glassline_test_support::{has_program, skip};
@@ -54,7 +54,7 @@ impl Fed {
         let controls =
             Controls::new(settings.iter().map(|settings| Pipeline::status(format, settings)).collect());
         let queues: Vec<_> = settings.iter().map(|_| Arc::new(Queue::new(false))).collect();
-        let audio: Option<AudioFormat> = sound.as_ref().map(sound::Encoder::format);
+        let audio = sound.as_ref().map(sound::Encoder::stream);
         let (mut streams, mut threads) = (Vec::new(), Vec::new());
         for (index, settings) in settings.iter().enumerate() {
             let mut pipeline =
@@ -185,7 +185,8 @@ fn the_rate_of_one_rendition_changes_without_a_key_frame() {
 #[cfg(feature = "opus")]
 #[test]
 fn sound_is_coded_once_and_goes_to_all_renditions() {
-    let sound = sound::Encoder::open(Audio::Opus).unwrap();
+    let sound =
+        sound::Encoder::open(&sound::Settings { codec: Audio::Opus, ..sound::Settings::default() }).unwrap();
     let mut fed = Fed::start(&[small(), small()], sound);
     for block in 0..40u64 {
         if block % 4 == 0 {
@@ -207,7 +208,7 @@ fn sound_is_coded_once_and_goes_to_all_renditions() {
 fn a_failing_output_ends_the_session() {
     let clock = Clock::new();
     let (size, rate) = (Size::new(64, 48).unwrap(), FrameRate::new(25, 1).unwrap());
-    let source = Source::test(size, rate, false, Length::default(), clock);
+    let source = Source::test(size, rate, None, Length::default(), clock);
     let format = source.format();
     let settings = small();
     let controls = Controls::new(vec![Pipeline::status(format, &settings); 2]);

@@ -50,6 +50,9 @@ pub(crate) struct Settings {
     /// Step to faster presets while pictures are dropped, and back when there has been room for a while
     #[arg(long)]
     pub(crate) adapt: bool,
+    /// Key frames come where the feed says, which keeps them alike in all renditions.
+    #[arg(skip)]
+    pub(crate) common_keys: bool,
 }
 
 impl Default for Settings {
@@ -65,6 +68,7 @@ impl Default for Settings {
             threads: 0,
             slices: 0,
             adapt: false,
+            common_keys: false,
         }
     }
 }
@@ -80,7 +84,7 @@ impl Settings {
         x264::Settings {
             preset: self.preset.clone(),
             vbv: vbv.time(format.rate),
-            key_interval: KeyInterval::Time(self.keyint),
+            key_interval: KeyInterval::Time(if self.common_keys { Duration::MAX } else { self.keyint }),
             intra_refresh: self.intra_refresh || self.constant_size,
             filler: self.cbr || self.constant_size,
             threads: self.threads,

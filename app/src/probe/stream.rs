@@ -5,7 +5,7 @@ use super::report::{AudioReport, StreamReport, VideoReport};
 use super::samples::Samples;
 use glassline_media::access_unit::{AccessUnit, Codec};
 use glassline_media::bitstream::h264::{self, Join, NalType, Sei, SliceType, Sps};
-use glassline_media::bitstream::{adts, opus};
+use glassline_media::bitstream::{adts, opus, s302m};
 use glassline_media::container::ts::ElementaryStream;
 use glassline_media::time::{Ticks, Time};
 use std::cmp::Reverse;
@@ -256,6 +256,14 @@ impl StreamTrack {
             Codec::Opus => {
                 let channels = self.announced.opus_channels;
                 self.audio = AudioReport { rate_hz: Some(opus::RATE_HZ), channels, profile: None };
+            }
+            Codec::S302m => {
+                let Ok(header) = s302m::Header::parse(&unit.data) else { return };
+                self.audio = AudioReport {
+                    rate_hz: Some(s302m::RATE_HZ),
+                    channels: Some(header.channels),
+                    profile: Some(header.depth.name()),
+                };
             }
             _ => {}
         }

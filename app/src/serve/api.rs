@@ -42,6 +42,8 @@ struct Server<'a> {
 #[derive(Serialize)]
 pub(super) struct Stream {
     name: String,
+    /// What renditions of one capture have in common; see [`group`].
+    group: Option<String>,
     mux: &'static str,
     live: bool,
     bitrate_bps: u64,
@@ -66,6 +68,23 @@ pub(super) struct Stream {
     publishers: u64,
     source: Option<Source>,
     outputs: Vec<Output>,
+}
+
+/// The name that renditions of one capture share: of `hall-720p50` and `hall-360p25-500k`, as `encode --rendition`
+/// names them, `hall`.
+fn group(name: &str) -> Option<&str> {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_rendition =
+        |text: &str| text.split_once('p').is_some_and(|(height, rate)| number(height) && number(rate));
+    let is_rate = |text: &str| {
+        let digits = text.strip_suffix(['k', 'M']).unwrap_or("");
+        digits.split('.').all(number)
+    };
+    let (mut group, mut last) = name.rsplit_once('-')?;
+    if is_rate(last) {
+        (group, last) = group.rsplit_once('-')?;
+    }
+    (is_rendition(last) && !group.is_empty()).then_some(group)
 }
 
 /// How viewers' pictures begin.
@@ -169,6 +188,7 @@ pub(super) fn streams<'a>(hub: &Hub, contact: Option<&'a str>) -> Streams<'a> {
 /// What is told of a stream; where it comes from, only to the crew.
 pub(super) fn stream(status: &StreamStatus, door: Door) -> Stream {
     Stream {
+        group: group(status.name.as_str()).map(str::to_owned),
         name: status.name.to_string(),
         mux: status.mux.extension(),
         live: status.live,
@@ -281,5 +301,27 @@ fn carried(track: &Track) -> Codec {
         },
         Kind::Audio => Codec::Audio { name },
         Kind::Other => Codec::Other { stream_type: None, name: Some(name) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::group;
+
+    #[test]
+    fn renditions_are_grouped_by_their_names() {
+        for (name, expected) in [
+            ("hall-720p50", Some("hall")),
+            ("main-hall-360p25-500k", Some("main-hall")),
+            ("hall-360p25-2.5M", Some("hall")),
+            ("hall", None),
+            ("hall-720p", None),
+            ("hall-500k", None),
+            ("-720p50", None),
+            ("720p50", None),
+            ("hall-p50", None),
+        ] {
+            assert_eq!(group(name), expected, "{name}");
+        }
     }
 }

@@ -49,6 +49,20 @@ pub enum CodecError {
         /// The library's own text.
         reason: String,
     },
+    /// A library that is opened when it is first needed is not there.
+    #[error(
+        "{codec} is coded by {library}, which cannot be opened ({reason}); install {package} (Debian's name)"
+    )]
+    Absent {
+        /// The codec, as people call it.
+        codec: &'static str,
+        /// The shared object's name.
+        library: &'static str,
+        /// The package that holds it.
+        package: String,
+        /// The loader's own text.
+        reason: String,
+    },
     /// The library failed.
     #[error("{library} failed to {action}: {reason}")]
     Library {

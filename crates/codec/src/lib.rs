@@ -10,6 +10,7 @@
 //! |---|---|---|
 //! | `x264` (default) | libx264 | GPL version 2 or later |
 //! | `opus` (default) | libopus | BSD |
+//! | `aac` (default) | nothing; opens FFmpeg's libavcodec when the first encoder is opened | LGPL or GPL, as it was built |
 //!
 //! Without features the crate builds without a C compiler or library.
 #![deny(unsafe_code)]

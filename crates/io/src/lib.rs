@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 pub mod batch;
+pub mod capture;
 pub mod clock;
 pub mod handover;
 pub mod local;

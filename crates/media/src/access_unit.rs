@@ -23,6 +23,8 @@ pub enum Codec {
     MpegAudio,
     /// AC-3. Recognised and carried; not parsed.
     Ac3,
+    /// LPCM as SMPTE ST 302 lays it into MPEG-TS; an access unit is the payload of one PES packet.
+    S302m,
 }
 
 impl Codec {
@@ -41,6 +43,7 @@ impl Codec {
             Codec::Aac => "AAC",
             Codec::MpegAudio => "MPEG audio",
             Codec::Ac3 => "AC-3",
+            Codec::S302m => "S302M",
         }
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! Pure: bytes, pictures and `now` come in, bytes and pictures go out. Every other room builds on this one
 //! and this one on none.
-#![forbid(unsafe_code)]
+//! `unsafe` stands in `pixels` alone, for its SIMD.
+#![deny(unsafe_code)]
 
 pub mod access_unit;
 pub mod audio;
@@ -11,11 +12,12 @@ pub mod bitstream;
 pub mod container;
 pub mod measure;
 pub mod picture;
+pub mod pixels;
 pub mod stamps;
 pub mod time;
 
 pub use access_unit::{AccessUnit, Codec};
-pub use audio::AudioBlock;
-pub use picture::{Chroma, Colour, Picture, PixelFormat, Plane, Size};
+pub use audio::{AudioBlock, SampleFormat};
+pub use picture::{Chroma, Colour, Picture, PicturePool, PixelFormat, Plane, Size};
 pub use stamps::{Stage, Stamps};
 pub use time::{FrameRate, Ticks, Time, Utc};

@@ -42,6 +42,8 @@ pub enum Chroma {
     Mono,
     /// Halved in both directions.
     Yuv420,
+    /// A quarter of the width (DV in 525-line countries).
+    Yuv411,
     /// Halved in width.
     Yuv422,
     /// Not subsampled.
@@ -54,6 +56,7 @@ impl Chroma {
         match self {
             Chroma::Mono => None,
             Chroma::Yuv420 => Some((1, 1)),
+            Chroma::Yuv411 => Some((2, 0)),
             Chroma::Yuv422 => Some((1, 0)),
             Chroma::Yuv444 => Some((0, 0)),
         }
@@ -183,6 +186,12 @@ impl Plane {
         &mut self.bytes_mut()[start..start + length]
     }
 
+    /// The lines from the top, without padding, to write into. Copies the plane first if it is shared.
+    pub fn lines_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let (stride, length) = (self.stride_bytes, self.size.width as usize * self.sample_bytes);
+        self.bytes_mut().chunks_exact_mut(stride).map(move |line| &mut line[..length])
+    }
+
     /// The lines from the top, without padding.
     pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.size.height as usize).map(|y| self.line(y))
@@ -240,9 +249,43 @@ impl Picture {
         &self.planes
     }
 
+    /// Whether a clone shares one of the planes, so that writing to it would copy.
+    pub fn is_shared(&self) -> bool {
+        self.planes.iter().any(|plane| Arc::strong_count(&plane.bytes) > 1)
+    }
+
     /// The planes, to write into.
     pub fn planes_mut(&mut self) -> &mut [Plane] {
         &mut self.planes
+    }
+}
+
+/// Pictures whose planes are used again, so that a source allocates none while it runs: fresh pages cost a
+/// 720p picture more than its conversion does.
+#[derive(Clone, Debug, Default)]
+pub struct PicturePool {
+    kept: Vec<Picture>,
+}
+
+impl PicturePool {
+    /// Pictures that are kept at most; whoever holds more of them at a time allocates.
+    const MAX: usize = 8;
+
+    /// A picture to write into. Its samples are those of an earlier picture; whoever takes it writes all of them.
+    pub fn take(&mut self, format: PixelFormat, size: Size, captured: Time) -> Picture {
+        self.kept.retain(|kept| kept.format == format && kept.size() == size);
+        let Some(free) = self.kept.iter().position(|kept| !kept.is_shared()) else {
+            return Picture::new(format, size, captured);
+        };
+        let picture = self.kept.swap_remove(free);
+        Picture { colour: Colour::UNSPECIFIED, captured, captured_utc: None, ..picture }
+    }
+
+    /// Remembers a picture that is about to be given away: it can be taken again once its last clone is gone.
+    pub fn keep(&mut self, picture: &Picture) {
+        if self.kept.len() < Self::MAX {
+            self.kept.push(picture.clone());
+        }
     }
 }
 
@@ -281,6 +324,23 @@ mod tests {
         second.planes_mut()[1].line_mut(0)[0] = 7;
         assert_eq!(first.planes()[1].line(0)[0], 0);
         assert_eq!(second.planes()[1].line(0)[0], 7);
+    }
+
+    #[test]
+    fn a_pool_gives_planes_again_once_nobody_holds_them() {
+        let size = Size::new(64, 64).unwrap();
+        let mut pool = PicturePool::default();
+        let mut first = pool.take(PixelFormat::I420, size, Time::ZERO);
+        first.planes_mut()[0].line_mut(0)[0] = 7;
+        pool.keep(&first);
+        let second = pool.take(PixelFormat::I420, size, Time::ZERO);
+        assert_eq!(second.planes()[0].line(0)[0], 0, "the first one is still held");
+        drop(first);
+        let third = pool.take(PixelFormat::I420, size, Time::from_millis(5));
+        assert_eq!((third.planes()[0].line(0)[0], third.captured), (7, Time::from_millis(5)));
+        assert!(!third.is_shared());
+        let other = pool.take(PixelFormat::I420, Size::new(32, 32).unwrap(), Time::ZERO);
+        assert_eq!(other.size().width, 32);
     }
 
     #[test]

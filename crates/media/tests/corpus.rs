@@ -4,12 +4,18 @@
 
 use std::path::Path;
 
+#[path = "../../../fuzz/bodies/ivf.rs"]
+mod ivf;
 #[path = "../../../fuzz/bodies/nal.rs"]
 mod nal;
+#[path = "../../../fuzz/bodies/s302m.rs"]
+mod s302m;
 #[path = "../../../fuzz/bodies/split.rs"]
 mod split;
 #[path = "../../../fuzz/bodies/ts.rs"]
 mod ts;
+#[path = "../../../fuzz/bodies/wav.rs"]
+mod wav;
 #[path = "../../../fuzz/bodies/y4m.rs"]
 mod y4m;
 
@@ -44,6 +50,11 @@ fn network_abstraction_units() {
 }
 
 #[test]
+fn ivf_files() {
+    over_corpus("ivf", ivf::run);
+}
+
+#[test]
 fn y4m_pictures() {
     over_corpus("y4m", y4m::run);
 }
@@ -51,4 +62,14 @@ fn y4m_pictures() {
 #[test]
 fn carried_containers() {
     over_corpus("split", split::run);
+}
+
+#[test]
+fn wave_files() {
+    over_corpus("wav", wav::run);
+}
+
+#[test]
+fn lpcm_payloads() {
+    over_corpus("s302m", s302m::run);
 }

@@ -1,10 +1,27 @@
 //! Audio codecs: samples in, packets out.
 //!
-//! Opus is the choice for live sound: frames of 2.5 to 20 ms and a look-ahead of 2.5 ms, where AAC-LC has frames of
-//! 21 ms and priming on top. MPEG-TS carries it to VLC and FFmpeg, every browser plays it (MSE, WebCodecs), and its
-//! licence is free.
+//! | codec | sound in a packet | a decoder's output lags by | a packet is there after its PTS by |
+//! |---|---|---|---|
+//! | S302M (LPCM) | any; 1 ms | 0 | 1 ms |
+//! | Opus | 2.5, 5, 10, 20 ms | 2.5 ms | 7.5 ms (of 5 ms) |
+//! | AAC-LC | 21.3 ms | 21.3 ms | 64 ms |
+//!
+//! **Time.** A unit's `pts` is when the first sample that a decoder gives for it was captured: what coding lags is
+//! subtracted here, so that sound and picture whose stamps are equal were captured together. The capture time in
+//! [`stamps`](glassline_media::AccessUnit::stamps) is that of the first sample that went in.
+//!
+//! Opus is the choice for live sound that everybody plays: VLC and FFmpeg from MPEG-TS, every browser through MSE and
+//! WebCodecs, and its licence is free. S302M costs megabits and is for contribution; AAC is for what plays no Opus.
 
+#[cfg(feature = "aac")]
+pub mod aac;
+#[cfg(feature = "aac")]
+mod aac_ffi;
+mod framer;
 #[cfg(feature = "opus")]
 pub mod opus;
 #[cfg(feature = "opus")]
 mod opus_ffi;
+pub mod s302m;
+
+pub use framer::{MAX_OVERLAP, RATE_HZ, REANCHOR};

@@ -45,7 +45,7 @@ impl<'a> BoolDecoder<'a> {
 
     #[cold]
     fn fill_slowly(&mut self) {
-        while self.spare < 0 {
+        while self.spare <= 48 {
             let byte = match self.rest.split_first() {
                 Some((&byte, rest)) => {
                     self.rest = rest;
@@ -62,12 +62,27 @@ impl<'a> BoolDecoder<'a> {
         }
     }
 
+    /// Sees to it that three bits can be decoded with [`BoolDecoder::ready_bool`]: each takes up to 7 out of the
+    /// window.
+    #[inline(always)]
+    pub(crate) fn make_ready(&mut self) {
+        if self.spare < 14 {
+            self.fill();
+        }
+    }
+
     /// A bit that is 0 with probability `probability / 256`.
     #[inline(always)]
     pub(crate) fn bool(&mut self, probability: u8) -> bool {
         if self.spare < 0 {
             self.fill();
         }
+        self.ready_bool(probability)
+    }
+
+    /// The same behind [`BoolDecoder::make_ready`].
+    #[inline(always)]
+    pub(crate) fn ready_bool(&mut self, probability: u8) -> bool {
         let split = 1 + (((self.range - 1) * u32::from(probability)) >> 8);
         let wide = u64::from(split) << 56;
         let bit = self.window >= wide;
@@ -77,8 +92,8 @@ impl<'a> BoolDecoder<'a> {
         } else {
             self.range = split;
         }
-        // The range is 1 to 255 here, and 128 to 255 after the shift.
-        // The lowest bit changes nothing but that no processor has to ask whether there is any.
+        // The range is 1 to 255 here, and 128 to 255 after the shift. The lowest bit changes nothing but that no
+        // processor has to ask whether there is any.
         let shift = (self.range | 1).leading_zeros() - 24;
         self.range <<= shift;
         self.window <<= shift;

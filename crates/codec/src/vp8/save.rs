@@ -85,8 +85,8 @@ impl State {
     /// The state that [`State::save`] wrote. Its hash is the same, and so is everything that is decoded from it.
     ///
     /// # Errors
-    /// `Saved` where the bytes are anything else, damaged ones included; `TooLarge` above the limit. Allocates no
-    /// more than three times the bytes that are there.
+    /// `Saved` where the bytes are anything else, damaged ones included; `TooLarge` above the limit. Memory is
+    /// asked for in proportion to the bytes that are there.
     pub fn restore(bytes: &[u8], limits: &Limits) -> Result<State, Error> {
         if bytes.is_empty() {
             return Ok(State::new());

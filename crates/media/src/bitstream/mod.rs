@@ -3,3 +3,4 @@
 pub mod adts;
 pub mod h264;
 pub mod opus;
+pub mod s302m;

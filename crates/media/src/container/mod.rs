@@ -7,5 +7,6 @@ pub mod ogg;
 pub mod split;
 pub mod tracks;
 pub mod ts;
+pub mod wav;
 pub mod webm;
 pub mod y4m;

@@ -15,7 +15,7 @@ mod header;
 
 pub use header::{Header, Interlacing, Siting};
 
-use crate::picture::{Picture, PixelFormat, Size};
+use crate::picture::{Picture, PicturePool, PixelFormat, Size};
 use crate::time::Time;
 use thiserror::Error;
 
@@ -55,6 +55,7 @@ pub struct Reader {
     header: Option<Header>,
     /// Pictures given so far.
     pictures: u64,
+    pool: PicturePool,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +65,8 @@ enum State {
     Header,
     /// In or before a `FRAME` line.
     Frame,
+    /// In a header line where a `FRAME` line was expected: streams were put one behind the other.
+    NextHeader,
     /// In the samples of a picture.
     Samples(Box<Filling>),
     /// An error was given; it is given again.
@@ -86,7 +89,10 @@ impl Reader {
     ///
     /// The picture's `captured` is [`FrameRate::time_of`](crate::FrameRate::time_of) its number after
     /// [`Time::ZERO`], for the caller to override. Bits above the sample depth are cleared, so that later rooms
-    /// can rely on the range.
+    /// can rely on the range. Planes are used again once their picture is gone.
+    ///
+    /// A second header that says the same as the first is passed over, so that streams may be put one behind the
+    /// other.
     ///
     /// # Errors
     /// Any [`Y4mError`] but `Truncated`; the same one again on every later call.
@@ -111,6 +117,7 @@ impl Reader {
             State::Header => Err(Y4mError::Truncated { place: "the header line", picture: 0 }),
             State::Frame if self.line.is_empty() => Ok(()),
             State::Frame => Err(Y4mError::Truncated { place: "a FRAME line", picture: self.pictures }),
+            State::NextHeader => Err(Y4mError::Truncated { place: "a header line", picture: self.pictures }),
             State::Samples(_) => Err(Y4mError::Truncated { place: "the samples", picture: self.pictures }),
         }
     }
@@ -127,14 +134,31 @@ impl Reader {
                     self.line.clear();
                     self.state = State::Frame;
                 }
+                State::NextHeader => {
+                    if !take_line(&mut self.line, input, MAGIC).map_err(|error| error.at(self.pictures))? {
+                        return Ok(None);
+                    }
+                    let next = Header::parse(&self.line)?;
+                    self.line.clear();
+                    if let Some(header) = self.header.as_ref().filter(|header| !header.continues(&next)) {
+                        let (found, expected) = (next.shown(), header.shown());
+                        return Err(Y4mError::Changed { found, expected, picture: self.pictures });
+                    }
+                    self.state = State::Frame;
+                }
                 State::Frame => {
+                    if self.line.is_empty() && input.first() == MAGIC.first() {
+                        self.state = State::NextHeader;
+                        continue;
+                    }
                     if !take_line(&mut self.line, input, FRAME).map_err(|error| error.at(self.pictures))? {
                         return Ok(None);
                     }
                     self.line.clear();
                     // The header is there: no other way leads out of `State::Header`.
                     let Some(header) = &self.header else { return Ok(None) };
-                    self.state = State::Samples(Box::new(Filling::new(header, self.pictures)));
+                    self.state =
+                        State::Samples(Box::new(Filling::new(header, self.pictures, &mut self.pool)));
                 }
                 State::Samples(filling) => {
                     if !filling.fill(input) {
@@ -142,6 +166,7 @@ impl Reader {
                     }
                     if let State::Samples(filling) = std::mem::replace(&mut self.state, State::Frame) {
                         self.pictures += 1;
+                        self.pool.keep(&filling.picture);
                         return Ok(Some(filling.picture));
                     }
                 }
@@ -186,9 +211,9 @@ struct Filling {
 }
 
 impl Filling {
-    fn new(header: &Header, number: u64) -> Filling {
-        let mut picture =
-            Picture::new(header.format, header.size, Time::ZERO + header.frame_rate.time_of(number));
+    fn new(header: &Header, number: u64, pool: &mut PicturePool) -> Filling {
+        let captured = Time::ZERO + header.frame_rate.time_of(number);
+        let mut picture = pool.take(header.format, header.size, captured);
         picture.colour = header.colour;
         Filling { picture, plane: 0, filled: 0 }
     }
@@ -290,8 +315,20 @@ pub enum Y4mError {
         /// What a picture would take.
         bytes: usize,
     },
-    /// A colour space that [`PixelFormat`] cannot say: 4:1:1, alpha, or something unknown.
-    #[error("y4m: colour space {0:?}; taken are 420, 422, 444 and mono, with p9 to p16 for more bits")]
+    /// A second header says something else than the first.
+    #[error(
+        "y4m: the pictures change to {found}, after {picture} of {expected}; a stream keeps its size and format"
+    )]
+    Changed {
+        /// What the second header says.
+        found: String,
+        /// What the first one said.
+        expected: String,
+        /// Pictures read so far.
+        picture: u64,
+    },
+    /// A colour space that [`PixelFormat`] cannot say: alpha, or something unknown.
+    #[error("y4m: colour space {0:?}; taken are 411, 420, 422, 444 and mono, with p9 to p16 for more bits")]
     ColourSpace(String),
     /// The stream ends too early.
     #[error("y4m: the stream ends inside {place} of picture {picture}")]

@@ -260,9 +260,10 @@ impl Planes {
 }
 
 /// Copies `N`×`N` samples.
+#[inline(always)]
 fn copy<const N: usize>(dst: &mut [u8], dst_stride: usize, src: &[u8], src_stride: usize) {
-    for (dst, src) in dst.chunks_mut(dst_stride).zip(src.chunks(src_stride)).take(N) {
-        dst[..N].copy_from_slice(&src[..N]);
+    for line in 0..N {
+        dst[line * dst_stride..][..N].copy_from_slice(&src[line * src_stride..][..N]);
     }
 }
 

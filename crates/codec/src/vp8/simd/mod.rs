@@ -6,7 +6,7 @@
 use super::loop_filter::{self, EdgeFilters};
 use super::modes::{Macroblock, ModeReader};
 use super::predict::inter;
-use super::tokens::{self, ReadTokens};
+use super::tokens::{self, ReadBlock};
 use super::transform;
 
 #[cfg(target_arch = "x86_64")]
@@ -39,7 +39,8 @@ pub(crate) struct Kernels {
     #[cfg_attr(not(test), allow(dead_code, reason = "tests name the kernels that differ"))]
     pub(crate) name: &'static str,
     pub(crate) parse_modes: ParseModes,
-    pub(crate) read_tokens: ReadTokens,
+    /// Tokens of a block.
+    pub(crate) read_block: ReadBlock,
     /// For blocks of 16, 8 and 4.
     pub(crate) six_tap: [SubPel; 3],
     /// For two blocks of 8, and two of 4.
@@ -64,8 +65,8 @@ pub(crate) struct Kernels {
 pub(crate) static SCALAR: Kernels = Kernels {
     name: "scalar",
     parse_modes: |reader, row, above, current, segments| reader.parse_row(row, above, current, segments),
-    read_tokens: |decoder, probs, has_y2, factors, above, left, out| {
-        tokens::macroblock(decoder, probs, has_y2, factors, above, left, out)
+    read_block: |decoder, probs, context, first, factors, out| {
+        tokens::block(decoder, probs, context, first, factors, out)
     },
     six_tap: [inter::six_tap::<16>, inter::six_tap::<8>, inter::six_tap::<4>],
     six_tap_two: [inter::six_tap_two::<8>, inter::six_tap_two::<4>],

@@ -60,7 +60,7 @@ impl Default for MuxSettings {
 pub struct AudioFormat {
     /// How it is coded. AAC units are ADTS frames.
     pub codec: Codec,
-    /// Channels, 1 to 8.
+    /// Channels, 1 to 8; of S302M 2, 4, 6 or 8.
     pub channels: u8,
     /// ISO 639-2 code of its language.
     pub language: Option<[u8; 3]>,
@@ -354,6 +354,13 @@ fn audio_stream(format: AudioFormat) -> Result<(u8, u8, Vec<u8>), Error> {
             descriptors.extend_from_slice(b"\x05\x04AC-3");
             (0x81, pes::STREAM_ID_PRIVATE)
         }
+        Codec::S302m => {
+            if !format.channels.is_multiple_of(2) {
+                return Err(Error::Channels { found: format.channels });
+            }
+            descriptors.extend_from_slice(b"\x05\x04BSSD");
+            (0x06, pes::STREAM_ID_PRIVATE)
+        }
         found => return Err(Error::Codec { what: "audio", found, expected: "an audio codec" }),
     };
     if let Some([a, b, c]) = format.language {
@@ -380,7 +387,7 @@ mod tests {
     use super::*;
     use crate::Stamps;
     use crate::container::ts::packet::packets;
-    use crate::container::ts::{ContinuityChecker, Packet, Scanner};
+    use crate::container::ts::{ContinuityChecker, Demuxer, Event, Packet, Scanner};
     use bytes::Bytes;
 
     fn unit(codec: Codec, dts: i64, bytes: usize, random_access: bool) -> AccessUnit {
@@ -461,6 +468,36 @@ mod tests {
     }
 
     #[test]
+    fn lpcm_is_announced_and_comes_back() {
+        let audio = Some(AudioFormat { codec: Codec::S302m, channels: 6, language: None });
+        let mut muxer = Muxer::new(MuxSettings { audio, ..MuxSettings::default() }).unwrap();
+        let mut out = Vec::new();
+        let units: Vec<_> = (1..4).map(|number| unit(Codec::S302m, number * 90, 354, true)).collect();
+        for unit in &units {
+            muxer.write(unit, &mut out).unwrap();
+        }
+        let mut demuxer = Demuxer::new();
+        demuxer.push(&out);
+        demuxer.finish();
+        let mut found = Vec::new();
+        while let Some(event) = demuxer.poll() {
+            match event {
+                Event::AccessUnit { unit, .. } => found.push(unit),
+                Event::Program(program) => {
+                    let stream = program.audio().unwrap();
+                    assert_eq!((stream.stream_type, &stream.descriptors[..]), (0x06, &b"\x05\x04BSSD"[..]));
+                }
+                Event::Pcr { .. } => {}
+            }
+        }
+        let delay = MuxSettings::default().decode_delay;
+        assert_eq!(found.len(), 3);
+        for (unit, found) in units.iter().zip(&found) {
+            assert_eq!((found.codec, &found.data, found.pts), (Codec::S302m, &unit.data, unit.pts + delay));
+        }
+    }
+
+    #[test]
     fn what_does_not_belong_is_refused() {
         let new = |video, codec, channels| {
             let audio = Some(AudioFormat { codec, channels, language: None });
@@ -469,6 +506,7 @@ mod tests {
         assert!(matches!(new(Some(Codec::Aac), Codec::Aac, 2), Some(Error::Codec { what: "video", .. })));
         assert!(matches!(new(None, Codec::H264, 2), Some(Error::Codec { what: "audio", .. })));
         assert_eq!(new(None, Codec::Opus, 9), Some(Error::Channels { found: 9 }));
+        assert_eq!(new(None, Codec::S302m, 3), Some(Error::Channels { found: 3 }));
         assert_eq!(Muxer::new(MuxSettings::default()).err(), Some(Error::NoStream));
         let refused = muxer(Some(Codec::H264), None).write(&unit(Codec::Opus, 0, 3, true), &mut Vec::new());
         assert!(matches!(refused, Err(Error::Codec { what: "access unit", .. })));

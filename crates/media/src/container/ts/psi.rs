@@ -121,6 +121,7 @@ impl ElementaryStream {
             (0x24, _) | (0x06, Some(b"HEVC")) => Some(Codec::H265),
             (0x81, _) | (0x06, Some(b"AC-3")) => Some(Codec::Ac3),
             (0x06, Some(b"Opus")) => Some(Codec::Opus),
+            (0x06, Some(b"BSSD")) => Some(Codec::S302m),
             (0x06, _) if dvb_ac3 => Some(Codec::Ac3),
             _ => None,
         };

@@ -68,7 +68,7 @@ impl Header {
     pub(super) fn parse(line: &[u8]) -> Result<Header, Y4mError> {
         let (mut width, mut height) = (None, None);
         let mut frame_rate = None;
-        let mut space = (PixelFormat::I420, None);
+        let (mut space, mut old_space) = (None, None);
         let mut interlacing = Interlacing::Unknown;
         let mut sample_aspect = None;
         let mut colour = Colour::UNSPECIFIED;
@@ -82,7 +82,11 @@ impl Header {
                 b'F' => frame_rate = ratio(tag, value)?,
                 b'A' => sample_aspect = ratio(tag, value)?,
                 b'I' => interlacing = parse_interlacing(tag, value)?,
-                b'C' => space = parse_space(value)?,
+                b'C' => space = Some(parse_space(value)?),
+                // Before `C` knew more than mjpegtools did, FFmpeg wrote the colour space here; it still does too.
+                b'X' if value.starts_with(b"YSCSS=") => {
+                    old_space = parse_space(&value[b"YSCSS=".len()..].to_ascii_lowercase()).ok();
+                }
                 b'X' if value == b"COLORRANGE=FULL" => colour.full_range = true,
                 b'X' if value == b"COLORRANGE=LIMITED" => colour.full_range = false,
                 _ => {}
@@ -91,7 +95,7 @@ impl Header {
         let width = width.ok_or(Y4mError::Missing('W'))?;
         let height = height.ok_or(Y4mError::Missing('H'))?;
         let size = Size::new(width, height).map_err(|_| Y4mError::Size { width, height })?;
-        let (format, siting) = space;
+        let (format, siting) = space.or(old_space).unwrap_or((PixelFormat::I420, None));
         let bytes = format.packed_bytes(size);
         if bytes > MAX_PICTURE_BYTES {
             return Err(Y4mError::TooLarge { size, format, bytes });
@@ -102,11 +106,25 @@ impl Header {
         Ok(Header { size, frame_rate, format, siting, interlacing, sample_aspect, colour })
     }
 
+    /// Whether pictures of both are alike in all that a stream cannot change on its way.
+    pub(super) fn continues(&self, other: &Header) -> bool {
+        (self.size, self.format, self.frame_rate) == (other.size, other.format, other.frame_rate)
+            && (self.interlacing, self.colour) == (other.interlacing, other.colour)
+    }
+
+    /// Size, format and rate, for error messages.
+    pub(super) fn shown(&self) -> String {
+        let PixelFormat { chroma, depth_bits } = self.format;
+        let Header { size, frame_rate, interlacing, .. } = self;
+        format!("{size} at {frame_rate}, {chroma:?} of {depth_bits} bits, {interlacing:?}")
+    }
+
     /// Appends the line with its line feed.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let PixelFormat { chroma, depth_bits } = self.format;
         let space = match (chroma, self.siting) {
             (Chroma::Mono, _) => "mono",
+            (Chroma::Yuv411, _) => "411",
             (Chroma::Yuv422, _) => "422",
             (Chroma::Yuv444, _) => "444",
             (Chroma::Yuv420, Some(Siting::Centre)) if depth_bits == 8 => "420jpeg",
@@ -183,6 +201,7 @@ fn parse_space(value: &[u8]) -> Result<(PixelFormat, Option<Siting>), Y4mError> 
         b"420jpeg" => return Ok((PixelFormat::I420, Some(Siting::Centre))),
         b"420mpeg2" => return Ok((PixelFormat::I420, Some(Siting::Left))),
         b"420paldv" => return Ok((PixelFormat::I420, Some(Siting::PalDv))),
+        b"411" => return Ok((eight(Chroma::Yuv411), None)),
         b"422" => return Ok((eight(Chroma::Yuv422), None)),
         b"444" => return Ok((eight(Chroma::Yuv444), None)),
         b"mono" => return Ok((eight(Chroma::Mono), None)),
@@ -190,6 +209,7 @@ fn parse_space(value: &[u8]) -> Result<(PixelFormat, Option<Siting>), Y4mError> 
     }
     let deep = [
         (&b"420p"[..], Chroma::Yuv420),
+        (b"411p", Chroma::Yuv411),
         (b"422p", Chroma::Yuv422),
         (b"444p", Chroma::Yuv444),
         (b"mono", Chroma::Mono),

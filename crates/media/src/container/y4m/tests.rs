@@ -56,9 +56,34 @@ fn colour_spaces_are_told_apart() {
     assert_eq!(format("422p12"), expect(Chroma::Yuv422, 12));
     assert_eq!(format("444p16"), expect(Chroma::Yuv444, 16));
     assert_eq!(format("mono10"), expect(Chroma::Mono, 10));
-    for unknown in ["411", "444alpha", "420p8", "420p17", "420p", "", "420p+9x"] {
+    assert_eq!(format("411"), expect(Chroma::Yuv411, 8));
+    for unknown in ["410", "444alpha", "420p8", "420p17", "420p", "", "420p+9x"] {
         assert!(matches!(format(unknown), Err(Y4mError::ColourSpace(_))), "{unknown}");
     }
+}
+
+#[test]
+fn the_old_place_of_the_colour_space_is_read_where_the_new_one_is_missing() {
+    let format = |line: &str| header_of(&format!(" W2 H2{line}")).unwrap().format.chroma;
+    assert_eq!(format(" XYSCSS=422"), Chroma::Yuv422);
+    assert_eq!(format(" C444 XYSCSS=420JPEG"), Chroma::Yuv444);
+    assert_eq!(format(" XYSCSS=410"), Chroma::Yuv420);
+}
+
+#[test]
+fn streams_may_be_put_one_behind_the_other_where_they_are_alike() {
+    let stream = |line: &str| format!("YUV4MPEG2 {line}\nFRAME\nabFRAME\ncd");
+    let one = stream("W2 H1 F25:1 Cmono");
+    for chunk in [1, 3, 1000] {
+        let (_, pictures) = read_all((one.clone() + &one).as_bytes(), chunk).unwrap();
+        assert_eq!(pictures.len(), 4);
+        assert_eq!(pictures[2].planes()[0].line(0), b"ab");
+        for other in ["W1 H2 F25:1 Cmono", "W2 H1 F50:1 Cmono", "W2 H1 F25:1 C444", "W2 H1 F25:1 It Cmono"] {
+            let error = read_all((one.clone() + &stream(other)).as_bytes(), chunk).unwrap_err();
+            assert!(matches!(error, Y4mError::Changed { picture: 2, .. }), "{other}: {error}");
+        }
+    }
+    assert!(matches!(read_all((one + "YUV4").as_bytes(), 2), Err(Y4mError::Truncated { picture: 2, .. })));
 }
 
 #[test]
@@ -114,8 +139,13 @@ fn bits_above_the_depth_are_cleared() {
 }
 
 fn formats() -> impl Strategy<Value = PixelFormat> {
-    let chroma =
-        prop_oneof![Just(Chroma::Mono), Just(Chroma::Yuv420), Just(Chroma::Yuv422), Just(Chroma::Yuv444)];
+    let chroma = prop_oneof![
+        Just(Chroma::Mono),
+        Just(Chroma::Yuv411),
+        Just(Chroma::Yuv420),
+        Just(Chroma::Yuv422),
+        Just(Chroma::Yuv444)
+    ];
     (chroma, 8u8..=16).prop_map(|(chroma, depth_bits)| PixelFormat { chroma, depth_bits })
 }
 

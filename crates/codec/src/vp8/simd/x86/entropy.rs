@@ -3,9 +3,7 @@
 
 use crate::vp8::bool_coder::BoolDecoder;
 use crate::vp8::modes::{Macroblock, ModeReader};
-use crate::vp8::quantizer::Factors;
-use crate::vp8::tables::coefficients::CoefficientProbs;
-use crate::vp8::tokens::{self, Coefficients, Context, Ends};
+use crate::vp8::tokens::{self, BlockProbs};
 
 #[target_feature(enable = "bmi1,bmi2,lzcnt")]
 fn modes(
@@ -19,16 +17,15 @@ fn modes(
 }
 
 #[target_feature(enable = "bmi1,bmi2,lzcnt")]
-fn macroblock(
+fn block(
     decoder: &mut BoolDecoder<'_>,
-    probs: &CoefficientProbs,
-    has_y2: bool,
-    factors: &Factors,
-    above: &mut Context,
-    left: &mut Context,
-    out: &mut Coefficients,
-) -> Ends {
-    tokens::macroblock(decoder, probs, has_y2, factors, above, left, out)
+    probs: &BlockProbs,
+    context: usize,
+    first: usize,
+    factors: [i16; 2],
+    out: &mut [i16; 16],
+) -> usize {
+    tokens::block(decoder, probs, context, first, factors, out)
 }
 
 pub(super) fn parse_modes(
@@ -42,15 +39,14 @@ pub(super) fn parse_modes(
     unsafe { modes(reader, row, above, current, segments) }
 }
 
-pub(super) fn read_tokens(
+pub(super) fn read_block(
     decoder: &mut BoolDecoder<'_>,
-    probs: &CoefficientProbs,
-    has_y2: bool,
-    factors: &Factors,
-    above: &mut Context,
-    left: &mut Context,
-    out: &mut Coefficients,
-) -> Ends {
+    probs: &BlockProbs,
+    context: usize,
+    first: usize,
+    factors: [i16; 2],
+    out: &mut [i16; 16],
+) -> usize {
     // SAFETY: as above.
-    unsafe { macroblock(decoder, probs, has_y2, factors, above, left, out) }
+    unsafe { block(decoder, probs, context, first, factors, out) }
 }

@@ -367,9 +367,9 @@ fn luma_row(plane: &mut [u8], at: usize, stride: usize, thresholds: &Thresholds)
     let mut s =
         unsafe { eight!(line => _mm256_castsi128_si256(_mm_loadu_si128(y.add(line * stride).cast()))) };
     subblock(&mut s, thresholds);
-    for (line, &value) in s.iter().enumerate().take(6).skip(2) {
+    for (line, &value) in s[2..6].iter().enumerate() {
         // SAFETY: as above.
-        unsafe { _mm_storeu_si128(y.add(line * stride).cast(), _mm256_castsi256_si128(value)) };
+        unsafe { _mm_storeu_si128(y.add((line + 2) * stride).cast(), _mm256_castsi256_si128(value)) };
     }
 }
 
@@ -401,9 +401,9 @@ fn top_edge(area: &mut Area<'_>, y: usize, uv: usize, thresholds: &Thresholds) {
     // SAFETY: these are places of lines.
     let mut s = unsafe { eight!(line => load_line(&places, line)) };
     macroblock(&mut s, thresholds);
-    for (line, &value) in s.iter().enumerate().take(7).skip(1) {
+    for (line, &value) in s[1..7].iter().enumerate() {
         // SAFETY: as above.
-        unsafe { store_line(&places, line, value) };
+        unsafe { store_line(&places, line + 1, value) };
     }
 }
 
@@ -413,9 +413,9 @@ fn inner_rows(area: &mut Area<'_>, y: usize, uv: usize, thresholds: &Thresholds)
     // SAFETY: these are places of lines.
     let mut s = unsafe { eight!(line => load_line(&places, line)) };
     subblock(&mut s, thresholds);
-    for (line, &value) in s.iter().enumerate().take(6).skip(2) {
+    for (line, &value) in s[2..6].iter().enumerate() {
         // SAFETY: as above.
-        unsafe { store_line(&places, line, value) };
+        unsafe { store_line(&places, line + 2, value) };
     }
     let stride = area.y_stride;
     luma_row(area.y, y + 8 * stride, stride, thresholds);

@@ -16,7 +16,7 @@ use std::arch::x86_64::*;
 static AVX2: Kernels = Kernels {
     name: "avx2",
     parse_modes: entropy::parse_modes,
-    read_tokens: entropy::read_tokens,
+    read_block: entropy::read_block,
     six_tap: [sub_pel::six_tap_16, sub_pel::six_tap::<8>, sub_pel::six_tap::<4>],
     six_tap_two: [sub_pel::six_tap_two::<8>, sub_pel::six_tap_two::<4>],
     bilinear: SCALAR.bilinear,

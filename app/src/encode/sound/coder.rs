@@ -1,0 +1,271 @@
+//! How sound is coded: Opus, AAC-LC or plain samples, behind one face.
+
+use crate::failure;
+use crate::rate::Bitrate;
+use anyhow::Result;
+#[cfg(feature = "aac")]
+use glassline_codec::audio::aac;
+#[cfg(feature = "opus")]
+use glassline_codec::audio::opus;
+use glassline_codec::audio::s302m;
+use glassline_media::bitstream::s302m::Depth;
+use glassline_media::container::ts::{AudioFormat, MuxSettings};
+use glassline_media::{AccessUnit, AudioBlock, Codec, Ticks};
+use std::time::Duration;
+
+/// Samples a second and channel that every coder takes.
+pub(super) const RATE_HZ: u32 = glassline_codec::audio::RATE_HZ;
+/// Between the time that a packet is there and the time that it is to be played, on the wire: for muxing, the network
+/// and the receiver.
+const MARGIN: Ticks = Ticks(1_800);
+/// What the test tone gives at a time to a coder that gathers more than this.
+const MAX_BLOCK: usize = 480;
+
+/// How sound is coded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Audio {
+    /// Opus: 7.5 ms, plays everywhere but on Apple's older devices
+    #[cfg(feature = "opus")]
+    #[cfg_attr(feature = "opus", default)]
+    Opus,
+    /// AAC-LC: 64 ms, plays everywhere
+    #[cfg(feature = "aac")]
+    Aac,
+    /// SMPTE 302M: samples as they are, 1 ms, some 3 Mbit/s, for contribution
+    S302m,
+    /// No sound
+    #[cfg_attr(not(feature = "opus"), default)]
+    None,
+}
+
+/// What is asked of a coder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) codec: Audio,
+    /// Channels of the sound that goes in.
+    pub(crate) channels: u8,
+    /// Bits a second; the codec's default where not given.
+    pub(crate) bitrate: Option<Bitrate>,
+    /// Sound in a packet; the codec's default where not given.
+    pub(crate) frame: Option<Duration>,
+    /// Bits of a sample that is not coded; 24 where not given.
+    pub(crate) bits: Option<u32>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let channels = crate::encode::source::SOUND_CHANNELS;
+        Settings { codec: Audio::default(), channels, bitrate: None, frame: None, bits: None }
+    }
+}
+
+impl Settings {
+    /// Samples of each channel that a source does best to give at a time; `None` for no sound.
+    pub(in crate::encode) fn block_frames(&self) -> Option<usize> {
+        let wanted = self.frame.map(samples_of);
+        Some(match self.codec {
+            Audio::None => return None,
+            #[cfg(feature = "opus")]
+            Audio::Opus => wanted.unwrap_or(opus::FrameDuration::default().samples()).clamp(1, MAX_BLOCK),
+            #[cfg(feature = "aac")]
+            Audio::Aac => 240,
+            Audio::S302m => wanted.unwrap_or(s302m::Settings::default().frame_samples).clamp(1, MAX_BLOCK),
+        })
+    }
+}
+
+/// What the container has to know of the sound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::encode) struct Stream {
+    /// What it says about it.
+    pub(in crate::encode) format: AudioFormat,
+    /// How much later than their capture the stamps on the wire have to be, for picture and sound alike, so that no
+    /// packet comes after its time.
+    pub(in crate::encode) decode_delay: Ticks,
+}
+
+/// An open encoder.
+pub(in crate::encode) struct Encoder {
+    coder: Coder,
+    /// What the container says about the sound.
+    format: AudioFormat,
+    /// From a packet's stamp until it is there.
+    delay: Ticks,
+}
+
+enum Coder {
+    #[cfg(feature = "opus")]
+    Opus(opus::Encoder),
+    #[cfg(feature = "aac")]
+    Aac(aac::Encoder),
+    S302m(s302m::Encoder),
+}
+
+impl Encoder {
+    /// The encoder for what was chosen; `None` for no sound.
+    ///
+    /// # Errors
+    /// For settings that the codec does not have or take, and where AAC's library is not installed.
+    pub(in crate::encode) fn open(settings: &Settings) -> Result<Option<Encoder>> {
+        let Settings { codec, channels, frame, .. } = *settings;
+        settings.check()?;
+        let encoder = |coder, codec, channels, samples: usize| {
+            let format = AudioFormat { codec, channels, language: None };
+            Some(Encoder { coder, format, delay: ticks_of(samples) })
+        };
+        Ok(match codec {
+            Audio::None => None,
+            #[cfg(feature = "opus")]
+            Audio::Opus => {
+                let default = opus::Settings::default();
+                let frame_duration = match frame {
+                    None => default.frame_duration,
+                    Some(frame) => frame_duration(frame)?,
+                };
+                let bitrate_bps = bits_per_second(settings.bitrate, default.bitrate_bps);
+                let opus = opus::Encoder::new(opus::Settings { channels, bitrate_bps, frame_duration })?;
+                let delay = opus.lookahead_samples() + frame_duration.samples();
+                encoder(Coder::Opus(opus), Codec::Opus, channels, delay)
+            }
+            #[cfg(feature = "aac")]
+            Audio::Aac => {
+                let bitrate_bps = bits_per_second(settings.bitrate, aac::Settings::default().bitrate_bps);
+                let aac = aac::Encoder::new(aac::Settings { channels, bitrate_bps })?;
+                let delay = aac.delay_samples();
+                encoder(Coder::Aac(aac), Codec::Aac, channels, delay)
+            }
+            Audio::S302m => {
+                // There is no single channel in AES3: it goes into both of a pair.
+                let channels = channels.max(2);
+                let default = s302m::Settings::default();
+                let frame_samples = frame.map_or(default.frame_samples, samples_of);
+                let depth = settings.bits.and_then(Depth::from_bits).unwrap_or_default();
+                let s302m = s302m::Encoder::new(s302m::Settings { channels, depth, frame_samples })?;
+                encoder(Coder::S302m(s302m), Codec::S302m, channels, frame_samples)
+            }
+        })
+    }
+
+    /// What the container has to know.
+    pub(in crate::encode) fn stream(&self) -> Stream {
+        let decode_delay = MuxSettings::default().decode_delay.max(self.delay + MARGIN);
+        Stream { format: self.format, decode_delay }
+    }
+
+    /// Takes samples in and returns the packets that they fill.
+    pub(in crate::encode) fn push(&mut self, block: &AudioBlock) -> Result<Vec<AccessUnit>> {
+        let both;
+        let block = if self.format.channels == 2 && block.channels == 1 {
+            let samples = block.samples.iter().flat_map(|sample| [*sample; 2]).collect();
+            both = AudioBlock { samples, channels: 2, ..*block };
+            &both
+        } else {
+            block
+        };
+        Ok(match &mut self.coder {
+            #[cfg(feature = "opus")]
+            Coder::Opus(opus) => opus.push(block)?,
+            #[cfg(feature = "aac")]
+            Coder::Aac(aac) => aac.push(block)?,
+            Coder::S302m(s302m) => s302m.push(block)?,
+        })
+    }
+
+    /// The last packets, if samples wait for one.
+    pub(in crate::encode) fn flush(&mut self) -> Result<Vec<AccessUnit>> {
+        Ok(match &mut self.coder {
+            #[cfg(feature = "opus")]
+            Coder::Opus(opus) => opus.flush()?.into_iter().collect(),
+            #[cfg(feature = "aac")]
+            Coder::Aac(aac) => aac.flush()?,
+            Coder::S302m(s302m) => s302m.flush()?.into_iter().collect(),
+        })
+    }
+}
+
+impl Settings {
+    /// Refuses what the codec does not have.
+    fn check(&self) -> Result<()> {
+        let refused = |what: &str, hint: &str| Err(failure::usage(what, hint));
+        let packs = self.codec == Audio::S302m;
+        let codes = !packs && self.codec != Audio::None;
+        if self.bitrate.is_some() && !codes {
+            return refused(
+                "--audio-bitrate is for sound that is compressed",
+                "leave it out, or choose another --audio",
+            );
+        }
+        if let Some(bits) = self.bits {
+            if !packs {
+                return refused("--audio-bits is for --audio s302m", "leave it out");
+            }
+            if Depth::from_bits(bits).is_none() {
+                return refused(
+                    &format!("--audio-bits {bits}: ST 302 knows 16, 20 and 24"),
+                    "take one of these",
+                );
+            }
+        }
+        if codes && self.channels > 2 {
+            let channels = self.channels;
+            return refused(
+                &format!("the sound has {channels} channels; Opus and AAC are coded with 1 or 2"),
+                "choose --audio s302m (2, 4, 6 or 8), or mix it down first",
+            );
+        }
+        if packs && self.channels > 2 && !self.channels.is_multiple_of(2) {
+            let channels = self.channels;
+            return refused(
+                &format!("the sound has {channels} channels; s302m takes 1, 2, 4, 6 or 8"),
+                "mix it first",
+            );
+        }
+        if let Some(frame) = self.frame {
+            if packs && !(1..=s302m::MAX_FRAME_SAMPLES).contains(&samples_of(frame)) {
+                return refused(
+                    &format!("--audio-frame {frame:?}: s302m takes up to 10ms"),
+                    "take 1ms to 10ms",
+                );
+            }
+            if !packs && !self.has_frame_lengths() {
+                return refused(
+                    "--audio-frame is for Opus and s302m; AAC has frames of 21 ms alone",
+                    "leave it out",
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn has_frame_lengths(&self) -> bool {
+        #[cfg(feature = "opus")]
+        return self.codec == Audio::Opus;
+        #[cfg(not(feature = "opus"))]
+        false
+    }
+}
+
+#[cfg(feature = "opus")]
+fn frame_duration(frame: Duration) -> Result<opus::FrameDuration> {
+    let samples = samples_of(frame);
+    opus::FrameDuration::ALL.into_iter().find(|known| known.samples() == samples).ok_or_else(|| {
+        failure::usage(
+            format_args!("--audio-frame {frame:?}: Opus has 2.5ms, 5ms, 10ms and 20ms"),
+            "take one of these",
+        )
+    })
+}
+
+#[cfg(any(feature = "opus", feature = "aac"))]
+fn bits_per_second(bitrate: Option<Bitrate>, default: u32) -> u32 {
+    bitrate.map_or(default, |bitrate| u32::try_from(bitrate.bits_per_second()).unwrap_or(u32::MAX))
+}
+
+/// Samples of each channel in so much time, to the nearest.
+fn samples_of(time: Duration) -> usize {
+    ((time.as_nanos() * u128::from(RATE_HZ) + 500_000_000) / 1_000_000_000) as usize
+}
+
+fn ticks_of(samples: usize) -> Ticks {
+    Ticks((samples as u64 * u64::from(Ticks::RATE)).div_ceil(u64::from(RATE_HZ)) as i64)
+}

@@ -1,0 +1,204 @@
+//! Sound that is no live source: it keeps whatever pace it is read at, and its time is its count of samples.
+
+use super::coder::RATE_HZ;
+use super::follow::Format;
+use super::resample::Resampler;
+use crate::failure;
+use anyhow::{Context, Result};
+use glassline_media::container::wav;
+use glassline_media::{AudioBlock, Ticks, Time};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How much sound a block holds: 5 ms.
+const BLOCK_FRAMES: usize = 240;
+const READ_BYTES: usize = 64 << 10;
+
+/// Makes sound of any rate sound of 48 kHz, and cuts it into blocks. Sound that is of 48 kHz is left as it is, bit by
+/// bit.
+pub(super) struct Converter {
+    format: Format,
+    resampler: Option<Resampler>,
+    /// Interleaved samples that leave next.
+    ready: Vec<f32>,
+    /// When the first of all samples that leave is due, and how many of each channel have left.
+    offset: Duration,
+    given: u64,
+}
+
+impl Converter {
+    pub(super) fn new(format: Format) -> Result<Converter> {
+        let step = f64::from(format.rate_hz) / f64::from(RATE_HZ);
+        let resampler =
+            (format.rate_hz != RATE_HZ).then(|| Resampler::new(format.channels, step, BLOCK_FRAMES));
+        let resampler = resampler.transpose()?;
+        Ok(Converter { format, resampler, ready: Vec::new(), offset: Duration::ZERO, given: 0 })
+    }
+
+    /// Takes interleaved samples.
+    pub(super) fn push(&mut self, samples: &[f32]) -> Result<()> {
+        let Some(resampler) = &mut self.resampler else {
+            self.ready.extend_from_slice(samples);
+            return Ok(());
+        };
+        resampler.push(samples);
+        loop {
+            let position = resampler.position();
+            let start = self.ready.len();
+            if !resampler.poll(&mut self.ready)? {
+                return Ok(());
+            }
+            // What lies before the first sample is the filter's beginning, not sound.
+            let step = f64::from(self.format.rate_hz) / f64::from(RATE_HZ);
+            if position < 0.0 && self.given == 0 && start == 0 {
+                let before = ((-position / step).ceil() as usize).min(BLOCK_FRAMES);
+                self.ready.drain(..before * usize::from(self.format.channels));
+                let first = position + before as f64 * step;
+                self.offset = Duration::from_secs_f64(first.max(0.0) / f64::from(self.format.rate_hz));
+            }
+        }
+    }
+
+    /// No more samples come: brings out those inside.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        let tail = self.resampler.as_ref().map_or(0, Resampler::tail);
+        self.push(&vec![0.0; tail * usize::from(self.format.channels)])
+    }
+
+    /// The next block, whose time counts from the first sample; a short one only where `last`.
+    pub(super) fn poll(&mut self, last: bool) -> Option<AudioBlock> {
+        let channels = usize::from(self.format.channels);
+        let whole = self.ready.len() >= BLOCK_FRAMES * channels;
+        if !whole && (!last || self.ready.is_empty()) {
+            return None;
+        }
+        let count = self.ready.len().min(BLOCK_FRAMES * channels);
+        let samples: Vec<f32> = self.ready.drain(..count).collect();
+        let captured = Time::ZERO + self.offset + time_of(self.given);
+        self.given += (count / channels) as u64;
+        Some(AudioBlock { samples, channels: self.format.channels, rate_hz: RATE_HZ, captured })
+    }
+}
+
+/// How long so many samples at 48 kHz last.
+pub(super) fn time_of(samples: u64) -> Duration {
+    Duration::from_nanos((u128::from(samples) * 1_000_000_000 / u128::from(RATE_HZ)) as u64)
+}
+
+/// A WAVE file whose header has been read.
+pub(super) struct WavFile {
+    path: PathBuf,
+    file: File,
+    reader: wav::Reader,
+    buffer: Vec<u8>,
+    /// Sound that came along with the header.
+    early: VecDeque<AudioBlock>,
+    header: wav::Header,
+    converter: Converter,
+    ended: bool,
+}
+
+impl WavFile {
+    /// Opens the file and reads what it says about its sound.
+    pub(super) fn open(path: &Path) -> Result<WavFile> {
+        let name = path.display();
+        let mut file = File::open(path)
+            .map_err(|error| failure::failed(format_args!("{name}: {error}"), "check the name"))?;
+        let (mut reader, mut buffer) = (wav::Reader::new(), vec![0; READ_BYTES]);
+        let mut early = VecDeque::new();
+        let header = loop {
+            if let Some(header) = reader.header() {
+                break *header;
+            }
+            let length = file.read(&mut buffer).with_context(|| name.to_string())?;
+            if length == 0 {
+                reader.finish().with_context(|| name.to_string())?;
+            }
+            let mut bytes = &buffer[..length];
+            while let Some(block) = reader.parse(&mut bytes).with_context(|| name.to_string())? {
+                early.push_back(block);
+            }
+        };
+        let converter = Converter::new(Format { rate_hz: header.rate_hz, channels: header.channels })?;
+        Ok(WavFile { path: path.to_owned(), file, reader, buffer, early, header, converter, ended: false })
+    }
+
+    /// Channels of the sound.
+    pub(super) fn channels(&self) -> u8 {
+        self.header.channels
+    }
+
+    /// The next block at 48 kHz, whose time counts from the file's beginning; `None` at the end.
+    pub(super) fn next_block(&mut self) -> Result<Option<AudioBlock>> {
+        loop {
+            if let Some(block) = self.converter.poll(self.ended) {
+                return Ok(Some(block));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            if let Some(block) = self.early.pop_front() {
+                self.converter.push(&block.samples)?;
+                continue;
+            }
+            let length = self.file.read(&mut self.buffer).with_context(|| self.path.display().to_string())?;
+            let mut bytes = &self.buffer[..length];
+            while let Some(block) = self.reader.parse(&mut bytes)? {
+                self.converter.push(&block.samples)?;
+            }
+            if length == 0 {
+                self.converter.finish()?;
+                self.ended = true;
+            }
+        }
+    }
+}
+
+/// Sound of a file that goes with pictures of a file: it is handed over as far as the pictures have come, so that the
+/// two lie side by side in the stream however fast it is made.
+pub(crate) struct Companion {
+    file: WavFile,
+    next: Option<AudioBlock>,
+    /// The stamps of the first, the last but one and the last picture.
+    pictures: Option<[Ticks; 3]>,
+}
+
+impl std::fmt::Debug for Companion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Companion").field("file", &self.file.path).finish_non_exhaustive()
+    }
+}
+
+impl Companion {
+    pub(super) fn new(file: WavFile) -> Companion {
+        Companion { file, next: None, pictures: None }
+    }
+
+    /// The next block that begins before the picture with this stamp, which is about to be handed over.
+    pub(in crate::encode) fn before(&mut self, picture: Ticks) -> Result<Option<AudioBlock>> {
+        let [first, before, last] = self.pictures.unwrap_or([picture; 3]);
+        self.pictures = Some(if last == picture { [first, before, last] } else { [first, last, picture] });
+        self.until(picture)
+    }
+
+    /// The next block that begins before the last picture ends.
+    pub(in crate::encode) fn rest(&mut self) -> Result<Option<AudioBlock>> {
+        let Some([_, before, last]) = self.pictures else { return Ok(None) };
+        self.until(last + (last - before))
+    }
+
+    fn until(&mut self, end: Ticks) -> Result<Option<AudioBlock>> {
+        let Some([first, ..]) = self.pictures else { return Ok(None) };
+        if self.next.is_none() {
+            self.next = self.file.next_block()?;
+        }
+        let begins_before = |block: &mut AudioBlock| Ticks::from_time(block.captured) < end - first;
+        let Some(mut block) = self.next.take_if(begins_before) else { return Ok(None) };
+        let first = Duration::from_nanos((first.0.max(0) as u128 * 100_000 / 9) as u64);
+        block.captured += first;
+        Ok(Some(block))
+    }
+}

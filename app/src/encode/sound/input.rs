@@ -1,0 +1,257 @@
+//! Where sound comes from, as the command line names it, and how it is set going.
+
+use super::capture::{Capture, Raw, Timer as _, pump};
+use super::file::{Companion, WavFile, time_of};
+use super::follow::Format;
+use crate::encode::feed::{Feed, Item};
+use crate::failure;
+use anyhow::{Context, Result};
+use glassline_io::clock::Clock;
+use glassline_media::container::wav;
+use glassline_media::{AudioBlock, SampleFormat, Time};
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::thread;
+
+/// Where sound comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::encode) enum AudioIn {
+    /// A WAVE file.
+    Wav(PathBuf),
+    /// Raw samples on an open file descriptor.
+    Fd(u32),
+    /// An ALSA capture device.
+    Alsa(String),
+}
+
+impl FromStr for AudioIn {
+    type Err = String;
+    fn from_str(text: &str) -> Result<AudioIn, String> {
+        if let Some(number) = text.strip_prefix("fd:") {
+            let number = number.parse().map_err(|_| format!("{text:?}: fd: wants a number, as in fd:3"))?;
+            return Ok(AudioIn::Fd(number));
+        }
+        if let Some(device) = text.strip_prefix("alsa:") {
+            if device.is_empty() || device.contains('\0') {
+                return Err(format!(
+                    "{text:?} names no device; write alsa:default or alsa:hw:1,0 (arecord -L lists them)"
+                ));
+            }
+            return Ok(AudioIn::Alsa(device.to_owned()));
+        }
+        let path = PathBuf::from(text);
+        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("wav")) {
+            return Ok(AudioIn::Wav(path));
+        }
+        Err(format!(
+            "{text:?} is none of alsa:DEVICE, FILE.wav and fd:N (raw samples); other files: \
+             ffmpeg -i FILE -f s16le -ac 2 -ar 48000 - | glassline encode … --audio-in fd:0"
+        ))
+    }
+}
+
+/// What raw samples are like: `s16le:48000:2`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::encode) struct RawFormat {
+    sample: SampleFormat,
+    format: Format,
+}
+
+impl Default for RawFormat {
+    fn default() -> RawFormat {
+        RawFormat { sample: SampleFormat::S16, format: Format { rate_hz: 48_000, channels: 2 } }
+    }
+}
+
+impl FromStr for RawFormat {
+    type Err = String;
+    fn from_str(text: &str) -> Result<RawFormat, String> {
+        let [sample, rate, channels] = text.split(':').collect::<Vec<_>>()[..] else {
+            return Err(format!("{text:?} is not FORMAT:RATE:CHANNELS, as in s16le:48000:2"));
+        };
+        let sample =
+            SampleFormat::ALL.into_iter().find(|format| format.name() == sample).ok_or_else(|| {
+                let all: Vec<_> = SampleFormat::ALL.iter().map(|format| format.name()).collect();
+                format!("{sample:?} is no sample format; one of {}", all.join(", "))
+            })?;
+        let (least, most) = (wav::RATES_HZ.start(), wav::RATES_HZ.end());
+        let rate_hz = rate.parse().ok().filter(|rate| wav::RATES_HZ.contains(rate));
+        let rate_hz =
+            rate_hz.ok_or_else(|| format!("{rate:?} is no rate; {least} to {most} samples a second"))?;
+        let channels = channels.parse().ok().filter(|count| (1..=wav::MAX_CHANNELS).contains(count));
+        let channels = channels.ok_or_else(|| format!("{text:?}: 1 to {} channels", wav::MAX_CHANNELS))?;
+        Ok(RawFormat { sample, format: Format { rate_hz, channels } })
+    }
+}
+
+impl RawFormat {
+    /// How samples are coded.
+    #[cfg(feature = "alsa")]
+    pub(super) fn sample(self) -> SampleFormat {
+        self.sample
+    }
+
+    /// Rate and channels.
+    #[cfg(feature = "alsa")]
+    pub(super) fn format(self) -> Format {
+        self.format
+    }
+}
+
+/// A sound input that is open.
+pub(in crate::encode) struct Opened(Kind);
+
+enum Kind {
+    Wav(Box<WavFile>),
+    Live(Box<dyn Capture>),
+}
+
+impl Opened {
+    /// Opens `input`. `raw` says what raw samples are like, and what is asked of a device.
+    pub(in crate::encode) fn open(input: &AudioIn, raw: Option<RawFormat>) -> Result<Opened> {
+        Ok(Opened(match input {
+            AudioIn::Wav(_) if raw.is_some() => {
+                let what = "a WAVE file says itself what its samples are like";
+                return Err(failure::usage(what, "leave --audio-format out"));
+            }
+            AudioIn::Wav(path) => Kind::Wav(Box::new(WavFile::open(path)?)),
+            AudioIn::Fd(number) => {
+                let RawFormat { sample, format } = raw.unwrap_or_default();
+                let name = format!("fd:{number}");
+                let input = open_fd(*number).map_err(|error| {
+                    failure::failed(format_args!("{name}: {error}"), "it has to be an open pipe or file")
+                })?;
+                Kind::Live(Box::new(Raw::new(name, input, sample, format)))
+            }
+            AudioIn::Alsa(device) => Kind::Live(open_alsa(device, raw)?),
+        }))
+    }
+
+    /// Channels of the sound.
+    pub(in crate::encode) fn channels(&self) -> u8 {
+        match &self.0 {
+            Kind::Wav(file) => file.channels(),
+            Kind::Live(capture) => capture.format().channels,
+        }
+    }
+
+    /// Whether it comes by the clock, so that it cannot go with pictures that do not.
+    pub(in crate::encode) fn is_live(&self) -> bool {
+        matches!(self.0, Kind::Live(_))
+    }
+
+    /// Sets the sound going into `feed`. `timed` is whether pictures come by the clock, live or paced: sound does
+    /// then, too, on a thread of its own; otherwise a file's sound goes along with the pictures.
+    pub(in crate::encode) fn start(self, feed: &Arc<Feed>, timed: bool, clock: Clock) -> Result<()> {
+        match self.0 {
+            Kind::Wav(file) if !timed => feed.accompany(Companion::new(*file)),
+            Kind::Wav(file) => spawn(feed, move |feed| play(*file, feed, clock))?,
+            Kind::Live(mut capture) => spawn(feed, move |feed| {
+                pump(&mut *capture, &clock, &mut |block| feed.push(Item::Sound(block)))
+            })?,
+        }
+        Ok(())
+    }
+}
+
+fn spawn(feed: &Arc<Feed>, run: impl FnOnce(&Feed) -> Result<()> + Send + 'static) -> Result<()> {
+    let feed = Arc::clone(feed);
+    thread::Builder::new()
+        .name("sound".to_owned())
+        .spawn(move || match run(&feed) {
+            // Pictures go on without it.
+            Ok(()) if !feed.is_stopped() => tracing::info!("the sound has ended"),
+            Ok(()) => {}
+            Err(error) => tracing::error!("the sound has ended: {error:#}"),
+        })
+        .context("cannot start the sound's thread")?;
+    Ok(())
+}
+
+/// Plays a file by the clock: its beginning is captured with the first picture.
+fn play(mut file: WavFile, feed: &Feed, clock: Clock) -> Result<()> {
+    let Some(start) = feed.first_picture() else { return Ok(()) };
+    while let Some(mut block) = file.next_block()? {
+        block.captured = start + block.captured.since(Time::ZERO);
+        clock.sleep_until(end_of(&block));
+        if !feed.push(Item::Sound(block)) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn end_of(block: &AudioBlock) -> Time {
+    block.captured + time_of(block.frames() as u64)
+}
+
+/// The descriptor by its name in the file system: a second one on the same pipe, or the same file from its beginning.
+fn open_fd(number: u32) -> std::io::Result<Box<dyn Read + Send>> {
+    if number == 0 {
+        return Ok(Box::new(std::io::stdin()));
+    }
+    Ok(Box::new(File::open(format!("/dev/fd/{number}"))?))
+}
+
+#[cfg(feature = "alsa")]
+fn open_alsa(device: &str, raw: Option<RawFormat>) -> Result<Box<dyn Capture>> {
+    Ok(Box::new(super::alsa::Device::open(device, raw)?))
+}
+
+#[cfg(not(feature = "alsa"))]
+fn open_alsa(_: &str, _: Option<RawFormat>) -> Result<Box<dyn Capture>> {
+    Err(failure::usage(
+        "this build knows no ALSA",
+        "build it with the feature alsa, or: arecord -f S16_LE -r 48000 -c 2 -t raw | glassline encode … --audio-in fd:0",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_are_told_apart() {
+        assert_eq!("fd:3".parse(), Ok(AudioIn::Fd(3)));
+        assert_eq!("alsa:hw:CARD=PCH,DEV=0".parse(), Ok(AudioIn::Alsa("hw:CARD=PCH,DEV=0".to_owned())));
+        assert_eq!("a/b.WAV".parse(), Ok(AudioIn::Wav("a/b.WAV".into())));
+        for (text, complaint) in
+            [("fd:x", "number"), ("alsa:", "no device"), ("a.mp3", "none of"), ("", "none of")]
+        {
+            let refused = text.parse::<AudioIn>().unwrap_err();
+            assert!(refused.contains(complaint), "{refused}");
+        }
+    }
+
+    #[test]
+    fn raw_formats_are_read_and_refused() {
+        let format = |rate_hz, channels| Format { rate_hz, channels };
+        let read: RawFormat = "s24le:44100:6".parse().unwrap();
+        assert_eq!(read, RawFormat { sample: SampleFormat::S24, format: format(44_100, 6) });
+        assert_eq!("s16le:48000:2".parse(), Ok(RawFormat::default()));
+        for (text, complaint) in [
+            ("s16le", "not FORMAT:RATE:CHANNELS"),
+            ("s16be:48000:2", "one of s16le"),
+            ("s16le:100:2", "8000 to 192000"),
+            ("s16le:48000:0", "1 to 8"),
+            ("s16le:48000:9", "1 to 8"),
+        ] {
+            let refused = text.parse::<RawFormat>().unwrap_err();
+            assert!(refused.contains(complaint), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_said() {
+        let refused = |input: &str, raw| {
+            let error = Opened::open(&input.parse().unwrap(), raw).err().unwrap();
+            format!("{error:#}")
+        };
+        assert!(refused("/no/such.wav", None).contains("check the name"));
+        assert!(refused("/no/such.wav", Some(RawFormat::default())).contains("--audio-format"));
+        assert!(refused("fd:1000000", None).contains("open pipe"));
+    }
+}

@@ -1,0 +1,27 @@
+//! Sound on its way into the pipeline: where it comes from, whose clock it keeps, how it is coded.
+//!
+//! ```text
+//! test tone ───────────────────────────────────────────────► queue ──► coder ──► muxer
+//! WAV file ──► file: rate made 48 kHz, time from the picture ──┘│
+//! alsa:, fd: ──► capture ──► follow: clock + resample ──────────┘
+//! ```
+//! A sound card's crystal is not the clock that pictures are stamped with: in half an hour 100 ppm are 180 ms. `clock`
+//! measures the one against the other by when samples arrive, `resample` takes out what it finds, and blocks leave
+//! with stamps that lie on the capture clock exactly, one behind the other.
+
+#[cfg(feature = "alsa")]
+mod alsa;
+mod capture;
+mod clock;
+mod coder;
+mod file;
+mod follow;
+mod input;
+mod resample;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use coder::{Audio, Settings};
+pub(super) use coder::{Encoder, Stream};
+pub(super) use file::Companion;
+pub(super) use input::{AudioIn, Opened, RawFormat};

@@ -1,0 +1,324 @@
+//! The source thread: draws, reads or captures pictures and hands them to the feed when their time has come.
+//!
+//! ```text
+//!   test pattern ─────────────────────────────────────────────────────────┐
+//!   y4m: file, standard input, ffmpeg ─► prepare ─► timeline ─────────────┼─► feed
+//!   capture device, at the driver's time ─► prepare ──────────────────────┘
+//! ```
+//! [`prepare`] makes 8-bit 4:2:0 of everything and whole pictures of fields; [`timeline`] finds out when pictures
+//! without time stamps were captured.
+
+mod capture;
+mod decoder;
+mod prepare;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use super::Deinterlace;
+use super::feed::{Feed, Item};
+use super::input::Input;
+use crate::failure;
+use anyhow::Result;
+pub(super) use decoder::DecoderHandle;
+use glassline_io::capture::Capture;
+use glassline_io::clock::Clock;
+use glassline_media::measure::pattern::Pattern;
+use glassline_media::measure::tone::Tone;
+use glassline_media::{Colour, FrameRate, Picture, Size, Ticks, Time};
+use prepare::Prepare;
+use std::thread;
+use std::time::Duration;
+use stream::Y4m;
+use timeline::{Place, Timeline};
+
+const SOUND_RATE_HZ: u32 = 48_000;
+pub(super) const SOUND_CHANNELS: u8 = 2;
+/// Sound that is later than this is left out: the process was stopped, and nobody waits for it.
+const SOUND_TOO_LATE: Duration = Duration::from_millis(500);
+
+/// What the pictures are like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Format {
+    pub(super) size: Size,
+    pub(super) rate: FrameRate,
+    pub(super) colour: Colour,
+    pub(super) live: bool,
+}
+
+/// When to stop by oneself.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Length {
+    /// After so many pictures.
+    pub(super) pictures: Option<u64>,
+    /// After so much time of the stream.
+    pub(super) time: Option<Duration>,
+}
+
+impl Length {
+    /// Whether picture `number` (from 0) is one too many.
+    fn ends_before(self, number: u64, rate: FrameRate) -> bool {
+        self.pictures.is_some_and(|pictures| number >= pictures)
+            || self.time.is_some_and(|time| rate.time_of(number) >= time)
+    }
+}
+
+/// What is asked of a source.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    /// Samples in a block of the test picture's tone, if there is to be one.
+    pub(super) sound: Option<usize>,
+    /// Whether pictures of a file or a pipe are handed over when their time has come.
+    pub(super) paced: bool,
+    /// Whether a file is read over and over.
+    pub(super) looped: bool,
+    /// What becomes of interlaced pictures.
+    pub(super) deinterlace: Deinterlace,
+    /// When to stop by oneself.
+    pub(super) length: Length,
+}
+
+/// Gives pictures and sound.
+pub(super) struct Source {
+    kind: Kind,
+    format: Format,
+    length: Length,
+    clock: Clock,
+}
+
+enum Kind {
+    /// With the tone in blocks of so many samples, if there is to be one.
+    Test {
+        sound: Option<usize>,
+    },
+    Y4m {
+        stream: Box<Y4m>,
+        prepare: Prepare,
+        paced: bool,
+    },
+    Capture {
+        capture: Box<dyn Capture>,
+        prepare: Prepare,
+    },
+}
+
+impl Source {
+    /// Opens `input` and reads what it says about its pictures.
+    pub(super) fn open(input: &Input, request: &Request, clock: Clock) -> Result<Source> {
+        let Request { sound, paced, looped, deinterlace, length } = *request;
+        if looped && input.path().is_none() {
+            return Err(failure::usage("only a file can be looped", "leave --loop out"));
+        }
+        let stream = match input {
+            Input::Test { size, rate } => return Ok(Source::test(*size, *rate, sound, length, clock)),
+            Input::V4l2 { device, wish } => {
+                let capture = capture::open(device, wish, clock)?;
+                return Ok(Source::capture(capture, deinterlace, length, clock));
+            }
+            Input::Stdin => Y4m::stdin()?,
+            Input::File(path) => Y4m::file(path, looped)?,
+            Input::Decoded(path) => Y4m::decoded(path, looped)?,
+        };
+        let header = stream.header();
+        let prepare = Prepare::new(stream.fields(), deinterlace, header.frame_rate);
+        let format = Format {
+            size: prepare.size(header.size),
+            rate: prepare.rate(header.frame_rate),
+            colour: header.colour,
+            live: paced && stream.is_stdin(),
+        };
+        Ok(Source { kind: Kind::Y4m { stream: Box::new(stream), prepare, paced }, format, length, clock })
+    }
+
+    /// The live test pattern and, if asked for, the tone in blocks of `sound` samples.
+    pub(super) fn test(
+        size: Size,
+        rate: FrameRate,
+        sound: Option<usize>,
+        length: Length,
+        clock: Clock,
+    ) -> Source {
+        let format = Format { size, rate, colour: Colour::BT709, live: true };
+        Source { kind: Kind::Test { sound }, format, length, clock }
+    }
+
+    /// A device that is capturing.
+    pub(super) fn capture(
+        capture: Box<dyn Capture>,
+        deinterlace: Deinterlace,
+        length: Length,
+        clock: Clock,
+    ) -> Source {
+        let given = capture.format();
+        let prepare = Prepare::new(given.fields, deinterlace, given.rate);
+        let format = Format {
+            size: prepare.size(given.size),
+            rate: prepare.rate(given.rate),
+            colour: given.colour,
+            live: true,
+        };
+        Source { kind: Kind::Capture { capture, prepare }, format, length, clock }
+    }
+
+    /// What the pictures are like.
+    pub(super) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Whether pictures come when they come, and none can be had again.
+    pub(super) fn is_live(&self) -> bool {
+        self.format.live
+    }
+
+    /// The child that has to end with us, if there is one.
+    pub(super) fn decoder(&self) -> Option<DecoderHandle> {
+        match &self.kind {
+            Kind::Y4m { stream, .. } => stream.decoder(),
+            Kind::Test { .. } | Kind::Capture { .. } => None,
+        }
+    }
+
+    /// Feeds `feed` until the source ends or the end is asked for.
+    pub(super) fn run(self, feed: &Feed) {
+        let Source { kind, format, length, clock } = self;
+        let mut outlet = Outlet { feed, clock, rate: format.rate, number: 0, last: None };
+        let ended = match kind {
+            Kind::Test { sound } => {
+                run_test(format, sound, length, clock, feed);
+                Ok(())
+            }
+            Kind::Y4m { mut stream, mut prepare, paced } => {
+                run_y4m(&mut stream, &mut prepare, paced, length, &mut outlet)
+            }
+            Kind::Capture { mut capture, mut prepare } => {
+                capture::run(&mut *capture, &mut prepare, length, &mut outlet)
+            }
+        };
+        feed.end(ended);
+    }
+}
+
+/// The way into the feed, of pictures that were not drawn.
+struct Outlet<'a> {
+    feed: &'a Feed,
+    clock: Clock,
+    /// Of the pictures that are pushed.
+    rate: FrameRate,
+    /// Pictures pushed so far.
+    number: u64,
+    last: Option<Ticks>,
+}
+
+impl Outlet<'_> {
+    /// Pushes a picture that was captured at `captured`, once that time has come; false where nobody wants more. One
+    /// that is not later than the last is left out and counted.
+    fn push_at(&mut self, mut picture: Picture, captured: Time) -> bool {
+        let pts = Ticks::from_time(captured);
+        if self.last.is_some_and(|last| pts <= last) {
+            self.feed.count_dropped(1);
+            return true;
+        }
+        sleep_until(captured, self.clock);
+        picture.captured = captured;
+        picture.captured_utc = Some(self.clock.utc_at(captured));
+        self.push(picture, pts)
+    }
+
+    fn push(&mut self, picture: Picture, pts: Ticks) -> bool {
+        self.number += 1;
+        self.last = Some(pts);
+        self.feed.push(Item::Picture { picture, pts, queued: self.clock.now() })
+    }
+}
+
+/// The test pattern is a camera whose shutter opens exactly at the frame rate: a picture's capture time is when it
+/// was due, and what drawing and waking cost counts as delay.
+fn run_test(format: Format, sound: Option<usize>, length: Length, clock: Clock, feed: &Feed) {
+    let rate = format.rate;
+    let mut pattern = Pattern::new(format.size, rate);
+    let mut tone = Tone::new(SOUND_RATE_HZ, SOUND_CHANNELS);
+    let block_frames = sound.unwrap_or(0);
+    let block_time = |block: u64| {
+        Duration::from_nanos(block * block_frames as u64 * 1_000_000_000 / u64::from(SOUND_RATE_HZ))
+    };
+    let start = clock.now();
+    let (mut number, mut blocks) = (0u64, 0u64);
+    while !length.ends_before(number, rate) {
+        let due = start + rate.time_of(number);
+        let (block_start, block_end) = (start + block_time(blocks), start + block_time(blocks + 1));
+        // At the same time the picture goes first: coding sound would delay it.
+        let pushed = if sound.is_some() && block_end < due {
+            blocks += 1;
+            sleep_until(block_end, clock);
+            if clock.now().since(block_end) > SOUND_TOO_LATE {
+                continue;
+            }
+            feed.push(Item::Sound(tone.next(block_frames, block_start, clock.utc_at(block_start))))
+        } else {
+            sleep_until(due, clock);
+            // Later than the next picture's time: this one is left out, as a camera would.
+            if clock.now() >= start + rate.time_of(number + 1) {
+                feed.count_dropped(1);
+                number += 1;
+                continue;
+            }
+            let picture = pattern.draw(number, due, clock.utc_at(due));
+            number += 1;
+            feed.push(Item::Picture { picture, pts: Ticks::from_time(due), queued: clock.now() })
+        };
+        if !pushed {
+            return;
+        }
+    }
+}
+
+/// Paced, a stream's pictures lie on the clock; otherwise their time stamps follow from the frame rate and begin at
+/// zero.
+fn run_y4m(
+    stream: &mut Y4m,
+    prepare: &mut Prepare,
+    paced: bool,
+    length: Length,
+    outlet: &mut Outlet<'_>,
+) -> Result<()> {
+    let mut timeline = paced.then(|| Timeline::new(outlet.rate, stream.is_stdin()));
+    while !length.ends_before(outlet.number, outlet.rate) {
+        let Some(picture) = stream.next_picture()? else { break };
+        let arrived = outlet.clock.now();
+        for mut picture in prepare.pictures(picture) {
+            if length.ends_before(outlet.number, outlet.rate) {
+                break;
+            }
+            let pushed = match timeline.as_mut().map(|timeline| timeline.arrive(arrived)) {
+                None => {
+                    picture.captured = arrived;
+                    let pts = Ticks::from_time(Time::ZERO + outlet.rate.time_of(outlet.number));
+                    outlet.push(picture, pts)
+                }
+                Some(Place::Dropped) => {
+                    outlet.feed.count_dropped(1);
+                    true
+                }
+                Some(Place::At { captured, stalled }) => {
+                    if let Some(late) = stalled {
+                        let name = stream.name();
+                        tracing::warn!("{name} gave no picture for {:.1} s", late.as_secs_f64());
+                    }
+                    outlet.push_at(picture, captured)
+                }
+            };
+            if !pushed {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn sleep_until(time: Time, clock: Clock) {
+    let wait = time.since(clock.now());
+    if !wait.is_zero() {
+        thread::sleep(wait);
+    }
+}

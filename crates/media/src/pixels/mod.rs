@@ -1,0 +1,18 @@
+//! Pixels between what a source gives and what an encoder takes.
+//!
+//! [`convert`] makes 8-bit 4:2:0 of every planar [`PixelFormat`](crate::PixelFormat) and of the packed layouts of
+//! capture cards; [`deinterlace`] makes two whole pictures of the two fields of one; [`scale`] makes other sizes.
+//! Called by the `encode` command.
+//!
+//! The first two work line by line on kernels ([`Simd`]) of which each exists twice: portable, which defines the result, and
+//! for AVX2, chosen at run time, which gives the same bits.
+
+pub mod convert;
+pub mod deinterlace;
+pub mod scale;
+mod simd;
+
+pub use convert::{Converter, PackedFormat, PixelsError, Scan};
+pub use deinterlace::{Deinterlacer, FieldOrder};
+pub use scale::Scaler;
+pub use simd::Simd;

@@ -1,0 +1,206 @@
+//! What `encode` takes that FFmpeg makes: every kind of y4m, and files that it decodes for us.
+
+use crate::{GLASSLINE, have};
+use glassline_test_support::program::{Outcome, Running, Scratch, run};
+use glassline_test_support::wait::until;
+use std::process::Command;
+
+fn glassline(arguments: &[&str]) -> Outcome {
+    run(GLASSLINE, arguments, 120)
+}
+
+fn succeeded(outcome: &Outcome) {
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+}
+
+/// The pictures' time stamps in 90 kHz ticks, as ffprobe finds them.
+fn times(path: &str) -> Vec<i64> {
+    let show = ["-v", "warning", "-select_streams", "v", "-show_entries", "packet=pts", "-of", "csv=p=0"];
+    let outcome = run("ffprobe", &[&show[..], &[path]].concat(), 30);
+    assert_eq!(outcome.stderr.trim(), "", "{path}");
+    let text = outcome.text();
+    text.lines().filter_map(|line| line.trim_end_matches(',').parse().ok()).collect()
+}
+
+/// Runs FFmpeg on its test picture and returns the file that it wrote. `false` and a skipped test without FFmpeg.
+fn ffmpeg(test: &str, arguments: &[&str]) -> bool {
+    if !have(test, &["ffmpeg", "ffprobe"]) {
+        return false;
+    }
+    let outcome = run("ffmpeg", &[&["-nostdin", "-v", "error", "-y"], arguments].concat(), 60);
+    assert_eq!(outcome.status, Some(0), "ffmpeg {arguments:?}: {}", outcome.stderr);
+    true
+}
+
+/// Makes a y4m file of FFmpeg's test picture.
+fn y4m(test: &str, path: &str, size: &str, format: &str, pictures: u32) -> bool {
+    let source = format!("testsrc2=size={size}:rate=25");
+    let count = pictures.to_string();
+    let how = ["-pix_fmt", format, "-frames:v", &count, "-strict", "-1", "-f", "yuv4mpegpipe", path];
+    ffmpeg(test, &[&["-f", "lavfi", "-i", &source], &how[..]].concat())
+}
+
+/// What FFmpeg says of the likeness of two files, in decibels; `reference` comes in any format.
+fn psnr(coded: &str, reference: &str) -> f64 {
+    let compare =
+        "[1:v]scale=in_range=auto:out_range=limited,format=yuv420p[b];[0:v]format=yuv420p[a];[a][b]psnr";
+    let arguments = ["-nostdin", "-i", coded, "-i", reference, "-lavfi", compare, "-f", "null", "-"];
+    let outcome = run("ffmpeg", &arguments, 60);
+    let said = outcome.stderr;
+    let found =
+        said.rsplit_once("average:").and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
+    found.unwrap_or_else(|| if said.contains("average:inf") { f64::INFINITY } else { panic!("{said}") })
+}
+
+#[test]
+fn every_kind_of_y4m_that_ffmpeg_writes_is_coded() {
+    let scratch = Scratch::new("kinds");
+    let (input, output) = (scratch.file("in.y4m"), scratch.file("out.ts"));
+    for format in [
+        "yuv420p",
+        "yuv411p",
+        "yuv422p",
+        "yuv444p",
+        "gray",
+        "yuv420p9",
+        "yuv420p10",
+        "yuv422p10",
+        "yuv444p10",
+        "yuv420p12",
+        "yuv422p12",
+        "yuv444p14",
+        "yuv420p16",
+        "yuv422p16",
+        "gray9",
+        "gray10",
+        "gray12",
+        "gray16",
+    ] {
+        if !y4m("every_kind_of_y4m_that_ffmpeg_writes_is_coded", &input, "192x108", format, 5) {
+            return;
+        }
+        let how = ["--bitrate", "20M", "--preset", "ultrafast", "--keyint", "40ms"];
+        succeeded(&glassline(&[&["encode", &input, &output], &how[..]].concat()));
+        assert_eq!(times(&output).len(), 5, "{format}");
+        let likeness = psnr(&output, &input);
+        assert!(likeness > 33.0, "{format}: {likeness} dB");
+    }
+}
+
+/// Width and height as ffprobe finds them.
+fn size(path: &str) -> String {
+    let show =
+        ["-v", "error", "-select_streams", "v", "-show_entries", "stream=width,height", "-of", "csv=p=0"];
+    run("ffprobe", &[&show[..], &[path]].concat(), 30)
+        .text()
+        .lines()
+        .next()
+        .unwrap_or("")
+        .trim_end_matches(',')
+        .to_owned()
+}
+
+#[test]
+fn odd_sizes_grow_by_a_column_and_a_line() {
+    let scratch = Scratch::new("odd");
+    let (input, output) = (scratch.file("in.y4m"), scratch.file("out.ts"));
+    for (given, coded) in [("161x91", "162,92"), ("160x91", "160,92"), ("33x16", "34,16")] {
+        if !y4m("odd_sizes_grow_by_a_column_and_a_line", &input, given, "yuv420p", 3) {
+            return;
+        }
+        succeeded(&glassline(&["encode", &input, &output, "--preset", "ultrafast"]));
+        assert_eq!(size(&output), coded, "{given}");
+    }
+}
+
+#[test]
+fn fields_become_pictures_unless_told_otherwise() {
+    let scratch = Scratch::new("fields");
+    let (input, output) = (scratch.file("in.y4m"), scratch.file("out.ts"));
+    let interlaced = "testsrc2=size=192x108:rate=50,tinterlace=mode=interleave_top,fieldorder=tff";
+    let how = ["-frames:v", "10", "-f", "yuv4mpegpipe", &input];
+    let test = "fields_become_pictures_unless_told_otherwise";
+    if !ffmpeg(test, &[&["-f", "lavfi", "-i", interlaced], &how[..]].concat()) {
+        return;
+    }
+    let head = std::fs::read(&input).unwrap();
+    assert!(head.windows(4).take(100).any(|tag| tag == b" It "), "FFmpeg says that it is interlaced");
+    succeeded(&glassline(&["encode", &input, &output, "--preset", "ultrafast"]));
+    let pictures = times(&output);
+    assert_eq!(pictures.len(), 20);
+    assert!(pictures.windows(2).all(|pair| pair[1] - pair[0] == 1800), "{pictures:?}");
+    succeeded(&glassline(&["encode", &input, &output, "--preset", "ultrafast", "--deinterlace", "off"]));
+    assert_eq!(times(&output).len(), 10);
+}
+
+#[test]
+fn files_are_decoded_by_ffmpeg() {
+    let scratch = Scratch::new("decoded");
+    let (input, output) = (scratch.file("-a film: 100%.mkv"), scratch.file("out.ts"));
+    let source = ["-f", "lavfi", "-i", "testsrc2=size=192x108:rate=30000/1001", "-frames:v", "20"];
+    if !ffmpeg(
+        "files_are_decoded_by_ffmpeg",
+        &[&source[..], &["-c:v", "mpeg4", "-q:v", "2", &input]].concat(),
+    ) {
+        return;
+    }
+    succeeded(&glassline(&["encode", &input, &output, "--bitrate", "20M", "--keyint", "40ms"]));
+    let pictures = times(&output);
+    assert_eq!(pictures.len(), 20);
+    assert!(pictures.windows(2).all(|pair| pair[1] - pair[0] == 3003), "{pictures:?}");
+    assert!(psnr(&output, &input) > 33.0);
+    succeeded(&glassline(&["encode", &format!("file:{input}"), &output, "--loop", "--limit", "50"]));
+    assert_eq!(times(&output).len(), 50);
+}
+
+#[test]
+fn what_ffmpeg_cannot_read_is_told_in_its_words() {
+    let scratch = Scratch::new("undecoded");
+    let output = scratch.file("out.ts");
+    let outcome = glassline(&["encode", &scratch.file("none.mp4"), &output]);
+    assert_eq!(outcome.status, Some(1));
+    assert!(outcome.stderr.contains("check the name"), "{}", outcome.stderr);
+    if !have("what_ffmpeg_cannot_read_is_told_in_its_words", &["ffmpeg"]) {
+        return;
+    }
+    let input = scratch.write("text.mp4", "no film at all ".repeat(1000));
+    let outcome = glassline(&["encode", &input, &output]);
+    assert_eq!(outcome.status, Some(1));
+    assert!(
+        outcome.stderr.contains("ffmpeg failed: ") && outcome.stderr.contains("Invalid data"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(!std::path::Path::new(&output).exists(), "nothing was overwritten");
+}
+
+/// Processes whose parent is `parent`.
+fn children(parent: u32) -> Vec<u32> {
+    let list = run("ps", &["-o", "pid=", "--ppid", &parent.to_string()], 10).text();
+    list.split_whitespace().filter_map(|id| id.parse().ok()).collect()
+}
+
+#[test]
+fn the_decoder_ends_with_the_encoder() {
+    let scratch = Scratch::new("children");
+    let input = scratch.file("in.mkv");
+    let source = ["-f", "lavfi", "-i", "testsrc2=size=192x108:rate=25", "-frames:v", "20", "-c:v", "mpeg4"];
+    if !have("the_decoder_ends_with_the_encoder", &["ps"]) {
+        return;
+    }
+    if !ffmpeg("the_decoder_ends_with_the_encoder", &[&source[..], &[&input]].concat()) {
+        return;
+    }
+    for signal in ["TERM", "KILL"] {
+        let mut encoder =
+            Running::start(Command::new(GLASSLINE).args(["encode", &input, "null:", "--loop", "--realtime"]));
+        until("a decoder", || !children(encoder.id()).is_empty());
+        let decoders = children(encoder.id());
+        encoder.signal(signal);
+        let status = encoder.wait();
+        assert!(signal == "KILL" || status.code() == Some(0), "{}", encoder.output());
+        until("the decoder's end", || {
+            decoders.iter().all(|id| !std::path::Path::new(&format!("/proc/{id}")).exists())
+        });
+    }
+}

@@ -1,0 +1,239 @@
+//! Sound in our streams, as FFmpeg decodes it: every bit of LPCM, and lip sync of each codec.
+
+use crate::{GLASSLINE, have};
+use glassline_media::container::y4m::Reader;
+use glassline_media::measure::barcode;
+use glassline_media::measure::tone::{self, Tone};
+use glassline_media::{Picture, Time, Utc};
+use glassline_test_support::program::{Outcome, Scratch, run};
+use serde_json::Value;
+
+const RATE: f64 = 48_000.0;
+/// What lip sync may be off by, in seconds.
+const LIP_SYNC: f64 = 0.001;
+
+fn succeeds(program: &str, arguments: &[&str]) -> Outcome {
+    let outcome = run(program, arguments, 120);
+    assert_eq!(outcome.status, Some(0), "{program} {arguments:?}: {}", outcome.stderr);
+    outcome
+}
+
+/// When each decoded frame of a stream is presented, in seconds, as FFprobe tells it, and its samples.
+fn frames(file: &str, stream: &str) -> Vec<(f64, usize)> {
+    let entries = ["-show_entries", "frame=pts,nb_samples", "-of", "json", file];
+    let outcome = succeeds("ffprobe", &[&["-v", "error", "-select_streams", stream], &entries[..]].concat());
+    let report: Value = serde_json::from_str(&outcome.text()).unwrap();
+    let frames = report["frames"].as_array().unwrap().iter();
+    frames
+        .map(|frame| {
+            let pts = frame["pts"].as_f64().unwrap() / 90_000.0;
+            (pts, frame["nb_samples"].as_u64().unwrap_or(0) as usize)
+        })
+        .collect()
+}
+
+/// Decodes the sound to its first channel.
+fn samples(file: &str, folder: &Scratch) -> Vec<f32> {
+    let raw = folder.file("sound.raw");
+    succeeds(
+        "ffmpeg",
+        &["-v", "warning", "-y", "-i", file, "-map", "0:a", "-af", "pan=mono|c0=c0", "-f", "f32le", &raw],
+    );
+    let bytes = std::fs::read(&raw).unwrap();
+    bytes.as_chunks::<4>().0.iter().map(|sample| f32::from_le_bytes(*sample)).collect()
+}
+
+fn pictures(file: &str, folder: &Scratch) -> Vec<Picture> {
+    let raw = folder.file("pictures.y4m");
+    let coding = ["-fps_mode", "passthrough", "-pix_fmt", "yuv420p", "-f", "yuv4mpegpipe", &raw];
+    succeeds("ffmpeg", &[&["-v", "warning", "-y", "-i", file, "-map", "0:v"], &coding[..]].concat());
+    let bytes = std::fs::read(&raw).unwrap();
+    let (mut reader, mut input, mut pictures) = (Reader::new(), bytes.as_slice(), Vec::new());
+    while let Some(picture) = reader.parse(&mut input).unwrap() {
+        pictures.push(picture);
+    }
+    pictures
+}
+
+/// The times at which a beep begins: where the sound is most like one.
+fn beeps(sound: &[f32], times: &[(f64, usize)]) -> Vec<f64> {
+    // One second of tone from just before a full second on; the beep alone is what is looked for.
+    let second = Utc::from_nanos(1_700_000_000_000_000_000);
+    let beep: Vec<f64> = {
+        let with = Tone::new(48_000, 1).next(2_880, Time::ZERO, second);
+        let quiet =
+            Tone::new(48_000, 1).next(2_880, Time::ZERO, Utc::from_nanos(second.as_nanos() + 500_000_000));
+        with.samples.iter().zip(&quiet.samples).map(|(a, b)| f64::from(a - b)).collect()
+    };
+    let energy: f64 = beep.iter().map(|sample| sample * sample).sum();
+    let likeness = |at: usize| -> f64 {
+        sound[at..at + beep.len()].iter().zip(&beep).map(|(a, b)| f64::from(*a) * b).sum::<f64>() / energy
+    };
+    let mut found = Vec::new();
+    let (mut at, mut frame_start, mut frame) = (0, 0, 0);
+    while at + 2 * beep.len() < sound.len() {
+        if sound[at].abs() < 0.06 {
+            at += 1;
+            continue;
+        }
+        // It fades in over a millisecond: the beginning lies just before what is loud.
+        let around = at.saturating_sub(480)..at + 480;
+        let start = around.max_by(|a, b| likeness(*a).total_cmp(&likeness(*b))).unwrap();
+        if likeness(start) > 0.7 {
+            while start >= frame_start + times[frame].1 {
+                frame_start += times[frame].1;
+                frame += 1;
+            }
+            found.push(times[frame].0 + (start - frame_start) as f64 / RATE);
+        }
+        at += 24_000;
+    }
+    found
+}
+
+/// Full seconds of UTC on the stream's time, read from the pictures' barcodes; checks that those pictures flash that
+/// should, and no other.
+fn flashes(pictures: &[Picture], times: &[(f64, usize)]) -> Vec<f64> {
+    assert_eq!(pictures.len(), times.len(), "a time for each picture");
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
+    let modulus = 1u64 << 40;
+    let mut seconds: Vec<f64> = Vec::new();
+    let (mut bright, mut dark) = (Vec::new(), Vec::new());
+    for (picture, (pts, _)) in pictures.iter().zip(times) {
+        let seen = barcode::read(picture);
+        let Some(code) = seen.top_left.or(seen.bottom_right) else { continue };
+        // The code counts modulo 2⁴⁰ µs, twelve days.
+        let micros = now - (now - code.captured_utc_micros) % modulus;
+        let utc = Utc::from_micros(micros);
+        if tone::flashes(utc) { &mut bright } else { &mut dark }.push(mean(picture));
+        let second = pts - (micros % 1_000_000) as f64 / 1e6;
+        if seconds.last().is_none_or(|last| second - last > 0.5) {
+            seconds.push(second);
+        }
+    }
+    let brightest = dark.iter().copied().fold(0.0, f64::max);
+    assert!(
+        !bright.is_empty() && bright.iter().all(|mean| *mean > brightest),
+        "{bright:?} against {brightest}"
+    );
+    seconds
+}
+
+fn mean(picture: &Picture) -> f64 {
+    let luma = &picture.planes()[0];
+    let (sum, count) = luma.lines().fold((0u64, 0usize), |(sum, count), line| {
+        (sum + line.iter().map(|byte| u64::from(*byte)).sum::<u64>(), count + line.len())
+    });
+    sum as f64 / count as f64
+}
+
+/// Encodes the test source for five seconds and compares beeps with flashes, by the container's stamps as they are.
+fn lip_sync(test: &str, audio: &[&str]) {
+    if !have(test, &["ffmpeg", "ffprobe"]) {
+        return;
+    }
+    let folder = Scratch::new(test);
+    let stream = folder.file("out.ts");
+    let common = ["encode", "test:640x360@50", &stream, "--preset", "ultrafast", "--duration", "5s"];
+    let outcome = run(GLASSLINE, &[&common, audio].concat(), 120);
+    if outcome.stderr.contains("cannot be opened") {
+        return glassline_test_support::skip(test, outcome.stderr.trim());
+    }
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let times = frames(&stream, "a");
+    let sound = samples(&stream, &folder);
+    assert_eq!(
+        times.iter().map(|(_, samples)| samples).sum::<usize>(),
+        sound.len(),
+        "a time for each sample"
+    );
+    // No gap and no overlap: stamps go on by what the frames hold.
+    for pair in times.windows(2) {
+        let step = pair[1].0 - pair[0].0 - pair[0].1 as f64 / RATE;
+        assert!(step.abs() < 0.000_05, "{step} s between frames at {}", pair[0].0);
+    }
+    let beeps = beeps(&sound, &times);
+    let flashes = flashes(&pictures(&stream, &folder), &frames(&stream, "v"));
+    assert!(beeps.len() >= 3, "{beeps:?}");
+    let mut worst = 0f64;
+    for beep in &beeps {
+        let nearest =
+            flashes.iter().map(|flash| beep - flash).min_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap();
+        worst = if nearest.abs() > worst.abs() { nearest } else { worst };
+    }
+    eprintln!(
+        "{audio:?}: sound is at most {:.3} ms after the picture, in {} beeps",
+        worst * 1000.0,
+        beeps.len()
+    );
+    assert!(worst.abs() <= LIP_SYNC, "{worst} s: beeps {beeps:?}, flashes {flashes:?}");
+}
+
+#[test]
+fn opus_keeps_lip_sync() {
+    lip_sync("opus_keeps_lip_sync", &["--audio", "opus"]);
+    lip_sync("opus_keeps_lip_sync_in_short_frames", &["--audio", "opus", "--audio-frame", "2.5ms"]);
+}
+
+#[test]
+fn aac_keeps_lip_sync() {
+    lip_sync("aac_keeps_lip_sync", &["--audio", "aac"]);
+}
+
+#[test]
+fn s302m_keeps_lip_sync() {
+    lip_sync("s302m_keeps_lip_sync", &["--audio", "s302m"]);
+}
+
+/// A WAVE file of FFmpeg's making, and its samples as they lie in it.
+fn noise(file: &str, codec: &str, channels: u8) {
+    let source = format!("anoisesrc=d=1.2:r=48000:seed=7,aformat=channel_layouts=mono,{}", spread(channels));
+    succeeds("ffmpeg", &["-v", "error", "-y", "-f", "lavfi", "-i", &source, "-c:a", codec, file]);
+}
+
+/// A filter that makes so many different channels of one.
+fn spread(channels: u8) -> String {
+    let each: Vec<String> =
+        (0..channels).map(|at| format!("c{at}={}*c0", 0.9 - 0.1 * f64::from(at))).collect();
+    let layout = ["", "mono", "stereo", "", "quad", "", "5.1", "", "7.1"][usize::from(channels)];
+    format!("pan={layout}|{}", each.join("|"))
+}
+
+fn raw(file: &str, into: &str) -> Vec<u8> {
+    succeeds("ffmpeg", &["-v", "warning", "-y", "-i", file, "-map", "0:a", "-f", "s32le", into]);
+    std::fs::read(into).unwrap()
+}
+
+#[test]
+fn ffmpeg_decodes_lpcm_bit_by_bit() {
+    let test = "ffmpeg_decodes_lpcm_bit_by_bit";
+    if !have(test, &["ffmpeg", "ffprobe"]) {
+        return;
+    }
+    let folder = Scratch::new(test);
+    let (pictures, wav, stream) = (folder.file("in.y4m"), folder.file("in.wav"), folder.file("out.ts"));
+    let source = "testsrc=s=64x48:r=25:d=1";
+    succeeds("ffmpeg", &["-v", "error", "-y", "-f", "lavfi", "-i", source, "-pix_fmt", "yuv420p", &pictures]);
+    for channels in [2, 4, 6, 8] {
+        for (codec, bits) in [("pcm_s24le", "24"), ("pcm_s16le", "20"), ("pcm_s16le", "16")] {
+            noise(&wav, codec, channels);
+            let sound = ["--audio-in", &wav, "--audio", "s302m", "--audio-bits", bits];
+            succeeds(GLASSLINE, &[&["encode", &pictures, &stream], &sound[..]].concat());
+            let entries = ["stream=codec_name,channels,sample_rate", "-of", "default=nk=1:nw=1"];
+            let streams = succeeds(
+                "ffprobe",
+                &[&["-v", "warning", "-select_streams", "a", "-show_entries"], &entries[..], &[&stream]]
+                    .concat(),
+            );
+            let text = streams.text();
+            let seen: Vec<&str> = text.split_whitespace().collect();
+            assert_eq!(seen, ["s302m", "48000", &channels.to_string()], "{}", streams.stderr);
+            let (before, after) = (raw(&wav, &folder.file("a")), raw(&stream, &folder.file("b")));
+            let frame = usize::from(channels) * 4;
+            assert!(after.len() >= 48_000 * frame, "{} samples", after.len() / frame);
+            assert!(before.starts_with(&after[..48_000 * frame]), "{channels} channels, {bits} bits differ");
+        }
+    }
+    let report = succeeds(GLASSLINE, &["probe", &stream]).text();
+    assert!(report.contains("S302M") && report.contains("16 bit"), "{report}");
+}
