@@ -3,8 +3,9 @@
 use crate::{GLASSLINE, have};
 use glassline_media::container::y4m::Reader;
 use glassline_media::measure::barcode;
+use glassline_media::measure::pattern::Pattern;
 use glassline_media::measure::tone::{self, Tone};
-use glassline_media::{Picture, Time, Utc};
+use glassline_media::{FrameRate, Picture, Time, Utc};
 use glassline_test_support::program::{Outcome, Scratch, run};
 use serde_json::Value;
 
@@ -66,8 +67,13 @@ fn beeps(sound: &[f32], times: &[(f64, usize)]) -> Vec<f64> {
         with.samples.iter().zip(&quiet.samples).map(|(a, b)| f64::from(a - b)).collect()
     };
     let energy: f64 = beep.iter().map(|sample| sample * sample).sum();
+    // What differs counts, three periods before and behind it too: a beep that is moved by one is nearly as like.
+    let padded = [vec![0.0; 144], beep.clone(), vec![0.0; 144]].concat();
     let likeness = |at: usize| -> f64 {
-        sound[at..at + beep.len()].iter().zip(&beep).map(|(a, b)| f64::from(*a) * b).sum::<f64>() / energy
+        let Some(window) = at.checked_sub(144).and_then(|from| sound.get(from..from + padded.len())) else {
+            return 0.0;
+        };
+        1.0 - window.iter().zip(&padded).map(|(a, b)| (f64::from(*a) - b).powi(2)).sum::<f64>() / energy
     };
     let mut found = Vec::new();
     let (mut at, mut frame_start, mut frame) = (0, 0, 0);
@@ -105,7 +111,7 @@ fn flashes(pictures: &[Picture], times: &[(f64, usize)]) -> Vec<f64> {
         // The code counts modulo 2⁴⁰ µs, twelve days.
         let micros = now - (now - code.captured_utc_micros) % modulus;
         let utc = Utc::from_micros(micros);
-        if tone::flashes(utc) { &mut bright } else { &mut dark }.push(mean(picture));
+        if tone::flashes(utc) { &mut bright } else { &mut dark }.push(lamp(picture));
         let second = pts - (micros % 1_000_000) as f64 / 1e6;
         if seconds.last().is_none_or(|last| second - last > 0.5) {
             seconds.push(second);
@@ -113,18 +119,20 @@ fn flashes(pictures: &[Picture], times: &[(f64, usize)]) -> Vec<f64> {
     }
     let brightest = dark.iter().copied().fold(0.0, f64::max);
     assert!(
-        !bright.is_empty() && bright.iter().all(|mean| *mean > brightest),
+        !bright.is_empty() && bright.iter().all(|lamp| *lamp > brightest + 50.0),
         "{bright:?} against {brightest}"
     );
     seconds
 }
 
-fn mean(picture: &Picture) -> f64 {
-    let luma = &picture.planes()[0];
-    let (sum, count) = luma.lines().fold((0u64, 0usize), |(sum, count), line| {
-        (sum + line.iter().map(|byte| u64::from(*byte)).sum::<u64>(), count + line.len())
-    });
-    sum as f64 / count as f64
+/// How bright the middle of the lamp is.
+fn lamp(picture: &Picture) -> f64 {
+    let area = Pattern::new(picture.size(), FrameRate::new(50, 1).unwrap()).flash_area().unwrap();
+    let (from, side) = (area.side as usize / 4, area.side as usize / 2);
+    let (x, y) = (area.x as usize + from, area.y as usize + from);
+    let lines = picture.planes()[0].lines().skip(y).take(side);
+    let sum: u64 = lines.flat_map(|line| &line[x..x + side]).map(|byte| u64::from(*byte)).sum();
+    sum as f64 / (side * side) as f64
 }
 
 /// Encodes the test source for five seconds and compares beeps with flashes, by the container's stamps as they are.
@@ -147,10 +155,10 @@ fn lip_sync(test: &str, audio: &[&str]) {
         sound.len(),
         "a time for each sample"
     );
-    // No gap and no overlap: stamps go on by what the frames hold.
+    // Stamps go on by what the frames hold, but where a busy machine left sound out.
     for pair in times.windows(2) {
         let step = pair[1].0 - pair[0].0 - pair[0].1 as f64 / RATE;
-        assert!(step.abs() < 0.000_05, "{step} s between frames at {}", pair[0].0);
+        assert!(step.abs() < 0.000_05 || step > 0.01, "{step} s between frames at {}", pair[0].0);
     }
     let beeps = beeps(&sound, &times);
     let flashes = flashes(&pictures(&stream, &folder), &frames(&stream, "v"));
@@ -227,7 +235,8 @@ fn ffmpeg_decodes_lpcm_bit_by_bit() {
             );
             let text = streams.text();
             let seen: Vec<&str> = text.split_whitespace().collect();
-            assert_eq!(seen, ["s302m", "48000", &channels.to_string()], "{}", streams.stderr);
+            // Once below the program, once among the streams.
+            assert_eq!(seen[..3], ["s302m", "48000", &channels.to_string()], "{}", streams.stderr);
             let (before, after) = (raw(&wav, &folder.file("a")), raw(&stream, &folder.file("b")));
             let frame = usize::from(channels) * 4;
             assert!(after.len() >= 48_000 * frame, "{} samples", after.len() / frame);
