@@ -37,16 +37,6 @@ struct Fed {
 
 const RATE: u64 = 25;
 
-fn small() -> Settings {
-    Settings {
-        preset: "ultrafast".to_owned(),
-        bitrate: Bitrate::from_bits_per_second(300_000),
-        keyint: Duration::from_millis(200),
-        threads: 1,
-        ..Settings::default()
-    }
-}
-
 impl Fed {
     fn start(settings: &[Settings], sound: Option<sound::Encoder>) -> Fed {
         let (size, rate) = (Size::new(320, 180).unwrap(), FrameRate::new(RATE as u32, 1).unwrap());
