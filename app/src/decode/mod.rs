@@ -89,7 +89,7 @@ impl Decoder {
         report.decoded(&decoded, frame.bytes.len(), Clock.now() - before);
         self.state = decoded.state;
         match &decoded.picture {
-            Some(picture) => output.picture(picture, rate),
+            Some(picture) => output.picture(picture, rate, number + 1),
             None => Ok(()),
         }
     }

@@ -12,8 +12,6 @@ use std::io::{BufWriter, ErrorKind, Write};
 pub(super) struct Output {
     name: String,
     kind: Kind,
-    /// Pictures so far.
-    pictures: u64,
 }
 
 enum Kind {
@@ -56,7 +54,7 @@ impl Output {
             None | Some("-") => "standard output",
             Some(name) => name,
         };
-        Ok(Output { name: name.to_owned(), kind, pictures: 0 })
+        Ok(Output { name: name.to_owned(), kind })
     }
 
     /// Whether pictures or checksums go to standard output.
@@ -64,8 +62,8 @@ impl Output {
         self.name == "standard output"
     }
 
-    pub(super) fn picture(&mut self, picture: &Picture, rate: FrameRate) -> Result<()> {
-        self.pictures += 1;
+    /// Takes the picture of frame `number`, counted from 1, hidden ones included: as the test vectors' names do.
+    pub(super) fn picture(&mut self, picture: &Picture, rate: FrameRate, number: u64) -> Result<()> {
         match &mut self.kind {
             Kind::Null => Ok(()),
             Kind::Checksums { stem } => {
@@ -77,7 +75,7 @@ impl Output {
                 for byte in sum.finalize() {
                     let _ = write!(text, "{byte:02x}");
                 }
-                stdout::print(&format!("{text}  {stem}-{}-{:04}.i420\n", picture.size(), self.pictures))
+                stdout::print(&format!("{text}  {stem}-{}-{number:04}.i420\n", picture.size()))
             }
             Kind::Y4m { writer, size, bytes } => {
                 bytes.clear();
@@ -87,10 +85,10 @@ impl Output {
                         *size = Some(picture.size());
                     }
                     Some(size) if size != picture.size() => {
-                        let (number, now) = (self.pictures, picture.size());
+                        let now = picture.size();
                         return Err(failure::failed(
                             format!(
-                                "picture {number} is {now}, the ones before it {size}: y4m has one size for all"
+                                "frame {number} is {now}, the ones before it {size}: y4m has one size for all"
                             ),
                             "take checksums (--md5), or cut the stream at its key frames",
                         ));
