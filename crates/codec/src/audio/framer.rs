@@ -131,6 +131,7 @@ impl Framer {
 }
 
 /// Media ticks of `samples` at [`RATE_HZ`], rounded down.
+#[cfg(any(feature = "opus", feature = "aac"))]
 pub(super) fn ticks_of(samples: usize) -> Ticks {
     Ticks((samples as u64 * u64::from(Ticks::RATE) / u64::from(RATE_HZ)) as i64)
 }
