@@ -70,6 +70,8 @@ pub(crate) struct Pipeline {
     common_keys: bool,
 }
 
+/// 10 ms: for what stands in the stream beside the pictures.
+const ARRIVAL_MARGIN: Ticks = Ticks(900);
 /// How often dropped pictures are spoken of.
 const TELL_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -89,11 +91,17 @@ impl Pipeline {
         index: usize,
         clock: Clock,
     ) -> Result<Pipeline> {
-        let video = x264::Encoder::new(&settings.x264(format)).map_err(refused)?;
+        let coding = settings.x264(format);
+        let video = x264::Encoder::new(&coding).map_err(refused)?;
         let mut program = MuxSettings { video: Some(Codec::H264), ..MuxSettings::default() };
         if let Some(sound) = sound {
             program.audio = Some(sound.format);
             program.decode_delay = sound.decode_delay;
+        }
+        // At a constant rate a picture may take as long to arrive as the VBV is large.
+        if coding.filler {
+            let arrival = Ticks((coding.vbv.as_micros() as u64 * u64::from(Ticks::RATE) / 1_000_000) as i64);
+            program.decode_delay = program.decode_delay.max(arrival + ARRIVAL_MARGIN);
         }
         let now = clock.now();
         Ok(Pipeline {

@@ -41,8 +41,13 @@ impl Decoder {
     /// Starts FFmpeg on `path`, over and over if `looped`.
     pub(super) fn start(path: &Path, looped: bool) -> Result<Decoder> {
         // FFmpeg's own word for a file that is not there is found out late and says little.
-        if let Err(error) = std::fs::metadata(path) {
-            return Err(failure::failed(format_args!("{}: {error}", path.display()), "check the name"));
+        let name = path.display();
+        match std::fs::metadata(path) {
+            Err(error) => return Err(failure::failed(format_args!("{name}: {error}"), "check the name")),
+            Ok(found) if found.is_dir() => {
+                return Err(failure::failed(format_args!("{name} is a folder"), "name a file in it"));
+            }
+            Ok(_) => {}
         }
         let mut command = Command::new("ffmpeg");
         command.args(["-nostdin", "-hide_banner", "-loglevel", "error"]);

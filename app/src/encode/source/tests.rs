@@ -122,13 +122,14 @@ fn what_the_device_lost_or_damaged_is_counted() {
 
 #[test]
 fn a_stamp_that_cannot_be_is_not_believed() {
-    let mut pictures = stamps(3);
-    pictures[1].1 = Time::ZERO;
-    pictures[2].1 = Clock::new().now() + Duration::from_secs(1000);
-    let fake = Fake::new(PackedFormat::Nv12, None, &pictures);
-    let (_, found, _, _) = run(fake, Deinterlace::Auto, Length::default());
-    assert_eq!(found.len(), 3);
-    assert!(found[2].0 < 60_000, "{found:?}");
+    for stamp in [Time::ZERO, Clock::new().now() + Duration::from_secs(1000)] {
+        let mut pictures = stamps(2);
+        pictures[1].1 = stamp;
+        let fake = Fake::new(PackedFormat::Nv12, None, &pictures);
+        let (_, found, _, _) = run(fake, Deinterlace::Auto, Length::default());
+        assert_eq!(found.len(), 2);
+        assert!(found[1].0 < 60_000, "{found:?}");
+    }
 }
 
 #[test]
