@@ -42,6 +42,8 @@ pub(super) struct ClockTrack {
     lateness: Samples,
     lateness_now: f64,
     jumps: u64,
+    /// Ticks from the last reference but one to the last.
+    last_interval: u64,
     /// Ticks and packets within unbroken stretches.
     span_ticks: u64,
     span_packets: u64,
@@ -62,6 +64,7 @@ impl ClockTrack {
             self.jumps += 1;
             return true;
         }
+        self.last_interval = ticks;
         self.span_ticks += ticks;
         self.span_packets += packets;
         self.intervals.push(ticks as f64);
@@ -100,8 +103,10 @@ impl ClockTrack {
         let last = self.last?;
         let (ticks, packets) = (self.span_ticks as f64, self.span_packets as f64);
         let pace = (packets > 0.0).then_some(ticks / packets)?;
-        // No further than the time within which the next reference must come (100 ms).
-        let ahead = (packet.saturating_sub(last.packet) as f64 * pace).min(Pcr::RATE as f64 / 10.0);
+        // No further than the next reference is due. A large picture has more packets than the mean before that, and
+        // comes sooner than the mean pace says.
+        let due = self.last_interval.min(Pcr::RATE / 10) as f64;
+        let ahead = (packet.saturating_sub(last.packet) as f64 * pace).min(due);
         Some(Pcr::new(last.pcr.ticks() + ahead as u64))
     }
 
