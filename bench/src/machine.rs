@@ -18,7 +18,9 @@ pub fn description() -> String {
     // Not those that this process may use: it may have pinned itself.
     let cores = info.lines().filter(|line| line.starts_with("processor")).count();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("{model}, {cores} cores, Linux {}", kernel.trim())
+    // What a distribution appends says nothing about how fast it is.
+    let version = kernel.trim().split('-').next().unwrap_or_default();
+    format!("{model}, {cores} cores, Linux {version}")
 }
 
 /// Who runs where.
