@@ -72,6 +72,8 @@ pub(crate) struct Pipeline {
 
 /// 10 ms: for what stands in the stream beside the pictures.
 const ARRIVAL_MARGIN: Ticks = Ticks(900);
+/// 980 ms: what stays in a receiver's buffers for more than a second is not legal (ISO/IEC 13818-1 §2.4.2.6).
+const LONGEST_DELAY: Ticks = Ticks(88_200);
 /// How often dropped pictures are spoken of.
 const TELL_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -101,7 +103,8 @@ impl Pipeline {
         // At a constant rate a picture may take as long to arrive as the VBV is large.
         if coding.filler {
             let arrival = Ticks((coding.vbv.as_micros() as u64 * u64::from(Ticks::RATE) / 1_000_000) as i64);
-            program.decode_delay = program.decode_delay.max(arrival + ARRIVAL_MARGIN);
+            let whole = (arrival + ARRIVAL_MARGIN).min(LONGEST_DELAY);
+            program.decode_delay = program.decode_delay.max(whole);
         }
         let now = clock.now();
         Ok(Pipeline {
