@@ -155,10 +155,12 @@ fn lip_sync(test: &str, audio: &[&str]) {
         sound.len(),
         "a time for each sample"
     );
-    // Stamps go on by what the frames hold, but where a busy machine left sound out.
+    // Stamps go on by what the frames hold. Only where the machine had no time for the source, which then leaves
+    // pictures out too, may sound be missing.
+    let starved = !outcome.stderr.contains(" 0 dropped");
     for pair in times.windows(2) {
         let step = pair[1].0 - pair[0].0 - pair[0].1 as f64 / RATE;
-        assert!(step.abs() < 0.000_05 || step > 0.01, "{step} s between frames at {}", pair[0].0);
+        assert!(step.abs() < 0.000_05 || starved && step > 0.01, "{step} s between frames at {}", pair[0].0);
     }
     let beeps = beeps(&sound, &times);
     let flashes = flashes(&pictures(&stream, &folder), &frames(&stream, "v"));

@@ -48,7 +48,7 @@ enum State {
 
 /// Bytes of the stream that a viewer is given in one turn. Who is behind would else get as much as its socket and the
 /// peer's hold, and the kernel gives more room to those who got more: on a worker that cannot serve everybody some
-/// would starve. Three pictures at 50 Mbit/s; the turn itself costs little beside the copy of so many bytes.
+/// would starve. A picture at 50 Mbit/s; the turn itself costs little beside the copy of so many bytes.
 const TURN_BYTES: u64 = 128 << 10;
 
 /// Faster than any line: as good as not paced.
