@@ -3,7 +3,9 @@
 //!
 //! * [`rtp`]: packets of RTP, their order, MPEG-TS in them.
 //! * [`pacing`]: when the next burst of datagrams may leave.
+//! * [`emulator`]: a network in virtual time: rates, queues, delays, losses.
 #![forbid(unsafe_code)]
 
+pub mod emulator;
 pub mod pacing;
 pub mod rtp;
