@@ -17,6 +17,7 @@ mod hot;
 mod identity;
 mod inputs;
 mod insight;
+mod lab_link;
 mod ladder;
 mod load;
 mod marks;

@@ -1,5 +1,6 @@
 //! `glassline lab`: measures servers and streams from outside, other products' too.
 
+mod link;
 mod load;
 
 use anyhow::Result;
@@ -10,9 +11,11 @@ Examples:
   glassline lab load http http://127.0.0.1:8080/live/test.ts --viewers 1000
                                      a thousand viewers, each checked or sampled
   glassline lab load source http://127.0.0.1:8080/live/load.ts --rate 5M
-                                     a stream that tells its delay, for them to watch";
+                                     a stream that tells its delay, for them to watch
+  glassline lab link --up 3M --down 3M --delay 20ms --queue 256p -- bash
+                                     a shell behind a slow line";
 
-/// Measure servers and streams from outside
+/// Measure servers and streams from outside, and emulate networks
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -23,11 +26,13 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Load(load::Args),
+    Link(link::Args),
 }
 
 /// Runs the command to its end.
 pub(crate) fn run(args: Args) -> Result<()> {
     match args.command {
         Command::Load(args) => load::run(args),
+        Command::Link(args) => link::run(&args),
     }
 }
