@@ -24,6 +24,9 @@
 //! `frame` holds the planes, `state` what lasts, `save` writes it down. `simd` has the inner loops once more for
 //! vector units.
 
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod bool_coder;
 mod decode;
 mod error;
