@@ -29,6 +29,7 @@
 pub mod bench;
 mod bool_coder;
 mod decode;
+mod encode;
 mod error;
 #[allow(dead_code, reason = "stages of the encoder")]
 mod forward;
@@ -51,6 +52,10 @@ mod tokens;
 mod transform;
 
 pub use decode::{Decoded, Limits, decode, decode_in};
+pub use encode::{
+    EncodeError, EncodeWorkspace, Encoded, Parallel, Quality, References, Replace, Request, Serial, Stats,
+    Updates, encode, encode_in,
+};
 pub use error::Error;
 pub use frame::Workspace;
 pub use header::{FrameTag, KeyTag};
