@@ -3,7 +3,11 @@
 //!
 //! * [`rtp`]: packets of RTP, their order, MPEG-TS in them.
 //! * [`pacing`]: when the next burst of datagrams may leave.
+//! * [`link`]: channels between two peers over a bad network, encrypted.
+//! * [`capacity`]: how much a path carries, found by its queue's delay.
 #![forbid(unsafe_code)]
 
+pub mod capacity;
+pub mod link;
 pub mod pacing;
 pub mod rtp;
