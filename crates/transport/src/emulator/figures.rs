@@ -56,6 +56,13 @@ pub struct Bin {
 }
 
 impl Bin {
+    /// Several bins as one: sums, and the largest of what is a maximum.
+    pub fn merged(bins: &[Bin]) -> Bin {
+        let mut all = Bin::default();
+        bins.iter().for_each(|bin| all.merge(bin));
+        all
+    }
+
     fn merge(&mut self, other: &Bin) {
         self.capacity_bytes += other.capacity_bytes;
         self.arrived_bytes += other.arrived_bytes;
