@@ -27,6 +27,7 @@ mod pull;
 mod pull_tls;
 mod rtp;
 mod rules;
+mod score;
 mod site;
 mod soak;
 mod tls;

@@ -15,6 +15,7 @@ mod inputs;
 mod mp4;
 mod pictures;
 mod recovery;
+mod score;
 mod sound;
 mod validity;
 mod vlc;

@@ -3,9 +3,11 @@
 //!
 //! * [`load`]: many viewers of one server, and whether each gets the right bytes in time.
 //! * [`flight`]: how bursty packets arrive; [`pcap`] reads them from captures, [`report`] draws them.
+//! * [`score`]: how near decoded pictures are to what was encoded.
 #![forbid(unsafe_code)]
 
 pub mod flight;
 pub mod load;
 pub mod pcap;
 pub mod report;
+pub mod score;
