@@ -17,12 +17,12 @@ pub(crate) type Coefficients = [i16; BLOCKS * 16];
 pub(crate) type Context = [u8; 9];
 
 /// Band of each position, and one that is never used behind the last.
-const BANDS: [u8; 17] = [0, 1, 2, 3, 6, 4, 5, 6, 6, 6, 6, 6, 6, 6, 6, 7, 0];
+pub(crate) const BANDS: [u8; 17] = [0, 1, 2, 3, 6, 4, 5, 6, 6, 6, 6, 6, 6, 6, 6, 7, 0];
 /// Where a coefficient stands in its block.
-const ZIGZAG: [u8; 16] = [0, 1, 4, 8, 5, 2, 3, 6, 9, 12, 13, 10, 7, 11, 14, 15];
+pub(crate) const ZIGZAG: [u8; 16] = [0, 1, 4, 8, 5, 2, 3, 6, 9, 12, 13, 10, 7, 11, 14, 15];
 
 /// Extra bits of the four large categories of values (§13.2).
-const LARGE: [&[u8]; 4] = [
+pub(crate) const LARGE: [&[u8]; 4] = [
     &[173, 148, 140],
     &[176, 155, 140, 135],
     &[180, 157, 141, 134, 130],

@@ -9,6 +9,8 @@ use super::predict::inter;
 use super::tokens::{self, ReadBlock};
 use super::transform;
 
+#[allow(dead_code, reason = "the encoder's")]
+pub(crate) mod encode;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
