@@ -313,9 +313,9 @@ mod tests {
         const TREE: [i8; 6] = [0, 2, -1, 4, -2, -3];
         const PATHS: [Path; 4] = paths(&TREE);
         let probabilities = [10, 100, 200];
-        for leaf in 0..4 {
+        for (leaf, path) in PATHS.into_iter().enumerate() {
             let mut encoder = BoolEncoder::new(Vec::new());
-            encoder.tree(&TREE, &probabilities, PATHS[leaf]);
+            encoder.tree(&TREE, &probabilities, path);
             let coded = encoder.finish();
             assert_eq!(usize::from(BoolDecoder::new(&coded).tree(&TREE, &probabilities)), leaf);
         }

@@ -343,10 +343,8 @@ impl Job<'_> {
             } else {
                 let factors = &factors[usize::from(macroblock.segment & 3)];
                 let probs = &self.lasting.probs.coefficients;
-                let read = self.kernels.read_block;
-                let place = (above, &mut left);
-                let ends =
-                    tokens::macroblock(read, decoder, probs, has_y2, factors, place, &mut coefficients);
+                let read = self.kernels.read_macroblock;
+                let ends = read(decoder, probs, has_y2, factors, (above, &mut left), &mut coefficients);
                 Some(ends).filter(|ends| ends.any)
             };
             macroblock.coded = ends.is_some();

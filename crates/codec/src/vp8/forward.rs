@@ -132,7 +132,9 @@ mod tests {
     #[test]
     fn extreme_residues_fit() {
         let all = dct(&[255; 16]);
-        assert_eq!((all[0], &all[1..]), (2040, &[0; 15][..]));
+        assert_eq!(all[0], 2040);
+        // What makes up for the inverse's rounding is less than half of the finest step.
+        assert!(all[1..].iter().all(|value| value.abs() <= 1), "{all:?}");
         assert_eq!(dct(&[-255; 16])[0], -2040);
         assert_eq!(forward_wht(&[2040; 16])[0], 16_320);
         assert_eq!(forward_wht(&[-2040; 16])[0], -16_320);

@@ -24,6 +24,9 @@
 //! `frame` holds the planes, `state` what lasts, `save` writes it down. `simd` has the inner loops once more for
 //! vector units.
 
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod bool_coder;
 mod decode;
 mod encode;
@@ -51,7 +54,7 @@ mod transform;
 pub use decode::{Decoded, Limits, decode, decode_in};
 pub use encode::{
     EncodeError, EncodeWorkspace, Encoded, Parallel, Quality, References, Replace, Request, Serial, Stats,
-    Updates, encode, encode_in,
+    Updates, encode, encode_candidates, encode_candidates_in, encode_in,
 };
 pub use error::Error;
 pub use frame::Workspace;

@@ -5,7 +5,7 @@ use super::tokens::ZIGZAG;
 /// How the 16 coefficients of a kind of block are quantised; each array line by line, as coefficients are.
 ///
 /// With `c` the absolute value of a coefficient: its level is 0 where `c` is below `zero_bin`, else
-/// `(c + round) · reciprocal / 2¹⁶`, rounded down. All are at least 0.
+/// `(c + round) · reciprocal / 2¹⁶`, rounded down, with the coefficient's sign. All are at least 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(32))]
 pub(crate) struct Steps {
@@ -49,7 +49,7 @@ pub(crate) fn quantize(
         let rounded = i32::from(size.saturating_add(steps.round[place]));
         let level = ((rounded * i32::from(steps.reciprocal[place])) >> 16) as i16;
         let level = if size < steps.zero_bin[place] { 0 } else { level };
-        let level = if value < 0 { -level } else { level };
+        let level = level * value.signum();
         levels[at] = level;
         dequantized[place] = level.wrapping_mul(steps.factor[place]);
         if level != 0 {

@@ -3,7 +3,7 @@
 use super::samples;
 use glassline_codec::vp8::{
     EncodeError, EncodeWorkspace, Limits, Quality, References, Replace, Request, Serial, State, Updates,
-    decode, encode, encode_in,
+    decode, encode, encode_candidates, encode_in,
 };
 use glassline_media::{Picture, PixelFormat, Size, Time};
 use proptest::prelude::*;
@@ -146,4 +146,62 @@ fn what_cannot_be_encoded_is_refused() {
     );
     let wide = Picture::new(PixelFormat::I420, Size::new(16_384, 1).unwrap(), Time::ZERO);
     assert_eq!(encode(&wide, Request::default()), Some(EncodeError::Size { found: wide.size() }));
+}
+
+#[test]
+fn candidates_are_frames_like_any_other() {
+    let pictures: Vec<Picture> = (0..3).map(|at| picture((144, 112), 7, 2 * at, 16)).collect();
+    let bytes = |target| Quality::Bytes { target, never_above: false };
+    let mut state = State::new();
+    for picture in &pictures {
+        let qualities = [Quality::Quantizer(20), Quality::Quantizer(90), bytes(1500), Quality::Quantizer(50)];
+        let candidates = encode_candidates(&state, picture, &Request::default(), &qualities).unwrap();
+        assert_eq!(candidates.len(), 4);
+        assert_eq!([0, 1, 3].map(|at: usize| candidates[at].stats.quantizer), [20, 90, 50]);
+        assert!(candidates[0].bytes.len() > candidates[3].bytes.len());
+        assert!(candidates[3].bytes.len() > candidates[1].bytes.len());
+        for candidate in &candidates {
+            let decoded = decode(&state, &candidate.bytes, &Limits::default()).unwrap();
+            assert_eq!(decoded.state, candidate.state);
+        }
+        state = candidates[3].state.clone();
+    }
+    assert_eq!(encode_candidates(&state, &pictures[0], &Request::default(), &[]).unwrap().len(), 0);
+}
+
+#[test]
+fn a_frame_has_the_size_that_is_asked_for() {
+    let pictures: Vec<Picture> = (0..6).map(|at| picture((320, 240), 4, 2 * at, 20)).collect();
+    let mut state = State::new();
+    let (mut met, mut asked) = (0, 0);
+    for picture in &pictures {
+        let natural = encode(&state, picture, &Request::default()).unwrap();
+        for share in [50, 80, 100, 140, 200] {
+            for never_above in [false, true] {
+                let target = natural.bytes.len() * share / 100;
+                let quality = Quality::Bytes { target, never_above };
+                let encoded = encode(&state, picture, &Request { quality, ..Request::default() }).unwrap();
+                let bytes = encoded.bytes.len();
+                assert!(!never_above || bytes <= target, "{bytes} bytes, at most {target} asked for");
+                met += usize::from(bytes.abs_diff(target) * 20 <= target);
+                asked += 1;
+                assert_eq!(decode(&state, &encoded.bytes, &Limits::default()).unwrap().state, encoded.state);
+            }
+        }
+        state = natural.state;
+    }
+    assert!(met * 20 >= asked * 19, "{met} of {asked} frames within 5 %");
+}
+
+#[test]
+fn a_size_below_every_frame_is_refused() {
+    let picture = picture((320, 240), 4, 0, 20);
+    let quality = Quality::Bytes { target: 20, never_above: true };
+    let state = State::new();
+    let error = encode(&state, &picture, &Request { quality, ..Request::default() }).err();
+    let Some(EncodeError::Target { target: 20, least }) = error else { panic!("{error:?}") };
+    let quality = Quality::Bytes { target: least, never_above: true };
+    let encoded = encode(&state, &picture, &Request { quality, ..Request::default() }).unwrap();
+    assert!(encoded.bytes.len() <= least);
+    assert_eq!(decode(&state, &encoded.bytes, &Limits::default()).unwrap().state, encoded.state);
 }

@@ -5,10 +5,11 @@ use super::motion_search::{self, Search};
 use super::rate::{self, Cost, intra_index};
 use super::reference::Luma;
 use super::residue::Coding;
+use super::split::Cutter;
 use super::subblocks::{Choice, Tile};
 use crate::vp8::decode::reconstruct::Reconstruction;
 use crate::vp8::measure::{SQUARE_MODES, Shape};
-use crate::vp8::modes::{Macroblock, Mode, Reference};
+use crate::vp8::modes::{Macroblock, Mode, Reference, Split};
 use crate::vp8::motion::{Bounds, Suggested, Vector};
 use crate::vp8::predict::intra::{Edges, LEFT};
 use crate::vp8::tables::modes::MODE_CONTEXTS;
@@ -42,7 +43,8 @@ struct Best {
 struct Around {
     reference: Reference,
     near: Suggested,
-    bounds: Bounds,
+    /// What new vectors are differences to.
+    best: Vector,
 }
 
 impl Around {
@@ -113,7 +115,7 @@ impl<'a> Decider<'a> {
         let geometry = &self.job.geometry;
         let bounds = Bounds::new(self.column, self.row, geometry.columns, geometry.rows);
         let near = Suggested::new(reference, self.above, self.left, self.above_left, [false; 2]);
-        let around = Around { reference, near, bounds };
+        let around = Around { reference, near, best: near.best(&bounds) };
         let (nearest, nearer) = (near.nearest(&bounds), near.near(&bounds));
         self.suggested(&luma, &around, Mode::Zero, Vector::ZERO, best);
         if nearest != Vector::ZERO {
@@ -141,17 +143,70 @@ impl<'a> Decider<'a> {
             luma,
             place: (16 * self.column as i32, 16 * self.row as i32),
             limits: motion_search::limits((self.column, self.row), (geometry.columns, geometry.rows)),
-            costs: &self.job.mode_costs,
-            best: near.best(&bounds),
+            costs: self.job.mode_costs,
+            best: around.best,
             price: self.job.quantization.satd_price,
+            first_step: self.job.tools.first_step,
         };
         let (found, around_found) = search.whole_samples(&starts);
         let found = search.quarter_samples(found, around_found);
-        if [Vector::ZERO, nearest, nearer].contains(&found.vector) {
+        if ![Vector::ZERO, nearest, nearer].contains(&found.vector) {
+            let bits = around.mode_cost(3) + self.job.mode_costs.vector(found.vector, search.best);
+            self.consider(&luma, reference, Mode::New, found.vector, bits, best);
+        }
+        if best.distance > self.quiet() * 2 && best.macroblock.reference == reference {
+            self.split(luma, &around, search.limits, best);
+        }
+    }
+
+    /// Tries pieces with vectors of their own.
+    fn split(&self, luma: Luma<'_>, around: &Around, limits: [i32; 4], best: &mut Best) {
+        let tools = &self.job.tools;
+        if !tools.quarters {
             return;
         }
-        let bits = around.mode_cost(3) + self.job.mode_costs.vector(found.vector, search.best);
-        self.consider(&luma, reference, Mode::New, found.vector, bits, best);
+        let cutter = Cutter {
+            kernels: self.job.kernels,
+            encode_kernels: self.job.encode_kernels,
+            tools,
+            source: self.source,
+            luma,
+            reference: around.reference,
+            place: (16 * self.column as i32, 16 * self.row as i32),
+            limits,
+            costs: self.job.mode_costs,
+            best: around.best,
+            price: self.job.quantization.satd_price,
+            above: self.above,
+            left: self.left,
+        };
+        let mode = self.priced(around.mode_cost(4));
+        let mut starts = [best.macroblock.vector; 16];
+        for (split, wanted) in [
+            (Split::Quarters, tools.quarters),
+            (Split::TopBottom, tools.halves),
+            (Split::LeftRight, tools.halves),
+            (Split::Sixteenths, tools.sixteenths),
+        ] {
+            if !wanted {
+                continue;
+            }
+            // The search judges by other filters than prediction does, so it may be a little above.
+            let limit = best.cost + best.cost / 8;
+            let Some((macroblock, cost, distance)) = cutter.cut(split, &starts, limit.saturating_sub(mode))
+            else {
+                if split == Split::Quarters {
+                    return;
+                }
+                continue;
+            };
+            if split == Split::Quarters {
+                starts = macroblock.vectors;
+            }
+            if cost + mode < best.cost {
+                *best = Best { cost: cost + mode, distance, macroblock };
+            }
+        }
     }
 
     fn suggested(&self, luma: &Luma<'_>, around: &Around, mode: Mode, vector: Vector, best: &mut Best) {
@@ -212,12 +267,12 @@ impl<'a> Decider<'a> {
             let coding = Coding {
                 kernels: job.encode_kernels,
                 quantization: &job.quantization,
-                costs: &job.block_costs,
+                costs: job.block_costs,
                 weigh: false,
             };
             let choice = Choice {
                 key: job.key,
-                costs: &job.mode_costs,
+                costs: job.mode_costs,
                 neighbours: (self.above, self.left),
                 price: job.quantization.satd_price,
             };

@@ -26,8 +26,8 @@ pub(crate) struct Job<'a> {
     /// References that may be predicted from, each frame once.
     pub(crate) references: &'a [Reference],
     pub(crate) quantization: Quantization,
-    pub(crate) block_costs: BlockCosts,
-    pub(crate) mode_costs: ModeCosts,
+    pub(crate) block_costs: &'a BlockCosts,
+    pub(crate) mode_costs: &'a ModeCosts,
     pub(crate) tools: Tools,
     pub(crate) kernels: &'static Kernels,
     pub(crate) encode_kernels: &'static EncodeKernels,
@@ -55,6 +55,16 @@ impl Store {
         self.contexts.clear();
         self.contexts.resize(geometry.columns, [0; 9]);
         self.top.reset(geometry);
+    }
+}
+
+impl Store {
+    /// Decides all macroblocks alike.
+    pub(crate) fn decide_all(&mut self, geometry: &Geometry, macroblock: &Macroblock) {
+        let across = geometry.columns + 1;
+        for row in self.macroblocks.chunks_mut(across).skip(1) {
+            row[1..].fill(macroblock.clone());
+        }
     }
 }
 
@@ -94,7 +104,7 @@ impl Job<'_> {
                     let decider = Decider::new(self, &line.reconstruction, (column, row), above, current);
                     current[column + 1] = decider.decide(planes);
                 }
-                line.code(column, &mut current[column + 1], &mut store.contexts[column], planes, replay);
+                line.code(column, &mut current[column + 1], &mut store.contexts[column], planes);
             }
             store.top.keep(&self.geometry, row, planes);
         }
@@ -120,13 +130,12 @@ impl Row<'_> {
         macroblock: &mut Macroblock,
         above: &mut Context,
         planes: &mut [&mut [u8]; 3],
-        _replay: bool,
     ) {
         let job = self.job;
         let coding = Coding {
             kernels: job.encode_kernels,
             quantization: &job.quantization,
-            costs: &job.block_costs,
+            costs: job.block_costs,
             weigh: job.tools.weigh,
         };
         let has_y2 = macroblock.has_y2();

@@ -1,10 +1,12 @@
 //! Encoding a frame: from a state and a picture to bytes and the next state.
 //!
+//! `coder` encodes a picture, once or in several qualities, `size_target` until it has the right size.
 //! `frame` goes through the macroblocks; for each, `decision` says how it is predicted – with `motion_search`,
 //! `reference` and `subblocks` – and `residue` codes what is left, with `quantization` and `rate` weighing errors
 //! against bits. `tokens` keeps what that gives; when all of it is counted, `probabilities` are chosen and `write`
-//! makes bytes. `speed` says what a speed level switches.
+//! makes bytes, while `filter_choice` sets the loop filter. `speed` says what a speed level switches.
 
+mod coder;
 mod decision;
 mod filter_choice;
 mod frame;
@@ -15,25 +17,22 @@ mod quantization;
 mod rate;
 mod reference;
 mod residue;
+mod size_target;
 mod source;
 mod speed;
+mod split;
 mod subblocks;
 mod tokens;
 mod write;
 
-use super::decode::next;
-use super::frame::{Frame, FrameHash, Geometry, Unfinished, Workspace};
-use super::header::{FrameHeader, KeyTag, Lasting, Quantizer, Update};
-use super::loop_filter::{Area, LoopFilter};
+use super::frame::{Frame, Geometry, Workspace};
 use super::modes::Reference;
-use super::simd::Kernels;
-use super::simd::encode::EncodeKernels;
 use super::state::{Inner, State};
-use frame::{Job, Store};
-use glassline_media::{Colour, Picture, PixelFormat, Size};
+use coder::{Coder, Task};
+use frame::Store;
+use glassline_media::{Picture, PixelFormat, Size};
 pub use parallel::{Parallel, Serial};
 use source::{Padding, Source};
-use std::sync::Arc;
 use thiserror::Error;
 
 /// How good, or how large, a frame is to be.
@@ -41,6 +40,13 @@ use thiserror::Error;
 pub enum Quality {
     /// Quantiser index, 0 (best) to 127.
     Quantizer(u8),
+    /// A size. Frames come out within 5 % of it as a rule, where a quantiser gives such a size at all.
+    Bytes {
+        /// Bytes that are aimed at.
+        target: usize,
+        /// Whether a frame that is larger than that is no use.
+        never_above: bool,
+    },
 }
 
 /// Which reference frames a frame may be predicted from.
@@ -175,6 +181,14 @@ pub enum EncodeError {
         /// What was asked for.
         found: u8,
     },
+    /// A frame that is too large even without any coefficient.
+    #[error("vp8: at most {target} bytes are asked for; a frame of this picture takes {least} or more")]
+    Target {
+        /// What was asked for.
+        target: usize,
+        /// What the least frame takes.
+        least: usize,
+    },
     /// A number of token partitions that the frame header cannot name.
     #[error("vp8: {found} token partitions; 1, 2, 4 or 8 is asked for")]
     Partitions {
@@ -226,20 +240,54 @@ pub fn encode_in(
     workspace: &mut EncodeWorkspace,
     parallel: &dyn Parallel,
 ) -> Result<Encoded, EncodeError> {
-    let geometry = check(picture, request)?;
+    let qualities = [request.quality];
+    let mut encoded = encode_candidates_in(state, picture, request, &qualities, workspace, parallel)?;
+    // One quality was asked for, so one frame is there.
+    Ok(encoded.swap_remove(0))
+}
+
+/// Encodes one picture several times, in each of `qualities` (that of `request` has no influence), for little more
+/// than the price of one: motion is searched and modes are decided once, at the quality in the middle.
+///
+/// Each frame is as good as any other continuation of `state`; the sender keeps one. Frames come in the order of
+/// `qualities`.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_candidates(
+    state: &State,
+    picture: &Picture,
+    request: &Request,
+    qualities: &[Quality],
+) -> Result<Vec<Encoded>, EncodeError> {
+    let mut workspace = EncodeWorkspace::new();
+    encode_candidates_in(state, picture, request, qualities, &mut workspace, &Serial)
+}
+
+/// As [`encode_candidates`], with memory that is used again and tasks that may run side by side.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_candidates_in(
+    state: &State,
+    picture: &Picture,
+    request: &Request,
+    qualities: &[Quality],
+    workspace: &mut EncodeWorkspace,
+    parallel: &dyn Parallel,
+) -> Result<Vec<Encoded>, EncodeError> {
+    let geometry = check(picture, request, qualities)?;
     let EncodeWorkspace { frames, padding, store } = workspace;
     let source = Source::new(picture, &geometry, padding);
     let inner = state.0.as_deref().filter(|inner| inner.geometry == geometry);
     let references = inner.map(|inner| usable(inner, request.references)).unwrap_or_default();
     let key = request.key_frame || references.is_empty();
     let inner = inner.filter(|_| !key);
-    let Quality::Quantizer(index) = request.quality;
-    let start = inner.map_or_else(Lasting::at_key_frame, Inner::lasting);
-    let coder = Coder { geometry, source, inner, references: &references, key, start: &start, request };
-    coder.run(index, frames, store, parallel)
+    let picture = Task { geometry, source, inner, references: &references, key, request, parallel };
+    Coder::new(picture, frames, store).candidates(qualities)
 }
 
-fn check(picture: &Picture, request: &Request) -> Result<Geometry, EncodeError> {
+fn check(picture: &Picture, request: &Request, qualities: &[Quality]) -> Result<Geometry, EncodeError> {
     if picture.format() != PixelFormat::I420 {
         return Err(EncodeError::Format { found: picture.format() });
     }
@@ -247,9 +295,10 @@ fn check(picture: &Picture, request: &Request) -> Result<Geometry, EncodeError> 
     if !(1..1 << 14).contains(&size.width) || !(1..1 << 14).contains(&size.height) {
         return Err(EncodeError::Size { found: size });
     }
-    let Quality::Quantizer(index) = request.quality;
-    if index > 127 {
-        return Err(EncodeError::Quantizer { found: index });
+    for &quality in qualities {
+        if let Quality::Quantizer(found @ 128..) = quality {
+            return Err(EncodeError::Quantizer { found });
+        }
     }
     if !matches!(request.token_partitions, 1 | 2 | 4 | 8) {
         return Err(EncodeError::Partitions { found: request.token_partitions });
@@ -272,145 +321,4 @@ fn usable(inner: &Inner, asked: References) -> Vec<Reference> {
         }
     }
     references
-}
-
-/// What all encodings of one picture have in common.
-struct Coder<'a> {
-    geometry: Geometry,
-    source: Source<'a>,
-    inner: Option<&'a Inner>,
-    references: &'a [Reference],
-    key: bool,
-    start: &'a Lasting,
-    request: &'a Request,
-}
-
-impl Coder<'_> {
-    fn run(
-        &self,
-        index: u8,
-        frames: &mut Workspace,
-        store: &mut Store,
-        parallel: &dyn Parallel,
-    ) -> Result<Encoded, EncodeError> {
-        let geometry = &self.geometry;
-        let mut lasting = self.start.clone();
-        filter_choice::deltas(&mut lasting.filter);
-        lasting.segmentation.enabled = false;
-        lasting.sign_bias = [false; 2];
-        let mut header = self.header(index);
-        let job = Job {
-            key: self.key,
-            geometry: *geometry,
-            source: self.source,
-            state: self.inner,
-            references: self.references,
-            quantization: quantization::Quantization::new(&header.quantizer),
-            block_costs: rate::BlockCosts::new(&self.start.probs),
-            mode_costs: rate::ModeCosts::new(self.key, &self.start.probs),
-            tools: speed::Tools::new(self.request.speed),
-            kernels: Kernels::best(),
-            encode_kernels: EncodeKernels::best(),
-        };
-        let mut unfinished = frames.frame(geometry);
-        let mut counts = Box::new(tokens::NO_COUNTS);
-        job.run(store, &mut counts, &mut unfinished.planes_mut(), false);
-        header.filter_level = filter_choice::level(self.key, index);
-        let field = write::Field { macroblocks: &store.macroblocks, geometry };
-        let filter = LoopFilter::new(&header, &lasting.segmentation, &lasting.filter);
-        let (mut new, mut bytes) = (None, Vec::new());
-        {
-            // Bytes do not depend on what the filter makes of the samples, so both go side by side.
-            let mut unfinished = Some(unfinished);
-            let mut finish =
-                || new = unfinished.take().map(|frame| self.filtered(frame, filter.as_ref(), field));
-            let written =
-                write::Written { field, tokens: &store.tokens, counts: &counts, before: self.start };
-            let mut write = || bytes = write::frame(&written, &mut header, &mut lasting, &Serial);
-            parallel.run(&mut [&mut finish, &mut write]);
-        }
-        let Some(new) = new else { unreachable!("a task that was run has filled it") };
-        frames.remember(&new);
-        let tag = super::header::FrameTag::parse(&bytes).map_or(0, |tag| tag.first_partition_bytes);
-        if tag >= 1 << 19 {
-            return Err(EncodeError::TooLong { found: tag });
-        }
-        let stats = self.stats(&header, store);
-        let mut picture = new.picture(geometry);
-        if !lasting.colour_space {
-            picture.colour = Colour { matrix: 6, ..Colour::UNSPECIFIED };
-        }
-        let key_tag =
-            KeyTag { width: geometry.width, height: geometry.height, horizontal_scale: 0, vertical_scale: 0 };
-        let segments = match self.inner {
-            Some(inner) => inner.segment_map.clone(),
-            None => vec![0; geometry.columns * geometry.rows].into(),
-        };
-        let key_tag = self.key.then_some(key_tag);
-        let state = next(self.inner, key_tag, *geometry, &header, lasting, new, segments);
-        Ok(Encoded { bytes, state: State(Some(Arc::new(state))), picture, stats })
-    }
-
-    fn header(&self, index: u8) -> FrameHeader {
-        let replace = |replace: Replace| match replace {
-            _ if self.key => Update::Current,
-            Replace::Keep => Update::Keep,
-            Replace::ByCurrent => Update::Current,
-            Replace::ByLast => Update::Last,
-            Replace::ByOther => Update::Other,
-        };
-        FrameHeader {
-            key: self.key,
-            version: 0,
-            update_segment_map: false,
-            segment_probs: [255; 3],
-            simple_filter: false,
-            filter_level: 0,
-            sharpness: 0,
-            token_partitions: usize::from(self.request.token_partitions),
-            quantizer: Quantizer { index, ..Quantizer::default() },
-            golden: replace(self.request.updates.golden),
-            altref: replace(self.request.updates.altref),
-            refresh_last: self.key || self.request.updates.last,
-            skip_prob: None,
-            intra_prob: 0,
-            last_prob: 0,
-            golden_prob: 0,
-        }
-    }
-
-    fn filtered(
-        &self,
-        mut unfinished: Unfinished,
-        filter: Option<&LoopFilter>,
-        field: write::Field<'_>,
-    ) -> Frame {
-        let geometry = &self.geometry;
-        let mut hash = FrameHash::new(geometry);
-        let mut planes = unfinished.planes_mut();
-        for row in 0..geometry.rows {
-            if let Some(filter) = filter {
-                let [y, u, v] = &mut planes;
-                let (y_stride, uv_stride) = (geometry.y_stride, geometry.uv_stride);
-                let mut area = Area { y, u, v, y_stride, uv_stride };
-                filter.row(&mut area, geometry, row, field.row(row), Kernels::best());
-            }
-            hash.take_row(geometry, row, &planes);
-        }
-        unfinished.finish(hash.finish())
-    }
-
-    fn stats(&self, header: &FrameHeader, store: &Store) -> Stats {
-        let geometry = &self.geometry;
-        let field = write::Field { macroblocks: &store.macroblocks, geometry };
-        let macroblocks = || (0..geometry.rows).flat_map(|row| field.row(row));
-        Stats {
-            key: self.key,
-            quantizer: header.quantizer.index,
-            filter_level: header.filter_level,
-            macroblocks: (geometry.rows * geometry.columns) as u32,
-            intra: macroblocks().filter(|macroblock| !macroblock.reference.is_inter()).count() as u32,
-            skipped: macroblocks().filter(|macroblock| macroblock.skipped).count() as u32,
-        }
-    }
 }

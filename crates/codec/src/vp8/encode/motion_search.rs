@@ -32,6 +32,8 @@ pub(crate) struct Search<'a> {
     pub(crate) best: Vector,
     /// What a bit is worth, in 16ths.
     pub(crate) price: u32,
+    /// The first step of the whole-sample search, in samples.
+    pub(crate) first_step: i32,
 }
 
 /// How far vectors of a macroblock may point: one macroblock beyond the picture.
@@ -94,7 +96,7 @@ impl Search<'_> {
             self.take(&mut best, (x, y), self.sad(x, y));
         }
         let mut around = [u32::MAX; 4];
-        let mut step = self.tools.first_step;
+        let mut step = self.first_step;
         while step > 0 {
             for _ in 0..self.tools.rounds {
                 let (x, y) = (i32::from(best.vector.column()) / 4, i32::from(best.vector.row()) / 4);
@@ -137,6 +139,13 @@ impl Search<'_> {
         self.luma.window(at_x, at_y, extent, |src, stride| {
             distance(self.source.0, self.source.1, src, stride, across, down)
         })
+    }
+
+    /// How far the source is from where `vector` points, or `None` where it must not point.
+    pub(crate) fn exactly(&self, vector: Vector) -> Option<u32> {
+        let (x, y) = (i32::from(vector.column()), i32::from(vector.row()));
+        let allowed = self.allowed(x >> 2, y >> 2) && self.allowed((x + 3) >> 2, (y + 3) >> 2);
+        allowed.then(|| self.between(x, y))
     }
 
     /// The best vector around a whole-sample one, in quarters of a sample.

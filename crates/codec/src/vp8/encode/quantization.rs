@@ -38,15 +38,17 @@ const ROUND_Y2: [u8; 16] = [60, 50, 50, 50, 50, 50, 48, 48, 48, 48, 48, 48, 48, 
 const NO_BIN: [u8; 16] = [0; 16];
 
 impl Quantization {
-    pub(crate) fn new(quantizer: &Quantizer) -> Quantization {
+    /// `thrift` is how much a bit is worth when levels are weighed, in percent of what it is as a rule.
+    pub(crate) fn new(quantizer: &Quantizer, thrift: u32) -> Quantization {
         let factors = Factors::new(i32::from(quantizer.index), quantizer);
         let step = factors.y[1] as u32;
+        let price = u64::from((step * step * 16 / 100).max(8)) * u64::from(thrift) / 100;
         Quantization {
             y: Steps::new(factors.y, &ROUND, &NO_BIN),
             y2: Steps::new(factors.y2, &ROUND_Y2, &NO_BIN),
             uv: Steps::new(factors.uv, &ROUND, &NO_BIN),
             satd_price: (step * 16 * 22 / 100).max(8),
-            price: (step * step * 16 / 20).max(8),
+            price: price.min(u64::from(u32::MAX)) as u32,
             step,
         }
     }

@@ -13,8 +13,12 @@ pub(crate) struct Tools {
     pub(crate) quarter_rounds: usize,
     /// Whether golden and altref are searched, not only looked at where nothing moves.
     pub(crate) search_all: bool,
-    /// Whether macroblocks may be split.
-    pub(crate) split: bool,
+    /// Whether macroblocks may be split into four pieces.
+    pub(crate) quarters: bool,
+    /// Into two.
+    pub(crate) halves: bool,
+    /// Into sixteen.
+    pub(crate) sixteenths: bool,
     /// Whether each coefficient is weighed against its bits.
     pub(crate) weigh: bool,
     /// B_PRED in inter frames.
@@ -34,7 +38,9 @@ impl Tools {
             sub_pel_satd: speed <= 4,
             quarter_rounds: if speed <= 2 { 3 } else { 1 },
             search_all: speed <= 3,
-            split: speed <= 4,
+            quarters: speed <= 5,
+            halves: speed <= 3,
+            sixteenths: speed <= 1,
             weigh: speed <= 8,
             subblocks: speed <= 7,
         }

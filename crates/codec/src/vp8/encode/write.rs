@@ -174,12 +174,13 @@ pub(crate) struct Written<'a> {
 }
 
 /// Chooses the probabilities of a frame, completes `header` and `lasting` with them, and writes its bytes.
+/// The second result is the length of the first partition, which has a limit.
 pub(crate) fn frame(
     written: &Written<'_>,
     header: &mut FrameHeader,
     lasting: &mut Lasting,
     parallel: &dyn Parallel,
-) -> Vec<u8> {
+) -> (Vec<u8>, usize) {
     let counts = ModeCounts::new(written.field, header.key);
     let ratio = |[zeros, ones]: [u32; 2]| probability(zeros, ones);
     header.skip_prob = Some(ratio(counts.skipped));
@@ -213,7 +214,7 @@ pub(crate) fn frame(
         bytes.extend_from_slice(&(partition.len() as u32).to_le_bytes()[..3]);
     }
     partitions.iter().for_each(|partition| bytes.extend_from_slice(partition));
-    bytes
+    (bytes, first_partition)
 }
 
 fn write_tag(bytes: &mut [u8], key: bool, geometry: &Geometry, first_partition: usize) {
@@ -468,8 +469,8 @@ impl ModeWriter<'_> {
             }
             for piece in pieces(macroblock, above, left) {
                 let probs = &SUB_VECTOR[piece.context];
-                for at in 0..3.min(piece.kind + 1) {
-                    out.bool(at < piece.kind, probs[at]);
+                for (at, &prob) in probs.iter().enumerate().take(piece.kind + 1) {
+                    out.bool(at < piece.kind, prob);
                 }
                 if piece.kind == 3 {
                     self.vector(out, piece.vector, best);

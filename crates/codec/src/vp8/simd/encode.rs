@@ -23,6 +23,7 @@ pub(crate) type Forward<Blocks> = fn(&[u8], usize, &[u8], usize, &mut Blocks);
 
 /// The encoder's kernels of one kind of processor. Arrays of five are by [`measure::Shape`].
 #[derive(Debug)]
+#[allow(clippy::type_complexity, reason = "a kernel's signature is best read where the kernel is described")]
 pub(crate) struct EncodeKernels {
     /// For messages of tests and benches.
     pub(crate) name: &'static str,
@@ -90,6 +91,17 @@ pub(crate) static SCALAR: EncodeKernels = EncodeKernels {
 impl EncodeKernels {
     /// The fastest kernels that this processor runs.
     pub(crate) fn best() -> &'static EncodeKernels {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(kernels) = super::x86::encode_kernels() {
+            return kernels;
+        }
         &SCALAR
+    }
+
+    /// All kernels that this processor runs, the scalar ones first.
+    #[cfg(any(test, feature = "bench"))]
+    pub(crate) fn all() -> Vec<&'static EncodeKernels> {
+        let best = EncodeKernels::best();
+        if std::ptr::eq(best, &SCALAR) { vec![&SCALAR] } else { vec![&SCALAR, best] }
     }
 }
