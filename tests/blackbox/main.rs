@@ -32,6 +32,7 @@ mod site;
 mod soak;
 mod tls;
 mod viewers;
+mod vp8;
 
 use glassline_test_support::program::{Outcome, Scratch, Server, run};
 

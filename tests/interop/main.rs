@@ -19,6 +19,7 @@ mod score;
 mod sound;
 mod validity;
 mod vlc;
+mod vp8;
 mod wrap;
 
 use glassline_test_support::program::{Running, Server};

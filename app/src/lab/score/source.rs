@@ -11,7 +11,7 @@ const READ_BYTES: usize = 1 << 20;
 
 /// Gives pictures.
 pub(super) enum Source {
-    Y4m(Y4m),
+    Y4m(Box<Y4m>),
     Ivf(Box<decode::Pictures>),
 }
 
@@ -29,13 +29,13 @@ impl Source {
     pub(super) fn reference(name: &str) -> Result<Source> {
         let file = File::open(name)
             .map_err(|error| failure::failed(format!("cannot read {name}: {error}"), "name a y4m file"))?;
-        Ok(Source::Y4m(Y4m::new(name, Box::new(file))))
+        Ok(Source::y4m(name, Box::new(file)))
     }
 
     /// A y4m file, y4m on standard input, or VP8 in IVF.
     pub(super) fn distorted(name: &str) -> Result<Source> {
         if name == "-" {
-            return Ok(Source::Y4m(Y4m::new("standard input", Box::new(std::io::stdin().lock()))));
+            return Ok(Source::y4m("standard input", Box::new(std::io::stdin().lock())));
         }
         if name.to_ascii_lowercase().ends_with(".ivf") {
             return Ok(Source::Ivf(Box::new(decode::Pictures::open(name)?)));
@@ -43,7 +43,12 @@ impl Source {
         let file = File::open(name).map_err(|error| {
             failure::failed(format!("cannot read {name}: {error}"), "name a file that ends with .y4m or .ivf")
         })?;
-        Ok(Source::Y4m(Y4m::new(name, Box::new(file))))
+        Ok(Source::y4m(name, Box::new(file)))
+    }
+
+    fn y4m(name: &str, bytes: Box<dyn Read>) -> Source {
+        let (name, buffer) = (name.to_owned(), vec![0; READ_BYTES]);
+        Source::Y4m(Box::new(Y4m { name, bytes, reader: Reader::new(), buffer, unparsed: 0..0 }))
     }
 
     /// The next picture; none at the end.
@@ -56,11 +61,6 @@ impl Source {
 }
 
 impl Y4m {
-    fn new(name: &str, bytes: Box<dyn Read>) -> Y4m {
-        let buffer = vec![0; READ_BYTES];
-        Y4m { name: name.to_owned(), bytes, reader: Reader::new(), buffer, unparsed: 0..0 }
-    }
-
     fn next(&mut self) -> Result<Option<Picture>> {
         loop {
             let mut rest = &self.buffer[self.unparsed.clone()];

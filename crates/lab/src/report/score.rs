@@ -14,6 +14,9 @@ const STEP_DB: f64 = 5.0;
 /// Points of a line at most: pictures that share one are drawn by the worst of them.
 const MOST_POINTS: usize = 2000;
 
+/// What a panel shows of a picture.
+type Measure = fn(&Figures) -> Option<f64>;
+
 /// Draws an SVG file. `title` is its heading, `about` says what was compared.
 pub fn draw(score: &Score, title: &str, about: &str) -> String {
     let height = FIRST_PANEL + 2.0 * PANEL_STEP;
@@ -22,7 +25,7 @@ pub fn draw(score: &Score, title: &str, about: &str) -> String {
     svg.text((30.0, 42.0), Anchor::Start, "title", title);
     svg.text((30.0, 66.0), Anchor::Start, "soft", about);
     svg.paragraph((30.0, 98.0), 98, 16.0, "verdict", &verdict);
-    let panels: [(&str, fn(&Figures) -> Option<f64>); 2] = [
+    let panels: [(&str, Measure); 2] = [
         ("SSIM of luma, dB (10 dB: 0.9, 20 dB: 0.99)", |figures| figures.ssim_y_db),
         ("PSNR of luma, dB", |figures| figures.psnr_y_db),
     ];
