@@ -8,7 +8,7 @@ use super::keyint::Keyint;
 use super::pipeline::{Demand, Packets, Pipeline};
 use super::queue::Queue;
 use super::session::{Rendition, Session};
-use super::settings::{Settings, Vbv};
+use super::settings::{RateControl, Settings, Vbv};
 use super::sound::{self, Audio};
 use super::source::{self, Length, Source};
 use crate::{config, failure};
@@ -166,6 +166,7 @@ fn read(section: &config::Encode) -> Result<(Input, Settings, Audio), (&'static 
         intra_refresh,
         cbr,
         constant_size,
+        rate_control: RateControl::Auto,
         threads,
         slices,
         adapt,

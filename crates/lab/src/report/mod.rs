@@ -2,5 +2,6 @@
 
 pub mod budget;
 pub mod flight;
+pub mod link;
 pub mod score;
 pub mod svg;
