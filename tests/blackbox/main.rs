@@ -28,10 +28,12 @@ mod pull;
 mod pull_tls;
 mod rtp;
 mod rules;
+mod score;
 mod site;
 mod soak;
 mod tls;
 mod viewers;
+mod vp8;
 
 use glassline_test_support::program::{Outcome, Scratch, Server, run};
 

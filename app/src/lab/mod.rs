@@ -1,7 +1,8 @@
-//! `glassline lab`: measures servers and streams from outside, other products' too.
+//! `glassline lab`: measures servers, streams and codecs from outside, other products' too.
 
 mod link;
 mod load;
+mod score;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -13,9 +14,11 @@ Examples:
   glassline lab load source http://127.0.0.1:8080/live/load.ts --rate 5M
                                      a stream that tells its delay, for them to watch
   glassline lab link --up 3M --down 3M --delay 20ms --queue 256p -- bash
-                                     a shell behind a slow line";
+                                     a shell behind a slow line
+  glassline lab score film.y4m film.ivf
+                                     how good the pictures are: PSNR and SSIM of each";
 
-/// Measure servers and streams from outside, and emulate networks
+/// Measure servers, streams and codecs from outside, and emulate networks
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -27,6 +30,7 @@ pub(crate) struct Args {
 enum Command {
     Load(load::Args),
     Link(link::Args),
+    Score(score::Args),
 }
 
 /// Runs the command to its end.
@@ -34,5 +38,6 @@ pub(crate) fn run(args: Args) -> Result<()> {
     match args.command {
         Command::Load(args) => load::run(args),
         Command::Link(args) => link::run(&args),
+        Command::Score(args) => score::run(&args),
     }
 }

@@ -6,6 +6,7 @@
 
 mod encode;
 mod hostile;
+mod rate;
 mod states;
 mod vectors;
 

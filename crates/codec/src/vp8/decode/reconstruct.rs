@@ -72,7 +72,7 @@ impl Reconstruction<'_> {
         coefficients: &mut Coefficients,
         planes: &mut [&mut [u8]; 3],
     ) {
-        self.predict(column, macroblock, planes);
+        self.predict(column, macroblock, planes, false);
         if macroblock.mode == Mode::B {
             self.subblocks(column, macroblock, ends.is_some(), coefficients, planes[0]);
         }
@@ -81,8 +81,15 @@ impl Reconstruction<'_> {
         }
     }
 
-    /// Predicts a macroblock, but for luma where its subblocks have modes of their own.
-    pub(crate) fn predict(&self, column: usize, macroblock: &Macroblock, planes: &mut [&mut [u8]; 3]) {
+    /// Predicts a macroblock, but for luma where its subblocks have modes of their own, or where it has one vector
+    /// and `has_luma` says that this is done.
+    pub(crate) fn predict(
+        &self,
+        column: usize,
+        macroblock: &Macroblock,
+        planes: &mut [&mut [u8]; 3],
+        has_luma: bool,
+    ) {
         let inner = self.references;
         let reference = match macroblock.reference {
             Reference::Intra => None,
@@ -93,7 +100,7 @@ impl Reconstruction<'_> {
         if let Some(reference) = reference {
             let place = (column, self.row);
             let how = (self.kernels, self.version);
-            inter::macroblock(planes, self.geometry, reference, macroblock, place, how);
+            inter::macroblock(planes, self.geometry, reference, macroblock, place, how, has_luma);
             return;
         }
         for index in [1, 2] {

@@ -39,6 +39,12 @@ struct Best {
     macroblock: Macroblock,
 }
 
+/// What a macroblock with one vector is predicted to be, where that was made on the way.
+pub(crate) struct Prediction {
+    pub(crate) samples: [u8; 256],
+    pub(crate) valid: bool,
+}
+
 /// What is known of a macroblock and one reference.
 struct Around {
     reference: Reference,
@@ -78,15 +84,16 @@ impl<'a> Decider<'a> {
     }
 
     /// Decides.
-    pub(crate) fn decide(&self, planes: &[&mut [u8]; 3]) -> Macroblock {
+    pub(crate) fn decide(&self, planes: &[&mut [u8]; 3], prediction: &mut Prediction) -> Macroblock {
+        prediction.valid = false;
         let mut best = Best { cost: u32::MAX, distance: u32::MAX, macroblock: Macroblock::OUTSIDE };
         if !self.job.key {
             for &reference in self.job.references {
-                self.inter(reference, &mut best);
+                self.inter(reference, &mut best, prediction);
             }
         }
-        if self.job.key || best.distance > self.job.quantization.step * 24 {
-            self.intra(planes, &mut best);
+        if self.job.key || best.distance > self.job.quantization.step * self.job.tools.try_intra {
+            self.intra(planes, &mut best, prediction);
         }
         best.macroblock
     }
@@ -97,7 +104,7 @@ impl<'a> Decider<'a> {
 
     /// Below this SATD hardly any coefficient is left.
     fn quiet(&self) -> u32 {
-        self.job.quantization.step * 14
+        self.job.quantization.step * self.job.tools.quiet
     }
 
     fn luma(&self, reference: Reference) -> Option<Luma<'a>> {
@@ -110,19 +117,19 @@ impl<'a> Decider<'a> {
         Some(Luma::new(frame, &self.job.geometry))
     }
 
-    fn inter(&self, reference: Reference, best: &mut Best) {
+    fn inter(&self, reference: Reference, best: &mut Best, prediction: &mut Prediction) {
         let Some(luma) = self.luma(reference) else { return };
         let geometry = &self.job.geometry;
         let bounds = Bounds::new(self.column, self.row, geometry.columns, geometry.rows);
         let near = Suggested::new(reference, self.above, self.left, self.above_left, [false; 2]);
         let around = Around { reference, near, best: near.best(&bounds) };
         let (nearest, nearer) = (near.nearest(&bounds), near.near(&bounds));
-        self.suggested(&luma, &around, Mode::Zero, Vector::ZERO, best);
+        self.suggested(&luma, &around, Mode::Zero, Vector::ZERO, (best, prediction));
         if nearest != Vector::ZERO {
-            self.suggested(&luma, &around, Mode::Nearest, nearest, best);
+            self.suggested(&luma, &around, Mode::Nearest, nearest, (best, prediction));
         }
         if nearer != Vector::ZERO && nearer != nearest {
-            self.suggested(&luma, &around, Mode::Near, nearer, best);
+            self.suggested(&luma, &around, Mode::Near, nearer, (best, prediction));
         }
         let search = reference == Reference::Last || self.job.tools.search_all;
         if best.distance < self.quiet() || !search {
@@ -152,15 +159,22 @@ impl<'a> Decider<'a> {
         let found = search.quarter_samples(found, around_found);
         if ![Vector::ZERO, nearest, nearer].contains(&found.vector) {
             let bits = around.mode_cost(3) + self.job.mode_costs.vector(found.vector, search.best);
-            self.consider(&luma, reference, Mode::New, found.vector, bits, best);
+            self.consider(&luma, reference, Mode::New, found.vector, bits, (best, prediction));
         }
         if best.distance > self.quiet() * 2 && best.macroblock.reference == reference {
-            self.split(luma, &around, search.limits, best);
+            self.split(luma, &around, search.limits, best, prediction);
         }
     }
 
     /// Tries pieces with vectors of their own.
-    fn split(&self, luma: Luma<'_>, around: &Around, limits: [i32; 4], best: &mut Best) {
+    fn split(
+        &self,
+        luma: Luma<'_>,
+        around: &Around,
+        limits: [i32; 4],
+        best: &mut Best,
+        prediction: &mut Prediction,
+    ) {
         let tools = &self.job.tools;
         if !tools.quarters {
             return;
@@ -205,11 +219,19 @@ impl<'a> Decider<'a> {
             }
             if cost + mode < best.cost {
                 *best = Best { cost: cost + mode, distance, macroblock };
+                prediction.valid = false;
             }
         }
     }
 
-    fn suggested(&self, luma: &Luma<'_>, around: &Around, mode: Mode, vector: Vector, best: &mut Best) {
+    fn suggested(
+        &self,
+        luma: &Luma<'_>,
+        around: &Around,
+        mode: Mode,
+        vector: Vector,
+        best: (&mut Best, &mut Prediction),
+    ) {
         let steps = match mode {
             Mode::Nearest => 1,
             Mode::Near => 2,
@@ -225,7 +247,7 @@ impl<'a> Decider<'a> {
         mode: Mode,
         vector: Vector,
         bits: Cost,
-        best: &mut Best,
+        (best, prediction): (&mut Best, &mut Prediction),
     ) {
         let price = self.priced(bits);
         if price >= best.cost {
@@ -233,19 +255,30 @@ impl<'a> Decider<'a> {
         }
         let satd = self.job.encode_kernels.satd[Shape::Whole as usize];
         let (x, y) = (16 * self.column as i32, 16 * self.row as i32);
-        let mut prediction = [0; 256];
-        luma.predict(self.job.kernels, 16, (x, y), vector, (&mut prediction, 16));
-        let distance = satd(self.source.0, self.source.1, &prediction, 16);
+        let whole = vector.row() & 3 == 0 && vector.column() & 3 == 0;
+        let mut samples = [0; 256];
+        let distance = if whole {
+            let (x, y) = (x + i32::from(vector.column() >> 2), y + i32::from(vector.row() >> 2));
+            let measured = |src: &[u8], stride: usize| satd(self.source.0, self.source.1, src, stride);
+            luma.window(x, y, (16, 16), measured)
+        } else {
+            luma.predict(self.job.kernels, 16, (x, y), vector, (&mut samples, 16));
+            satd(self.source.0, self.source.1, &samples, 16)
+        };
         if distance + price < best.cost {
             best.cost = distance + price;
             best.distance = distance;
             best.macroblock.reference = reference;
             best.macroblock.mode = mode;
             best.macroblock.vector = vector;
+            prediction.valid = !whole;
+            if !whole {
+                prediction.samples = samples;
+            }
         }
     }
 
-    fn intra(&self, planes: &[&mut [u8]; 3], best: &mut Best) {
+    fn intra(&self, planes: &[&mut [u8]; 3], best: &mut Best, prediction: &mut Prediction) {
         let job = self.job;
         let reference = if job.key { 0 } else { REFERENCE_COSTS[0] };
         let distances = self.square_costs::<16>(0, planes[0]);
@@ -285,6 +318,7 @@ impl<'a> Decider<'a> {
         }
         if let Some(mode) = chosen {
             best.macroblock = macroblock;
+            prediction.valid = false;
             best.macroblock.mode = mode;
             best.macroblock.uv_mode = self.chroma_mode(planes);
         }

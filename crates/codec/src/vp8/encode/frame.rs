@@ -1,6 +1,6 @@
 //! A frame, row by row: decide how each macroblock is predicted, code what is left, keep tokens.
 
-use super::decision::Decider;
+use super::decision::{Decider, Prediction};
 use super::quantization::Quantization;
 use super::rate::{BlockCosts, ModeCosts};
 use super::residue::{Coding, ends};
@@ -98,11 +98,12 @@ impl Job<'_> {
                 left: [0; 9],
                 levels: &mut levels,
                 coefficients: [0; BLOCKS * 16],
+                prediction: Prediction { samples: [0; 256], valid: false },
             };
             for column in 0..self.geometry.columns {
                 if !replay {
                     let decider = Decider::new(self, &line.reconstruction, (column, row), above, current);
-                    current[column + 1] = decider.decide(planes);
+                    current[column + 1] = decider.decide(planes, &mut line.prediction);
                 }
                 line.code(column, &mut current[column + 1], &mut store.contexts[column], planes);
             }
@@ -120,6 +121,7 @@ struct Row<'a> {
     left: Context,
     levels: &'a mut Levels,
     coefficients: tokens::Coefficients,
+    prediction: Prediction,
 }
 
 impl Row<'_> {
@@ -141,8 +143,14 @@ impl Row<'_> {
         let has_y2 = macroblock.has_y2();
         let (x, y) = (16 * column, 16 * self.row);
         let source = [job.source.at(0, x, y), job.source.at(1, x / 2, y / 2), job.source.at(2, x / 2, y / 2)];
-        self.reconstruction.predict(column, macroblock, planes);
         let (y_stride, uv_stride) = (job.geometry.y_stride, job.geometry.uv_stride);
+        if self.prediction.valid {
+            let lines = planes[0][y * y_stride + x..].chunks_mut(y_stride);
+            for (line, samples) in lines.zip(self.prediction.samples.as_chunks::<16>().0) {
+                line[..16].copy_from_slice(samples);
+            }
+        }
+        self.reconstruction.predict(column, macroblock, planes, self.prediction.valid);
         let uv_at = y / 2 * uv_stride + x / 2;
         let predicted = [
             (&planes[0][y * y_stride + x..], y_stride),

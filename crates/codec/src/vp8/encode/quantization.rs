@@ -31,9 +31,9 @@ pub(crate) struct Quantization {
 }
 
 /// Rounding of inter blocks in 128ths of a step, by position.
-const ROUND: [u8; 16] = [56, 46, 46, 46, 44, 44, 42, 42, 40, 40, 40, 38, 38, 38, 36, 36];
+const ROUND: [u8; 16] = [60, 50, 50, 50, 48, 48, 45, 45, 43, 43, 43, 41, 41, 41, 39, 39];
 /// Rounding of luma's DC coefficients.
-const ROUND_Y2: [u8; 16] = [60, 50, 50, 50, 50, 50, 48, 48, 48, 48, 48, 48, 48, 48, 48, 48];
+const ROUND_Y2: [u8; 16] = [45, 38, 38, 38, 38, 38, 36, 36, 36, 36, 36, 36, 36, 36, 36, 36];
 /// No zero bin beyond what rounding leaves.
 const NO_BIN: [u8; 16] = [0; 16];
 
@@ -42,7 +42,7 @@ impl Quantization {
     pub(crate) fn new(quantizer: &Quantizer, thrift: u32) -> Quantization {
         let factors = Factors::new(i32::from(quantizer.index), quantizer);
         let step = factors.y[1] as u32;
-        let price = u64::from((step * step * 16 / 100).max(8)) * u64::from(thrift) / 100;
+        let price = u64::from((step * step * 16 * 14 / 1000).max(8)) * u64::from(thrift) / 100;
         Quantization {
             y: Steps::new(factors.y, &ROUND, &NO_BIN),
             y2: Steps::new(factors.y2, &ROUND_Y2, &NO_BIN),

@@ -23,6 +23,10 @@ pub(crate) struct Tools {
     pub(crate) weigh: bool,
     /// B_PRED in inter frames.
     pub(crate) subblocks: bool,
+    /// Below this SATD, in steps of the quantiser, hardly any coefficient is left, and nothing else is searched.
+    pub(crate) quiet: u32,
+    /// Above this SATD, in steps of the quantiser, inter frames try intra modes.
+    pub(crate) try_intra: u32,
 }
 
 impl Tools {
@@ -43,6 +47,19 @@ impl Tools {
             sixteenths: speed <= 1,
             weigh: speed <= 8,
             subblocks: speed <= 7,
+            quiet: match speed {
+                0..=5 => 7,
+                6 => 10,
+                7..=8 => 14,
+                _ => 20,
+            },
+            try_intra: match speed {
+                0..=3 => 5,
+                4..=5 => 8,
+                6 => 14,
+                7..=8 => 24,
+                _ => 40,
+            },
         }
     }
 }

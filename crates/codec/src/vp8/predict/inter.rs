@@ -268,6 +268,7 @@ fn copy<const N: usize>(dst: &mut [u8], dst_stride: usize, src: &[u8], src_strid
 }
 
 /// Predicts a macroblock from `reference` into the planes of the frame in the making, which has the same geometry.
+/// Luma that is predicted already stays where the macroblock has one vector, and `has_luma` says so.
 pub(crate) fn macroblock(
     planes: &mut [&mut [u8]; 3],
     geometry: &Geometry,
@@ -275,6 +276,7 @@ pub(crate) fn macroblock(
     macroblock: &Macroblock,
     (column, row): (usize, usize),
     (kernels, version): (&Kernels, u8),
+    has_luma: bool,
 ) {
     let (one, two) = if version == 0 {
         (&kernels.six_tap, &kernels.six_tap_two)
@@ -295,8 +297,10 @@ pub(crate) fn macroblock(
     let references = [reference.plane(1), reference.plane(2)];
     let (x, y) = (16 * column, 16 * row);
     if macroblock.mode != Mode::Split {
-        let dst = &mut y_plane[y * luma.stride + x..];
-        luma.predict::<16>(reference.plane(0), dst, luma_place((x, y), macroblock.vector), one[0]);
+        if !has_luma {
+            let dst = &mut y_plane[y * luma.stride + x..];
+            luma.predict::<16>(reference.plane(0), dst, luma_place((x, y), macroblock.vector), one[0]);
+        }
         let vector = chroma_vector([macroblock.vector; 4], full_pixel);
         let at = y / 2 * chroma.stride + x / 2;
         let dst = [&mut u_plane[at..], &mut v_plane[at..]];
