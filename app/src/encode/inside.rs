@@ -7,7 +7,7 @@ use super::input::Input;
 use super::pipeline::{Demand, Packets, Pipeline};
 use super::queue::Queue;
 use super::session::{Rendition, Session};
-use super::settings::{Settings, Vbv};
+use super::settings::{RateControl, Settings, Vbv};
 use super::sound::{self, Audio};
 use super::source::{self, Length, Source};
 use crate::{config, failure};
@@ -165,6 +165,7 @@ fn read(section: &config::Encode) -> Result<(Input, Settings, Audio), (&'static 
         intra_refresh,
         cbr,
         constant_size,
+        rate_control: RateControl::Auto,
         threads,
         slices,
         adapt,
