@@ -72,18 +72,31 @@ impl Goal {
 struct Bracket {
     above: Option<(Setting, usize)>,
     below: Option<(Setting, usize)>,
+    /// Whether the two sizes that came last were on the same side.
+    repeated: bool,
+    was_above: bool,
 }
 
 impl Bracket {
     fn take(&mut self, setting: Setting, bytes: usize, aim: usize) {
-        let side = if bytes > aim { &mut self.above } else { &mut self.below };
+        let is_above = bytes > aim;
+        let side = if is_above { &mut self.above } else { &mut self.below };
+        self.repeated = side.is_some() && is_above == self.was_above;
+        self.was_above = is_above;
         *side = Some((setting, bytes));
     }
 
     /// What to try next.
     fn next(&self, aim: usize) -> Option<Setting> {
         match (self.above, self.below) {
-            (Some((above, more)), Some((below, less))) => between((above, more), (below, less), aim),
+            (Some(above), Some(below)) => {
+                let mut share = share(above.1, below.1, aim);
+                if self.repeated {
+                    // Sizes bend more than the model does: at least half of the way, so that both sides move.
+                    share = if self.was_above { share.min(128) } else { share.max(128) };
+                }
+                between(above.0, below.0, share)
+            }
             (Some((setting, bytes)), None) if setting.index == 127 => {
                 let thrift = u64::from(setting.thrift) * bytes as u64 * 3 / (aim.max(1) as u64 * 2);
                 let thrift = thrift.max(u64::from(setting.thrift) * 2).min(u64::from(MAX_THRIFT)) as u32;
@@ -91,10 +104,12 @@ impl Bracket {
             }
             (Some((setting, bytes)), None) => {
                 let wanted = step(setting.index) * bytes as u64 / aim.max(1) as u64 + 1;
+                let wanted = wanted.min(2 * step(setting.index));
                 Some(Setting::new(index_of(wanted).max(setting.index + 1)))
             }
             (None, Some((setting, bytes))) => {
                 let wanted = step(setting.index) * bytes as u64 / aim.max(1) as u64;
+                let wanted = wanted.max(step(setting.index) / 2);
                 let finer = index_of(wanted).min(setting.index.saturating_sub(1));
                 (setting.index > 0).then_some(Setting::new(finer))
             }
@@ -103,22 +118,26 @@ impl Bracket {
     }
 }
 
-/// A setting between one that gives too much and one that gives too little.
-fn between((above, more): (Setting, usize), (below, less): (Setting, usize), aim: usize) -> Option<Setting> {
-    // The share of the way from the small to the large size, in 256ths of the logarithm.
+/// The share of the way from the small size to the large one at which the aim lies, by their logarithms, in 256ths.
+fn share(more: usize, less: usize, aim: usize) -> u64 {
     let (high, low, at) = (log2(more as u64), log2(less.max(1) as u64), log2(aim as u64));
     let share = 256 * u64::from(at.saturating_sub(low)) / u64::from((high - low.min(high)).max(1));
-    let share = share.clamp(20, 236);
+    share.clamp(20, 236)
+}
+
+/// A setting that lies `share` 256ths of the way from one that gives too little to one that gives too much.
+fn between(above: Setting, below: Setting, share: u64) -> Option<Setting> {
     if below.index > above.index + 1 {
-        let (fine, coarse) = (step(above.index), step(below.index));
+        // By the logarithm of the step.
+        let (fine, coarse) = (u64::from(log2(step(above.index))), u64::from(log2(step(below.index))));
         let wanted = coarse - (coarse - fine) * share / 256;
-        let index = index_of(wanted).clamp(above.index + 1, below.index - 1);
-        return Some(Setting::new(index));
+        let index = (0..=127).find(|&index| u64::from(log2(step(index))) >= wanted).unwrap_or(127);
+        return Some(Setting::new(index.clamp(above.index + 1, below.index - 1)));
     }
     // Neighbours: the finer one, with bits worth more.
-    let from = u64::from(above.thrift);
-    let to = if below.index == above.index { u64::from(below.thrift) } else { from.max(50) * 4 };
-    let thrift = (to - (to.max(from) - from) * share / 256) as u32;
+    let from = above.thrift;
+    let to = if below.index == above.index { below.thrift } else { from.max(50) * 4 };
+    let thrift = to - (u64::from(to.max(from) - from) * share / 256) as u32;
     (thrift > above.thrift && (below.index != above.index || thrift < below.thrift))
         .then_some(Setting { index: above.index, thrift })
 }
