@@ -3,8 +3,20 @@
 
 use proptest::prelude::*;
 
+#[path = "../../../fuzz/bodies/link.rs"]
+mod link;
 #[path = "../../../fuzz/bodies/rtp.rs"]
 mod rtp;
+
+#[test]
+fn link_corpus() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/link");
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 5, "the corpus is missing");
+    for file in files {
+        link::run(&std::fs::read(file).unwrap());
+    }
+}
 
 #[test]
 fn rtp_corpus() {
@@ -17,6 +29,18 @@ fn rtp_corpus() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Rows of frames that are nearly right, and datagrams that are not: what the fuzzer tries too, each time a little.
+    #[test]
+    fn no_peer_breaks_a_link(
+        kind in any::<u8>(), frames in prop::collection::vec((0u8..0x14, prop::collection::vec(0u8..80, 0..12)), 0..60),
+    ) {
+        let mut data = vec![kind];
+        frames.iter().for_each(|(kind, bytes)| data.extend([&[*kind][..], bytes].concat()));
+        link::run(&data);
+    }
+
     /// Datagrams of a few bytes, in any order of a few numbers, at any times: what the fuzzer tries too, each time a little.
     #[test]
     fn no_datagrams_break_it(
