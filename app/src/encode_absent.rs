@@ -10,7 +10,7 @@ use std::path::Path;
 #[command(
     after_help = "Examples:\n  glassline encode --help            in a build with x264 explains the command"
 )]
-pub(crate) struct Args {
+pub(crate) struct Line {
     /// Not looked at: this build has no encoder
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     args: Vec<String>,
@@ -23,8 +23,8 @@ fn missing() -> anyhow::Error {
     )
 }
 
-pub(crate) fn run(args: Args) -> Result<()> {
-    tracing::debug!(?args.args, "not looked at");
+pub(crate) fn run(line: Line) -> Result<()> {
+    tracing::debug!(?line.args, "not looked at");
     Err(missing())
 }
 

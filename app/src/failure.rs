@@ -39,6 +39,23 @@ pub(crate) fn failed(message: impl fmt::Display, advice: impl fmt::Display) -> a
     Failure { status: FAILED, message: message.to_string(), advice: advice.to_string() }.into()
 }
 
+/// A program that was run for the user ended with this status, which is passed on; it has said itself what was wrong.
+#[derive(Debug)]
+struct PassedOn(u8);
+
+impl fmt::Display for PassedOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the command ended with status {}", self.0)
+    }
+}
+
+impl std::error::Error for PassedOn {}
+
+/// Ends with the status of a program that was run for the user, without a word.
+pub(crate) fn passed_on(status: u8) -> anyhow::Error {
+    PassedOn(status).into()
+}
+
 /// The line that people read: the error and its causes, joined by colons, line breaks flattened.
 fn line(error: &anyhow::Error) -> String {
     format!("glassline: {error:#}").split('\n').map(str::trim).collect::<Vec<_>>().join(" ")
@@ -58,6 +75,9 @@ fn status(error: &anyhow::Error) -> u8 {
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(|cause| cause.is::<output::ReaderGone>()) {
         return ExitCode::SUCCESS;
+    }
+    if let Some(PassedOn(status)) = error.downcast_ref() {
+        return ExitCode::from(*status);
     }
     eprintln!("{}", line(error));
     ExitCode::from(status(error))

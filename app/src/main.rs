@@ -19,6 +19,7 @@ mod probe;
 mod rate;
 mod serve;
 mod sign;
+mod stop;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -2,8 +2,10 @@
 //! prints a table for people and writes `target/bench/NAME.json`.
 //!
 //! Black box: nothing here calls the code that it measures; load, streams and checks are the lab's (`glassline-lab`).
+//! One exception: what VP8's candidates and sizes cost is asked of the codec, since no command line shows it.
 #![forbid(unsafe_code)]
 
+pub mod bd_rate;
 pub mod figures;
 pub mod http;
 pub mod machine;

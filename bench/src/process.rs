@@ -5,6 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -173,9 +174,11 @@ impl Drop for Server {
 }
 
 /// `utime`, `stime` of `/proc/PID/stat` (proc(5), fields 14 and 15).
-const CPU_FIELDS: usize = 2;
-/// With those of the children that were waited for: `cutime`, `cstime`.
-const CPU_FIELDS_WITH_CHILDREN: usize = 4;
+const CPU_FIELDS: Range<usize> = 0..2;
+/// Those of the children that were waited for: `cutime`, `cstime`.
+const CHILDREN_CPU_FIELDS: Range<usize> = 2..4;
+/// Both.
+const CPU_FIELDS_WITH_CHILDREN: Range<usize> = 0..4;
 
 /// Processor time so far, user and system, of all threads of process `id`, which has not been waited for. In steps of
 /// 10 ms.
@@ -183,7 +186,12 @@ pub fn cpu_time_of(id: u32) -> Result<Duration> {
     cpu_time(&format!("/proc/{id}/stat"), CPU_FIELDS)
 }
 
-fn cpu_time(file: &str, fields: usize) -> Result<Duration> {
+/// Processor time so far, user and system, of this process' children that have been waited for. In steps of 10 ms.
+pub fn children_cpu_time() -> Result<Duration> {
+    cpu_time("/proc/self/stat", CHILDREN_CPU_FIELDS)
+}
+
+fn cpu_time(file: &str, fields: Range<usize>) -> Result<Duration> {
     let stat = fs::read_to_string(file).with_context(|| file.to_owned())?;
     let ticks = parse_cpu_ticks(&stat, fields).with_context(|| format!("{file} is unreadable: {stat:?}"))?;
     Ok(from_ticks(ticks))
@@ -194,11 +202,15 @@ fn from_ticks(ticks: u64) -> Duration {
 }
 
 /// The name, field 2, may hold anything.
-fn parse_cpu_ticks(stat: &str, fields: usize) -> Option<u64> {
+fn parse_cpu_ticks(stat: &str, fields: Range<usize>) -> Option<u64> {
     let (_, behind_name) = stat.rsplit_once(')')?;
-    let numbers: Vec<u64> =
-        behind_name.split_whitespace().skip(11).map_while(|field| field.parse().ok()).take(fields).collect();
-    (numbers.len() == fields).then(|| numbers.iter().sum())
+    let numbers: Vec<u64> = behind_name
+        .split_whitespace()
+        .skip(11)
+        .map_while(|field| field.parse().ok())
+        .take(fields.end)
+        .collect();
+    Some(numbers.get(fields)?.iter().sum())
 }
 
 /// Processor time that this machine has spent on others than this process and its ended children, hypervisor's
@@ -244,6 +256,7 @@ mod tests {
         let stat = "17 (a) b (c) S 1 17 17 0 -1 4194560 950 0 0 0 123 45 2 3 20 0 1 0 7 0 0";
         assert_eq!(parse_cpu_ticks(stat, CPU_FIELDS), Some(168));
         assert_eq!(parse_cpu_ticks(stat, CPU_FIELDS_WITH_CHILDREN), Some(173));
+        assert_eq!(parse_cpu_ticks(stat, CHILDREN_CPU_FIELDS), Some(5));
         assert_eq!(parse_cpu_ticks("17 (a", CPU_FIELDS), None);
     }
 

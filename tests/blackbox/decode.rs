@@ -59,7 +59,7 @@ fn what_cannot_be_done_is_said() {
     assert_fails(&glassline(&["decode", &vp9, &out]), 1, &["VP90"]);
     let test = "what_cannot_be_done_is_said";
     let Some((changing, _)) = vector(test, "vp80-03-segmentation-1425") else { return };
-    assert_fails(&glassline(&["decode", &changing, &out]), 1, &["176x144", "one size", "--md5"]);
+    assert_fails(&glassline(&["decode", &changing, &out]), 1, &["176x144", "one size", "--md5", "--scale"]);
     let whole = std::fs::read(&changing).unwrap();
     let cut = scratch.write("cut.ivf", &whole[..whole.len() / 2]);
     assert_fails(&glassline(&["decode", &cut, "null:"]), 1, &["ends inside"]);
@@ -67,6 +67,27 @@ fn what_cannot_be_done_is_said() {
     damaged[44] = 0xff;
     let damaged = scratch.write("damaged.ivf", damaged);
     assert_fails(&glassline(&["decode", &damaged, "null:"]), 1, &["frame 0", "version 7"]);
+}
+
+#[test]
+fn pictures_that_change_their_size_are_scaled() {
+    let test = "pictures_that_change_their_size_are_scaled";
+    let Some((changing, sums)) = vector(test, "vp80-03-segmentation-1425") else { return };
+    let scratch = Scratch::new("decode-scale");
+    let out = scratch.file("out.y4m");
+    let outcome = glassline(&["decode", &changing, &out, "--scale", "80x61"]);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let y4m = std::fs::read(&out).unwrap();
+    assert!(y4m.starts_with(b"YUV4MPEG2 W80 H61 "), "{:?}", String::from_utf8_lossy(&y4m[..60]));
+    let header = y4m.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    assert_eq!(y4m.len(), header + sums.lines().count() * (6 + 80 * 61 + 2 * 40 * 31));
+    // What has the size already is not touched.
+    let first = sums.lines().next().unwrap();
+    let size = first.rsplit('-').nth(1).unwrap();
+    let scaled = glassline(&["decode", &changing, "--md5", "--scale", size]).text();
+    assert_eq!(scaled.lines().next(), Some(first));
+    assert!(scaled.lines().all(|line| line.contains(size)), "{scaled}");
+    assert_fails(&glassline(&["decode", &changing, &out, "--scale", "80"]), 2, &["1280x720"]);
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod hot;
 mod identity;
 mod inputs;
 mod insight;
+mod lab_link;
 mod ladder;
 mod load;
 mod marks;
@@ -27,10 +28,12 @@ mod pull;
 mod pull_tls;
 mod rtp;
 mod rules;
+mod score;
 mod site;
 mod soak;
 mod tls;
 mod viewers;
+mod vp8;
 
 use glassline_test_support::program::{Outcome, Scratch, Server, run};
 

@@ -15,9 +15,11 @@ mod inputs;
 mod mp4;
 mod pictures;
 mod recovery;
+mod score;
 mod sound;
 mod validity;
 mod vlc;
+mod vp8;
 mod wrap;
 
 use glassline_test_support::program::{Running, Server};

@@ -2,16 +2,19 @@
 
 mod input;
 mod output;
+mod pictures;
 mod report;
 
-use crate::{failure, output as stdout};
+use crate::{failure, output as stdout, rate};
 use anyhow::{Context, Result};
-use glassline_codec::vp8::{Limits, State, Workspace, decode_in};
+use glassline_codec::vp8::{self, Decoded, Limits, State, Workspace, decode_in};
 use glassline_io::clock::Clock;
-use glassline_media::FrameRate;
 use glassline_media::container::ivf;
+use glassline_media::pixels::Scaler;
+use glassline_media::{FrameRate, Size};
 use input::Input;
 use output::Output;
+pub(crate) use pictures::Pictures;
 use report::Report;
 use std::path::Path;
 
@@ -28,6 +31,9 @@ pub(crate) struct Args {
     /// Print the MD5 of each shown picture's I420 bytes instead, as the VP8 test vectors have it
     #[arg(long)]
     md5: bool,
+    /// Bring every picture to this size: for streams that change theirs, which y4m cannot carry
+    #[arg(long, value_name = "WxH", value_parser = rate::parse_size)]
+    scale: Option<Size>,
     /// Report as JSON: to standard output, or to standard error where pictures or checksums go there
     #[arg(long)]
     json: bool,
@@ -39,6 +45,8 @@ Examples:
   glassline decode in.ivf - | ffplay -          watch it
   glassline decode in.ivf --md5                 one line for each shown picture
   glassline decode in.ivf null: --json          how fast is it
+  glassline decode in.ivf out.y4m --scale 1280x720
+                                                of a stream whose pictures change their size
 
 A frame that cannot be decoded ends the command with status 1: nothing is concealed.";
 
@@ -47,10 +55,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut input = Input::open(&args.input)?;
     let mut output = Output::open(args.output.as_deref(), &stem(&args.input))?;
     let mut report = Report::new(&args.input);
-    let mut decoder = Decoder { state: State::new(), workspace: Workspace::new() };
+    let mut decoder = Decoder::new();
+    let mut scaler = args.scale.map(Scaler::new);
     let reads = || format!("cannot decode {}", args.input);
     while let Some((frame, rate)) = input.frame().with_context(reads)? {
-        decoder.frame(&frame, rate, &mut output, &mut report).with_context(reads)?;
+        let outlet = Outlet { output: &mut output, scaler: scaler.as_mut(), rate };
+        decoder.frame(&frame, outlet, &mut report).with_context(reads)?;
     }
     output.finish()?;
     report.finish(Clock.now());
@@ -63,36 +73,50 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// A stream's state, and the memory in which it goes on.
 struct Decoder {
     state: State,
     workspace: Workspace,
 }
 
+/// The way to the output.
+struct Outlet<'a> {
+    output: &'a mut Output,
+    scaler: Option<&'a mut Scaler>,
+    rate: FrameRate,
+}
+
 impl Decoder {
-    fn frame(
-        &mut self,
-        frame: &ivf::Frame,
-        rate: FrameRate,
-        output: &mut Output,
-        report: &mut Report,
-    ) -> Result<()> {
+    fn new() -> Decoder {
+        Decoder { state: State::new(), workspace: Workspace::new() }
+    }
+
+    /// Decodes the next frame.
+    fn decode(&mut self, bytes: &[u8]) -> Result<Decoded, vp8::Error> {
+        let decoded = decode_in(&self.state, bytes, &Limits::default(), &mut self.workspace)?;
+        self.state.clone_from(&decoded.state);
+        Ok(decoded)
+    }
+
+    fn frame(&mut self, frame: &ivf::Frame, outlet: Outlet<'_>, report: &mut Report) -> Result<()> {
         let before = Clock.now();
         let number = report.frames;
-        let decoded = decode_in(&self.state, &frame.bytes, &Limits::default(), &mut self.workspace).map_err(
-            |error| {
-                failure::failed(
-                    format!("frame {number}: {error}"),
-                    "the stream is damaged there, or no VP8; frames in front of it were decoded",
-                )
-            },
-        )?;
+        let decoded = self.decode(&frame.bytes).map_err(|error| undecodable(number, &error))?;
         report.decoded(&decoded, frame.bytes.len(), Clock.now() - before);
-        self.state = decoded.state;
-        match &decoded.picture {
-            Some(picture) => output.picture(picture, rate, number + 1),
-            None => Ok(()),
-        }
+        let Some(picture) = decoded.picture else { return Ok(()) };
+        let picture = match outlet.scaler {
+            Some(scaler) => scaler.scale(&picture),
+            None => picture,
+        };
+        outlet.output.picture(&picture, outlet.rate, number + 1)
     }
+}
+
+fn undecodable(number: u64, error: &vp8::Error) -> anyhow::Error {
+    failure::failed(
+        format!("frame {number}: {error}"),
+        "the stream is damaged there, or no VP8; frames in front of it were decoded",
+    )
 }
 
 /// The input's name without folder and ending, for names of pictures.

@@ -90,7 +90,7 @@ impl Output {
                             format!(
                                 "frame {number} is {now}, the ones before it {size}: y4m has one size for all"
                             ),
-                            "take checksums (--md5), or cut the stream at its key frames",
+                            "bring them to one (--scale WxH), or take checksums (--md5)",
                         ));
                     }
                     Some(_) => {}

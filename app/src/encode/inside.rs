@@ -4,6 +4,7 @@ use super::Deinterlace;
 use super::control::Controls;
 use super::feed::Feed;
 use super::input::Input;
+use super::keyint::Keyint;
 use super::pipeline::{Demand, Packets, Pipeline};
 use super::queue::Queue;
 use super::session::{Rendition, Session};
@@ -161,7 +162,7 @@ fn read(section: &config::Encode) -> Result<(Input, Settings, Audio), (&'static 
         preset,
         bitrate,
         vbv,
-        keyint,
+        keyint: Keyint::Time(keyint),
         intra_refresh,
         cbr,
         constant_size,

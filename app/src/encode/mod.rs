@@ -16,7 +16,9 @@ mod control_socket;
 mod feed;
 mod input;
 mod inside;
+mod keyint;
 mod ladder;
+mod line;
 mod output;
 mod picture;
 mod pipeline;
@@ -32,6 +34,7 @@ mod stall;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod vp8;
 
 use crate::{failure, output as stdout, rate};
 use anyhow::{Context, Result};
@@ -41,6 +44,7 @@ use glassline_io::clock::Clock;
 use input::Input;
 pub(crate) use inside::{Job, Stopper, check_section, input_in, require};
 use ladder::Plan;
+pub(crate) use line::Line;
 use output::Output;
 use pipeline::{Packets, Pipeline};
 use queue::Queue;
@@ -64,13 +68,18 @@ pub(crate) struct Args {
     /// where its name looks like something else; pictures alone)
     #[arg(value_name = "INPUT")]
     input: Input,
-    /// Where to: FILE.ts or FILE.mp4 (overwritten), - (standard output), udp://HOST:PORT or rtp://HOST:PORT (multicast
+    /// Where to: FILE.ts, FILE.mp4 or FILE.ivf (overwritten), - (standard output), udp://HOST:PORT or rtp://HOST:PORT (multicast
     /// too; behind it ?ttl=N&interface=NAME&source=ADDRESS&packets=N), http://HOST[:PORT]/live/NAME.ts or https://…,
     /// null: (nowhere). Several get the same stream, and one that is slow or fails does not hold the others
     #[arg(value_name = "OUTPUT", required = true)]
     outputs: Vec<Output>,
+    /// How pictures are coded; VP8 goes into FILE.ivf, - or null:, alone and as fast as it goes
+    #[arg(long, value_enum, value_name = "CODEC", default_value = "h264")]
+    codec: VideoCodec,
     #[command(flatten)]
     settings: Settings,
+    #[command(flatten)]
+    vp8: vp8::Options,
     /// How sound is coded [default: opus where there is sound]
     #[arg(long, value_enum, value_name = "CODEC")]
     audio: Option<Audio>,
@@ -125,8 +134,9 @@ pub(crate) struct Args {
     /// Tell where the milliseconds go: each second on a terminal, and as a table at the end
     #[arg(long)]
     stats: bool,
-    /// Print the table as JSON, one line a rendition, on standard output
-    #[arg(long, requires = "stats")]
+    /// Print the table of --stats as JSON, one line a rendition, on standard output; of VP8 the report, on standard
+    /// error where the stream goes to standard output
+    #[arg(long)]
     json: bool,
     /// Draw where each millisecond went
     #[arg(long, value_name = "FILE.svg")]
@@ -147,7 +157,17 @@ Examples:
   glassline encode test:1280x720@50 udp://10.0.0.2:5000 --bitrate 2M --vbv 1frame --intra-refresh --adapt
   glassline encode - http://127.0.0.1:8080/live/hall.ts \
       --rendition 1280x720@50:8M --rendition 1280x720@25:2M --rendition 640x360@25:500k
-  glassline encode test:1280x720@50 null: --duration 10s --stats";
+  glassline encode test:1280x720@50 null: --duration 10s --stats
+  glassline encode film.y4m film.ivf --codec vp8 --bitrate 1200k --vbv 1s --speed 6";
+
+/// How pictures are coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum VideoCodec {
+    /// By libx264
+    H264,
+    /// By our own encoder
+    Vp8,
+}
 
 /// What becomes of interlaced pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -203,8 +223,23 @@ impl Args {
 }
 
 /// Encodes until the input ends, the limit is reached, or SIGINT or SIGTERM asks for the end.
-pub(crate) fn run(args: Args) -> Result<()> {
-    output::check(&args.input, &args.outputs)?;
+pub(crate) fn run(line: Line) -> Result<()> {
+    output::check(&line.args.input, &line.args.outputs)?;
+    if line.args.codec == VideoCodec::Vp8 {
+        return vp8::run(&line);
+    }
+    line.refuse_these(&vp8::OWN_OPTIONS, "belongs to VP8")?;
+    run_h264(line.args)
+}
+
+fn run_h264(args: Args) -> Result<()> {
+    if args.json && !args.stats {
+        return Err(failure::usage("--json prints the table of --stats", "give --stats too"));
+    }
+    if let Some(output) = args.outputs.iter().find(|output| output.is_ivf()) {
+        let message = format_args!("{output}: IVF files get no H.264");
+        return Err(failure::usage(message, "give --codec vp8, or choose a .ts or .mp4 file"));
+    }
     if args.json && args.outputs.contains(&Output::Stdout) {
         let message = "--json prints to standard output, which carries the stream";
         return Err(failure::usage(message, "leave --json out, or send the stream elsewhere"));
@@ -248,7 +283,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let queues: Vec<_> = ladder.iter().map(|_| Arc::new(Queue::new(live))).collect();
     let mut feed = Feed::new(queues.clone(), sound, controls.clone());
     if !args.renditions.is_empty() {
-        let plan = Plan::new(&args.renditions, source.format().rate, args.settings.keyint)?;
+        let plan = Plan::new(
+            &args.renditions,
+            source.format().rate,
+            args.settings.keyint.time(source.format().rate),
+        )?;
         let sizes: Vec<_> = ladder.iter().map(|step| step.format.size).collect();
         feed = feed.with_ladder(plan, source.format().size, &sizes);
     }

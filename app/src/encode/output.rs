@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// Where the stream goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Output {
-    /// A file: a transport stream, or fragmented MP4.
+    /// A file: a transport stream, fragmented MP4, or IVF.
     File(PathBuf),
     /// Standard output.
     Stdout,
@@ -112,6 +112,11 @@ impl Output {
         matches!(self, Output::Datagrams(_) | Output::Http(_))
     }
 
+    /// Whether it is an IVF file, which takes VP8 alone.
+    pub(super) fn is_ivf(&self) -> bool {
+        matches!(self, Output::File(path) if has_extension(path, "ivf"))
+    }
+
     /// Whether it is an MP4 file, which does not take every codec.
     pub(super) fn is_mp4(&self) -> bool {
         matches!(self, Output::File(path) if has_extension(path, "mp4"))
@@ -181,11 +186,11 @@ fn local(text: &str) -> Result<Output, String> {
     match text {
         "-" => Ok(Output::Stdout),
         "null:" => Ok(Output::Null),
-        _ if ["ts", "mp4"].iter().any(|extension| has_extension(Path::new(text), extension)) => {
+        _ if ["ts", "mp4", "ivf"].iter().any(|extension| has_extension(Path::new(text), extension)) => {
             Ok(Output::File(text.into()))
         }
         _ => Err(format!(
-            "{text:?} is none of FILE.ts, FILE.mp4, - (standard output), udp://HOST:PORT, rtp://HOST:PORT, \
+            "{text:?} is none of FILE.ts, FILE.mp4, FILE.ivf, - (standard output), udp://HOST:PORT, rtp://HOST:PORT, \
              http(s)://HOST[:PORT]/live/NAME.ts and null:"
         )),
     }

@@ -1,6 +1,7 @@
 //! Running renditions, fed by hand: what leaves when, and what can be asked of them meanwhile.
 
 use super::feed::Item;
+use super::keyint::Keyint;
 use super::pipeline::Demand;
 use super::session::OwnedSink;
 use super::source::Format;
@@ -19,7 +20,7 @@ fn small() -> Settings {
     Settings {
         preset: "ultrafast".to_owned(),
         bitrate: Bitrate::from_bits_per_second(300_000),
-        keyint: Duration::from_millis(200),
+        keyint: Keyint::Time(Duration::from_millis(200)),
         threads: 1,
         ..Settings::default()
     }
@@ -132,7 +133,7 @@ fn each_picture_says_when_it_was_captured() {
 
 #[test]
 fn a_key_frame_comes_when_asked_for_in_all_renditions_at_once() {
-    let settings = Settings { keyint: Duration::from_secs(100), ..small() };
+    let settings = Settings { keyint: Keyint::Infinite, ..small() };
     let mut fed = Fed::start(&[settings.clone(), Settings { threads: 2, ..settings }], None);
     (0..4).for_each(|_| fed.push());
     fed.controls.request_key_frame();
@@ -151,7 +152,7 @@ fn a_key_frame_comes_when_asked_for_in_all_renditions_at_once() {
 
 #[test]
 fn the_rate_of_one_rendition_changes_without_a_key_frame() {
-    let settings = Settings { keyint: Duration::from_secs(100), ..small() };
+    let settings = Settings { keyint: Keyint::Infinite, ..small() };
     let mut fed = Fed::start(&[settings.clone(), settings], None);
     (0..50).for_each(|_| fed.push());
     fed.wait(0, 50);

@@ -1,5 +1,6 @@
 //! How a stream is coded, as the command line says it.
 
+use super::keyint::Keyint;
 use super::source::Format;
 use crate::rate::{self, Bitrate};
 use glassline_codec::h264::x264::{self, KeyInterval};
@@ -20,16 +21,18 @@ pub(crate) struct Settings {
     /// How x264 weighs speed against quality: ultrafast to placebo
     #[arg(long, value_name = "PRESET", default_value = x264::Settings::DEFAULT_PRESET)]
     pub(crate) preset: String,
-    /// Bit rate of the picture: the mean, and over the VBV the maximum, as in 5M or 800k (bit/s)
+    /// Bit rate of the picture: the mean, and over the VBV the maximum, as in 5M or 800k (bit/s). Of VP8 it is 1200k
+    /// where nothing is said
     #[arg(long, value_name = "RATE", default_value = "5M")]
     pub(crate) bitrate: Bitrate,
     /// Size of the VBV in time (1s, 200ms) or in pictures (1frame): how long a viewer on a link of just this rate has
     /// to buffer
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub(crate) vbv: Vbv,
-    /// Time from one key frame to the next: where a viewer can join
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = rate::parse_duration)]
-    pub(crate) keyint: Duration,
+    /// From one key frame to the next, where a viewer can join: a time (10s), a number of pictures (250), or infinite,
+    /// which of VP8 is what it is where nothing is said
+    #[arg(long, value_name = "TIME|N|infinite", default_value = "1s")]
+    pub(crate) keyint: Keyint,
     /// No key frames but the first: intra blocks wander over the picture once each --keyint, so that all pictures are
     /// of about one size; viewers join at recovery points
     #[arg(long)]
@@ -45,7 +48,7 @@ pub(crate) struct Settings {
     /// and superfast, where the VBV has room for the odd surprise
     #[arg(long, value_name = "WHO", value_enum, default_value_t = RateControl::Auto)]
     pub(crate) rate_control: RateControl,
-    /// Threads that x264 uses, all on one picture; 0 chooses by processors
+    /// Threads that work on one picture; 0 chooses by processors
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) threads: u32,
     /// Slices of a picture, each sent when it is finished: the least number, threads may make more; 0 chooses by the
@@ -66,7 +69,7 @@ impl Default for Settings {
             preset: x264::Settings::DEFAULT_PRESET.to_owned(),
             bitrate: Bitrate::from_bits_per_second(5_000_000),
             vbv: Vbv::Time(Duration::from_secs(1)),
-            keyint: Duration::from_secs(1),
+            keyint: Keyint::Time(Duration::from_secs(1)),
             intra_refresh: false,
             cbr: false,
             constant_size: false,
@@ -99,7 +102,11 @@ impl Settings {
             preset: self.preset.clone(),
             vbv,
             rate_control: if predicted { x264::RateControl::Predicted } else { x264::RateControl::X264 },
-            key_interval: KeyInterval::Time(if self.common_keys { Duration::MAX } else { self.keyint }),
+            key_interval: if self.common_keys {
+                KeyInterval::Time(Duration::MAX)
+            } else {
+                self.keyint.x264()
+            },
             intra_refresh: self.intra_refresh || self.constant_size,
             filler,
             threads: self.threads,
@@ -134,7 +141,7 @@ pub(crate) enum Vbv {
 }
 
 impl Vbv {
-    fn time(self, rate: FrameRate) -> Duration {
+    pub(super) fn time(self, rate: FrameRate) -> Duration {
         match self {
             Vbv::Time(time) => time,
             Vbv::Pictures(pictures) => rate.time_of(pictures.into()),

@@ -29,18 +29,22 @@ pub(super) fn units(stream: &[u8]) -> (Vec<AccessUnit>, Vec<AccessUnit>) {
     (video, audio)
 }
 
-fn parse(args: &[&str]) -> Result<Args> {
+fn line(args: &[&str]) -> Result<Line> {
     #[derive(clap::Parser)]
     struct Cli {
         #[command(flatten)]
-        args: Args,
+        line: Line,
     }
     let cli: Cli = clap::Parser::try_parse_from(std::iter::once(&"encode").chain(args))?;
-    Ok(cli.args)
+    Ok(cli.line)
+}
+
+fn parse(args: &[&str]) -> Result<Args> {
+    Ok(line(args)?.args)
 }
 
 pub(super) fn encode(args: &[&str]) -> Result<()> {
-    run(parse(args)?)
+    run(line(args)?)
 }
 
 pub(super) fn refused(args: &[&str]) -> String {

@@ -1,6 +1,8 @@
-//! `glassline lab`: measures servers and streams from outside, other products' too.
+//! `glassline lab`: measures servers, streams and codecs from outside, other products' too.
 
+mod link;
 mod load;
+mod score;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -10,9 +12,13 @@ Examples:
   glassline lab load http http://127.0.0.1:8080/live/test.ts --viewers 1000
                                      a thousand viewers, each checked or sampled
   glassline lab load source http://127.0.0.1:8080/live/load.ts --rate 5M
-                                     a stream that tells its delay, for them to watch";
+                                     a stream that tells its delay, for them to watch
+  glassline lab link --up 3M --down 3M --delay 20ms --queue 256p -- bash
+                                     a shell behind a slow line
+  glassline lab score film.y4m film.ivf
+                                     how good the pictures are: PSNR and SSIM of each";
 
-/// Measure servers and streams from outside
+/// Measure servers, streams and codecs from outside, and emulate networks
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -23,11 +29,15 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Load(load::Args),
+    Link(link::Args),
+    Score(score::Args),
 }
 
 /// Runs the command to its end.
 pub(crate) fn run(args: Args) -> Result<()> {
     match args.command {
         Command::Load(args) => load::run(args),
+        Command::Link(args) => link::run(&args),
+        Command::Score(args) => score::run(&args),
     }
 }

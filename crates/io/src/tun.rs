@@ -78,8 +78,9 @@ impl Tun {
         let interface = || Interface::new(&self.name);
         let set = |step, done: rustix::io::Result<()>| done.map_err(TunError::refused(step));
         set("set a device's MTU", interface().and_then(|device| device.set_mtu(mtu_bytes)))?;
-        // A burst waits here for its reader, whose own queue is the one that counts.
-        set("set a device's queue", interface().and_then(|device| device.set_queue_length(4096)))?;
+        // A burst waits here for its reader, whose own queue is the one that counts. Only root of the whole machine may
+        // change it; others have the kernel's 500 packets.
+        let _ = interface().and_then(|device| device.set_queue_length(4096));
         set("set a device's address", interface().and_then(|device| device.set_address(address)))?;
         set("set a device's peer", interface().and_then(|device| device.set_peer(peer)))?;
         set("set a device up", interface().and_then(Interface::set_up))

@@ -4,6 +4,7 @@
 //! * [`load`]: many viewers of one server, and whether each gets the right bytes in time.
 //! * [`link`]: an emulated network between a command and the rest of the machine.
 //! * [`flight`]: how bursty packets arrive; [`pcap`] reads them from captures, [`report`] draws them.
+//! * [`score`]: how near decoded pictures are to what was encoded.
 #![forbid(unsafe_code)]
 
 pub mod flight;
@@ -11,3 +12,4 @@ pub mod link;
 pub mod load;
 pub mod pcap;
 pub mod report;
+pub mod score;

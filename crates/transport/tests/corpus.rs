@@ -5,18 +5,36 @@ use proptest::prelude::*;
 
 #[path = "../../../fuzz/bodies/rtp.rs"]
 mod rtp;
+#[path = "../../../fuzz/bodies/trace.rs"]
+mod trace;
 
-#[test]
-fn rtp_corpus() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/rtp");
+fn corpus(name: &str, run: impl Fn(&[u8])) {
+    let folder = format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
     let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(files.len() >= 5, "the corpus is missing");
+    assert!(files.len() >= 5, "the corpus of {name} is missing");
     for file in files {
-        rtp::run(&std::fs::read(file).unwrap());
+        run(&std::fs::read(file).unwrap());
     }
 }
 
+#[test]
+fn rtp_corpus() {
+    corpus("rtp", rtp::run);
+}
+
+#[test]
+fn trace_corpus() {
+    corpus("trace", trace::run);
+}
+
 proptest! {
+    #[test]
+    fn no_trace_breaks_it(steps in prop::collection::vec(0u32..2000, 1..20), ending in ".{0,4}") {
+        let mut at = 0u32;
+        let lines = steps.iter().map(|step| { at += step; format!("{at}\n") });
+        trace::run((lines.collect::<String>() + &ending).as_bytes());
+    }
+
     /// Datagrams of a few bytes, in any order of a few numbers, at any times: what the fuzzer tries too, each time a little.
     #[test]
     fn no_datagrams_break_it(

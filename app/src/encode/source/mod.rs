@@ -11,6 +11,7 @@
 mod capture;
 mod decoder;
 mod prepare;
+mod pull;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ use glassline_media::measure::pattern::Pattern;
 use glassline_media::measure::tone::Tone;
 use glassline_media::{Colour, FrameRate, Picture, Size, Ticks, Time};
 use prepare::Prepare;
+pub(super) use pull::Pictures;
 use std::thread;
 use std::time::Duration;
 use stream::Y4m;

@@ -2,9 +2,9 @@
 
 use super::quantity::{Ramp, Slow, check, per_second};
 use super::session::{Line, Plan};
-use super::{session, stop_flag, workers};
+use super::{session, workers};
 use crate::rate::{self, Bitrate};
-use crate::{failure, output};
+use crate::{failure, output, stop};
 use anyhow::{Context, Result};
 use glassline_io::process::raise_descriptor_limit;
 use glassline_lab::load::{Check, Limit, Report, Settings, Tally, Target};
@@ -199,7 +199,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     let addresses = targets.iter().map(Target::address).collect();
     args.check_room(&addresses, descriptors, ports())?;
-    let stop = stop_flag()?;
+    let stop = stop::on_signal()?;
     let mut line = Line::new();
     let tally = if args.processes > 1 {
         let each = (0..usize::from(args.processes)).map(|index| args.settings(targets.clone(), index));

@@ -9,12 +9,8 @@ mod session;
 mod source;
 mod workers;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Subcommand;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,15 +39,4 @@ pub(crate) fn run(args: Args) -> Result<()> {
         Command::Http(args) => http::run(&args),
         Command::Source(args) => source::run(&args),
     }
-}
-
-/// Becomes true at SIGINT or SIGTERM, so that the report still comes; a second one ends at once.
-fn stop_flag() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
-            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
-            .context("cannot wait for signals")?;
-    }
-    Ok(stop)
 }

@@ -1,9 +1,8 @@
 //! `glassline lab load source`: a live stream whose packets say which they are and when they were sent.
 
 use super::session::Line;
-use super::stop_flag;
 use crate::rate::{self, Bitrate};
-use crate::{failure, output};
+use crate::{failure, output, stop};
 use anyhow::{Context, Result};
 use glassline_io::clock::Clock;
 use glassline_lab::load::stamped::Shape;
@@ -65,7 +64,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             format!("use at least --rate {least}, or fewer --frames"),
         )
     })?;
-    let stop = stop_flag()?;
+    let stop = stop::on_signal()?;
     let feed = feed(args)?;
     // Nobody watches here: the target is only a name.
     let nobody =

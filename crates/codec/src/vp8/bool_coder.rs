@@ -226,10 +226,11 @@ impl BoolEncoder {
         }
     }
 
-    /// The partition, with as many bytes as decoding it looks at.
+    /// The partition, with as many bytes as decoding it looks at, and a bit more: FFmpeg takes a partition as cut where
+    /// many macroblocks, each of them a small fraction of a bit, come behind its last whole byte.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         let valid = self.pending + 8;
-        let bytes = valid.div_ceil(8);
+        let bytes = valid / 8 + 1;
         let word = self.low << (8 * bytes - valid);
         if word >> (8 * bytes) != 0 {
             self.carry();

@@ -44,6 +44,7 @@ mod predict;
 #[allow(dead_code, reason = "stages of the encoder")]
 mod quantize;
 mod quantizer;
+mod rate_control;
 mod save;
 mod simd;
 mod state;
@@ -59,4 +60,5 @@ pub use encode::{
 pub use error::Error;
 pub use frame::Workspace;
 pub use header::{FrameTag, KeyTag};
+pub use rate_control::{RateControl, RateSettings, Verdict};
 pub use state::{State, StateHash};

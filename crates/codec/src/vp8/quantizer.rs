@@ -24,6 +24,11 @@ const AC: [i16; 128] = [
     254, 259, 264, 269, 274, 279, 284,
 ];
 
+/// The factor of luma's AC coefficients at quantiser index `index`, which stands for how coarse it is.
+pub(crate) fn ac_factor(index: u8) -> i16 {
+    AC[usize::from(index).min(MAX_INDEX as usize)]
+}
+
 /// Factors of DC and AC coefficients by kind of block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Factors {

@@ -8,7 +8,7 @@ use std::time::Duration;
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 90.0;
 const RIGHT: f64 = WIDTH - 30.0;
-const TOP: f64 = 120.0;
+const TOP: f64 = 130.0;
 const PANEL: f64 = 120.0;
 const GAP: f64 = 66.0;
 /// Points of a line: more than the picture has pixels would only make the file long.
@@ -27,13 +27,14 @@ pub fn draw(title: &str, about: &str, report: &Report) -> String {
         .filter(|(_, way)| way.arrived.packets > 0)
         .collect();
     let panels = ways.len() as f64 * 3.0;
-    let height = TOP + panels * (PANEL + GAP) + ways.len() as f64 * 34.0 + 20.0;
+    let height = TOP + panels * (PANEL + GAP) + ways.len() as f64 * 68.0 + 40.0;
     let verdict = verdict(report);
     let mut svg = Svg::new(WIDTH, height, title, &verdict);
     svg.text((30.0, 42.0), Anchor::Start, "title", title);
-    svg.text((30.0, 66.0), Anchor::Start, "soft", about);
-    svg.paragraph((30.0, 94.0), 110, 16.0, "verdict", &verdict);
-    let mut y = TOP + 20.0;
+    let y = svg.paragraph((30.0, 66.0), 125, 13.0, "soft", about);
+    let y = svg.paragraph((30.0, y + 10.0), 100, 16.0, "verdict", &verdict);
+    // The height was reckoned with three lines.
+    let mut y = y.clamp(TOP, TOP + 40.0);
     for (name, way) in ways {
         svg.text((30.0, y + 8.0), Anchor::Start, "heading", name);
         y = direction(&mut svg, way, y + 34.0);
@@ -125,7 +126,7 @@ impl Panel<'_> {
             let value = most * f64::from(part) / 4.0;
             let y = up.px(value);
             svg.line((LEFT, y), (RIGHT, y), if part == 0 { "axis" } else { "grid" });
-            let text = if part == 4 { format!("{value} {}", self.unit) } else { format!("{value}") };
+            let text = if part == 4 { format!("{} {}", short(value), self.unit) } else { short(value) };
             svg.text((LEFT - 8.0, y + 4.0), Anchor::End, "tick", &text);
         }
         for part in 0..=5 {
@@ -148,11 +149,22 @@ impl Panel<'_> {
             // A line ends where there is nothing to say.
             let points: Vec<_> = points.collect();
             for run in points.split(Option::is_none) {
-                svg.path(&run.iter().copied().flatten().collect::<Vec<_>>(), class);
+                let mut run: Vec<_> = run.iter().copied().flatten().collect();
+                // One alone is a dash.
+                if let [(x, y)] = run[..] {
+                    run = vec![(x - 1.5, y), (x + 1.5, y)];
+                }
+                svg.path(&run, class);
             }
         }
         bottom + GAP
     }
+}
+
+/// Three decimals at most, and no zeros behind them.
+fn short(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -163,7 +175,7 @@ mod tests {
     #[test]
     fn each_direction_that_carried_something_has_its_panels() {
         let svg = draw("A <link>", "1 Mbit/s", &report());
-        for words in ["A &lt;link&gt;", "Up: what the command sends", "Mbit/s", "packets", "ms", "Up 0.9"] {
+        for words in ["A &lt;link&gt;", "Up: what the command sends", "Mbit/s", "packets", "ms", "Up 0.8"] {
             assert!(svg.contains(words), "{words}: {svg}");
         }
         assert!(!svg.contains("Down: what it receives"));
@@ -171,6 +183,7 @@ mod tests {
         assert_eq!(svg.matches("<polyline").count(), 4);
         assert!(svg.contains(r#"class="alert""#), "drops are marked");
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
+        assert_eq!([0.04, 1.25, 300.0, 0.0].map(short), ["0.04", "1.25", "300", "0"]);
     }
 
     #[test]

@@ -3,4 +3,5 @@
 pub mod budget;
 pub mod flight;
 pub mod link;
+pub mod score;
 pub mod svg;

@@ -228,7 +228,8 @@ impl Capacity {
                     cubic.handle_acked(now, feedback.acked_bytes, feedback.rtt);
                 }
                 if let Some(rate) = feedback.rate {
-                    self.bandwidth = if feedback.app_limited { self.bandwidth.max(rate as f64) } else { rate as f64 };
+                    self.bandwidth =
+                        if feedback.app_limited { self.bandwidth.max(rate as f64) } else { rate as f64 };
                 }
             }
             None => self.measure(feedback),
@@ -245,7 +246,10 @@ impl Capacity {
         let rate = rate as f64;
         if rate > self.bandwidth {
             self.bandwidth = rate;
-        } else if self.queue.as_secs_f64() > self.target() && !feedback.app_limited && self.mode != Mode::Startup {
+        } else if self.queue.as_secs_f64() > self.target()
+            && !feedback.app_limited
+            && self.mode != Mode::Startup
+        {
             // Toward the measured rate within about a round trip.
             let window = (self.bandwidth * feedback.rtt.as_secs_f64()).max(self.packet as f64);
             let weight = (2.0 * feedback.acked_bytes as f64 / window).min(1.0);
@@ -257,7 +261,8 @@ impl Capacity {
     fn end_round(&mut self, now: Time, feedback: &Feedback) {
         let round = std::mem::replace(&mut self.round, Round::new(now, self.queue));
         let target = self.target();
-        let least = if round.least_queue == Duration::MAX { self.queue } else { round.least_queue }.as_secs_f64();
+        let least =
+            if round.least_queue == Duration::MAX { self.queue } else { round.least_queue }.as_secs_f64();
         // There is room if the queue was short at some time of the round, and more was not for want of data.
         let roomy = least < target / 2.0;
         self.roomy_rounds = if roomy && !round.app_limited { self.roomy_rounds + 1 } else { 0 };
@@ -327,11 +332,8 @@ impl Capacity {
                 let horizon = (2.0 * rtt).max(0.04);
                 let room = (target - queue) / horizon;
                 let boost = 2f64.powi(self.roomy_rounds.saturating_sub(2).min(4) as i32);
-                self.gain = if room > 0.0 {
-                    1.0 + (room.max(0.01) * boost).min(0.5)
-                } else {
-                    (1.0 + room).max(0.5)
-                };
+                self.gain =
+                    if room > 0.0 { 1.0 + (room.max(0.01) * boost).min(0.5) } else { (1.0 + room).max(0.5) };
                 self.window = 1.25 * self.bandwidth * (least_rtt + 2.0 * target) + slack;
             }
             Mode::Competitive => {

@@ -51,7 +51,8 @@ mod tests {
 
     #[test]
     fn one_seed_gives_one_row_of_bytes_and_another_seed_another() {
-        let (mut one, mut same, mut other) = (Random::new([1; 32]), Random::new([1; 32]), Random::new([2; 32]));
+        let (mut one, mut same, mut other) =
+            (Random::new([1; 32]), Random::new([1; 32]), Random::new([2; 32]));
         let first: [u8; 100] = one.array();
         assert_eq!(first, same.array());
         assert_ne!(first, other.array());

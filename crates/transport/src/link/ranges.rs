@@ -71,13 +71,16 @@ impl Ranges {
     pub(crate) fn missing(&self, start: u32, end: u32) -> impl Iterator<Item = (u32, u32)> {
         let mut at = start;
         let first = self.parts.partition_point(|part| part.1 <= start);
-        self.parts[first..].iter().copied().take_while(move |part| part.0 < end).chain([(end, end)]).filter_map(
-            move |part| {
+        self.parts[first..]
+            .iter()
+            .copied()
+            .take_while(move |part| part.0 < end)
+            .chain([(end, end)])
+            .filter_map(move |part| {
                 let gap = (at, part.0.max(at));
                 at = at.max(part.1);
                 (gap.0 < gap.1).then_some(gap)
-            },
-        )
+            })
     }
 }
 

@@ -95,7 +95,13 @@ impl Received {
     }
 
     /// Appends an ACK of all that came, if anything did; gives the largest number in it.
-    pub(crate) fn write_ack(&mut self, now: Time, epoch: Time, arrival_ns: u64, out: &mut Vec<u8>) -> Option<u64> {
+    pub(crate) fn write_ack(
+        &mut self,
+        now: Time,
+        epoch: Time,
+        arrival_ns: u64,
+        out: &mut Vec<u8>,
+    ) -> Option<u64> {
         let largest = self.largest()?;
         let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let (delay, at) = (micros(now - self.largest_at), micros(self.largest_at - epoch));

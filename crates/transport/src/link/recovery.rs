@@ -173,7 +173,14 @@ impl Recovery {
     }
 
     /// A packet has left. Numbers come without gaps.
-    pub(crate) fn handle_sent(&mut self, now: Time, number: u64, bytes: usize, eliciting: bool, contents: &[Content]) {
+    pub(crate) fn handle_sent(
+        &mut self,
+        now: Time,
+        number: u64,
+        bytes: usize,
+        eliciting: bool,
+        contents: &[Content],
+    ) {
         debug_assert_eq!(number, self.base + self.packets.len() as u64);
         if eliciting {
             if self.in_flight == 0 {

@@ -22,7 +22,7 @@ mod source;
 mod speed;
 mod split;
 mod subblocks;
-mod tokens;
+pub(crate) mod tokens;
 mod write;
 
 use super::frame::{Frame, Geometry, Workspace};

@@ -126,6 +126,7 @@ pub(crate) fn branches(counts: &[u32; TOKENS + 1]) -> [[u32; 2]; 11] {
 }
 
 /// Writes tokens with the probabilities that the frame has come to.
+#[inline(always)]
 pub(crate) fn write(encoder: &mut BoolEncoder, tokens: &[Token], probs: &CoefficientProbs) {
     let probs = probs.as_flattened().as_flattened();
     // A copy that stays in registers.

@@ -3,7 +3,7 @@
 use super::parallel::Parallel;
 use super::probabilities::{self, VectorCounts, count_vector, probability};
 use super::rate::{self, B_PATHS, KEY_Y_PATHS, SHORT_PATHS, UV_PATHS, Y_PATHS, intra_index};
-use super::tokens::{self, Counts, Token};
+use super::tokens::{Counts, Token};
 use crate::vp8::bool_coder::BoolEncoder;
 use crate::vp8::frame::Geometry;
 use crate::vp8::header::{FrameHeader, Lasting, Update};
@@ -11,6 +11,7 @@ use crate::vp8::modes::{
     B_TREE, KEY_Y_TREE, Macroblock, Mode, Reference, SEGMENT_TREE, Split, UV_TREE, Y_TREE,
 };
 use crate::vp8::motion::{Bounds, SHORT_TREE, Suggested, Vector, sub_context};
+use crate::vp8::simd::encode::EncodeKernels;
 use crate::vp8::state::{Filter, Probabilities, Segmentation};
 use crate::vp8::tables::coefficients;
 use crate::vp8::tables::modes::{
@@ -238,6 +239,7 @@ fn token_partitions(
 ) -> Vec<Vec<u8>> {
     let mut partitions = vec![Vec::new(); count];
     let probs = &lasting.probs.coefficients;
+    let write = EncodeKernels::best().write_tokens;
     let mut tasks: Vec<_> = partitions
         .iter_mut()
         .enumerate()
@@ -246,7 +248,7 @@ fn token_partitions(
                 let rows = written.tokens.iter().skip(at).step_by(count);
                 let tokens: usize = rows.clone().map(Vec::len).sum();
                 let mut encoder = BoolEncoder::new(Vec::with_capacity(tokens / 2 + 16));
-                rows.for_each(|row| tokens::write(&mut encoder, row, probs));
+                rows.for_each(|row| write(&mut encoder, row, probs));
                 *partition = encoder.finish();
             }
         })

@@ -3,10 +3,13 @@
 //! Blocks are slices that begin at the block's first sample, with their strides. A slice that is too short for its
 //! block is a panic at the kernel's edge; what lies beside the block has no influence and is not written.
 
+use crate::vp8::bool_coder::BoolEncoder;
+use crate::vp8::encode::tokens::{self, Token};
 use crate::vp8::forward;
 use crate::vp8::measure::{self, Moments};
 use crate::vp8::predict::intra::{Edges, SubblockEdges};
 use crate::vp8::quantize::{self, Steps};
+use crate::vp8::tables::coefficients::CoefficientProbs;
 
 /// A distance between two blocks: source and stride, reference and stride.
 pub(crate) type Distance = fn(&[u8], usize, &[u8], usize) -> u32;
@@ -17,6 +20,9 @@ pub(crate) type FourDistances = fn(&[u8], usize, &[u8], usize, [usize; 4]) -> [u
 /// A [`Distance`] to a reference between whole samples: eighths (0 to 7) across and down at the end. The reference is
 /// to hold a line and a column more than the block.
 pub(crate) type SubPelDistance = fn(&[u8], usize, &[u8], usize, usize, usize) -> u32;
+
+/// [`tokens::write`].
+pub(crate) type WriteTokens = fn(&mut BoolEncoder, &[Token], &CoefficientProbs);
 
 /// Coefficients of source minus prediction: source and stride, prediction and stride; blocks in raster order.
 pub(crate) type Forward<Blocks> = fn(&[u8], usize, &[u8], usize, &mut Blocks);
@@ -52,6 +58,7 @@ pub(crate) struct EncodeKernels {
     pub(crate) quantize: fn(&[i16; 16], &Steps, &mut [i16; 16], &mut [i16; 16]) -> usize,
     /// The same for as many blocks as all slices have; the last one takes the ends.
     pub(crate) quantize_run: fn(&[[i16; 16]], &Steps, &mut [[i16; 16]], &mut [[i16; 16]], &mut [u8]),
+    pub(crate) write_tokens: WriteTokens,
     /// [`measure::plane_sse`].
     pub(crate) plane_sse: fn((&[u8], usize), (&[u8], usize), usize, usize) -> u64,
     /// [`measure::halve`].
@@ -84,6 +91,7 @@ pub(crate) static SCALAR: EncodeKernels = EncodeKernels {
     forward_wht: forward::forward_wht,
     quantize: quantize::quantize,
     quantize_run: quantize::quantize_run,
+    write_tokens: |encoder, tokens, probs| tokens::write(encoder, tokens, probs),
     plane_sse: measure::plane_sse,
     halve: measure::halve,
 };

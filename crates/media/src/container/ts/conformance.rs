@@ -13,7 +13,7 @@ pub use rules::{Profile, Rule, Verdict};
 use super::align::Aligner;
 use super::continuity::{Continuity, ContinuityChecker};
 use super::demux::{Demuxer, Event};
-use super::packet::{PACKET_BYTES, Packet, Pcr, packets};
+use super::packet::{NULL_PID, PACKET_BYTES, Packet, Pcr, packets};
 use super::psi::{PAT_PID, Program};
 use super::tstd::{Findings, Sizes, Tstd};
 use crate::access_unit::{AccessUnit, Codec};
@@ -152,6 +152,9 @@ impl State {
     }
 
     fn whole_packet(&mut self, packet: &Packet<'_>, number: u64) {
+        if packet.pid == NULL_PID {
+            self.accuracy.null();
+        }
         let continuity = self.continuity.check(packet);
         let lost = matches!(continuity, Continuity::Lost { .. });
         self.tally.note(Rule::Continuity, lost, 0.0, number);

@@ -7,10 +7,12 @@
 //! access units ── mux ──► packets                                                            (encode)
 //! ```
 //! [`packet`] knows one packet, [`psi`] the tables, [`pes`] the headers of elementary streams, [`continuity`]
-//! the counters that show loss, [`tstd`] the buffers of the ideal receiver.
+//! the counters that show loss, [`tstd`] the buffers of the ideal receiver, [`constant_rate`] what a multiplexer of a
+//! constant rate does with null packets.
 
 pub mod align;
 pub mod conformance;
+pub mod constant_rate;
 pub mod continuity;
 pub mod demux;
 pub mod entry;
@@ -21,11 +23,13 @@ mod packetize;
 pub mod pes;
 pub mod psi;
 pub mod scan;
+mod shaper;
 mod tables;
 pub mod tstd;
 mod units;
 
 pub use align::Aligner;
+pub use constant_rate::ConstantRate;
 pub use continuity::{Continuity, ContinuityChecker};
 pub use demux::{Demuxer, Event};
 pub use entry::{EntryPoint, discontinuity_packet};
@@ -87,6 +91,9 @@ pub enum Error {
     /// A program without any stream.
     #[error("no stream to mux, expected video or audio")]
     NoStream,
+    /// A constant rate without pictures, whose times it follows.
+    #[error("a constant rate without video, expected a program with video")]
+    ConstantRate,
     /// More channels than the container can name.
     #[error("{found} audio channels, expected 1 to 8")]
     Channels {

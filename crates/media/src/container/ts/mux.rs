@@ -15,14 +15,21 @@
 //! the PCR is `dts` and the stamps on the wire are later by a fixed [`MuxSettings::decode_delay`]. Were they equal,
 //! a picture's last packets would arrive after its time to be decoded by any player that keeps to the clock, and it
 //! would drop it or rebuffer. Players that show what comes (ours, `-fflags nobuffer`) do not wait for the delay.
+//!
+//! With a [constant rate](super::constant_rate) the PCR is the packet's place in the stream instead, which follows the
+//! capture times within a packet's time, and behind large pictures.
 
 use super::Error;
-use super::packet::{PACKET_BYTES, Pcr, SYNC_BYTE};
-use super::packetize::{Field, OpenPes, packetize};
+use super::constant_rate::ConstantRate;
+use super::packet::Pcr;
+use super::packetize::{Field, OpenPes, clock_packet, packetize};
 use super::pes::{self, write_header};
 use super::psi::{self, ElementaryStream, PAT_PID, Pat, Pmt};
+use super::shaper::{Part, Shaper};
+use super::tstd::Sizes;
 use crate::access_unit::{AccessUnit, Codec};
-use crate::bitstream::{h264, opus};
+use crate::bitstream::h264::{self, NalType, Sps};
+use crate::bitstream::opus;
 use crate::stamps::Stage;
 use crate::time::{Ticks, Time};
 
@@ -47,11 +54,14 @@ pub struct MuxSettings {
     pub decode_delay: Ticks,
     /// How much stream time may pass between two pairs of PAT and PMT; default 100 ms (9,000 ticks).
     pub table_interval: Ticks,
+    /// The rate that null packets fill it up to; default none: the stream has the packets that it needs.
+    pub constant_rate: Option<ConstantRate>,
 }
 
 impl Default for MuxSettings {
     fn default() -> MuxSettings {
-        MuxSettings { video: None, audio: None, decode_delay: Ticks(4_500), table_interval: Ticks(9_000) }
+        let (decode_delay, table_interval) = (Ticks(4_500), Ticks(9_000));
+        MuxSettings { video: None, audio: None, decode_delay, table_interval, constant_rate: None }
     }
 }
 
@@ -90,7 +100,8 @@ struct Stream {
 }
 
 /// Turns access units into transport packets. Holds nothing back: all of a unit's packets are written by the call
-/// that brings it (or its end), and audio never waits for video or the other way round.
+/// that brings it (or its end), and audio never waits for video or the other way round. Only at a constant rate
+/// audio waits, for its place before its time to be decoded.
 #[derive(Clone, Debug)]
 pub struct Muxer {
     video: Option<Stream>,
@@ -108,6 +119,11 @@ pub struct Muxer {
     last_pcr: Option<i128>,
     head: Vec<u8>,
     open: Option<Open>,
+    /// The last unit or tables began a new clock.
+    jumped: bool,
+    shaper: Option<Box<Shaper>>,
+    /// What the shaper is given.
+    made: Vec<u8>,
 }
 
 /// A video unit that has begun.
@@ -123,7 +139,7 @@ impl Muxer {
     ///
     /// # Errors
     /// [`Error::Codec`] for sound in the video's place or the other way round, [`Error::Channels`],
-    /// [`Error::NoStream`].
+    /// [`Error::NoStream`], [`Error::ConstantRate`].
     pub fn new(settings: MuxSettings) -> Result<Muxer, Error> {
         let mut streams = Vec::new();
         let mut video = None;
@@ -144,6 +160,13 @@ impl Muxer {
             audio = Some(Stream { pid: AUDIO_PID, codec: format.codec, stream_id, continuity: 0 });
         }
         let pcr_pid = streams.first().ok_or(Error::NoStream)?.pid;
+        if settings.constant_rate.is_some() && video.is_none() {
+            return Err(Error::ConstantRate);
+        }
+        let shaper = settings.constant_rate.map(|rate| {
+            let sound_leak = settings.audio.map_or(0, audio_leak_bps);
+            Box::new(Shaper::new(rate, pcr_pid, AUDIO_PID, sound_leak, settings.decode_delay))
+        });
         let (mut pat, mut pmt) = (Vec::new(), Vec::new());
         Pat { transport_stream_id: 1, version: 0, current: true, programs: vec![(1, PMT_PID)] }
             .write(&mut pat);
@@ -162,6 +185,9 @@ impl Muxer {
             last_pcr: None,
             head: Vec::new(),
             open: None,
+            jumped: false,
+            shaper,
+            made: Vec::new(),
         })
     }
 
@@ -182,16 +208,26 @@ impl Muxer {
             self.end(out);
             return Ok(());
         }
+        let head = UnitHead::of(unit);
+        let at = fine(dts, head.captured);
         if is_video {
             self.end(out);
+            self.learn_sizes(&unit.data);
         }
-        let field = self.start_unit(is_video, &UnitHead::of(unit), out);
-        let delay = self.settings.decode_delay;
-        let Some(stream) = (if is_video { &mut self.video } else { &mut self.audio }) else { return Ok(()) };
-        self.head.clear();
-        write_header(stream.stream_id, pts + delay, dts + delay, payload_bytes, &mut self.head);
-        self.head.extend_from_slice(&prefix);
-        packetize(stream.pid, &mut stream.continuity, field, &self.head, &unit.data, out);
+        let part = if is_video { Part::Picture(at) } else { Part::Sound(at) };
+        self.shaped(part, out, |muxer, out| {
+            let field = muxer.start_unit(is_video, &head, out);
+            let delay = muxer.settings.decode_delay;
+            let stream = if is_video { &mut muxer.video } else { &mut muxer.audio };
+            let Some(stream) = stream else { return };
+            muxer.head.clear();
+            write_header(stream.stream_id, pts + delay, dts + delay, payload_bytes, &mut muxer.head);
+            muxer.head.extend_from_slice(&prefix);
+            packetize(stream.pid, &mut stream.continuity, field, &muxer.head, &unit.data, out);
+        });
+        if is_video {
+            self.shaped(Part::PictureEnd, out, |_, _| {});
+        }
         Ok(())
     }
 
@@ -203,12 +239,14 @@ impl Muxer {
     pub fn begin(&mut self, unit: &UnitHead, out: &mut Vec<u8>) -> Result<(), Error> {
         self.check(Codec::H264)?;
         self.end(out);
-        let field = self.start_unit(true, unit, out);
-        let delay = self.settings.decode_delay;
-        self.head.clear();
-        let head = &mut self.head;
-        pes::write_open_header(pes::STREAM_ID_VIDEO, unit.pts + delay, unit.dts + delay, head);
-        self.open = Some(Open { pes: OpenPes::new(field, head), has_bytes: false });
+        self.shaped(Part::Picture(fine(unit.dts, unit.captured)), out, |muxer, out| {
+            let field = muxer.start_unit(true, unit, out);
+            let delay = muxer.settings.decode_delay;
+            muxer.head.clear();
+            let head = &mut muxer.head;
+            pes::write_open_header(pes::STREAM_ID_VIDEO, unit.pts + delay, unit.dts + delay, head);
+            muxer.open = Some(Open { pes: OpenPes::new(field, head), has_bytes: false });
+        });
         Ok(())
     }
 
@@ -216,18 +254,57 @@ impl Muxer {
     /// than a packet may wait for what follows: filling it up would cost more than all that it would save. Without an
     /// open unit nothing is written.
     pub fn slice(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        let (Some(open), Some(stream)) = (&mut self.open, &mut self.video) else { return };
-        if !open.has_bytes && !h264::begins_with_delimiter(bytes) {
-            open.pes.push(stream.pid, &mut stream.continuity, &h264::ACCESS_UNIT_DELIMITER, out);
+        if self.open.as_ref().is_some_and(|open| !open.has_bytes) {
+            self.learn_sizes(bytes);
         }
-        open.has_bytes = true;
-        open.pes.push(stream.pid, &mut stream.continuity, bytes, out);
+        self.shaped(Part::More, out, |muxer, out| {
+            let (Some(open), Some(stream)) = (&mut muxer.open, &mut muxer.video) else { return };
+            if !open.has_bytes && !h264::begins_with_delimiter(bytes) {
+                open.pes.push(stream.pid, &mut stream.continuity, &h264::ACCESS_UNIT_DELIMITER, out);
+            }
+            open.has_bytes = true;
+            open.pes.push(stream.pid, &mut stream.continuity, bytes, out);
+        });
     }
 
-    /// Ends the open unit, if there is one, and appends its last packets.
+    /// Ends the open unit, if there is one, and appends its last packets; at a constant rate null packets up to the end
+    /// of the picture's time, too.
     pub fn end(&mut self, out: &mut Vec<u8>) {
-        if let (Some(open), Some(stream)) = (self.open.take(), &mut self.video) {
-            open.pes.finish(stream.pid, &mut stream.continuity, out);
+        let Some(open) = self.open.take() else { return };
+        self.shaped(Part::PictureEnd, out, |muxer, out| {
+            if let Some(stream) = &mut muxer.video {
+                open.pes.finish(stream.pid, &mut stream.continuity, out);
+            }
+        });
+    }
+
+    /// The stream is over: ends the open unit, and at a constant rate appends the sound that waits for its place.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        self.end(out);
+        if let Some(shaper) = &mut self.shaper {
+            shaper.finish(out);
+        }
+    }
+
+    /// Makes packets; at a constant rate they are given their places.
+    fn shaped(&mut self, part: Part, out: &mut Vec<u8>, make: impl FnOnce(&mut Muxer, &mut Vec<u8>)) {
+        let Some(mut shaper) = self.shaper.take() else { return make(self, out) };
+        let mut made = std::mem::take(&mut self.made);
+        self.jumped = false;
+        make(self, &mut made);
+        shaper.lay(part, &made, self.jumped, out);
+        made.clear();
+        (self.made, self.shaper) = (made, Some(shaper));
+    }
+
+    /// At a constant rate it counts how fast the video may come.
+    fn learn_sizes(&mut self, unit: &[u8]) {
+        let Some(shaper) = &mut self.shaper else { return };
+        let (mut head, _) = h264::head(unit);
+        let set = head.find(|nal| nal.kind() == NalType::Sps);
+        let sizes = set.and_then(|set| Sizes::of_h264(&Sps::parse(set.payload()).ok()?));
+        if let Some(sizes) = sizes {
+            shaper.video_leaks((sizes.transport_rate * 8.0) as u64);
         }
     }
 
@@ -262,24 +339,20 @@ impl Muxer {
         Some(self.tables_at? + self.settings.table_interval)
     }
 
-    /// Appends PAT, PMT and a packet with the clock alone, whatever is due.
+    /// Appends PAT, PMT and a packet with the clock alone, whatever is due; at a constant rate null packets before.
     ///
     /// `now` is stream time on the scale of the units' DTS, behind which no later unit's DTS lies: the capture
     /// clock less what units take from capture to here.
     pub fn write_tables(&mut self, now: Ticks, out: &mut Vec<u8>) {
-        let jump = self.advance(now);
-        self.append_tables(out);
-        let clock = self.next_pcr(fine(now, None), jump);
-        if let Some(stream) = self.video.as_ref().or(self.audio.as_ref()) {
-            // Without payload the counter does not move on: it repeats the last one.
-            let continuity = stream.continuity.wrapping_sub(1) & 0x0f;
-            let start = out.len();
-            let [high, low] = stream.pid.to_be_bytes();
-            let flags = 0x10 | u8::from(jump) << 7;
-            out.extend_from_slice(&[SYNC_BYTE, high, low, 0x20 | continuity, 183, flags]);
-            out.extend_from_slice(&clock.write());
-            out.resize(start + PACKET_BYTES, 0xff);
-        }
+        self.shaped(Part::Tables(fine(now, None)), out, |muxer, out| {
+            let jump = muxer.advance(now);
+            muxer.append_tables(out);
+            let clock = muxer.next_pcr(fine(now, None), jump);
+            if let Some(stream) = muxer.video.as_ref().or(muxer.audio.as_ref()) {
+                let continuity = stream.continuity.wrapping_sub(1) & 0x0f;
+                out.extend_from_slice(&clock_packet(stream.pid, continuity, clock, jump));
+            }
+        });
     }
 
     /// Moves stream time on; true if the clock was set anew.
@@ -293,6 +366,7 @@ impl Muxer {
             self.last_interval = Ticks((dts.0 - before.0).clamp(0, self.settings.table_interval.0.max(0)));
             self.now = Some(before.max(dts));
         }
+        self.jumped = jump;
         jump
     }
 
@@ -367,6 +441,16 @@ fn audio_stream(format: AudioFormat) -> Result<(u8, u8, Vec<u8>), Error> {
         descriptors.extend_from_slice(&[0x0a, 4, a, b, c, 0]);
     }
     Ok((stream_type, stream_id, descriptors))
+}
+
+/// What leaves the transport buffer of a program's sound, bits a second: of audio by 13818-1 §2.4.2.3, and the same of what
+/// it does not know, but 1.2 times what they may have of samples as they are.
+const fn audio_leak_bps(format: AudioFormat) -> u64 {
+    match format.codec {
+        Codec::S302m => format.channels as u64 * 48_000 * 28 * 6 / 5 + 2_000_000,
+        _ if format.channels > 2 => 5_529_600,
+        _ => 2_000_000,
+    }
 }
 
 /// What the container demands in front of a unit's own bytes.

@@ -87,6 +87,16 @@ fn append_packet(
     *continuity = (*continuity + 1) & 0x0f;
 }
 
+/// A packet with the clock alone. Without payload the counter does not move on: `continuity` is the stream's last one.
+pub(super) fn clock_packet(pid: u16, continuity: u8, clock: Pcr, jump: bool) -> [u8; PACKET_BYTES] {
+    let mut packet = [0xff; PACKET_BYTES];
+    let [high, low] = (pid & NULL_PID).to_be_bytes();
+    let flags = 0x10 | u8::from(jump) << 7;
+    packet[..6].copy_from_slice(&[SYNC_BYTE, high, low, 0x20 | continuity & 0x0f, 183, flags]);
+    packet[6..12].copy_from_slice(&clock.write());
+    packet
+}
+
 /// A PES packet of open length whose bytes come piece by piece.
 #[derive(Clone, Debug)]
 pub(super) struct OpenPes {

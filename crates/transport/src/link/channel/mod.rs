@@ -10,7 +10,7 @@ pub(crate) mod send;
 use std::time::Duration;
 
 use super::wire::varint::{self, Reader};
-use super::{MAX_MESSAGE, MAX_CHANNELS};
+use super::{MAX_CHANNELS, MAX_MESSAGE};
 
 /// How one end sends on a channel. Both ends may send on the same channel, each with options of its own.
 ///
@@ -114,7 +114,8 @@ impl Options {
         out.push(self.priority);
         varint::write(u64::from(self.weight), out);
         varint::write(u64::from(self.max_size), out);
-        let receive_ms = self.max_receive_time.map_or(0, |time| time.as_millis().min(u128::from(u32::MAX)) as u64 + 1);
+        let receive_ms =
+            self.max_receive_time.map_or(0, |time| time.as_millis().min(u128::from(u32::MAX)) as u64 + 1);
         varint::write(receive_ms, out);
     }
 

@@ -142,13 +142,16 @@ impl Receiver {
                 self.drop_oldest_part();
             }
             self.held_bytes += u64::from(data.total);
-            let part = Held::Part { bytes: Vec::new(), total: data.total, have: Ranges::default(), since: now };
+            let part =
+                Held::Part { bytes: Vec::new(), total: data.total, have: Ranges::default(), since: now };
             self.held.insert(data.message, part);
             if !self.options.reliable && self.held.len() > MAX_OPEN {
                 self.drop_oldest_part();
             }
         }
-        let Some(Held::Part { bytes, total, have, .. }) = self.held.get_mut(&data.message) else { return Ok(None) };
+        let Some(Held::Part { bytes, total, have, .. }) = self.held.get_mut(&data.message) else {
+            return Ok(None);
+        };
         if *total != data.total || have.count() > MAX_PARTS {
             return Err(Overrun);
         }
@@ -297,7 +300,8 @@ impl Receiver {
     pub(crate) fn handle_timeout(&mut self, now: Time) -> bool {
         let before = self.ready.len();
         while self.next_timeout() <= now {
-            let whole = self.held.iter().find(|held| matches!(held.1, Held::Whole { .. })).map(|held| *held.0);
+            let whole =
+                self.held.iter().find(|held| matches!(held.1, Held::Whole { .. })).map(|held| *held.0);
             let Some(whole) = whole else { break };
             self.go_on_to(whole);
         }

@@ -130,9 +130,18 @@ impl Sender {
         self.held_bytes
     }
 
-    pub(crate) fn push(&mut self, now: Time, bytes: Bytes, events: &mut VecDeque<Event>) -> Result<MessageId, Error> {
+    pub(crate) fn push(
+        &mut self,
+        now: Time,
+        bytes: Bytes,
+        events: &mut VecDeque<Event>,
+    ) -> Result<MessageId, Error> {
         if bytes.len() > self.options.max_size as usize {
-            return Err(Error::TooLarge { found: bytes.len(), limit: self.options.max_size, channel: self.id });
+            return Err(Error::TooLarge {
+                found: bytes.len(),
+                limit: self.options.max_size,
+                channel: self.id,
+            });
         }
         if self.options.newest {
             self.replace(events);
@@ -385,7 +394,9 @@ impl Sender {
         if !self.resend.is_empty() {
             return true;
         }
-        let Some(index) = self.begun.iter().position(|begun| !begun.done && begun.sent > 0) else { return false };
+        let Some(index) = self.begun.iter().position(|begun| !begun.done && begun.sent > 0) else {
+            return false;
+        };
         if !self.options.reliable {
             return false;
         }

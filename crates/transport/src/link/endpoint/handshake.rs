@@ -158,7 +158,8 @@ impl Endpoint {
         }
         self.expire_pending(now);
         // The same Connect again: its answer was lost.
-        let again = self.pending.values_mut().find(|pending| pending.from == connect.from && pending.path == from);
+        let again =
+            self.pending.values_mut().find(|pending| pending.from == connect.from && pending.path == from);
         if let Some(pending) = again {
             if pending.noise == connect.noise && self.answers.len() < MAX_ANSWERS {
                 pending.answers += 1;
@@ -198,7 +199,9 @@ impl Endpoint {
         let mut handshake = Handshake::responder(&self.settings.credentials, &prologue, &mut self.random)?;
         let peer = Parameters::parse(&handshake.read(connect.noise)?)?;
         let identity = match (&self.settings.credentials, handshake.peer()) {
-            (Credentials::Pair { peers, .. }, Some(key)) => peers.contains(&key).then_some(PeerId::Key(key))?,
+            (Credentials::Pair { peers, .. }, Some(key)) => {
+                peers.contains(&key).then_some(PeerId::Key(key))?
+            }
             (Credentials::Pair { .. }, None) => return None,
             _ => PeerId::Name(peer.name.clone()),
         };
@@ -207,7 +210,8 @@ impl Endpoint {
             local = self.identity.connection_id(&mut self.random);
         }
         let reset = self.identity.reset_token(local);
-        let parameters = Parameters { connection: Some(local), reset: Some(reset), ..own_parameters(&self.settings) };
+        let parameters =
+            Parameters { connection: Some(local), reset: Some(reset), ..own_parameters(&self.settings) };
         let mut payload = Vec::new();
         parameters.write(&mut payload);
         let accept = packet::write_accept(connect.from, &handshake.write(&payload)?);
@@ -249,7 +253,10 @@ impl Endpoint {
         }
         session.path = from;
         // The peer's older link, if there is one, goes on with this session.
-        let known = self.slots.iter().position(|slot| slot.link.is_some() && slot.peer.as_ref() == Some(&pending.peer));
+        let known = self
+            .slots
+            .iter()
+            .position(|slot| slot.link.is_some() && slot.peer.as_ref() == Some(&pending.peer));
         let index = match known {
             Some(index) => index as u32,
             None => match self.add_link(None) {
@@ -276,7 +283,11 @@ impl Endpoint {
     pub(super) fn answer_unknown(&mut self, from: Path, to: ConnectionId, size: usize) {
         self.counters.strangers += 1;
         let reset = packet::write_reset(to, self.identity.reset_token(to));
-        if self.settings.listen && reset.len() < size && self.answers.len() < MAX_ANSWERS && self.identity.is_ours(to) {
+        if self.settings.listen
+            && reset.len() < size
+            && self.answers.len() < MAX_ANSWERS
+            && self.identity.is_ours(to)
+        {
             self.counters.resets += 1;
             self.answers.push_back((from, reset));
         }
@@ -290,7 +301,8 @@ impl Endpoint {
             session.is_some_and(|session| {
                 session.remote == of
                     && session.peer.reset.is_some_and(|reset| {
-                        reset.iter().zip(&token).fold(0, |difference, (one, two)| difference | (one ^ two)) == 0
+                        reset.iter().zip(&token).fold(0, |difference, (one, two)| difference | (one ^ two))
+                            == 0
                     })
             })
         });

@@ -121,7 +121,10 @@ pub struct Endpoint {
 
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Endpoint").field("links", &self.slots.len()).field("counters", &self.counters).finish()
+        f.debug_struct("Endpoint")
+            .field("links", &self.slots.len())
+            .field("counters", &self.counters)
+            .finish()
     }
 }
 
@@ -175,7 +178,9 @@ impl Endpoint {
     /// All links that there are.
     pub fn links(&self) -> impl Iterator<Item = (LinkId, &Link)> {
         let ids = (0u32..).zip(&self.slots);
-        ids.filter_map(|(index, slot)| Some((LinkId { index, generation: slot.generation }, slot.link.as_ref()?)))
+        ids.filter_map(|(index, slot)| {
+            Some((LinkId { index, generation: slot.generation }, slot.link.as_ref()?))
+        })
     }
 
     /// What has been turned away and let in.
@@ -216,7 +221,10 @@ impl Endpoint {
     fn handle_data(&mut self, now: Time, from: Path, to: ConnectionId, datagram: &mut [u8]) {
         match self.routes.get(&to) {
             Some(&Route::Link(index)) => {
-                let Some(link) = self.slots.get_mut(index as usize).and_then(|slot| slot.link.as_mut()) else { return };
+                let Some(link) = self.slots.get_mut(index as usize).and_then(|slot| slot.link.as_mut())
+                else {
+                    return;
+                };
                 if !link.handle_data_packet(now, from, datagram) {
                     self.counters.refused += 1;
                 }

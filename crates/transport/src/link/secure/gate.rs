@@ -24,7 +24,11 @@ impl Gate {
     /// The gate of whom `known` names: the shared key, or the listener's public key.
     pub fn new(known: &[u8; 32]) -> Gate {
         let key: [u8; 16] = expand(known, "glassline link 1 gate", &[]);
-        Gate { key: LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key).expect("the length is that of the algorithm")) }
+        Gate {
+            key: LessSafeKey::new(
+                UnboundKey::new(&AES_128_GCM, &key).expect("the length is that of the algorithm"),
+            ),
+        }
     }
 
     /// Appends the gate to `body`. `nonce` is random.

@@ -16,7 +16,9 @@ impl Phase {
     fn new(secret: [u8; 32]) -> Phase {
         let key: [u8; 16] = expand(&secret, "key", &[]);
         Phase {
-            key: LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key).expect("the length is that of the algorithm")),
+            key: LessSafeKey::new(
+                UnboundKey::new(&AES_128_GCM, &key).expect("the length is that of the algorithm"),
+            ),
             iv: expand(&secret, "iv", &[]),
             secret,
         }
@@ -106,7 +108,14 @@ pub(crate) struct Opener {
 impl Opener {
     pub(crate) fn new(secret: [u8; 32]) -> Opener {
         let current = Phase::new(secret);
-        Opener { next: current.next(), current, previous: None, odd: false, first: 0, window: Window::default() }
+        Opener {
+            next: current.next(),
+            current,
+            previous: None,
+            odd: false,
+            first: 0,
+            window: Window::default(),
+        }
     }
 
     /// The largest number taken so far.
@@ -143,7 +152,8 @@ impl Opener {
         self.window.insert(number);
         if newer {
             let after = self.next.next();
-            self.previous = Some(std::mem::replace(&mut self.current, std::mem::replace(&mut self.next, after)));
+            self.previous =
+                Some(std::mem::replace(&mut self.current, std::mem::replace(&mut self.next, after)));
             self.odd = key_phase;
             self.first = number;
         }
@@ -239,7 +249,11 @@ mod tests {
             }
             if number % 10 == 5 && number > 10 {
                 let (number, mut bytes) = late.remove(0);
-                assert_eq!(opener.open(&mut bytes), Ok((number, &number.to_be_bytes()[..])), "one phase late");
+                assert_eq!(
+                    opener.open(&mut bytes),
+                    Ok((number, &number.to_be_bytes()[..])),
+                    "one phase late"
+                );
             }
         }
         assert!(sealer.first >= 90, "keys were changed");

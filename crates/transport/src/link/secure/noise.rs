@@ -110,16 +110,29 @@ pub(crate) struct Handshake {
 
 impl Handshake {
     /// The end that speaks first; `None` without a peer to speak to.
-    pub(crate) fn initiator(credentials: &Credentials, prologue: &[u8], random: &mut Random) -> Option<Handshake> {
+    pub(crate) fn initiator(
+        credentials: &Credentials,
+        prologue: &[u8],
+        random: &mut Random,
+    ) -> Option<Handshake> {
         Handshake::new(credentials, prologue, random, true)
     }
 
     /// The end that answers.
-    pub(crate) fn responder(credentials: &Credentials, prologue: &[u8], random: &mut Random) -> Option<Handshake> {
+    pub(crate) fn responder(
+        credentials: &Credentials,
+        prologue: &[u8],
+        random: &mut Random,
+    ) -> Option<Handshake> {
         Handshake::new(credentials, prologue, random, false)
     }
 
-    fn new(credentials: &Credentials, prologue: &[u8], random: &mut Random, initiator: bool) -> Option<Handshake> {
+    fn new(
+        credentials: &Credentials,
+        prologue: &[u8],
+        random: &mut Random,
+        initiator: bool,
+    ) -> Option<Handshake> {
         let name = match credentials.pattern() {
             Pattern::SharedKey => "Noise_NNpsk0_25519_AESGCM_SHA256",
             Pattern::KeyPair => "Noise_IK_25519_AESGCM_SHA256",
@@ -206,7 +219,8 @@ impl CryptoResolver for Resolver {
     }
 
     fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn types::Cipher>> {
-        matches!(choice, CipherChoice::AESGCM).then(|| Box::new(Aes256::of(&[0; 32])) as Box<dyn types::Cipher>)
+        matches!(choice, CipherChoice::AESGCM)
+            .then(|| Box::new(Aes256::of(&[0; 32])) as Box<dyn types::Cipher>)
     }
 }
 
@@ -302,7 +316,9 @@ struct Aes256(LessSafeKey);
 
 impl Aes256 {
     fn of(key: &[u8; 32]) -> Aes256 {
-        Aes256(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).expect("the length is that of the algorithm")))
+        Aes256(LessSafeKey::new(
+            UnboundKey::new(&AES_256_GCM, key).expect("the length is that of the algorithm"),
+        ))
     }
 
     /// Noise §12.4: 32 bits of zeros, then the counter big-endian.
@@ -388,8 +404,8 @@ mod tests {
     fn the_public_half_is_that_of_rfc_7748() {
         // Section 6.1, Alice.
         let private = Key([
-            0x77, 0x07, 0x6d, 0x0a, 0x73, 0x18, 0xa5, 0x7d, 0x3c, 0x16, 0xc1, 0x72, 0x51, 0xb2, 0x66, 0x45, 0xdf, 0x4c,
-            0x2f, 0x87, 0xeb, 0xc0, 0x99, 0x2a, 0xb1, 0x77, 0xfb, 0xa5, 0x1d, 0xb9, 0x2c, 0x2a,
+            0x77, 0x07, 0x6d, 0x0a, 0x73, 0x18, 0xa5, 0x7d, 0x3c, 0x16, 0xc1, 0x72, 0x51, 0xb2, 0x66, 0x45,
+            0xdf, 0x4c, 0x2f, 0x87, 0xeb, 0xc0, 0x99, 0x2a, 0xb1, 0x77, 0xfb, 0xa5, 0x1d, 0xb9, 0x2c, 0x2a,
         ]);
         assert_eq!(public_key(&private).0[..8], [0x85, 0x20, 0xf0, 0x09, 0x89, 0x30, 0xa7, 0x54]);
     }

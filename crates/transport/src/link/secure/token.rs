@@ -20,7 +20,11 @@ pub(crate) struct Tokens {
 impl Tokens {
     pub(crate) fn new(random: &mut Random) -> Tokens {
         let key: [u8; 16] = random.array();
-        Tokens { key: LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key).expect("the length is that of the algorithm")) }
+        Tokens {
+            key: LessSafeKey::new(
+                UnboundKey::new(&AES_128_GCM, &key).expect("the length is that of the algorithm"),
+            ),
+        }
     }
 
     /// A token that says: `from` was reached at `now`. 36 bytes: nonce, sealed time; the address is authenticated.
@@ -40,7 +44,9 @@ impl Tokens {
         let Some((nonce, sealed)) = token.split_first_chunk::<12>() else { return false };
         let mut sealed = sealed.to_vec();
         let nonce = Nonce::assume_unique_for_key(*nonce);
-        let Ok(text) = self.key.open_in_place(nonce, Aad::from(address(from)), &mut sealed) else { return false };
+        let Ok(text) = self.key.open_in_place(nonce, Aad::from(address(from)), &mut sealed) else {
+            return false;
+        };
         <[u8; 8]>::try_from(&*text).is_ok_and(|made| {
             let made = Time::from_nanos(u64::from_be_bytes(made));
             made <= now && now.since(made) < TOKEN_LIFE

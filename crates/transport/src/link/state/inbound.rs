@@ -242,7 +242,8 @@ impl Link {
             Some(candidate) if candidate.path == path => candidate.received += size as u64,
             _ => {
                 let challenge = session.random.array();
-                let candidate = Candidate { path, challenge, received: size as u64, sent: 0, next_at: now, tries: 0 };
+                let candidate =
+                    Candidate { path, challenge, received: size as u64, sent: 0, next_at: now, tries: 0 };
                 session.candidate = Some(candidate);
             }
         }
@@ -250,7 +251,9 @@ impl Link {
 
     fn handle_response(&mut self, now: Time, data: [u8; 8]) {
         let Some(session) = &mut self.session else { return };
-        let Some(candidate) = session.candidate.take_if(|candidate| candidate.challenge == data) else { return };
+        let Some(candidate) = session.candidate.take_if(|candidate| candidate.challenge == data) else {
+            return;
+        };
         let moved = session.path.remote.ip() != candidate.path.remote.ip();
         session.path = candidate.path;
         if moved {
@@ -264,6 +267,8 @@ impl Link {
     /// When the proof of an address is asked for again.
     pub(super) fn candidate_timeout(&self) -> Time {
         let candidate = self.session.as_ref().and_then(|session| session.candidate.as_ref());
-        candidate.filter(|candidate| candidate.tries < MAX_CHALLENGES).map_or(Time::NEVER, |candidate| candidate.next_at)
+        candidate
+            .filter(|candidate| candidate.tries < MAX_CHALLENGES)
+            .map_or(Time::NEVER, |candidate| candidate.next_at)
     }
 }

@@ -99,7 +99,10 @@ pub struct Link {
 
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Link").field("standing", &self.standing).field("statistics", &self.statistics).finish()
+        f.debug_struct("Link")
+            .field("standing", &self.standing)
+            .field("statistics", &self.statistics)
+            .finish()
     }
 }
 
@@ -142,7 +145,8 @@ impl Link {
         }
         self.order.retain(|other| *other != id);
         let senders = &self.senders;
-        let priority = |id: &u8| senders[usize::from(*id)].as_ref().map_or(u8::MAX, |sender| sender.options.priority);
+        let priority =
+            |id: &u8| senders[usize::from(*id)].as_ref().map_or(u8::MAX, |sender| sender.options.priority);
         let at = self.order.partition_point(|other| (priority(other), *other) < (options.priority, id));
         self.order.insert(at, id);
         Ok(())

@@ -140,7 +140,11 @@ impl Link {
     fn has_control(&mut self) -> bool {
         let here = self.session.as_ref().is_some_and(|session| !session.responses.is_empty());
         here || self.senders.iter().flatten().any(|sender| !sender.cancels.is_empty())
-            || self.receivers.iter_mut().flatten().any(|receiver| receiver.skipped || receiver.consumed().is_some())
+            || self
+                .receivers
+                .iter_mut()
+                .flatten()
+                .any(|receiver| receiver.skipped || receiver.consumed().is_some())
     }
 
     fn write_control(&mut self, start: usize, limit: usize, out: &mut Vec<u8>, contents: &mut Vec<Content>) {
@@ -286,7 +290,13 @@ impl Link {
         self.write_single(now, path, Frame::Challenge(challenge), out)
     }
 
-    fn write_single(&mut self, now: Time, path: Path, frame: Frame<'_>, out: &mut Vec<u8>) -> Option<Transmit> {
+    fn write_single(
+        &mut self,
+        now: Time,
+        path: Path,
+        frame: Frame<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         let session = self.session.as_mut()?;
         write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
         frame.write(out);
@@ -367,4 +377,3 @@ impl Session {
         }
     }
 }
-

@@ -200,7 +200,10 @@ impl Data<'_> {
         let channel = channel(reader)?;
         let message = reader.varint()?;
         let part = if kind & !TO_THE_END == FRAGMENT {
-            Some((reader.varint_up_to(MAX_MESSAGE as u64)? as u32, reader.varint_up_to(MAX_MESSAGE as u64)? as u32))
+            Some((
+                reader.varint_up_to(MAX_MESSAGE as u64)? as u32,
+                reader.varint_up_to(MAX_MESSAGE as u64)? as u32,
+            ))
         } else {
             None
         };
@@ -317,10 +320,18 @@ mod tests {
                     Frame::Open { channel, options: options.on_the_wire() }
                 }
             ),
-            (numbered, 1usize..40, 0u32..1000, 0u32..1000).prop_map(|((channel, message), size, before, after)| {
-                let bytes = &[7u8; 40][..size];
-                Frame::Data(Data { channel, message, total: before + after + size as u32, offset: before, bytes })
-            }),
+            (numbered, 1usize..40, 0u32..1000, 0u32..1000).prop_map(
+                |((channel, message), size, before, after)| {
+                    let bytes = &[7u8; 40][..size];
+                    Frame::Data(Data {
+                        channel,
+                        message,
+                        total: before + after + size as u32,
+                        offset: before,
+                        bytes,
+                    })
+                }
+            ),
         ]
     }
 
@@ -384,7 +395,9 @@ mod tests {
 
     #[test]
     fn the_room_for_a_head_is_what_it_takes() {
-        for (message, total, offset, length) in [(0, 10, 0, 10), (5000, 1 << 24, 1 << 20, 1200), (9, 100, 50, 50)] {
+        for (message, total, offset, length) in
+            [(0, 10, 0, 10), (5000, 1 << 24, 1 << 20, 1200), (9, 100, 50, 50)]
+        {
             let bytes = vec![0; length];
             let mut out = Vec::new();
             Data { channel: 1, message, total, offset, bytes: &bytes }.write(false, &mut out);

@@ -74,13 +74,16 @@ impl Parameters {
             let integer = || Reader::new(value).varint();
             match number {
                 MAX_DATAGRAM_SIZE => {
-                    found.max_datagram = u16::try_from(integer()?).ok().filter(|size| u64::from(*size) >= MIN_DATAGRAM)?;
+                    found.max_datagram =
+                        u16::try_from(integer()?).ok().filter(|size| u64::from(*size) >= MIN_DATAGRAM)?;
                 }
                 WINDOW => found.window_bytes = integer()?,
                 IDLE => found.idle_ms = integer()?,
                 NAME if value.len() <= MAX_NAME => found.name = value.to_vec(),
                 NAME => return None,
-                CONNECTION => found.connection = Some(ConnectionId(u64::from_be_bytes(value.try_into().ok()?))),
+                CONNECTION => {
+                    found.connection = Some(ConnectionId(u64::from_be_bytes(value.try_into().ok()?)))
+                }
                 RESET => found.reset = Some(value.try_into().ok()?),
                 _ => {}
             }

@@ -1,6 +1,8 @@
 //! The encoder's kernels. Slices end where the block ends, so that a sanitiser sees what is read behind them.
 
 use super::Random;
+use crate::vp8::bool_coder::BoolEncoder;
+use crate::vp8::encode::tokens::{Collector, Levels, NO_COUNTS};
 use crate::vp8::measure::Shape;
 use crate::vp8::predict::intra::Edges;
 use crate::vp8::quantize::Steps;
@@ -195,6 +197,41 @@ fn quantisers_agree() {
             (levels, back, ends)
         };
         assert_eq!(run(&SCALAR), run(best), "{}, seed {seed}", best.name);
+    }
+}
+
+#[test]
+fn written_tokens_agree() {
+    let Some(best) = best() else { return };
+    for seed in 1..=100 {
+        let mut random = Random(seed);
+        let (mut tokens, mut counts) = (Vec::new(), Box::new(NO_COUNTS));
+        let mut collector = Collector { tokens: &mut tokens, counts: &mut counts };
+        let (mut above, mut left) = ([0; 9], [0; 9]);
+        for _ in 0..20 {
+            let mut levels = Levels::ZERO;
+            for (block, end) in levels.blocks.iter_mut().zip(&mut levels.ends) {
+                *end = random.below(17) as u8;
+                for level in &mut block[..usize::from(*end)] {
+                    let range = [1, 3, 12, 4095][random.below(4)];
+                    *level = (random.below(range) as i32 - range as i32 / 2) as i16;
+                }
+                if let Some(last) = usize::from(*end).checked_sub(1) {
+                    block[last] = 1 + random.below(20) as i16;
+                }
+            }
+            collector.macroblock(&levels, random.below(2) == 0, &mut above, &mut left);
+        }
+        let mut probs = crate::vp8::tables::coefficients::DEFAULT;
+        for prob in probs.as_flattened_mut().as_flattened_mut().as_flattened_mut() {
+            *prob = 1 + random.below(255) as u8;
+        }
+        let run = |kernels: &EncodeKernels| {
+            let mut encoder = BoolEncoder::new(Vec::new());
+            (kernels.write_tokens)(&mut encoder, &tokens, &probs);
+            encoder.finish()
+        };
+        assert!(run(&SCALAR) == run(best), "{}, seed {seed}", best.name);
     }
 }
 

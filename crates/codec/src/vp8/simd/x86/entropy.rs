@@ -1,7 +1,8 @@
-//! Entropy decoding, the same code as everywhere: compiled for a processor that counts leading zeros and shifts by
+//! Entropy coding, the same code as everywhere: compiled for a processor that counts leading zeros and shifts by
 //! any register in one step.
 
-use crate::vp8::bool_coder::BoolDecoder;
+use crate::vp8::bool_coder::{BoolDecoder, BoolEncoder};
+use crate::vp8::encode::tokens::{self as encode_tokens, Token};
 use crate::vp8::modes::{Macroblock, ModeReader};
 use crate::vp8::quantizer::Factors;
 use crate::vp8::tables::coefficients::CoefficientProbs;
@@ -51,4 +52,14 @@ pub(super) fn read_macroblock(
 ) -> Ends {
     // SAFETY: as above.
     unsafe { macroblock(decoder, probs, has_y2, factors, contexts, out) }
+}
+
+#[target_feature(enable = "bmi1,bmi2,lzcnt")]
+fn write(encoder: &mut BoolEncoder, tokens: &[Token], probs: &CoefficientProbs) {
+    encode_tokens::write(encoder, tokens, probs);
+}
+
+pub(super) fn write_tokens(encoder: &mut BoolEncoder, tokens: &[Token], probs: &CoefficientProbs) {
+    // SAFETY: as above.
+    unsafe { write(encoder, tokens, probs) }
 }

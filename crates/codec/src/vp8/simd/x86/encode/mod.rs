@@ -39,6 +39,7 @@ pub(super) static AVX2: EncodeKernels = EncodeKernels {
     forward_wht: transform::forward_wht,
     quantize: quantize::quantize,
     quantize_run: quantize::quantize_run,
+    write_tokens: super::entropy::write_tokens,
     plane_sse: plane::plane_sse,
     halve: plane::halve,
 };

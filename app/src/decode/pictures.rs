@@ -1,0 +1,35 @@
+//! The shown pictures of an IVF file, for who wants nothing else of it.
+
+use super::input::Input;
+use super::{Decoder, undecodable};
+use anyhow::{Context, Result};
+use glassline_media::Picture;
+
+/// Gives the shown pictures of a file one by one.
+pub(crate) struct Pictures {
+    name: String,
+    input: Input,
+    decoder: Decoder,
+    frames: u64,
+}
+
+impl Pictures {
+    /// Opens a file, or standard input for `-`.
+    pub(crate) fn open(name: &str) -> Result<Pictures> {
+        Ok(Pictures { name: name.to_owned(), input: Input::open(name)?, decoder: Decoder::new(), frames: 0 })
+    }
+
+    /// The next shown picture; none at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<Picture>> {
+        let reads = || format!("cannot decode {}", self.name);
+        while let Some((frame, _)) = self.input.frame().with_context(reads)? {
+            let decoded = self.decoder.decode(&frame.bytes);
+            let decoded = decoded.map_err(|error| undecodable(self.frames, &error)).with_context(reads)?;
+            self.frames += 1;
+            if decoded.picture.is_some() {
+                return Ok(decoded.picture);
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,216 @@
+//! `glassline lab link`: a program behind an emulated network.
+//!
+//! [`quantity`] reads what only links have, [`programs`] starts and ends the programs on both sides.
+
+mod programs;
+mod quantity;
+
+use crate::{failure, output};
+use anyhow::{Context, Result};
+use glassline_lab::link::{Emulation, Ends, EndsError, Networks, Report, Settings, Way};
+use glassline_lab::report::link as picture;
+use glassline_transport::emulator::{LinkConfig, Loss, Outages, Queue, Reorder, Service};
+use programs::Programs;
+use quantity::{Sided, Speed, of_side};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline lab link --up 3M --down 3M --delay 20ms --queue 256p -- bash
+                                     a shell behind a slow line
+  glassline lab link --up 5M --down lte.down --delay 20ms --svg link.svg \\
+      --far 'exec glassline serve --listen 100.64.0.1:8080 --open-publish' -- \\
+      glassline encode test:1280x720@25 http://100.64.0.1:8080/live/a.ts --bitrate 4M
+                                     both sides at once, and a picture of what happened
+  glassline lab link --loss ge:0.0085/0.25/0.6 --loss down=0% -- COMMAND
+                                     bursts of loss on the way up alone
+
+COMMAND runs in a network of its own. It has the address 100.64.0.2; the other side, where
+--far runs and as root every program of this machine, is 100.64.0.1 (where several links run
+at a time the third number tells them apart). Both stand in the environment of COMMAND and of
+--far, as GLASSLINE_NEAR and GLASSLINE_FAR. IPv4 is carried, and nothing beyond this machine.
+
+Exit status: the command's; 128 and its number where a signal ended it; 1 where the link
+failed, 2 bad usage. docs/lab.md tells what is emulated, how exactly, and explains the report.";
+
+/// Run a program behind an emulated network: rate, trace, delay, queue, loss
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// How fast what the command sends goes: a rate (5M), or the file of a trace in Mahimahi's format
+    #[arg(long, value_name = "TRACE|RATE", default_value = "unlimited")]
+    up: Speed,
+    /// How fast what the command receives comes
+    #[arg(long, value_name = "TRACE|RATE", default_value = "unlimited")]
+    down: Speed,
+    /// Traces do not begin again: after their last line nothing passes
+    #[arg(long)]
+    once: bool,
+    /// One-way delay; here and below up= or down= before a value is for one direction
+    #[arg(long, value_name = "[up=|down=]TIME", value_parser = sided_duration)]
+    delay: Vec<Sided<Duration>>,
+    /// A packet takes up to this much longer; none overtakes another
+    #[arg(long, value_name = "[up=|down=]TIME", value_parser = sided_duration)]
+    jitter: Vec<Sided<Duration>>,
+    /// The queue before the rate: packets (256p), bytes (64k), both (256p+64k), drophead:…; infinite
+    #[arg(long, value_name = "[up=|down=]QUEUE", value_parser = |text: &str| Sided::parse(text, quantity::queue))]
+    queue: Vec<Sided<Queue>>,
+    /// Packets lost: 2%, or in bursts ge:TO_BAD/TO_GOOD/LOSS_IN_BAD (Gilbert-Elliott)
+    #[arg(long, value_name = "[up=|down=]LOSS", value_parser = |text: &str| Sided::parse(text, quantity::loss))]
+    loss: Vec<Sided<Loss>>,
+    /// Packets that arrive twice
+    #[arg(long, value_name = "[up=|down=]SHARE", value_parser = |text: &str| Sided::parse(text, quantity::duplicates))]
+    duplicate: Vec<Sided<f64>>,
+    /// Packets that are held, and overtaken: 1%:10ms
+    #[arg(long, value_name = "[up=|down=]SHARE:TIME", value_parser = |text: &str| Sided::parse(text, quantity::reorder))]
+    reorder: Vec<Sided<Reorder>>,
+    /// Times without a link: random:ON/OFF (means), periodic:ON/OFF, once:AFTER/OFF; with ,hold packets wait
+    #[arg(long, value_name = "[up=|down=]OUTAGE", value_parser = |text: &str| Sided::parse(text, quantity::outages))]
+    outage: Vec<Sided<Outages>>,
+    /// The largest packet, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(68..=65_535))]
+    mtu: u32,
+    /// What all chance follows from: the same number, the same losses
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// A program for the other side, for the shell; ended when the command has ended
+    #[arg(long, value_name = "COMMAND")]
+    far: Option<String>,
+    /// Write FILE.up and FILE.down: each arrival, departure and drop, as mm-link logs them
+    #[arg(long, value_name = "FILE")]
+    packet_log: Option<PathBuf>,
+    /// Draw rate, queue and delay over time
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Print the report as JSON; what the command prints goes to standard error then
+    #[arg(long)]
+    json: bool,
+    /// The program to run, with its arguments
+    #[arg(value_name = "COMMAND", required = true, last = true)]
+    command: Vec<OsString>,
+}
+
+fn sided_duration(text: &str) -> Result<Sided<Duration>, String> {
+    Sided::parse(text, quantity::duration)
+}
+
+/// What a packet of a trace counts beyond its own bytes: Mahimahi's header of a TUN device.
+const TRACE_OVERHEAD_BYTES: u32 = 4;
+
+impl Args {
+    fn config(&self, is_up: bool) -> LinkConfig {
+        let speed = if is_up { &self.up } else { &self.down };
+        let service = speed.service(self.once);
+        let is_trace = matches!(service, Service::Trace(_) | Service::TraceOnce(_));
+        LinkConfig {
+            service,
+            queue: of_side(&self.queue, is_up).unwrap_or_default(),
+            delay: of_side(&self.delay, is_up).unwrap_or_default(),
+            jitter: of_side(&self.jitter, is_up).unwrap_or_default(),
+            loss: of_side(&self.loss, is_up).unwrap_or_default(),
+            duplicate: of_side(&self.duplicate, is_up).unwrap_or_default(),
+            reorder: of_side(&self.reorder, is_up).unwrap_or_default(),
+            outages: of_side(&self.outage, is_up).unwrap_or_default(),
+            overhead_bytes: if is_trace { TRACE_OVERHEAD_BYTES } else { 0 },
+            max_packet_bytes: None,
+        }
+    }
+
+    fn way(&self, is_up: bool) -> Result<Way> {
+        let config = self.config(is_up);
+        let (side, speed) = if is_up { ("up", &self.up) } else { ("down", &self.down) };
+        config.check().map_err(|error| failure::usage(format!("{side}: {error}"), "see --help"))?;
+        let log = self.packet_log.as_deref().map(|path| open_log(path, side, &speed.name())).transpose()?;
+        Ok(Way { config, log })
+    }
+
+    /// What the link is like, for a heading.
+    fn about(&self) -> String {
+        let words = |is_up| {
+            let config = self.config(is_up);
+            let queue = match (config.queue.packets, config.queue.bytes) {
+                (None, None) => String::new(),
+                (Some(packets), None) => format!(", queue {packets} packets"),
+                (None, Some(bytes)) => format!(", queue {bytes} bytes"),
+                (Some(packets), Some(bytes)) => format!(", queue {packets} packets, {bytes} bytes"),
+            };
+            let loss = match config.loss.mean() {
+                none if none <= 0.0 => String::new(),
+                share => format!(", loss {:.1} %", share * 100.0),
+            };
+            format!("delay {} ms{queue}{loss}", config.delay.as_secs_f64() * 1e3)
+        };
+        format!(
+            "Up: {}, {}. Down: {}, {}. Seed {}.",
+            self.up.name(),
+            words(true),
+            self.down.name(),
+            words(false),
+            self.seed
+        )
+    }
+}
+
+/// `FILE.up` or `FILE.down`, with the head that mm-link writes.
+fn open_log(path: &Path, side: &str, speed: &str) -> Result<Box<dyn Write + Send>> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{side}"));
+    let file = File::create(&name).with_context(|| format!("cannot write {}", Path::new(&name).display()))?;
+    let mut log = BufWriter::new(file);
+    writeln!(log, "# glassline lab link ({side}) {speed}").context("cannot write the log")?;
+    Ok(Box::new(log))
+}
+
+/// Runs the command to its end.
+pub(super) fn run(args: &Args) -> Result<()> {
+    // What is wrong is said before anything is made.
+    let (up, down) = (args.way(true)?, args.way(false)?);
+    let ends = Ends::make(args.mtu).map_err(no_network)?;
+    let Ends { near, far, networks } = ends;
+    // Before there are other threads, so that they leave signals to us.
+    let mut programs = Programs::new()?;
+    let emulation = Emulation::start(near, far, Settings { up, down, seed: args.seed })?;
+    let ended = programs.run(args, &networks, &emulation);
+    drop(programs);
+    let report = emulation.stop()?;
+    let status = ended?;
+    say(args, &networks, &report)?;
+    if status == 0 { Ok(()) } else { Err(failure::passed_on(status)) }
+}
+
+fn say(args: &Args, networks: &Networks, report: &Report) -> Result<()> {
+    if let Some(path) = &args.svg {
+        let name = args.command[0].to_string_lossy();
+        let title = format!("{name} behind a link of {:.0} s", report.duration_s);
+        std::fs::write(path, picture::draw(&title, &args.about(), report))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        let mut json = serde_json::to_value(report)?;
+        json["near"] = networks.near_address.to_string().into();
+        json["far"] = networks.far_address.to_string().into();
+        return output::print(&format!("{json:#}\n"));
+    }
+    // Standard output is the command's.
+    eprint!("{}", report.table());
+    Ok(())
+}
+
+/// Says what would help.
+fn no_network(error: EndsError) -> anyhow::Error {
+    let advice = match &error {
+        EndsError::Tun(glassline_io::tun::TunError::Absent { .. }) => {
+            "load the kernel's module tun (modprobe tun), or give the container the device /dev/net/tun"
+        }
+        EndsError::Full { .. } => "end some of the links",
+        _ => {
+            "run it as root, or allow user namespaces (sysctl user.max_user_namespaces, and where the system has it \
+             kernel.apparmor_restrict_unprivileged_userns=0; a container needs NET_ADMIN and SYS_ADMIN)"
+        }
+    };
+    failure::failed(format!("no network can be made for the command: {error}"), advice)
+}

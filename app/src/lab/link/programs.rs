@@ -1,0 +1,128 @@
+//! The programs on both sides of a link.
+
+use super::Args;
+use crate::failure;
+use anyhow::{Context, Result};
+use glassline_io::child::{self, Caught, Signal, Signals};
+use glassline_io::poll::{Poller, Watch};
+use glassline_lab::link::{Emulation, Networks};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// How long the program on the far side has to end, once it was asked to.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Whether the link still works is looked at this often.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Starts programs and ends them, whatever happens.
+pub(super) struct Programs {
+    signals: Signals,
+    poller: Poller,
+    far: Option<Child>,
+}
+
+impl Programs {
+    /// Takes this process' signals over: they are passed on.
+    pub(super) fn new() -> Result<Programs> {
+        let signals = Signals::block().context("cannot wait for signals")?;
+        let poller = Poller::new()?;
+        poller.add(&signals, 0, Watch::Accepts)?;
+        Ok(Programs { signals, poller, far: None })
+    }
+
+    /// Runs the command, and beside it what is to run on the far side, to the command's end; the exit status for it.
+    pub(super) fn run(&mut self, args: &Args, networks: &Networks, emulation: &Emulation) -> Result<u8> {
+        let addressed = |command: &mut Command| {
+            command.env("GLASSLINE_NEAR", networks.near_address.to_string());
+            command.env("GLASSLINE_FAR", networks.far_address.to_string());
+        };
+        if let Some(far) = &args.far {
+            let mut command = Command::new("sh");
+            // A group of its own, so that all that the shell starts can be ended. What it prints is not the command's.
+            command.args(["-c", far]).process_group(0).stdin(Stdio::null()).stdout(own_stderr()?);
+            addressed(&mut command);
+            self.far = Some(child::spawn(&mut command).context("cannot start a shell for --far")?);
+        }
+        let mut command = Command::new(&args.command[0]);
+        command.args(&args.command[1..]);
+        addressed(&mut command);
+        if args.json {
+            command.stdout(own_stderr()?);
+        }
+        let child = networks.within(|| child::spawn(&mut command))?.map_err(|error| {
+            let name = args.command[0].to_string_lossy();
+            failure::usage(
+                format!("cannot run {name:?}: {error}"),
+                "after -- comes a program and its arguments",
+            )
+        })?;
+        self.wait(child, emulation)
+    }
+
+    /// Waits for the command's end, passing signals on.
+    fn wait(&mut self, mut child: Child, emulation: &Emulation) -> Result<u8> {
+        let mut ready = Vec::new();
+        loop {
+            while let Some(Caught { signal, is_of_kernel }) = self.signals.next() {
+                // What a terminal sends the command gets from it, being in front there too; twice would be too much.
+                let is_had = signal == Signal::CHILD || is_of_kernel;
+                if !is_had {
+                    // It may have ended meanwhile.
+                    let _ = child::send(&child, signal);
+                }
+            }
+            if let Some(status) = child.try_wait().context("cannot wait for the command")? {
+                return Ok(exit_status(status));
+            }
+            if emulation.has_failed() {
+                let _ = child.kill();
+                let _ = child.wait();
+                // The link's own error is told.
+                return Ok(1);
+            }
+            self.poller.wait(Some(LOOK), &mut ready)?;
+        }
+    }
+
+    /// Has what runs on the far side end: asks, waits for a while, kills.
+    fn end_far(&mut self) -> io::Result<()> {
+        let Some(mut far) = self.far.take() else { return Ok(()) };
+        child::send_to_group(&far, Signal::TERM);
+        let step = Duration::from_millis(10);
+        let mut waited = Duration::ZERO;
+        // The shell first: while it is not waited for, its number and its group's are nobody else's.
+        while waited < PATIENCE && far.try_wait()?.is_none() {
+            std::thread::sleep(step);
+            waited += step;
+        }
+        while waited < PATIENCE && child::is_group_left(&far) {
+            std::thread::sleep(step);
+            waited += step;
+        }
+        child::send_to_group(&far, Signal::KILL);
+        far.wait().map(drop)
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        if let Err(error) = self.end_far() {
+            tracing::warn!("cannot end the program of --far: {error}");
+        }
+    }
+}
+
+/// What this program writes complaints to, for another one's output.
+fn own_stderr() -> Result<Stdio> {
+    let copy = io::stderr().as_fd().try_clone_to_owned().context("cannot copy standard error")?;
+    Ok(copy.into())
+}
+
+/// As shells say it.
+fn exit_status(status: ExitStatus) -> u8 {
+    let signal = status.signal().map(|signal| 128 + signal);
+    u8::try_from(status.code().or(signal).unwrap_or(1)).unwrap_or(1)
+}

@@ -1,0 +1,88 @@
+//! What two pictures need to have in common so that they can be compared sample by sample.
+
+use crate::picture::{Picture, PixelFormat, Size};
+use thiserror::Error;
+
+/// Refuses pictures that have no samples in common, or more than 8 bits.
+pub(super) fn check(reference: &Picture, distorted: &Picture) -> Result<(), CompareError> {
+    if reference.size() != distorted.size() {
+        return Err(CompareError::Size { reference: reference.size(), distorted: distorted.size() });
+    }
+    let formats = (reference.format(), distorted.format());
+    if formats.0 != formats.1 {
+        return Err(CompareError::Format { reference: formats.0, distorted: formats.1 });
+    }
+    if formats.0.sample_bytes() != 1 {
+        return Err(CompareError::Depth { found: formats.0.depth_bits });
+    }
+    Ok(())
+}
+
+/// Pictures that cannot be compared.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CompareError {
+    /// Other sizes.
+    #[error("the distorted picture is {distorted}, the reference {reference}")]
+    Size {
+        /// Of the reference.
+        reference: Size,
+        /// Of the other.
+        distorted: Size,
+    },
+    /// Other subsampling or depth.
+    #[error(
+        "the distorted picture is {:?} of {} bits, the reference {:?} of {} bits",
+        distorted.chroma, distorted.depth_bits, reference.chroma, reference.depth_bits
+    )]
+    Format {
+        /// Of the reference.
+        reference: PixelFormat,
+        /// Of the other.
+        distorted: PixelFormat,
+    },
+    /// Samples of more than 8 bits.
+    #[error("pictures of {found} bits; 8 are compared")]
+    Depth {
+        /// Bits of both.
+        found: u8,
+    },
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::picture::Chroma;
+    use crate::time::Time;
+
+    /// A picture in 4:2:0 whose samples are what `of` (plane, x, y) says.
+    pub(in crate::measure) fn picture(
+        width: u32,
+        height: u32,
+        of: impl Fn(usize, usize, usize) -> u8,
+    ) -> Picture {
+        let mut picture = Picture::new(PixelFormat::I420, Size::new(width, height).unwrap(), Time::ZERO);
+        for (index, plane) in picture.planes_mut().iter_mut().enumerate() {
+            for (y, line) in plane.lines_mut().enumerate() {
+                line.iter_mut().enumerate().for_each(|(x, sample)| *sample = of(index, x, y));
+            }
+        }
+        picture
+    }
+
+    #[test]
+    fn pictures_without_samples_in_common_are_refused() {
+        let made = |chroma, depth_bits, width| {
+            let size = Size::new(width, 8).unwrap();
+            Picture::new(PixelFormat { chroma, depth_bits }, size, Time::ZERO)
+        };
+        let eight = made(Chroma::Yuv420, 8, 8);
+        assert_eq!(check(&eight, &eight), Ok(()));
+        let told = |one: &Picture, other: &Picture| check(one, other).unwrap_err().to_string();
+        assert!(told(&eight, &made(Chroma::Yuv420, 8, 9)).contains("is 9x8, the reference 8x8"));
+        assert!(told(&eight, &made(Chroma::Yuv444, 8, 8)).contains("Yuv444 of 8 bits"));
+        let ten = made(Chroma::Yuv420, 10, 8);
+        assert!(told(&eight, &ten).contains("10 bits"));
+        assert_eq!(check(&ten, &ten), Err(CompareError::Depth { found: 10 }));
+    }
+}
