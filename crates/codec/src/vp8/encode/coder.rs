@@ -33,6 +33,8 @@ pub(crate) struct Task<'a> {
     pub(crate) key: bool,
     pub(crate) request: &'a Request,
     pub(crate) parallel: &'a dyn Parallel,
+    pub(crate) kernels: &'static Kernels,
+    pub(crate) encode_kernels: &'static EncodeKernels,
 }
 
 /// How coarsely a frame is coded.
@@ -70,6 +72,8 @@ pub(crate) struct Coder<'a> {
     tools: Tools,
     /// Whether the macroblocks' modes are decided.
     decided: bool,
+    /// The quantiser and the loop filter's level of the frame that was finished first.
+    filtered: Option<(u8, u8)>,
 }
 
 impl<'a> Coder<'a> {
@@ -83,6 +87,7 @@ impl<'a> Coder<'a> {
             mode_costs: ModeCosts::new(task.key, &start.probs),
             tools: Tools::new(task.request.speed),
             decided: false,
+            filtered: None,
             start,
         }
     }
@@ -145,8 +150,8 @@ impl<'a> Coder<'a> {
             block_costs: &self.block_costs,
             mode_costs: &self.mode_costs,
             tools: self.tools,
-            kernels: Kernels::best(),
-            encode_kernels: EncodeKernels::best(),
+            kernels: task.kernels,
+            encode_kernels: task.encode_kernels,
         };
         let mut unfinished = self.frames.frame(&task.geometry);
         let mut counts = Box::new(NO_COUNTS);
@@ -184,26 +189,36 @@ impl<'a> Coder<'a> {
         let geometry = &task.geometry;
         let (mut header, mut lasting) = (self.header(setting.index), self.lasting());
         let field = self.field();
-        let trial = filter_choice::Trial { task: &task, field, lasting: &lasting, header: &header };
-        header.filter_level = trial.level(&unfinished.planes_mut());
+        header.filter_level = match self.filtered {
+            // Tried at another quantiser; stronger where that is coarser.
+            Some((index, level)) => {
+                let scale = |index: u8| u32::from(index) + 8;
+                (u32::from(level) * scale(setting.index) / scale(index)).min(63) as u8
+            }
+            None => {
+                let trial = filter_choice::Trial { task: &task, field, lasting: &lasting, header: &header };
+                trial.level(&unfinished.planes_mut())
+            }
+        };
         let filter = LoopFilter::new(&header, &lasting.segmentation, &lasting.filter);
-        let (mut new, mut bytes, mut first_partition) = (None, Vec::new(), 0);
+        let (mut new, mut bytes, mut too_long) = (None, Vec::new(), None);
         {
             // Bytes do not depend on what the filter makes of the samples, so both go side by side.
             let mut unfinished = Some(unfinished);
             let mut finish =
-                || new = unfinished.take().map(|frame| filtered(frame, geometry, filter.as_ref(), field));
+                || new = unfinished.take().map(|frame| filtered(frame, &task, filter.as_ref(), field));
             let written = self.written(&counts);
             let mut write = || {
-                (bytes, first_partition) = write::frame(&written, &mut header, &mut lasting, &Serial);
+                (bytes, too_long) = write::frame(&written, &mut header, &mut lasting, &Serial);
             };
             task.parallel.run(&mut [&mut finish, &mut write]);
         }
+        self.filtered.get_or_insert((setting.index, header.filter_level));
         let Some(new) = new else { unreachable!("a task that was run has filled it") };
         let stats = self.stats(&header);
         self.frames.remember(&new);
-        if first_partition >= 1 << 19 {
-            return Err(EncodeError::TooLong { found: first_partition });
+        if let Some(found) = too_long {
+            return Err(EncodeError::TooLong { found });
         }
         let mut picture = new.picture(geometry);
         if !lasting.colour_space {
@@ -266,10 +281,11 @@ impl<'a> Coder<'a> {
 /// Filters a frame and hashes it, row by row.
 fn filtered(
     mut unfinished: Unfinished,
-    geometry: &Geometry,
+    task: &Task<'_>,
     filter: Option<&LoopFilter>,
     field: Field<'_>,
 ) -> Frame {
+    let geometry = &task.geometry;
     let mut hash = FrameHash::new(geometry);
     let mut planes = unfinished.planes_mut();
     for row in 0..geometry.rows {
@@ -277,7 +293,7 @@ fn filtered(
             let [y, u, v] = &mut planes;
             let (y_stride, uv_stride) = (geometry.y_stride, geometry.uv_stride);
             let mut area = Area { y, u, v, y_stride, uv_stride };
-            filter.row(&mut area, geometry, row, field.row(row), Kernels::best());
+            filter.row(&mut area, geometry, row, field.row(row), task.kernels);
         }
         hash.take_row(geometry, row, &planes);
     }

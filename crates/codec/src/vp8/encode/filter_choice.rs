@@ -4,8 +4,6 @@ use super::coder::Task;
 use super::write::Field;
 use crate::vp8::header::{FrameHeader, Lasting};
 use crate::vp8::loop_filter::{Area, LoopFilter};
-use crate::vp8::simd::Kernels;
-use crate::vp8::simd::encode::EncodeKernels;
 use crate::vp8::state::Filter;
 
 /// Less where samples were copied, more where small pieces meet.
@@ -72,7 +70,7 @@ impl Trial<'_> {
             let mut area = Area { y, u, v, y_stride, uv_stride };
             for row in 0..count {
                 let macroblocks = self.field.row(from + row);
-                filter.row(&mut area, geometry, row + above, macroblocks, Kernels::best());
+                filter.row(&mut area, geometry, row + above, macroblocks, self.task.kernels);
             }
         }
         // The last lines are not finished before the row below them is filtered.
@@ -80,6 +78,6 @@ impl Trial<'_> {
         let (source, source_stride) = self.task.source.at(0, 0, 16 * from);
         let filtered = &scratch[0][16 * above * stride..];
         let lines = 16 * count - 4;
-        (EncodeKernels::best().plane_sse)((source, source_stride), (filtered, stride), width, lines)
+        (self.task.encode_kernels.plane_sse)((source, source_stride), (filtered, stride), width, lines)
     }
 }

@@ -27,6 +27,8 @@ mod write;
 
 use super::frame::{Frame, Geometry, Workspace};
 use super::modes::Reference;
+use super::simd::Kernels;
+use super::simd::encode::EncodeKernels;
 use super::state::{Inner, State};
 use coder::{Coder, Task};
 use frame::Store;
@@ -196,7 +198,7 @@ pub enum EncodeError {
         found: u8,
     },
     /// A partition that the frame header cannot name, as only enormous pictures have them.
-    #[error("vp8: a first partition of {found} bytes; the most is 524287")]
+    #[error("vp8: a partition of {found} bytes; the most is 524287 of modes, 16777215 of tokens")]
     TooLong {
         /// Its bytes.
         found: usize,
@@ -276,6 +278,21 @@ pub fn encode_candidates_in(
     workspace: &mut EncodeWorkspace,
     parallel: &dyn Parallel,
 ) -> Result<Vec<Encoded>, EncodeError> {
+    let kernels = (Kernels::best(), EncodeKernels::best());
+    encode_with(state, picture, request, qualities, workspace, (parallel, kernels))
+}
+
+/// What encoding is done with: threads, and kernels.
+type Means<'a> = (&'a dyn Parallel, (&'static Kernels, &'static EncodeKernels));
+
+fn encode_with(
+    state: &State,
+    picture: &Picture,
+    request: &Request,
+    qualities: &[Quality],
+    workspace: &mut EncodeWorkspace,
+    (parallel, (kernels, encode_kernels)): Means<'_>,
+) -> Result<Vec<Encoded>, EncodeError> {
     let geometry = check(picture, request, qualities)?;
     let EncodeWorkspace { frames, padding, store } = workspace;
     let source = Source::new(picture, &geometry, padding);
@@ -283,8 +300,18 @@ pub fn encode_candidates_in(
     let references = inner.map(|inner| usable(inner, request.references)).unwrap_or_default();
     let key = request.key_frame || references.is_empty();
     let inner = inner.filter(|_| !key);
-    let picture = Task { geometry, source, inner, references: &references, key, request, parallel };
-    Coder::new(picture, frames, store).candidates(qualities)
+    let task = Task {
+        geometry,
+        source,
+        inner,
+        references: &references,
+        key,
+        request,
+        parallel,
+        kernels,
+        encode_kernels,
+    };
+    Coder::new(task, frames, store).candidates(qualities)
 }
 
 fn check(picture: &Picture, request: &Request, qualities: &[Quality]) -> Result<Geometry, EncodeError> {
@@ -321,4 +348,51 @@ fn usable(inner: &Inner, asked: References) -> Vec<Reference> {
         }
     }
     references
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vp8::simd;
+    use glassline_media::Time;
+
+    /// Moving stripes with some noise.
+    fn picture(number: u32) -> Picture {
+        let mut picture = Picture::new(PixelFormat::I420, Size::new(120, 90).unwrap(), Time::ZERO);
+        let mut noise = number.wrapping_mul(77_777) | 1;
+        for plane in picture.planes_mut() {
+            for (y, line) in plane.lines_mut().enumerate() {
+                for (x, sample) in line.iter_mut().enumerate() {
+                    noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    let stripe = (x as u32 + 3 * number + y as u32 / 3) % 29 * 7;
+                    *sample = (stripe + (noise >> 28)) as u8;
+                }
+            }
+        }
+        picture
+    }
+
+    #[test]
+    fn every_processor_gives_the_same_bytes() {
+        let best = (Kernels::best(), EncodeKernels::best());
+        let scalar = (&simd::SCALAR, &simd::encode::SCALAR);
+        for speed in [0, 3, 6, 10] {
+            let mut state = State::new();
+            for number in 0..3 {
+                let request = Request { speed, ..Request::default() };
+                let qualities = [Quality::Quantizer(12), Quality::Bytes { target: 900, never_above: true }];
+                let encode = |kernels| {
+                    let (mut workspace, picture) = (EncodeWorkspace::new(), picture(number));
+                    encode_with(&state, &picture, &request, &qualities, &mut workspace, (&Serial, kernels))
+                        .unwrap()
+                };
+                let (fast, slow) = (encode(best), encode(scalar));
+                for (fast, slow) in fast.iter().zip(&slow) {
+                    assert_eq!(fast.bytes, slow.bytes, "speed {speed}, picture {number}");
+                    assert_eq!(fast.state, slow.state);
+                }
+                state = fast[0].state.clone();
+            }
+        }
+    }
 }

@@ -38,9 +38,12 @@ pub(crate) struct Search<'a> {
 
 /// How far vectors of a macroblock may point: one macroblock beyond the picture.
 pub(crate) fn limits((column, row): (usize, usize), (columns, rows): (usize, usize)) -> [i32; 4] {
-    let reach = |macroblocks: usize| 16 * (macroblocks as i32 + 1);
+    let reach = |macroblocks: usize| (16 * (macroblocks as i32 + 1)).min(MAX_REACH);
     [-reach(column), reach(columns - 1 - column), -reach(row), reach(rows - 1 - row)]
 }
+
+/// No search goes farther than this, in samples: vectors are quarters of them in 16 bits.
+const MAX_REACH: i32 = 8000;
 
 fn whole(x: i32, y: i32) -> Vector {
     Vector::new((4 * y) as i16, (4 * x) as i16)

@@ -175,13 +175,13 @@ pub(crate) struct Written<'a> {
 }
 
 /// Chooses the probabilities of a frame, completes `header` and `lasting` with them, and writes its bytes.
-/// The second result is the length of the first partition, which has a limit.
+/// The second result is the length of a partition that is longer than the frame can say.
 pub(crate) fn frame(
     written: &Written<'_>,
     header: &mut FrameHeader,
     lasting: &mut Lasting,
     parallel: &dyn Parallel,
-) -> (Vec<u8>, usize) {
+) -> (Vec<u8>, Option<usize>) {
     let counts = ModeCounts::new(written.field, header.key);
     let ratio = |[zeros, ones]: [u32; 2]| probability(zeros, ones);
     header.skip_prob = Some(ratio(counts.skipped));
@@ -211,11 +211,13 @@ pub(crate) fn frame(
     let first_partition = bytes.len() - start;
     write_tag(&mut bytes, header.key, geometry, first_partition);
     let partitions = token_partitions(written, header.token_partitions, lasting, parallel);
+    let mut too_long = Some(first_partition).filter(|&bytes| bytes >= 1 << 19);
     for partition in &partitions[..partitions.len() - 1] {
+        too_long = too_long.or(Some(partition.len()).filter(|&bytes| bytes >= 1 << 24));
         bytes.extend_from_slice(&(partition.len() as u32).to_le_bytes()[..3]);
     }
     partitions.iter().for_each(|partition| bytes.extend_from_slice(partition));
-    (bytes, first_partition)
+    (bytes, too_long)
 }
 
 fn write_tag(bytes: &mut [u8], key: bool, geometry: &Geometry, first_partition: usize) {

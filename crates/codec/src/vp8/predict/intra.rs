@@ -25,6 +25,7 @@ pub(crate) struct Edges<'a> {
 }
 
 /// Predicts a block of `N`×`N` samples: 16 for luma, 8 for chroma. `dst` begins at its first sample.
+#[inline(always)]
 pub(crate) fn square<const N: usize>(mode: Mode, dst: &mut [u8], stride: usize, edges: &Edges<'_>) {
     let (Some(above), Some(left)) = (edges.above.first_chunk::<N>(), edges.left.first_chunk::<N>()) else {
         return;
@@ -48,6 +49,7 @@ pub(crate) fn square<const N: usize>(mode: Mode, dst: &mut [u8], stride: usize, 
     }
 }
 
+#[inline(always)]
 fn dc(edges: &Edges<'_>, side: usize) -> u8 {
     let sum = |samples: &[u8]| samples[..side].iter().map(|&sample| u32::from(sample)).sum::<u32>();
     let (total, count) = match (edges.has_above, edges.has_left) {
