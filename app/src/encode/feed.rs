@@ -2,13 +2,15 @@
 //! and its packets go to all.
 
 use super::control::Controls;
-use super::ladder::Plan;
+use super::ladder::{Plan, Rendition};
 use super::queue::{Queue, Work};
 use super::sound::{self, Companion};
+use super::source::Format;
 use anyhow::{Error, Result};
 use glassline_media::pixels::Scaler;
-use glassline_media::{AudioBlock, Picture, Size, Ticks, Time};
+use glassline_media::{AudioBlock, Picture, Ticks, Time};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 /// What a source gives.
 #[derive(Debug)]
@@ -58,18 +60,27 @@ impl Feed {
         Feed { queues, sound: Mutex::new(sound), companion, begun, beginning, controls, ladder: None }
     }
 
-    /// Gives each queue only the pictures that `plan` says, at the size that stands at the queue's place in `sizes`;
-    /// the source's are of `size`.
-    pub(super) fn with_ladder(self, plan: Plan, size: Size, sizes: &[Size]) -> Feed {
+    /// Gives each queue only the pictures that the rendition at its place takes, at its size; the source's are of
+    /// `format`. Key frames come `keyint` apart.
+    ///
+    /// # Errors
+    /// A rendition's rate is no whole part of the source's.
+    pub(super) fn with_ladder(
+        self,
+        renditions: &[Rendition],
+        format: Format,
+        keyint: Duration,
+    ) -> Result<Feed> {
+        let plan = Plan::new(renditions, format.rate, keyint)?;
         let mut scalers: Vec<(Scaler, Vec<usize>)> = Vec::new();
-        for (index, &wanted) in sizes.iter().enumerate() {
+        for (index, wanted) in renditions.iter().map(|rendition| rendition.size).enumerate() {
             match scalers.iter_mut().find(|(scaler, _)| scaler.size() == wanted) {
                 Some((_, renditions)) => renditions.push(index),
                 None => scalers.push((Scaler::new(wanted), vec![index])),
             }
         }
-        scalers.sort_by_key(|(scaler, _)| scaler.size() != size);
-        Feed { ladder: Some(Mutex::new(Ladder { plan, sizes: scalers })), ..self }
+        scalers.sort_by_key(|(scaler, _)| scaler.size() != format.size);
+        Ok(Feed { ladder: Some(Mutex::new(Ladder { plan, sizes: scalers })), ..self })
     }
 
     /// Lets the sound of a file go along with the pictures: what is heard before a picture is handed over before it.

@@ -39,8 +39,7 @@ pub(crate) use control::{Controls, Status};
 use feed::Feed;
 use glassline_io::clock::Clock;
 use input::Input;
-pub(crate) use inside::{Job, Stopper, check_section, input_in, require};
-use ladder::Plan;
+pub(crate) use inside::{Job, Publish, Stopper, check_section, input_in, require, sound_in, stream_names};
 use output::Output;
 use pipeline::{Packets, Pipeline};
 use queue::Queue;
@@ -48,7 +47,7 @@ use session::{Rendition, Session};
 pub(crate) use settings::Settings;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sink::{Credentials, Sinks};
-use sound::{Audio, AudioIn, RawFormat};
+use sound::Audio;
 use source::{Format, Length, Source};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -71,25 +70,8 @@ pub(crate) struct Args {
     outputs: Vec<Output>,
     #[command(flatten)]
     settings: Settings,
-    /// How sound is coded [default: opus where there is sound]
-    #[arg(long, value_enum, value_name = "CODEC")]
-    audio: Option<Audio>,
-    /// Where sound comes from: alsa:DEVICE, FILE.wav, or fd:N (raw samples on an open descriptor)
-    #[arg(long, value_name = "SOURCE")]
-    audio_in: Option<AudioIn>,
-    /// What raw samples are like, and what is asked of an ALSA device: s16le, s24le, s32le, f32le or f64le, rate and
-    /// channels [default: s16le:48000:2; of a device the best that it has]
-    #[arg(long, value_name = "FORMAT:RATE:CHANNELS", requires = "audio_in")]
-    audio_format: Option<RawFormat>,
-    /// Bit rate of the sound [default: 128k]
-    #[arg(long, value_name = "RATE")]
-    audio_bitrate: Option<rate::Bitrate>,
-    /// Sound in a packet: of Opus 2.5ms, 5ms, 10ms or 20ms, of s302m 1ms to 10ms [default: opus 5ms, s302m 1ms]
-    #[arg(long, value_name = "TIME", value_parser = rate::parse_duration)]
-    audio_frame: Option<Duration>,
-    /// Bits of a sample of s302m: 16, 20 or 24 [default: 24]
-    #[arg(long, value_name = "BITS")]
-    audio_bits: Option<u32>,
+    #[command(flatten)]
+    sound: sound::Wanted,
     /// Stop after this many pictures
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -164,38 +146,6 @@ impl Args {
         self.realtime || !self.no_realtime && self.outputs.iter().any(Output::is_network)
     }
 
-    /// The sound that the stream gets. `channels` are those of `--audio-in`.
-    fn audio(&self, channels: Option<u8>) -> Result<sound::Settings> {
-        let has_sound = self.input.has_sound() || channels.is_some();
-        let codec = match self.audio {
-            Some(audio) if audio != Audio::None && !has_sound => {
-                return Err(failure::usage(
-                    "this input carries no sound",
-                    "leave --audio out, give --audio-in, or take a test: input",
-                ));
-            }
-            Some(audio) => audio,
-            None if has_sound => Audio::default(),
-            None => Audio::None,
-        };
-        let (bitrate, frame, bits) = (self.audio_bitrate, self.audio_frame, self.audio_bits);
-        let channels = channels.unwrap_or(source::SOUND_CHANNELS);
-        Ok(sound::Settings { codec, channels, bitrate, frame, bits })
-    }
-
-    /// The sound input that was named, opened, unless no sound is wanted.
-    fn open_sound(&self) -> Result<Option<sound::Opened>> {
-        let wanted = self.audio_in.as_ref().filter(|_| self.audio != Some(Audio::None));
-        let opened = wanted.map(|input| sound::Opened::open(input, self.audio_format)).transpose()?;
-        if opened.as_ref().is_some_and(sound::Opened::is_live) && !self.is_timed() {
-            return Err(failure::usage(
-                "live sound does not go with a file that is coded as fast as it goes",
-                "give --realtime, or take sound from FILE.wav",
-            ));
-        }
-        Ok(opened)
-    }
-
     /// Whether pictures come by the clock, live or paced.
     fn is_timed(&self) -> bool {
         matches!(self.input, Input::Test { .. } | Input::V4l2 { .. }) || self.paced()
@@ -209,8 +159,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
         let message = "--json prints to standard output, which carries the stream";
         return Err(failure::usage(message, "leave --json out, or send the stream elsewhere"));
     }
-    let sound_input = args.open_sound()?;
-    let audio = args.audio(sound_input.as_ref().map(sound::Opened::channels))?;
+    let sound_input = args.sound.open(args.is_timed())?;
+    let own_sound = args.input.has_sound().then_some(source::SOUND_CHANNELS);
+    let channels = sound_input.as_ref().map(sound::Opened::channels).or(own_sound);
+    let audio = args.sound.settings(channels).map_err(sound::Refusal::on_command_line)?;
     if audio.codec == Audio::S302m
         && let Some(output) = args.outputs.iter().find(|output| output.is_mp4())
     {
@@ -248,9 +200,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let queues: Vec<_> = ladder.iter().map(|_| Arc::new(Queue::new(live))).collect();
     let mut feed = Feed::new(queues.clone(), sound, controls.clone());
     if !args.renditions.is_empty() {
-        let plan = Plan::new(&args.renditions, source.format().rate, args.settings.keyint)?;
-        let sizes: Vec<_> = ladder.iter().map(|step| step.format.size).collect();
-        feed = feed.with_ladder(plan, source.format().size, &sizes);
+        feed = feed.with_ladder(&args.renditions, source.format(), args.settings.keyint)?;
     }
     // Outputs come last: nothing is overwritten or connected where an argument is wrong.
     let credentials = Credentials { key, ca: args.ca.clone() };
@@ -312,17 +262,10 @@ impl Args {
         if self.renditions.is_empty() {
             return Ok(vec![Step { format, settings: self.settings.clone(), outputs: self.outputs.clone() }]);
         }
-        if self.settings.intra_refresh || self.settings.constant_size {
-            let message = "renditions have their key frames in common, and with intra refresh there are none";
-            return Err(failure::usage(message, "leave --intra-refresh and --constant-size out"));
-        }
         let mut steps = Vec::new();
-        for (index, (rendition, name)) in
-            self.renditions.iter().zip(ladder::names(&self.renditions)?).enumerate()
+        for (index, rung) in ladder::rungs(&self.renditions, &self.settings, format)?.into_iter().enumerate()
         {
-            let settings =
-                Settings { bitrate: rendition.bitrate, common_keys: true, ..self.settings.clone() };
-            let format = Format { size: rendition.size, rate: rendition.rate, ..format };
+            let ladder::Rung { name, format, settings } = rung;
             steps.push(Step { format, settings, outputs: ladder::outputs(&self.outputs, &name, index)? });
         }
         let all: Vec<Output> = steps.iter().flat_map(|step| step.outputs.clone()).collect();

@@ -20,8 +20,12 @@ mod input;
 mod resample;
 #[cfg(test)]
 mod tests;
+mod wanted;
 
-pub(crate) use coder::{Audio, Settings};
-pub(super) use coder::{Encoder, Stream};
+pub(crate) use coder::Audio;
+#[cfg(test)]
+pub(super) use coder::Settings;
+pub(super) use coder::{Encoder, Refusal, Stream};
 pub(super) use file::Companion;
-pub(super) use input::{AudioIn, Opened, RawFormat};
+pub(super) use input::{AudioIn, Opened};
+pub(super) use wanted::Wanted;
