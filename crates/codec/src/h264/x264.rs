@@ -196,6 +196,7 @@ impl Encoder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use glassline_media::pixels::FieldOrder;
     use glassline_media::{Chroma, Colour, FrameRate, Time};
     use proptest::prelude::*;
     use std::time::Duration;
@@ -249,6 +250,10 @@ mod tests {
         assert!(message(&Settings { slices: 5, ..base.clone() }).contains("between 0 and 4"));
         let none = KeyInterval::Pictures(0);
         assert!(message(&Settings { key_interval: none, ..base.clone() }).contains("key interval"));
+        let fields = Some(FieldOrder::TopFirst);
+        assert!(message(&Settings { fields, ..settings(64, 62) }).contains("multiple of four"));
+        let swept = Settings { fields, intra_refresh: true, ..base.clone() };
+        assert!(message(&swept).contains("key frames"));
         let rgb = Colour { matrix: 0, ..Colour::BT709 };
         assert!(message(&Settings { colour: rgb, ..base }).contains("matrix"));
     }
@@ -315,6 +320,7 @@ mod tests {
             threads in 0u32..6,
             slices in 0u32..6,
             preset in 0usize..5,
+            fields in 0usize..3,
         ) {
             let mut settings = settings(width, height);
             settings.frame_rate = FrameRate::new(rate.0, rate.1).unwrap();
@@ -324,7 +330,8 @@ mod tests {
             settings.threads = threads;
             settings.slices = slices;
             settings.preset = preset_names().nth(preset).unwrap().to_owned();
-            let odd = width % 2 == 1 || height % 2 == 1;
+            settings.fields = [None, Some(FieldOrder::TopFirst), Some(FieldOrder::BottomFirst)][fields];
+            let odd = width % 2 == 1 || height % 2 == 1 || fields > 0 && height % 4 != 0;
             match Encoder::new(&settings) {
                 Err(CodecError::Setting { .. }) => {}
                 Err(other) => prop_assert!(false, "x264 refused what we took: {other}"),
