@@ -3,7 +3,9 @@
 use super::Deinterlace;
 use super::control::Controls;
 use super::feed::Feed;
+use super::film::Film;
 use super::input::Input;
+use super::inputs::Inputs;
 use super::ladder::{self, Plan, Rung};
 use super::pipeline::{Demand, Packets, Pipeline};
 use super::queue::Queue;
@@ -26,7 +28,9 @@ const VBV_PICTURES: std::ops::RangeInclusive<u32> = 1..=500;
 /// An encoder whose input is open, ready to run.
 pub(crate) struct Job {
     source: Source,
+    film: Option<Film>,
     sound: Option<sound::Opened>,
+    looped: bool,
     feed: Arc<Feed>,
     renditions: Vec<(Pipeline, Arc<Queue>)>,
     controls: Controls,
@@ -57,11 +61,10 @@ impl Job {
         let Asked { input, settings, renditions, wanted, looped, deinterlace } =
             read(section).map_err(wrong)?;
         let clock = Clock::new();
-        let sound_input = wanted.open(true)?;
-        let own_sound = input.has_sound().then_some(source::SOUND_CHANNELS);
-        let channels = sound_input.as_ref().map(sound::Opened::channels).or(own_sound);
-        let audio = wanted.settings(channels).map_err(|refusal| wrong(refusal.in_section()))?;
+        let explain = |refusal: Refusal| wrong(refusal.in_section());
+        let Inputs { film, sound: sound_input, audio } = Inputs::open(&input, &wanted, true, explain)?;
         let request = source::Request {
+            film: film.clone(),
             sound: audio.block_frames().filter(|_| sound_input.is_none()),
             paced: true,
             looped,
@@ -89,7 +92,8 @@ impl Job {
         if !renditions.is_empty() {
             feed = feed.with_ladder(&renditions, format, settings.keyint)?;
         }
-        Ok(Job { source, sound: sound_input, feed: Arc::new(feed), renditions: opened, controls, clock })
+        let feed = Arc::new(feed);
+        Ok(Job { source, film, sound: sound_input, looped, feed, renditions: opened, controls, clock })
     }
 
     /// What ends it, from another thread.
@@ -109,11 +113,13 @@ impl Job {
     /// The input's, an encoder's or a sink's.
     pub(crate) fn run(self, sinks: Vec<Publish>) -> Result<()> {
         if let Some(input) = self.sound {
-            input.start(&self.feed, true, self.clock)?;
+            input.start(&self.feed, self.source.pace(), self.looped, self.clock)?;
         }
         let rendition = |((pipeline, queue), sink)| session::Rendition { pipeline, queue, sink: whole(sink) };
         let renditions = self.renditions.into_iter().zip(sinks).map(rendition).collect();
-        Session::start(self.source, self.feed, renditions)?.join().1
+        let ended = Session::start(self.source, self.feed, renditions)?.join().1;
+        Inputs::end(self.film.as_ref());
+        ended
     }
 }
 
@@ -163,11 +169,12 @@ pub(crate) fn check_section(section: &config::Encode) -> Result<(), Wrong> {
             Plan::new(&renditions, rate, settings.keyint).map_err(refused)?;
         }
     }
-    if looped && input.path().is_none() {
-        return Err(("loop", "only a file can begin again; leave it out".to_owned()));
+    if looped && input.path().is_none() && !matches!(wanted.audio_in, Some(AudioIn::Wav(_))) {
+        return Err(("loop", "only a file can begin again, and no input is one; leave it out".to_owned()));
     }
-    // How many channels a file or a device has shows when it is open.
-    let channels = (input.has_sound() || wanted.audio_in.is_some()).then_some(source::SOUND_CHANNELS);
+    // What sound a file or a device has shows when it is open.
+    let may_have = input.has_sound() || matches!(input, Input::Decoded(_)) || wanted.audio_in.is_some();
+    let channels = may_have.then_some(source::SOUND_CHANNELS);
     let audio = wanted.settings(channels).map_err(Refusal::in_section)?;
     audio.check().map_err(Refusal::in_section)?;
     let key = if section.audio_bitrate.is_some() { "audio_bitrate" } else { "audio" };

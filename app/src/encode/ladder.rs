@@ -93,6 +93,13 @@ pub(super) fn rungs(renditions: &[Rendition], settings: &Settings, format: Forma
         let message = "renditions have their key frames in common, and with intra refresh there are none";
         return Err(failure::usage(message, "leave --intra-refresh and --constant-size out"));
     }
+    if format.fields.is_some() && renditions.iter().any(|rendition| rendition.size != format.size) {
+        let message = "interlaced pictures are not scaled: their fields are of two times";
+        return Err(failure::usage(
+            message,
+            "leave --deinterlace off out, or take renditions of the source's size",
+        ));
+    }
     let rung = |(rendition, name): (&Rendition, String)| Rung {
         name,
         format: Format { size: rendition.size, rate: rendition.rate, ..format },

@@ -14,7 +14,9 @@ mod budget;
 mod control;
 mod control_socket;
 mod feed;
+mod film;
 mod input;
+mod inputs;
 mod inside;
 mod ladder;
 mod output;
@@ -39,6 +41,7 @@ pub(crate) use control::{Controls, Status};
 use feed::Feed;
 use glassline_io::clock::Clock;
 use input::Input;
+use inputs::Inputs;
 pub(crate) use inside::{Job, Publish, Stopper, check_section, input_in, require, sound_in, stream_names};
 use output::Output;
 use pipeline::{Packets, Pipeline};
@@ -47,7 +50,7 @@ use session::{Rendition, Session};
 pub(crate) use settings::Settings;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sink::{Credentials, Sinks};
-use sound::Audio;
+use sound::{Audio, AudioIn, Refusal};
 use source::{Format, Length, Source};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -60,7 +63,7 @@ use std::time::Duration;
 pub(crate) struct Args {
     /// What to encode: test:WIDTHxHEIGHT@RATE (moving pattern, clock and tone), FILE.y4m, - (y4m on standard
     /// input), v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), or a file that FFmpeg reads (file:PATH
-    /// where its name looks like something else; pictures alone)
+    /// where its name looks like something else), with its sound
     #[arg(value_name = "INPUT")]
     input: Input,
     /// Where to: FILE.ts or FILE.mp4 (overwritten), - (standard output), udp://HOST:PORT or rtp://HOST:PORT (multicast
@@ -84,7 +87,7 @@ pub(crate) struct Args {
     /// Encode a file as fast as it goes, to the network too
     #[arg(long)]
     no_realtime: bool,
-    /// Begin a file again at its end
+    /// Begin a file again at its end: pictures with their sound, and FILE.wav beside other pictures
     #[arg(long = "loop")]
     looped: bool,
     /// What becomes of interlaced pictures
@@ -136,14 +139,25 @@ Examples:
 enum Deinterlace {
     /// A whole picture of each field: 50i becomes 50p
     Auto,
-    /// Both fields stay in one picture, as if they were of one time
+    /// Both fields stay in one picture, which is coded and flagged as interlaced
     Off,
+    /// They are taken for whole pictures: for material that is flagged wrongly
+    Ignore,
 }
 
 impl Args {
     /// Whether pictures of a file are handed over when their time has come.
     fn paced(&self) -> bool {
         self.realtime || !self.no_realtime && self.outputs.iter().any(Output::is_network)
+    }
+
+    /// Refuses to begin again what does not end.
+    fn check_loop(&self) -> Result<()> {
+        let of_file = self.input.path().is_some() || matches!(self.sound.audio_in, Some(AudioIn::Wav(_)));
+        if self.looped && !of_file {
+            return Err(failure::usage("only a file can be looped", "leave --loop out"));
+        }
+        Ok(())
     }
 
     /// Whether pictures come by the clock, live or paced.
@@ -159,10 +173,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
         let message = "--json prints to standard output, which carries the stream";
         return Err(failure::usage(message, "leave --json out, or send the stream elsewhere"));
     }
-    let sound_input = args.sound.open(args.is_timed())?;
-    let own_sound = args.input.has_sound().then_some(source::SOUND_CHANNELS);
-    let channels = sound_input.as_ref().map(sound::Opened::channels).or(own_sound);
-    let audio = args.sound.settings(channels).map_err(sound::Refusal::on_command_line)?;
+    args.check_loop()?;
+    let Inputs { film, sound: sound_input, audio } =
+        Inputs::open(&args.input, &args.sound, args.is_timed(), Refusal::on_command_line)?;
     if audio.codec == Audio::S302m
         && let Some(output) = args.outputs.iter().find(|output| output.is_mp4())
     {
@@ -174,6 +187,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let length = Length { pictures: args.limit, time: args.duration };
     let tone = audio.block_frames().filter(|_| sound_input.is_none());
     let request = source::Request {
+        film: film.clone(),
         sound: tone,
         paced: args.paced(),
         looped: args.looped,
@@ -181,7 +195,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         length,
     };
     let source = Source::open(&args.input, &request, clock)?;
-    let decoder = source.decoder();
+    let pace = source.pace();
     let ladder = args.ladder(source.format())?;
     let sound = sound::Encoder::open(&audio)?;
     let status = |step: &Step| Pipeline::status(step.format, &step.settings);
@@ -215,7 +229,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let feed = Arc::new(feed);
     stop_on_signal(&feed)?;
     if let Some(input) = sound_input {
-        input.start(&feed, args.is_timed(), clock)?;
+        input.start(&feed, pace, args.looped, clock)?;
     }
     let rendition = |((pipeline, queue), sinks): ((Pipeline, &Arc<Queue>), &Arc<Mutex<Sinks>>)| {
         let writing = Arc::clone(sinks);
@@ -224,9 +238,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     };
     let renditions = pipelines.into_iter().zip(&queues).zip(&sinks).map(rendition).collect();
     let (mut pipelines, ended) = Session::start(source, feed, renditions)?.join();
-    if let Some(decoder) = decoder {
-        decoder.end();
-    }
+    Inputs::end(film.as_ref());
     let finished = sinks.iter().map(|sinks| sinks.lock().expect(UNPOISONED).finish());
     // Every one is ended, whether another failed or not.
     let ended = finished.fold(ended, |ended, finished| ended.and(finished));

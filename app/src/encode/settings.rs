@@ -90,6 +90,7 @@ impl Settings {
             threads: self.threads,
             slices,
             colour: format.colour,
+            fields: format.fields,
             ..x264::Settings::new(format.size, format.rate, self.bitrate.bits_per_second())
         }
     }
@@ -144,6 +145,7 @@ mod tests {
             size: Size::new(64, height).unwrap(),
             rate: FrameRate::new(50, 1).unwrap(),
             colour: Colour::BT709,
+            fields: None,
             live: true,
         }
     }

@@ -54,6 +54,12 @@ impl Wanted {
         Ok(opened)
     }
 
+    /// How many channels of a film's sound are coded: all where it is not compressed and they fit, two otherwise.
+    pub(in crate::encode) fn coded_channels(&self, channels: u8) -> u8 {
+        let packs = self.audio == Some(Audio::S302m);
+        if packs && matches!(channels, 4 | 6 | 8) { channels } else { channels.min(2) }
+    }
+
     /// How sound of so many channels is coded; `None` where there is none.
     ///
     /// # Errors
@@ -65,7 +71,7 @@ impl Wanted {
                 return Err(Refusal::new(
                     "audio",
                     text,
-                    "leave --audio out, give --audio-in, or take a test: input",
+                    "leave --audio out, give --audio-in, or take an input that has some",
                 ));
             }
             Some(audio) => audio,
