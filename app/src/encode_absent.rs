@@ -42,6 +42,18 @@ pub(crate) fn input_in(_folder: &Path, input: &str) -> String {
     input.to_owned()
 }
 
+pub(crate) fn sound_in(_folder: &Path, input: &str) -> String {
+    input.to_owned()
+}
+
+/// Of a section whose renditions cannot be read: its own.
+pub(crate) fn stream_names(name: &str, _section: &config::Encode) -> Vec<String> {
+    vec![name.to_owned()]
+}
+
+/// Takes a stream's TS packets.
+pub(crate) type Publish = Box<dyn FnMut(&[u8]) -> Result<()> + Send>;
+
 /// What an encoder says of itself.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(crate) struct Status {
@@ -75,7 +87,7 @@ impl Job {
         Controls
     }
 
-    pub(crate) fn run(self, _sink: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub(crate) fn run(self, _sinks: Vec<Publish>) -> Result<()> {
         Err(missing())
     }
 }

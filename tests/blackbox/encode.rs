@@ -206,7 +206,7 @@ fn encoder(server: &Server, name: &str) -> Running {
 }
 
 /// Reads the stream until it has `bytes`.
-fn watch(server: &Server, name: &str, bytes: usize) -> Vec<u8> {
+pub(crate) fn watch(server: &Server, name: &str, bytes: usize) -> Vec<u8> {
     let mut viewer = connect(server.address());
     write!(viewer, "GET /live/{name}.ts HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
     assert_eq!(read_head(&mut viewer).status, 200);

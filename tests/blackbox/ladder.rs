@@ -1,11 +1,13 @@
 //! `encode --rendition`: several versions of one capture, on one clock, with key frames in common.
 
-use crate::encode::{Contents, contents};
-use crate::{GLASSLINE, glassline, serve};
-use glassline_test_support::http::get;
+use crate::encode::{Contents, contents, watch};
+use crate::{GLASSLINE, glassline, serve, serve_with};
+use glassline_media::container::ts::{Demuxer, Event};
+use glassline_test_support::http::{ask, get};
 use glassline_test_support::program::{Running, Scratch};
 use glassline_test_support::wait::until;
 use std::process::Command;
+use std::thread;
 
 const LADDER: [&str; 6] =
     ["--rendition", "320x180@50:1M", "--rendition", "160x90@25:300k", "--rendition", "320x180@25:500k"];
@@ -74,6 +76,61 @@ fn a_live_ladder_is_published_as_streams_that_belong_together() {
         let text = get(server.address(), "/api/streams").json();
         text["streams"].as_array().unwrap().iter().all(|stream| stream["live"] == false)
     });
+}
+
+/// When the key frames of a stream are shown that was cut out of a live one.
+fn key_frames(stream: &[u8]) -> Vec<i64> {
+    let mut demuxer = Demuxer::new();
+    demuxer.push(stream);
+    let events = std::iter::from_fn(|| demuxer.poll());
+    let key = |event| match event {
+        Event::AccessUnit { unit, .. } if unit.codec.is_video() && unit.random_access => Some(unit.pts.0),
+        _ => None,
+    };
+    events.filter_map(key).collect()
+}
+
+#[test]
+fn a_section_of_the_server_makes_a_whole_ladder() {
+    let config = "[encode.hall]\ninput = 'test:320x180@50'\npreset = 'ultrafast'\nkeyint = '400ms'\nthreads = 1\n\
+                  renditions = ['320x180@50:1M', '160x90@25:300k', '320x180@25:500k']\n";
+    let (server, scratch) = serve_with(config);
+    let names = NAMES.map(|name| format!("hall-{name}"));
+    for name in &names {
+        server.wait_for_pictures(name);
+        assert_eq!(server.stream(name).unwrap()["group"], "hall");
+    }
+    assert!(server.stream("hall").is_none());
+    let common: Vec<Vec<i64>> = thread::scope(|scope| {
+        let viewers: Vec<_> =
+            names.iter().map(|name| scope.spawn(|| key_frames(&watch(&server, name, 250_000)))).collect();
+        viewers.into_iter().map(|viewer| viewer.join().unwrap()).collect()
+    });
+    // Each began and ended where it could: between those places all have the same key frames.
+    let first = common.iter().map(|keys| keys[0]).max().unwrap();
+    let last = common.iter().map(|keys| keys[keys.len() - 1]).min().unwrap();
+    let inner = |keys: &Vec<i64>| -> Vec<i64> {
+        keys.iter().copied().filter(|key| (first..=last).contains(key)).collect()
+    };
+    assert!(inner(&common[0]).len() >= 3, "{common:?}");
+    assert!(common.iter().all(|keys| inner(keys) == inner(&common[0])), "{common:?}");
+    // Each is asked by its own name; a key frame is one of all.
+    let encoders = || get(server.address(), "/api/encoders").json()["encoders"].as_array().unwrap().clone();
+    let of = |name: &str| {
+        let found = encoders().into_iter().find(|encoder| encoder["name"] == name).unwrap();
+        (found["section"].as_str().unwrap().to_owned(), found["running"]["bitrate_bps"].as_u64().unwrap())
+    };
+    assert_eq!(of("hall-90p25"), ("hall".to_owned(), 300_000));
+    let post = |path: &str| ask(server.address(), "POST", path, &["Content-Length: 0"]).status;
+    assert_eq!(post("/api/streams/hall-90p25/bitrate?rate=200k"), 204);
+    until("the other rate", || of("hall-90p25").1 == 200_000);
+    assert_eq!((of("hall-180p50").1, of("hall-180p25").1), (1_000_000, 500_000));
+    assert_eq!((post("/api/streams/hall-180p50/keyframe"), post("/api/streams/hall/keyframe")), (204, 404));
+    // Another bit rate is taken without a seam.
+    scratch.write("glassline.toml", config.replace("90@25:300k", "90@25:400k"));
+    server.process.signal("HUP");
+    until("the section's other rate", || of("hall-90p25").1 == 400_000);
+    assert_eq!(server.count("hall-90p25", "publishers"), 1);
 }
 
 #[test]

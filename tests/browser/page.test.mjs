@@ -93,6 +93,77 @@ for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
   });
 }
 
+const LADDER = `[encode.hall]
+input = 'test:320x180@25'
+preset = 'ultrafast'
+threads = 1
+renditions = ['320x180@25:600k', '160x90@25:200k']
+`;
+
+for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
+  browserTest(`another version of a stream is changed to without a gap with ${engine}`, async (t) => {
+    const server = await serve(t, [], { config: LADDER });
+    await server.live("hall-180p25");
+    await server.live("hall-90p25");
+    const page = await open(t, browser, `${server.origin}/watch/hall-180p25${query}`);
+    assert.equal((await plays(page, 50)).engine, engine);
+    // From here on the page looks all the time whether a picture is there.
+    await page.evaluate(() => {
+      const canvas = Object.assign(document.createElement("canvas"), { width: 32, height: 18 });
+      const context = canvas.getContext("2d", { willReadFrequently: true });
+      window.looks = { all: 0, blank: 0 };
+      const look = () => {
+        for (const shown of document.querySelectorAll(".picture-place canvas.picture, .picture-place video")) {
+          context.drawImage(shown, 0, 0, 32, 18);
+        }
+        const { data } = context.getImageData(0, 0, 32, 18);
+        const luma = Array.from({ length: 32 * 18 }, (_, i) => data[4 * i] + data[4 * i + 1] + data[4 * i + 2]);
+        window.looks.all += 1;
+        if (Math.max(...luma) - Math.min(...luma) < 90) window.looks.blank += 1;
+        context.clearRect(0, 0, 32, 18);
+        requestAnimationFrame(look);
+      };
+      requestAnimationFrame(look);
+    });
+    const quality = page.locator("select.quality");
+    await quality.waitFor({ state: "attached" });
+    for (const [name, width] of [["hall-90p25", 160], ["hall-180p25", 320]]) {
+      const before = await stats(page);
+      await quality.selectOption(name, { force: true });
+      const after = await until(`pictures of ${name}`, async () => {
+        const figures = await stats(page);
+        return figures.width === width && figures.framesShown > before.framesShown + 25 && figures;
+      }, () => stats(page));
+      assert.equal(after.reconnects, 0);
+      assert.equal(after.state, "playing");
+      await page.waitForURL(`**/watch/${name}${query.replace("?", "\\?")}`);
+      assert.ok((await page.locator("h1").innerText()).includes(name));
+      assert.equal(await quality.inputValue(), name);
+      // The one that was left is no longer read.
+      await until("one viewer", async () => {
+        const viewers = await Promise.all(["hall-90p25", "hall-180p25"].map((one) => server.listing(one)));
+        return viewers.reduce((sum, stream) => sum + stream.viewers, 0) === 1;
+      });
+    }
+    const looks = await page.evaluate(() => window.looks);
+    assert.ok(looks.all > 20 && looks.blank === 0, JSON.stringify(looks));
+  });
+}
+
+browserTest("the dashboard shows versions of one capture together", async (t) => {
+  const server = await serve(t, ["--demo"], { config: LADDER });
+  for (const name of ["demo", "hall-180p25", "hall-90p25"]) await server.live(name);
+  const page = await open(t, browser, `${server.origin}/`);
+  const group = page.locator(".group", { hasText: "hall" });
+  await group.waitFor();
+  await until("both versions, best first", async () => {
+    const names = await group.locator("article h2").allInnerTexts();
+    return names.join() === "hall-180p25,hall-90p25";
+  }, () => group.innerText());
+  assert.equal(await page.locator(".group article", { hasText: "demo" }).count(), 0);
+  await screenshot(page, "dashboard-ladder");
+});
+
 browserTest("a page from a plain-http address plays without WebCodecs", async (t) => {
   const address = outerAddress();
   if (!address) return skip(t, "this machine has no address but loopback");

@@ -134,8 +134,49 @@ fn fields_become_pictures_unless_told_otherwise() {
     let pictures = times(&output);
     assert_eq!(pictures.len(), 20);
     assert!(pictures.windows(2).all(|pair| pair[1] - pair[0] == 1800), "{pictures:?}");
-    succeeded(&glassline(&["encode", &input, &output, "--preset", "ultrafast", "--deinterlace", "off"]));
-    assert_eq!(times(&output).len(), 10);
+    // Taken for whole pictures: nothing says that they are not.
+    succeeded(&glassline(&["encode", &input, &output, "--preset", "ultrafast", "--deinterlace", "ignore"]));
+    assert_eq!((times(&output).len(), field_order(&output).as_str()), (10, "progressive"));
+}
+
+/// The order of the fields as ffprobe finds it.
+fn field_order(path: &str) -> String {
+    let show =
+        ["-v", "error", "-select_streams", "v", "-show_entries", "stream=field_order", "-of", "csv=p=0"];
+    let text = run("ffprobe", &[&show[..], &[path]].concat(), 30).text();
+    text.lines().next().unwrap_or("").trim_end_matches(',').to_owned()
+}
+
+#[test]
+fn fields_are_coded_as_fields_where_they_stay() {
+    let test = "fields_are_coded_as_fields_where_they_stay";
+    let scratch = Scratch::new("interlaced");
+    let (input, output) = (scratch.file("in.y4m"), scratch.file("out.ts"));
+    for (order, mode) in [("tt", "interleave_top"), ("bb", "interleave_bottom")] {
+        let interlaced = format!("testsrc2=size=192x108:rate=50,tinterlace=mode={mode}");
+        let how = ["-field_order", order, "-frames:v", "10", "-f", "yuv4mpegpipe", &input];
+        if !ffmpeg(test, &[&["-f", "lavfi", "-i", &interlaced], &how[..]].concat()) {
+            return;
+        }
+        for more in [
+            &["--threads", "1", "--slices", "3"][..],
+            &["--threads", "2", "--slices", "3"],
+            &["--preset", "medium"],
+        ] {
+            let common = ["encode", &input, &output, "--bitrate", "20M", "--deinterlace", "off"];
+            succeeded(&glassline(&[&common, more].concat()));
+            assert_eq!((times(&output).len(), field_order(&output).as_str()), (10, order), "{more:?}");
+            let decoded = run("ffmpeg", &["-v", "warning", "-i", &output, "-f", "null", "-"], 60);
+            assert_eq!((decoded.status, decoded.stderr.as_str()), (Some(0), ""), "{more:?}");
+            let likeness = psnr(&output, &input);
+            assert!(likeness > 33.0, "{order} {more:?}: {likeness} dB");
+        }
+    }
+    // Scaling would mix the fields, and a refresh that wanders has whole pictures.
+    for more in [["--rendition", "96x52@25:1M"], ["--intra-refresh", "--cbr"]] {
+        let outcome = glassline(&[&["encode", &input, &output, "--deinterlace", "off"], &more[..]].concat());
+        assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+    }
 }
 
 #[test]

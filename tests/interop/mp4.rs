@@ -77,6 +77,30 @@ fn a_file_of_pictures_alone_has_each_of_them_at_its_time() {
 }
 
 #[test]
+fn with_intra_refresh_recovery_points_are_told_and_ffmpeg_reads_them() {
+    let test = "with_intra_refresh_recovery_points_are_told_and_ffmpeg_reads_them";
+    if !have(test, &["ffmpeg", "ffprobe"]) {
+        return;
+    }
+    let scratch = Scratch::new("mp4");
+    let (input, file) = (scratch.file("in.y4m"), scratch.file("out.mp4"));
+    let source = "testsrc=size=320x180:rate=25:duration=4";
+    let made =
+        run("ffmpeg", &["-v", "error", "-f", "lavfi", "-i", source, "-pix_fmt", "yuv420p", &input], 60);
+    assert_eq!(made.status, Some(0), "{}", made.stderr);
+    let outcome = run(GLASSLINE, &["encode", &input, &file, "--preset", "ultrafast", "--intra-refresh"], 60);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let found = probe(&file);
+    assert_eq!(number(&found["streams"][0]["nb_read_packets"]), 100.0);
+    let decoded = decode(&file);
+    assert_eq!((decoded.status, decoded.stderr.as_str()), (Some(0), ""));
+    // One sweep a second: the first one begins with the key frame.
+    let bytes = std::fs::read(&file).unwrap();
+    let groups = |kind: &[u8]| bytes.windows(12).filter(|at| &at[..4] == kind && &at[8..] == b"roll").count();
+    assert_eq!((groups(b"sgpd"), groups(b"sbgp")), (3, 3));
+}
+
+#[test]
 fn a_file_that_still_grows_plays_and_so_does_one_whose_writer_died() {
     if !have("a_file_that_still_grows_plays_and_so_does_one_whose_writer_died", &["ffmpeg", "ffprobe"]) {
         return;

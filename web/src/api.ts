@@ -20,8 +20,22 @@ export interface Behind {
   viewers: number[];
 }
 
+/** One version of a capture. */
+export interface Rendition {
+  name: string;
+  live: boolean;
+  width: number | null;
+  height: number | null;
+  frame_rate: number | null;
+  bitrate_bps: number;
+}
+
 export interface StreamInfo {
   name: string;
+  /** What all versions of one capture are called. */
+  group?: string | null;
+  /** All versions of the same capture, best first; none where there is one only. */
+  renditions?: Rendition[];
   mux?: Mux;
   live: boolean;
   bitrate_bps: number;

@@ -1,12 +1,13 @@
 //! `[encode.NAME]`: pictures that the program encodes itself, and publishes under the name.
 
-use super::section::duration;
+use super::section::{duration, some_duration};
 use super::validate::{NAME_RULE, PRESETS, Problem, out_of, problem};
 use super::{Config, Demo};
 use crate::encode;
 use crate::rate::{self, Bitrate};
 use glassline_delivery::policy::StreamName;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// `[encode.NAME]`: what is encoded, and how; the same words as on the command line of `glassline encode`.
@@ -17,8 +18,10 @@ pub(crate) struct Encode {
     pub(crate) input: Option<String>,
     /// x264's preset.
     pub(crate) preset: String,
-    /// Bits a second of the picture.
-    pub(crate) bitrate: Bitrate,
+    /// Bits a second of the picture; 5M where nothing is said. Not beside renditions, which have their own.
+    pub(crate) bitrate: Option<Bitrate>,
+    /// Several versions, each `WxH@RATE:BITRATE` and a stream of its own.
+    pub(crate) renditions: Vec<String>,
     /// Size of the VBV in time, or in pictures.
     pub(crate) vbv: String,
     /// From one key frame to the next.
@@ -36,8 +39,24 @@ pub(crate) struct Encode {
     pub(crate) threads: u32,
     /// The least number of slices in a picture; 0 leaves it to the threads.
     pub(crate) slices: u32,
+    /// Whether a file begins again at its end.
+    #[serde(rename = "loop")]
+    pub(crate) looped: bool,
+    /// What becomes of interlaced pictures.
+    pub(crate) deinterlace: String,
     /// How sound is coded; without it, as the input has it.
     pub(crate) audio: Option<String>,
+    /// Where sound comes from, if not from the input.
+    pub(crate) audio_in: Option<String>,
+    /// What is asked of an ALSA device.
+    pub(crate) audio_format: Option<String>,
+    /// Bits a second of the sound; the codec's default where not given.
+    pub(crate) audio_bitrate: Option<Bitrate>,
+    /// Sound in a packet; the codec's default where not given.
+    #[serde(deserialize_with = "some_duration")]
+    pub(crate) audio_frame: Option<Duration>,
+    /// Bits of a sample that is not coded.
+    pub(crate) audio_bits: Option<u32>,
 }
 
 impl Default for Encode {
@@ -45,7 +64,8 @@ impl Default for Encode {
         Encode {
             input: None,
             preset: "veryfast".into(),
-            bitrate: Bitrate::from_bits_per_second(5_000_000),
+            bitrate: None,
+            renditions: Vec::new(),
             vbv: "1s".into(),
             keyint: Duration::from_secs(1),
             intra_refresh: false,
@@ -54,7 +74,14 @@ impl Default for Encode {
             adapt: false,
             threads: 0,
             slices: 0,
+            looped: false,
+            deinterlace: "auto".into(),
             audio: None,
+            audio_in: None,
+            audio_format: None,
+            audio_bitrate: None,
+            audio_frame: None,
+            audio_bits: None,
         }
     }
 }
@@ -66,9 +93,28 @@ impl Encode {
         Encode {
             input: Some(format!("test:{width}x{height}@{}", demo.frame_rate)),
             preset: demo.preset.clone(),
-            bitrate: demo.bitrate,
+            bitrate: Some(demo.bitrate),
             ..Encode::default()
         }
+    }
+
+    /// Bits a second of the picture.
+    pub(crate) fn bitrate(&self) -> Bitrate {
+        self.bitrate.unwrap_or(Bitrate::from_bits_per_second(5_000_000))
+    }
+
+    /// The bit rate of each stream that it makes.
+    pub(crate) fn bitrates(&self) -> Vec<Bitrate> {
+        if self.renditions.is_empty() {
+            return vec![self.bitrate()];
+        }
+        self.renditions.iter().filter_map(|text| text.rsplit_once(':')?.1.parse().ok()).collect()
+    }
+
+    /// Itself but for the bit rates: what cannot be changed as it runs.
+    pub(crate) fn without_bitrates(&self) -> Encode {
+        let head = |text: &String| text.rsplit_once(':').map_or(text.as_str(), |(head, _)| head).to_owned();
+        Encode { bitrate: None, renditions: self.renditions.iter().map(head).collect(), ..self.clone() }
     }
 }
 
@@ -92,18 +138,36 @@ pub(super) fn check_preset(key: String, preset: &str) -> Result<(), Problem> {
 
 impl Config {
     pub(super) fn check_encode(&self) -> Result<(), Problem> {
+        let mut taken = BTreeMap::new();
         for (name, section) in &self.encode {
             let key = format!("encode.{name}");
             if StreamName::parse(name).is_none() {
                 return problem(key, format!("{name:?} is no stream name: {NAME_RULE}"));
             }
-            if self.demo.enabled && self.demo.name == *name {
-                return problem(key, "is the demo's name, too; choose another for one");
-            }
-            if self.stream.get(name).is_some_and(|stream| stream.source.is_some()) {
-                return problem(key, format!("stream.{name} has a source; remove one of the two"));
-            }
             section.check(&key)?;
+            for stream in encode::stream_names(name, section) {
+                self.check_encoded(&key, &stream)?;
+                if let Some(other) = taken.insert(stream.clone(), name) {
+                    return problem(
+                        key,
+                        format!("encode.{other} makes the stream {stream}, too; rename one"),
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the section at `key` may make the stream `name`.
+    fn check_encoded(&self, key: &str, name: &str) -> Result<(), Problem> {
+        if StreamName::parse(name).is_none() {
+            return problem(key.to_owned(), format!("{name:?} is no stream name: {NAME_RULE}"));
+        }
+        if self.demo.enabled && self.demo.name == name {
+            return problem(key.to_owned(), "is the demo's name, too; choose another for one");
+        }
+        if self.stream.get(name).is_some_and(|stream| stream.source.is_some()) {
+            return problem(key.to_owned(), format!("stream.{name} has a source; remove one of the two"));
         }
         Ok(())
     }
@@ -116,7 +180,10 @@ impl Encode {
             return problem(section.to_owned(), "has no input; give one, as input = \"test:1280x720@50\"");
         }
         check_preset(key("preset"), &self.preset)?;
-        check_bitrate(key("bitrate"), self.bitrate)?;
+        let bitrate_key = if self.renditions.is_empty() { "bitrate" } else { "renditions" };
+        for bitrate in self.bitrates() {
+            check_bitrate(key(bitrate_key), bitrate)?;
+        }
         let (least, most) = (Duration::from_millis(1), Duration::from_secs(3600));
         if !(least..=most).contains(&self.keyint) {
             let text = rate::format_duration;

@@ -22,8 +22,9 @@ impl Config {
         for ca in stream.values_mut().filter_map(|stream| stream.ca.as_mut()) {
             *ca = folder.join(&*ca);
         }
-        for input in encode.values_mut().filter_map(|section| section.input.as_mut()) {
-            *input = crate::encode::input_in(folder, input);
+        for section in encode.values_mut() {
+            section.input = section.input.take().map(|input| crate::encode::input_in(folder, &input));
+            section.audio_in = section.audio_in.take().map(|input| crate::encode::sound_in(folder, &input));
         }
         log.access = log.access.take().map(|file| folder.join(file));
         let general = [

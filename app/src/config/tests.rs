@@ -64,14 +64,19 @@ fn the_examples_optional_lines_are_good_ones() {
     let is_file = |key: &str| key.ends_with("key_file");
     // A publish key is not for a stream that has a source, a mux only for one that has.
     let belongs_to_source = |key: &str| ["source", "mux", "ca"].contains(&key);
-    let config = parse(&example_with(|key| !is_file(key) && !belongs_to_source(key))).unwrap();
+    // Renditions have bit rates of their own, and Opus has no samples of so many bits.
+    let of_others = |key: &str| ["renditions", "audio_bits"].contains(&key);
+    let config =
+        parse(&example_with(|key| !is_file(key) && !belongs_to_source(key) && !of_others(key))).unwrap();
     assert!(config.viewer.key.is_some() && config.viewer.allow_origin.as_deref() == Some("*"));
     assert!(config.contact.is_some() && config.publish.key.is_some());
     let stage = &config.stream["stage"];
     assert!(stage.publish_key.is_some() && stage.viewer_key.is_some() && stage.mark_pool.is_some());
     assert_eq!((stage.mark, stage.max_viewers, stage.slow), (Some(18), Some(500), Some(Slow::Drop)));
     let studio = &config.encode["studio"];
-    assert!(studio.input.is_some() && studio.audio.is_some());
+    assert!(studio.input.is_some() && studio.audio.is_some() && studio.audio_in.is_some());
+    let config = parse(&example_with(|key| ["encode", "input", "renditions"].contains(&key))).unwrap();
+    assert_eq!(config.encode["studio"].bitrates().len(), 3);
     let config = parse(&example_with(|key| is_file(key) || key == "stream")).unwrap();
     let stage = &config.stream["stage"];
     assert!(stage.publish_key_file.is_some() && stage.viewer_key_file.is_some());
@@ -320,6 +325,71 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
         (
             "[encode.a]\ninput = 'test:320x180@25'\npreset = 'slowest'",
             "glassline.toml:3: encode.a.preset: \"slowest\" is not known",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\nloop = true",
+            "glassline.toml:3: encode.a.loop: only a file can begin again",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\ndeinterlace = 'bob'",
+            "glassline.toml:3: encode.a.deinterlace: \"bob\" is not known; one of auto, off",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\naudio_in = 'fd:3'",
+            "glassline.toml:3: encode.a.audio_in: a server has no descriptors",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\naudio_in = 'a.mp3'",
+            "glassline.toml:3: encode.a.audio_in: \"a.mp3\" is none of",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\naudio_format = 's16le:48000:2'",
+            "glassline.toml:3: encode.a.audio_format: says what audio_in is like",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\naudio_bits = 20",
+            "glassline.toml:3: encode.a.audio_bits: is for audio s302m; leave it out",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\naudio_frame = '3ms'",
+            "glassline.toml:3: encode.a.audio_frame: 3ms: Opus has",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\naudio_bitrate = '1k'",
+            "glassline.toml:3: encode.a.audio_bitrate: ",
+        ),
+        (
+            "[encode.a]\ninput = 'a.y4m'\naudio = 'opus'",
+            "glassline.toml:3: encode.a.audio: this input carries no sound; leave audio out, give audio_in",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\nrenditions = ['320x180']",
+            "glassline.toml:3: encode.a.renditions: \"320x180\" is no rendition",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\nrenditions = ['320x180@20:1M']",
+            "glassline.toml:3: encode.a.renditions: 20 pictures a second are no whole part of the source's 25",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\nrenditions = ['320x180@25:1k']",
+            "glassline.toml:3: encode.a.renditions: 1k is out of range",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\nrenditions = ['320x180@25:1M', '320x180@25:1M']",
+            "glassline.toml:3: encode.a.renditions: two renditions are 180p25-1M",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\nrenditions = ['320x180@25:1M']\nbitrate = '1M'",
+            "glassline.toml:4: encode.a.bitrate: is each rendition's own",
+        ),
+        (
+            "[encode.a]\ninput = 'test:320x180@25'\nrenditions = ['320x180@25:1M']\nintra_refresh = true",
+            "glassline.toml:4: encode.a.intra_refresh: goes without key frames",
+        ),
+        (
+            "[encode.a-180p25]\ninput = 'test:320x180@25'\n[encode.a]\ninput = 'test:320x180@25'\n\
+             renditions = ['320x180@25:1M']",
+            "glassline.toml:1: encode.a-180p25: encode.a makes the stream a-180p25, too",
         ),
         (
             "[encode.a]\ninput = 'test:320x180@25'\nbitrat = '1M'",

@@ -2,12 +2,14 @@
 //! and its packets go to all.
 
 use super::control::Controls;
-use super::ladder::Plan;
+use super::keyint::Keyint;
+use super::ladder::{Plan, Rendition};
 use super::queue::{Queue, Work};
 use super::sound::{self, Companion};
+use super::source::Format;
 use anyhow::{Error, Result};
 use glassline_media::pixels::Scaler;
-use glassline_media::{AudioBlock, Picture, Size, Ticks, Time};
+use glassline_media::{AudioBlock, Picture, Ticks, Time};
 use std::sync::{Arc, Condvar, Mutex};
 
 /// What a source gives.
@@ -58,18 +60,27 @@ impl Feed {
         Feed { queues, sound: Mutex::new(sound), companion, begun, beginning, controls, ladder: None }
     }
 
-    /// Gives each queue only the pictures that `plan` says, at the size that stands at the queue's place in `sizes`;
-    /// the source's are of `size`.
-    pub(super) fn with_ladder(self, plan: Plan, size: Size, sizes: &[Size]) -> Feed {
+    /// Gives each queue only the pictures that the rendition at its place takes, at its size; the source's are of
+    /// `format`. Key frames come `keyint` apart.
+    ///
+    /// # Errors
+    /// A rendition's rate is no whole part of the source's.
+    pub(super) fn with_ladder(
+        self,
+        renditions: &[Rendition],
+        format: Format,
+        keyint: Keyint,
+    ) -> Result<Feed> {
+        let plan = Plan::new(renditions, format.rate, keyint.time(format.rate))?;
         let mut scalers: Vec<(Scaler, Vec<usize>)> = Vec::new();
-        for (index, &wanted) in sizes.iter().enumerate() {
+        for (index, wanted) in renditions.iter().map(|rendition| rendition.size).enumerate() {
             match scalers.iter_mut().find(|(scaler, _)| scaler.size() == wanted) {
                 Some((_, renditions)) => renditions.push(index),
                 None => scalers.push((Scaler::new(wanted), vec![index])),
             }
         }
-        scalers.sort_by_key(|(scaler, _)| scaler.size() != size);
-        Feed { ladder: Some(Mutex::new(Ladder { plan, sizes: scalers })), ..self }
+        scalers.sort_by_key(|(scaler, _)| scaler.size() != format.size);
+        Ok(Feed { ladder: Some(Mutex::new(Ladder { plan, sizes: scalers })), ..self })
     }
 
     /// Lets the sound of a file go along with the pictures: what is heard before a picture is handed over before it.
@@ -98,19 +109,34 @@ impl Feed {
         }
     }
 
-    /// Hands over the companion's sound as long as `next` gives some.
+    /// Hands over the companion's sound as long as `next` gives some; false where nobody wants more.
     fn hand_over_sound(
         &self,
         mut next: impl FnMut(&mut Companion) -> Result<Option<AudioBlock>>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let mut companion = self.companion.lock().expect(UNPOISONED);
-        let Some(companion) = companion.as_mut() else { return Ok(()) };
+        let Some(companion) = companion.as_mut() else { return Ok(true) };
         while let Some(block) = next(companion)? {
             if !self.push(Item::Sound(block)) {
-                break;
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// The same on the way: what fails there ends everything.
+    fn with_sound(&self, next: impl FnMut(&mut Companion) -> Result<Option<AudioBlock>>) -> bool {
+        self.hand_over_sound(next).unwrap_or_else(|error| {
+            self.end_all(Err(error));
+            false
+        })
+    }
+
+    /// The file begins again with the picture of this stamp, which is about to be pushed, and the sound that goes along
+    /// with it; false where nobody wants more, or it failed.
+    pub(super) fn begin_again(&self, pts: Ticks) -> bool {
+        self.with_sound(|companion| companion.cut(pts))
+            && self.with_sound(|companion| companion.begin_again(pts).map(|()| None))
     }
 
     /// Gives an item to every rendition, sound coded on the caller's thread. False once the end was asked for or
@@ -119,33 +145,14 @@ impl Feed {
         match item {
             Item::Picture { picture, pts, queued } => {
                 self.begin(Beginning::Picture(picture.captured));
-                if let Err(error) = self.hand_over_sound(|companion| companion.before(pts)) {
-                    self.end_all(Err(error));
-                    return false;
-                }
-                let key = self.controls.take_key_frame();
-                match &self.ladder {
-                    None => self.give(|| Work::Picture { picture: picture.clone(), pts, queued, key }),
-                    Some(ladder) => {
-                        let ladder = &mut *ladder.lock().expect(UNPOISONED);
-                        let turn = ladder.plan.picture(pts, key);
-                        let key = turn.key;
-                        let mut open = true;
-                        for (scaler, renditions) in &mut ladder.sizes {
-                            let takers = renditions.iter().filter(|&&index| ladder.plan.takes(index, turn));
-                            let mut queues = takers.filter_map(|&index| self.queues.get(index)).peekable();
-                            if queues.peek().is_none() {
-                                continue;
-                            }
-                            let scaled = scaler.scale(&picture);
-                            for queue in queues {
-                                let picture = scaled.clone();
-                                open &= queue.push(Work::Picture { picture, pts, queued, key });
-                            }
-                        }
-                        open
-                    }
-                }
+                let noted = self.with_sound(|companion| {
+                    companion.picture(pts);
+                    Ok(None)
+                });
+                noted
+                    && self.with_sound(Companion::before)
+                    && self.give_picture(&picture, pts, queued)
+                    && self.with_sound(Companion::behind)
             }
             Item::Sound(block) => {
                 let mut sound = self.sound.lock().expect(UNPOISONED);
@@ -167,6 +174,32 @@ impl Feed {
         }
     }
 
+    fn give_picture(&self, picture: &Picture, pts: Ticks, queued: Time) -> bool {
+        let key = self.controls.take_key_frame();
+        match &self.ladder {
+            None => self.give(|| Work::Picture { picture: picture.clone(), pts, queued, key }),
+            Some(ladder) => {
+                let ladder = &mut *ladder.lock().expect(UNPOISONED);
+                let turn = ladder.plan.picture(pts, key);
+                let key = turn.key;
+                let mut open = true;
+                for (scaler, renditions) in &mut ladder.sizes {
+                    let takers = renditions.iter().filter(|&&index| ladder.plan.takes(index, turn));
+                    let mut queues = takers.filter_map(|&index| self.queues.get(index)).peekable();
+                    if queues.peek().is_none() {
+                        continue;
+                    }
+                    let scaled = scaler.scale(picture);
+                    for queue in queues {
+                        let picture = scaled.clone();
+                        open &= queue.push(Work::Picture { picture, pts, queued, key });
+                    }
+                }
+                open
+            }
+        }
+    }
+
     fn give(&self, work: impl Fn() -> Work) -> bool {
         let mut open = true;
         for queue in &self.queues {
@@ -183,7 +216,7 @@ impl Feed {
     /// The source has given its last item; what waits is still coded. Its failure, if it failed, comes after that.
     pub(super) fn end(&self, ended: Result<()>) {
         self.begin(Beginning::Over);
-        let ended = ended.and_then(|()| self.hand_over_sound(Companion::rest));
+        let ended = ended.and_then(|()| self.hand_over_sound(Companion::rest).map(drop));
         let mut sound = self.sound.lock().expect(UNPOISONED);
         let last = sound.as_mut().map(sound::Encoder::flush).transpose();
         drop(sound);

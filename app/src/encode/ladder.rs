@@ -6,6 +6,8 @@
 //! change from one to another there.
 
 use super::output::Output;
+use super::settings::Settings;
+use super::source::Format;
 use crate::failure;
 use crate::rate::{self, Bitrate};
 use anyhow::Result;
@@ -72,6 +74,38 @@ pub(super) fn names(renditions: &[Rendition]) -> Result<Vec<String>> {
         }
     }
     Ok(names)
+}
+
+/// How one rendition is coded.
+#[derive(Clone, Debug)]
+pub(super) struct Rung {
+    pub(super) name: String,
+    pub(super) format: Format,
+    pub(super) settings: Settings,
+}
+
+/// What each rendition of a source of `format` is coded like, where `settings` say all that renditions do not.
+///
+/// # Errors
+/// Names that two have, and settings that have no key frames.
+pub(super) fn rungs(renditions: &[Rendition], settings: &Settings, format: Format) -> Result<Vec<Rung>> {
+    if settings.intra_refresh || settings.constant_size {
+        let message = "renditions have their key frames in common, and with intra refresh there are none";
+        return Err(failure::usage(message, "leave --intra-refresh and --constant-size out"));
+    }
+    if format.fields.is_some() && renditions.iter().any(|rendition| rendition.size != format.size) {
+        let message = "interlaced pictures are not scaled: their fields are of two times";
+        return Err(failure::usage(
+            message,
+            "leave --deinterlace off out, or take renditions of the source's size",
+        ));
+    }
+    let rung = |(rendition, name): (&Rendition, String)| Rung {
+        name,
+        format: Format { size: rendition.size, rate: rendition.rate, ..format },
+        settings: Settings { bitrate: rendition.bitrate, common_keys: true, ..settings.clone() },
+    };
+    Ok(renditions.iter().zip(names(renditions)?).map(rung).collect())
 }
 
 /// The outputs of rendition `index` with this name: `{rendition}` and `{index}` stand for both; without one, a file

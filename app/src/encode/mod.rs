@@ -14,7 +14,9 @@ mod budget;
 mod control;
 mod control_socket;
 mod feed;
+mod film;
 mod input;
+mod inputs;
 mod inside;
 mod keyint;
 mod ladder;
@@ -42,8 +44,8 @@ pub(crate) use control::{Controls, Status};
 use feed::Feed;
 use glassline_io::clock::Clock;
 use input::Input;
-pub(crate) use inside::{Job, Stopper, check_section, input_in, require};
-use ladder::Plan;
+use inputs::Inputs;
+pub(crate) use inside::{Job, Publish, Stopper, check_section, input_in, require, sound_in, stream_names};
 pub(crate) use line::Line;
 use output::Output;
 use pipeline::{Packets, Pipeline};
@@ -52,7 +54,7 @@ use session::{Rendition, Session};
 pub(crate) use settings::Settings;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sink::{Credentials, Sinks};
-use sound::{Audio, AudioIn, RawFormat};
+use sound::{Audio, AudioIn, Refusal};
 use source::{Format, Length, Source};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -65,7 +67,7 @@ use std::time::Duration;
 pub(crate) struct Args {
     /// What to encode: test:WIDTHxHEIGHT@RATE (moving pattern, clock and tone), FILE.y4m, - (y4m on standard
     /// input), v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), or a file that FFmpeg reads (file:PATH
-    /// where its name looks like something else; pictures alone)
+    /// where its name looks like something else), with its sound
     #[arg(value_name = "INPUT")]
     input: Input,
     /// Where to: FILE.ts, FILE.mp4 or FILE.ivf (overwritten), - (standard output), udp://HOST:PORT or rtp://HOST:PORT (multicast
@@ -80,25 +82,8 @@ pub(crate) struct Args {
     settings: Settings,
     #[command(flatten)]
     vp8: vp8::Options,
-    /// How sound is coded [default: opus where there is sound]
-    #[arg(long, value_enum, value_name = "CODEC")]
-    audio: Option<Audio>,
-    /// Where sound comes from: alsa:DEVICE, FILE.wav, or fd:N (raw samples on an open descriptor)
-    #[arg(long, value_name = "SOURCE")]
-    audio_in: Option<AudioIn>,
-    /// What raw samples are like, and what is asked of an ALSA device: s16le, s24le, s32le, f32le or f64le, rate and
-    /// channels [default: s16le:48000:2; of a device the best that it has]
-    #[arg(long, value_name = "FORMAT:RATE:CHANNELS", requires = "audio_in")]
-    audio_format: Option<RawFormat>,
-    /// Bit rate of the sound [default: 128k]
-    #[arg(long, value_name = "RATE")]
-    audio_bitrate: Option<rate::Bitrate>,
-    /// Sound in a packet: of Opus 2.5ms, 5ms, 10ms or 20ms, of s302m 1ms to 10ms [default: opus 5ms, s302m 1ms]
-    #[arg(long, value_name = "TIME", value_parser = rate::parse_duration)]
-    audio_frame: Option<Duration>,
-    /// Bits of a sample of s302m: 16, 20 or 24 [default: 24]
-    #[arg(long, value_name = "BITS")]
-    audio_bits: Option<u32>,
+    #[command(flatten)]
+    sound: sound::Wanted,
     /// Stop after this many pictures
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -111,7 +96,7 @@ pub(crate) struct Args {
     /// Encode a file as fast as it goes, to the network too
     #[arg(long)]
     no_realtime: bool,
-    /// Begin a file again at its end
+    /// Begin a file again at its end: pictures with their sound, and FILE.wav beside other pictures
     #[arg(long = "loop")]
     looped: bool,
     /// What becomes of interlaced pictures
@@ -174,8 +159,10 @@ enum VideoCodec {
 enum Deinterlace {
     /// A whole picture of each field: 50i becomes 50p
     Auto,
-    /// Both fields stay in one picture, as if they were of one time
+    /// Both fields stay in one picture, which is coded and flagged as interlaced
     Off,
+    /// They are taken for whole pictures: for material that is flagged wrongly
+    Ignore,
 }
 
 impl Args {
@@ -184,36 +171,13 @@ impl Args {
         self.realtime || !self.no_realtime && self.outputs.iter().any(Output::is_network)
     }
 
-    /// The sound that the stream gets. `channels` are those of `--audio-in`.
-    fn audio(&self, channels: Option<u8>) -> Result<sound::Settings> {
-        let has_sound = self.input.has_sound() || channels.is_some();
-        let codec = match self.audio {
-            Some(audio) if audio != Audio::None && !has_sound => {
-                return Err(failure::usage(
-                    "this input carries no sound",
-                    "leave --audio out, give --audio-in, or take a test: input",
-                ));
-            }
-            Some(audio) => audio,
-            None if has_sound => Audio::default(),
-            None => Audio::None,
-        };
-        let (bitrate, frame, bits) = (self.audio_bitrate, self.audio_frame, self.audio_bits);
-        let channels = channels.unwrap_or(source::SOUND_CHANNELS);
-        Ok(sound::Settings { codec, channels, bitrate, frame, bits })
-    }
-
-    /// The sound input that was named, opened, unless no sound is wanted.
-    fn open_sound(&self) -> Result<Option<sound::Opened>> {
-        let wanted = self.audio_in.as_ref().filter(|_| self.audio != Some(Audio::None));
-        let opened = wanted.map(|input| sound::Opened::open(input, self.audio_format)).transpose()?;
-        if opened.as_ref().is_some_and(sound::Opened::is_live) && !self.is_timed() {
-            return Err(failure::usage(
-                "live sound does not go with a file that is coded as fast as it goes",
-                "give --realtime, or take sound from FILE.wav",
-            ));
+    /// Refuses to begin again what does not end.
+    fn check_loop(&self) -> Result<()> {
+        let of_file = self.input.path().is_some() || matches!(self.sound.audio_in, Some(AudioIn::Wav(_)));
+        if self.looped && !of_file {
+            return Err(failure::usage("only a file can be looped", "leave --loop out"));
         }
-        Ok(opened)
+        Ok(())
     }
 
     /// Whether pictures come by the clock, live or paced.
@@ -244,8 +208,9 @@ fn run_h264(args: Args) -> Result<()> {
         let message = "--json prints to standard output, which carries the stream";
         return Err(failure::usage(message, "leave --json out, or send the stream elsewhere"));
     }
-    let sound_input = args.open_sound()?;
-    let audio = args.audio(sound_input.as_ref().map(sound::Opened::channels))?;
+    args.check_loop()?;
+    let Inputs { film, sound: sound_input, audio } =
+        Inputs::open(&args.input, &args.sound, args.is_timed(), Refusal::on_command_line)?;
     if audio.codec == Audio::S302m
         && let Some(output) = args.outputs.iter().find(|output| output.is_mp4())
     {
@@ -257,6 +222,7 @@ fn run_h264(args: Args) -> Result<()> {
     let length = Length { pictures: args.limit, time: args.duration };
     let tone = audio.block_frames().filter(|_| sound_input.is_none());
     let request = source::Request {
+        film: film.clone(),
         sound: tone,
         paced: args.paced(),
         looped: args.looped,
@@ -264,7 +230,7 @@ fn run_h264(args: Args) -> Result<()> {
         length,
     };
     let source = Source::open(&args.input, &request, clock)?;
-    let decoder = source.decoder();
+    let pace = source.pace();
     let ladder = args.ladder(source.format())?;
     let sound = sound::Encoder::open(&audio)?;
     let status = |step: &Step| Pipeline::status(step.format, &step.settings);
@@ -283,13 +249,7 @@ fn run_h264(args: Args) -> Result<()> {
     let queues: Vec<_> = ladder.iter().map(|_| Arc::new(Queue::new(live))).collect();
     let mut feed = Feed::new(queues.clone(), sound, controls.clone());
     if !args.renditions.is_empty() {
-        let plan = Plan::new(
-            &args.renditions,
-            source.format().rate,
-            args.settings.keyint.time(source.format().rate),
-        )?;
-        let sizes: Vec<_> = ladder.iter().map(|step| step.format.size).collect();
-        feed = feed.with_ladder(plan, source.format().size, &sizes);
+        feed = feed.with_ladder(&args.renditions, source.format(), args.settings.keyint)?;
     }
     // Outputs come last: nothing is overwritten or connected where an argument is wrong.
     let credentials = Credentials { key, ca: args.ca.clone() };
@@ -304,7 +264,7 @@ fn run_h264(args: Args) -> Result<()> {
     let feed = Arc::new(feed);
     stop_on_signal(&feed)?;
     if let Some(input) = sound_input {
-        input.start(&feed, args.is_timed(), clock)?;
+        input.start(&feed, pace, args.looped, clock)?;
     }
     let rendition = |((pipeline, queue), sinks): ((Pipeline, &Arc<Queue>), &Arc<Mutex<Sinks>>)| {
         let writing = Arc::clone(sinks);
@@ -313,9 +273,7 @@ fn run_h264(args: Args) -> Result<()> {
     };
     let renditions = pipelines.into_iter().zip(&queues).zip(&sinks).map(rendition).collect();
     let (mut pipelines, ended) = Session::start(source, feed, renditions)?.join();
-    if let Some(decoder) = decoder {
-        decoder.end();
-    }
+    Inputs::end(film.as_ref());
     let finished = sinks.iter().map(|sinks| sinks.lock().expect(UNPOISONED).finish());
     // Every one is ended, whether another failed or not.
     let ended = finished.fold(ended, |ended, finished| ended.and(finished));
@@ -351,17 +309,10 @@ impl Args {
         if self.renditions.is_empty() {
             return Ok(vec![Step { format, settings: self.settings.clone(), outputs: self.outputs.clone() }]);
         }
-        if self.settings.intra_refresh || self.settings.constant_size {
-            let message = "renditions have their key frames in common, and with intra refresh there are none";
-            return Err(failure::usage(message, "leave --intra-refresh and --constant-size out"));
-        }
         let mut steps = Vec::new();
-        for (index, (rendition, name)) in
-            self.renditions.iter().zip(ladder::names(&self.renditions)?).enumerate()
+        for (index, rung) in ladder::rungs(&self.renditions, &self.settings, format)?.into_iter().enumerate()
         {
-            let settings =
-                Settings { bitrate: rendition.bitrate, common_keys: true, ..self.settings.clone() };
-            let format = Format { size: rendition.size, rate: rendition.rate, ..format };
+            let ladder::Rung { name, format, settings } = rung;
             steps.push(Step { format, settings, outputs: ladder::outputs(&self.outputs, &name, index)? });
         }
         let all: Vec<Output> = steps.iter().flat_map(|step| step.outputs.clone()).collect();

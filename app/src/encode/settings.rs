@@ -112,6 +112,7 @@ impl Settings {
             threads: self.threads,
             slices,
             colour: format.colour,
+            fields: format.fields,
             ..x264::Settings::new(format.size, format.rate, self.bitrate.bits_per_second())
         }
     }
@@ -180,6 +181,7 @@ mod tests {
             size: Size::new(64, height).unwrap(),
             rate: FrameRate::new(50, 1).unwrap(),
             colour: Colour::BT709,
+            fields: None,
             live: true,
         }
     }

@@ -70,7 +70,7 @@ fn the_demo_is_a_stream_with_picture_and_sound() {
     let section = config::Encode {
         input: Some("test:320x180@25".to_owned()),
         preset: "ultrafast".to_owned(),
-        bitrate: Bitrate::from_bits_per_second(300_000),
+        bitrate: Some(Bitrate::from_bits_per_second(300_000)),
         keyint: Duration::from_millis(200),
         threads: 1,
         ..config::Encode::default()
@@ -79,10 +79,11 @@ fn the_demo_is_a_stream_with_picture_and_sound() {
     let demo = Job::open(&section).unwrap();
     let stopper = demo.stopper();
     let demo = thread::spawn(move || {
-        demo.run(move |packets| {
+        let sink: Publish = Box::new(move |packets: &[u8]| {
             into.lock().unwrap().extend_from_slice(packets);
             Ok(())
-        })
+        });
+        demo.run(vec![sink])
     });
     let deadline = Instant::now() + Duration::from_secs(20);
     let enough = || units(&stream.lock().unwrap()).0.len() >= 16;

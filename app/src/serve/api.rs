@@ -1,7 +1,9 @@
 //! The API's JSON.
 
 use super::insight::{BehindCounts, behind_counts, why_counts};
+use super::renditions::{Groups, Rendition, group};
 use glassline_delivery::http1::Response;
+use glassline_delivery::policy::StreamName;
 use glassline_engine::relay::{Door, Hub, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
 use glassline_media::bitstream::h264::Join;
 use glassline_media::container::tracks::{Kind, Track};
@@ -44,6 +46,8 @@ pub(super) struct Stream {
     name: String,
     /// What renditions of one capture have in common; see [`group`].
     group: Option<String>,
+    /// All versions of that capture, best first; empty where this is the only one.
+    renditions: Vec<Rendition>,
     mux: &'static str,
     live: bool,
     bitrate_bps: u64,
@@ -68,23 +72,6 @@ pub(super) struct Stream {
     publishers: u64,
     source: Option<Source>,
     outputs: Vec<Output>,
-}
-
-/// The name that renditions of one capture share: of `hall-720p50` and `hall-360p25-500k`, as `encode --rendition`
-/// names them, `hall`.
-fn group(name: &str) -> Option<&str> {
-    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let is_rendition =
-        |text: &str| text.split_once('p').is_some_and(|(height, rate)| number(height) && number(rate));
-    let is_rate = |text: &str| {
-        let digits = text.strip_suffix(['k', 'M']).unwrap_or("");
-        digits.split('.').all(number)
-    };
-    let (mut group, mut last) = name.rsplit_once('-')?;
-    if is_rate(last) {
-        (group, last) = group.rsplit_once('-')?;
-    }
-    (is_rendition(last) && !group.is_empty()).then_some(group)
 }
 
 /// How viewers' pictures begin.
@@ -182,13 +169,26 @@ pub(super) fn streams<'a>(hub: &Hub, contact: Option<&'a str>) -> Streams<'a> {
         contact,
         now_utc_us: hub.clock().utc().as_micros(),
     };
-    Streams { server, streams: hub.streams().iter().map(|status| stream(status, Door::Crew)).collect() }
+    let all = hub.streams();
+    let groups = Groups::of(&all);
+    Streams { server, streams: all.iter().map(|status| stream(status, Door::Crew, &groups)).collect() }
+}
+
+/// What is told of the stream `name`; `None` where there is none.
+pub(super) fn stream_named(hub: &Hub, name: &StreamName, door: Door) -> Option<Stream> {
+    let found = hub.stream(name)?;
+    let groups = match group(name.as_str()) {
+        Some(_) => Groups::of(&hub.streams()),
+        None => Groups::default(),
+    };
+    Some(stream(&found, door, &groups))
 }
 
 /// What is told of a stream; where it comes from, only to the crew.
-pub(super) fn stream(status: &StreamStatus, door: Door) -> Stream {
+fn stream(status: &StreamStatus, door: Door, groups: &Groups) -> Stream {
     Stream {
         group: group(status.name.as_str()).map(str::to_owned),
+        renditions: groups.renditions(status.name.as_str()),
         name: status.name.to_string(),
         mux: status.mux.extension(),
         live: status.live,
@@ -301,27 +301,5 @@ fn carried(track: &Track) -> Codec {
         },
         Kind::Audio => Codec::Audio { name },
         Kind::Other => Codec::Other { stream_type: None, name: Some(name) },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::group;
-
-    #[test]
-    fn renditions_are_grouped_by_their_names() {
-        for (name, expected) in [
-            ("hall-720p50", Some("hall")),
-            ("main-hall-360p25-500k", Some("main-hall")),
-            ("hall-360p25-2.5M", Some("hall")),
-            ("hall", None),
-            ("hall-720p", None),
-            ("hall-500k", None),
-            ("-720p50", None),
-            ("720p50", None),
-            ("hall-p50", None),
-        ] {
-            assert_eq!(group(name), expected, "{name}");
-        }
     }
 }

@@ -1,4 +1,5 @@
-//! Encoders inside: one for each `[encode.NAME]` section and for the demo, publishing under their names.
+//! Encoders inside: one for each `[encode.NAME]` section and for the demo, publishing under their names, or each rendition
+//! under a name of its own.
 //!
 //! ```text
 //!          ┌────────────── again after a growing pause ──────────────┐
@@ -9,9 +10,9 @@
 //! again; nothing else is touched by it.
 
 use crate::config;
-use crate::encode::{self, Controls, Job};
+use crate::encode::{self, Controls, Job, Publish};
 use crate::rate::Bitrate;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use glassline_delivery::policy::StreamName;
 use glassline_engine::relay::Hub;
 use serde::Serialize;
@@ -27,7 +28,8 @@ const GOOD_RUN: Duration = Duration::from_secs(30);
 /// How long an encoder that is to end may take: its input may hang in a read that nothing ends.
 const END_PATIENCE: Duration = Duration::from_secs(3);
 
-/// All encoders of the process. Shared by the service, which arranges them, and the site, which asks them.
+/// All encoders of the process, by their sections' names. Shared by the service, which arranges them, and the site, which
+/// asks them.
 #[derive(Default)]
 pub(super) struct Encoders(Mutex<BTreeMap<StreamName, Arc<Encoder>>>);
 
@@ -48,10 +50,13 @@ pub(super) struct Report {
     pub(super) encoders: Vec<Status>,
 }
 
-/// How an encoder does.
+/// How an encoder does, for one of its streams.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Status {
+    /// The stream's.
     pub(super) name: String,
+    /// The section's.
+    pub(super) section: String,
     pub(super) input: String,
     /// `starting`, `running`, `waiting`.
     pub(super) state: &'static str,
@@ -66,6 +71,8 @@ pub(super) struct Status {
 
 struct Encoder {
     name: StreamName,
+    /// What it publishes: one stream, or one for each rendition.
+    streams: Vec<StreamName>,
     section: Mutex<config::Encode>,
     state: Mutex<State>,
     changed: Condvar,
@@ -78,8 +85,8 @@ struct State {
     phase: Phase,
     error: Option<String>,
     restarts: u64,
-    /// What was asked for while it ran, and holds until the section changes.
-    bitrate: Option<Bitrate>,
+    /// What was asked for while it ran, of which stream, and holds until the section changes.
+    bitrates: BTreeMap<usize, Bitrate>,
 }
 
 #[derive(Default)]
@@ -122,26 +129,33 @@ impl Encoders {
 
     /// How all do.
     pub(super) fn report(&self) -> Report {
-        Report { encoders: self.lock().values().map(|encoder| encoder.status()).collect() }
+        Report { encoders: self.lock().values().flat_map(|encoder| encoder.status()).collect() }
     }
 
-    /// Has the next picture of the stream coded as a key frame.
+    /// Has the next picture of the stream, and of all renditions beside it, coded as a key frame.
     pub(super) fn request_key_frame(&self, name: &StreamName) -> Result<(), Unasked> {
-        let encoder = self.find(name)?;
+        let (encoder, _) = self.find(name)?;
         encoder.controls()?.request_key_frame();
         Ok(())
     }
 
     /// Changes the stream's bit rate, without a key frame; it holds until its section changes.
     pub(super) fn set_bitrate(&self, name: &StreamName, bitrate: Bitrate) -> Result<(), Unasked> {
-        let encoder = self.find(name)?;
-        encoder.controls()?.set_bitrate(0, bitrate).map_err(|error| Unasked::Refused(error.to_string()))?;
-        encoder.lock().bitrate = Some(bitrate);
+        let (encoder, index) = self.find(name)?;
+        let controls = encoder.controls()?;
+        controls.set_bitrate(index, bitrate).map_err(|error| Unasked::Refused(error.to_string()))?;
+        encoder.lock().bitrates.insert(index, bitrate);
         Ok(())
     }
 
-    fn find(&self, name: &StreamName) -> Result<Arc<Encoder>, Unasked> {
-        self.lock().get(name).cloned().ok_or(Unasked::NotInside)
+    /// The encoder that makes the stream, and which of its streams that is.
+    fn find(&self, name: &StreamName) -> Result<(Arc<Encoder>, usize), Unasked> {
+        let encoders = self.lock();
+        let place = |encoder: &Arc<Encoder>| {
+            let index = encoder.streams.iter().position(|stream| stream == name)?;
+            Some((Arc::clone(encoder), index))
+        };
+        encoders.values().find_map(place).ok_or(Unasked::NotInside)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<StreamName, Arc<Encoder>>> {
@@ -153,6 +167,7 @@ impl Encoder {
     fn start(hub: &Arc<Hub>, name: &StreamName, section: &config::Encode) -> Arc<Encoder> {
         let encoder = Arc::new(Encoder {
             name: name.clone(),
+            streams: streams(name, section),
             section: Mutex::new(section.clone()),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -174,16 +189,21 @@ impl Encoder {
         if *own == *section {
             return true;
         }
-        let bitrate = section.bitrate;
-        if (config::Encode { bitrate, ..own.clone() }) != *section {
+        // Where two renditions are alike but for their bit rates, these are in the streams' names.
+        if own.without_bitrates() != section.without_bitrates()
+            || self.streams != streams(&self.name, section)
+        {
             return false;
         }
         *own = section.clone();
         drop(own);
         let mut state = self.lock();
-        state.bitrate = None;
+        state.bitrates.clear();
         match &state.phase {
-            Phase::Running(_, controls) => controls.set_bitrate(0, bitrate).is_ok(),
+            Phase::Running(_, controls) => {
+                let mut bitrates = section.bitrates().into_iter().enumerate();
+                bitrates.all(|(index, bitrate)| controls.set_bitrate(index, bitrate).is_ok())
+            }
             // The next attempt reads the section.
             Phase::Starting => false,
             Phase::Waiting(_) => true,
@@ -258,14 +278,21 @@ impl Encoder {
 
     /// Opens the input and encodes until it ends, fails or is told to stop.
     fn encode(&self, hub: &Arc<Hub>) -> Result<()> {
-        let mut section = self.section.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        section.bitrate = self.lock().bitrate.unwrap_or(section.bitrate);
-        // The name is taken when all else is there: whoever has it meanwhile keeps it.
+        let section = self.section.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // The names are taken when all else is there: whoever has one meanwhile keeps it.
         let job = Job::open(&section)?;
+        for (&index, &bitrate) in &self.lock().bitrates {
+            job.controls().set_bitrate(index, bitrate)?;
+        }
         if self.lock().stopping {
             return Ok(());
         }
-        let mut publisher = hub.publish(&self.name)?;
+        let mut sinks = Vec::new();
+        for stream in &self.streams {
+            let mut publisher = hub.publish(stream).with_context(|| stream.to_string())?;
+            let publish: Publish = Box::new(move |packets| Ok(publisher.push(packets)?));
+            sinks.push(publish);
+        }
         {
             let mut state = self.lock();
             if state.stopping {
@@ -275,8 +302,8 @@ impl Encoder {
             state.error = None;
         }
         tracing::info!(stream = %self.name, "its encoder runs");
-        // Where somebody takes the name over, this fails and tries to have it again.
-        job.run(move |packets| Ok(publisher.push(packets)?))
+        // Where somebody takes a name over, this fails and tries to have it again.
+        job.run(sinks)
     }
 
     fn controls(&self) -> Result<Controls, Unasked> {
@@ -287,31 +314,39 @@ impl Encoder {
         }
     }
 
-    fn status(&self) -> Status {
+    fn status(&self) -> Vec<Status> {
         let section = self.section.lock().unwrap_or_else(PoisonError::into_inner);
         let input = section.input.clone().unwrap_or_default();
         drop(section);
         let state = self.lock();
         let (name, retry, running) = match &state.phase {
-            Phase::Starting => ("starting", None, None),
-            Phase::Running(_, controls) => ("running", None, controls.status().into_iter().next()),
+            Phase::Starting => ("starting", None, Vec::new()),
+            Phase::Running(_, controls) => ("running", None, controls.status()),
             Phase::Waiting(until) => {
                 let left = until.saturating_duration_since(Instant::now());
-                ("waiting", Some(left.as_secs_f64() * 1e3), None)
+                ("waiting", Some(left.as_secs_f64() * 1e3), Vec::new())
             }
         };
-        Status {
-            name: self.name.to_string(),
-            input,
+        let status = |(index, stream): (usize, &StreamName)| Status {
+            name: stream.to_string(),
+            section: self.name.to_string(),
+            input: input.clone(),
             state: name,
             error: state.error.clone(),
             retry_in_ms: retry,
             restarts: state.restarts,
-            running,
-        }
+            running: running.get(index).cloned(),
+        };
+        self.streams.iter().enumerate().map(status).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The streams that a section makes. Those that are no names have been refused with the configuration.
+fn streams(name: &StreamName, section: &config::Encode) -> Vec<StreamName> {
+    let names = encode::stream_names(name.as_str(), section);
+    names.iter().filter_map(|name| StreamName::parse(name)).collect()
 }

@@ -10,6 +10,7 @@ mod identity;
 mod insight;
 mod life;
 mod metrics;
+mod renditions;
 mod rules;
 mod service;
 mod site;

@@ -66,8 +66,8 @@ impl PageSite {
                     if control::is_action(path) {
                         return control::post_alone();
                     }
-                    let found = StreamName::parse(name).and_then(|name| hub.stream(&name));
-                    return found.map_or_else(no_stream, |stream| api::json(&api::stream(&stream, door)));
+                    let found = StreamName::parse(name).and_then(|name| api::stream_named(hub, &name, door));
+                    return found.map_or_else(no_stream, |stream| api::json(&stream));
                 }
                 assets::serve(request).unwrap_or_else(no_page)
             }

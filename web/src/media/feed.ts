@@ -46,6 +46,8 @@ const START_US = 10_000_000;
 const MAX_FORWARD_US = 2_000_000;
 const MAX_BACKWARD_US = 500_000;
 const NEAR_US = 3_000_000;
+/** Stamps are rounded: a frame that begins this little before another's end follows it. */
+const SOUND_OVERLAP_US = 1000;
 
 /** 33-bit stamps → µs on the line. An epoch is one run of the stream's clock. */
 interface Epoch {
@@ -109,7 +111,10 @@ function at(epoch: Epoch, stamp: number): number {
 /** The whole way from bytes to units. */
 export class Feed {
   readonly demuxer: TsDemuxer;
-  private readonly timeline = new Timeline();
+  /** Gets every unit in place of the handler, and gives back with `take` what is to go on. */
+  gate: ((unit: PesUnit) => void) | null = null;
+  private timeline = new Timeline();
+  private tracks: readonly Track[] = [];
   private video: Track | null = null;
   private audio: Track | null = null;
   private sps: Uint8Array | null = null;
@@ -120,11 +125,13 @@ export class Feed {
   private readonly adts = new AdtsSplitter();
   private opus: AudioConfig = opusConfig(2);
   private audioEndUs = 0;
+  /** Sound that begins before this has been handed on already. */
+  private audioFromUs = -Infinity;
 
   constructor(private readonly handler: FeedHandler) {
     const demuxHandler: DemuxHandler = {
       tracks: (tracks) => this.choose(tracks),
-      unit: (unit) => this.unit(unit),
+      unit: (unit) => (this.gate ?? ((passed: PesUnit) => this.take(passed)))(unit),
       broken: () => {
         this.videoReset = true;
       },
@@ -145,6 +152,41 @@ export class Feed {
     this.pps = null;
     this.videoReset = true;
     this.audioReset = true;
+    this.audioFromUs = -Infinity;
+  }
+
+  isPicture(unit: PesUnit): boolean {
+    return unit.track.pid === this.video?.pid;
+  }
+
+  /** A unit goes on. */
+  take(unit: PesUnit): void {
+    if (this.isPicture(unit)) this.picture(unit);
+    else if (unit.track.pid === this.audio?.pid) this.sound(unit);
+  }
+
+  /** Keeps the parameter sets of a picture that does not go on. */
+  remember(info: AccessUnitInfo): void {
+    this.sps = info.sps?.slice() ?? this.sps;
+    this.pps = info.pps?.slice() ?? this.pps;
+  }
+
+  /** What comes next continues what `other` has handed on: a stream of the same clock, from a key frame on. */
+  continueFrom(other: Feed): void {
+    this.timeline = other.timeline;
+    this.videoReset = other.videoReset;
+    this.audioReset = other.audioReset;
+    this.settlingFrames = 0;
+    this.audioFromUs = other.audioReset ? -Infinity : other.audioEndUs - SOUND_OVERLAP_US;
+    this.handler.tracks(this.tracks);
+    if (!equalBytes(this.sps, other.sps) || !equalBytes(this.pps, other.pps)) this.announce();
+  }
+
+  /** What comes next is laid behind what `other` has handed on: a stream of another clock. */
+  replace(other: Feed): void {
+    this.gate = null;
+    this.timeline = other.timeline;
+    this.handler.tracks(this.tracks);
   }
 
   private choose(tracks: readonly Track[]): void {
@@ -153,12 +195,8 @@ export class Feed {
     this.video = pick("video");
     this.audio = pick("audio");
     if (this.audio?.codec === "opus") this.opus = opusConfig(this.audio.channels || 2);
-    this.handler.tracks(tracks);
-  }
-
-  private unit(unit: PesUnit): void {
-    if (unit.track.pid === this.video?.pid) this.picture(unit);
-    else if (unit.track.pid === this.audio?.pid) this.sound(unit);
+    this.tracks = tracks;
+    if (!this.gate) this.handler.tracks(tracks);
   }
 
   private picture(unit: PesUnit): void {
@@ -195,8 +233,11 @@ export class Feed {
     const changed =
       (info.sps !== null && !equalBytes(info.sps, this.sps)) || (info.pps !== null && !equalBytes(info.pps, this.pps));
     if (!changed) return;
-    this.sps = info.sps?.slice() ?? this.sps;
-    this.pps = info.pps?.slice() ?? this.pps;
+    this.remember(info);
+    this.announce();
+  }
+
+  private announce(): void {
     if (!this.sps || !this.pps) return;
     const parameters = parseSps(this.sps);
     if (parameters) this.handler.videoConfig({ sps: this.sps, pps: this.pps, parameters });
@@ -213,6 +254,10 @@ export class Feed {
     let us = aac && this.adts.carriedBytes > 0 && this.audioEndUs > 0 ? this.audioEndUs : place.us;
     for (const frame of aac ? this.adts.split(unit.data) : splitOpus(unit.data, this.opus)) {
       if (frame.samples === 0) continue;
+      if (us < this.audioFromUs) {
+        us += (frame.samples * 1e6) / frame.config.sampleRate;
+        continue;
+      }
       this.handler.audio({ ...frame, ptsUs: Math.round(us), reset: this.audioReset });
       this.audioReset = false;
       us += (frame.samples * 1e6) / frame.config.sampleRate;

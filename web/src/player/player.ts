@@ -7,6 +7,7 @@ import type { Engine, EngineContext, EngineStats } from "./engine";
 import { MseEngine } from "./mse";
 import { LiveEdge } from "./policy";
 import { Source, type SourceState } from "./source";
+import { Splice } from "./splice";
 import { WebCodecsEngine } from "./webcodecs";
 
 export type PlayerState =
@@ -42,16 +43,30 @@ export interface PlayerEvents {
   engine(engine: Engine): void;
   tracks(tracks: readonly Track[]): void;
   needsGesture(): void;
+  /** Another rendition is played from now on; or, with a reason, the one that was asked for cannot be. */
+  rendition(name: string, failed: string | null): void;
 }
 
 export type EngineName = Engine["name"];
+
+/** How long a change to another rendition waits for a key frame that fits. */
+const CHANGE_PATIENCE_MS = 8000;
+
+/** A change to another rendition under way. */
+interface Change {
+  source: Source;
+  splice: Splice;
+  timer: number;
+}
 
 export class Player {
   readonly clock = new ServerClock();
   private readonly edge = new LiveEdge();
   private readonly delay = new DelayMeter();
-  private readonly feed: Feed;
-  private readonly source: Source;
+  private feed: Feed;
+  private source: Source;
+  private change: Change | null = null;
+  private bytesBefore = 0;
   private current: Engine | null = null;
   private knownTracks: readonly Track[] = [];
   private state: PlayerState = "connecting";
@@ -67,7 +82,12 @@ export class Player {
   private failed: EngineName[] = [];
 
   constructor(name: string, private readonly wanted: EngineName | null, private readonly events: PlayerEvents) {
-    this.feed = new Feed({
+    this.feed = this.openFeed();
+    this.source = this.openSource(name, () => this.feed);
+  }
+
+  private openFeed(): Feed {
+    return new Feed({
       tracks: (tracks) => {
         this.knownTracks = tracks;
         this.current?.tracks(tracks);
@@ -82,14 +102,78 @@ export class Player {
       },
       audio: (unit) => this.current?.audio(unit),
     });
-    this.source = new Source(name, {
-      connected: () => this.connected(),
+  }
+
+  /** A source whose bytes go into the feed that is its own by then. */
+  private openSource(name: string, feed: () => Feed): Source {
+    const source: Source = new Source(name, {
+      connected: () => {
+        if (this.source === source) this.connected();
+        else feed().restart();
+      },
       chunk: (bytes) => {
-        this.feed.push(bytes);
+        feed().push(bytes);
         this.current?.endOfChunk();
       },
-      state: (state, detail) => this.sourceState(state, detail),
+      state: (state, detail) => {
+        if (this.source === source) this.sourceState(state, detail);
+        else if (this.change?.source === source && (state === "absent" || detail !== null)) {
+          this.giveUpChange(detail ?? `${name} is not live`);
+        }
+      },
     });
+    return source;
+  }
+
+  /** The stream that is played. */
+  get name(): string {
+    return this.source.name;
+  }
+
+  /** Plays another rendition of the same capture: this one goes on until a key frame that both have. */
+  switchTo(name: string): void {
+    if (this.change?.source.name === name || !this.current) return;
+    this.dropChange();
+    if (name === this.source.name) return;
+    const feed = this.openFeed();
+    const source = this.openSource(name, () => feed);
+    const change: Change = {
+      source,
+      splice: new Splice(this.feed, feed, () => performance.now(), () => this.changed(source, feed)),
+      // No key frame fits: the streams have nothing in common but their names, or their group is a long one.
+      timer: window.setTimeout(() => {
+        change.splice.cancel();
+        const old = this.feed;
+        this.changed(source, feed);
+        feed.replace(old);
+        source.rejoin();
+      }, CHANGE_PATIENCE_MS),
+    };
+    this.change = change;
+    source.start();
+  }
+
+  private changed(source: Source, feed: Feed): void {
+    window.clearTimeout(this.change?.timer);
+    this.change = null;
+    this.bytesBefore += this.source.bytes;
+    this.source.stop();
+    this.source = source;
+    this.feed = feed;
+    this.events.rendition(source.name, null);
+  }
+
+  private giveUpChange(why: string): void {
+    this.dropChange();
+    this.events.rendition(this.source.name, why);
+  }
+
+  private dropChange(): void {
+    if (!this.change) return;
+    window.clearTimeout(this.change.timer);
+    this.change.splice.cancel();
+    this.change.source.stop();
+    this.change = null;
   }
 
   get engine(): EngineName | "none" {
@@ -103,6 +187,7 @@ export class Player {
   }
 
   stop(): void {
+    this.dropChange();
     this.source.stop();
     this.clock.stop();
     this.current?.close();
@@ -131,7 +216,7 @@ export class Player {
       timeToFirstFrameMs: this.firstFrameMs,
       timeToRightFrameMs: this.rightFrameMs,
       settlingFrames: this.settlingFrames,
-      bytes: this.source.bytes,
+      bytes: this.bytesBefore + this.source.bytes,
       continuityErrors: this.feed.demuxer.continuityErrors,
       reconnects: Math.max(0, this.connections - 1),
       clockRoundTripMs: this.clock.offset?.roundTripMs ?? null,
@@ -181,6 +266,8 @@ export class Player {
   }
 
   private connected(): void {
+    // Where it stood when a change began is of no more use.
+    if (this.change) this.giveUpChange("the connection was lost");
     this.connections += 1;
     this.shownSinceConnect = false;
     this.feed.restart();

@@ -23,7 +23,7 @@ export class Source {
   private wake: (() => void) | null = null;
   bytes = 0;
 
-  constructor(private readonly name: string, private readonly handler: SourceHandler) {}
+  constructor(readonly name: string, private readonly handler: SourceHandler) {}
 
   start(): void {
     void this.run();

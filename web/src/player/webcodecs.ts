@@ -35,6 +35,7 @@ export class WebCodecsEngine implements Engine {
   private lastDtsUs = 0;
   private counts = { shown: 0, decoded: 0, dropped: 0 };
   private behindMs: number | null = null;
+  private shownUs = -Infinity;
 
   constructor(private readonly context: EngineContext) {
     this.element.className = "picture";
@@ -51,7 +52,7 @@ export class WebCodecsEngine implements Engine {
 
   videoConfig(config: VideoConfig): void {
     this.config = config;
-    this.closeDecoder();
+    this.retireDecoder();
   }
 
   video(unit: VideoUnit): void {
@@ -140,7 +141,10 @@ export class WebCodecsEngine implements Engine {
 
   private openDecoder(config: VideoConfig): VideoDecoder {
     const decoder = new VideoDecoder({
-      output: (frame) => this.decoded(frame),
+      output: (frame) => {
+        if (this.decoder === decoder) this.decoded(frame);
+        else this.decodedLate(frame);
+      },
       error: (error) => {
         if (this.decoder === decoder) this.failed(error.message);
       },
@@ -159,6 +163,18 @@ export class WebCodecsEngine implements Engine {
     if (this.decoder && this.decoder.state !== "closed") this.decoder.close();
     this.decoder = null;
     this.needsKey = true;
+  }
+
+  /** Other parameters come: what the decoder has is still shown, and another one begins beside it. */
+  private retireDecoder(): void {
+    const old = this.decoder;
+    this.decoder = null;
+    this.needsKey = true;
+    if (old?.state !== "configured") return;
+    const close = (): void => {
+      if (old.state !== "closed") old.close();
+    };
+    old.flush().then(close, close);
   }
 
   private failed(message: string): void {
@@ -182,6 +198,16 @@ export class WebCodecsEngine implements Engine {
     this.waiting.push({ frame, ptsUs: frame.timestamp, decodedMs: performance.now() });
     if (this.waiting.length > MAX_WAITING) this.discard(1);
     this.schedule();
+  }
+
+  /** The last pictures of a decoder that was retired: those that another one's have overtaken are of no more use. */
+  private decodedLate(frame: VideoFrame): void {
+    const newest = this.waiting.at(-1)?.ptsUs ?? this.shownUs;
+    if (frame.timestamp > newest) this.decoded(frame);
+    else {
+      frame.close();
+      this.counts.dropped += 1;
+    }
   }
 
   private discard(count: number): void {
@@ -213,6 +239,7 @@ export class WebCodecsEngine implements Engine {
     }
     this.drawing.drawImage(frame, 0, 0, width, height);
     this.counts.shown += 1;
+    this.shownUs = ptsUs;
     this.behindMs = this.context.edge.behind(nowMs, ptsUs / 1000);
     const note = this.notes.of(ptsUs);
     this.context.shown(note?.settlingFrames ?? 0);

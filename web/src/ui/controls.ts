@@ -1,6 +1,8 @@
-/** The bar over the picture: sound, delay, details, a window of its own, full screen. Keys: m, ↑, ↓, i, p, f. */
+/** The bar over the picture: sound, delay, quality, details, a window of its own, full screen. Keys: m, ↑, ↓, q, i, p, f. */
+import type { Rendition } from "../api";
 import type { Track } from "../media/ts";
 import { element } from "./dom";
+import { bitrate } from "./format";
 import { type IconName, icon } from "./icons";
 
 const IDLE_MS = 2500;
@@ -11,6 +13,15 @@ export interface ControlActions {
   info(): boolean;
   /** Null where there is no use for it. */
   popOut: (() => void) | null;
+  /** Another rendition is wanted. */
+  quality(name: string): void;
+}
+
+/** What a rendition is called beside the others. */
+export function renditionText(rendition: Rendition): string {
+  const rate = rendition.frame_rate ? String(Math.round(rendition.frame_rate)) : "";
+  const picture = rendition.height ? `${rendition.height}p${rate}` : rendition.name;
+  return rendition.bitrate_bps > 0 ? `${picture} · ${bitrate(rendition.bitrate_bps)}` : picture;
 }
 
 export class Controls {
@@ -21,6 +32,7 @@ export class Controls {
   private readonly mute: HTMLButtonElement;
   private readonly slider: HTMLInputElement;
   private readonly infoButton: HTMLButtonElement;
+  private readonly quality = element("select", { class: "quality", "aria-label": "Quality (q)", title: "Quality (q)", hidden: true });
   private idle = 0;
 
   constructor(private readonly stage: HTMLElement, delay: HTMLElement, private readonly actions: ControlActions) {
@@ -30,7 +42,8 @@ export class Controls {
     this.slider.addEventListener("input", () => this.setVolume(Number(this.slider.value)));
     this.infoButton = button("info", "Details (i)", () => this.toggleInfo());
     this.infoButton.setAttribute("aria-pressed", "false");
-    const right: HTMLElement[] = [this.infoButton];
+    this.quality.addEventListener("change", () => actions.quality(this.quality.value));
+    const right: HTMLElement[] = [this.quality, this.infoButton];
     if (actions.popOut) right.push(button("window", "Open in a small window (p)", actions.popOut));
     right.push(button("fullscreen", "Full screen (f)", () => this.toggleFullscreen()));
     this.element = element(
@@ -52,6 +65,33 @@ export class Controls {
     this.mute.disabled = !this.hasSound;
     this.mute.title = this.hasSound ? "" : unsupported ? `Browsers cannot play ${unsupported.name} sound` : "The stream has no sound";
     this.showSound();
+  }
+
+  /** Offers these renditions, `current` of which is played. */
+  renditions(renditions: readonly Rendition[], current: string): void {
+    const offered = renditions.filter((one) => one.live || one.name === current);
+    this.quality.hidden = offered.length < 2;
+    const known = [...this.quality.options].map((option) => option.value);
+    if (known.join("/") !== offered.map((one) => one.name).join("/")) {
+      this.quality.replaceChildren(...offered.map((one) => element("option", { value: one.name }, renditionText(one))));
+    } else if (document.activeElement !== this.quality) {
+      // The text of a list that is open would move under the pointer.
+      for (const [index, one] of offered.entries()) this.quality.options[index]!.text = renditionText(one);
+    }
+    this.showQuality(current);
+  }
+
+  /** Shows which rendition is played, or will be. */
+  showQuality(name: string): void {
+    if (this.quality.value !== name) this.quality.value = name;
+  }
+
+  /** The next rendition of the list, the first one behind the last. */
+  private nextQuality(): void {
+    const { options, selectedIndex } = this.quality;
+    if (this.quality.hidden || options.length < 2) return;
+    this.quality.selectedIndex = (selectedIndex + 1) % options.length;
+    this.actions.quality(this.quality.value);
   }
 
   private toggleSound(): void {
@@ -91,11 +131,12 @@ export class Controls {
   }
 
   private key(event: KeyboardEvent): void {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target === this.slider) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target === this.slider || event.target === this.quality) return;
     const actions: Record<string, () => void> = {
       m: () => this.toggleSound(),
       f: () => this.toggleFullscreen(),
       i: () => this.toggleInfo(),
+      q: () => this.nextQuality(),
       p: () => this.actions.popOut?.(),
       ArrowUp: () => this.setVolume((this.muted ? 0 : this.volume) + 0.1),
       ArrowDown: () => this.setVolume((this.muted ? 0 : this.volume) - 0.1),

@@ -78,6 +78,42 @@ export function noteTexts(stream: StreamInfo): string[] {
   return notes;
 }
 
+/** What stands in one place of the dashboard: a stream, or all versions of one capture under its name, best first. */
+export interface Arranged {
+  group: string | null;
+  streams: StreamInfo[];
+}
+
+/** Streams by name, with the versions of one capture together. */
+export function arranged(streams: readonly StreamInfo[]): Arranged[] {
+  const places = new Map<string, Arranged>();
+  for (const stream of [...streams].sort((a, b) => a.name.localeCompare(b.name))) {
+    const group = (stream.renditions?.length ?? 0) > 1 ? (stream.group ?? null) : null;
+    const key = group === null ? `stream ${stream.name}` : `group ${group}`;
+    const place = places.get(key) ?? { group, streams: [] };
+    place.streams.push(stream);
+    places.set(key, place);
+  }
+  for (const { group, streams: own } of places.values()) {
+    const order = own[0]?.renditions?.map((rendition) => rendition.name) ?? [];
+    if (group !== null) own.sort((a, b) => order.indexOf(a.name) - order.indexOf(b.name));
+  }
+  const called = (place: Arranged): string => place.group ?? place.streams[0]!.name;
+  return [...places.values()].sort((a, b) => called(a).localeCompare(called(b)));
+}
+
+function groupElement(group: string): HTMLElement {
+  const heading = element("h2", {}, group, element("span", { class: "quiet" }, " in several versions"));
+  return element("section", { class: "group", "aria-label": group }, heading, element("div", { class: "grid" }));
+}
+
+/** Has `children`, in this order, in `parent`; what is there already is not touched. */
+function placeAll(parent: Element, children: readonly Element[]): void {
+  children.forEach((child, index) => {
+    if (parent.children[index] !== child) parent.insertBefore(child, parent.children[index] ?? null);
+  });
+}
+
 /** Shows the dashboard in `root` and keeps it fresh. */
 export function dashboard(root: HTMLElement): void {
   document.title = "Glassline";
@@ -91,6 +127,7 @@ export function dashboard(root: HTMLElement): void {
       element("header", { class: "top" }, element("h1", {}, brand(), "Glassline"), summary), trouble, grid, empty, footer),
   );
   const cards = new Map<string, StreamCard>();
+  const groups = new Map<string, HTMLElement>();
   let footerText = "";
 
   const show = ({ server, streams }: Overview): void => {
@@ -100,17 +137,25 @@ export function dashboard(root: HTMLElement): void {
       card.element.remove();
       cards.delete(name);
     }
-    for (const stream of [...streams].sort((a, b) => a.name.localeCompare(b.name))) {
-      let card = cards.get(stream.name);
-      if (!card) {
-        card = new StreamCard(stream.name);
-        cards.set(stream.name, card);
-        const after = [...cards.keys()].sort((a, b) => a.localeCompare(b));
-        const next = after[after.indexOf(stream.name) + 1];
-        grid.insertBefore(card.element, next ? cards.get(next)!.element : null);
-      }
-      card.update(stream);
+    const places = arranged(streams);
+    for (const [name, place] of groups) {
+      if (places.some((one) => one.group === name)) continue;
+      place.remove();
+      groups.delete(name);
     }
+    placeAll(grid, places.map(({ group, streams: own }) => {
+      const ownCards = own.map((stream) => {
+        const card = cards.get(stream.name) ?? new StreamCard(stream.name);
+        cards.set(stream.name, card);
+        card.update(stream);
+        return card.element;
+      });
+      if (group === null) return ownCards[0]!;
+      const place = groups.get(group) ?? groupElement(group);
+      groups.set(group, place);
+      placeAll(place.lastElementChild!, ownCards);
+      return place;
+    }));
     empty.hidden = streams.length > 0;
     const viewers = streams.reduce((sum, s) => sum + s.viewers, 0);
     const live = streams.filter((s) => s.live).length;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { StreamInfo } from "../api";
-import { noteTexts } from "./dashboard";
+import { renditionText } from "./controls";
+import { arranged, noteTexts } from "./dashboard";
 import { age, bitrate, duration } from "./format";
 import { sparkPath } from "./sparkline";
 import { carriedText, stateText } from "./watch";
@@ -35,6 +36,26 @@ describe("the pages' words", () => {
   it("draw the newest value at the right edge", () => {
     expect(sparkPath([1], 60, 120, 28)).toBe("");
     expect(sparkPath([0, 0], 61, 120, 28)).toBe("M118.0,28.0L120.0,28.0");
+  });
+});
+
+describe("versions of one capture", () => {
+  const version = (name: string, height: number, bitrate_bps: number) =>
+    ({ name, live: true, width: height * 2, height, frame_rate: 50, bitrate_bps });
+  const renditions = [version("hall-720p50", 720, 8e6), version("hall-90p25", 90, 0)];
+
+  it("stand together, best first, among the others by their name", () => {
+    const member = (name: string): StreamInfo => ({ ...stream, name, group: "hall", renditions });
+    const alone: StreamInfo = { ...stream, name: "solo-720p50", group: "solo", renditions: [] };
+    const places = arranged([alone, member("hall-90p25"), { ...stream, name: "hall-x" }, member("hall-720p50"), stream]);
+    expect(places.map(({ group, streams }) => [group, ...streams.map((one) => one.name)])).toEqual([
+      [null, "a"], ["hall", "hall-720p50", "hall-90p25"], [null, "hall-x"], [null, "solo-720p50"],
+    ]);
+  });
+
+  it("are called by picture and rate", () => {
+    expect(renditions.map(renditionText)).toEqual(["720p50 · 8.0 Mbit/s", "90p50"]);
+    expect(renditionText({ ...renditions[0]!, height: null, bitrate_bps: 0 })).toBe("hall-720p50");
   });
 });
 

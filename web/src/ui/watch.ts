@@ -8,6 +8,7 @@ import { age, bytes, milliseconds } from "./format";
 
 const STATUS_MS = 250;
 const SERVER_MS = 2000;
+const HINT_MS = 5000;
 
 declare global {
   interface Window {
@@ -16,8 +17,9 @@ declare global {
   }
 }
 
-/** Shows the player of stream `name` in `root`. */
-export function watch(root: HTMLElement, name: string, query: URLSearchParams): void {
+/** Shows the player of the stream that is first called `asked` in `root`. */
+export function watch(root: HTMLElement, asked: string, query: URLSearchParams): void {
+  let name = asked;
   document.title = `${name} · Glassline`;
   const popout = query.has("popout");
   if (popout) document.body.classList.add("popout");
@@ -28,9 +30,12 @@ export function watch(root: HTMLElement, name: string, query: URLSearchParams): 
   const message = element("div", { class: "message", role: "status" });
   const settling = element("div", { class: "settling", role: "status", hidden: true }, "Building up the picture…");
   const info = element("dl", { class: "overlay", hidden: true, "aria-label": "Playback details" });
+  const hint = element("div", { class: "hint-line", role: "status", hidden: true });
+  /** The rendition that is to be shown as soon as it can be. */
+  let wanting: string | null = null;
   const start = element("button", { type: "button", class: "start", hidden: true }, "Play");
   const delay = element("output", { class: "delay", title: "" });
-  const stage = element("div", { class: "stage", tabindex: "-1" }, picture, message, settling, info, start);
+  const stage = element("div", { class: "stage", tabindex: "-1" }, picture, message, settling, hint, info, start);
 
   const player = new Player(name, engine, {
     state: (state, detail) => {
@@ -43,6 +48,12 @@ export function watch(root: HTMLElement, name: string, query: URLSearchParams): 
     tracks: (tracks) => controls.tracks(tracks),
     needsGesture: () => {
       start.hidden = false;
+    },
+    rendition: (played, failed) => {
+      if (wanting === played || failed !== null) wanting = null;
+      controls.showQuality(wanting ?? played);
+      if (failed !== null) showHint(hint, `Not changed: ${failed}`);
+      if (played !== name) renamed(played);
     },
   });
   start.addEventListener("click", () => {
@@ -57,6 +68,10 @@ export function watch(root: HTMLElement, name: string, query: URLSearchParams): 
       return !info.hidden;
     },
     popOut: popout ? null : () => popOut(name, engine, player.stats()),
+    quality: (wanted) => {
+      wanting = wanted === player.name ? null : wanted;
+      player.switchTo(wanted);
+    },
   });
   stage.append(controls.element);
 
@@ -70,13 +85,27 @@ export function watch(root: HTMLElement, name: string, query: URLSearchParams): 
   const statusTimer = window.setInterval(status, STATUS_MS);
 
   const footer = element("footer", { class: "foot" });
+  const heading = element("span", {}, name);
+  const figures = element("a", { href: figuresPath(name) }, "Viewers and figures");
   const header = element(
     "header", { class: "top" },
-    element("h1", {}, element("a", { href: "/", class: "home", "aria-label": "All streams" }, brand()), name),
+    element("h1", {}, element("a", { href: "/", class: "home", "aria-label": "All streams" }, brand()), heading),
   );
   let others = addresses(name, "ts");
   const main = element("div", { class: "page watch" }, header, stage, popout ? null : others, popout ? null : footer);
   root.append(main);
+
+  /** Another rendition is played: the page is its own from now on. */
+  const renamed = (played: string): void => {
+    name = played;
+    document.title = `${name} · Glassline`;
+    setText(heading, name);
+    figures.href = figuresPath(name);
+    const right = addresses(name, "ts");
+    others.replaceWith(right);
+    others = right;
+    window.history.replaceState(null, "", watchPath(name) + location.search);
+  };
 
   /** For a stream that the server carries without knowing its insides: no player here knows them either. */
   const giveWay = (mux: Mux, called: string): void => {
@@ -95,6 +124,8 @@ export function watch(root: HTMLElement, name: string, query: URLSearchParams): 
       return;
     }
     serverAge = stream ? age(stream.newest_byte_age_ms) : "–";
+    // A signed address is good for one stream alone.
+    if (stream && access(location.search) === "") controls.renditions(stream.renditions ?? [], wanting ?? player.name);
     window.setTimeout(() => void askServer(), SERVER_MS);
   };
   void askServer();
@@ -106,7 +137,7 @@ export function watch(root: HTMLElement, name: string, query: URLSearchParams): 
     if (!answer) return;
     footer.append(element("p", {}, `Glassline ${answer.server.version}`));
     // Who is shown the list of streams is shown their figures: where the crew has a listener of its own, there alone.
-    header.append(element("nav", { class: "links" }, element("a", { href: figuresPath(name) }, "Viewers and figures")));
+    header.append(element("nav", { class: "links" }, figures));
   });
 
   window.glassline = {
@@ -139,6 +170,12 @@ export function stateText(state: PlayerState, name: string, detail: string | nul
     case "playing":
       return "";
   }
+}
+
+function showHint(hint: HTMLElement, text: string): void {
+  setText(hint, text);
+  hint.hidden = false;
+  window.setTimeout(() => (hint.hidden = true), HINT_MS);
 }
 
 function showDelay(output: HTMLElement, stats: PlayerStats): void {

@@ -108,7 +108,7 @@ impl Encoder {
     /// For settings that the codec does not have or take, and where AAC's library is not installed.
     pub(in crate::encode) fn open(settings: &Settings) -> Result<Option<Encoder>> {
         let Settings { codec, channels, frame, .. } = *settings;
-        settings.check()?;
+        settings.check().map_err(Refusal::on_command_line)?;
         let encoder = |coder, codec, channels, samples: usize| {
             let format = AudioFormat { codec, channels, language: None };
             Some(Encoder { coder, format, delay: ticks_of(samples) })
@@ -118,10 +118,7 @@ impl Encoder {
             #[cfg(feature = "opus")]
             Audio::Opus => {
                 let default = opus::Settings::default();
-                let frame_duration = match frame {
-                    None => default.frame_duration,
-                    Some(frame) => frame_duration(frame)?,
-                };
+                let frame_duration = frame.and_then(frame_duration).unwrap_or(default.frame_duration);
                 let bitrate_bps = bits_per_second(settings.bitrate, default.bitrate_bps);
                 let opus = opus::Encoder::new(opus::Settings { channels, bitrate_bps, frame_duration })?;
                 let delay = opus.lookahead_samples() + frame_duration.samples();
@@ -183,56 +180,99 @@ impl Encoder {
     }
 }
 
+/// What a codec does not have or take, and which option asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::encode) struct Refusal {
+    /// Without its dashes: `audio-frame`.
+    option: &'static str,
+    /// What is wrong with it; stands behind its name.
+    text: String,
+    hint: String,
+}
+
+impl Refusal {
+    pub(super) fn new(option: &'static str, text: impl Into<String>, hint: &str) -> Refusal {
+        Refusal { option, text: text.into(), hint: hint.to_owned() }
+    }
+
+    /// As who typed the option reads it.
+    pub(in crate::encode) fn on_command_line(self) -> anyhow::Error {
+        failure::usage(format_args!("--{}{}", self.option, self.text), self.hint)
+    }
+
+    /// The key of a configuration that has the option's name, and what is wrong with it.
+    pub(in crate::encode) fn in_section(self) -> (&'static str, String) {
+        let key = match self.option {
+            "audio-bitrate" => "audio_bitrate",
+            "audio-bits" => "audio_bits",
+            "audio-frame" => "audio_frame",
+            other => other,
+        };
+        let text = format!("{}; {}", self.text.trim_start_matches([':', ' ']), self.hint);
+        (key, text.replace("--audio-in", "audio_in").replace("--audio", "audio"))
+    }
+}
+
 impl Settings {
     /// Refuses what the codec does not have.
-    fn check(&self) -> Result<()> {
-        let refused = |what: &str, hint: &str| Err(failure::usage(what, hint));
+    pub(in crate::encode) fn check(&self) -> Result<(), Refusal> {
+        let refused = |option, text: String, hint: &str| -> Result<(), Refusal> {
+            Err(Refusal::new(option, text, hint))
+        };
         let packs = self.codec == Audio::S302m;
         let codes = !packs && self.codec != Audio::None;
         if self.bitrate.is_some() && !codes {
             return refused(
-                "--audio-bitrate is for sound that is compressed",
+                "audio-bitrate",
+                " is for sound that is compressed".to_owned(),
                 "leave it out, or choose another --audio",
             );
         }
         if let Some(bits) = self.bits {
             if !packs {
-                return refused("--audio-bits is for --audio s302m", "leave it out");
+                return refused("audio-bits", " is for --audio s302m".to_owned(), "leave it out");
             }
             if Depth::from_bits(bits).is_none() {
                 return refused(
-                    &format!("--audio-bits {bits}: ST 302 knows 16, 20 and 24"),
+                    "audio-bits",
+                    format!(" {bits}: ST 302 knows 16, 20 and 24"),
                     "take one of these",
                 );
             }
         }
-        if codes && self.channels > 2 {
-            let channels = self.channels;
+        let channels = self.channels;
+        if codes && channels > 2 {
             return refused(
-                &format!("the sound has {channels} channels; Opus and AAC are coded with 1 or 2"),
+                "audio",
+                format!(": the sound has {channels} channels; Opus and AAC are coded with 1 or 2"),
                 "choose --audio s302m (2, 4, 6 or 8), or mix it down first",
             );
         }
-        if packs && self.channels > 2 && !self.channels.is_multiple_of(2) {
-            let channels = self.channels;
+        if packs && channels > 2 && !channels.is_multiple_of(2) {
             return refused(
-                &format!("the sound has {channels} channels; s302m takes 1, 2, 4, 6 or 8"),
+                "audio",
+                format!(": the sound has {channels} channels; s302m takes 1, 2, 4, 6 or 8"),
                 "mix it first",
             );
         }
-        if let Some(frame) = self.frame {
-            if packs && !(1..=s302m::MAX_FRAME_SAMPLES).contains(&samples_of(frame)) {
-                return refused(
-                    &format!("--audio-frame {frame:?}: s302m takes up to 10ms"),
-                    "take 1ms to 10ms",
-                );
-            }
-            if !packs && !self.has_frame_lengths() {
-                return refused(
-                    "--audio-frame is for Opus and s302m; AAC has frames of 21 ms alone",
-                    "leave it out",
-                );
-            }
+        self.frame.map_or(Ok(()), |frame| self.check_frame(frame))
+    }
+
+    fn check_frame(&self, frame: Duration) -> Result<(), Refusal> {
+        let refused = |text: String, hint| Err(Refusal::new("audio-frame", text, hint));
+        let packs = self.codec == Audio::S302m;
+        if packs && !(1..=s302m::MAX_FRAME_SAMPLES).contains(&samples_of(frame)) {
+            return refused(format!(" {frame:?}: s302m takes up to 10ms"), "take 1ms to 10ms");
+        }
+        if !packs && !self.has_frame_lengths() {
+            return refused(
+                " is for Opus and s302m; AAC has frames of 21 ms alone".to_owned(),
+                "leave it out",
+            );
+        }
+        #[cfg(feature = "opus")]
+        if !packs && frame_duration(frame).is_none() {
+            return refused(format!(" {frame:?}: Opus has 2.5ms, 5ms, 10ms and 20ms"), "take one of these");
         }
         Ok(())
     }
@@ -246,14 +286,9 @@ impl Settings {
 }
 
 #[cfg(feature = "opus")]
-fn frame_duration(frame: Duration) -> Result<opus::FrameDuration> {
+fn frame_duration(frame: Duration) -> Option<opus::FrameDuration> {
     let samples = samples_of(frame);
-    opus::FrameDuration::ALL.into_iter().find(|known| known.samples() == samples).ok_or_else(|| {
-        failure::usage(
-            format_args!("--audio-frame {frame:?}: Opus has 2.5ms, 5ms, 10ms and 20ms"),
-            "take one of these",
-        )
-    })
+    opus::FrameDuration::ALL.into_iter().find(|known| known.samples() == samples)
 }
 
 #[cfg(any(feature = "opus", feature = "aac"))]

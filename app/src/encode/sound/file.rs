@@ -6,7 +6,7 @@ use super::resample::Resampler;
 use crate::failure;
 use anyhow::{Context, Result};
 use glassline_media::container::wav;
-use glassline_media::{AudioBlock, Ticks, Time};
+use glassline_media::{AudioBlock, Time};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
@@ -131,6 +131,20 @@ impl WavFile {
         self.header.channels
     }
 
+    /// Begins again.
+    ///
+    /// # Errors
+    /// The file's, and where it has become another one.
+    pub(super) fn again(&mut self) -> Result<()> {
+        let anew = WavFile::open(&self.path)?;
+        if (anew.header.rate_hz, anew.header.channels) != (self.header.rate_hz, self.header.channels) {
+            let message = format_args!("{} has become another one", self.path.display());
+            return Err(failure::failed(message, "leave it alone while it is played"));
+        }
+        *self = anew;
+        Ok(())
+    }
+
     /// The next block at 48 kHz, whose time counts from the file's beginning; `None` at the end.
     pub(super) fn next_block(&mut self) -> Result<Option<AudioBlock>> {
         loop {
@@ -154,51 +168,5 @@ impl WavFile {
                 self.ended = true;
             }
         }
-    }
-}
-
-/// Sound of a file that goes with pictures of a file: it is handed over as far as the pictures have come, so that the
-/// two lie side by side in the stream however fast it is made.
-pub(crate) struct Companion {
-    file: WavFile,
-    next: Option<AudioBlock>,
-    /// The stamps of the first, the last but one and the last picture.
-    pictures: Option<[Ticks; 3]>,
-}
-
-impl std::fmt::Debug for Companion {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Companion").field("file", &self.file.path).finish_non_exhaustive()
-    }
-}
-
-impl Companion {
-    pub(super) fn new(file: WavFile) -> Companion {
-        Companion { file, next: None, pictures: None }
-    }
-
-    /// The next block that begins before the picture with this stamp, which is about to be handed over.
-    pub(in crate::encode) fn before(&mut self, picture: Ticks) -> Result<Option<AudioBlock>> {
-        let [first, before, last] = self.pictures.unwrap_or([picture; 3]);
-        self.pictures = Some(if last == picture { [first, before, last] } else { [first, last, picture] });
-        self.until(picture)
-    }
-
-    /// The next block that begins before the last picture ends.
-    pub(in crate::encode) fn rest(&mut self) -> Result<Option<AudioBlock>> {
-        let Some([_, before, last]) = self.pictures else { return Ok(None) };
-        self.until(last + (last - before))
-    }
-
-    fn until(&mut self, end: Ticks) -> Result<Option<AudioBlock>> {
-        let Some([first, ..]) = self.pictures else { return Ok(None) };
-        if self.next.is_none() {
-            self.next = self.file.next_block()?;
-        }
-        let begins_before = |block: &mut AudioBlock| Ticks::from_time(block.captured) < end - first;
-        let Some(mut block) = self.next.take_if(begins_before) else { return Ok(None) };
-        let first = Duration::from_nanos((first.0.max(0) as u128 * 100_000 / 9) as u64);
-        block.captured += first;
-        Ok(Some(block))
     }
 }

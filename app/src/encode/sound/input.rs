@@ -1,9 +1,13 @@
 //! Where sound comes from, as the command line names it, and how it is set going.
 
 use super::capture::{Capture, Raw, Timer as _, pump};
-use super::file::{Companion, WavFile, time_of};
+use super::companion::{Companion, Track};
+use super::file::{WavFile, time_of};
+use super::film::FilmSound;
 use super::follow::Format;
 use crate::encode::feed::{Feed, Item};
+use crate::encode::film::Film;
+use crate::encode::source::Pace;
 use crate::failure;
 use anyhow::{Context, Result};
 use glassline_io::clock::Clock;
@@ -105,7 +109,7 @@ impl RawFormat {
 pub(in crate::encode) struct Opened(Kind);
 
 enum Kind {
-    Wav(Box<WavFile>),
+    Track(Track),
     Live(Box<dyn Capture>),
 }
 
@@ -117,7 +121,7 @@ impl Opened {
                 let what = "a WAVE file says itself what its samples are like";
                 return Err(failure::usage(what, "leave --audio-format out"));
             }
-            AudioIn::Wav(path) => Kind::Wav(Box::new(WavFile::open(path)?)),
+            AudioIn::Wav(path) => Kind::Track(Track::Wav(Box::new(WavFile::open(path)?))),
             AudioIn::Fd(number) => {
                 let RawFormat { sample, format } = raw.unwrap_or_default();
                 let name = format!("fd:{number}");
@@ -130,10 +134,15 @@ impl Opened {
         }))
     }
 
+    /// The sound of a film, with so many channels.
+    pub(in crate::encode) fn film(film: &Film, channels: u8) -> Result<Opened> {
+        Ok(Opened(Kind::Track(Track::Film(Box::new(FilmSound::open(film, channels)?)))))
+    }
+
     /// Channels of the sound.
     pub(in crate::encode) fn channels(&self) -> u8 {
         match &self.0 {
-            Kind::Wav(file) => file.channels(),
+            Kind::Track(track) => track.channels(),
             Kind::Live(capture) => capture.format().channels,
         }
     }
@@ -143,13 +152,21 @@ impl Opened {
         matches!(self.0, Kind::Live(_))
     }
 
-    /// Sets the sound going into `feed`. `timed` is whether pictures come by the clock, live or paced: sound does
-    /// then, too, on a thread of its own; otherwise a file's sound goes along with the pictures.
-    pub(in crate::encode) fn start(self, feed: &Arc<Feed>, timed: bool, clock: Clock) -> Result<()> {
-        match self.0 {
-            Kind::Wav(file) if !timed => feed.accompany(Companion::new(*file)),
-            Kind::Wav(file) => spawn(feed, move |feed| play(*file, feed, clock))?,
-            Kind::Live(mut capture) => spawn(feed, move |feed| {
+    /// Sets the sound going into `feed`, whose pictures come at `pace`. A file's sound goes along with a file's pictures,
+    /// begins again where they do, and is played beside others on a thread of its own, over and over if `looped`.
+    pub(in crate::encode) fn start(
+        self,
+        feed: &Arc<Feed>,
+        pace: Pace,
+        looped: bool,
+        clock: Clock,
+    ) -> Result<()> {
+        match (self.0, pace) {
+            (Kind::Track(track), Pace::File { rate, timed }) => {
+                feed.accompany(Companion::new(track, rate.time_of(1), timed, looped));
+            }
+            (Kind::Track(track), Pace::Live) => spawn(feed, move |feed| play(track, looped, feed, clock))?,
+            (Kind::Live(mut capture), _) => spawn(feed, move |feed| {
                 pump(&mut *capture, &clock, &mut |block| feed.push(Item::Sound(block)))
             })?,
         }
@@ -171,17 +188,26 @@ fn spawn(feed: &Arc<Feed>, run: impl FnOnce(&Feed) -> Result<()> + Send + 'stati
     Ok(())
 }
 
-/// Plays a file by the clock: its beginning is captured with the first picture.
-fn play(mut file: WavFile, feed: &Feed, clock: Clock) -> Result<()> {
-    let Some(start) = feed.first_picture() else { return Ok(()) };
-    while let Some(mut block) = file.next_block()? {
-        block.captured = start + block.captured.since(Time::ZERO);
-        clock.sleep_until(end_of(&block));
-        if !feed.push(Item::Sound(block)) {
-            break;
+/// Plays a file by the clock: its beginning is captured with the first picture, and where it begins again, with its end.
+fn play(mut track: Track, looped: bool, feed: &Feed, clock: Clock) -> Result<()> {
+    let Some(mut start) = feed.first_picture() else { return Ok(()) };
+    loop {
+        let mut end = start;
+        while let Some(mut block) = track.next_block()? {
+            block.captured = start + block.captured.since(Time::ZERO);
+            end = end_of(&block);
+            clock.sleep_until(end);
+            if !feed.push(Item::Sound(block)) {
+                return Ok(());
+            }
         }
+        // Nothing would be played for ever in no time.
+        if !looped || end == start {
+            return Ok(());
+        }
+        track.again()?;
+        start = end;
     }
-    Ok(())
 }
 
 fn end_of(block: &AudioBlock) -> Time {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! test tone ───────────────────────────────────────────────► queue ──► coder ──► muxer
-//! WAV file ──► file: rate made 48 kHz, time from the picture ──┘│
+//! WAV file ──► file: rate made 48 kHz, time from the picture ──┤
+//! film ──► film: 48 kHz by FFmpeg, time from the picture ──────┤
 //! alsa:, fd: ──► capture ──► follow: clock + resample ──────────┘
 //! ```
 //! A sound card's crystal is not the clock that pictures are stamped with: in half an hour 100 ppm are 180 ms. `clock`
@@ -14,14 +15,18 @@ mod alsa;
 mod capture;
 mod clock;
 mod coder;
+mod companion;
 mod file;
+mod film;
 mod follow;
 mod input;
 mod resample;
 #[cfg(test)]
 mod tests;
+mod wanted;
 
-pub(crate) use coder::{Audio, Settings};
-pub(super) use coder::{Encoder, Stream};
-pub(super) use file::Companion;
-pub(super) use input::{AudioIn, Opened, RawFormat};
+pub(crate) use coder::Audio;
+pub(super) use coder::{Encoder, Refusal, Settings, Stream};
+pub(super) use companion::Companion;
+pub(super) use input::{AudioIn, Opened};
+pub(super) use wanted::Wanted;

@@ -9,7 +9,6 @@
 //! without time stamps were captured.
 
 mod capture;
-mod decoder;
 mod prepare;
 mod pull;
 mod stream;
@@ -19,14 +18,14 @@ mod timeline;
 
 use super::Deinterlace;
 use super::feed::{Feed, Item};
+use super::film::Film;
 use super::input::Input;
-use crate::failure;
 use anyhow::Result;
-pub(super) use decoder::DecoderHandle;
 use glassline_io::capture::Capture;
 use glassline_io::clock::Clock;
 use glassline_media::measure::pattern::Pattern;
 use glassline_media::measure::tone::Tone;
+use glassline_media::pixels::FieldOrder;
 use glassline_media::{Colour, FrameRate, Picture, Size, Ticks, Time};
 use prepare::Prepare;
 pub(super) use pull::Pictures;
@@ -46,6 +45,8 @@ pub(super) struct Format {
     pub(super) size: Size,
     pub(super) rate: FrameRate,
     pub(super) colour: Colour,
+    /// Where a picture is two fields of two times: which comes first.
+    pub(super) fields: Option<FieldOrder>,
     pub(super) live: bool,
 }
 
@@ -67,8 +68,10 @@ impl Length {
 }
 
 /// What is asked of a source.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Request {
+    /// What is known of the input, where FFmpeg decodes it.
+    pub(super) film: Option<Film>,
     /// Samples in a block of the test picture's tone, if there is to be one.
     pub(super) sound: Option<usize>,
     /// Whether pictures of a file or a pipe are handed over when their time has come.
@@ -87,6 +90,19 @@ pub(super) struct Source {
     format: Format,
     length: Length,
     clock: Clock,
+}
+
+/// How pictures come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Pace {
+    /// By the clock, and no matter what.
+    Live,
+    /// Out of a file, when their time has come (`timed`) or as fast as they go.
+    File {
+        /// Of the pictures.
+        rate: FrameRate,
+        timed: bool,
+    },
 }
 
 enum Kind {
@@ -108,10 +124,7 @@ enum Kind {
 impl Source {
     /// Opens `input` and reads what it says about its pictures.
     pub(super) fn open(input: &Input, request: &Request, clock: Clock) -> Result<Source> {
-        let Request { sound, paced, looped, deinterlace, length } = *request;
-        if looped && input.path().is_none() {
-            return Err(failure::usage("only a file can be looped", "leave --loop out"));
-        }
+        let Request { film, sound, paced, looped, deinterlace, length } = request.clone();
         let stream = match input {
             Input::Test { size, rate } => return Ok(Source::test(*size, *rate, sound, length, clock)),
             Input::V4l2 { device, wish } => {
@@ -120,7 +133,10 @@ impl Source {
             }
             Input::Stdin => Y4m::stdin()?,
             Input::File(path) => Y4m::file(path, looped)?,
-            Input::Decoded(path) => Y4m::decoded(path, looped)?,
+            Input::Decoded(path) => match film {
+                Some(film) => Y4m::film(&film, looped)?,
+                None => Y4m::film(&Film::open(path)?, looped)?,
+            },
         };
         let header = stream.header();
         let prepare = Prepare::new(stream.fields(), deinterlace, header.frame_rate);
@@ -128,6 +144,7 @@ impl Source {
             size: prepare.size(header.size),
             rate: prepare.rate(header.frame_rate),
             colour: header.colour,
+            fields: prepare.fields(),
             live: paced && stream.is_stdin(),
         };
         Ok(Source { kind: Kind::Y4m { stream: Box::new(stream), prepare, paced }, format, length, clock })
@@ -141,7 +158,7 @@ impl Source {
         length: Length,
         clock: Clock,
     ) -> Source {
-        let format = Format { size, rate, colour: Colour::BT709, live: true };
+        let format = Format { size, rate, colour: Colour::BT709, fields: None, live: true };
         Source { kind: Kind::Test { sound }, format, length, clock }
     }
 
@@ -158,6 +175,7 @@ impl Source {
             size: prepare.size(given.size),
             rate: prepare.rate(given.rate),
             colour: given.colour,
+            fields: prepare.fields(),
             live: true,
         };
         Source { kind: Kind::Capture { capture, prepare }, format, length, clock }
@@ -173,18 +191,19 @@ impl Source {
         self.format.live
     }
 
-    /// The child that has to end with us, if there is one.
-    pub(super) fn decoder(&self) -> Option<DecoderHandle> {
+    /// How its pictures come, for the sound that is to go with them.
+    pub(super) fn pace(&self) -> Pace {
         match &self.kind {
-            Kind::Y4m { stream, .. } => stream.decoder(),
-            Kind::Test { .. } | Kind::Capture { .. } => None,
+            _ if self.format.live => Pace::Live,
+            Kind::Y4m { paced, .. } => Pace::File { rate: self.format.rate, timed: *paced },
+            Kind::Test { .. } | Kind::Capture { .. } => Pace::Live,
         }
     }
 
     /// Feeds `feed` until the source ends or the end is asked for.
     pub(super) fn run(self, feed: &Feed) {
         let Source { kind, format, length, clock } = self;
-        let mut outlet = Outlet { feed, clock, rate: format.rate, number: 0, last: None };
+        let mut outlet = Outlet { feed, clock, rate: format.rate, number: 0, last: None, again: false };
         let ended = match kind {
             Kind::Test { sound } => {
                 run_test(format, sound, length, clock, feed);
@@ -210,6 +229,8 @@ struct Outlet<'a> {
     /// Pictures pushed so far.
     number: u64,
     last: Option<Ticks>,
+    /// The next picture is the first of a file that has begun again.
+    again: bool,
 }
 
 impl Outlet<'_> {
@@ -230,6 +251,9 @@ impl Outlet<'_> {
     fn push(&mut self, picture: Picture, pts: Ticks) -> bool {
         self.number += 1;
         self.last = Some(pts);
+        if std::mem::take(&mut self.again) && !self.feed.begin_again(pts) {
+            return false;
+        }
         self.feed.push(Item::Picture { picture, pts, queued: self.clock.now() })
     }
 }
@@ -288,6 +312,7 @@ fn run_y4m(
     while !length.ends_before(outlet.number, outlet.rate) {
         let Some(picture) = stream.next_picture()? else { break };
         let arrived = outlet.clock.now();
+        outlet.again |= stream.take_again();
         for mut picture in prepare.pictures(picture) {
             if length.ends_before(outlet.number, outlet.rate) {
                 break;

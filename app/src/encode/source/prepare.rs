@@ -9,6 +9,8 @@ use std::time::Duration;
 pub(super) struct Prepare {
     converter: Converter,
     scan: Scan,
+    /// The order of the fields that stay in a picture.
+    fields: Option<FieldOrder>,
     deinterlacer: Option<Deinterlacer>,
     /// Between two fields.
     field_time: Duration,
@@ -17,14 +19,21 @@ pub(super) struct Prepare {
 impl Prepare {
     /// For pictures at `rate` whose fields come in the order `fields`, if they have any.
     pub(super) fn new(fields: Option<FieldOrder>, deinterlace: Deinterlace, rate: FrameRate) -> Prepare {
+        let fields = fields.filter(|_| deinterlace != Deinterlace::Ignore);
         let scan = if fields.is_some() { Scan::Interlaced } else { Scan::Progressive };
         let order = fields.filter(|_| deinterlace == Deinterlace::Auto);
         Prepare {
             converter: Converter::new(),
             scan,
+            fields: fields.filter(|_| order.is_none()),
             deinterlacer: order.map(Deinterlacer::new),
             field_time: rate.time_of(1) / 2,
         }
+    }
+
+    /// The order of the fields in what comes out, where it has some.
+    pub(super) fn fields(&self) -> Option<FieldOrder> {
+        self.fields
     }
 
     /// The size of what comes out.

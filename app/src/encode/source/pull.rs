@@ -1,8 +1,8 @@
 //! Pictures one by one, as fast as they are asked for: for who encodes files and measures, without a clock.
 
 use super::super::Deinterlace;
+use super::super::film::{Children, Film};
 use super::super::input::Input;
-use super::decoder::DecoderHandle;
 use super::prepare::Prepare;
 use super::stream::Y4m;
 use super::{Format, Length};
@@ -27,6 +27,8 @@ enum Kind {
 
 struct Stream {
     y4m: Y4m,
+    /// Those that decode a film.
+    children: Option<Children>,
     /// What makes 8-bit 4:2:0 of the pictures, and whole ones of fields, where they need it.
     prepare: Option<Prepare>,
     /// Of a picture that gave two, the second.
@@ -58,9 +60,11 @@ impl Pictures {
         if looped && input.path().is_none() {
             return Err(failure::usage("only a file can be looped", "leave --loop out"));
         }
+        let mut children = None;
         let stream = match input {
             Input::Test { size, rate } => {
-                let format = Format { size: *size, rate: *rate, colour: Colour::BT709, live: false };
+                let format =
+                    Format { size: *size, rate: *rate, colour: Colour::BT709, fields: None, live: false };
                 let kind = Kind::Test(Box::new(Pattern::new(*size, *rate)));
                 return Ok(Pictures { kind, format, length, number: 0 });
             }
@@ -72,7 +76,11 @@ impl Pictures {
             }
             Input::Stdin => Y4m::stdin()?,
             Input::File(path) => Y4m::file(path, looped)?,
-            Input::Decoded(path) => Y4m::decoded(path, looped)?,
+            Input::Decoded(path) => {
+                let film = Film::open(path)?;
+                children = Some(film.children());
+                Y4m::film(&film, looped)?
+            }
         };
         let header = stream.header();
         let as_it_is = header.format == PixelFormat::I420 && stream.fields().is_none();
@@ -81,9 +89,10 @@ impl Pictures {
             size: prepare.as_ref().map_or(header.size, |prepare| prepare.size(header.size)),
             rate: prepare.as_ref().map_or(header.frame_rate, |prepare| prepare.rate(header.frame_rate)),
             colour: header.colour,
+            fields: prepare.as_ref().and_then(Prepare::fields),
             live: false,
         };
-        let kind = Kind::Y4m(Box::new(Stream { y4m: stream, prepare, ready: VecDeque::new() }));
+        let kind = Kind::Y4m(Box::new(Stream { y4m: stream, children, prepare, ready: VecDeque::new() }));
         Ok(Pictures { kind, format, length, number: 0 })
     }
 
@@ -92,10 +101,10 @@ impl Pictures {
         self.format
     }
 
-    /// The child that has to end with us, if there is one.
-    pub(in super::super) fn decoder(&self) -> Option<DecoderHandle> {
+    /// The children that have to end with us, if there are any.
+    pub(in super::super) fn children(&self) -> Option<Children> {
         match &self.kind {
-            Kind::Y4m(stream) => stream.y4m.decoder(),
+            Kind::Y4m(stream) => stream.children.clone(),
             Kind::Test(_) => None,
         }
     }

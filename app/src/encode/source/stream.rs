@@ -1,6 +1,6 @@
 //! Pictures from a stream of y4m: a file, standard input, FFmpeg.
 
-use super::decoder::{Decoder, DecoderHandle};
+use crate::encode::film::{Film, Part, Reel};
 use crate::failure;
 use anyhow::{Context, Result};
 use glassline_media::Picture;
@@ -24,7 +24,10 @@ enum Bytes {
     },
     /// The descriptor itself: [`std::io::Stdin`] would copy short reads.
     Stdin(File),
-    Decoder(Box<Decoder>),
+    Film {
+        reel: Box<Reel>,
+        looped: bool,
+    },
 }
 
 /// Where bytes are read to that are then copied.
@@ -38,7 +41,7 @@ impl Read for Bytes {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Bytes::File { file, .. } | Bytes::Stdin(file) => file.read(buffer),
-            Bytes::Decoder(decoder) => decoder.read(buffer),
+            Bytes::Film { reel, .. } => reel.read(buffer),
         }
     }
 }
@@ -54,6 +57,8 @@ pub(super) struct Y4m {
     header: Header,
     /// Pictures since the file's beginning.
     pictures: u64,
+    /// The next picture is the first of a file that has begun again.
+    again: bool,
 }
 
 impl Y4m {
@@ -72,10 +77,10 @@ impl Y4m {
         Y4m::open(name.to_owned(), Bytes::Stdin(File::from(stdin)))
     }
 
-    /// What FFmpeg makes of a file, over and over if `looped`.
-    pub(super) fn decoded(path: &Path, looped: bool) -> Result<Y4m> {
-        let decoder = Box::new(Decoder::start(path, looped)?);
-        Y4m::open(path.display().to_string(), Bytes::Decoder(decoder))
+    /// A film's pictures, over and over if `looped`.
+    pub(super) fn film(film: &Film, looped: bool) -> Result<Y4m> {
+        let reel = Box::new(Reel::open(film, Part::Pictures)?);
+        Y4m::open(film.name(), Bytes::Film { reel, looped })
     }
 
     fn open(name: String, mut bytes: Bytes) -> Result<Y4m> {
@@ -95,7 +100,7 @@ impl Y4m {
                 "{name} says that only some of its pictures are interlaced; none is taken as such"
             );
         }
-        Ok(Y4m { name, bytes, reader, buffer, ready, header, pictures: 0 })
+        Ok(Y4m { name, bytes, reader, buffer, ready, header, pictures: 0, again: false })
     }
 
     /// What its pictures are like.
@@ -122,12 +127,9 @@ impl Y4m {
         matches!(self.bytes, Bytes::Stdin(_))
     }
 
-    /// The child that decodes, if one does.
-    pub(super) fn decoder(&self) -> Option<DecoderHandle> {
-        match &self.bytes {
-            Bytes::Decoder(decoder) => Some(decoder.handle()),
-            Bytes::File { .. } | Bytes::Stdin(_) => None,
-        }
+    /// Whether the picture that was given last is the first of a file that has begun again; told once.
+    pub(super) fn take_again(&mut self) -> bool {
+        std::mem::take(&mut self.again)
     }
 
     /// The next picture, or `None` at the end.
@@ -141,12 +143,16 @@ impl Y4m {
                 // Without a picture it would be looped for ever in no time.
                 Bytes::File { file, looped: true } if self.pictures > 0 => {
                     file.rewind().with_context(|| self.name.clone())?;
-                    self.pictures = 0;
                 }
+                Bytes::Film { reel, looped: true } if self.pictures > 0 => reel.again()?,
                 _ => return Ok(None),
             }
+            (self.pictures, self.again) = (0, true);
         }
         self.pictures += 1;
+        if let Bytes::Film { reel, looped: true } = &mut self.bytes {
+            reel.approach(self.header.frame_rate.time_of(self.pictures));
+        }
         Ok(self.ready.pop_front())
     }
 }

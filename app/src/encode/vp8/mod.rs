@@ -89,7 +89,7 @@ pub(super) fn run(line: &Line) -> Result<()> {
     // Last, so that nothing is overwritten where something is wrong.
     let mut output = IvfOutput::open(target, format.size, format.rate)?;
     let mut report = Report::new(target, format);
-    let decoder = pictures.decoder();
+    let children = pictures.children();
     while !stop.load(Ordering::Relaxed)
         && let Some(picture) = pictures.next()?
     {
@@ -98,8 +98,8 @@ pub(super) fn run(line: &Line) -> Result<()> {
         output.frame(bytes)?;
         report.coded(&coded);
     }
-    if let Some(decoder) = decoder {
-        decoder.end();
+    if let Some(children) = children {
+        children.end();
     }
     output.finish()?;
     let late = encoder.late();

@@ -9,7 +9,8 @@
 //! neither loads nor needs it.
 //!
 //! **Time.** The transform overlaps: what is decoded lags by [`Encoder::lag_samples`] (1,024, the priming). `pts` is
-//! earlier by as much, so what a decoder plays at `pts` was captured at `pts`. The encoder looks one frame ahead,
+//! earlier by as much, so what a decoder plays at `pts` was captured at `pts`: a packet has the time of the frame before its
+//! own, which is what it makes audible, across a jump in time too. The encoder looks one frame ahead,
 //! to choose its windows. A packet is therefore there [`Encoder::delay_samples`] (3,072; 64 ms) after its `pts`.
 
 use super::aac_ffi::{self, Refusal};
@@ -53,8 +54,10 @@ struct Coder {
     frame: usize,
     /// Capture times of the frames that went in and have not come out.
     inside: VecDeque<Time>,
-    /// That of the last frame.
+    /// That of the last frame that went in.
     last: Time,
+    /// That of the frame before the next packet's: what a decoder gives for a packet is the frame before it.
+    before: Option<Time>,
     packet: Vec<u8>,
 }
 
@@ -89,7 +92,16 @@ impl Encoder {
             })?;
         let frame = handle.frame_samples() / usize::from(channels);
         let (lag, packet) = (handle.lag(), vec![0; MAX_PACKET_BYTES]);
-        let coder = Coder { handle, channels, lag, frame, inside: VecDeque::new(), last: Time::ZERO, packet };
+        let coder = Coder {
+            handle,
+            channels,
+            lag,
+            frame,
+            inside: VecDeque::new(),
+            last: Time::ZERO,
+            before: None,
+            packet,
+        };
         Ok(Encoder { framer: Framer::new(CODEC, channels, frame), coder })
     }
 
@@ -122,14 +134,18 @@ impl Encoder {
         framer.flush(&mut |captured, samples| coder.encode(captured, samples, &mut units))?;
         coder.handle.push(None).map_err(|reason| failed("end the stream", reason))?;
         // Draining brings one packet more than frames went in: the second half of the last one's overlap.
-        let frame = Duration::from_nanos(coder.frame as u64 * 1_000_000_000 / u64::from(RATE_HZ));
-        coder.inside.push_back(coder.last + frame);
+        coder.inside.push_back(coder.last + coder.frame_time());
         coder.poll(&mut units)?;
         Ok(units)
     }
 }
 
 impl Coder {
+    /// How long a frame lasts.
+    fn frame_time(&self) -> Duration {
+        Duration::from_nanos(self.frame as u64 * 1_000_000_000 / u64::from(RATE_HZ))
+    }
+
     fn encode(
         &mut self,
         captured: Time,
@@ -164,7 +180,12 @@ impl Coder {
                 .write()
                 .ok_or_else(|| failed("give a packet", format!("{bytes} bytes are too many")))?;
             self.packet[..adts::HEADER_BYTES].copy_from_slice(&header);
-            let pts = Ticks::from_time(captured) - ticks_of(self.lag);
+            // Across a jump in time the two frames are further apart than one lasts.
+            let heard = match self.before.replace(captured) {
+                Some(before) => Ticks::from_time(before) + ticks_of(self.frame),
+                None => Ticks::from_time(captured),
+            };
+            let pts = heard - ticks_of(self.lag);
             units.push(AccessUnit {
                 codec: Codec::Aac,
                 data: Bytes::copy_from_slice(&self.packet[..frame_bytes]),

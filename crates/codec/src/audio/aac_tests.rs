@@ -75,7 +75,11 @@ fn lost_sound_moves_time_forward_and_an_empty_stream_ends() {
     units.extend(encoder.flush().unwrap());
     assert!(units.windows(2).all(|pair| pair[0].pts < pair[1].pts));
     assert_eq!(units.len(), 9);
-    assert_eq!(units[4].pts, Ticks(81_000 - 1920));
+    // Four frames from 100 ms on, four from 900 ms on: packet k makes frame k - 1 audible, the fifth the last one before the jump.
+    let heard: Vec<i64> = units.iter().map(|unit| unit.pts.0).collect();
+    let frames = |start: i64| (0..4).map(move |frame| start + 1920 * frame);
+    let expected: Vec<i64> = [9_000 - 1920].into_iter().chain(frames(9_000)).chain(frames(81_000)).collect();
+    assert_eq!(heard, expected);
     let Some(mut empty) = open(name, Settings::default()) else { return };
     assert_eq!(empty.flush().unwrap(), []);
 }

@@ -228,6 +228,7 @@ impl Encoder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use glassline_media::pixels::FieldOrder;
     use glassline_media::{Chroma, Colour, FrameRate, Time};
     use proptest::prelude::*;
     use std::time::Duration;
@@ -281,6 +282,10 @@ mod tests {
         assert!(message(&Settings { slices: 5, ..base.clone() }).contains("between 0 and 4"));
         let none = KeyInterval::Pictures(0);
         assert!(message(&Settings { key_interval: none, ..base.clone() }).contains("key interval"));
+        let fields = Some(FieldOrder::TopFirst);
+        assert!(message(&Settings { fields, ..settings(64, 62) }).contains("multiple of four"));
+        let swept = Settings { fields, intra_refresh: true, ..base.clone() };
+        assert!(message(&swept).contains("key frames"));
         let rgb = Colour { matrix: 0, ..Colour::BT709 };
         assert!(message(&Settings { colour: rgb, ..base }).contains("matrix"));
     }
@@ -418,6 +423,7 @@ mod tests {
             slices in 0u32..6,
             predicted: bool,
             preset in 0usize..5,
+            fields in 0usize..3,
         ) {
             let mut settings = settings(width, height);
             settings.frame_rate = FrameRate::new(rate.0, rate.1).unwrap();
@@ -430,7 +436,8 @@ mod tests {
             }
             settings.slices = slices;
             settings.preset = preset_names().nth(preset).unwrap().to_owned();
-            let odd = width % 2 == 1 || height % 2 == 1;
+            settings.fields = [None, Some(FieldOrder::TopFirst), Some(FieldOrder::BottomFirst)][fields];
+            let odd = width % 2 == 1 || height % 2 == 1 || fields > 0 && height % 4 != 0;
             match Encoder::new(&settings) {
                 Err(CodecError::Setting { .. }) => {}
                 Err(other) => prop_assert!(false, "x264 refused what we took: {other}"),

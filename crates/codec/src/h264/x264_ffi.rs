@@ -34,6 +34,7 @@ pub(super) struct Numbers {
     pub(super) transfer: i32,
     pub(super) matrix: i32,
     pub(super) full_range: i32,
+    pub(super) fields: i32,
 }
 
 /// Mirrors `glassline_x264_nal_sink`.

@@ -2,6 +2,7 @@
 
 use super::x264_ffi::{Numbers, presets};
 use crate::CodecError;
+use glassline_media::pixels::FieldOrder;
 use glassline_media::{Colour, FrameRate, Size};
 use std::ffi::CString;
 use std::fmt::Display;
@@ -35,7 +36,7 @@ pub enum RateControl {
 /// `tune=zerolatency` always applies: no B-pictures, no look-ahead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Width and height in luma samples, both even.
+    /// Width and height in luma samples, both even; the height a multiple of four with `fields`.
     pub size: Size,
     /// The nominal rate. Rate control counts with it and the SPS announces it; time stamps may differ.
     pub frame_rate: FrameRate,
@@ -65,6 +66,9 @@ pub struct Settings {
     pub slices: u32,
     /// What the samples mean; goes into the SPS (VUI). Default [`Colour::UNSPECIFIED`].
     pub colour: Colour,
+    /// Where each picture is two fields of two times, the one that is earlier: they are coded as such (macroblocks of frame or
+    /// of field, MBAFF), and each picture says so (`pic_struct`). Not with `intra_refresh`. Default: whole pictures.
+    pub fields: Option<FieldOrder>,
 }
 
 impl Settings {
@@ -86,6 +90,7 @@ impl Settings {
             rate_control: RateControl::X264,
             slices: 0,
             colour: Colour::UNSPECIFIED,
+            fields: None,
         }
     }
 
@@ -106,6 +111,12 @@ impl Settings {
         if !width.is_multiple_of(2) || !height.is_multiple_of(2) || width == 0 || height == 0 {
             return Err(refused("size", self.size, "even in width and height (4:2:0)"));
         }
+        if self.fields.is_some() && !height.is_multiple_of(4) {
+            return Err(refused("height", height, "a multiple of four, for fields of 4:2:0"));
+        }
+        if self.fields.is_some() && self.intra_refresh {
+            return Err(refused("fields", "intra refresh", "key frames, or whole pictures"));
+        }
         in_range("width", width.into(), 2, Size::MAX_SIDE.into())?;
         in_range("height", height.into(), 2, Size::MAX_SIDE.into())?;
         check_bitrate(self.bitrate_bps)?;
@@ -116,7 +127,7 @@ impl Settings {
         let key_interval = self.key_interval_pictures();
         in_range("key interval (pictures)", key_interval.into(), 1, MAX_KEY_INTERVAL.into())?;
         in_range("threads", self.threads.into(), 0, 128)?;
-        in_range("slices", self.slices.into(), 0, height.div_ceil(16).into())?;
+        in_range("slices", self.slices.into(), 0, height.div_ceil(self.row_lines()).into())?;
         // Matrix 0 is RGB, which 4:2:0 has no room for.
         in_range("colour primaries", self.colour.primaries.into(), 1, 12)?;
         in_range("transfer characteristics", self.colour.transfer.into(), 1, 18)?;
@@ -142,6 +153,11 @@ impl Settings {
             transfer: self.colour.transfer.into(),
             matrix: self.colour.matrix.into(),
             full_range: i32::from(self.colour.full_range),
+            fields: match self.fields {
+                None => 0,
+                Some(FieldOrder::TopFirst) => 1,
+                Some(FieldOrder::BottomFirst) => 2,
+            },
         };
         Ok((preset, numbers))
     }
@@ -160,7 +176,13 @@ impl Settings {
 
     /// Macroblocks of a picture.
     pub(super) fn macroblocks(&self) -> u32 {
-        self.size.width.div_ceil(16) * self.size.height.div_ceil(16)
+        let lines = self.row_lines();
+        self.size.width.div_ceil(16) * self.size.height.div_ceil(lines) * (lines / 16)
+    }
+
+    /// Lines of which a picture has a whole number: those of a macroblock, of a pair of them with fields.
+    fn row_lines(&self) -> u32 {
+        if self.fields.is_some() { 32 } else { 16 }
     }
 }
 

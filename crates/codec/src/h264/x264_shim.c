@@ -88,8 +88,10 @@ static int configure(x264_param_t *param, const glassline_x264_settings *setting
     param->b_sliced_threads = 1;
     if (settings->threads != 1 && settings->slices) {
         /* With sliced threads x264 overrides i_slice_count by the threads; a slice's largest size it keeps. */
-        int columns = (settings->width + 15) / 16, rows = (settings->height + 15) / 16;
-        param->i_slice_max_mbs = columns * (rows > settings->slices ? rows / settings->slices : 1);
+        /* Interlaced, rows of macroblocks go in pairs. */
+        int unit = settings->fields ? 2 : 1;
+        int columns = (settings->width + 15) / 16, rows = (settings->height + 16 * unit - 1) / (16 * unit);
+        param->i_slice_max_mbs = columns * unit * (rows > settings->slices ? rows / settings->slices : 1);
     } else {
         param->i_slice_count = settings->slices;
     }
@@ -123,6 +125,13 @@ static int configure(x264_param_t *param, const glassline_x264_settings *setting
         param->rc.f_ip_factor = 12.7f;
         param->rc.f_pb_factor = 11.4f;
         param->rc.i_bitrate = param->rc.i_vbv_max_bitrate = param->rc.i_vbv_buffer_size = 0;
+    }
+
+    if (settings->fields) {
+        param->b_interlaced = 1;
+        param->b_tff = settings->fields == 1;
+        /* Each picture says in its timing message which field comes first. */
+        param->b_pic_struct = 1;
     }
 
     param->vui.i_colorprim = settings->primaries;

@@ -19,6 +19,8 @@ typedef struct glassline_x264_settings {
     /* Each picture says its quantiser: there is no rate control, and no look at the picture for it. */
     int32_t quantizers_given;
     int32_t primaries, transfer, matrix, full_range;
+    /* 0: progressive; otherwise interlaced, 1 with the top field first, 2 with the bottom one. */
+    int32_t fields;
 } glassline_x264_settings;
 
 /* A NAL unit that x264 has finished, not yet written: to be turned into bytes by glassline_x264_nal_write within the

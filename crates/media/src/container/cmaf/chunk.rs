@@ -14,6 +14,9 @@ pub struct Sample {
     pub composition_offset: i32,
     /// Whether decoding can begin with it.
     pub is_sync: bool,
+    /// Decoding can begin with it, and is right so many samples later (a recovery point, sample group `roll`): 1 to 32767.
+    /// 0: it cannot.
+    pub roll: u16,
 }
 
 /// Samples of one track that follow each other.
@@ -65,6 +68,7 @@ pub fn write_chunk(sequence: u32, captured: Option<Captured>, runs: &[Run<'_>], 
                 full(out, b"tfhd", 0, 0x02_0000, |out| out.u32(run.track_id));
                 full(out, b"tfdt", 1, 0, |out| out.u64(run.decode_time));
                 offsets_at.push(write_run(run.samples, out));
+                write_rolls(run.samples, out);
             });
         }
     });
@@ -99,6 +103,36 @@ fn write_run(samples: &[Sample], out: &mut Vec<u8>) -> usize {
         }
     });
     offset_at
+}
+
+/// Appends the sample group `roll` (14496-12 §8.9, §10.1), where there are recovery points: how many samples later each is
+/// right, and which samples are one.
+fn write_rolls(samples: &[Sample], out: &mut Vec<u8>) {
+    let roll_of = |sample: &Sample| if sample.is_sync { 0 } else { sample.roll.min(i16::MAX as u16) };
+    let mut distances: Vec<u16> = samples.iter().map(roll_of).filter(|&roll| roll > 0).collect();
+    distances.sort_unstable();
+    distances.dedup();
+    if distances.is_empty() {
+        return;
+    }
+    full(out, b"sgpd", 1, 0, |out| {
+        out.extend_from_slice(b"roll");
+        // Bytes of an entry.
+        out.u32(2);
+        out.u32(distances.len() as u32);
+        distances.iter().for_each(|&distance| out.u16(distance));
+    });
+    full(out, b"sbgp", 0, 0, |out| {
+        out.extend_from_slice(b"roll");
+        let runs: Vec<&[Sample]> = samples.chunk_by(|one, next| roll_of(one) == roll_of(next)).collect();
+        out.u32(runs.len() as u32);
+        for run in runs {
+            let index = distances.binary_search(&roll_of(&run[0])).ok();
+            out.u32(run.len() as u32);
+            // Descriptions of the fragment itself count from 65537, 0 is no group.
+            out.u32(index.map_or(0, |index| 0x1_0001 + index as u32));
+        }
+    });
 }
 
 fn write_captured(captured: Captured, out: &mut Vec<u8>) {

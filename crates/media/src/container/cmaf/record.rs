@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 
 const VIDEO: u32 = 1;
 const SOUND: u32 = 2;
-/// A fragment ends at a key frame; where none comes, after this long: what is not written yet is lost in a crash.
+/// A fragment ends at a key frame or recovery point; where none comes, after this long: what is not written yet is lost in a
+/// crash.
 const FRAGMENT_MAX: i64 = Ticks::RATE as i64;
 /// Pictures wait this long for the first sound, which the file's beginning has to describe.
 const SOUND_WAIT: i64 = 2 * Ticks::RATE as i64;
@@ -228,7 +229,7 @@ impl Recorder {
             recording.take_picture(timed);
         }
         // The unit itself is held back: what is collected ends before it.
-        if recording.is_due(h264::is_key(&unit.data)) {
+        if recording.is_due(h264::join(&unit.data).is_some()) {
             self.write_fragment(out);
         }
         Ok(())
@@ -292,11 +293,11 @@ impl Recording {
     }
 
     /// Whether the fragment ends before a picture that is held back.
-    fn is_due(&self, before_key: bool) -> bool {
+    fn is_due(&self, before_join: bool) -> bool {
         let lasts = (self.end - self.pictures.decode_time) as i64;
         let bytes = self.pictures.data.len() + self.sounds.data.len();
         !self.pictures.samples.is_empty()
-            && (before_key || lasts >= FRAGMENT_MAX || bytes >= FRAGMENT_MAX_BYTES)
+            && (before_join || lasts >= FRAGMENT_MAX || bytes >= FRAGMENT_MAX_BYTES)
     }
 }
 

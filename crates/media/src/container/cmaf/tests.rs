@@ -236,7 +236,7 @@ fn adts_frame(bytes: usize) -> Vec<u8> {
 
 #[test]
 fn a_chunk_tells_when_it_was_captured() {
-    let sample = Sample { bytes: 3, duration: 1800, composition_offset: -90, is_sync: true };
+    let sample = Sample { bytes: 3, duration: 1800, composition_offset: -90, is_sync: true, roll: 0 };
     let run = Run { track_id: 1, decode_time: 5, samples: &[sample], data: b"abc" };
     let utc = Utc::from_nanos(1_500_000_000);
     let mut chunk = Vec::new();
@@ -303,4 +303,55 @@ proptest! {
         let _ = recorder.finish(&mut file);
         walk(&file);
     }
+}
+
+/// A picture of 100 bytes that is a recovery point, right after 39 more.
+fn recovery_point(dts: i64) -> AccessUnit {
+    let whole = picture(true, 100, dts);
+    let slice = whole.data.len() - 104;
+    // SEI, recovery point: 39 as Exp-Golomb, exact, no broken link.
+    let message = [0, 0, 1, 0x06, 6, 2, 0x05, 0x11, 0x80];
+    let mut data = whole.data[..slice].to_vec();
+    data.extend_from_slice(&message);
+    data.extend_from_slice(&picture(false, 100, dts).data[h264::ACCESS_UNIT_DELIMITER.len()..]);
+    unit(Codec::H264, data, dts)
+}
+
+#[test]
+fn recovery_points_are_a_sample_group() {
+    let (mut recorder, mut file) = (Recorder::new(false), Vec::new());
+    for index in 0..60i64 {
+        let dts = 3600 * index;
+        let picture = match index {
+            0 => picture(true, 100, dts),
+            20 | 40 => recovery_point(dts),
+            _ => picture(false, 100, dts),
+        };
+        if index == 20 {
+            assert_eq!(h264::join(&picture.data).map(h264::Join::settling_frames), Some(39));
+        }
+        recorder.push(&picture, &mut file).unwrap();
+    }
+    recorder.finish(&mut file).unwrap();
+    // Each begins a fragment, and is its first sample.
+    let fragments: Vec<&[u8]> =
+        walk(&file).into_iter().filter(|(kind, _)| kind == b"moof").map(|(_, moof)| moof).collect();
+    assert_eq!(fragments.len(), 3);
+    assert!(
+        find(fragments[0], &[b"traf", b"sgpd"]).is_none()
+            && find(fragments[0], &[b"traf", b"sbgp"]).is_none()
+    );
+    for moof in &fragments[1..] {
+        let [descriptions, samples] = [b"sgpd", b"sbgp"].map(|kind| find(moof, &[b"traf", kind]).unwrap());
+        assert_eq!((number::<4>(descriptions, 0), &descriptions[4..8]), (0x0100_0000, &b"roll"[..]));
+        assert_eq!(
+            [number::<4>(descriptions, 8), number::<4>(descriptions, 12), number::<2>(descriptions, 16)],
+            [2, 1, 39]
+        );
+        assert_eq!((number::<4>(samples, 0), &samples[4..8]), (0, &b"roll"[..]));
+        let entries: Vec<u64> = (0..5).map(|field| number::<4>(samples, 8 + 4 * field)).collect();
+        assert_eq!(entries, [2, 1, 0x1_0001, 19, 0]);
+    }
+    // They are no sync samples: only a reader that knows the group begins there.
+    assert_eq!(self::samples(&file, 1).iter().filter(|(_, _, sync, _)| *sync).count(), 1);
 }

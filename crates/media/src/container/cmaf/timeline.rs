@@ -72,6 +72,7 @@ impl Timeline {
             duration: self.track.media.sound_ticks(unit).unwrap_or(0),
             composition_offset: self.scaled(offset) as i32,
             is_sync: !self.track.media.is_video() || h264::is_key(&unit.data),
+            roll: if self.track.media.is_video() { roll(&unit.data) } else { 0 },
         };
         self.last = unit.dts;
         let mut done = self.held.replace(Timed { decode_time, sample, data });
@@ -109,4 +110,10 @@ impl Timeline {
         let (scale, rate) = (i128::from(self.track.media.timescale()), i128::from(Ticks::RATE));
         ((i128::from(ticks) * scale * 2 + rate).div_euclid(rate * 2)) as i64
     }
+}
+
+/// Pictures until all is right where decoding begins at this one, a recovery point; 0 elsewhere.
+fn roll(unit: &[u8]) -> u16 {
+    let settling = h264::join(unit).map_or(0, h264::Join::settling_frames);
+    u16::try_from(settling).unwrap_or(0)
 }
