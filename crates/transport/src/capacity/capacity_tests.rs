@@ -109,3 +109,116 @@ fn an_application_that_sends_little_does_not_shrink_the_estimate() {
     }
     assert!(capacity.bandwidth() >= known * 9 / 10);
 }
+
+/// A flow at the shared bottleneck: what is under way, in parcels of a millisecond.
+#[derive(Default)]
+struct Flow {
+    flying: VecDeque<Parcel>,
+    in_flight: f64,
+    carried: f64,
+    rates: VecDeque<(Time, f64)>,
+}
+
+struct Parcel {
+    sent: Time,
+    back: Time,
+    bytes: f64,
+    lost: f64,
+    wait: f64,
+}
+
+impl Flow {
+    fn send(&mut self, parcel: Parcel) {
+        self.in_flight += parcel.bytes;
+        self.flying.push_back(parcel);
+    }
+
+    fn back(&mut self, now: Time) -> Option<Parcel> {
+        let parcel = self.flying.pop_front_if_back(now)?;
+        self.in_flight -= parcel.bytes;
+        self.carried += parcel.bytes - parcel.lost;
+        self.rates.push_back((now, parcel.bytes - parcel.lost));
+        while self.rates.front().is_some_and(|first| first.0 + (now - parcel.sent) < now) {
+            self.rates.pop_front();
+        }
+        Some(parcel)
+    }
+
+    fn rate(&self, rtt: Duration) -> u64 {
+        (self.rates.iter().map(|part| part.1).sum::<f64>() / rtt.as_secs_f64()) as u64
+    }
+}
+
+trait PopBack {
+    fn pop_front_if_back(&mut self, now: Time) -> Option<Parcel>;
+}
+
+impl PopBack for VecDeque<Parcel> {
+    fn pop_front_if_back(&mut self, now: Time) -> Option<Parcel> {
+        if self.front()?.back <= now { self.pop_front() } else { None }
+    }
+}
+
+/// Ours beside a flow with CUBIC's window for `seconds`: our share of what both carried, after ten seconds.
+fn beside_cubic(rate: f64, rtt: Duration, room: f64, seconds: u64) -> f64 {
+    let mut capacity = Capacity::new(Time::ZERO, 1200);
+    let mut cubic = Cubic::new(Time::ZERO, 12_000.0, 1448);
+    let (mut ours, mut theirs) = (Flow::default(), Flow::default());
+    let (mut queue, mut now, mut before) = (0.0f64, Time::ZERO, (0.0, 0.0));
+    for milli in 0..seconds * 1000 {
+        now += Duration::from_millis(1);
+        let wait = queue / rate;
+        let back = now + rtt + Duration::from_secs_f64(wait);
+        let mine = (capacity.pacing_rate() as f64 / 1000.0)
+            .min(capacity.window_bytes() as f64 - ours.in_flight)
+            .max(0.0);
+        // It sends what its window has room for, a tenth of it at most in a millisecond.
+        let other = (cubic.window_bytes() - theirs.in_flight).clamp(0.0, cubic.window_bytes() / 10.0);
+        queue = (queue + mine + other - rate / 1000.0).max(0.0);
+        let over = (queue - room).max(0.0);
+        queue -= over;
+        let share = if mine + other > 0.0 { over / (mine + other) } else { 0.0 };
+        ours.send(Parcel { sent: now, back, bytes: mine, lost: mine * share, wait });
+        theirs.send(Parcel { sent: now, back, bytes: other, lost: other * share, wait });
+        while let Some(parcel) = theirs.back(now) {
+            let rtt = now - parcel.sent;
+            if parcel.lost > 0.0 {
+                cubic.handle_lost(now, parcel.sent);
+            } else {
+                cubic.handle_acked(now, parcel.bytes as u64, rtt);
+            }
+        }
+        while let Some(parcel) = ours.back(now) {
+            let measured = now - parcel.sent;
+            capacity.handle_feedback(
+                now,
+                &Feedback {
+                    acked_bytes: (parcel.bytes - parcel.lost) as u64,
+                    lost_bytes: parcel.lost.ceil() as u64,
+                    in_flight: ours.in_flight as u64,
+                    sent_at: Some(parcel.sent),
+                    one_way_us: Some(((rtt.as_secs_f64() / 2.0 + parcel.wait) * 1e6) as i64),
+                    rate: (now > Time::ZERO + measured).then(|| ours.rate(measured)),
+                    app_limited: false,
+                    rtt: measured,
+                    least_rtt: rtt,
+                },
+            );
+        }
+        if milli == 10_000 {
+            before = (ours.carried, theirs.carried);
+        }
+    }
+    let (mine, other) = (ours.carried - before.0, theirs.carried - before.1);
+    mine / (mine + other)
+}
+
+#[test]
+fn a_flow_that_fills_the_queue_does_not_starve_ours_nor_ours_it() {
+    for (depth, rtt) in [(1.0, 40), (0.5, 40), (2.0, 40), (1.0, 100)] {
+        let (rate, rtt) = (2_500_000.0, Duration::from_millis(rtt));
+        let share = beside_cubic(rate, rtt, depth * rate * rtt.as_secs_f64(), 70);
+        println!("{depth} {rtt:?} {share}");
+        assert!((0.3..=0.7).contains(&share), "{depth} bandwidth-delay products, {rtt:?}: {share}");
+    }
+}
