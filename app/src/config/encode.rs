@@ -33,6 +33,8 @@ pub(crate) struct Encode {
     pub(crate) cbr: bool,
     /// Whether every picture is of the same size, whatever the VBV.
     pub(crate) constant_size: bool,
+    /// Who chooses the quantisers.
+    pub(crate) rate_control: String,
     /// Whether it steps to faster presets where it cannot keep up.
     pub(crate) adapt: bool,
     /// x264's threads; 0 chooses by processors.
@@ -71,6 +73,7 @@ impl Default for Encode {
             intra_refresh: false,
             cbr: false,
             constant_size: false,
+            rate_control: "auto".into(),
             adapt: false,
             threads: 0,
             slices: 0,

@@ -234,6 +234,7 @@ fn read(section: &config::Encode) -> Result<Asked, Wrong> {
         intra_refresh,
         cbr,
         constant_size,
+        rate_control,
         adapt,
         threads,
         slices,
@@ -258,6 +259,10 @@ fn read(section: &config::Encode) -> Result<Asked, Wrong> {
     if !is_in_range {
         return Err(("vbv", format!("{vbv} is out of range; from 1ms to 1m, or 1frame to 500frames")));
     }
+    let rate_control = named("rate_control", &rate_control)?;
+    if rate_control == RateControl::Predicted && (cbr || constant_size) {
+        return Err(("rate_control", "must be x264's own where filler is added; leave it out".to_owned()));
+    }
     let settings = Settings {
         preset,
         bitrate: section.bitrate(),
@@ -266,7 +271,7 @@ fn read(section: &config::Encode) -> Result<Asked, Wrong> {
         intra_refresh,
         cbr,
         constant_size,
-        rate_control: RateControl::Auto,
+        rate_control,
         threads,
         slices,
         adapt,

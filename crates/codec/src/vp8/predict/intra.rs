@@ -49,8 +49,9 @@ pub(crate) fn square<const N: usize>(mode: Mode, dst: &mut [u8], stride: usize, 
     }
 }
 
+/// The mean of the samples above and to the left, as far as they lie in the picture.
 #[inline(always)]
-fn dc(edges: &Edges<'_>, side: usize) -> u8 {
+pub(crate) fn dc(edges: &Edges<'_>, side: usize) -> u8 {
     let sum = |samples: &[u8]| samples[..side].iter().map(|&sample| u32::from(sample)).sum::<u32>();
     let (total, count) = match (edges.has_above, edges.has_left) {
         (true, true) => (sum(edges.above) + sum(edges.left), 2 * side),

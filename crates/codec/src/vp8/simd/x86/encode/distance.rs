@@ -200,7 +200,7 @@ fn last_stage(a: __m256i, b: __m256i) -> __m256i {
 /// SATD of four lines, of which the sums and differences of pairs of samples are given; in 16 parts.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn satd_of_lines(lines: [__m256i; 4]) -> __m256i {
+pub(super) fn satd_of_lines(lines: [__m256i; 4]) -> __m256i {
     let (a, b) = (_mm256_add_epi16(lines[0], lines[1]), _mm256_sub_epi16(lines[0], lines[1]));
     let (c, d) = (_mm256_add_epi16(lines[2], lines[3]), _mm256_sub_epi16(lines[2], lines[3]));
     let first = last_stage(_mm256_add_epi16(a, c), _mm256_sub_epi16(a, c));
@@ -211,7 +211,7 @@ fn satd_of_lines(lines: [__m256i; 4]) -> __m256i {
 /// Sums of pairs in the low, differences in the high half: of 16 samples.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn pairs_of_16(samples: __m128i) -> __m256i {
+pub(super) fn pairs_of_16(samples: __m128i) -> __m256i {
     let factors = _mm256_set_m128i(_mm_set1_epi16(-0xff), _mm_set1_epi8(1));
     _mm256_maddubs_epi16(_mm256_broadcastsi128_si256(samples), factors)
 }
@@ -219,7 +219,7 @@ fn pairs_of_16(samples: __m128i) -> __m256i {
 /// In each half, sums of pairs, then differences, of 8 samples that are there twice.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn pairs_of_8(samples: __m256i) -> __m256i {
+pub(super) fn pairs_of_8(samples: __m256i) -> __m256i {
     let factors = _mm_unpacklo_epi64(_mm_set1_epi8(1), _mm_set1_epi16(-0xff));
     _mm256_maddubs_epi16(samples, _mm256_broadcastsi128_si256(factors))
 }
@@ -230,7 +230,7 @@ fn pairs_of_8(samples: __m256i) -> __m256i {
 /// As for [`View::load16`].
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn twice(view: View, line: usize) -> __m256i {
+pub(super) unsafe fn twice(view: View, line: usize) -> __m256i {
     // SAFETY: as the caller has promised.
     let (upper, lower) = unsafe { (view.load8(line, 0), view.load8(line + 4, 0)) };
     _mm256_set_m128i(_mm_unpacklo_epi64(lower, lower), _mm_unpacklo_epi64(upper, upper))

@@ -1,22 +1,75 @@
 //! Costs of the intra modes, all at once.
 
-use super::distance::{pairs_of_4, satd_avx2, satd_of_4};
+use super::distance::{pairs_of_4, pairs_of_8, pairs_of_16, satd_of_4, satd_of_lines, twice};
 use super::*;
-use crate::vp8::measure;
 use crate::vp8::predict::intra::{self, Edges, SubblockEdges};
 
+/// Sums of pairs of equal samples, and their differences, which are none: in the layout of `pairs_of_16` where `N` is
+/// 16, of `pairs_of_8` with a sample of each of two lines where it is 8.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn pairs_of_equal<const N: usize>(sample: u8, lower: u8) -> __m256i {
+    let sum = |sample: u8| _mm_set1_epi16(2 * i16::from(sample));
+    if N == 16 {
+        _mm256_zextsi128_si256(sum(sample))
+    } else {
+        _mm256_set_m128i(_mm_move_epi64(sum(lower)), _mm_move_epi64(sum(sample)))
+    }
+}
+
+/// Lines of a square block by true motion, to sums and differences of pairs: one of 16, or two of 8.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn pairs_of_true_motion<const N: usize>(above: __m256i, base: i16, lower: i16) -> __m256i {
+    if N == 16 {
+        let samples = _mm256_add_epi16(above, _mm256_set1_epi16(base));
+        let packed = _mm256_permute4x64_epi64(_mm256_packus_epi16(samples, samples), 0b1000);
+        pairs_of_16(_mm256_castsi256_si128(packed))
+    } else {
+        let base = _mm256_set_m128i(_mm_set1_epi16(lower), _mm_set1_epi16(base));
+        let samples = _mm256_add_epi16(above, base);
+        pairs_of_8(_mm256_packus_epi16(samples, samples))
+    }
+}
+
 /// # Safety
-/// `src` is of `N`×`N` samples.
+/// `src` is of `N`×`N` samples, 16 or 8.
 #[target_feature(enable = "avx2")]
 unsafe fn square_costs_avx2<const N: usize>(src: View, edges: &Edges<'_>) -> [u32; 4] {
-    let mut costs = [0; 4];
-    let mut block = [0; 256];
-    for (cost, mode) in costs.iter_mut().zip(measure::SQUARE_MODES) {
-        intra::square::<N>(mode, &mut block, N, edges);
-        // SAFETY: both views are of N×N samples.
-        *cost = unsafe { satd_avx2::<N, N>(src, View::new(&block, N, N, N)) };
+    let left: &[u8] = &edges.left[..N];
+    // Eight samples stand in both halves.
+    let above = if N == 16 { load16(edges.above, 0) } else { load8(edges.above, 0) };
+    let (wide, vertical) = if N == 16 {
+        (_mm256_cvtepu8_epi16(above), pairs_of_16(above))
+    } else {
+        let twice = _mm_unpacklo_epi64(above, above);
+        (_mm256_cvtepu8_epi16(twice), pairs_of_8(_mm256_broadcastsi128_si256(twice)))
+    };
+    let mean = intra::dc(edges, N);
+    let mean = pairs_of_equal::<N>(mean, mean);
+    let corner = i16::from(edges.corner);
+    let base = |line: usize| i16::from(left[line]) - corner;
+    let mut sums = [_mm256_setzero_si256(); 4];
+    // Four lines at a time, or twice four.
+    for y in (0..N).step_by(if N == 16 { 4 } else { 8 }) {
+        let mut lines = [[_mm256_setzero_si256(); 4]; 4];
+        for (at, line) in (y..y + 4).enumerate() {
+            let lower = if N == 16 { line } else { line + 4 };
+            // SAFETY: the lines lie in the view.
+            let own = unsafe {
+                if N == 16 { pairs_of_16(src.load16(line, 0)) } else { pairs_of_8(twice(src, line)) }
+            };
+            lines[0][at] = _mm256_sub_epi16(own, mean);
+            lines[1][at] = _mm256_sub_epi16(own, vertical);
+            lines[2][at] = _mm256_sub_epi16(own, pairs_of_equal::<N>(left[line], left[lower]));
+            let motion = pairs_of_true_motion::<N>(wide, base(line), base(lower));
+            lines[3][at] = _mm256_sub_epi16(own, motion);
+        }
+        for (sum, lines) in sums.iter_mut().zip(lines) {
+            *sum = _mm256_add_epi16(*sum, satd_of_lines(lines));
+        }
     }
-    costs
+    sums.map(|sum| sum16(sum))
 }
 
 pub(super) fn square_costs<const N: usize>(src: &[u8], stride: usize, edges: &Edges<'_>) -> [u32; 4] {
@@ -41,7 +94,7 @@ const fn shuffle(places: [u8; 16]) -> [[u8; 16]; 2] {
 /// See [`shuffle`].
 const T: u8 = 32;
 
-/// The directional modes of a subblock, in the order of [`measure::SUBBLOCK_MODES`] from the third on, by means of
+/// The directional modes of a subblock, in the order of `SUBBLOCK_MODES` from the third on, by means of
 /// two (the place and the next) and of three samples around it.
 static DIRECTIONS: [[[u8; 16]; 2]; 8] = [
     // Vertical.
