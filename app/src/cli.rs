@@ -32,7 +32,7 @@ pub(crate) enum Command {
     Encode(Box<encode::Line>),
     Decode(decode::Args),
     Probe(probe::Args),
-    Lab(lab::Args),
+    Lab(Box<lab::Args>),
     Sign(sign::Args),
     Completions(completions::Args),
 }
@@ -45,7 +45,7 @@ impl Command {
             Command::Encode(args) => encode::run(*args),
             Command::Decode(args) => decode::run(&args),
             Command::Probe(args) => probe::run(&args),
-            Command::Lab(args) => lab::run(args),
+            Command::Lab(args) => lab::run(*args),
             Command::Sign(args) => sign::run(&args),
             Command::Completions(args) => completions::run(&args, Cli::command()),
         }

@@ -3,6 +3,8 @@
 
 use proptest::prelude::*;
 
+#[path = "../../../fuzz/bodies/link.rs"]
+mod link;
 #[path = "../../../fuzz/bodies/rtp.rs"]
 mod rtp;
 #[path = "../../../fuzz/bodies/trace.rs"]
@@ -15,6 +17,11 @@ fn corpus(name: &str, run: impl Fn(&[u8])) {
     for file in files {
         run(&std::fs::read(file).unwrap());
     }
+}
+
+#[test]
+fn link_corpus() {
+    corpus("link", link::run);
 }
 
 #[test]
@@ -33,6 +40,16 @@ proptest! {
         let mut at = 0u32;
         let lines = steps.iter().map(|step| { at += step; format!("{at}\n") });
         trace::run((lines.collect::<String>() + &ending).as_bytes());
+    }
+
+    /// Rows of frames that are nearly right, and datagrams that are not: what the fuzzer tries too, each time a little.
+    #[test]
+    fn no_peer_breaks_a_link(
+        kind in any::<u8>(), frames in prop::collection::vec((0u8..0x14, prop::collection::vec(0u8..80, 0..12)), 0..60),
+    ) {
+        let mut data = vec![kind];
+        frames.iter().for_each(|(kind, bytes)| data.extend([&[*kind][..], bytes].concat()));
+        link::run(&data);
     }
 
     /// Datagrams of a few bytes, in any order of a few numbers, at any times: what the fuzzer tries too, each time a little.

@@ -439,7 +439,8 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_brought_into_it() {
-        let odd = RateSettings { quantizers: 200..=140, buffer: Duration::ZERO, ..settings(0) };
+        let backwards = std::ops::RangeInclusive::new(200, 140);
+        let odd = RateSettings { quantizers: backwards, buffer: Duration::ZERO, ..settings(0) };
         let mut control = RateControl::new(&odd);
         control.encoded(1000, 127, true);
         assert_eq!(control.judge(false, 127, usize::MAX, 1), Verdict::Keep);

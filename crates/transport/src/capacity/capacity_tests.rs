@@ -1,1 +1,111 @@
+use super::*;
+use std::collections::VecDeque;
 
+/// A bottleneck with a long queue, and a sender that always has data, in steps of a millisecond.
+struct Plant {
+    rate: f64,
+    /// Bytes in the queue.
+    queue: f64,
+    way: Duration,
+    /// Sent but not acknowledged: when it was sent, when its acknowledgement comes, bytes, time in the queue.
+    flying: VecDeque<(Time, Time, f64, f64)>,
+    in_flight: f64,
+    now: Time,
+    delivered: VecDeque<(Time, f64)>,
+}
+
+impl Plant {
+    fn new(rate: f64, way: Duration) -> Plant {
+        let (flying, delivered) = (VecDeque::new(), VecDeque::new());
+        Plant { rate, queue: 0.0, way, flying, in_flight: 0.0, now: Time::ZERO, delivered }
+    }
+
+    /// Runs for `millis`; the mean time in the queue and the share of the rate that was used.
+    fn run(&mut self, capacity: &mut Capacity, millis: u64, others: f64) -> (f64, f64) {
+        let (mut waited, mut carried) = (0.0, 0.0);
+        for _ in 0..millis {
+            self.now += Duration::from_millis(1);
+            let room = capacity.window_bytes() as f64 - self.in_flight;
+            let bytes = (capacity.pacing_rate() as f64 / 1000.0).min(room).max(0.0);
+            let wait = self.queue / self.rate;
+            self.queue += bytes + others / 1000.0;
+            self.queue = (self.queue - self.rate / 1000.0).max(0.0);
+            self.in_flight += bytes;
+            let back = self.now + self.way * 2 + Duration::from_secs_f64(wait);
+            self.flying.push_back((self.now, back, bytes, wait));
+            waited += wait;
+            while let Some(&(sent, _, bytes, wait)) =
+                self.flying.front().filter(|packet| packet.1 <= self.now)
+            {
+                self.flying.pop_front();
+                self.in_flight -= bytes;
+                carried += bytes;
+                self.delivered.push_back((self.now, bytes));
+                let rtt = self.now - sent;
+                while self.delivered.front().is_some_and(|first| first.0 + rtt < self.now) {
+                    self.delivered.pop_front();
+                }
+                let rate = self.delivered.iter().map(|part| part.1).sum::<f64>() / rtt.as_secs_f64();
+                capacity.handle_feedback(
+                    self.now,
+                    &Feedback {
+                        acked_bytes: bytes as u64,
+                        in_flight: self.in_flight as u64,
+                        sent_at: Some(sent),
+                        one_way_us: Some(1_000_000 + ((self.way.as_secs_f64() + wait) * 1e6) as i64),
+                        rate: (self.now > Time::ZERO + rtt).then_some(rate as u64),
+                        rtt,
+                        least_rtt: self.way * 2,
+                        ..Feedback::default()
+                    },
+                );
+            }
+        }
+        (waited / millis as f64, carried / (self.rate * millis as f64 / 1000.0))
+    }
+}
+
+#[test]
+fn the_rate_is_found_and_the_queue_is_short() {
+    for (rate, way) in [(400_000.0, 50), (2_500_000.0, 20), (12_500_000.0, 5), (60_000.0, 100)] {
+        let mut plant = Plant::new(rate, Duration::from_millis(way));
+        let mut capacity = Capacity::new(Time::ZERO, 1200);
+        plant.run(&mut capacity, 5000, 0.0);
+        let (queue, used) = plant.run(&mut capacity, 10_000, 0.0);
+        assert!(used > 0.9, "{rate} B/s, {way} ms: {used} used, {capacity:?}");
+        let target = capacity.target();
+        assert!(queue < 2.5 * target, "{rate} B/s, {way} ms: {queue} s queued, {target} aimed at");
+        assert_eq!(capacity.mode(), Mode::Delay);
+    }
+}
+
+#[test]
+fn half_the_rate_is_noticed_within_some_round_trips_and_so_is_the_whole() {
+    let mut plant = Plant::new(400_000.0, Duration::from_millis(50));
+    let mut capacity = Capacity::new(Time::ZERO, 1200);
+    plant.run(&mut capacity, 10_000, 0.0);
+    plant.rate = 200_000.0;
+    plant.run(&mut capacity, 1000, 0.0);
+    let (queue, _) = plant.run(&mut capacity, 2000, 0.0);
+    assert!(queue < 0.030, "{queue}");
+    plant.rate = 400_000.0;
+    plant.run(&mut capacity, 2000, 0.0);
+    let (_, used) = plant.run(&mut capacity, 2000, 0.0);
+    assert!(used > 0.85, "{used}");
+}
+
+#[test]
+fn an_application_that_sends_little_does_not_shrink_the_estimate() {
+    let mut plant = Plant::new(400_000.0, Duration::from_millis(50));
+    let mut capacity = Capacity::new(Time::ZERO, 1200);
+    plant.run(&mut capacity, 10_000, 0.0);
+    let known = capacity.bandwidth();
+    for step in 0..1000u64 {
+        let now = plant.now + Duration::from_millis(10 * step);
+        let rtt = Duration::from_millis(100);
+        let feedback =
+            Feedback { acked_bytes: 100, rate: Some(10_000), app_limited: true, rtt, ..Feedback::default() };
+        capacity.handle_feedback(now, &Feedback { one_way_us: Some(1_050_000), least_rtt: rtt, ..feedback });
+    }
+    assert!(capacity.bandwidth() >= known * 9 / 10);
+}

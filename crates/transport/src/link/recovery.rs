@@ -13,7 +13,7 @@ const PACKET_THRESHOLD: u64 = 3;
 /// The least time that is worth a timer (RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
 /// Probes are never further apart than this, so that a path that is back is noticed soon.
-const MAX_PROBE_GAP: Duration = Duration::from_millis(400);
+const MAX_PROBE_GAP: Duration = Duration::from_millis(150);
 /// Before a round trip was measured (RFC 9002 §6.2.2 takes 333 ms; links are shorter).
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 

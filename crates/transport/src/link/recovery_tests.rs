@@ -1,1 +1,99 @@
+use super::*;
+use crate::link::wire::frame::{Frame, write_ack};
+use crate::link::wire::varint::Reader;
 
+fn acknowledge(recovery: &mut Recovery, now: Time, ranges: &[(u64, u64)]) -> Sample {
+    let mut bytes = Vec::new();
+    write_ack(ranges.iter().copied(), 0, 0, 0, &mut bytes);
+    let Some(Frame::Ack(ack)) = Frame::parse(&mut Reader::new(&bytes)) else { panic!("no ACK") };
+    recovery.handle_ack(now, &ack).unwrap()
+}
+
+fn flying(count: u64) -> Recovery {
+    let mut recovery = Recovery::new(Time::ZERO);
+    for number in 0..count {
+        recovery.handle_sent(Time::from_millis(number), number, 1000, true, &[Content::Open(number as u8)]);
+    }
+    recovery
+}
+
+#[test]
+fn three_later_ones_make_a_loss_and_time_makes_the_others() {
+    let mut recovery = flying(6);
+    let sample = acknowledge(&mut recovery, Time::from_millis(100), &[(4, 4)]);
+    assert_eq!(recovery.lost, [Content::Open(0), Content::Open(1)]);
+    assert_eq!((sample.packets, sample.acked_bytes, recovery.in_flight()), ((1, 2), 1000, 3000));
+    assert_eq!(sample.rtt, Some(Duration::from_millis(96)));
+    recovery.lost.clear();
+    let at = recovery.next_timeout();
+    assert_eq!(at, Time::from_millis(2) + Duration::from_millis(96) * 9 / 8);
+    let (sample, probe) = recovery.handle_timeout(at);
+    assert_eq!((recovery.lost.clone(), sample.packets.1, probe), (vec![Content::Open(2)], 1, false));
+}
+
+#[test]
+fn what_was_deemed_lost_and_comes_late_is_told_as_acknowledged() {
+    let mut recovery = flying(6);
+    acknowledge(&mut recovery, Time::from_millis(100), &[(5, 5)]);
+    recovery.acked.clear();
+    acknowledge(&mut recovery, Time::from_millis(101), &[(0, 5)]);
+    let expected: Vec<_> = (0..5u8).map(Content::Open).collect();
+    let mut acked = recovery.acked.clone();
+    acked.sort_by_key(|content| if let Content::Open(number) = content { *number } else { 99 });
+    assert_eq!(acked, expected);
+    assert_eq!((recovery.in_flight(), recovery.remembered()), (0, 0));
+}
+
+#[test]
+fn silence_brings_probes_further_and_further_apart() {
+    let mut recovery = flying(1);
+    let mut gaps = Vec::new();
+    let mut before = Time::ZERO;
+    for probe in 1..=6 {
+        let at = recovery.next_timeout();
+        assert!(recovery.handle_timeout(at).1, "a probe");
+        assert!(!recovery.handle_timeout(at).1, "and not two");
+        assert_eq!(recovery.probes(), probe);
+        gaps.push(at - before);
+        before = at;
+    }
+    assert!(
+        gaps.windows(2).all(|pair| pair[0] <= pair[1]) && gaps[5] <= MAX_PROBE_GAP.max(gaps[0]),
+        "{gaps:?}"
+    );
+}
+
+#[test]
+fn an_acknowledgement_of_what_was_never_sent_is_none() {
+    let mut recovery = flying(3);
+    let mut bytes = Vec::new();
+    write_ack([(0, 3)].into_iter(), 0, 0, 0, &mut bytes);
+    let Some(Frame::Ack(ack)) = Frame::parse(&mut Reader::new(&bytes)) else { panic!("no ACK") };
+    assert_eq!(recovery.handle_ack(Time::ZERO, &ack).err(), Some(NeverSent));
+}
+
+#[test]
+fn the_delivery_rate_is_that_of_the_path() {
+    let mut recovery = Recovery::new(Time::ZERO);
+    let mut rate = None;
+    // A packet of 1000 bytes each 10 ms, acknowledged 50 ms later.
+    for step in 0..40u64 {
+        let now = Time::from_millis(step * 10);
+        if step >= 5 {
+            let sample = acknowledge(&mut recovery, now, &[(0, step - 5)]);
+            rate = sample.rate.or(rate);
+        }
+        recovery.handle_sent(now, step, 1000, true, &[]);
+    }
+    let rate = rate.unwrap().0;
+    assert!((90_000..=110_000).contains(&rate), "{rate}");
+}
+
+#[test]
+fn who_only_acknowledges_remembers_little() {
+    let mut recovery = Recovery::new(Time::ZERO);
+    for number in 0..10_000 {
+        recovery.handle_sent(Time::from_millis(number), number, 40, false, &[Content::Ack(number)]);
+    }
+    assert!(recovery.remembered() < 400, "{}", recovery.remembered());
+}

@@ -1,1 +1,130 @@
+use super::*;
+use proptest::prelude::*;
 
+const WINDOW: u64 = 1 << 20;
+
+fn receiver(reliable: bool, ordered: bool, max_receive_time: Option<Duration>) -> Receiver {
+    let options = Options { reliable, ordered, max_receive_time, max_size: 10_000, ..Options::default() };
+    Receiver::new(options, None, WINDOW)
+}
+
+fn whole(message: u64, bytes: &[u8]) -> Data<'_> {
+    Data { channel: 0, message, total: bytes.len() as u32, offset: 0, bytes }
+}
+
+fn take(receiver: &mut Receiver) -> Vec<Bytes> {
+    std::iter::from_fn(|| receiver.pop()).collect()
+}
+
+proptest! {
+    /// Fragments in any order, some of them twice: each message comes once, in its order where that is wished.
+    #[test]
+    fn fragments_in_any_order_become_messages(
+        sizes in prop::collection::vec(0usize..300, 1..12), cut in 1usize..100, ordered in any::<bool>(),
+        order in prop::collection::vec(any::<prop::sample::Index>(), 0..200),
+    ) {
+        let messages: Vec<Vec<u8>> = sizes.iter().zip(1u8..).map(|(size, fill)| vec![fill; *size]).collect();
+        let mut parts = Vec::new();
+        for (number, bytes) in messages.iter().enumerate() {
+            let mut offset = 0;
+            loop {
+                let end = (offset + cut).min(bytes.len());
+                let (total, bytes) = (bytes.len() as u32, &bytes[offset..end]);
+                parts.push(Data { channel: 0, message: number as u64, total, offset: offset as u32, bytes });
+                offset = end;
+                if offset >= total as usize {
+                    break;
+                }
+            }
+        }
+        let mut receiver = receiver(true, ordered, None);
+        let mut got = Vec::new();
+        for index in order {
+            receiver.handle_data(Time::ZERO, index.get(&parts)).unwrap();
+            got.extend(take(&mut receiver));
+        }
+        for part in parts.iter().rev() {
+            receiver.handle_data(Time::ZERO, part).unwrap();
+            got.extend(take(&mut receiver));
+        }
+        if !ordered {
+            got.sort_by_key(|bytes| messages.iter().position(|message| message == bytes));
+            let mut expected = messages.clone();
+            expected.sort_by_key(|bytes| messages.iter().position(|message| message == bytes));
+            prop_assert_eq!(got, expected);
+        } else {
+            prop_assert_eq!(got, messages.clone());
+        }
+        prop_assert_eq!((receiver.held_bytes(), receiver.held.len()), (0, 0));
+        prop_assert_eq!(receiver.next(), messages.len() as u64);
+    }
+
+    /// Whatever comes: bounds hold and nothing panics.
+    #[test]
+    fn no_data_breaks_it(
+        reliable in any::<bool>(), ordered in any::<bool>(), patience in prop::option::of(0u64..20),
+        steps in prop::collection::vec((0u64..70_000, 0u32..12_000, 0u32..12_000, 0usize..200, 0u8..6), 0..200),
+    ) {
+        let mut receiver = receiver(reliable, ordered, patience.map(Duration::from_millis));
+        let bytes = [0; 200];
+        for (step, (message, total, offset, length, action)) in steps.into_iter().enumerate() {
+            let now = Time::from_millis(step as u64);
+            match action {
+                0 => drop(receiver.handle_cancel(message)),
+                1 => drop(take(&mut receiver)),
+                2 => drop(receiver.handle_timeout(now)),
+                _ => {
+                    let message = message % 40;
+                    let total = total.max(offset + length as u32);
+                    let _ = receiver.handle_data(now, &Data { channel: 0, message, total, offset, bytes: &bytes[..length] });
+                }
+            }
+            prop_assert!(receiver.held_bytes() <= 2 * receiver.window + 12_000);
+            prop_assert!(receiver.held.len() <= 2 * MAX_AHEAD as usize);
+        }
+    }
+}
+
+#[test]
+fn unreliable_messages_do_not_wait_for_lost_ones() {
+    let mut receiver = receiver(false, true, None);
+    let _ = receiver.handle_data(Time::ZERO, &whole(0, b"zero"));
+    let _ = receiver.handle_data(Time::ZERO, &whole(2, b"two"));
+    let _ = receiver.handle_data(Time::ZERO, &whole(1, b"one, late"));
+    assert_eq!(take(&mut receiver), ["zero", "two"]);
+    assert_eq!(receiver.counters.skipped, 1);
+}
+
+#[test]
+fn a_message_is_skipped_when_a_later_one_has_waited_long_enough() {
+    let mut receiver = receiver(true, true, Some(Duration::from_millis(50)));
+    let _ = receiver.handle_data(Time::from_millis(10), &whole(1, b"one"));
+    let _ = receiver.handle_data(Time::from_millis(20), &whole(2, b"two"));
+    assert_eq!(receiver.next_timeout(), Time::from_millis(60));
+    assert!(!receiver.handle_timeout(Time::from_millis(59)) && take(&mut receiver).is_empty());
+    assert!(receiver.handle_timeout(Time::from_millis(60)));
+    assert_eq!(take(&mut receiver), ["one", "two"]);
+    assert!(receiver.skipped && receiver.next() == 3);
+    assert_eq!(receiver.next_timeout(), Time::NEVER);
+}
+
+#[test]
+fn a_cancelled_message_holds_nothing_up() {
+    let mut receiver = receiver(true, true, None);
+    let part = Data { channel: 0, message: 0, total: 9, offset: 0, bytes: b"part" };
+    let _ = receiver.handle_data(Time::ZERO, &part);
+    let _ = receiver.handle_data(Time::ZERO, &whole(1, b"one"));
+    assert!(receiver.handle_cancel(0));
+    assert_eq!(take(&mut receiver), ["one"]);
+    assert_eq!(receiver.held_bytes(), 0);
+}
+
+#[test]
+fn a_sender_that_ignores_the_window_is_caught() {
+    let mut receiver = receiver(true, true, None);
+    let bytes = vec![0; 10_000];
+    let overrun =
+        (1..1000).find(|message| receiver.handle_data(Time::ZERO, &whole(*message, &bytes)).is_err());
+    assert!(overrun.is_some_and(|message| message <= 2 * WINDOW / 10_000 + 1));
+    assert_eq!(receiver.handle_data(Time::ZERO, &whole(70_000, b"far ahead")), Err(Overrun));
+}

@@ -1,1 +1,108 @@
+use super::*;
+use proptest::prelude::*;
 
+const WINDOW: u64 = 1 << 20;
+
+fn sender(options: Options) -> Sender {
+    Sender::new(0, options)
+}
+
+fn write(sender: &mut Sender, room: usize) -> Option<Written> {
+    let mut out = Vec::new();
+    let written = sender.write(Time::ZERO, room, 1200, WINDOW, &[], &mut out);
+    assert!(out.len() <= room);
+    written
+}
+
+#[test]
+fn a_newer_message_replaces_what_waits_and_not_what_has_begun() {
+    let mut events = VecDeque::new();
+    let mut sender = sender(Options { newest: true, receipts: true, ..Options::default() });
+    let mut push =
+        |sender: &mut Sender| sender.push(Time::ZERO, Bytes::from(vec![0; 3000]), &mut events).unwrap();
+    push(&mut sender);
+    assert_eq!(write(&mut sender, 1200).unwrap().message, 0);
+    push(&mut sender);
+    push(&mut sender);
+    assert_eq!(sender.counters.cancelled, 1);
+    let rest: Vec<u64> = std::iter::from_fn(|| write(&mut sender, 1200)).map(|part| part.message).collect();
+    assert_eq!(rest, [0, 0, 1, 1, 1], "the one that was replaced has no number");
+    assert_eq!(events, [Event::Finished { channel: 0, message: MessageId(1), outcome: Outcome::Cancelled }]);
+}
+
+#[test]
+fn small_messages_are_not_cut_to_fill_a_packet() {
+    let mut events = VecDeque::new();
+    let mut sender = sender(Options::default());
+    sender.push(Time::ZERO, Bytes::from(vec![0; 500]), &mut events).unwrap();
+    assert_eq!(write(&mut sender, 400), None);
+    assert_eq!(write(&mut sender, 600).unwrap().length, 500);
+}
+
+#[test]
+fn old_messages_are_given_up_and_the_peer_is_told_of_those_that_had_begun() {
+    let mut events = VecDeque::new();
+    let after = Some(Duration::from_millis(100));
+    let mut sender = sender(Options { cancel_after: after, ..Options::default() });
+    sender.push(Time::ZERO, Bytes::from(vec![0; 3000]), &mut events).unwrap();
+    write(&mut sender, 1200);
+    sender.push(Time::from_millis(10), Bytes::from(vec![0; 3000]), &mut events).unwrap();
+    assert_eq!(sender.next_timeout(), Time::from_millis(100));
+    sender.handle_timeout(Time::from_millis(100), &mut events);
+    assert_eq!(sender.next_timeout(), Time::from_millis(110));
+    sender.handle_timeout(Time::from_millis(110), &mut events);
+    assert!(sender.is_idle() && sender.held_bytes() == 0 && !sender.has_data(WINDOW));
+    assert_eq!(sender.cancels.iter().copied().collect::<Vec<_>>(), [0]);
+}
+
+#[test]
+fn no_more_is_begun_than_the_receiver_has_room_for() {
+    let mut events = VecDeque::new();
+    let mut sender = sender(Options::default());
+    for _ in 0..10 {
+        sender.push(Time::ZERO, Bytes::from(vec![0; 1000]), &mut events).unwrap();
+    }
+    let mut out = Vec::new();
+    let begun = std::iter::from_fn(|| sender.write(Time::ZERO, 1200, 1200, 3500, &[], &mut out)).count();
+    assert_eq!(begun, 3);
+    sender.handle_consumed(2);
+    let begun = std::iter::from_fn(|| sender.write(Time::ZERO, 1200, 1200, 3500, &[], &mut out)).count();
+    assert_eq!(begun, 2);
+    sender.handle_consumed(1 << 40);
+}
+
+proptest! {
+    /// Parts are lost, acknowledged late or twice: a reliable channel's message ends delivered, exactly once, and
+    /// nothing is kept then.
+    #[test]
+    fn reliable_messages_end_delivered(
+        sizes in prop::collection::vec(0usize..5000, 1..10),
+        fates in prop::collection::vec((0u8..4, 100usize..1500), 0..400),
+    ) {
+        let mut events = VecDeque::new();
+        let mut sender = sender(Options { receipts: true, ..Options::default() });
+        for size in &sizes {
+            sender.push(Time::ZERO, Bytes::from(vec![0; *size]), &mut events).unwrap();
+        }
+        let mut flying: Vec<Written> = Vec::new();
+        for (fate, room) in fates {
+            match fate {
+                0 if !flying.is_empty() => sender.handle_lost(flying.remove(0), &mut events),
+                1 if !flying.is_empty() => {
+                    let part = flying.remove(flying.len() / 2);
+                    sender.handle_lost(part, &mut events);
+                    sender.handle_acked(part, &mut events);
+                }
+                _ => flying.extend(write(&mut sender, room)),
+            }
+        }
+        for _ in 0..1000 {
+            flying.extend(write(&mut sender, 1500));
+            flying.drain(..).for_each(|part| sender.handle_acked(part, &mut events));
+        }
+        prop_assert!(sender.is_idle(), "{:?}", sender.counters);
+        prop_assert_eq!(sender.held_bytes(), 0);
+        prop_assert_eq!(events.len(), sizes.len());
+        prop_assert_eq!(sender.counters.delivered as usize, sizes.len());
+    }
+}

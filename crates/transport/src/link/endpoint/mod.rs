@@ -361,7 +361,3 @@ impl Endpoint {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "../endpoint_tests.rs"]
-mod tests;

@@ -3,7 +3,7 @@
 use glassline_media::Time;
 use std::time::Duration;
 
-use super::session::{Candidate, MAX_RESPONSES};
+use super::session::{CHALLENGE_SIZE, Candidate, MAX_RESPONSES};
 use super::{Link, Standing};
 use crate::capacity::Feedback;
 use crate::link::channel::receive::Receiver;
@@ -12,9 +12,6 @@ use crate::link::recovery::{Content, Sample};
 use crate::link::wire::frame::{Ack, Data, Frame};
 use crate::link::wire::varint::Reader;
 use crate::link::{CloseReason, Event, Options, Path};
-
-/// A proof of address is asked for at most so often.
-const MAX_CHALLENGES: u32 = 6;
 
 impl Link {
     /// Takes a data packet, which is opened in place. `false`: it is not from the peer, or it came before.
@@ -37,23 +34,7 @@ impl Link {
             self.close_due = true;
             return true;
         }
-        let (mut eliciting, mut grace, mut reader) = (false, Duration::ZERO, Reader::new(payload));
-        while !reader.is_empty() {
-            let Some(frame) = Frame::parse(&mut reader) else {
-                self.violated(now, "a malformed frame");
-                return true;
-            };
-            eliciting |= frame.is_eliciting();
-            if let Frame::Grace(micros) = frame {
-                grace = Duration::from_micros(micros);
-            } else if let Err(what) = self.handle_frame(now, path, frame) {
-                self.violated(now, what);
-                return true;
-            }
-            if self.standing != Standing::Up {
-                return true;
-            }
-        }
+        let Some((eliciting, grace)) = self.handle_frames(now, path, payload) else { return true };
         if let Some(session) = &mut self.session {
             session.received.insert(now, number, eliciting);
             if eliciting {
@@ -61,6 +42,30 @@ impl Link {
             }
         }
         true
+    }
+
+    /// Does what the frames of a packet from the peer say: whether one asks for an acknowledgement, and how long the
+    /// sender had paused. `None` if the link has ended with them. For tests and fuzzing: frames of whatever make.
+    #[doc(hidden)]
+    pub fn handle_frames(&mut self, now: Time, path: Path, frames: &[u8]) -> Option<(bool, Duration)> {
+        let (mut eliciting, mut grace, mut reader) = (false, Duration::ZERO, Reader::new(frames));
+        while !reader.is_empty() {
+            let Some(frame) = Frame::parse(&mut reader) else {
+                self.violated(now, "a malformed frame");
+                return None;
+            };
+            eliciting |= frame.is_eliciting();
+            if let Frame::Grace(micros) = frame {
+                grace = Duration::from_micros(micros);
+            } else if let Err(what) = self.handle_frame(now, path, frame) {
+                self.violated(now, what);
+                return None;
+            }
+            if self.standing != Standing::Up {
+                return None;
+            }
+        }
+        Some((eliciting, grace))
     }
 
     #[inline]
@@ -132,7 +137,8 @@ impl Link {
 
     fn handle_ack(&mut self, now: Time, ack: &Ack<'_>) -> Result<(), &'static str> {
         let Some(session) = &mut self.session else { return Ok(()) };
-        let sample =
+        let silent = session.recovery.probes() > 0;
+        let mut sample =
             session.recovery.handle_ack(now, ack).map_err(|_| "an acknowledgement of what was never sent")?;
         session.peer_arrival_ns = ack.arrival_ns;
         session.sealer.update(self.settings.key_update_packets, session.recovery.largest_acked());
@@ -142,6 +148,12 @@ impl Link {
         });
         if sample.acked_bytes > 0 {
             session.blind_bytes = 0;
+            if silent {
+                session.silent_until = now;
+            }
+        }
+        if sample.largest_sent_at.is_none_or(|sent| sent < session.silent_until) {
+            sample.rate = None;
         }
         self.settle(now, &sample, one_way);
         Ok(())
@@ -242,8 +254,7 @@ impl Link {
             Some(candidate) if candidate.path == path => candidate.received += size as u64,
             _ => {
                 let challenge = session.random.array();
-                let candidate =
-                    Candidate { path, challenge, received: size as u64, sent: 0, next_at: now, tries: 0 };
+                let candidate = Candidate { path, challenge, received: size as u64, sent: 0, next_at: now };
                 session.candidate = Some(candidate);
             }
         }
@@ -267,8 +278,8 @@ impl Link {
     /// When the proof of an address is asked for again.
     pub(super) fn candidate_timeout(&self) -> Time {
         let candidate = self.session.as_ref().and_then(|session| session.candidate.as_ref());
-        candidate
-            .filter(|candidate| candidate.tries < MAX_CHALLENGES)
-            .map_or(Time::NEVER, |candidate| candidate.next_at)
+        // Nobody gets more from us than he has sent.
+        let affordable = candidate.filter(|candidate| candidate.sent + CHALLENGE_SIZE <= candidate.received);
+        affordable.map_or(Time::NEVER, |candidate| candidate.next_at)
     }
 }

@@ -10,7 +10,7 @@ mod timers;
 
 use bytes::Bytes;
 use glassline_media::Time;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::channel::receive::{ReceiveCounters, Receiver};
@@ -84,6 +84,8 @@ pub struct Link {
     pub(crate) session: Option<Box<Session>>,
     senders: Vec<Option<Box<Sender>>>,
     receivers: Vec<Option<Box<Receiver>>>,
+    /// Messages of sessions before this one that the application has not taken, by channel.
+    leftover: BTreeMap<u8, VecDeque<Bytes>>,
     /// Numbers of open sending channels, by priority.
     order: Vec<u8>,
     /// Our own options, for what we wish as a receiver.
@@ -114,6 +116,7 @@ impl Link {
             session: None,
             senders: Vec::new(),
             receivers: Vec::new(),
+            leftover: BTreeMap::new(),
             order: Vec::new(),
             own: vec![None; MAX_CHANNELS],
             events: VecDeque::new(),
@@ -183,6 +186,12 @@ impl Link {
 
     /// Takes the next message that came on `channel`.
     pub fn receive(&mut self, channel: u8) -> Option<Bytes> {
+        if let Some(left) = self.leftover.get_mut(&channel) {
+            if let Some(message) = left.pop_front() {
+                return Some(message);
+            }
+            self.leftover.remove(&channel);
+        }
         self.receivers.get_mut(usize::from(channel))?.as_mut()?.pop()
     }
 
@@ -342,7 +351,18 @@ impl Link {
         for sender in self.senders.iter_mut().flatten() {
             sender.restart(&mut self.events);
         }
-        self.receivers.clear();
+        // What has come whole is the application's; no more of it is kept than a window, however often the peer restarts.
+        for (channel, receiver) in (0u8..).zip(self.receivers.drain(..)) {
+            let Some(mut receiver) = receiver else { continue };
+            let left = self.leftover.entry(channel).or_default();
+            left.extend(std::iter::from_fn(|| receiver.pop()));
+            let mut bytes: u64 = left.iter().map(|message| message.len() as u64 + 1).sum();
+            while bytes > self.settings.window_bytes
+                && let Some(dropped) = left.pop_front()
+            {
+                bytes -= dropped.len() as u64 + 1;
+            }
+        }
     }
 
     /// Whether a channel's options are known to the peer; they are told with its data until then.

@@ -3,7 +3,7 @@
 use glassline_media::Time;
 use std::time::Duration;
 
-use super::session::Session;
+use super::session::{CHALLENGE_SIZE, Session};
 use super::{Link, Standing};
 use crate::link::channel::send::Sender;
 use crate::link::recovery::Content;
@@ -25,7 +25,7 @@ const SHORT_WAY: Duration = Duration::from_millis(15);
 const MANY_UNASKED: u32 = 32;
 /// The share of its bandwidth that a path gets while it acknowledges nothing: enough that what comes first after an
 /// outage is fresh, and little enough that it is no queue of old data.
-const BLIND_SHARE: f64 = 0.15;
+const BLIND_SHARE: f64 = 0.25;
 /// Less room than this is not worth a frame.
 const MIN_ROOM: usize = 16;
 /// A datagram in the middle of a batch may be padded by this share of its size.
@@ -196,7 +196,9 @@ impl Link {
         contents: &mut Vec<Content>,
     ) -> bool {
         let Some(session) = self.session.as_mut() else { return false };
+        let before = out.len();
         session.write_grace(now, out);
+        let after_grace = out.len();
         let lossy = match self.settings.copies {
             Copies::Never => false,
             Copies::WhenLossy => session.loss > LOSSY && session.rtt() > SHORT_WAY,
@@ -220,7 +222,8 @@ impl Link {
             }
             let room = (limit - TAG).saturating_sub(out.len() - start);
             let window = session.window_for(sender.options.max_size);
-            let whole = session.datagram - DATA_OVERHEAD;
+            // What an empty packet of this channel has room for: its OPEN goes along.
+            let whole = session.datagram - DATA_OVERHEAD - (out.len() - mark);
             match sender.write(now, room, whole, window, copies, out) {
                 Some(part) => {
                     if announce {
@@ -236,6 +239,9 @@ impl Link {
                     full = true;
                 }
             }
+        }
+        if out.len() == after_grace {
+            out.truncate(before);
         }
         if !full && let Some(session) = &mut self.session {
             // There was room for more in window and pace, but nothing to send.
@@ -268,7 +274,6 @@ impl Link {
 
     /// Challenges and their answers go to addresses that may not be the peer's; each in a packet of its own.
     fn write_elsewhere(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
-        const SIZE: u64 = (DATA_OVERHEAD + 9) as u64;
         let session = self.session.as_mut()?;
         let own = session.path;
         if let Some(at) = session.responses.iter().position(|response| response.0 != own) {
@@ -280,12 +285,7 @@ impl Link {
         let gap = session.recovery.probe_time();
         let candidate = session.candidate.as_mut().filter(|_| due)?;
         candidate.next_at = now + gap;
-        // Nobody gets more from us than he has sent.
-        if candidate.sent + SIZE > candidate.received {
-            return None;
-        }
-        candidate.sent += SIZE;
-        candidate.tries += 1;
+        candidate.sent += CHALLENGE_SIZE;
         let (path, challenge) = (candidate.path, candidate.challenge);
         self.write_single(now, path, Frame::Challenge(challenge), out)
     }

@@ -8,7 +8,7 @@ use crate::link::received::Received;
 use crate::link::recovery::Recovery;
 use crate::link::secure::keys::{Opener, Sealer};
 use crate::link::secure::noise::Secrets;
-use crate::link::wire::packet::ConnectionId;
+use crate::link::wire::packet::{ConnectionId, DATA_OVERHEAD};
 use crate::link::wire::parameters::Parameters;
 use crate::link::{Path, Random, Settings};
 
@@ -34,8 +34,10 @@ pub(crate) struct Candidate {
     pub(crate) received: u64,
     pub(crate) sent: u64,
     pub(crate) next_at: Time,
-    pub(crate) tries: u32,
 }
+
+/// Bytes of a packet with a CHALLENGE alone.
+pub(crate) const CHALLENGE_SIZE: u64 = (DATA_OVERHEAD + 9) as u64;
 
 /// The most challenges that wait for their answers to leave.
 pub(crate) const MAX_RESPONSES: usize = 4;
@@ -71,7 +73,9 @@ pub(crate) struct Session {
     pub(crate) unasked: u32,
     /// The share of packets that are lost, smoothed.
     pub(crate) loss: f64,
-    /// Bytes that may be sent blindly while nothing is acknowledged.
+    /// The path was silent until then: what was sent before says nothing of its rate.
+    pub(crate) silent_until: Time,
+    /// Bytes that were sent blindly while nothing is acknowledged.
     pub(crate) blind_bytes: u64,
     pub(crate) random: Random,
 }
@@ -106,6 +110,7 @@ impl Session {
             probe: false,
             unasked: 0,
             loss: 0.0,
+            silent_until: Time::ZERO,
             blind_bytes: 0,
             random: agreed.random,
         }

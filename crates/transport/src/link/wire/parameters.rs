@@ -82,7 +82,7 @@ impl Parameters {
                 NAME if value.len() <= MAX_NAME => found.name = value.to_vec(),
                 NAME => return None,
                 CONNECTION => {
-                    found.connection = Some(ConnectionId(u64::from_be_bytes(value.try_into().ok()?)))
+                    found.connection = Some(ConnectionId(u64::from_be_bytes(value.try_into().ok()?)));
                 }
                 RESET => found.reset = Some(value.try_into().ok()?),
                 _ => {}

@@ -1,0 +1,289 @@
+//! The life of a link: connecting, restarts, other addresses, ends; and what strangers can do to it.
+#![allow(clippy::unwrap_used)]
+
+mod link_support;
+
+use glassline_media::Time;
+use glassline_transport::emulator::{End, LinkConfig, Loss, Network};
+use glassline_transport::link::{
+    CloseReason, Credentials, Error, Event, Key, Link, Options, Outcome, Path, Settings, public_key,
+};
+use link_support::{World, settings};
+use std::time::Duration;
+
+const DELAY: Duration = Duration::from_millis(50);
+
+fn network(seed: u64) -> Network {
+    Network::symmetric(LinkConfig::rate(10_000_000).with_delay(DELAY), seed).unwrap()
+}
+
+fn up(seed: u64) -> World {
+    let mut world = World::shared(network(seed), seed);
+    world.connect();
+    world.link(End::Near).unwrap().open(0, Options::default()).unwrap();
+    world.run_until_up();
+    world
+}
+
+#[test]
+fn data_is_there_after_one_and_a_half_round_trips() {
+    let mut world = World::shared(network(1), 1);
+    world.connect();
+    world.link(End::Near).unwrap().open(5, Options::default()).unwrap();
+    world.send(End::Near, 5, "hello");
+    world.run_until(Time::from_millis(1000), |world| world.take(End::Far, 5) == ["hello"]);
+    assert!(world.now() < Time::from_millis(155), "{:?}", world.now());
+}
+
+#[test]
+fn key_pairs_link_those_who_know_each_other() {
+    let (one, two) = (Key([5; 32]), Key([6; 32]));
+    let pair = |private, peer| Credentials::Pair { private, peers: vec![public_key(&peer)] };
+    let near = Settings::new(pair(one, two));
+    let far = Settings { listen: true, ..Settings::new(pair(two, one)) };
+    let mut world = World::new(network(2), [near, far.clone()], 2);
+    world.connect();
+    world.run_until_up();
+    let stranger = Settings::new(pair(Key([7; 32]), two));
+    let mut world = World::new(network(2), [stranger, far], 2);
+    world.connect();
+    world.run(Duration::from_secs(2));
+    assert!(world.ends[1].counters().unauthenticated > 0);
+    assert_eq!(world.ends[1].links().count(), 0);
+}
+
+#[test]
+fn an_end_that_restarts_is_taken_back_at_once() {
+    for end in End::BOTH {
+        let mut world = up(3);
+        world.run(Duration::from_secs(2));
+        world.restart(end, settings()[end as usize].clone());
+        let from = world.now();
+        if end == End::Near {
+            world.connect();
+        }
+        // The end that has stayed sends all the time.
+        let other = end.other();
+        if other == End::Far {
+            world.link(other).unwrap().open(0, Options::default()).unwrap();
+        }
+        let mut first_datagram = None;
+        let mut next = from;
+        let received = &mut false;
+        world.run_until(from + Duration::from_secs(3), |world| {
+            let now = world.now();
+            if now >= next {
+                next = now + Duration::from_millis(10);
+                if let Some(link) = world.link(other) {
+                    let _ = link.send(now, 0, "from the one that stayed");
+                }
+            }
+            let sent = world.network.link(end).counters().arrived.packets;
+            if first_datagram.is_none_or(|(_, before)| before == sent) {
+                first_datagram = Some((now, sent));
+            }
+            *received = !world.take(end, 0).is_empty();
+            *received
+        });
+        assert!(*received, "{end:?}: nothing came");
+        // Up again at the end that has stayed after one and a half round trips, and from there its message takes a half.
+        let first = first_datagram.unwrap().0;
+        let again = world.events.iter().find(|event| event.2 == Event::Connected { again: true }).unwrap();
+        assert!(again.0 - first <= DELAY * 3 + Duration::from_millis(5), "{end:?}: {:?}", again.0 - first);
+        let took = world.now() - first;
+        assert!(took <= DELAY * 4 + Duration::from_millis(15), "{end:?}: {took:?}");
+    }
+}
+
+#[test]
+fn messages_survive_a_new_address_of_either_end() {
+    let mut world = up(4);
+    let mut next = 0u32;
+    for round in 0..4 {
+        let from = world.now();
+        for step in 0..100 {
+            world.send(End::Near, 0, next.to_be_bytes().to_vec());
+            next += 1;
+            world.run_until(from + Duration::from_millis(10 * (step + 1)), |_| false);
+        }
+        let address = format!("203.0.113.{round}:{}", 4000 + round).parse().unwrap();
+        world.network.rebind(End::Near, address);
+    }
+    world.run(Duration::from_secs(2));
+    let got = world.take(End::Far, 0);
+    assert!(got.iter().map(|bytes| bytes[..].try_into().unwrap()).map(u32::from_be_bytes).eq(0..next));
+    let moved = world.events.iter().filter(|event| matches!(event.2, Event::PathChanged { .. })).count();
+    assert_eq!(moved, 4);
+}
+
+#[test]
+fn a_close_is_told_and_a_vanished_peer_noticed() {
+    let mut world = up(5);
+    let now = world.now();
+    world.link(End::Near).unwrap().close(now, "enough");
+    world.run(Duration::from_secs(2));
+    let reason = CloseReason::Peer { code: 0, reason: "enough".into() };
+    assert!(
+        world
+            .events
+            .iter()
+            .any(|event| (event.1, &event.2) == (End::Far, &Event::Closed { reason: reason.clone() }))
+    );
+    assert_eq!(world.ends.iter().map(|end| end.links().count()).sum::<usize>(), 0);
+
+    let mut world = up(5);
+    world.network.set_loss(End::Far, Loss::Random(1.0)).unwrap();
+    world.network.set_loss(End::Near, Loss::Random(1.0)).unwrap();
+    let (mut refused, mut most) = (0, 0);
+    for _ in 0..1000 {
+        let now = world.now();
+        if let Some(Err(Error::QueueFull { .. })) =
+            world.link(End::Near).map(|link| link.send(now, 0, vec![0; 100_000]))
+        {
+            refused += 1;
+        }
+        most = most.max(world.link(End::Near).map_or(0, |link| link.held_bytes().0));
+        world.run(Duration::from_millis(10));
+    }
+    assert!(refused > 0 && most <= 32 << 20, "{refused} {most}");
+    let timed_out = Event::Closed { reason: CloseReason::TimedOut };
+    assert_eq!(world.events.iter().filter(|event| event.2 == timed_out).count(), 2);
+    // The one that connected goes on trying, and is back with the network.
+    world.network.set_loss(End::Far, Loss::None).unwrap();
+    world.network.set_loss(End::Near, Loss::None).unwrap();
+    world.run_until_up();
+}
+
+#[test]
+fn nothing_that_was_recorded_does_anything_again() {
+    let mut world = up(6);
+    world.wire = Some(Vec::new());
+    for number in 0..20u32 {
+        world.send(End::Near, 0, number.to_be_bytes().to_vec());
+        world.run(Duration::from_millis(20));
+    }
+    world.restart(End::Near, settings()[0].clone());
+    world.connect();
+    world.link(End::Near).unwrap().open(0, Options::default()).unwrap();
+    world.run_until_up();
+    world.run(Duration::from_millis(300));
+    let got = world.take(End::Far, 0).len();
+    assert_eq!(got, 20);
+    let events = world.events.len();
+    let recorded = world.wire.take().unwrap();
+    assert!(recorded.iter().any(|datagram| datagram.1[0] == 0x81), "a Connect is among them");
+    let attacker = "203.0.113.66:6666".parse().unwrap();
+    for (end, bytes) in &recorded {
+        world.network.inject(end.other(), attacker, bytes.clone());
+        world.run(Duration::from_millis(1));
+    }
+    world.run(Duration::from_secs(1));
+    assert_eq!(world.events.len(), events, "{:?}", &world.events[events..]);
+    assert!(world.take(End::Far, 0).is_empty());
+    world.send(End::Near, 0, "still there");
+    world.run(Duration::from_millis(200));
+    assert_eq!(world.take(End::Far, 0), ["still there"]);
+}
+
+#[test]
+fn strangers_meet_silence_and_nobody_gets_more_than_he_sent() {
+    let mut world = up(7);
+    world.run(Duration::from_secs(1));
+    let stranger = Path { remote: "203.0.113.66:6666".parse().unwrap(), via: 0 };
+    let now = world.now();
+    let mut out = Vec::new();
+    let far = &mut world.ends[1];
+    while far.poll_transmit(now, &mut out).is_some() {}
+    let mut state = 1u64;
+    for round in 0..2000 {
+        let mut bytes: Vec<u8> = (0..round % 1300)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 56) as u8
+            })
+            .collect();
+        if let Some(first) = bytes.first_mut() {
+            *first = [0x40, 0x60, 0x81, 0x82, 0x83, 0x84][round % 6];
+        }
+        far.handle_datagram(now, stranger, &mut bytes);
+        assert_eq!(far.poll_transmit(now, &mut out), None, "an answer to a stranger");
+    }
+    assert!(far.counters().strangers >= 1990);
+
+    // Connects of many who know the key, all from one address that may be forged.
+    let (mut sent, mut answered, mut retries) = (0, 0, 0);
+    for number in 0..200u8 {
+        let mut other = glassline_transport::link::Endpoint::new(settings()[0].clone(), [number; 32]);
+        other.connect(now, stranger).unwrap();
+        let transmit = other.poll_transmit(now, &mut out).unwrap();
+        sent += transmit.bytes;
+        let from = Path { remote: format!("203.0.113.{}:99", number % 100).parse().unwrap(), via: 0 };
+        let mut connect = out.clone();
+        far.handle_datagram(now, from, &mut connect);
+        while let Some(answer) = far.poll_transmit(now, &mut out) {
+            answered += answer.bytes;
+            retries += usize::from(out[0] == 0x83);
+        }
+    }
+    assert!(answered < sent / 4, "{answered} for {sent}");
+    assert!(far.pending_handshakes() <= 32 && retries > 100, "{} {retries}", far.pending_handshakes());
+    // Who is really there proves it with the token, and comes in.
+    let mut fresh = World::new(network(8), settings(), 99);
+    std::mem::swap(&mut fresh.ends[1], &mut world.ends[1]);
+    fresh.connect();
+    fresh.run_until_up();
+    assert!(fresh.now() < Time::from_millis(1500));
+}
+
+#[test]
+fn keys_are_replaced_again_and_again() {
+    let [near, far] = settings();
+    let often = |settings| Settings { key_update_packets: 50, ..settings };
+    let network = Network::symmetric(
+        LinkConfig::rate(10_000_000).with_delay(Duration::from_millis(10)).with_loss(Loss::Random(0.05)),
+        11,
+    );
+    let mut world = World::new(network.unwrap(), [often(near), often(far)], 11);
+    world.connect();
+    world.link(End::Near).unwrap().open(0, Options::default()).unwrap();
+    world.run_until_up();
+    world.wire = Some(Vec::new());
+    for _ in 0..200 {
+        world.send(End::Near, 0, vec![7; 10_000]);
+        world.run(Duration::from_millis(20));
+    }
+    world.run(Duration::from_secs(1));
+    assert_eq!(world.take(End::Far, 0).len(), 200);
+    let wire = world.wire.take().unwrap();
+    let phases = wire.iter().filter(|datagram| datagram.0 == End::Near).map(|datagram| datagram.1[0] & 0x20);
+    let changes = phases.collect::<Vec<_>>().windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert!(changes >= 10, "{changes}");
+    assert_eq!(world.ends[0].counters().refused + world.ends[1].counters().refused, 0);
+}
+
+#[test]
+fn receipts_tell_how_each_message_ended() {
+    let mut world = up(12);
+    let link: &mut Link = world.link(End::Near).unwrap();
+    link.open(1, Options { receipts: true, ..Options::default() }).unwrap();
+    link.open(2, Options { receipts: true, newest: true, ..Options::default() }).unwrap();
+    let options =
+        Options { receipts: true, cancel_after: Some(Duration::from_millis(5)), ..Options::default() };
+    link.open(3, options).unwrap();
+    world.send(End::Near, 1, vec![1; 50_000]);
+    for _ in 0..3 {
+        world.send(End::Near, 2, vec![2; 100]);
+    }
+    world.send(End::Near, 3, vec![3; 2_000_000]);
+    world.run(Duration::from_secs(3));
+    let ends = |channel| -> Vec<Outcome> {
+        let finished = world.events.iter().filter_map(|event| match event.2 {
+            Event::Finished { channel: found, outcome, .. } if found == channel => Some(outcome),
+            _ => None,
+        });
+        finished.collect()
+    };
+    assert_eq!(ends(1), [Outcome::Delivered]);
+    assert_eq!(ends(2), [Outcome::Cancelled, Outcome::Cancelled, Outcome::Delivered]);
+    assert_eq!(ends(3), [Outcome::Cancelled]);
+}

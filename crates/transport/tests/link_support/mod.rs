@@ -1,0 +1,167 @@
+//! Two endpoints on an emulated network in virtual time, and what tests ask of them.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use bytes::Bytes;
+use glassline_media::Time;
+use glassline_transport::emulator::{End, Network};
+use glassline_transport::link::{Credentials, Endpoint, Event, Key, Link, LinkId, Path, Settings};
+use std::time::Duration;
+
+/// Two endpoints; `Near` connects to `Far`, which listens.
+pub struct World {
+    pub network: Network,
+    pub ends: [Endpoint; 2],
+    /// The newest link of each end that is up or being connected.
+    pub links: [Option<LinkId>; 2],
+    /// All that was told.
+    pub events: Vec<(Time, End, Event)>,
+    /// Each datagram that left, if it is asked for.
+    pub wire: Option<Vec<(End, Vec<u8>)>>,
+    seed: u64,
+    starts: u8,
+}
+
+impl World {
+    /// Endpoints with these settings; nothing is connected yet.
+    pub fn new(network: Network, settings: [Settings; 2], seed: u64) -> World {
+        let [near, far] = settings;
+        let ends = [Endpoint::new(near, bytes_of(seed, 1)), Endpoint::new(far, bytes_of(seed, 2))];
+        World { network, ends, links: [None; 2], events: Vec::new(), wire: None, seed, starts: 2 }
+    }
+
+    /// Endpoints with one shared key.
+    pub fn shared(network: Network, seed: u64) -> World {
+        World::new(network, settings(), seed)
+    }
+
+    pub fn now(&self) -> Time {
+        self.network.now()
+    }
+
+    /// Has `Near` connect.
+    pub fn connect(&mut self) {
+        let path = Path { remote: self.network.address(End::Far), via: 0 };
+        let id = self.ends[0].connect(self.network.now(), path).unwrap();
+        self.links[0] = Some(id);
+    }
+
+    /// As if an end's process were killed and started anew.
+    pub fn restart(&mut self, end: End, settings: Settings) {
+        self.starts += 1;
+        self.ends[end as usize] = Endpoint::new(settings, bytes_of(self.seed, self.starts));
+        self.links[end as usize] = None;
+    }
+
+    /// The link of an end, if it has one.
+    pub fn link(&mut self, end: End) -> Option<&mut Link> {
+        let id = self.links[end as usize]?;
+        self.ends[end as usize].link_mut(id)
+    }
+
+    /// Sends a message that must be taken.
+    pub fn send(&mut self, end: End, channel: u8, message: impl Into<Bytes>) {
+        let now = self.now();
+        self.link(end).expect("a link").send(now, channel, message).unwrap();
+    }
+
+    /// Takes all messages that are there.
+    pub fn take(&mut self, end: End, channel: u8) -> Vec<Bytes> {
+        let Some(link) = self.link(end) else { return Vec::new() };
+        std::iter::from_fn(|| link.receive(channel)).collect()
+    }
+
+    /// Lets both ends send what they have to.
+    pub fn flush(&mut self) {
+        let mut buffer = Vec::new();
+        for end in End::BOTH {
+            let mut rounds = 0;
+            while let Some(transmit) = self.ends[end as usize].poll_transmit(self.network.now(), &mut buffer)
+            {
+                rounds += 1;
+                assert!(rounds < 20_000, "seed {}: an end sends without end", self.seed);
+                assert_eq!(transmit.bytes, buffer.len());
+                for datagram in buffer.chunks(transmit.segment_bytes) {
+                    if let Some(wire) = &mut self.wire {
+                        wire.push((end, datagram.to_vec()));
+                    }
+                    self.network.send_to(end, transmit.path.remote, datagram.to_vec());
+                }
+            }
+        }
+    }
+
+    fn collect_events(&mut self) {
+        for end in End::BOTH {
+            while let Some((id, event)) = self.ends[end as usize].poll_event() {
+                if let Event::Connected { .. } = event {
+                    self.links[end as usize] = Some(id);
+                }
+                self.events.push((self.network.now(), end, event));
+            }
+        }
+    }
+
+    /// Goes on to `until`, and stops before for each arrival or timeout at which `look` says so.
+    pub fn run_until(&mut self, until: Time, mut look: impl FnMut(&mut World) -> bool) {
+        let mut steps = (Time::ZERO, 0);
+        loop {
+            self.collect_events();
+            if look(self) {
+                return;
+            }
+            self.flush();
+            let due = self.ends.iter().map(Endpoint::next_timeout).min().unwrap_or(Time::NEVER);
+            let now = self.network.now();
+            steps = if steps.0 == now { (now, steps.1 + 1) } else { (now, 0) };
+            assert!(steps.1 < 50_000, "seed {}: time stands still at {now:?}: {:?}", self.seed, self.ends);
+            if now >= until {
+                return;
+            }
+            match self.network.step(due.clamp(now, until)) {
+                Some(mut delivery) => {
+                    let path = Path { remote: delivery.from, via: 0 };
+                    let end = &mut self.ends[delivery.end as usize];
+                    end.handle_datagram(delivery.at, path, &mut delivery.bytes);
+                }
+                None => {
+                    let now = self.network.now();
+                    self.ends.iter_mut().for_each(|end| end.handle_timeout(now));
+                }
+            }
+        }
+    }
+
+    /// Goes on for `time`.
+    pub fn run(&mut self, time: Duration) {
+        let until = self.now() + time;
+        self.run_until(until, |_| false);
+    }
+
+    /// Goes on until both links are up.
+    pub fn run_until_up(&mut self) {
+        let until = self.now() + Duration::from_secs(10);
+        self.run_until(until, |world| {
+            End::BOTH.into_iter().all(|end| world.link(end).is_some_and(|link| link.is_up()))
+        });
+        assert!(End::BOTH.into_iter().all(|end| self.link(end).is_some_and(|link| link.is_up())), "not up");
+    }
+}
+
+/// Settings of the two ends: one shared key, `Far` listens.
+pub fn settings() -> [Settings; 2] {
+    let near = Settings::new(Credentials::Shared(Key([9; 32])));
+    let far = Settings { listen: true, ..near.clone() };
+    [near, far]
+}
+
+fn bytes_of(seed: u64, which: u8) -> [u8; 32] {
+    let mut bytes = [which; 32];
+    bytes[..8].copy_from_slice(&seed.to_be_bytes());
+    bytes
+}
+
+/// The value below which `share` of `values` lie.
+pub fn quantile(values: &mut [Duration], share: f64) -> Duration {
+    values.sort_unstable();
+    values[((values.len() - 1) as f64 * share).round() as usize]
+}

@@ -1,0 +1,144 @@
+//! The scenarios of a link that is too narrow for its video: what becomes of messages and pictures.
+#![allow(clippy::unwrap_used)]
+
+mod link_support;
+
+use glassline_media::Time;
+use glassline_transport::emulator::{End, LinkConfig, Loss, Network, Queue, Service};
+use glassline_transport::link::Options;
+use link_support::{World, quantile};
+use std::time::Duration;
+
+const RATE: u64 = 3_200_000;
+const DELAY: Duration = Duration::from_millis(50);
+
+/// What one run gave.
+#[derive(Debug)]
+#[allow(dead_code, reason = "all of it is shown where a figure is missed")]
+struct Outcome {
+    message_p50: Duration,
+    message_p95: Duration,
+    message_p99: Duration,
+    shown: f64,
+    age_p50: Duration,
+    age_p95: Duration,
+    mean_queue: Duration,
+    /// Bytes on the wire by those that the application offered.
+    overhead: f64,
+    /// The first frame after the last blackout.
+    first_after: Option<Duration>,
+}
+
+/// Video of 30 pictures a second at `load` of the rate, key frames four times as large each 60, and 20 reliable
+/// messages of 300 bytes a second, for `seconds`. `change` is called each millisecond.
+fn run(seed: u64, loss: Loss, load: f64, seconds: u64, mut change: impl FnMut(u64, &mut Network)) -> Outcome {
+    let config = LinkConfig::rate(RATE).with_delay(DELAY).with_queue(Queue::packets(256));
+    let network = Network::new(config.clone().with_loss(loss), config, seed).unwrap();
+    let mut world = World::shared(network, seed);
+    world.connect();
+    let command = Options { priority: 0, ..Options::default() };
+    let video = Options { reliable: false, newest: true, priority: 4, ..Options::default() };
+    let link = world.link(End::Near).unwrap();
+    link.open(0, command).unwrap();
+    link.open(1, video).unwrap();
+    world.run_until_up();
+    let start = world.now();
+    let mean = RATE as f64 * load / 8.0 / 30.0;
+    let small = mean * 60.0 / 63.0;
+    let (mut delays, mut shown, mut ages) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut frames, mut messages, mut queue, mut blackout_end) = (0u64, 0u64, 0.0, None);
+    for milli in 0..seconds * 1000 {
+        let now = start + Duration::from_millis(milli);
+        change(milli, &mut world.network);
+        if milli * 30 / 1000 >= frames {
+            let size = if frames % 60 == 0 { 4.0 * small } else { small };
+            let mut bytes = vec![0; size as usize];
+            bytes[..8].copy_from_slice(&now.as_nanos().to_be_bytes());
+            let _ = world.link(End::Near).unwrap().send(now, 1, bytes);
+            frames += 1;
+        }
+        if milli % 50 == 7 {
+            let mut bytes = vec![0; 300];
+            bytes[..8].copy_from_slice(&now.as_nanos().to_be_bytes());
+            world.send(End::Near, 0, bytes);
+            messages += 1;
+        }
+        world.run_until(now + Duration::from_millis(1), |world| {
+            let at = world.now();
+            let sent = |bytes: &[u8]| Time::from_nanos(u64::from_be_bytes(bytes[..8].try_into().unwrap()));
+            delays.extend(world.take(End::Far, 0).iter().map(|bytes| at - sent(bytes)));
+            shown.extend(world.take(End::Far, 1).iter().map(|bytes| (at, sent(bytes))));
+            false
+        });
+        queue += world.network.link(End::Near).queued().bytes as f64 * 8.0 / RATE as f64;
+        if let Some((_, taken)) = shown.last() {
+            ages.push(world.now() - *taken);
+        }
+        if world.network.link(End::Near).config().loss == Loss::Random(1.0)
+            || matches!(world.network.link(End::Near).config().service, Service::Rate(0))
+        {
+            blackout_end = Some(world.now());
+        }
+    }
+    let carried = world.network.link(End::Near).counters().arrived.bytes as f64;
+    let counters =
+        |world: &mut World, channel| world.link(End::Near).unwrap().send_counters(channel).unwrap();
+    let video = counters(&mut world, 1);
+    world.run(Duration::from_secs(3));
+    delays.extend(world.take(End::Far, 0).iter().map(|_| Duration::from_secs(3)));
+    assert_eq!(delays.len() as u64, messages, "every message, once");
+    let offered = video.bytes as f64 + messages as f64 * 300.0;
+    Outcome {
+        message_p50: quantile(&mut delays, 0.5),
+        message_p95: quantile(&mut delays, 0.95),
+        message_p99: quantile(&mut delays, 0.99),
+        shown: shown.len() as f64 / frames as f64,
+        age_p50: quantile(&mut ages, 0.5),
+        age_p95: quantile(&mut ages, 0.95),
+        mean_queue: Duration::from_secs_f64(queue / (seconds * 1000) as f64),
+        overhead: carried / offered,
+        first_after: blackout_end
+            .and_then(|end| shown.iter().find(|shown| shown.0 > end).map(|shown| shown.0 - end)),
+    }
+}
+
+#[test]
+fn video_above_the_rate_leaves_messages_quick_and_pictures_young() {
+    let outcome = run(1, Loss::None, 1.1, 40, |_, _| {});
+    assert!(outcome.message_p99 <= Duration::from_millis(75), "{outcome:#?}");
+    assert!(outcome.shown >= 0.82, "{outcome:#?}");
+    assert!(outcome.age_p95 <= Duration::from_millis(200), "{outcome:#?}");
+    assert!(outcome.mean_queue <= Duration::from_millis(15), "{outcome:#?}");
+}
+
+#[test]
+fn bursts_of_losses_are_bridged() {
+    let loss = Loss::GilbertElliott { to_bad: 0.0085, to_good: 0.25, loss_good: 0.0, loss_bad: 0.6 };
+    let outcome = run(2, loss, 0.7, 40, |_, _| {});
+    assert!(outcome.message_p99 <= Duration::from_millis(75), "{outcome:#?}");
+    assert!(outcome.overhead <= 1.15, "{outcome:#?}");
+    assert!(outcome.shown >= 0.85, "{outcome:#?}");
+    assert!(outcome.age_p95 <= Duration::from_millis(170), "{outcome:#?}");
+}
+
+#[test]
+fn half_the_rate_and_a_blackout_pass() {
+    // The bottleneck keeps what comes while it stands still, or it is lost.
+    for (holds, first) in [(true, 120), (false, 320)] {
+        let outcome = run(3, Loss::None, 0.9, 40, |milli, network| match milli {
+            10_000 => network.set_service(End::Near, Service::Rate(RATE / 2)).unwrap(),
+            15_000 => network.set_service(End::Near, Service::Rate(RATE)).unwrap(),
+            25_000 if holds => network.set_service(End::Near, Service::Rate(0)).unwrap(),
+            26_000 if holds => network.set_service(End::Near, Service::Rate(RATE)).unwrap(),
+            25_000 => network.set_loss(End::Near, Loss::Random(1.0)).unwrap(),
+            26_000 => network.set_loss(End::Near, Loss::None).unwrap(),
+            _ => {}
+        });
+        assert!(outcome.message_p95 <= Duration::from_millis(180), "{outcome:#?}");
+        assert!(
+            outcome.first_after.is_some_and(|after| after <= Duration::from_millis(first)),
+            "{outcome:#?}"
+        );
+        assert!(outcome.mean_queue <= Duration::from_millis(15) && outcome.shown >= 0.82, "{outcome:#?}");
+    }
+}
