@@ -48,14 +48,15 @@ impl Tools {
             weigh: speed <= 8,
             subblocks: speed <= 7,
             quiet: match speed {
-                0..=5 => 7,
-                6 => 10,
+                0..=4 => 7,
+                5..=6 => 10,
                 7..=8 => 14,
                 _ => 20,
             },
             try_intra: match speed {
                 0..=3 => 5,
-                4..=5 => 8,
+                4 => 8,
+                5 => 10,
                 6 => 14,
                 7..=8 => 24,
                 _ => 40,
