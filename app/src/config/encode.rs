@@ -30,6 +30,9 @@ pub(crate) struct Encode {
     pub(crate) cbr: bool,
     /// Whether every picture is of the same size, whatever the VBV.
     pub(crate) constant_size: bool,
+    /// Bits a second of the whole stream, null packets included, where it has a constant rate; what it takes at most
+    /// where nothing is said.
+    pub(crate) mux_rate: Option<Bitrate>,
     /// Whether it steps to faster presets where it cannot keep up.
     pub(crate) adapt: bool,
     /// x264's threads; 0 chooses by processors.
@@ -51,6 +54,7 @@ impl Default for Encode {
             intra_refresh: false,
             cbr: false,
             constant_size: false,
+            mux_rate: None,
             adapt: false,
             threads: 0,
             slices: 0,

@@ -1,6 +1,5 @@
 //! Encoders inside `serve`: the same pipeline, with a publisher of the relay in place of outputs.
 
-use super::Deinterlace;
 use super::control::Controls;
 use super::feed::Feed;
 use super::input::Input;
@@ -10,6 +9,7 @@ use super::session::{Rendition, Session};
 use super::settings::{Settings, Vbv};
 use super::sound::{self, Audio};
 use super::source::{self, Length, Source};
+use super::{Deinterlace, constant_rate};
 use crate::{config, failure};
 use anyhow::Result;
 use clap::ValueEnum;
@@ -132,6 +132,7 @@ fn read(section: &config::Encode) -> Result<(Input, Settings, Audio), (&'static 
         intra_refresh,
         cbr,
         constant_size,
+        mux_rate,
         adapt,
         threads,
         slices,
@@ -157,6 +158,9 @@ fn read(section: &config::Encode) -> Result<(Input, Settings, Audio), (&'static 
     if audio != Audio::None && !input.has_sound() {
         return Err(("audio", "the input has no sound; leave it out".to_owned()));
     }
+    if mux_rate.is_some() && !cbr && !constant_size {
+        return Err(("mux_rate", constant_rate::NOT_CONSTANT.to_owned()));
+    }
     let settings = Settings {
         preset,
         bitrate,
@@ -165,6 +169,7 @@ fn read(section: &config::Encode) -> Result<(Input, Settings, Audio), (&'static 
         intra_refresh,
         cbr,
         constant_size,
+        mux_rate,
         threads,
         slices,
         adapt,

@@ -34,12 +34,17 @@ pub(crate) struct Settings {
     /// of about one size; viewers join at recovery points
     #[arg(long)]
     pub(crate) intra_refresh: bool,
-    /// Constant bit rate: filler is sent where the pictures need less
+    /// Constant bit rate: filler is sent where the pictures need less, and null packets fill the transport stream up to
+    /// a constant rate, with a VBV of 0.95s at most
     #[arg(long)]
     pub(crate) cbr: bool,
     /// Every picture of the same size, for links of a fixed rate: --cbr --vbv 1frame --intra-refresh
     #[arg(long, conflicts_with = "vbv")]
     pub(crate) constant_size: bool,
+    /// Rate of the whole transport stream with --cbr or --constant-size, null packets included [default: what pictures,
+    /// sound, tables and clock take at most]
+    #[arg(long, value_name = "RATE")]
+    pub(crate) mux_rate: Option<Bitrate>,
     /// Threads that x264 uses, all on one picture; 0 chooses by processors
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) threads: u32,
@@ -65,6 +70,7 @@ impl Default for Settings {
             intra_refresh: false,
             cbr: false,
             constant_size: false,
+            mux_rate: None,
             threads: 0,
             slices: 0,
             adapt: false,
