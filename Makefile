@@ -63,7 +63,7 @@ figures: ## copy the benches' figures into the pages that show them
 	@scripts/figures
 
 .PHONY: fuzz
-fuzz: ## fuzz the parsers (needs nightly Rust and cargo-fuzz); FUZZ=name FUZZ_SECONDS=60
+fuzz: ## fuzz the parsers (needs a C++ compiler); FUZZ=name FUZZ_SECONDS=60
 	@scripts/fuzz "$(FUZZ)" "$(FUZZ_SECONDS)"
 
 .PHONY: clean

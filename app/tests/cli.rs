@@ -20,6 +20,7 @@ fn bad_usage_is_status_2_and_failure_is_status_1() {
         (&["nonsense"], 2),
         (&["probe"], 2),
         (&["probe", "--duration", "5", "x"], 2),
+        (&["encode", "test:64x64@25", "null:", "--rate-control", "predicted", "--cbr"], 2),
         (&["probe", "https://localhost/x.ts"], 2),
         (&["probe", "/no/such/file"], 1),
         (&["probe", "/"], 1),

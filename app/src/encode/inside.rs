@@ -6,7 +6,7 @@ use super::input::Input;
 use super::pipeline::{Demand, Packets, Pipeline};
 use super::queue::Queue;
 use super::session::{Rendition, Session};
-use super::settings::{Settings, Vbv};
+use super::settings::{RateControl, Settings, Vbv};
 use super::sound::{self, Audio};
 use super::source::{self, Length, Source};
 use super::{Deinterlace, constant_rate};
@@ -170,6 +170,7 @@ fn read(section: &config::Encode) -> Result<(Input, Settings, Audio), (&'static 
         cbr,
         constant_size,
         mux_rate,
+        rate_control: RateControl::Auto,
         threads,
         slices,
         adapt,

@@ -45,6 +45,11 @@ pub(crate) struct Settings {
     /// sound, tables and clock take at most]
     #[arg(long, value_name = "RATE")]
     pub(crate) mux_rate: Option<Bitrate>,
+    /// Who chooses the quantisers: x264, which looks at the whole picture first (a third of its time at the fast
+    /// presets); or predicted from the pictures before, so that coding begins at once; auto: predicted for ultrafast
+    /// and superfast, where the VBV has room for the odd surprise
+    #[arg(long, value_name = "WHO", value_enum, default_value_t = RateControl::Auto)]
+    pub(crate) rate_control: RateControl,
     /// Threads that x264 uses, all on one picture; 0 chooses by processors
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) threads: u32,
@@ -71,6 +76,7 @@ impl Default for Settings {
             cbr: false,
             constant_size: false,
             mux_rate: None,
+            rate_control: RateControl::Auto,
             threads: 0,
             slices: 0,
             adapt: false,
@@ -87,18 +93,41 @@ impl Settings {
             0 => (format.size.height.div_ceil(16) / LEAST_ROWS).clamp(1, SLICES),
             asked => asked,
         };
+        let vbv = vbv.time(format.rate);
+        let filler = self.cbr || self.constant_size;
+        let is_fast = ["ultrafast", "superfast"].contains(&self.preset.as_str());
+        let predicted = match self.rate_control {
+            RateControl::Auto => is_fast && !filler && !self.intra_refresh && vbv >= ROOMY_VBV,
+            RateControl::Predicted => true,
+            RateControl::X264 => false,
+        };
         x264::Settings {
             preset: self.preset.clone(),
-            vbv: vbv.time(format.rate),
+            vbv,
+            rate_control: if predicted { x264::RateControl::Predicted } else { x264::RateControl::X264 },
             key_interval: KeyInterval::Time(if self.common_keys { Duration::MAX } else { self.keyint }),
             intra_refresh: self.intra_refresh || self.constant_size,
-            filler: self.cbr || self.constant_size,
+            filler,
             threads: self.threads,
             slices,
             colour: format.colour,
             ..x264::Settings::new(format.size, format.rate, self.bitrate.bits_per_second())
         }
     }
+}
+
+/// A VBV in which pictures of a size that nobody expected have room.
+const ROOMY_VBV: Duration = Duration::from_millis(500);
+
+/// Who chooses the quantisers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum RateControl {
+    /// As the other settings have it.
+    Auto,
+    /// We, from the pictures before.
+    Predicted,
+    /// x264, from the picture itself.
+    X264,
 }
 
 /// Size of the VBV.
@@ -170,6 +199,25 @@ mod tests {
         }
         let settings = Settings { vbv: Vbv::Pictures(3), ..Settings::default() };
         assert_eq!(settings.x264(format(720)).vbv, Duration::from_millis(60));
+    }
+
+    #[test]
+    fn quantisers_are_predicted_where_that_pays_and_the_vbv_has_room() {
+        let who = |settings: Settings| settings.x264(format(720)).rate_control;
+        let fast = || Settings { preset: "superfast".to_owned(), ..Settings::default() };
+        assert_eq!(who(fast()), x264::RateControl::Predicted);
+        for other in [
+            Settings::default(),
+            Settings { cbr: true, ..fast() },
+            Settings { constant_size: true, ..fast() },
+            Settings { intra_refresh: true, ..fast() },
+            Settings { vbv: Vbv::Pictures(10), ..fast() },
+            Settings { rate_control: RateControl::X264, ..fast() },
+        ] {
+            assert_eq!(who(other), x264::RateControl::X264);
+        }
+        let asked = Settings { rate_control: RateControl::Predicted, ..Settings::default() };
+        assert_eq!(who(asked), x264::RateControl::Predicted);
     }
 
     #[test]

@@ -6,15 +6,19 @@
 
 pub mod batch;
 pub mod capture;
+pub mod child;
 pub mod clock;
 pub mod handover;
 pub mod local;
 mod map;
+pub mod namespace;
 pub mod poll;
 pub mod privileges;
 pub mod process;
 pub mod resolve;
 pub mod spool;
 pub mod tcp;
+pub mod timer;
 pub mod tls;
+pub mod tun;
 pub mod udp;

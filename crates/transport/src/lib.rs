@@ -3,7 +3,13 @@
 //!
 //! * [`rtp`]: packets of RTP, their order, MPEG-TS in them.
 //! * [`pacing`]: when the next burst of datagrams may leave.
+//! * [`link`]: channels between two peers over a bad network, encrypted.
+//! * [`capacity`]: how much a path carries, found by its queue's delay.
+//! * [`emulator`]: a network in virtual time: rates, queues, delays, losses.
 #![forbid(unsafe_code)]
 
+pub mod capacity;
+pub mod emulator;
+pub mod link;
 pub mod pacing;
 pub mod rtp;

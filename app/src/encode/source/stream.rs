@@ -8,16 +8,39 @@ use glassline_media::container::y4m::{Header, Interlacing, Reader};
 use glassline_media::pixels::FieldOrder;
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{self, Read, Seek};
+use std::os::fd::AsFd;
 use std::path::Path;
 
-const READ_BYTES: usize = 1 << 20;
+const READ_BYTES: usize = 1 << 16;
+/// Where samples can be read straight into their picture, so much is read to get at the line of text before them.
+const LINE_BYTES: usize = 64;
 
 /// Where the bytes come from.
 enum Bytes {
-    File { file: File, looped: bool },
-    Stdin(std::io::Stdin),
+    File {
+        file: File,
+        looped: bool,
+    },
+    /// The descriptor itself: [`std::io::Stdin`] would copy short reads.
+    Stdin(File),
     Decoder(Box<Decoder>),
+}
+
+/// Where bytes are read to that are then copied.
+struct Buffer {
+    bytes: Vec<u8>,
+    /// How much of it is used.
+    taken: usize,
+}
+
+impl Read for Bytes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Bytes::File { file, .. } | Bytes::Stdin(file) => file.read(buffer),
+            Bytes::Decoder(decoder) => decoder.read(buffer),
+        }
+    }
 }
 
 /// A y4m stream whose header has been read.
@@ -25,7 +48,7 @@ pub(super) struct Y4m {
     name: String,
     bytes: Bytes,
     reader: Reader,
-    buffer: Vec<u8>,
+    buffer: Buffer,
     /// Pictures that came along with the header, or with another picture.
     ready: VecDeque<Picture>,
     header: Header,
@@ -44,7 +67,9 @@ impl Y4m {
 
     /// Standard input.
     pub(super) fn stdin() -> Result<Y4m> {
-        Y4m::open("standard input".to_owned(), Bytes::Stdin(std::io::stdin()))
+        let name = "standard input";
+        let stdin = std::io::stdin().as_fd().try_clone_to_owned().context(name)?;
+        Y4m::open(name.to_owned(), Bytes::Stdin(File::from(stdin)))
     }
 
     /// What FFmpeg makes of a file, over and over if `looped`.
@@ -55,7 +80,7 @@ impl Y4m {
 
     fn open(name: String, mut bytes: Bytes) -> Result<Y4m> {
         let mut reader = Reader::new();
-        let mut buffer = vec![0; READ_BYTES];
+        let mut buffer = Buffer { bytes: vec![0; READ_BYTES], taken: READ_BYTES };
         let mut ready = VecDeque::new();
         let header = loop {
             if let Some(header) = reader.header() {
@@ -126,21 +151,22 @@ impl Y4m {
     }
 }
 
-/// Reads what is there; false at the end.
+/// Reads what is there; false at the end. Samples go from the pipe straight into their picture.
 fn read(
     name: &str,
     bytes: &mut Bytes,
-    buffer: &mut [u8],
+    buffer: &mut Buffer,
     reader: &mut Reader,
     ready: &mut VecDeque<Picture>,
 ) -> Result<bool> {
-    let length = match bytes {
-        Bytes::File { file, .. } => file.read(buffer),
-        Bytes::Stdin(stdin) => stdin.lock().read(buffer),
-        Bytes::Decoder(decoder) => decoder.read(buffer),
-    };
-    let length = length.with_context(|| name.to_owned())?;
-    let mut bytes = &buffer[..length];
+    if let Some(room) = reader.room() {
+        buffer.taken = LINE_BYTES;
+        let length = bytes.read(room).with_context(|| name.to_owned())?;
+        ready.extend(reader.filled(length));
+        return Ok(length > 0);
+    }
+    let length = bytes.read(&mut buffer.bytes[..buffer.taken]).with_context(|| name.to_owned())?;
+    let mut bytes = &buffer.bytes[..length];
     loop {
         match reader.parse(&mut bytes) {
             Ok(Some(picture)) => ready.push_back(picture),

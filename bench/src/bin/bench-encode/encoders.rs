@@ -12,6 +12,8 @@ pub(crate) enum Who {
     Slices,
     /// Ours: two threads share the picture.
     Threads,
+    /// Ours as it comes: a thread for each processor, each with several slices.
+    Default,
     /// As many sliced threads as it chooses.
     Ffmpeg,
     /// One thread.
@@ -21,8 +23,8 @@ pub(crate) enum Who {
 }
 
 /// The order in which they take turns.
-pub(crate) const ALL: [Who; 5] =
-    [Who::Slices, Who::Ffmpeg, Who::Threads, Who::FfmpegOneThread, Who::Gstreamer];
+pub(crate) const ALL: [Who; 6] =
+    [Who::Slices, Who::Ffmpeg, Who::Threads, Who::FfmpegOneThread, Who::Default, Who::Gstreamer];
 /// Elements without which GStreamer is left out, and Debian's packages that have them.
 const ELEMENTS: [(&str, &str); 5] = [
     ("fdsrc", "gstreamer1.0-tools"),
@@ -38,6 +40,7 @@ impl Who {
         match self {
             Who::Slices => "glassline 8 slices",
             Who::Threads => "glassline 2 threads",
+            Who::Default => "glassline default",
             Who::Ffmpeg => "ffmpeg",
             Who::FfmpegOneThread => "ffmpeg 1 thread",
             Who::Gstreamer => "gstreamer",
@@ -47,7 +50,7 @@ impl Who {
     /// Why it cannot be measured here, if it cannot.
     pub(crate) fn missing(self) -> Option<String> {
         match self {
-            Who::Slices | Who::Threads => None,
+            Who::Slices | Who::Threads | Who::Default => None,
             Who::Ffmpeg | Who::FfmpegOneThread => {
                 (!runs("ffmpeg", "-version")).then(|| "it is not installed (apt install ffmpeg)".into())
             }
@@ -63,6 +66,7 @@ impl Who {
         Ok(match self {
             Who::Slices => ours(preset, to, &["--slices", "8", "--threads", "1"])?,
             Who::Threads => ours(preset, to, &["--slices", "2", "--threads", "2"])?,
+            Who::Default => ours(preset, to, &[])?,
             Who::Ffmpeg => ffmpeg(preset, to, &[]),
             Who::FfmpegOneThread => ffmpeg(preset, to, &["-threads", "1"]),
             Who::Gstreamer => gstreamer(preset, to),

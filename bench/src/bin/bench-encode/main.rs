@@ -121,20 +121,23 @@ fn beside(args: &Args, report: &mut Report) -> Result<()> {
 
 /// What ours have to be beside the better of FFmpeg's two.
 fn terms(preset: &str, case: &str, report: &mut Report) {
-    for (who, metric, limit) in [(Who::Slices, FIRST_P50, 0.4), (Who::Threads, LAST_P50, 0.8)] {
+    for (who, metric, limit) in [
+        (Who::Slices, FIRST_P50, 0.4),
+        (Who::Threads, LAST_P50, 0.8),
+        (Who::Default, FIRST_P50, 0.4),
+        (Who::Default, LAST_P50, 0.8),
+    ] {
         let peers = [Who::Ffmpeg, Who::FfmpegOneThread];
         let theirs = peers.iter().filter_map(|peer| report.value(case, peer.name(), metric)).reduce(f64::min);
         let Some((ours, theirs)) = report.value(case, who.name(), metric).zip(theirs) else { continue };
         let text = format!("{preset}, {} {metric} by the better ffmpeg's", who.name());
         report.term(text, ours / theirs, limit, true);
     }
-    if let Some(first) = report.value(case, Who::Slices.name(), FIRST_P50).filter(|_| preset == "ultrafast") {
-        report.term(
-            format!("{preset}, {} {FIRST_P50}, ms (to reach for)", Who::Slices.name()),
-            first,
-            2.0,
-            true,
-        );
+    for who in [Who::Slices, Who::Default].into_iter().filter(|_| preset == "ultrafast") {
+        if let Some(first) = report.value(case, who.name(), FIRST_P50) {
+            let text = format!("{preset}, {} {FIRST_P50}, ms (to reach for)", who.name());
+            report.term(text, first, 2.0, true);
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! recovery point. Called by the `encode` pipeline. Everything of a picture comes out of the very call that took it
 //! in: nothing is ever inside.
 
+use super::rate_control;
 use super::x264_ffi::{self, Handle, Input, Numbers};
 use super::x264_settings::{CODEC, check_bitrate, checked_preset, failed};
 use super::x264_slices::Collector;
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use glassline_media::{AccessUnit, Codec, Picture, PixelFormat, Size, Stamps, Ticks};
 use std::ffi::CString;
 
-pub use super::x264_settings::{KeyInterval, Settings, preset_names};
+pub use super::x264_settings::{KeyInterval, RateControl, Settings, preset_names};
 pub use super::x264_slices::{NalUnit, Sink};
 
 /// A picture that has been encoded.
@@ -40,6 +41,10 @@ pub struct Encoder {
     opened: (CString, Numbers),
     last_pts: Option<Ticks>,
     force_key_frame: bool,
+    /// Pictures to the next regular key frame.
+    to_key_frame: u32,
+    /// Where the quantisers are ours.
+    rate_control: Option<rate_control::RateControl>,
     buffers: Vec<Vec<u8>>,
 }
 
@@ -57,6 +62,14 @@ impl Encoder {
             opened,
             last_pts: None,
             force_key_frame: false,
+            to_key_frame: 0,
+            rate_control: (settings.rate_control == RateControl::Predicted).then(|| {
+                let (samples, rate) = (
+                    u64::from(settings.size.width) * u64::from(settings.size.height),
+                    settings.frame_rate.as_f64(),
+                );
+                rate_control::RateControl::new(samples, rate, settings.bitrate_bps, settings.vbv_bits())
+            }),
             buffers: Vec::new(),
         })
     }
@@ -93,12 +106,16 @@ impl Encoder {
         self.check(picture, pts, user_data)?;
         self.last_pts = Some(pts);
         let force_idr = std::mem::take(&mut self.force_key_frame);
-        let input = Input { planes: picture.planes(), pts: pts.0, force_idr, user_data };
+        let quantizer = self.quantizer(picture, force_idr);
+        let input = Input { planes: picture.planes(), pts: pts.0, force_idr, quantizer, user_data };
         let (macroblocks, filler) = (self.settings.macroblocks(), self.settings.filler);
         let collector = Collector::new(macroblocks, filler, std::mem::take(&mut self.buffers), sink);
         let output = self.handle.encode(&input, &collector);
         let collected = collector.finish();
         self.buffers = collected.buffers;
+        if let Some(control) = &mut self.rate_control {
+            control.coded(collected.bytes);
+        }
         match output {
             Ok(Some(output)) => Ok(Coded {
                 pts: Ticks(output.pts),
@@ -124,6 +141,17 @@ impl Encoder {
             random_access: coded.random_access,
             stamps: Stamps::captured_at(picture.captured),
         })
+    }
+
+    /// The quantiser of the next picture, where it is ours to choose.
+    fn quantizer(&mut self, picture: &Picture, force_idr: bool) -> u8 {
+        let key = force_idr || self.to_key_frame == 0;
+        if key {
+            let never = self.settings.intra_refresh;
+            self.to_key_frame = if never { u32::MAX } else { self.settings.key_interval_pictures() };
+        }
+        self.to_key_frame = self.to_key_frame.saturating_sub(1);
+        self.rate_control.as_mut().map_or(0, |control| control.choose(picture, key))
     }
 
     fn check(&self, picture: &Picture, pts: Ticks, user_data: Option<&[u8]>) -> Result<(), CodecError> {
@@ -155,9 +183,13 @@ impl Encoder {
     pub fn set_bitrate(&mut self, bitrate_bps: u64) -> Result<(), CodecError> {
         check_bitrate(bitrate_bps)?;
         let settings = Settings { bitrate_bps, ..self.settings.clone() };
-        let (bitrate_kbit, vbv_kbit) = settings.rate_kbit();
-        let set = self.handle.set_rate(bitrate_kbit, vbv_kbit);
-        set.map_err(|reason| failed("change the rate", reason))?;
+        if let Some(control) = &mut self.rate_control {
+            control.set_rate(bitrate_bps, settings.vbv_bits());
+        } else {
+            let (bitrate_kbit, vbv_kbit) = settings.rate_kbit();
+            let set = self.handle.set_rate(bitrate_kbit, vbv_kbit);
+            set.map_err(|reason| failed("change the rate", reason))?;
+        }
         self.settings = settings;
         Ok(())
     }
@@ -301,6 +333,76 @@ mod tests {
         assert!(headers.windows(4).any(|window| window == [0, 0, 1, 0x68]));
     }
 
+    /// A texture that moves, with some noise, and is another one from picture `cut` on.
+    fn moving(number: u64, cut: u64) -> Picture {
+        let mut picture = picture(320, 180, 0);
+        let scene = u64::from(number >= cut) * 977;
+        let hash = |place: u64| place.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        for (y, line) in picture.planes_mut()[0].lines_mut().enumerate() {
+            for (x, sample) in line.iter_mut().enumerate() {
+                let (x, y) = (x as u64, y as u64);
+                let texture = hash((x + 2 * number) / 3 * 7919 + y / 3 * 104_729 + scene) >> 58;
+                let noise = hash(x + 320 * (y + 180 * number)) >> 59;
+                *sample = (32 + 2 * texture + noise) as u8;
+            }
+        }
+        picture
+    }
+
+    #[test]
+    fn predicted_quantisers_meet_the_rate_and_keep_the_vbv_over_a_change_of_scene() {
+        let mut settings = settings(320, 180);
+        settings.rate_control = RateControl::Predicted;
+        settings.bitrate_bps = 800_000;
+        let mut encoder = Encoder::new(&settings).unwrap();
+        let (per_picture, vbv) = (800_000.0 / 25.0, 800_000.0);
+        let (mut fill, mut least, mut sum, mut keys) = (0.9 * vbv, vbv, 0.0, Vec::new());
+        for number in 0..250 {
+            let unit = encoder.encode(&moving(number, 110), Ticks(3600 * number as i64)).unwrap();
+            keys.extend(unit.random_access.then_some(number));
+            let bits = 8.0 * unit.data.len() as f64;
+            sum += bits;
+            fill -= bits;
+            least = f64::min(least, fill);
+            fill = f64::min(vbv, fill + per_picture);
+        }
+        assert_eq!(keys, (0..10).map(|second| 25 * second).collect::<Vec<_>>());
+        let mean = sum / 10.0;
+        assert!((0.9..1.09).contains(&(mean / 800_000.0)), "{mean} bit/s");
+        assert!(least > 0.0, "the VBV ran dry: {least}");
+    }
+
+    #[test]
+    fn predicted_quantisers_follow_a_new_rate_and_a_demanded_key_frame() {
+        let mut settings = settings(320, 180);
+        settings.rate_control = RateControl::Predicted;
+        settings.bitrate_bps = 2_000_000;
+        let mut encoder = Encoder::new(&settings).unwrap();
+        let run = |encoder: &mut Encoder, pictures: std::ops::Range<u64>| -> (usize, Vec<u64>) {
+            let mut keys = Vec::new();
+            let bytes = pictures.map(|number| {
+                let unit = encoder.encode(&moving(number, u64::MAX), Ticks(number as i64)).unwrap();
+                keys.extend(unit.random_access.then_some(number));
+                unit.data.len()
+            });
+            (bytes.sum(), keys)
+        };
+        run(&mut encoder, 0..75);
+        encoder.set_bitrate(500_000).unwrap();
+        run(&mut encoder, 75..110);
+        encoder.force_key_frame();
+        let (bytes, keys) = run(&mut encoder, 110..185);
+        assert_eq!(keys, [110, 135, 160], "the interval counts on from the one that was demanded");
+        let mean = bytes as f64 * 8.0 / 3.0;
+        assert!((0.8..1.15).contains(&(mean / 500_000.0)), "{mean} bit/s");
+    }
+
+    #[test]
+    fn predicted_quantisers_and_filler_are_refused_together() {
+        let wrong = Settings { rate_control: RateControl::Predicted, filler: true, ..settings(64, 64) };
+        assert!(message(&wrong).contains("filler"), "{}", message(&wrong));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
         /// Whatever is set, the encoder either says what is wrong or gives one unit a picture.
@@ -314,6 +416,7 @@ mod tests {
             interval in 1u32..20,
             threads in 0u32..6,
             slices in 0u32..6,
+            predicted: bool,
             preset in 0usize..5,
         ) {
             let mut settings = settings(width, height);
@@ -322,6 +425,9 @@ mod tests {
             settings.vbv = Duration::from_millis(vbv_millis);
             settings.key_interval = KeyInterval::Pictures(interval);
             settings.threads = threads;
+            if predicted {
+                settings.rate_control = RateControl::Predicted;
+            }
             settings.slices = slices;
             settings.preset = preset_names().nth(preset).unwrap().to_owned();
             let odd = width % 2 == 1 || height % 2 == 1;

@@ -29,6 +29,7 @@ pub(super) struct Numbers {
     pub(super) slices: i32,
     pub(super) intra_refresh: i32,
     pub(super) filler: i32,
+    pub(super) quantizers_given: i32,
     pub(super) primaries: i32,
     pub(super) transfer: i32,
     pub(super) matrix: i32,
@@ -49,7 +50,7 @@ struct RawInput {
     strides: [i32; 3],
     user_data_bytes: i32,
     force_idr: i32,
-    reserved: i32,
+    quantizer: i32,
 }
 
 /// Mirrors `glassline_x264_output`.
@@ -104,6 +105,8 @@ pub(super) struct Input<'a> {
     pub(super) planes: &'a [Plane],
     pub(super) pts: i64,
     pub(super) force_idr: bool,
+    /// Where the encoder was opened for quantisers that are given.
+    pub(super) quantizer: u8,
     /// Payload of an SEI message of unregistered user data.
     pub(super) user_data: Option<&'a [u8]>,
 }
@@ -174,7 +177,7 @@ impl Handle {
             strides,
             user_data_bytes: i32::try_from(user_data.len()).expect("the caller keeps user data short"),
             force_idr: i32::from(input.force_idr),
-            reserved: 0,
+            quantizer: input.quantizer.into(),
         };
         let mut output = RawOutput::default();
         // SAFETY: `self.raw` is open, `raw` and `output` have the shim's layouts (checked when it was opened). The

@@ -18,6 +18,18 @@ pub enum KeyInterval {
     Pictures(u32),
 }
 
+/// Who chooses the quantisers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RateControl {
+    /// x264, which looks at each picture as a whole first: a millisecond or two at 720p. Within a picture it
+    /// distributes bits by detail (adaptive quantisation) and sees to it, row by row, that the VBV is kept.
+    #[default]
+    X264,
+    /// We, for each picture as a whole, out of what the pictures before it have cost and of how much it has changed:
+    /// coding begins at once. The VBV is kept as far as pictures cost what is expected of them. Not for filler.
+    Predicted,
+}
+
 /// What an [`Encoder`] is opened with. [`Settings::new`] fills in the defaults.
 ///
 /// `tune=zerolatency` always applies: no B-pictures, no look-ahead.
@@ -43,6 +55,8 @@ pub struct Settings {
     /// Whether filler is added where the pictures leave the VBV fuller than it is, so that the rate is constant.
     /// Default false.
     pub filler: bool,
+    /// Who chooses the quantisers. Default [`RateControl::X264`].
+    pub rate_control: RateControl,
     /// Threads, at most 128; 0 lets x264 choose by processors and picture height. All work on one picture, each on
     /// slices of its own. Default 0.
     pub threads: u32,
@@ -69,6 +83,7 @@ impl Settings {
             threads: 0,
             intra_refresh: false,
             filler: false,
+            rate_control: RateControl::X264,
             slices: 0,
             colour: Colour::UNSPECIFIED,
         }
@@ -106,6 +121,9 @@ impl Settings {
         in_range("colour primaries", self.colour.primaries.into(), 1, 12)?;
         in_range("transfer characteristics", self.colour.transfer.into(), 1, 18)?;
         in_range("matrix coefficients", self.colour.matrix.into(), 1, 14)?;
+        if self.filler && self.rate_control == RateControl::Predicted {
+            return Err(refused("rate control", "predicted", "x264's own where filler is added"));
+        }
         let (bitrate_kbit, vbv_kbit) = self.rate_kbit();
         let numbers = Numbers {
             width: width as i32,
@@ -119,6 +137,7 @@ impl Settings {
             slices: self.slices as i32,
             intra_refresh: i32::from(self.intra_refresh),
             filler: i32::from(self.filler),
+            quantizers_given: i32::from(self.rate_control == RateControl::Predicted),
             primaries: self.colour.primaries.into(),
             transfer: self.colour.transfer.into(),
             matrix: self.colour.matrix.into(),
@@ -132,6 +151,11 @@ impl Settings {
         let bitrate = (self.bitrate_bps + 500) / 1000;
         let vbv = (self.bitrate_bps as f64 * self.vbv.as_secs_f64() / 1000.0).round().max(1.0);
         (bitrate as i32, vbv.min(f64::from(i32::MAX / 1000)) as i32)
+    }
+
+    /// Size of the VBV in bits.
+    pub(super) fn vbv_bits(&self) -> f64 {
+        self.bitrate_bps as f64 * self.vbv.as_secs_f64()
     }
 
     /// Macroblocks of a picture.

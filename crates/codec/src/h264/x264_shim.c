@@ -116,6 +116,14 @@ static int configure(x264_param_t *param, const glassline_x264_settings *setting
     /* Without HRD: its buffering period can be told only when the picture is finished, too late for slices that
      * have left; and its rate may not change while running. */
     param->rc.b_filler = settings->filler;
+    if (settings->quantizers_given) {
+        param->rc.i_rc_method = X264_RC_CQP;
+        /* Each picture has its own; x264 keeps them between its constants for I and B, 8 and 51 with these. */
+        param->rc.i_qp_constant = 30;
+        param->rc.f_ip_factor = 12.7f;
+        param->rc.f_pb_factor = 11.4f;
+        param->rc.i_bitrate = param->rc.i_vbv_max_bitrate = param->rc.i_vbv_buffer_size = 0;
+    }
 
     param->vui.i_colorprim = settings->primaries;
     param->vui.i_transfer = settings->transfer;
@@ -160,6 +168,8 @@ int32_t glassline_x264_encode(glassline_x264 *self, const glassline_x264_input *
     }
     in.i_pts = input->pts;
     in.i_type = input->force_idr ? X264_TYPE_IDR : X264_TYPE_AUTO;
+    if (self->param.rc.i_rc_method == X264_RC_CQP)
+        in.i_qpplus1 = input->quantizer + 1;
     in.opaque = self;
     /* Without sei_free x264 leaves both to us: it reads them while it encodes the picture, in this call. */
     x264_sei_payload_t user_data = {input->user_data_bytes, 5, (uint8_t *)input->user_data};

@@ -16,6 +16,8 @@ typedef struct glassline_x264_settings {
     int32_t key_interval;
     int32_t threads, slices;
     int32_t intra_refresh, filler;
+    /* Each picture says its quantiser: there is no rate control, and no look at the picture for it. */
+    int32_t quantizers_given;
     int32_t primaries, transfer, matrix, full_range;
 } glassline_x264_settings;
 
@@ -35,7 +37,8 @@ typedef struct glassline_x264_input {
     int32_t strides[3];
     int32_t user_data_bytes;
     int32_t force_idr;
-    int32_t reserved;
+    /* Where quantizers are given. */
+    int32_t quantizer;
 } glassline_x264_input;
 
 /* What became of it. */

@@ -1,6 +1,6 @@
-//! The boolean entropy decoder (RFC 6386 §7): bits of known probability, out of bytes.
+//! The boolean entropy coder (RFC 6386 §7): bits of known probability, out of bytes and into them.
 //!
-//! A window of 64 bits holds what was read and not yet decoded, left aligned. The decoder compares its top byte with
+//! Decoding: a window of 64 bits holds what was read and not yet decoded, left aligned. The decoder compares its top byte with
 //! where the probability splits the current range.
 
 /// Decodes bits from one partition of a frame.
@@ -138,9 +138,188 @@ impl<'a> BoolDecoder<'a> {
     }
 }
 
+/// Codes bits into one partition of a frame.
+///
+/// What is not yet written lies in `low`, whose lowest 8 bits are those that the range applies to; `pending` bits
+/// above them wait until there are 32 to be written at once.
+#[derive(Clone, Debug)]
+pub(crate) struct BoolEncoder {
+    out: Vec<u8>,
+    low: u64,
+    range: u32,
+    pending: u32,
+}
+
+impl BoolEncoder {
+    /// An encoder at the start of a partition, which writes behind what `out` holds.
+    pub(crate) fn new(out: Vec<u8>) -> BoolEncoder {
+        BoolEncoder { out, low: 0, range: 255, pending: 0 }
+    }
+
+    /// A bit that is 0 with probability `probability / 256`.
+    #[inline(always)]
+    pub(crate) fn bool(&mut self, bit: bool, probability: u8) {
+        let split = 1 + (((self.range - 1) * u32::from(probability)) >> 8);
+        let (range, low) = if bit { (self.range - split, u64::from(split)) } else { (split, 0) };
+        let shift = (range | 1).leading_zeros() - 24;
+        self.range = range << shift;
+        self.low = (self.low + low) << shift;
+        self.pending += shift;
+        if self.pending >= 32 {
+            self.write_out();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_out(&mut self) {
+        // 8 bits stay for the range, and what is pending above 32.
+        let keep = self.pending - 24;
+        let word = self.low >> keep;
+        self.low &= (1 << keep) - 1;
+        self.pending -= 32;
+        if word >> 32 != 0 {
+            self.carry();
+        }
+        self.out.extend_from_slice(&(word as u32).to_be_bytes());
+    }
+
+    #[cold]
+    fn carry(&mut self) {
+        for byte in self.out.iter_mut().rev() {
+            *byte = byte.wrapping_add(1);
+            if *byte != 0 {
+                break;
+            }
+        }
+    }
+
+    /// A bit that is as likely 0 as 1.
+    pub(crate) fn bit(&mut self, bit: bool) {
+        self.bool(bit, 128);
+    }
+
+    /// An unsigned number of `bits` bits, the highest first.
+    pub(crate) fn literal(&mut self, value: u32, bits: u32) {
+        for at in (0..bits).rev() {
+            self.bit(value >> at & 1 != 0);
+        }
+    }
+
+    /// A flag that says whether a value is there, then its magnitude of `bits` bits and its sign.
+    pub(crate) fn optional_signed(&mut self, value: i8, bits: u32) {
+        self.bit(value != 0);
+        if value != 0 {
+            self.literal(u32::from(value.unsigned_abs()), bits);
+            self.bit(value < 0);
+        }
+    }
+
+    /// A leaf of `tree`; `path` is that of [`paths`].
+    #[inline(always)]
+    pub(crate) fn tree(&mut self, tree: &[i8], probabilities: &[u8], path: Path) {
+        let mut at = 0usize;
+        for shift in (0..path.length).rev() {
+            let bit = path.bits >> shift & 1;
+            self.bool(bit != 0, probabilities[at >> 1]);
+            at = tree[at + usize::from(bit)] as usize;
+        }
+    }
+
+    /// The partition, with as many bytes as decoding it looks at.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let valid = self.pending + 8;
+        let bytes = valid.div_ceil(8);
+        let word = self.low << (8 * bytes - valid);
+        if word >> (8 * bytes) != 0 {
+            self.carry();
+        }
+        self.out.extend_from_slice(&word.to_be_bytes()[8 - bytes as usize..]);
+        self.out
+    }
+}
+
+/// The way to a leaf of a tree: the bits, the first the highest.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Path {
+    pub(crate) bits: u16,
+    pub(crate) length: u8,
+}
+
+/// The ways to the leaves of `tree`.
+pub(crate) const fn paths<const LEAVES: usize>(tree: &[i8]) -> [Path; LEAVES] {
+    let mut paths = [Path { bits: 0, length: 0 }; LEAVES];
+    let mut entry = 0;
+    while entry < tree.len() {
+        if tree[entry] <= 0 {
+            let path = &mut paths[-tree[entry] as usize];
+            let mut at = entry;
+            loop {
+                path.bits |= ((at & 1) as u16) << path.length;
+                path.length += 1;
+                let node = at & !1;
+                if node == 0 {
+                    break;
+                }
+                at = 0;
+                while tree[at] != node as i8 {
+                    at += 1;
+                }
+            }
+        }
+        entry += 1;
+    }
+    paths
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_coded_is_decoded(bits in prop::collection::vec((any::<bool>(), 1u8..=255), 0..2000)) {
+            let mut encoder = BoolEncoder::new(Vec::new());
+            for &(bit, probability) in &bits {
+                encoder.bool(bit, probability);
+            }
+            let coded = encoder.finish();
+            let mut decoder = BoolDecoder::new(&coded);
+            for &(bit, probability) in &bits {
+                prop_assert_eq!(decoder.bool(probability), bit);
+            }
+            prop_assert!(!decoder.ran_out());
+        }
+    }
+
+    #[test]
+    fn a_carry_runs_through_bytes_of_255() {
+        // The least likely bits push the interval to its upper end, and one more over it.
+        for ones in 0..60 {
+            let bits = [vec![true; ones], vec![false; 3], vec![true; 40]].concat();
+            let mut encoder = BoolEncoder::new(Vec::new());
+            bits.iter().for_each(|&bit| encoder.bool(bit, if bit { 255 } else { 1 }));
+            let coded = encoder.finish();
+            let mut decoder = BoolDecoder::new(&coded);
+            for &bit in &bits {
+                assert_eq!(decoder.bool(if bit { 255 } else { 1 }), bit);
+            }
+        }
+    }
+
+    #[test]
+    fn paths_lead_to_their_leaves() {
+        const TREE: [i8; 6] = [0, 2, -1, 4, -2, -3];
+        const PATHS: [Path; 4] = paths(&TREE);
+        let probabilities = [10, 100, 200];
+        for (leaf, path) in PATHS.into_iter().enumerate() {
+            let mut encoder = BoolEncoder::new(Vec::new());
+            encoder.tree(&TREE, &probabilities, path);
+            let coded = encoder.finish();
+            assert_eq!(usize::from(BoolDecoder::new(&coded).tree(&TREE, &probabilities)), leaf);
+        }
+    }
 
     #[test]
     fn zeros_follow_the_data_and_are_noticed() {

@@ -4,7 +4,7 @@
 //! they are filtered and hashed. Intra prediction wants the row above as it was before the filter, so its last lines
 //! are kept aside.
 
-mod reconstruct;
+pub(crate) mod reconstruct;
 
 use super::bool_coder::BoolDecoder;
 use super::error::Error;
@@ -132,7 +132,7 @@ pub(crate) fn decode_with(
 
 impl Inner {
     /// What a frame that is decoded against this state starts from.
-    fn lasting(&self) -> Lasting {
+    pub(crate) fn lasting(&self) -> Lasting {
         Lasting {
             segmentation: self.segmentation.clone(),
             filter: self.filter.clone(),
@@ -146,7 +146,7 @@ impl Inner {
 }
 
 /// The state behind a frame.
-fn next(
+pub(crate) fn next(
     before: Option<&Inner>,
     key: Option<KeyTag>,
     geometry: Geometry,
@@ -301,7 +301,7 @@ impl Job<'_> {
                 let mut area = Area { y, u, v, y_stride, uv_stride };
                 filter.row(&mut area, geometry, row, &rows.current[1..], self.kernels);
             }
-            self.hash_row(row, &mut hash, &planes);
+            hash.take_row(geometry, row, &planes);
             std::mem::swap(&mut rows.above, &mut rows.current);
         }
         let segment_map = match segment_map {
@@ -343,24 +343,12 @@ impl Job<'_> {
             } else {
                 let factors = &factors[usize::from(macroblock.segment & 3)];
                 let probs = &self.lasting.probs.coefficients;
-                let read = self.kernels.read_block;
-                let place = (above, &mut left);
-                let ends =
-                    tokens::macroblock(read, decoder, probs, has_y2, factors, place, &mut coefficients);
+                let read = self.kernels.read_macroblock;
+                let ends = read(decoder, probs, has_y2, factors, (above, &mut left), &mut coefficients);
                 Some(ends).filter(|ends| ends.any)
             };
             macroblock.coded = ends.is_some();
             reconstruction.macroblock(column, macroblock, ends.as_ref(), &mut coefficients, planes);
-        }
-    }
-
-    /// Hashes what no later row will change: a row's filter reaches three lines up.
-    fn hash_row(&self, row: usize, hash: &mut FrameHash, planes: &[&mut [u8]; 3]) {
-        let is_last = row + 1 == self.geometry.rows;
-        for (index, plane) in planes.iter().enumerate() {
-            let side = if index == 0 { 16 } else { 8 };
-            let end = (row + 1) * side - if is_last { 0 } else { 4 };
-            hash.take(&self.geometry, index, plane, end);
         }
     }
 }

@@ -172,6 +172,16 @@ impl FrameHash {
         }
     }
 
+    /// Takes what no row of macroblocks below `row` will change any more: a row's filter reaches three lines up.
+    pub(crate) fn take_row(&mut self, geometry: &Geometry, row: usize, planes: &[&mut [u8]; 3]) {
+        let is_last = row + 1 == geometry.rows;
+        for (index, plane) in planes.iter().enumerate() {
+            let side = if index == 0 { 16 } else { 8 };
+            let end = (row + 1) * side - if is_last { 0 } else { 4 };
+            self.take(geometry, index, plane, end);
+        }
+    }
+
     /// The frame's hash, once all lines were taken.
     pub(crate) fn finish(&self) -> u128 {
         let planes = [0, 1, 2].map(|index| xxhash3_128::Hasher::oneshot(&self.lines[index]).to_le_bytes());

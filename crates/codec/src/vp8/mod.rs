@@ -24,15 +24,25 @@
 //! `frame` holds the planes, `state` what lasts, `save` writes it down. `simd` has the inner loops once more for
 //! vector units.
 
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod bool_coder;
 mod decode;
+mod encode;
 mod error;
+#[allow(dead_code, reason = "stages of the encoder")]
+mod forward;
 mod frame;
 mod header;
 mod loop_filter;
+#[allow(dead_code, reason = "stages of the encoder")]
+mod measure;
 mod modes;
 mod motion;
 mod predict;
+#[allow(dead_code, reason = "stages of the encoder")]
+mod quantize;
 mod quantizer;
 mod save;
 mod simd;
@@ -42,6 +52,10 @@ mod tokens;
 mod transform;
 
 pub use decode::{Decoded, Limits, decode, decode_in};
+pub use encode::{
+    EncodeError, EncodeWorkspace, Encoded, Parallel, Quality, References, Replace, Request, Serial, Stats,
+    Updates, encode, encode_candidates, encode_candidates_in, encode_in,
+};
 pub use error::Error;
 pub use frame::Workspace;
 pub use header::{FrameTag, KeyTag};

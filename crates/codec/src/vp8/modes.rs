@@ -156,7 +156,7 @@ impl Macroblock {
     }
 
     /// The mode of a subblock as its neighbours in a key frame see it.
-    fn b_mode(&self, block: usize) -> BMode {
+    pub(crate) fn b_mode(&self, block: usize) -> BMode {
         match self.mode {
             Mode::B => self.b_modes[block],
             Mode::Vertical => BMode::Vertical,
@@ -167,8 +167,8 @@ impl Macroblock {
     }
 }
 
-const Y_MODES: [Mode; 5] = [Mode::Dc, Mode::Vertical, Mode::Horizontal, Mode::TrueMotion, Mode::B];
-const B_MODES: [BMode; 10] = [
+pub(crate) const Y_MODES: [Mode; 5] = [Mode::Dc, Mode::Vertical, Mode::Horizontal, Mode::TrueMotion, Mode::B];
+pub(crate) const B_MODES: [BMode; 10] = [
     BMode::Dc,
     BMode::TrueMotion,
     BMode::Vertical,
@@ -181,11 +181,11 @@ const B_MODES: [BMode; 10] = [
     BMode::HorizontalUp,
 ];
 
-const Y_TREE: [i8; 8] = [0, 2, 4, 6, -1, -2, -3, -4];
-const KEY_Y_TREE: [i8; 8] = [-4, 2, 4, 6, 0, -1, -2, -3];
-const UV_TREE: [i8; 6] = [0, 2, -1, 4, -2, -3];
-const B_TREE: [i8; 18] = [0, 2, -1, 4, -2, 6, 8, 12, -3, 10, -5, -6, -4, 14, -7, 16, -8, -9];
-const SEGMENT_TREE: [i8; 6] = [2, 4, 0, -1, -2, -3];
+pub(crate) const Y_TREE: [i8; 8] = [0, 2, 4, 6, -1, -2, -3, -4];
+pub(crate) const KEY_Y_TREE: [i8; 8] = [-4, 2, 4, 6, 0, -1, -2, -3];
+pub(crate) const UV_TREE: [i8; 6] = [0, 2, -1, 4, -2, -3];
+pub(crate) const B_TREE: [i8; 18] = [0, 2, -1, 4, -2, 6, 8, 12, -3, 10, -5, -6, -4, 14, -7, 16, -8, -9];
+pub(crate) const SEGMENT_TREE: [i8; 6] = [2, 4, 0, -1, -2, -3];
 
 /// Reads the macroblocks of a frame out of its first partition.
 pub(crate) struct ModeReader<'a> {

@@ -145,7 +145,7 @@ impl Suggested {
 }
 
 /// The tree of short components (§17.2).
-const SHORT_TREE: [i8; 14] = [2, 8, 4, 6, 0, -1, -2, -3, 10, 12, -4, -5, -6, -7];
+pub(crate) const SHORT_TREE: [i8; 14] = [2, 8, 4, 6, 0, -1, -2, -3, 10, 12, -4, -5, -6, -7];
 
 #[inline(always)]
 fn component(decoder: &mut BoolDecoder<'_>, probs: &[u8; 19]) -> i16 {

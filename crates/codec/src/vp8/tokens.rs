@@ -17,12 +17,12 @@ pub(crate) type Coefficients = [i16; BLOCKS * 16];
 pub(crate) type Context = [u8; 9];
 
 /// Band of each position, and one that is never used behind the last.
-const BANDS: [u8; 17] = [0, 1, 2, 3, 6, 4, 5, 6, 6, 6, 6, 6, 6, 6, 6, 7, 0];
+pub(crate) const BANDS: [u8; 17] = [0, 1, 2, 3, 6, 4, 5, 6, 6, 6, 6, 6, 6, 6, 6, 7, 0];
 /// Where a coefficient stands in its block.
-const ZIGZAG: [u8; 16] = [0, 1, 4, 8, 5, 2, 3, 6, 9, 12, 13, 10, 7, 11, 14, 15];
+pub(crate) const ZIGZAG: [u8; 16] = [0, 1, 4, 8, 5, 2, 3, 6, 9, 12, 13, 10, 7, 11, 14, 15];
 
 /// Extra bits of the four large categories of values (§13.2).
-const LARGE: [&[u8]; 4] = [
+pub(crate) const LARGE: [&[u8]; 4] = [
     &[173, 148, 140],
     &[176, 155, 140, 135],
     &[180, 157, 141, 134, 130],
@@ -53,14 +53,20 @@ fn large_value(decoder: &mut BoolDecoder<'_>, probs: &[u8; 11]) -> i16 {
     3 + (8 << category) + extra
 }
 
-/// [`block`], or the same compiled for a certain processor.
-pub(crate) type ReadBlock =
-    fn(&mut BoolDecoder<'_>, &BlockProbs, usize, usize, [i16; 2], &mut [i16; 16]) -> usize;
+/// [`macroblock`], or the same compiled for a certain processor.
+pub(crate) type ReadMacroblock = fn(
+    &mut BoolDecoder<'_>,
+    &CoefficientProbs,
+    bool,
+    &Factors,
+    (&mut Context, &mut Context),
+    &mut Coefficients,
+) -> Ends;
 
 /// Reads a block's tokens from position `first` on and gives where they end: the position behind the last token.
 #[inline(always)]
-pub(crate) fn block(
-    decoder: &mut BoolDecoder<'_>,
+fn block(
+    bits: &mut BoolDecoder<'_>,
     probs: &BlockProbs,
     context: usize,
     first: usize,
@@ -69,12 +75,10 @@ pub(crate) fn block(
 ) -> usize {
     let mut at = first;
     let mut node = &probs[usize::from(BANDS[at]) & 7][context];
-    if !decoder.bool(node[0]) {
+    if !bits.bool(node[0]) {
         return at;
     }
-    // A copy that stays in registers.
-    let mut bits = *decoder;
-    let end = loop {
+    loop {
         bits.make_ready();
         // No block ends behind a zero, so there is no token for it.
         if !bits.ready_bool(node[1]) {
@@ -85,8 +89,7 @@ pub(crate) fn block(
             node = &probs[usize::from(BANDS[at]) & 7][0];
             continue;
         }
-        let (value, context) =
-            if bits.ready_bool(node[2]) { (large_value(&mut bits, node), 2) } else { (1, 1) };
+        let (value, context) = if bits.ready_bool(node[2]) { (large_value(bits, node), 2) } else { (1, 1) };
         bits.make_ready();
         let value = if bits.ready_bool(128) { -value } else { value };
         // The largest product takes more than 16 bits; streams that have it are broken, and it wraps.
@@ -99,9 +102,7 @@ pub(crate) fn block(
         if !bits.ready_bool(node[0]) {
             break at;
         }
-    };
-    *decoder = bits;
-    end
+    }
 }
 
 /// Where the tokens of a macroblock's blocks end.
@@ -116,8 +117,8 @@ pub(crate) struct Ends {
 /// Reads a macroblock's coefficients: whether its luma's DC coefficients have a block of their own, the factors of
 /// its segment, what the neighbours above and to the left have. `out` holds zeros, and takes values where there are
 /// any.
+#[inline(always)]
 pub(crate) fn macroblock(
-    read: ReadBlock,
     decoder: &mut BoolDecoder<'_>,
     probs: &CoefficientProbs,
     has_y2: bool,
@@ -125,11 +126,13 @@ pub(crate) fn macroblock(
     (above, left): (&mut Context, &mut Context),
     out: &mut Coefficients,
 ) -> Ends {
+    // A copy that stays in registers.
+    let mut bits = *decoder;
     let (blocks, _) = out.as_chunks_mut::<16>();
     let mut ends = Ends { blocks: [0; BLOCKS], any: false };
     let (kind, first) = if has_y2 {
         let context = usize::from(above[8] + left[8]);
-        let end = read(decoder, &probs[1], context, 0, factors.y2, &mut blocks[Y2]);
+        let end = block(&mut bits, &probs[1], context, 0, factors.y2, &mut blocks[Y2]);
         ends.blocks[Y2] = end as u8;
         (above[8], left[8]) = (u8::from(end > 0), u8::from(end > 0));
         ends.any |= end > 0;
@@ -137,10 +140,10 @@ pub(crate) fn macroblock(
     } else {
         (3, 0)
     };
-    for (at, block) in blocks[..16].iter_mut().enumerate() {
+    for (at, coefficients) in blocks[..16].iter_mut().enumerate() {
         let (x, y) = (at % 4, at / 4);
         let context = usize::from(above[x] + left[y]);
-        let end = read(decoder, &probs[kind], context, first, factors.y, block);
+        let end = block(&mut bits, &probs[kind], context, first, factors.y, coefficients);
         ends.blocks[at] = end as u8;
         (above[x], left[y]) = (u8::from(end > first), u8::from(end > first));
         ends.any |= end > first;
@@ -149,12 +152,13 @@ pub(crate) fn macroblock(
         for (y, x) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             let at = 8 + 2 * plane + 2 * y + x;
             let context = usize::from(above[plane + x] + left[plane + y]);
-            let end = read(decoder, &probs[2], context, 0, factors.uv, &mut blocks[at]);
+            let end = block(&mut bits, &probs[2], context, 0, factors.uv, &mut blocks[at]);
             ends.blocks[at] = end as u8;
             (above[plane + x], left[plane + y]) = (u8::from(end > 0), u8::from(end > 0));
             ends.any |= end > 0;
         }
     }
+    *decoder = bits;
     ends
 }
 

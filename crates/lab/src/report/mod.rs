@@ -2,4 +2,5 @@
 
 pub mod budget;
 pub mod flight;
+pub mod link;
 pub mod svg;

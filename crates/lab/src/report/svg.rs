@@ -19,7 +19,7 @@ const STYLE: &str = "
   .tick { font-size: 12px; fill: var(--soft); } .alert { fill: var(--alert); font-size: 12px; }
   .ground { fill: var(--ground); } .mark { fill: var(--mark); } .bar { fill: var(--bar); }
   .grid { stroke: var(--grid); stroke-width: 1; } .axis { stroke: var(--axis); stroke-width: 1; }
-  .dash { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 4 3; }
+  .dash { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 4 3; fill: none; }
   .line { stroke: var(--line); stroke-width: 1.8; fill: none; stroke-linejoin: round; }
   .calm { stroke: var(--calm); stroke-width: 2.4; fill: none; stroke-linejoin: round; }
 ";

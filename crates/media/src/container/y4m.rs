@@ -15,7 +15,7 @@ mod header;
 
 pub use header::{Header, Interlacing, Siting};
 
-use crate::picture::{Picture, PicturePool, PixelFormat, Size};
+use crate::picture::{Picture, PicturePool, PixelFormat, Plane, Size};
 use crate::time::Time;
 use thiserror::Error;
 
@@ -122,6 +122,31 @@ impl Reader {
         }
     }
 
+    /// Where the next bytes of the stream belong, where they are samples and their plane has no padding: the rest of
+    /// the plane. Who reads into it and says so to [`Reader::filled`] saves the copy that [`Reader::parse`] makes.
+    /// `None` where [`Reader::parse`] is to take what comes.
+    pub fn room(&mut self) -> Option<&mut [u8]> {
+        match &mut self.state {
+            State::Samples(filling) if !filling.is_padded() => filling.room(),
+            _ => None,
+        }
+    }
+
+    /// The first `count` bytes of [`Reader::room`] are filled; gives the picture if these were its last. More than
+    /// there was room for counts as all of it.
+    pub fn filled(&mut self, count: usize) -> Option<Picture> {
+        let State::Samples(filling) = &mut self.state else { return None };
+        if filling.took(count) { self.whole() } else { None }
+    }
+
+    /// The picture in the making, all of which is there.
+    fn whole(&mut self) -> Option<Picture> {
+        let State::Samples(filling) = std::mem::replace(&mut self.state, State::Frame) else { return None };
+        self.pictures += 1;
+        self.pool.keep(&filling.picture);
+        Some(filling.picture)
+    }
+
     fn advance(&mut self, input: &mut &[u8]) -> Result<Option<Picture>, Y4mError> {
         loop {
             match &mut self.state {
@@ -161,14 +186,7 @@ impl Reader {
                         State::Samples(Box::new(Filling::new(header, self.pictures, &mut self.pool)));
                 }
                 State::Samples(filling) => {
-                    if !filling.fill(input) {
-                        return Ok(None);
-                    }
-                    if let State::Samples(filling) = std::mem::replace(&mut self.state, State::Frame) {
-                        self.pictures += 1;
-                        self.pool.keep(&filling.picture);
-                        return Ok(Some(filling.picture));
-                    }
+                    return Ok(if filling.fill(input) { self.whole() } else { None });
                 }
             }
         }
@@ -220,34 +238,72 @@ impl Filling {
 
     /// Copies from `input` into the planes; whether all are full.
     fn fill(&mut self, input: &mut &[u8]) -> bool {
-        let depth_bits = self.picture.format().depth_bits;
-        let sample_bytes = self.picture.format().sample_bytes();
-        while let Some(plane) = self.picture.planes_mut().get_mut(self.plane) {
-            let (size, stride) = (plane.size(), plane.stride_bytes());
-            let line_bytes = size.width as usize * sample_bytes;
-            let plane_bytes = line_bytes * size.height as usize;
-            let bytes = plane.bytes_mut();
-            while self.filled < plane_bytes && !input.is_empty() {
-                let (y, x) = (self.filled / line_bytes, self.filled % line_bytes);
-                let whole = if stride == line_bytes { plane_bytes - self.filled } else { line_bytes - x };
-                let (now, later) = input.split_at(whole.min(input.len()));
-                bytes[y * stride + x..][..now.len()].copy_from_slice(now);
-                self.filled += now.len();
-                *input = later;
+        while let Some(room) = self.room() {
+            let (now, later) = input.split_at(room.len().min(input.len()));
+            room[..now.len()].copy_from_slice(now);
+            *input = later;
+            if self.took(now.len()) {
+                return true;
             }
-            if self.filled < plane_bytes {
+            if later.is_empty() {
                 return false;
             }
-            if (9..16).contains(&depth_bits) {
-                let mask = (1u16 << depth_bits) - 1;
-                for sample in bytes.as_chunks_mut::<2>().0 {
-                    *sample = (u16::from_le_bytes(*sample) & mask).to_le_bytes();
-                }
-            }
-            self.plane += 1;
-            self.filled = 0;
         }
         true
+    }
+
+    /// The unfilled rest of a plane, or of a line where lines are padded; `None` once all planes are full.
+    fn room(&mut self) -> Option<&mut [u8]> {
+        let at = self.place()?;
+        Some(&mut self.picture.planes_mut()[self.plane].bytes_mut()[at])
+    }
+
+    /// Which bytes of the plane come next.
+    fn place(&self) -> Option<std::ops::Range<usize>> {
+        let plane = self.picture.planes().get(self.plane)?;
+        let line_bytes = self.line_bytes(plane);
+        if !self.is_padded() {
+            return Some(self.filled..line_bytes * plane.size().height as usize);
+        }
+        let (y, x) = (self.filled / line_bytes, self.filled % line_bytes);
+        let line = y * plane.stride_bytes();
+        Some(line + x..line + line_bytes)
+    }
+
+    /// Whether there is something between the lines of the plane that is being filled.
+    fn is_padded(&self) -> bool {
+        let plane = self.picture.planes().get(self.plane);
+        plane.is_some_and(|plane| plane.stride_bytes() != self.line_bytes(plane))
+    }
+
+    fn line_bytes(&self, plane: &Plane) -> usize {
+        plane.size().width as usize * self.picture.format().sample_bytes()
+    }
+
+    /// `count` more bytes are there, at most as many as there was room for; whether all planes are full.
+    fn took(&mut self, count: usize) -> bool {
+        let (Some(room), Some(plane)) = (self.place(), self.picture.planes().get(self.plane)) else {
+            return true;
+        };
+        self.filled += count.min(room.len());
+        if self.filled < self.line_bytes(plane) * plane.size().height as usize {
+            return false;
+        }
+        self.clear_high_bits();
+        self.plane += 1;
+        self.filled = 0;
+        self.plane == self.picture.planes().len()
+    }
+
+    /// Clears what stands above the sample depth in the plane that is full.
+    fn clear_high_bits(&mut self) {
+        let depth_bits = self.picture.format().depth_bits;
+        if (9..16).contains(&depth_bits) {
+            let mask = (1u16 << depth_bits) - 1;
+            for sample in self.picture.planes_mut()[self.plane].bytes_mut().as_chunks_mut::<2>().0 {
+                *sample = (u16::from_le_bytes(*sample) & mask).to_le_bytes();
+            }
+        }
     }
 }
 

@@ -20,7 +20,7 @@ const MARGIN: usize = 16;
 
 impl TopLines {
     /// What lies above the first row.
-    pub(super) fn reset(&mut self, geometry: &Geometry) {
+    pub(crate) fn reset(&mut self, geometry: &Geometry) {
         for (index, line) in self.planes.iter_mut().enumerate() {
             line.clear();
             line.resize(geometry.plane(index).0 + 2 * MARGIN, ABOVE);
@@ -28,7 +28,7 @@ impl TopLines {
     }
 
     /// Takes the last lines of `row`.
-    pub(super) fn keep(&mut self, geometry: &Geometry, row: usize, planes: &[&mut [u8]; 3]) {
+    pub(crate) fn keep(&mut self, geometry: &Geometry, row: usize, planes: &[&mut [u8]; 3]) {
         for (index, line) in self.planes.iter_mut().enumerate() {
             let (width, _, stride) = geometry.plane(index);
             let lines = if index == 0 { 16 } else { 8 };
@@ -42,29 +42,29 @@ impl TopLines {
     }
 
     /// The samples above from `x` on.
-    fn from(&self, index: usize, x: usize) -> &[u8] {
+    pub(crate) fn from(&self, index: usize, x: usize) -> &[u8] {
         &self.planes[index][MARGIN + x..]
     }
 
     /// The sample above and to the left of `x`.
-    fn corner(&self, index: usize, x: usize) -> u8 {
+    pub(crate) fn corner(&self, index: usize, x: usize) -> u8 {
         self.planes[index][MARGIN + x - 1]
     }
 }
 
 /// What the macroblocks of a row have in common.
-pub(super) struct Reconstruction<'a> {
-    pub(super) geometry: &'a Geometry,
-    pub(super) top: &'a TopLines,
-    pub(super) references: Option<&'a Inner>,
-    pub(super) version: u8,
-    pub(super) kernels: &'a Kernels,
-    pub(super) row: usize,
+pub(crate) struct Reconstruction<'a> {
+    pub(crate) geometry: &'a Geometry,
+    pub(crate) top: &'a TopLines,
+    pub(crate) references: Option<&'a Inner>,
+    pub(crate) version: u8,
+    pub(crate) kernels: &'a Kernels,
+    pub(crate) row: usize,
 }
 
 impl Reconstruction<'_> {
     /// Predicts a macroblock and adds its residue, if it has any; leaves `coefficients` all zero.
-    pub(super) fn macroblock(
+    pub(crate) fn macroblock(
         &mut self,
         column: usize,
         macroblock: &Macroblock,
@@ -72,6 +72,17 @@ impl Reconstruction<'_> {
         coefficients: &mut Coefficients,
         planes: &mut [&mut [u8]; 3],
     ) {
+        self.predict(column, macroblock, planes);
+        if macroblock.mode == Mode::B {
+            self.subblocks(column, macroblock, ends.is_some(), coefficients, planes[0]);
+        }
+        if let Some(ends) = ends {
+            self.add_residue(column, macroblock, ends, coefficients, planes);
+        }
+    }
+
+    /// Predicts a macroblock, but for luma where its subblocks have modes of their own.
+    pub(crate) fn predict(&self, column: usize, macroblock: &Macroblock, planes: &mut [&mut [u8]; 3]) {
         let inner = self.references;
         let reference = match macroblock.reference {
             Reference::Intra => None,
@@ -83,18 +94,13 @@ impl Reconstruction<'_> {
             let place = (column, self.row);
             let how = (self.kernels, self.version);
             inter::macroblock(planes, self.geometry, reference, macroblock, place, how);
-        } else {
-            for index in [1, 2] {
-                self.predict_square::<8>(index, column, macroblock.uv_mode, planes[index]);
-            }
-            if macroblock.mode == Mode::B {
-                self.subblocks(column, macroblock, ends.is_some(), coefficients, planes[0]);
-            } else {
-                self.predict_square::<16>(0, column, macroblock.mode, planes[0]);
-            }
+            return;
         }
-        if let Some(ends) = ends {
-            self.add_residue(column, macroblock, ends, coefficients, planes);
+        for index in [1, 2] {
+            self.predict_square::<8>(index, column, macroblock.uv_mode, planes[index]);
+        }
+        if macroblock.mode != Mode::B {
+            self.predict_square::<16>(0, column, macroblock.mode, planes[0]);
         }
     }
 
@@ -164,7 +170,7 @@ impl Reconstruction<'_> {
         }
     }
 
-    fn add_residue(
+    pub(crate) fn add_residue(
         &self,
         column: usize,
         macroblock: &Macroblock,

@@ -6,9 +6,11 @@
 use super::loop_filter::{self, EdgeFilters};
 use super::modes::{Macroblock, ModeReader};
 use super::predict::inter;
-use super::tokens::{self, ReadBlock};
+use super::tokens::{self, ReadMacroblock};
 use super::transform;
 
+#[allow(dead_code, reason = "the encoder's")]
+pub(crate) mod encode;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -36,11 +38,14 @@ pub(crate) type AddFour = fn(&mut [u8], usize, &mut [i16; 64]);
 #[derive(Debug)]
 pub(crate) struct Kernels {
     /// For messages of tests.
-    #[cfg_attr(not(test), allow(dead_code, reason = "tests name the kernels that differ"))]
+    #[cfg_attr(
+        not(any(test, feature = "bench")),
+        allow(dead_code, reason = "tests name the kernels that differ")
+    )]
     pub(crate) name: &'static str,
     pub(crate) parse_modes: ParseModes,
-    /// Tokens of a block.
-    pub(crate) read_block: ReadBlock,
+    /// Tokens of a macroblock.
+    pub(crate) read_macroblock: ReadMacroblock,
     /// For blocks of 16, 8 and 4.
     pub(crate) six_tap: [SubPel; 3],
     /// For two blocks of 8, and two of 4.
@@ -65,8 +70,8 @@ pub(crate) struct Kernels {
 pub(crate) static SCALAR: Kernels = Kernels {
     name: "scalar",
     parse_modes: |reader, row, above, current, segments| reader.parse_row(row, above, current, segments),
-    read_block: |decoder, probs, context, first, factors, out| {
-        tokens::block(decoder, probs, context, first, factors, out)
+    read_macroblock: |decoder, probs, has_y2, factors, contexts, out| {
+        tokens::macroblock(decoder, probs, has_y2, factors, contexts, out)
     },
     six_tap: [inter::six_tap::<16>, inter::six_tap::<8>, inter::six_tap::<4>],
     six_tap_two: [inter::six_tap_two::<8>, inter::six_tap_two::<4>],
@@ -92,7 +97,7 @@ impl Kernels {
     }
 
     /// All kernels that this processor runs, the scalar ones first.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "bench"))]
     pub(crate) fn all() -> Vec<&'static Kernels> {
         let best = Kernels::best();
         if std::ptr::eq(best, &SCALAR) { vec![&SCALAR] } else { vec![&SCALAR, best] }

@@ -1,6 +1,8 @@
 //! Every vector kernel against its scalar reference: same input, same output, bit for bit – over sizes, alignments,
 //! strides and content, and nothing written beside the block.
 
+mod encode;
+
 use super::{AddFour, Kernels, SCALAR, SubPel, SubPelTwo};
 use crate::vp8::loop_filter::{Area, EdgeFilter, Thresholds};
 

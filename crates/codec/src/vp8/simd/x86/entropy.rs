@@ -3,7 +3,9 @@
 
 use crate::vp8::bool_coder::BoolDecoder;
 use crate::vp8::modes::{Macroblock, ModeReader};
-use crate::vp8::tokens::{self, BlockProbs};
+use crate::vp8::quantizer::Factors;
+use crate::vp8::tables::coefficients::CoefficientProbs;
+use crate::vp8::tokens::{self, Coefficients, Context, Ends};
 
 #[target_feature(enable = "bmi1,bmi2,lzcnt")]
 fn modes(
@@ -17,15 +19,15 @@ fn modes(
 }
 
 #[target_feature(enable = "bmi1,bmi2,lzcnt")]
-fn block(
+fn macroblock(
     decoder: &mut BoolDecoder<'_>,
-    probs: &BlockProbs,
-    context: usize,
-    first: usize,
-    factors: [i16; 2],
-    out: &mut [i16; 16],
-) -> usize {
-    tokens::block(decoder, probs, context, first, factors, out)
+    probs: &CoefficientProbs,
+    has_y2: bool,
+    factors: &Factors,
+    contexts: (&mut Context, &mut Context),
+    out: &mut Coefficients,
+) -> Ends {
+    tokens::macroblock(decoder, probs, has_y2, factors, contexts, out)
 }
 
 pub(super) fn parse_modes(
@@ -39,14 +41,14 @@ pub(super) fn parse_modes(
     unsafe { modes(reader, row, above, current, segments) }
 }
 
-pub(super) fn read_block(
+pub(super) fn read_macroblock(
     decoder: &mut BoolDecoder<'_>,
-    probs: &BlockProbs,
-    context: usize,
-    first: usize,
-    factors: [i16; 2],
-    out: &mut [i16; 16],
-) -> usize {
+    probs: &CoefficientProbs,
+    has_y2: bool,
+    factors: &Factors,
+    contexts: (&mut Context, &mut Context),
+    out: &mut Coefficients,
+) -> Ends {
     // SAFETY: as above.
-    unsafe { block(decoder, probs, context, first, factors, out) }
+    unsafe { macroblock(decoder, probs, has_y2, factors, contexts, out) }
 }

@@ -3,6 +3,7 @@
 //! Eight vectors hold the samples across the edge, four on each side. Across a horizontal edge they are lines; across
 //! a vertical one they are made by turning 32 lines of 8 samples into 8 columns of 32, and turned back.
 
+use super::view::MAX_STRIDE;
 use super::*;
 use crate::vp8::loop_filter::{Area, Thresholds};
 
@@ -134,6 +135,7 @@ struct Places {
 /// Checks that `lines` lines of `width` bytes from `first` on lie in the plane, and gives where they begin.
 #[inline(always)]
 fn place(plane: &mut [u8], first: usize, stride: usize, lines: usize, width: usize) -> *mut u8 {
+    assert!(stride <= MAX_STRIDE, "stride {stride}");
     plane[first..][..(lines - 1) * stride + width].as_mut_ptr()
 }
 

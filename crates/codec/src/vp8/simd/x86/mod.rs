@@ -5,10 +5,14 @@
 //! these.
 #![allow(unsafe_code)]
 
+mod bilinear;
+#[allow(dead_code, reason = "the encoder's")]
+mod encode;
 mod entropy;
 mod loop_filter;
 mod residue;
 mod sub_pel;
+mod view;
 
 use super::{EdgeFilters, Kernels, SCALAR};
 use std::arch::x86_64::*;
@@ -16,11 +20,11 @@ use std::arch::x86_64::*;
 static AVX2: Kernels = Kernels {
     name: "avx2",
     parse_modes: entropy::parse_modes,
-    read_block: entropy::read_block,
+    read_macroblock: entropy::read_macroblock,
     six_tap: [sub_pel::six_tap_16, sub_pel::six_tap::<8>, sub_pel::six_tap::<4>],
     six_tap_two: [sub_pel::six_tap_two::<8>, sub_pel::six_tap_two::<4>],
-    bilinear: SCALAR.bilinear,
-    bilinear_two: SCALAR.bilinear_two,
+    bilinear: [bilinear::bilinear::<16>, bilinear::bilinear::<8>, bilinear::bilinear::<4>],
+    bilinear_two: [bilinear::bilinear_two::<8>, bilinear::bilinear_two::<4>],
     add_block: residue::add_block,
     add_four: residue::add_four,
     add_four_dc: residue::add_four_dc,
@@ -35,13 +39,21 @@ static AVX2: Kernels = Kernels {
     simple_filter: SCALAR.simple_filter,
 };
 
-/// The kernels, where this processor can run them.
-pub(super) fn kernels() -> Option<&'static Kernels> {
-    let has_all = is_x86_feature_detected!("avx2")
+fn has_all() -> bool {
+    is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("lzcnt");
-    has_all.then_some(&AVX2)
+        && is_x86_feature_detected!("lzcnt")
+}
+
+/// The decoder's kernels, where this processor can run them.
+pub(super) fn kernels() -> Option<&'static Kernels> {
+    has_all().then_some(&AVX2)
+}
+
+/// The encoder's kernels, where this processor can run them.
+pub(super) fn encode_kernels() -> Option<&'static super::encode::EncodeKernels> {
+    has_all().then_some(&encode::AVX2)
 }
 
 /// Loads 16 bytes from `at` on.

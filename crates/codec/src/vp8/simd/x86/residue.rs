@@ -3,7 +3,7 @@
 use super::*;
 
 /// Four blocks' coefficients, line by line: vector `y` holds line `y` of each block.
-type Lines = [__m256i; 4];
+pub(super) type Lines = [__m256i; 4];
 
 /// Loads four blocks and clears them.
 #[inline]
@@ -42,7 +42,7 @@ fn pass(input: Lines) -> Lines {
 /// Makes lines columns within each block.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn transpose(lines: Lines) -> Lines {
+pub(super) fn transpose(lines: Lines) -> Lines {
     let (a, b) = (_mm256_unpacklo_epi16(lines[0], lines[1]), _mm256_unpackhi_epi16(lines[0], lines[1]));
     let (c, d) = (_mm256_unpacklo_epi16(lines[2], lines[3]), _mm256_unpackhi_epi16(lines[2], lines[3]));
     let (even, odd) = (_mm256_unpacklo_epi32(a, c), _mm256_unpacklo_epi32(b, d));

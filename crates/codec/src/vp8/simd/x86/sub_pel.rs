@@ -4,6 +4,7 @@
 //! second and fourth, third and fifth – are chosen such that a sum that saturates would be clamped to 255 in any
 //! case.
 
+use super::view::MAX_STRIDE;
 use super::*;
 use crate::vp8::predict::inter::SIX_TAP;
 
@@ -102,6 +103,7 @@ impl Source {
     /// Checks that the lines lie in `src`.
     #[inline(always)]
     fn new(src: &[u8], stride: usize, lines: usize, width: usize) -> Source {
+        assert!(stride <= MAX_STRIDE, "stride {stride}");
         Source { first: src[..(lines - 1) * stride + width].as_ptr(), stride }
     }
 

@@ -1,0 +1,324 @@
+//! Encoding a frame: from a state and a picture to bytes and the next state.
+//!
+//! `coder` encodes a picture, once or in several qualities, `size_target` until it has the right size.
+//! `frame` goes through the macroblocks; for each, `decision` says how it is predicted – with `motion_search`,
+//! `reference` and `subblocks` – and `residue` codes what is left, with `quantization` and `rate` weighing errors
+//! against bits. `tokens` keeps what that gives; when all of it is counted, `probabilities` are chosen and `write`
+//! makes bytes, while `filter_choice` sets the loop filter. `speed` says what a speed level switches.
+
+mod coder;
+mod decision;
+mod filter_choice;
+mod frame;
+mod motion_search;
+mod parallel;
+mod probabilities;
+mod quantization;
+mod rate;
+mod reference;
+mod residue;
+mod size_target;
+mod source;
+mod speed;
+mod split;
+mod subblocks;
+mod tokens;
+mod write;
+
+use super::frame::{Frame, Geometry, Workspace};
+use super::modes::Reference;
+use super::state::{Inner, State};
+use coder::{Coder, Task};
+use frame::Store;
+use glassline_media::{Picture, PixelFormat, Size};
+pub use parallel::{Parallel, Serial};
+use source::{Padding, Source};
+use thiserror::Error;
+
+/// How good, or how large, a frame is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quality {
+    /// Quantiser index, 0 (best) to 127.
+    Quantizer(u8),
+    /// A size. Frames come out within 5 % of it as a rule, where a quantiser gives such a size at all.
+    Bytes {
+        /// Bytes that are aimed at.
+        target: usize,
+        /// Whether a frame that is larger than that is no use.
+        never_above: bool,
+    },
+}
+
+/// Which reference frames a frame may be predicted from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct References {
+    /// The last frame.
+    pub last: bool,
+    /// The golden frame.
+    pub golden: bool,
+    /// The alternative reference frame.
+    pub altref: bool,
+}
+
+impl References {
+    /// All three.
+    pub const ALL: References = References { last: true, golden: true, altref: true };
+}
+
+/// What becomes of a reference that a frame may replace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replace {
+    /// It stays.
+    #[default]
+    Keep,
+    /// It becomes the frame that is encoded.
+    ByCurrent,
+    /// It becomes what the last frame was before this one.
+    ByLast,
+    /// It becomes what the other of golden and altref was before this frame.
+    ByOther,
+}
+
+/// Which references a frame replaces; a key frame replaces all of them, whatever stands here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Updates {
+    /// Whether the last frame becomes this one.
+    pub last: bool,
+    /// The golden frame.
+    pub golden: Replace,
+    /// The alternative reference frame.
+    pub altref: Replace,
+}
+
+impl Default for Updates {
+    /// The last frame is replaced, the other two stay.
+    fn default() -> Updates {
+        Updates { last: true, golden: Replace::Keep, altref: Replace::Keep }
+    }
+}
+
+/// What is asked of the encoder for one frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// How good, or how large.
+    pub quality: Quality,
+    /// 0 (best) to 10 (fastest); higher is 10. 6 is for calls.
+    pub speed: u8,
+    /// What may be predicted from.
+    pub references: References,
+    /// What is replaced.
+    pub updates: Updates,
+    /// A frame that needs no other. A frame is one in any case where the state holds no picture of its size, or no
+    /// reference may be used.
+    pub key_frame: bool,
+    /// Parts that the tokens are written in, which can be written and read side by side: 1, 2, 4 or 8.
+    pub token_partitions: u8,
+}
+
+impl Default for Request {
+    /// Quantiser 40, speed 6, all references, one token partition.
+    fn default() -> Request {
+        Request {
+            quality: Quality::Quantizer(40),
+            speed: 6,
+            references: References::ALL,
+            updates: Updates::default(),
+            key_frame: false,
+            token_partitions: 1,
+        }
+    }
+}
+
+/// An encoded frame.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    /// The frame.
+    pub bytes: Vec<u8>,
+    /// The state behind it: what [`decode`](super::decode()) makes of the same state and the bytes.
+    pub state: State,
+    /// The picture as a decoder shows it, sharing its planes with the state.
+    pub picture: Picture,
+    /// How it was encoded.
+    pub stats: Stats,
+}
+
+/// How a frame was encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Whether it needs no other.
+    pub key: bool,
+    /// Quantiser index.
+    pub quantizer: u8,
+    /// Loop filter level, 0 to 63.
+    pub filter_level: u8,
+    /// Macroblocks.
+    pub macroblocks: u32,
+    /// Of them, those predicted from their own picture.
+    pub intra: u32,
+    /// Of them, those without coefficients.
+    pub skipped: u32,
+}
+
+/// Why a picture was not encoded.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// A picture in another format than I420.
+    #[error("vp8: a picture of {found:?}; 8-bit 4:2:0 is encoded")]
+    Format {
+        /// What it is.
+        found: PixelFormat,
+    },
+    /// A picture that the frame header cannot name.
+    #[error("vp8: a picture of {found}; a side is 1 to 16383")]
+    Size {
+        /// Its size.
+        found: Size,
+    },
+    /// A quantiser index that does not exist.
+    #[error("vp8: quantiser {found}; 0 to 127 is asked for")]
+    Quantizer {
+        /// What was asked for.
+        found: u8,
+    },
+    /// A frame that is too large even without any coefficient.
+    #[error("vp8: at most {target} bytes are asked for; a frame of this picture takes {least} or more")]
+    Target {
+        /// What was asked for.
+        target: usize,
+        /// What the least frame takes.
+        least: usize,
+    },
+    /// A number of token partitions that the frame header cannot name.
+    #[error("vp8: {found} token partitions; 1, 2, 4 or 8 is asked for")]
+    Partitions {
+        /// What was asked for.
+        found: u8,
+    },
+    /// A partition that the frame header cannot name, as only enormous pictures have them.
+    #[error("vp8: a first partition of {found} bytes; the most is 524287")]
+    TooLong {
+        /// Its bytes.
+        found: usize,
+    },
+}
+
+/// Memory that encoding needs and that need not be asked of the system for every frame. It has no influence on any
+/// result.
+#[derive(Debug, Default)]
+pub struct EncodeWorkspace {
+    frames: Workspace,
+    padding: Padding,
+    store: Store,
+}
+
+impl EncodeWorkspace {
+    /// A workspace that holds nothing yet.
+    pub fn new() -> EncodeWorkspace {
+        EncodeWorkspace::default()
+    }
+}
+
+/// Encodes one picture (I420, any size from 1×1 to 16383×16383) against `state`.
+///
+/// The result depends on the arguments alone, on every processor.
+///
+/// # Errors
+/// Any [`EncodeError`].
+pub fn encode(state: &State, picture: &Picture, request: &Request) -> Result<Encoded, EncodeError> {
+    encode_in(state, picture, request, &mut EncodeWorkspace::new(), &Serial)
+}
+
+/// As [`encode`], with memory that is used again and tasks that may run side by side: what a loop over frames wants.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_in(
+    state: &State,
+    picture: &Picture,
+    request: &Request,
+    workspace: &mut EncodeWorkspace,
+    parallel: &dyn Parallel,
+) -> Result<Encoded, EncodeError> {
+    let qualities = [request.quality];
+    let mut encoded = encode_candidates_in(state, picture, request, &qualities, workspace, parallel)?;
+    // One quality was asked for, so one frame is there.
+    Ok(encoded.swap_remove(0))
+}
+
+/// Encodes one picture several times, in each of `qualities` (that of `request` has no influence), for little more
+/// than the price of one: motion is searched and modes are decided once, at the quality in the middle.
+///
+/// Each frame is as good as any other continuation of `state`; the sender keeps one. Frames come in the order of
+/// `qualities`.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_candidates(
+    state: &State,
+    picture: &Picture,
+    request: &Request,
+    qualities: &[Quality],
+) -> Result<Vec<Encoded>, EncodeError> {
+    let mut workspace = EncodeWorkspace::new();
+    encode_candidates_in(state, picture, request, qualities, &mut workspace, &Serial)
+}
+
+/// As [`encode_candidates`], with memory that is used again and tasks that may run side by side.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_candidates_in(
+    state: &State,
+    picture: &Picture,
+    request: &Request,
+    qualities: &[Quality],
+    workspace: &mut EncodeWorkspace,
+    parallel: &dyn Parallel,
+) -> Result<Vec<Encoded>, EncodeError> {
+    let geometry = check(picture, request, qualities)?;
+    let EncodeWorkspace { frames, padding, store } = workspace;
+    let source = Source::new(picture, &geometry, padding);
+    let inner = state.0.as_deref().filter(|inner| inner.geometry == geometry);
+    let references = inner.map(|inner| usable(inner, request.references)).unwrap_or_default();
+    let key = request.key_frame || references.is_empty();
+    let inner = inner.filter(|_| !key);
+    let picture = Task { geometry, source, inner, references: &references, key, request, parallel };
+    Coder::new(picture, frames, store).candidates(qualities)
+}
+
+fn check(picture: &Picture, request: &Request, qualities: &[Quality]) -> Result<Geometry, EncodeError> {
+    if picture.format() != PixelFormat::I420 {
+        return Err(EncodeError::Format { found: picture.format() });
+    }
+    let size = picture.size();
+    if !(1..1 << 14).contains(&size.width) || !(1..1 << 14).contains(&size.height) {
+        return Err(EncodeError::Size { found: size });
+    }
+    for &quality in qualities {
+        if let Quality::Quantizer(found @ 128..) = quality {
+            return Err(EncodeError::Quantizer { found });
+        }
+    }
+    if !matches!(request.token_partitions, 1 | 2 | 4 | 8) {
+        return Err(EncodeError::Partitions { found: request.token_partitions });
+    }
+    Ok(Geometry::new(size.width as u16, size.height as u16))
+}
+
+/// The references that may be used, each frame once.
+fn usable(inner: &Inner, asked: References) -> Vec<Reference> {
+    let mut frames: Vec<&Frame> = Vec::with_capacity(3);
+    let mut references = Vec::with_capacity(3);
+    for (asked, reference, frame) in [
+        (asked.last, Reference::Last, &inner.last),
+        (asked.golden, Reference::Golden, &inner.golden),
+        (asked.altref, Reference::Altref, &inner.altref),
+    ] {
+        if asked && !frames.iter().any(|known| known.same(frame)) {
+            frames.push(frame);
+            references.push(reference);
+        }
+    }
+    references
+}

@@ -1,0 +1,64 @@
+//! What a quantiser index means for a frame: steps of each kind of block, and the price of a bit.
+
+use crate::vp8::header::Quantizer;
+use crate::vp8::quantize::Steps;
+use crate::vp8::quantizer::Factors;
+
+/// Kinds of blocks, as probabilities of coefficients know them.
+pub(crate) mod kind {
+    /// Luma without its DC coefficient.
+    pub(crate) const Y_AC: usize = 0;
+    /// Luma's DC coefficients.
+    pub(crate) const Y2: usize = 1;
+    /// Chroma.
+    pub(crate) const UV: usize = 2;
+    /// Luma with its DC coefficient.
+    pub(crate) const Y: usize = 3;
+}
+
+/// Everything that follows from a quantiser index.
+#[derive(Clone, Debug)]
+pub(crate) struct Quantization {
+    pub(crate) y: Steps,
+    pub(crate) y2: Steps,
+    pub(crate) uv: Steps,
+    /// What a bit is worth in SATD or SAD, in 16ths.
+    pub(crate) satd_price: u32,
+    /// What a bit is worth in squared error of samples, in 16ths.
+    pub(crate) price: u32,
+    /// The step of luma's AC coefficients.
+    pub(crate) step: u32,
+}
+
+/// Rounding of inter blocks in 128ths of a step, by position.
+const ROUND: [u8; 16] = [56, 46, 46, 46, 44, 44, 42, 42, 40, 40, 40, 38, 38, 38, 36, 36];
+/// Rounding of luma's DC coefficients.
+const ROUND_Y2: [u8; 16] = [60, 50, 50, 50, 50, 50, 48, 48, 48, 48, 48, 48, 48, 48, 48, 48];
+/// No zero bin beyond what rounding leaves.
+const NO_BIN: [u8; 16] = [0; 16];
+
+impl Quantization {
+    /// `thrift` is how much a bit is worth when levels are weighed, in percent of what it is as a rule.
+    pub(crate) fn new(quantizer: &Quantizer, thrift: u32) -> Quantization {
+        let factors = Factors::new(i32::from(quantizer.index), quantizer);
+        let step = factors.y[1] as u32;
+        let price = u64::from((step * step * 16 / 100).max(8)) * u64::from(thrift) / 100;
+        Quantization {
+            y: Steps::new(factors.y, &ROUND, &NO_BIN),
+            y2: Steps::new(factors.y2, &ROUND_Y2, &NO_BIN),
+            uv: Steps::new(factors.uv, &ROUND, &NO_BIN),
+            satd_price: (step * 16 * 22 / 100).max(8),
+            price: price.min(u64::from(u32::MAX)) as u32,
+            step,
+        }
+    }
+
+    /// The steps of a kind of block.
+    pub(crate) fn steps(&self, kind: usize) -> &Steps {
+        match kind {
+            kind::Y2 => &self.y2,
+            kind::UV => &self.uv,
+            _ => &self.y,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! A frame of a certain size: one analysis, coded again with other quantisers until the size is right.
+
+use super::EncodeError;
+use super::coder::{Coder, Pass, Setting, Task};
+use crate::vp8::header::Quantizer;
+use crate::vp8::quantizer::Factors;
+
+/// Passes that are made at most, before whatever came nearest is taken.
+const PASSES: usize = 9;
+/// How much a bit may be worth at most, in percent.
+const MAX_THRIFT: u32 = 6400;
+
+/// The quantiser that gives about `target` bytes, by what pictures take as a rule.
+pub(crate) fn guess(target: usize, task: &Task<'_>) -> u8 {
+    let macroblocks = (task.geometry.rows * task.geometry.columns) as u64;
+    let bits = (256 * 8 * target as u64 / macroblocks).max(1);
+    // Half the bits take about 15 indices more; at index 43, an inter frame takes 10 bits a macroblock.
+    let natural: u64 = if task.key { 70 * 256 } else { 10 * 256 };
+    let octaves = i64::from(log2(natural)) - i64::from(log2(bits));
+    (43 + octaves * 15 / 256).clamp(2, 120) as u8
+}
+
+/// 256 times the logarithm, coarsely.
+fn log2(value: u64) -> u32 {
+    let whole = value.max(1).ilog2();
+    let fraction = if whole > 8 { value >> (whole - 8) } else { value << (8 - whole) };
+    256 * whole + (fraction as u32 & 255)
+}
+
+/// The step of luma's AC coefficients.
+fn step(index: u8) -> u64 {
+    Factors::new(i32::from(index), &Quantizer::default()).y[1] as u64
+}
+
+/// The finest index whose step is at least `wanted`.
+fn index_of(wanted: u64) -> u8 {
+    (0..=127).find(|&index| step(index) >= wanted).unwrap_or(127)
+}
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+struct Goal {
+    target: usize,
+    never_above: bool,
+}
+
+impl Goal {
+    fn is_met(self, bytes: usize) -> bool {
+        let (low, high) =
+            if self.never_above { (self.target - self.target / 25, self.target) } else { self.around() };
+        (low..=high).contains(&bytes)
+    }
+
+    fn around(self) -> (usize, usize) {
+        (self.target - self.target / 32, self.target + self.target / 32)
+    }
+
+    /// What the search heads for.
+    fn aim(self) -> usize {
+        if self.never_above { self.target - self.target / 50 } else { self.target }
+    }
+
+    /// How bad a size is; less is better.
+    fn badness(self, bytes: usize) -> usize {
+        let off = bytes.abs_diff(self.target);
+        if self.never_above && bytes > self.target { off + (1 << 40) } else { off }
+    }
+}
+
+/// Sizes on both sides of the goal: the coarsest setting that is too large, the finest that is small enough.
+#[derive(Default)]
+struct Bracket {
+    above: Option<(Setting, usize)>,
+    below: Option<(Setting, usize)>,
+}
+
+impl Bracket {
+    fn take(&mut self, setting: Setting, bytes: usize, aim: usize) {
+        let side = if bytes > aim { &mut self.above } else { &mut self.below };
+        *side = Some((setting, bytes));
+    }
+
+    /// What to try next.
+    fn next(&self, aim: usize) -> Option<Setting> {
+        match (self.above, self.below) {
+            (Some((above, more)), Some((below, less))) => between((above, more), (below, less), aim),
+            (Some((setting, bytes)), None) if setting.index == 127 => {
+                let thrift = u64::from(setting.thrift) * bytes as u64 * 3 / (aim.max(1) as u64 * 2);
+                let thrift = thrift.max(u64::from(setting.thrift) * 2).min(u64::from(MAX_THRIFT)) as u32;
+                (thrift > setting.thrift).then_some(Setting { index: 127, thrift })
+            }
+            (Some((setting, bytes)), None) => {
+                let wanted = step(setting.index) * bytes as u64 / aim.max(1) as u64 + 1;
+                Some(Setting::new(index_of(wanted).max(setting.index + 1)))
+            }
+            (None, Some((setting, bytes))) => {
+                let wanted = step(setting.index) * bytes as u64 / aim.max(1) as u64;
+                let finer = index_of(wanted).min(setting.index.saturating_sub(1));
+                (setting.index > 0).then_some(Setting::new(finer))
+            }
+            (None, None) => None,
+        }
+    }
+}
+
+/// A setting between one that gives too much and one that gives too little.
+fn between((above, more): (Setting, usize), (below, less): (Setting, usize), aim: usize) -> Option<Setting> {
+    // The share of the way from the small to the large size, in 256ths of the logarithm.
+    let (high, low, at) = (log2(more as u64), log2(less.max(1) as u64), log2(aim as u64));
+    let share = 256 * u64::from(at.saturating_sub(low)) / u64::from((high - low.min(high)).max(1));
+    let share = share.clamp(20, 236);
+    if below.index > above.index + 1 {
+        let (fine, coarse) = (step(above.index), step(below.index));
+        let wanted = coarse - (coarse - fine) * share / 256;
+        let index = index_of(wanted).clamp(above.index + 1, below.index - 1);
+        return Some(Setting::new(index));
+    }
+    // Neighbours: the finer one, with bits worth more.
+    let from = u64::from(above.thrift);
+    let to = if below.index == above.index { u64::from(below.thrift) } else { from.max(50) * 4 };
+    let thrift = (to - (to.max(from) - from) * share / 256) as u32;
+    (thrift > above.thrift && (below.index != above.index || thrift < below.thrift))
+        .then_some(Setting { index: above.index, thrift })
+}
+
+/// Codes a picture such that it takes about `target` bytes.
+pub(crate) fn search(coder: &mut Coder<'_>, target: usize, never_above: bool) -> Result<Pass, EncodeError> {
+    let goal = Goal { target, never_above };
+    let aim = goal.aim();
+    let mut bracket = Bracket::default();
+    let mut setting = Setting::new(guess(target, &coder.task));
+    let mut best: Option<(usize, Setting)> = None;
+    for number in 0..PASSES {
+        let pass = coder.pass(setting);
+        let bytes = coder.size(&pass);
+        if goal.is_met(bytes) {
+            return Ok(pass);
+        }
+        if best.is_none_or(|(badness, _)| goal.badness(bytes) < badness) {
+            best = Some((goal.badness(bytes), setting));
+        }
+        bracket.take(setting, bytes, aim);
+        let Some(next) = bracket.next(aim) else { break };
+        // Decisions for a quantiser that is far from this one do not fit.
+        if number == 0 && (bytes > 2 * aim || 2 * bytes < aim) {
+            coder.forget_decisions();
+            bracket = Bracket::default();
+        }
+        setting = next;
+    }
+    let setting = best.map_or(setting, |(_, setting)| setting);
+    let pass = coder.pass(setting);
+    if !never_above || coder.size(&pass) <= target {
+        return Ok(pass);
+    }
+    least(coder, target)
+}
+
+/// A frame with nothing but the cheapest predictions.
+fn least(coder: &mut Coder<'_>, target: usize) -> Result<Pass, EncodeError> {
+    coder.decide_barely();
+    let pass = coder.pass(Setting { index: 127, thrift: u32::MAX });
+    let least = coder.size(&pass);
+    if least > target { Err(EncodeError::Target { target, least }) } else { Ok(pass) }
+}

@@ -1,0 +1,127 @@
+//! Programs that this one starts and answers for: their end with ours, and signals passed on to them.
+
+use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+pub use rustix::process::Signal;
+use rustix::process::{Pid, getpid, getppid, kill_process, kill_process_group};
+use rustix::process::{set_parent_process_death_signal, test_kill_process_group};
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+/// What is taken out of this process' hands by [`Signals::block`].
+const TAKEN: [Signal; 7] =
+    [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2, Signal::CHILD];
+
+/// Signals to this process, as something to be read instead of something that happens.
+#[derive(Debug)]
+pub struct Signals(OwnedFd);
+
+/// A signal that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caught {
+    /// Which one.
+    pub signal: Signal,
+    /// The kernel sent it, as it does at a key of the terminal: then every program in front there has got it.
+    pub is_of_kernel: bool,
+}
+
+impl Signals {
+    /// Holds SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 and SIGCHLD back from this thread and those that it
+    /// starts from now on. Programs started by [`spawn`] get them as ever.
+    ///
+    /// # Errors
+    /// Where the system has no descriptor left.
+    #[allow(unsafe_code)]
+    pub fn block() -> io::Result<Signals> {
+        let set = signal_set(&TAKEN);
+        // SAFETY: the set is initialised, and no old one is asked for.
+        if unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the set is initialised; -1 asks for a new descriptor.
+        let descriptor =
+            unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: it was opened just now, and nobody else knows it.
+        Ok(Signals(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+    }
+
+    /// The next signal, if one came.
+    pub fn next(&self) -> Option<Caught> {
+        let mut bytes = [0; size_of::<libc::signalfd_siginfo>()];
+        let length = rustix::io::read(&self.0, &mut bytes).ok()?;
+        // `ssi_signo` and `ssi_code`, the first and the third number (signalfd(2)).
+        let number = |at: usize| i32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let found = TAKEN.into_iter().find(|signal| signal.as_raw() == number(0));
+        let signal = found.filter(|_| length == bytes.len())?;
+        Some(Caught { signal, is_of_kernel: number(8) == libc::SI_KERNEL })
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Starts a program that the kernel kills when the calling thread ends, however that comes, and that gets all signals.
+///
+/// # Errors
+/// Where it cannot be started.
+#[allow(unsafe_code)]
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    let parent = getpid();
+    let prepare = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // It may have ended before.
+        if getppid() != Some(parent) {
+            return Err(rustix::io::Errno::SRCH.into());
+        }
+        let none = signal_set(&[]);
+        // SAFETY: the set is initialised, and no old one is asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) };
+        Ok(())
+    };
+    // SAFETY: between fork and exec only system calls are made: nothing is allocated, no lock taken.
+    unsafe { command.pre_exec(prepare) };
+    command.spawn()
+}
+
+/// Sends a signal to a program that [`spawn`] started and whose end has not been asked for yet.
+///
+/// # Errors
+/// Where it has become a user that we may not send to.
+pub fn send(child: &Child, signal: Signal) -> io::Result<()> {
+    Ok(kill_process(pid(child), signal)?)
+}
+
+/// Sends a signal to a program that was started in a process group of its own, and to all that it started in that group.
+/// Nothing happens where none of them is left.
+pub fn send_to_group(child: &Child, signal: Signal) {
+    let _ = kill_process_group(pid(child), signal);
+}
+
+/// Whether a program that was started in a process group of its own, or any of its group, is left.
+pub fn is_group_left(child: &Child) -> bool {
+    test_kill_process_group(pid(child)).is_ok()
+}
+
+fn pid(child: &Child) -> Pid {
+    Pid::from_child(child)
+}
+
+#[allow(unsafe_code)]
+fn signal_set(signals: &[Signal]) -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: `sigemptyset` initialises the set, `sigaddset` takes an initialised one and a signal's number.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), signal.as_raw());
+        }
+        set.assume_init()
+    }
+}

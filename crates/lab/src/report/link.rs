@@ -1,0 +1,190 @@
+//! The picture of an emulated link: for each direction its rates, its queue and its delays over time.
+
+use super::svg::{Anchor, Scale, Svg, ceiling};
+use crate::link::{Direction, Report};
+use glassline_transport::emulator::Bin;
+use std::time::Duration;
+
+const WIDTH: f64 = 960.0;
+const LEFT: f64 = 90.0;
+const RIGHT: f64 = WIDTH - 30.0;
+const TOP: f64 = 120.0;
+const PANEL: f64 = 120.0;
+const GAP: f64 = 66.0;
+/// Points of a line: more than the picture has pixels would only make the file long.
+const POINTS: usize = 420;
+
+/// One value of all bins, and how it is drawn.
+struct Curve<'a> {
+    class: &'a str,
+    values: Vec<Option<f64>>,
+}
+
+/// Draws an SVG file. `about` says what the link was like.
+pub fn draw(title: &str, about: &str, report: &Report) -> String {
+    let ways: Vec<_> = [("Up: what the command sends", &report.up), ("Down: what it receives", &report.down)]
+        .into_iter()
+        .filter(|(_, way)| way.arrived.packets > 0)
+        .collect();
+    let panels = ways.len() as f64 * 3.0;
+    let height = TOP + panels * (PANEL + GAP) + ways.len() as f64 * 34.0 + 20.0;
+    let verdict = verdict(report);
+    let mut svg = Svg::new(WIDTH, height, title, &verdict);
+    svg.text((30.0, 42.0), Anchor::Start, "title", title);
+    svg.text((30.0, 66.0), Anchor::Start, "soft", about);
+    svg.paragraph((30.0, 94.0), 110, 16.0, "verdict", &verdict);
+    let mut y = TOP + 20.0;
+    for (name, way) in ways {
+        svg.text((30.0, y + 8.0), Anchor::Start, "heading", name);
+        y = direction(&mut svg, way, y + 34.0);
+    }
+    svg.finish()
+}
+
+fn verdict(report: &Report) -> String {
+    let one = |name: &str, way: &Direction| {
+        let lost: u64 = way.dropped.values().map(|packets| packets.packets).sum();
+        let share = 100.0 * lost as f64 / way.arrived.packets.max(1) as f64;
+        format!(
+            "{name} {:.2} Mbit/s, {share:.1} % lost, delay {:.0} ms (p95 {:.0}).",
+            way.rate_bps / 1e6,
+            way.delay_ms.p50,
+            way.delay_ms.p95
+        )
+    };
+    format!("{} {}", one("Up", &report.up), one("Down", &report.down))
+}
+
+/// Its three panels; returns where the next one may begin.
+fn direction(svg: &mut Svg, way: &Direction, top: f64) -> f64 {
+    let (bins, width) = condensed(way);
+    let megabits = |bytes: u64| Some(bytes as f64 * 8.0 / 1e6 / width.as_secs_f64());
+    let millis = |delay: Duration| delay.as_secs_f64() * 1e3;
+    let capacity: Vec<_> = match way.constant_bps {
+        Some(rate) => vec![Some(rate / 1e6); bins.len()],
+        None => bins
+            .iter()
+            .map(|bin| megabits(bin.capacity_bytes).filter(|_| way.capacity_bps.is_some()))
+            .collect(),
+    };
+    let seconds = way.figures.duration().as_secs_f64().max(width.as_secs_f64());
+    let curve = |class, value: &dyn Fn(&Bin) -> Option<f64>| Curve {
+        class,
+        values: bins.iter().map(value).collect(),
+    };
+    let panel = Panel { seconds, width: width.as_secs_f64(), unit: "Mbit/s" };
+    let rates = [
+        Curve { class: "bar", values: capacity },
+        curve("dash", &|bin| megabits(bin.arrived_bytes)),
+        curve("line", &|bin| megabits(bin.departed_bytes)),
+    ];
+    let y = panel.draw(svg, "Rate: what the link allows (area), what came (dashes), what left", &rates, top);
+    let queue = [curve("bar", &|bin| Some(f64::from(bin.most_packets)))];
+    let name = "Queue: the most packets that waited; red: packets were dropped";
+    let next = Panel { unit: "packets", ..panel }.draw(svg, name, &queue, y);
+    let across = Scale::linear(0.0, seconds, LEFT, RIGHT);
+    for (index, _) in bins.iter().enumerate().filter(|(_, bin)| bin.dropped_packets > 0) {
+        let x = across.px(index as f64 * panel.width);
+        svg.rect(x, y - 4.0, (across.px((index + 1) as f64 * panel.width) - x).max(1.0), 4.0, "alert");
+    }
+    let delays = [
+        curve("dash", &|bin| (bin.delivered_packets > 0).then(|| millis(bin.delay_max))),
+        curve("calm", &|bin| bin.mean_delay().map(millis)),
+    ];
+    let name = "Delay from end to end: mean, and the longest (dashes)";
+    Panel { unit: "ms", ..panel }.draw(svg, name, &delays, next) + 34.0
+}
+
+/// The bins, so many put together that there are at most [`POINTS`].
+fn condensed(way: &Direction) -> (Vec<Bin>, Duration) {
+    let (bins, width) = way.figures.bins();
+    // Rates over less than 100 ms are the packets' own.
+    let least = Duration::from_millis(100).as_nanos().div_ceil(width.as_nanos()) as usize;
+    let least = if bins.len() > 4 * least { least } else { 1 };
+    let step = bins.len().div_ceil(POINTS).max(least).max(1);
+    (bins.chunks(step).map(Bin::merged).collect(), width * u32::try_from(step).unwrap_or(u32::MAX))
+}
+
+#[derive(Clone, Copy)]
+struct Panel<'a> {
+    seconds: f64,
+    /// Of a bin.
+    width: f64,
+    unit: &'a str,
+}
+
+impl Panel<'_> {
+    fn draw(&self, svg: &mut Svg, name: &str, curves: &[Curve<'_>], top: f64) -> f64 {
+        let bottom = top + PANEL;
+        let values = curves.iter().flat_map(|curve| curve.values.iter().flatten());
+        let most = ceiling(values.copied().fold(0.0, f64::max));
+        let across = Scale::linear(0.0, self.seconds, LEFT, RIGHT);
+        let up = Scale::linear(0.0, most, bottom, top);
+        svg.text((LEFT, top - 10.0), Anchor::Start, "soft", name);
+        for part in 0..=4 {
+            let value = most * f64::from(part) / 4.0;
+            let y = up.px(value);
+            svg.line((LEFT, y), (RIGHT, y), if part == 0 { "axis" } else { "grid" });
+            let text = if part == 4 { format!("{value} {}", self.unit) } else { format!("{value}") };
+            svg.text((LEFT - 8.0, y + 4.0), Anchor::End, "tick", &text);
+        }
+        for part in 0..=5 {
+            let value = self.seconds * f64::from(part) / 5.0;
+            svg.text((across.px(value), bottom + 17.0), Anchor::Middle, "tick", &format!("{value:.1} s"));
+        }
+        for Curve { class, values } in curves {
+            if *class == "bar" {
+                for (index, value) in values.iter().enumerate() {
+                    let (from, to) =
+                        (across.px(index as f64 * self.width), across.px((index + 1) as f64 * self.width));
+                    let y = up.px(value.unwrap_or(0.0));
+                    svg.rect(from, y, to - from, bottom - y, "bar");
+                }
+                continue;
+            }
+            let points = values.iter().enumerate().map(|(index, value)| {
+                value.map(|value| (across.px((index as f64 + 0.5) * self.width), up.px(value)))
+            });
+            // A line ends where there is nothing to say.
+            let points: Vec<_> = points.collect();
+            for run in points.split(Option::is_none) {
+                svg.path(&run.iter().copied().flatten().collect::<Vec<_>>(), class);
+            }
+        }
+        bottom + GAP
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::tests::report;
+
+    #[test]
+    fn each_direction_that_carried_something_has_its_panels() {
+        let svg = draw("A <link>", "1 Mbit/s", &report());
+        for words in ["A &lt;link&gt;", "Up: what the command sends", "Mbit/s", "packets", "ms", "Up 0.9"] {
+            assert!(svg.contains(words), "{words}: {svg}");
+        }
+        assert!(!svg.contains("Down: what it receives"));
+        // Arrivals, departures, mean and longest delay.
+        assert_eq!(svg.matches("<polyline").count(), 4);
+        assert!(svg.contains(r#"class="alert""#), "drops are marked");
+        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+
+    #[test]
+    fn a_link_without_a_packet_is_drawn() {
+        let mut report = report();
+        report.up = report.down.clone();
+        let svg = draw("Nothing", "", &report);
+        assert!(svg.contains("Up 0.00 Mbit/s") && !svg.contains("NaN"), "{svg}");
+    }
+
+    #[test]
+    fn a_line_has_no_more_points_than_the_picture_can_show() {
+        let (bins, width) = condensed(&report().up);
+        assert!(bins.len() <= POINTS && width >= Duration::from_millis(100), "{} {width:?}", bins.len());
+        assert_eq!(bins.iter().map(|bin| bin.arrived_bytes).sum::<u64>(), 500_000);
+    }
+}

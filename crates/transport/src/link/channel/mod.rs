@@ -1,0 +1,138 @@
+//! Channels: each direction of each has its own trade of bandwidth, delay and reliability.
+//!
+//! * [`Options`]: that trade.
+//! * `send`: messages wait, begin, are cut into fragments, resent, cancelled.
+//! * `receive`: fragments become messages again, in order or not, each once.
+
+pub(crate) mod receive;
+pub(crate) mod send;
+
+use std::time::Duration;
+
+use super::wire::varint::{self, Reader};
+use super::{MAX_CHANNELS, MAX_MESSAGE};
+
+/// How one end sends on a channel. Both ends may send on the same channel, each with options of its own.
+///
+/// ```
+/// use glassline_transport::link::Options;
+/// use std::time::Duration;
+///
+/// let commands = Options::default();
+/// assert!(commands.reliable && commands.ordered);
+/// let video = Options { reliable: false, newest: true, priority: 4, ..Options::default() };
+/// let video = Options { max_receive_time: Some(Duration::from_millis(50)), ..video };
+/// assert!(video.check(3).is_ok());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whether what is lost is sent again.
+    pub reliable: bool,
+    /// Whether messages are given to the application in the order of sending.
+    pub ordered: bool,
+    /// Strict: while a channel of a lower number has something to send, those of higher ones wait. 0 goes first.
+    pub priority: u8,
+    /// The share among channels of one priority; at least 1.
+    pub weight: u16,
+    /// A message that is older than this is given up, whether it has begun or not.
+    pub cancel_after: Option<Duration>,
+    /// A new message replaces those that still wait. What has begun is finished.
+    pub newest: bool,
+    /// With `newest`: what has begun is given up too. On a narrow path this starves whoever waits for whole messages.
+    pub cancel_begun: bool,
+    /// The receiver goes on without a message when a later one is complete and it has waited for this long.
+    /// Unreliable channels go on at once where this is not given. The receiving end's own value goes first.
+    pub max_receive_time: Option<Duration>,
+    /// The largest message, bytes; at most [`MAX_MESSAGE`].
+    pub max_size: u32,
+    /// The most messages that wait to be sent, or, received on an unreliable channel, to be taken.
+    pub queue: u32,
+    /// The most bytes of messages that wait, or that are sent and not acknowledged. One message of `max_size` always
+    /// has room.
+    pub queue_bytes: usize,
+    /// Whether each message's end is told by an event: delivered, cancelled or lost.
+    pub receipts: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            reliable: true,
+            ordered: true,
+            priority: 1,
+            weight: 1,
+            cancel_after: None,
+            newest: false,
+            cancel_begun: false,
+            max_receive_time: None,
+            max_size: MAX_MESSAGE as u32,
+            queue: 4096,
+            queue_bytes: 32 << 20,
+            receipts: false,
+        }
+    }
+}
+
+const RELIABLE: u8 = 1;
+const ORDERED: u8 = 2;
+
+impl Options {
+    /// Whether they make sense on channel `id`; otherwise says what does not.
+    pub fn check(&self, id: u8) -> Result<(), super::Error> {
+        let wrong = |what| Err(super::Error::Options { channel: id, what });
+        if usize::from(id) >= MAX_CHANNELS {
+            return wrong("its number is above 63");
+        }
+        if self.weight == 0 {
+            return wrong("its weight is 0");
+        }
+        if self.max_size as usize > MAX_MESSAGE {
+            return wrong("its messages may be larger than 16 MiB");
+        }
+        if self.queue == 0 {
+            return wrong("its queue has no place");
+        }
+        Ok(())
+    }
+
+    /// What of these the other end learns; the rest is as in [`Options::default`].
+    pub fn on_the_wire(&self) -> Options {
+        let receive_ms = self.max_receive_time.map(|time| time.as_millis().min(u128::from(u32::MAX)) as u64);
+        Options {
+            reliable: self.reliable,
+            ordered: self.ordered,
+            priority: self.priority,
+            weight: self.weight,
+            max_size: self.max_size,
+            max_receive_time: receive_ms.map(Duration::from_millis),
+            ..Options::default()
+        }
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.push(if self.reliable { RELIABLE } else { 0 } | if self.ordered { ORDERED } else { 0 });
+        out.push(self.priority);
+        varint::write(u64::from(self.weight), out);
+        varint::write(u64::from(self.max_size), out);
+        let receive_ms =
+            self.max_receive_time.map_or(0, |time| time.as_millis().min(u128::from(u32::MAX)) as u64 + 1);
+        varint::write(receive_ms, out);
+    }
+
+    pub(crate) fn parse(reader: &mut Reader<'_>) -> Option<Options> {
+        let flags = reader.byte()?;
+        let priority = reader.byte()?;
+        let weight = reader.varint_up_to(u64::from(u16::MAX))?.max(1) as u16;
+        let max_size = reader.varint_up_to(MAX_MESSAGE as u64)? as u32;
+        let receive_ms = reader.varint_up_to(u64::from(u32::MAX) + 1)?;
+        Some(Options {
+            reliable: flags & RELIABLE != 0,
+            ordered: flags & ORDERED != 0,
+            priority,
+            weight,
+            max_size,
+            max_receive_time: receive_ms.checked_sub(1).map(Duration::from_millis),
+            ..Options::default()
+        })
+    }
+}

@@ -1,0 +1,374 @@
+//! One channel's receiving end: fragments become messages, each once, in order where that is wished.
+
+use bytes::Bytes;
+use glassline_media::Time;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::Options;
+use super::send::MAX_AHEAD;
+use crate::link::ranges::Ranges;
+use crate::link::wire::frame::Data;
+
+/// On an unreliable, unordered channel: how many messages may be incomplete or come out of order.
+const MAX_OPEN: usize = 1024;
+/// The most separate parts of one message; a peer that sends more breaks the rules.
+const MAX_PARTS: usize = 1 << 14;
+
+enum Held {
+    /// A message of which parts have come.
+    Part { bytes: Vec<u8>, total: u32, have: Ranges, since: Time },
+    /// One that waits for those before it.
+    Whole { bytes: Bytes, since: Time },
+    /// One that was delivered, cancelled or skipped.
+    Gone,
+}
+
+/// Counts of one channel's receiving end since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiveCounters {
+    /// Messages that became whole.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Messages that were passed over: lost, incomplete, or cancelled by the sender. Those of which nothing came are
+    /// counted where the order shows that they are missing.
+    pub skipped: u64,
+    /// Messages that came whole but that the application did not take in time, on an unreliable channel.
+    pub dropped: u64,
+    /// Bytes that came more than once.
+    pub duplicate_bytes: u64,
+}
+
+/// The other end breaks the rules: more than it was given room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overrun;
+
+pub(crate) struct Receiver {
+    pub(crate) options: Options,
+    /// Our own wish for `max_receive_time`, which goes before the sender's.
+    pub(crate) own_receive_time: Option<Duration>,
+    /// The most messages kept for the application on an unreliable channel.
+    queue: usize,
+    /// The most bytes kept.
+    window: u64,
+    /// All before this number have ended.
+    next: u64,
+    held: BTreeMap<u64, Held>,
+    held_bytes: u64,
+    ready: VecDeque<(u64, Bytes)>,
+    ready_bytes: u64,
+    /// What was last told by CONSUMED, and what is to be told.
+    told: u64,
+    consumed: u64,
+    /// Bytes consumed since the last telling.
+    freed: u64,
+    /// SKIPPED is to be told.
+    pub(crate) skipped: bool,
+    pub(crate) counters: ReceiveCounters,
+}
+
+impl Receiver {
+    pub(crate) fn new(options: Options, own: Option<&Options>, window: u64) -> Receiver {
+        Receiver {
+            options,
+            own_receive_time: own.and_then(|own| own.max_receive_time),
+            queue: own.map_or(Options::default().queue, |own| own.queue) as usize,
+            window: window.max(2 * u64::from(options.max_size)),
+            next: 0,
+            held: BTreeMap::new(),
+            held_bytes: 0,
+            ready: VecDeque::new(),
+            ready_bytes: 0,
+            told: 0,
+            consumed: 0,
+            freed: 0,
+            skipped: false,
+            counters: ReceiveCounters::default(),
+        }
+    }
+
+    /// Bytes of messages, whole or not, that the application has not taken.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held_bytes + self.ready_bytes
+    }
+
+    /// The number of the first message that has not ended.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Takes a part of a message. `true`: the application has something to take that it had not before.
+    #[inline]
+    pub(crate) fn handle_data(&mut self, now: Time, data: &Data<'_>) -> Result<bool, Overrun> {
+        if data.total > self.options.max_size {
+            return Err(Overrun);
+        }
+        if data.message < self.next || self.is_over(data.message) {
+            self.counters.duplicate_bytes += data.bytes.len() as u64;
+            return Ok(false);
+        }
+        if data.message - self.next >= 2 * MAX_AHEAD {
+            if self.options.reliable {
+                return Err(Overrun);
+            }
+            // After a long outage of an unreliable channel the numbers may have run far ahead.
+            self.go_on_to(data.message);
+        }
+        if data.bytes.len() == data.total as usize {
+            let bytes = Bytes::copy_from_slice(data.bytes);
+            if matches!(self.held.get(&data.message), Some(Held::Part { .. })) {
+                self.forget(data.message);
+            }
+            return self.complete(now, data.message, bytes);
+        }
+        match self.gather(now, data)? {
+            Some(bytes) => self.complete(now, data.message, bytes),
+            None => Ok(false),
+        }
+    }
+
+    fn is_over(&self, message: u64) -> bool {
+        !self.held.is_empty() && matches!(self.held.get(&message), Some(Held::Gone | Held::Whole { .. }))
+    }
+
+    /// Adds a fragment; the message, if that completes it.
+    fn gather(&mut self, now: Time, data: &Data<'_>) -> Result<Option<Bytes>, Overrun> {
+        if !self.held.contains_key(&data.message) {
+            if self.held_bytes() + u64::from(data.total) > 2 * self.window {
+                if self.options.reliable {
+                    return Err(Overrun);
+                }
+                self.drop_oldest_part();
+            }
+            self.held_bytes += u64::from(data.total);
+            let part =
+                Held::Part { bytes: Vec::new(), total: data.total, have: Ranges::default(), since: now };
+            self.held.insert(data.message, part);
+            if !self.options.reliable && self.held.len() > MAX_OPEN {
+                self.drop_oldest_part();
+            }
+        }
+        let Some(Held::Part { bytes, total, have, .. }) = self.held.get_mut(&data.message) else {
+            return Ok(None);
+        };
+        if *total != data.total || have.count() > MAX_PARTS {
+            return Err(Overrun);
+        }
+        let (start, end) = (data.offset as usize, data.offset as usize + data.bytes.len());
+        let new = have.insert(start as u32, end as u32);
+        self.counters.duplicate_bytes += data.bytes.len() as u64 - u64::from(new);
+        if bytes.capacity() == 0 {
+            bytes.reserve_exact(*total as usize);
+        }
+        if start == bytes.len() {
+            bytes.extend_from_slice(data.bytes);
+        } else {
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            bytes[start..end].copy_from_slice(data.bytes);
+        }
+        if !have.covers(*total) {
+            return Ok(None);
+        }
+        let bytes = Bytes::from(std::mem::take(bytes));
+        self.forget(data.message);
+        Ok(Some(bytes))
+    }
+
+    /// Takes `message` out of what is held.
+    fn forget(&mut self, message: u64) {
+        match self.held.remove(&message) {
+            Some(Held::Part { total, .. }) => self.held_bytes -= u64::from(total),
+            Some(Held::Whole { bytes, .. }) => self.held_bytes -= bytes.len() as u64,
+            _ => {}
+        }
+    }
+
+    fn drop_oldest_part(&mut self) {
+        let Some(&first) = self.held.keys().next() else { return };
+        self.go_on_to(first + 1);
+    }
+
+    fn complete(&mut self, now: Time, message: u64, bytes: Bytes) -> Result<bool, Overrun> {
+        self.counters.messages += 1;
+        self.counters.bytes += bytes.len() as u64;
+        if message == self.next {
+            self.next += 1;
+            self.deliver(message, bytes);
+            if !self.held.is_empty() {
+                self.advance();
+            }
+            return self.bounded(true);
+        }
+        if !self.options.ordered {
+            self.held.insert(message, Held::Gone);
+            self.deliver(message, bytes);
+            if self.held.len() > MAX_OPEN && !self.options.reliable {
+                self.drop_oldest_part();
+            }
+            return self.bounded(true);
+        }
+        self.held_bytes += bytes.len() as u64;
+        self.held.insert(message, Held::Whole { bytes, since: now });
+        let before = self.ready.len();
+        self.handle_timeout(now);
+        self.bounded(self.ready.len() > before)
+    }
+
+    fn deliver(&mut self, message: u64, bytes: Bytes) {
+        self.ready_bytes += bytes.len() as u64;
+        self.ready.push_back((message, bytes));
+    }
+
+    /// Keeps what waits for the application within its bounds.
+    #[inline]
+    fn bounded(&mut self, readable: bool) -> Result<bool, Overrun> {
+        if self.options.reliable {
+            let over = self.held_bytes() > 2 * self.window;
+            return if over { Err(Overrun) } else { Ok(readable) };
+        }
+        while self.ready.len() > self.queue || self.ready.len() > 1 && self.ready_bytes > self.window {
+            if let Some((_, bytes)) = self.ready.pop_front() {
+                self.ready_bytes -= bytes.len() as u64;
+                self.counters.dropped += 1;
+            }
+        }
+        Ok(readable)
+    }
+
+    /// Delivers what follows without a gap.
+    fn advance(&mut self) {
+        while let Some(entry) = self.held.first_entry() {
+            if *entry.key() != self.next || matches!(entry.get(), Held::Part { .. }) {
+                break;
+            }
+            self.next += 1;
+            if let (number, Held::Whole { bytes, .. }) = entry.remove_entry() {
+                self.held_bytes -= bytes.len() as u64;
+                self.deliver(number, bytes);
+            }
+        }
+    }
+
+    /// Ends all messages before `message`, whether they came or not.
+    fn go_on_to(&mut self, message: u64) {
+        let mut ended = 0;
+        while let Some(entry) = self.held.first_entry().filter(|entry| *entry.key() < message) {
+            let (number, held) = entry.remove_entry();
+            match held {
+                Held::Part { total, .. } => self.held_bytes -= u64::from(total),
+                Held::Whole { bytes, .. } => {
+                    self.held_bytes -= bytes.len() as u64;
+                    self.deliver(number, bytes);
+                    ended += 1;
+                }
+                Held::Gone => ended += 1,
+            }
+        }
+        self.counters.skipped += (message - self.next).saturating_sub(ended);
+        self.next = self.next.max(message);
+        self.skipped |= self.options.reliable;
+        self.advance();
+    }
+
+    /// How long an incomplete message may hold up complete ones; `None` for ever.
+    fn patience(&self) -> Option<Duration> {
+        let time = self.own_receive_time.or(self.options.max_receive_time);
+        time.or((!self.options.reliable).then_some(Duration::ZERO))
+    }
+
+    /// When the message that holds up a complete one is skipped.
+    pub(crate) fn next_timeout(&self) -> Time {
+        if self.held.is_empty() || !self.options.ordered {
+            return Time::NEVER;
+        }
+        let Some(patience) = self.patience() else { return Time::NEVER };
+        let mut since = Time::NEVER;
+        for held in self.held.values() {
+            match held {
+                Held::Part { since: first, .. } => since = since.min(*first),
+                Held::Whole { since: first, .. } => return since.min(*first) + patience,
+                Held::Gone => {}
+            }
+        }
+        Time::NEVER
+    }
+
+    /// Goes on to the next complete message if the one before it has had its time. `true`: there is something to take.
+    pub(crate) fn handle_timeout(&mut self, now: Time) -> bool {
+        let before = self.ready.len();
+        while self.next_timeout() <= now {
+            let whole =
+                self.held.iter().find(|held| matches!(held.1, Held::Whole { .. })).map(|held| *held.0);
+            let Some(whole) = whole else { break };
+            self.go_on_to(whole);
+        }
+        self.ready.len() > before
+    }
+
+    /// The sender has given `message` up. `true`: there is something to take.
+    pub(crate) fn handle_cancel(&mut self, message: u64) -> bool {
+        if message < self.next || message - self.next >= 2 * MAX_AHEAD || self.is_over(message) {
+            return false;
+        }
+        self.forget(message);
+        self.held.insert(message, Held::Gone);
+        self.counters.skipped += 1;
+        let before = self.ready.len();
+        self.advance();
+        if !self.options.reliable && self.held.len() > MAX_OPEN {
+            self.drop_oldest_part();
+        }
+        self.ready.len() > before
+    }
+
+    /// Whether the application has something to take.
+    pub(crate) fn is_readable(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// The next message for the application.
+    pub(crate) fn pop(&mut self) -> Option<Bytes> {
+        let (number, bytes) = self.ready.pop_front()?;
+        self.ready_bytes -= bytes.len() as u64;
+        self.freed += bytes.len() as u64;
+        if self.options.ordered {
+            self.consumed = self.consumed.max(number + 1);
+        }
+        if self.ready.is_empty() {
+            self.consumed = self.next;
+        }
+        Some(bytes)
+    }
+
+    /// What is to be told by CONSUMED, once it is worth a frame. The window is at least twice a message, so a sender
+    /// that has no room for one has more than half a window under way, of which a quarter untold is always told.
+    pub(crate) fn consumed(&mut self) -> Option<u64> {
+        if self.ready.is_empty() {
+            self.consumed = self.next;
+        }
+        if !self.options.reliable || self.consumed == self.told {
+            return None;
+        }
+        let due = self.freed >= self.window / 4 || self.consumed - self.told >= MAX_AHEAD / 4;
+        due.then_some(self.consumed)
+    }
+
+    /// CONSUMED was sent.
+    pub(crate) fn told(&mut self, next: u64) {
+        self.told = next;
+        self.freed = 0;
+    }
+
+    /// CONSUMED was lost: it is to be told again.
+    pub(crate) fn untold(&mut self) {
+        self.told = 0;
+        self.freed = self.window;
+    }
+}
+
+#[cfg(test)]
+#[path = "receive_tests.rs"]
+mod tests;

@@ -1,0 +1,460 @@
+//! One channel's sending end: what waits, what has begun, what is to be sent again.
+//!
+//! A message gets its number on the wire when it begins, so what is replaced or cancelled while it waits leaves no gap.
+//! Only the message that began last may have bytes that were never sent.
+
+use bytes::Bytes;
+use glassline_media::Time;
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::Options;
+use crate::link::ranges::Ranges;
+use crate::link::wire::frame::{Data, data_head};
+use crate::link::{Error, Event, MessageId, Outcome};
+
+/// The most messages that may be begun and not yet consumed at the other end.
+pub(crate) const MAX_AHEAD: u64 = 1 << 15;
+/// A fragment is not made smaller than this where the message has more.
+const MIN_FRAGMENT: usize = 64;
+/// A reliable message up to this size may be sent more than once without being lost.
+const SMALL: usize = 600;
+
+/// Whether the other end knows of the channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Announced {
+    /// Every packet with data of the channel tells it.
+    No,
+    /// It was acknowledged.
+    Yes,
+}
+
+struct Waiting {
+    message: MessageId,
+    bytes: Bytes,
+    queued: Time,
+}
+
+struct Begun {
+    message: MessageId,
+    bytes: Bytes,
+    queued: Time,
+    /// How many bytes were sent at least once.
+    sent: u32,
+    acked: Ranges,
+    lost: Ranges,
+    done: bool,
+}
+
+/// What was written into a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) message: u64,
+    pub(crate) offset: u32,
+    pub(crate) length: u32,
+    /// Whether the bytes had been sent before.
+    pub(crate) again: bool,
+}
+
+/// Counts of one channel's sending end since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendCounters {
+    /// Messages taken from the application.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Messages acknowledged as a whole.
+    pub delivered: u64,
+    /// Messages given up: replaced, too old, or skipped by the receiver.
+    pub cancelled: u64,
+    /// Unreliable messages of which a part was lost.
+    pub lost: u64,
+    /// Bytes sent again: deemed lost, or copied.
+    pub resent_bytes: u64,
+    /// Of these, bytes of small messages sent again before anything was known of the first time.
+    pub copied_bytes: u64,
+}
+
+pub(crate) struct Sender {
+    id: u8,
+    pub(crate) options: Options,
+    pub(crate) announced: Announced,
+    waiting: VecDeque<Waiting>,
+    begun: VecDeque<Begun>,
+    /// The number of the first in `begun`.
+    first: u64,
+    /// Numbers of messages with bytes in `lost`.
+    resend: BTreeSet<u64>,
+    /// Whether the last of `begun` has bytes never sent.
+    unfinished: bool,
+    /// Copies of small messages: when, which.
+    copies: VecDeque<(Time, u64)>,
+    /// Numbers of messages to be told cancelled.
+    pub(crate) cancels: BTreeSet<u64>,
+    held_bytes: usize,
+    next_message: u64,
+    /// Everything before this number is done with at the other end.
+    consumed: u64,
+    unconsumed: VecDeque<u32>,
+    unconsumed_bytes: u64,
+    /// Weighted bytes sent: the least of a priority goes first.
+    pub(crate) share: u64,
+    pub(crate) counters: SendCounters,
+}
+
+impl Sender {
+    pub(crate) fn new(id: u8, options: Options) -> Sender {
+        Sender {
+            id,
+            options,
+            announced: Announced::No,
+            waiting: VecDeque::new(),
+            begun: VecDeque::new(),
+            first: 0,
+            resend: BTreeSet::new(),
+            unfinished: false,
+            copies: VecDeque::new(),
+            cancels: BTreeSet::new(),
+            held_bytes: 0,
+            next_message: 0,
+            consumed: 0,
+            unconsumed: VecDeque::new(),
+            unconsumed_bytes: 0,
+            share: 0,
+            counters: SendCounters::default(),
+        }
+    }
+
+    /// Bytes of messages that wait or are not acknowledged.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    pub(crate) fn push(
+        &mut self,
+        now: Time,
+        bytes: Bytes,
+        events: &mut VecDeque<Event>,
+    ) -> Result<MessageId, Error> {
+        if bytes.len() > self.options.max_size as usize {
+            return Err(Error::TooLarge {
+                found: bytes.len(),
+                limit: self.options.max_size,
+                channel: self.id,
+            });
+        }
+        if self.options.newest {
+            self.replace(events);
+        }
+        let room = self.options.queue_bytes.max(self.options.max_size as usize);
+        if self.waiting.len() >= self.options.queue as usize || self.held_bytes + bytes.len() > room {
+            return Err(Error::QueueFull { channel: self.id });
+        }
+        let message = MessageId(self.next_message);
+        self.next_message += 1;
+        self.held_bytes += bytes.len();
+        self.counters.messages += 1;
+        self.counters.bytes += bytes.len() as u64;
+        self.waiting.push_back(Waiting { message, bytes, queued: now });
+        Ok(message)
+    }
+
+    /// A new message comes: what waits goes, and what has begun too if that is wished.
+    fn replace(&mut self, events: &mut VecDeque<Event>) {
+        while let Some(waiting) = self.waiting.pop_front() {
+            self.held_bytes -= waiting.bytes.len();
+            self.finish(waiting.message, Outcome::Cancelled, events);
+        }
+        if self.options.cancel_begun {
+            (0..self.begun.len()).for_each(|index| self.give_up(index, Outcome::Cancelled, events));
+            self.retire();
+        }
+    }
+
+    fn finish(&mut self, message: MessageId, outcome: Outcome, events: &mut VecDeque<Event>) {
+        match outcome {
+            Outcome::Delivered => self.counters.delivered += 1,
+            Outcome::Cancelled | Outcome::Skipped => self.counters.cancelled += 1,
+            Outcome::Lost => self.counters.lost += 1,
+        }
+        if self.options.receipts {
+            events.push_back(Event::Finished { channel: self.id, message, outcome });
+        }
+    }
+
+    /// Ends the message at `index` of `begun`, if it has not ended yet.
+    fn end(&mut self, index: usize, outcome: Outcome, events: &mut VecDeque<Event>) {
+        let number = self.first + index as u64;
+        let begun = &mut self.begun[index];
+        if begun.done {
+            return;
+        }
+        begun.done = true;
+        begun.lost.clear();
+        begun.acked.clear();
+        self.held_bytes -= begun.bytes.len();
+        begun.bytes = Bytes::new();
+        let message = begun.message;
+        self.resend.remove(&number);
+        if index + 1 == self.begun.len() {
+            self.unfinished = false;
+        }
+        self.finish(message, outcome, events);
+    }
+
+    /// As [`Sender::end`], and the other end is told not to wait.
+    fn give_up(&mut self, index: usize, outcome: Outcome, events: &mut VecDeque<Event>) {
+        if !self.begun[index].done {
+            self.end(index, outcome, events);
+            self.cancels.insert(self.first + index as u64);
+        }
+    }
+
+    /// Forgets ended messages at the front.
+    fn retire(&mut self) {
+        while self.begun.front().is_some_and(|begun| begun.done) {
+            self.begun.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// When the oldest message is given up, or the next copy is due.
+    pub(crate) fn next_timeout(&self) -> Time {
+        let copy = self.copies.front().map_or(Time::NEVER, |copy| copy.0);
+        let Some(after) = self.options.cancel_after else { return copy };
+        let begun = self.begun.iter().find(|begun| !begun.done).map(|begun| begun.queued);
+        let oldest = begun.or(self.waiting.front().map(|waiting| waiting.queued));
+        oldest.map_or(copy, |queued| copy.min(queued + after))
+    }
+
+    /// Gives up what is too old; takes up copies that are due.
+    pub(crate) fn handle_timeout(&mut self, now: Time, events: &mut VecDeque<Event>) {
+        while let Some(&(_, number)) = self.copies.front().filter(|copy| copy.0 <= now) {
+            self.copies.pop_front();
+            let Some(index) = number.checked_sub(self.first).map(|index| index as usize) else { continue };
+            if let Some(begun) = self.begun.get_mut(index).filter(|begun| !begun.done) {
+                let total = begun.bytes.len();
+                begun.lost.insert(0, total as u32);
+                self.resend.insert(number);
+                self.counters.copied_bytes += total as u64;
+            }
+        }
+        let Some(after) = self.options.cancel_after else { return };
+        for index in 0..self.begun.len() {
+            if self.begun[index].queued + after > now {
+                break;
+            }
+            self.give_up(index, Outcome::Cancelled, events);
+        }
+        self.retire();
+        while self.waiting.front().is_some_and(|waiting| waiting.queued + after <= now) {
+            let Some(waiting) = self.waiting.pop_front() else { break };
+            self.held_bytes -= waiting.bytes.len();
+            self.finish(waiting.message, Outcome::Cancelled, events);
+        }
+    }
+
+    /// Whether there is something to write, given a window of `window` bytes at the other end.
+    pub(crate) fn has_data(&self, window: u64) -> bool {
+        !self.resend.is_empty() || self.unfinished || self.may_begin(window)
+    }
+
+    fn may_begin(&self, window: u64) -> bool {
+        let Some(next) = self.waiting.front() else { return false };
+        !self.options.reliable
+            || self.unconsumed.is_empty()
+            || self.unconsumed_bytes + next.bytes.len() as u64 <= window
+                && (self.unconsumed.len() as u64) < MAX_AHEAD
+    }
+
+    /// Writes one frame of at most `room` bytes into a packet that could take `whole` bytes if it were empty. `None`:
+    /// nothing is there, or nothing fits.
+    pub(crate) fn write(
+        &mut self,
+        now: Time,
+        room: usize,
+        whole: usize,
+        window: u64,
+        copies: &[Duration],
+        out: &mut Vec<u8>,
+    ) -> Option<Written> {
+        if let Some(&number) = self.resend.first() {
+            let written = self.write_lost(number, room, whole, out)?;
+            self.counters.resent_bytes += u64::from(written.length);
+            return Some(written);
+        }
+        if !self.unfinished {
+            if !self.may_begin(window) {
+                return None;
+            }
+            let next = self.waiting.front()?;
+            let (size, number) = (next.bytes.len(), self.first + self.begun.len() as u64);
+            // A message that one packet can hold is not cut to fill this one.
+            let head = data_head(number, size as u32, 0, size);
+            if head + size > room && (head + size <= whole || room < head + 8 + MIN_FRAGMENT) {
+                return None;
+            }
+            self.begin(now, copies);
+        }
+        let index = self.begun.len() - 1;
+        let number = self.first + index as u64;
+        let begun = &mut self.begun[index];
+        let (total, offset) = (begun.bytes.len() as u32, begun.sent);
+        let length = fragment(number, total, offset, total - offset, room)?;
+        let bytes = &begun.bytes[offset as usize..(offset + length) as usize];
+        Data { channel: self.id, message: number, total, offset, bytes }.write(false, out);
+        begun.sent += length;
+        self.unfinished = begun.sent < total;
+        Some(Written { message: number, offset, length, again: false })
+    }
+
+    fn begin(&mut self, now: Time, copies: &[Duration]) {
+        let Some(Waiting { message, bytes, queued }) = self.waiting.pop_front() else { return };
+        let number = self.first + self.begun.len() as u64;
+        if self.options.reliable {
+            self.unconsumed.push_back(bytes.len() as u32);
+            self.unconsumed_bytes += bytes.len() as u64;
+            if bytes.len() <= SMALL {
+                for after in copies {
+                    let at = self.copies.partition_point(|copy| copy.0 <= now + *after);
+                    self.copies.insert(at, (now + *after, number));
+                }
+            }
+        }
+        let (acked, lost) = (Ranges::default(), Ranges::default());
+        self.begun.push_back(Begun { message, bytes, queued, sent: 0, acked, lost, done: false });
+        self.unfinished = true;
+    }
+
+    fn write_lost(&mut self, number: u64, room: usize, whole: usize, out: &mut Vec<u8>) -> Option<Written> {
+        let begun = &mut self.begun[(number - self.first) as usize];
+        let total = begun.bytes.len() as u32;
+        // An empty message has no bytes to be lost; it is in `resend` all the same.
+        let (offset, end) = begun.lost.first().unwrap_or((0, 0));
+        let head = data_head(number, total, offset, (end - offset) as usize);
+        let size = head + (end - offset) as usize;
+        if size > room && size <= whole {
+            return None;
+        }
+        let length = fragment(number, total, offset, end - offset, room)?;
+        let bytes = &begun.bytes[offset as usize..(offset + length) as usize];
+        Data { channel: self.id, message: number, total, offset, bytes }.write(false, out);
+        begun.lost.remove(offset, offset + length);
+        if begun.lost.is_empty() {
+            self.resend.remove(&number);
+        }
+        Some(Written { message: number, offset, length, again: true })
+    }
+
+    /// A part has arrived.
+    pub(crate) fn handle_acked(&mut self, part: Written, events: &mut VecDeque<Event>) {
+        let Some(index) = part.message.checked_sub(self.first).map(|index| index as usize) else { return };
+        let Some(begun) = self.begun.get_mut(index).filter(|begun| !begun.done) else { return };
+        let total = begun.bytes.len() as u32;
+        if part.length != total {
+            begun.acked.insert(part.offset, part.offset + part.length);
+            begun.lost.remove(part.offset, part.offset + part.length);
+            if begun.lost.is_empty() {
+                self.resend.remove(&part.message);
+            }
+            if !begun.acked.covers(total) {
+                return;
+            }
+        }
+        self.end(index, Outcome::Delivered, events);
+        self.retire();
+    }
+
+    /// A part is deemed lost.
+    pub(crate) fn handle_lost(&mut self, part: Written, events: &mut VecDeque<Event>) {
+        let Some(index) = part.message.checked_sub(self.first).map(|index| index as usize) else { return };
+        let Some(begun) = self.begun.get_mut(index).filter(|begun| !begun.done) else { return };
+        if self.options.reliable {
+            let missing: Vec<_> = begun.acked.missing(part.offset, part.offset + part.length).collect();
+            for (start, end) in &missing {
+                begun.lost.insert(*start, *end);
+            }
+            if !missing.is_empty() || part.length == 0 {
+                self.resend.insert(part.message);
+            }
+        } else {
+            let whole = part.length as usize == begun.bytes.len();
+            if whole {
+                // Nothing of it has come, so there is nothing to be told.
+                self.end(index, Outcome::Lost, events);
+            } else {
+                self.give_up(index, Outcome::Lost, events);
+            }
+            self.retire();
+        }
+    }
+
+    /// Sends a part of the oldest message that is not acknowledged once more, as a probe. Gives whether there is one.
+    pub(crate) fn probe(&mut self) -> bool {
+        if !self.resend.is_empty() {
+            return true;
+        }
+        let Some(index) = self.begun.iter().position(|begun| !begun.done && begun.sent > 0) else {
+            return false;
+        };
+        if !self.options.reliable {
+            return false;
+        }
+        let begun = &mut self.begun[index];
+        let first = begun.acked.missing(0, begun.sent).next();
+        if let Some((start, end)) = first {
+            begun.lost.insert(start, end.min(start + 1200));
+            self.resend.insert(self.first + index as u64);
+        }
+        first.is_some()
+    }
+
+    /// The other end has done with all messages before `next`.
+    pub(crate) fn handle_consumed(&mut self, next: u64) {
+        while self.consumed < next {
+            let Some(size) = self.unconsumed.pop_front() else { break };
+            self.unconsumed_bytes -= u64::from(size);
+            self.consumed += 1;
+        }
+    }
+
+    /// The other end goes on without those messages before `before` that it has not got.
+    pub(crate) fn handle_skipped(&mut self, before: u64, events: &mut VecDeque<Event>) {
+        let count = before.saturating_sub(self.first).min(self.begun.len() as u64) as usize;
+        (0..count).for_each(|index| self.end(index, Outcome::Skipped, events));
+        self.retire();
+    }
+
+    /// The peer has forgotten everything: what had begun is lost, what waits is sent as if nothing had been before.
+    pub(crate) fn restart(&mut self, events: &mut VecDeque<Event>) {
+        (0..self.begun.len()).for_each(|index| self.end(index, Outcome::Lost, events));
+        self.begun.clear();
+        self.resend.clear();
+        self.copies.clear();
+        self.cancels.clear();
+        self.unconsumed.clear();
+        (self.first, self.consumed, self.unconsumed_bytes, self.unfinished) = (0, 0, 0, false);
+        self.announced = Announced::No;
+    }
+
+    /// Whether nothing waits and all that was sent has ended.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.begun.is_empty()
+    }
+}
+
+/// How many of `left` bytes at `offset` fit into a frame of `room` bytes; `None` for too few.
+fn fragment(number: u64, total: u32, offset: u32, left: u32, room: usize) -> Option<u32> {
+    let full = data_head(number, total, offset, left as usize);
+    if full + left as usize <= room {
+        return Some(left);
+    }
+    // The head of a part; its length takes at most four bytes.
+    let head = data_head(number, total, offset, 0) + 3;
+    let length = room.checked_sub(head)?;
+    (length >= MIN_FRAGMENT).then_some((length as u32).min(left))
+}
+
+#[cfg(test)]
+#[path = "send_tests.rs"]
+mod tests;

@@ -1,0 +1,341 @@
+//! The handshakes of an endpoint: its own attempts to connect, and the half-done ones of peers.
+
+use glassline_media::Time;
+use std::time::Duration;
+
+use super::{Endpoint, MAX_ANSWERS, PeerId, Route};
+use crate::link::secure::gate::GATE;
+use crate::link::secure::noise::{Credentials, Handshake};
+use crate::link::state::Standing;
+use crate::link::state::session::{Agreed, Session};
+use crate::link::wire::packet::{self, CONNECT_SIZE, Connect, ConnectionId, MAX_TOKEN, prologue};
+use crate::link::wire::parameters::Parameters;
+use crate::link::{CloseReason, Error, Event, Path, Settings, Transmit};
+
+/// The first wait for an answer to a Connect; each further one is twice as long, up to [`LAST_WAIT`].
+const FIRST_WAIT: Duration = Duration::from_millis(150);
+const LAST_WAIT: Duration = Duration::from_secs(1);
+/// How long a peer has for its first data packet.
+const PENDING_LIFE: Duration = Duration::from_secs(4);
+/// Who is told twice to come again with a token is not told a third time in one attempt.
+const MAX_RETRIES: u32 = 3;
+
+/// Our attempt to connect.
+pub(super) struct Attempt {
+    handshake: Handshake,
+    noise: Vec<u8>,
+    pub(super) local: ConnectionId,
+    path: Path,
+    datagram: Vec<u8>,
+    next_at: Time,
+    wait: Duration,
+    pub(super) gives_up: Time,
+    sent_at: Option<Time>,
+    sent: u32,
+    retries: u32,
+}
+
+impl Attempt {
+    pub(super) fn next_timeout(&self) -> Time {
+        self.next_at.min(self.gives_up)
+    }
+
+    pub(super) fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+        if self.next_at > now {
+            return None;
+        }
+        self.next_at = now + self.wait;
+        self.wait = (self.wait * 2).min(LAST_WAIT);
+        self.sent_at = Some(now);
+        self.sent += 1;
+        out.extend_from_slice(&self.datagram);
+        Some(Transmit { path: self.path, bytes: out.len(), segment_bytes: out.len() })
+    }
+}
+
+/// A peer's handshake that we have answered.
+pub(super) struct Pending {
+    session: Option<Box<Session>>,
+    path: Path,
+    from: ConnectionId,
+    noise: Vec<u8>,
+    accept: Vec<u8>,
+    peer: PeerId,
+    pub(super) expires: Time,
+    answered_at: Time,
+    answers: u32,
+}
+
+impl Endpoint {
+    /// Begins a handshake for the link at `index`.
+    pub(super) fn attempt(&mut self, now: Time, index: u32) -> Result<(), Error> {
+        let slot = &mut self.slots[index as usize];
+        let path = slot.target.ok_or(Error::Closed)?;
+        let pattern = self.settings.credentials.pattern();
+        let local = self.identity.connection_id(&mut self.random);
+        let prologue = prologue(pattern, local);
+        let mut handshake = Handshake::initiator(&self.settings.credentials, &prologue, &mut self.random)
+            .ok_or(Error::NoPeer)?;
+        let mut parameters = Vec::new();
+        own_parameters(&self.settings).write(&mut parameters);
+        let noise = handshake.write(&parameters).ok_or(Error::NoPeer)?;
+        let mut attempt = Attempt {
+            handshake,
+            noise,
+            local,
+            path,
+            datagram: Vec::new(),
+            next_at: now,
+            wait: FIRST_WAIT,
+            gives_up: now + self.settings.connect_timeout,
+            sent_at: None,
+            sent: 0,
+            retries: 0,
+        };
+        self.write_attempt(&mut attempt, &[]);
+        self.slots[index as usize].attempt = Some(Box::new(attempt));
+        Ok(())
+    }
+
+    fn write_attempt(&mut self, attempt: &mut Attempt, token: &[u8]) {
+        let pattern = self.settings.credentials.pattern();
+        let connect = Connect { pattern, from: attempt.local, token, noise: &attempt.noise };
+        attempt.datagram = packet::write_connect(&connect, GATE);
+        if let Some(gate) = &self.remote_gate {
+            gate.close(&mut attempt.datagram, self.random.array());
+        }
+    }
+
+    /// The link that waits for an answer with this ID.
+    fn attempt_of(&self, to: ConnectionId) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.attempt.as_ref().is_some_and(|attempt| attempt.local == to))
+    }
+
+    pub(super) fn handle_retry(&mut self, now: Time, to: ConnectionId, token: &[u8]) {
+        let Some(index) = self.attempt_of(to).filter(|_| token.len() <= MAX_TOKEN) else {
+            return self.counters.strangers += 1;
+        };
+        let Some(mut attempt) = self.slots[index].attempt.take() else { return };
+        if attempt.retries < MAX_RETRIES {
+            attempt.retries += 1;
+            self.write_attempt(&mut attempt, token);
+            attempt.next_at = now;
+        }
+        self.slots[index].attempt = Some(attempt);
+    }
+
+    pub(super) fn handle_accept(&mut self, now: Time, from: Path, to: ConnectionId, noise: &[u8]) {
+        let Some(index) = self.attempt_of(to) else { return self.counters.strangers += 1 };
+        let Some(attempt) = &mut self.slots[index].attempt else { return };
+        let agreed = attempt.handshake.read(noise).and_then(|payload| {
+            let peer = Parameters::parse(&payload)?;
+            let sent_at = attempt.sent_at.filter(|_| attempt.sent == 1);
+            Some(Agreed {
+                secrets: attempt.handshake.secrets()?,
+                local: to,
+                remote: peer.connection?,
+                path: Path { via: attempt.path.via, ..from },
+                peer,
+                rtt: sent_at.map(|sent_at| now - sent_at),
+                random: self.random.fork(),
+            })
+        });
+        let Some(agreed) = agreed else { return self.counters.unauthenticated += 1 };
+        self.slots[index].attempt = None;
+        let Some(link) = &mut self.slots[index].link else { return };
+        link.establish(now, agreed);
+        // The listener takes us for real with our first data packet.
+        link.knock();
+        self.routes.insert(to, Route::Link(index as u32));
+        self.gather(index as u32);
+    }
+
+    /// A peer's Connect whose gate was open: it knows our key, or has recorded somebody's who does.
+    pub(super) fn handle_connect(&mut self, now: Time, from: Path, connect: Connect<'_>, size: usize) {
+        self.counters.connects += 1;
+        if connect.pattern != self.settings.credentials.pattern() || size < CONNECT_SIZE {
+            return self.counters.unauthenticated += 1;
+        }
+        self.expire_pending(now);
+        // The same Connect again: its answer was lost.
+        let again =
+            self.pending.values_mut().find(|pending| pending.from == connect.from && pending.path == from);
+        if let Some(pending) = again {
+            if pending.noise == connect.noise && self.answers.len() < MAX_ANSWERS {
+                pending.answers += 1;
+                self.answers.push_back((from, pending.accept.clone()));
+            }
+            return;
+        }
+        let ip = from.remote.ip();
+        let same_address = self.pending.values().filter(|pending| pending.path.remote.ip() == ip).count();
+        if self.pending.len() >= self.settings.max_pending
+            || same_address >= self.settings.max_pending_per_address
+            || self.answers.len() >= MAX_ANSWERS
+        {
+            return self.counters.limited += 1;
+        }
+        if self.pending.len() >= self.settings.retry_above
+            && !self.tokens.is_good(connect.token, from.remote, now)
+        {
+            self.counters.retries += 1;
+            let token = self.tokens.make(from.remote, now, &mut self.random);
+            let mut retry = packet::write_retry(connect.from, &token);
+            self.gate.close(&mut retry, self.random.array());
+            return self.answers.push_back((from, retry));
+        }
+        match self.accept(now, from, &connect) {
+            Some((local, accept)) => {
+                self.routes.insert(local, Route::Pending);
+                self.answers.push_back((from, accept));
+            }
+            None => self.counters.unauthenticated += 1,
+        }
+    }
+
+    /// Noise's part: the answer, and what is kept until the peer's first data packet.
+    fn accept(&mut self, now: Time, from: Path, connect: &Connect<'_>) -> Option<(ConnectionId, Vec<u8>)> {
+        let prologue = prologue(connect.pattern, connect.from);
+        let mut handshake = Handshake::responder(&self.settings.credentials, &prologue, &mut self.random)?;
+        let peer = Parameters::parse(&handshake.read(connect.noise)?)?;
+        let identity = match (&self.settings.credentials, handshake.peer()) {
+            (Credentials::Pair { peers, .. }, Some(key)) => {
+                peers.contains(&key).then_some(PeerId::Key(key))?
+            }
+            (Credentials::Pair { .. }, None) => return None,
+            _ => PeerId::Name(peer.name.clone()),
+        };
+        let mut local = self.identity.connection_id(&mut self.random);
+        while self.routes.contains_key(&local) {
+            local = self.identity.connection_id(&mut self.random);
+        }
+        let reset = self.identity.reset_token(local);
+        let parameters =
+            Parameters { connection: Some(local), reset: Some(reset), ..own_parameters(&self.settings) };
+        let mut payload = Vec::new();
+        parameters.write(&mut payload);
+        let accept = packet::write_accept(connect.from, &handshake.write(&payload)?);
+        let agreed = Agreed {
+            secrets: handshake.secrets()?,
+            local,
+            remote: connect.from,
+            path: from,
+            peer,
+            rtt: None,
+            random: self.random.fork(),
+        };
+        let pending = Pending {
+            session: Some(Box::new(Session::new(now, agreed, &self.settings))),
+            path: from,
+            from: connect.from,
+            noise: connect.noise.to_vec(),
+            accept: accept.clone(),
+            peer: identity,
+            expires: now + PENDING_LIFE,
+            answered_at: now,
+            answers: 1,
+        };
+        self.pending.insert(local, pending);
+        Some((local, accept))
+    }
+
+    /// A data packet for a handshake that is half done: if it opens, the peer is real and not a replay.
+    pub(super) fn handle_first_data(&mut self, now: Time, from: Path, to: ConnectionId, datagram: &mut [u8]) {
+        let Some(pending) = self.pending.get_mut(&to) else { return };
+        let Some(session) = &mut pending.session else { return };
+        if !session.opener.would_open(datagram) {
+            return self.counters.refused += 1;
+        }
+        let Some(mut pending) = self.pending.remove(&to) else { return };
+        let Some(mut session) = pending.session.take() else { return };
+        if pending.answers == 1 {
+            session.recovery.rtt.update(now - pending.answered_at, Duration::ZERO);
+        }
+        session.path = from;
+        // The peer's older link, if there is one, goes on with this session.
+        let known = self
+            .slots
+            .iter()
+            .position(|slot| slot.link.is_some() && slot.peer.as_ref() == Some(&pending.peer));
+        let index = match known {
+            Some(index) => index as u32,
+            None => match self.add_link(None) {
+                Ok(index) => index,
+                Err(_) => {
+                    self.routes.remove(&to);
+                    return self.counters.limited += 1;
+                }
+            },
+        };
+        let slot = &mut self.slots[index as usize];
+        slot.peer = Some(pending.peer);
+        let Some(link) = &mut slot.link else { return };
+        if let Some(old) = link.local_id() {
+            self.routes.remove(&old);
+        }
+        link.resume(now, session);
+        self.routes.insert(to, Route::Link(index));
+        self.handle_data(now, from, to, datagram);
+        self.gather(index);
+    }
+
+    /// A data packet with an ID that we do not know. If it was ours before a restart, its sender is told so.
+    pub(super) fn answer_unknown(&mut self, from: Path, to: ConnectionId, size: usize) {
+        self.counters.strangers += 1;
+        let reset = packet::write_reset(to, self.identity.reset_token(to));
+        if self.settings.listen
+            && reset.len() < size
+            && self.answers.len() < MAX_ANSWERS
+            && self.identity.is_ours(to)
+        {
+            self.counters.resets += 1;
+            self.answers.push_back((from, reset));
+        }
+    }
+
+    /// The listener says that it does not know our link any more.
+    pub(super) fn handle_reset(&mut self, now: Time, of: ConnectionId, token: [u8; 16]) {
+        let lost = self.slots.iter().position(|slot| {
+            let session = slot.link.as_ref().and_then(|link| link.session.as_ref());
+            // All bytes are compared whatever the first ones are: time tells nothing about the token.
+            session.is_some_and(|session| {
+                session.remote == of
+                    && session.peer.reset.is_some_and(|reset| {
+                        reset.iter().zip(&token).fold(0, |difference, (one, two)| difference | (one ^ two))
+                            == 0
+                    })
+            })
+        });
+        let Some(index) = lost else { return self.counters.strangers += 1 };
+        if let Some(link) = &mut self.slots[index].link
+            && link.standing == Standing::Up
+        {
+            link.events.push_back(Event::Closed { reason: CloseReason::Reset });
+            link.standing = Standing::Closed;
+        }
+        self.collect(now, index as u32);
+    }
+
+    pub(super) fn expire_pending(&mut self, now: Time) {
+        let routes = &mut self.routes;
+        self.pending.retain(|local, pending| {
+            let stays = pending.expires > now;
+            if !stays {
+                routes.remove(local);
+            }
+            stays
+        });
+    }
+}
+
+/// What we tell a peer about ourselves.
+fn own_parameters(settings: &Settings) -> Parameters {
+    Parameters {
+        max_datagram: settings.datagram_bytes.max(1200),
+        window_bytes: settings.window_bytes,
+        idle_ms: u64::try_from(settings.idle.as_millis()).unwrap_or(u64::MAX),
+        name: settings.name.clone(),
+        connection: None,
+        reset: None,
+    }
+}

@@ -1,0 +1,367 @@
+//! One address, many peers: whose datagram is it, who may come in, who has to wait.
+//!
+//! A Connect passes, in this order and each step dearer than the one before: its gate (a MAC, so that strangers meet
+//! silence), the bounds on half-done handshakes, a token where there are many of those, Noise. Its sender becomes a
+//! link with the first data packet under the new keys, which no replayed Connect can bring; only then does it replace
+//! an older link of the same peer.
+
+mod handshake;
+
+use glassline_media::Time;
+use std::collections::{BTreeMap, VecDeque};
+
+use super::secure::gate::Gate;
+use super::secure::noise::Key;
+use super::secure::token::{Identity, Tokens};
+use super::state::{Link, Standing};
+use super::wire::packet::{ConnectionId, Packet};
+use super::{CloseReason, Error, Event, Path, Random, Settings, Transmit};
+use handshake::{Attempt, Pending};
+
+/// Answers to strangers that wait to be sent, at most; beyond, they are not made.
+const MAX_ANSWERS: usize = 64;
+
+/// Names a link of an [`Endpoint`]. Never used again for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId {
+    index: u32,
+    generation: u32,
+}
+
+/// What an endpoint has turned away and let in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndpointCounters {
+    /// Datagrams that belong to nobody: no header of ours, a closed gate, an unknown connection ID.
+    pub strangers: u64,
+    /// Data packets of a link that were forged or replayed.
+    pub refused: u64,
+    /// Connects that passed the gate.
+    pub connects: u64,
+    /// Of these, answered with Retry.
+    pub retries: u64,
+    /// Of these, dropped for one of the bounds.
+    pub limited: u64,
+    /// Of these, refused by Noise, or from a peer who is not in the list.
+    pub unauthenticated: u64,
+    /// Resets sent to peers whose link we do not know any more.
+    pub resets: u64,
+}
+
+struct Slot {
+    generation: u32,
+    link: Option<Link>,
+    attempt: Option<Box<Attempt>>,
+    /// The peer, as far as it can be told apart: its public key, or its name.
+    peer: Option<PeerId>,
+    /// Where to connect; `None` for a link that the peer connected.
+    target: Option<Path>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum PeerId {
+    Key(Key),
+    Name(Vec<u8>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    Link(u32),
+    Pending,
+}
+
+/// The protocol's state at one address.
+///
+/// ```
+/// use glassline_media::Time;
+/// use glassline_transport::link::{Credentials, Endpoint, Event, Key, Options, Path, Settings};
+///
+/// let credentials = Credentials::Shared(Key([7; 32]));
+/// let mut listener = Endpoint::new(Settings { listen: true, ..Settings::new(credentials.clone()) }, [1; 32]);
+/// let mut drone = Endpoint::new(Settings::new(credentials), [2; 32]);
+/// let there = Path { remote: "192.0.2.1:7000".parse().unwrap(), via: 0 };
+/// let here = Path { remote: "192.0.2.2:7000".parse().unwrap(), via: 0 };
+///
+/// let now = Time::ZERO;
+/// let id = drone.connect(now, there).unwrap();
+/// let link = drone.link_mut(id).unwrap();
+/// link.open(3, Options::default()).unwrap();
+/// link.send(now, 3, &b"hello"[..]).unwrap();
+///
+/// // A network that loses nothing and takes no time.
+/// let mut buffer = Vec::new();
+/// for _ in 0..4 {
+///     while let Some(transmit) = drone.poll_transmit(now, &mut buffer) {
+///         buffer.chunks_mut(transmit.segment_bytes).for_each(|bytes| listener.handle_datagram(now, here, bytes));
+///     }
+///     while let Some(transmit) = listener.poll_transmit(now, &mut buffer) {
+///         buffer.chunks_mut(transmit.segment_bytes).for_each(|bytes| drone.handle_datagram(now, there, bytes));
+///     }
+/// }
+/// let (peer, event) = listener.poll_event().unwrap();
+/// assert_eq!(event, Event::Connected { again: false });
+/// assert_eq!(listener.link_mut(peer).unwrap().receive(3).unwrap(), "hello");
+/// ```
+pub struct Endpoint {
+    settings: Settings,
+    random: Random,
+    gate: Gate,
+    remote_gate: Option<Gate>,
+    identity: Identity,
+    tokens: Tokens,
+    slots: Vec<Slot>,
+    routes: BTreeMap<ConnectionId, Route>,
+    pending: BTreeMap<ConnectionId, Pending>,
+    /// Answers to handshakes: where to, what.
+    answers: VecDeque<(Path, Vec<u8>)>,
+    events: VecDeque<(LinkId, Event)>,
+    counters: EndpointCounters,
+    /// Which link is asked first for what it has to send.
+    turn: usize,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("links", &self.slots.len())
+            .field("counters", &self.counters)
+            .finish()
+    }
+}
+
+impl Endpoint {
+    /// An endpoint whose randomness all comes from `seed`: 32 bytes of the system's, or any in a simulation.
+    pub fn new(settings: Settings, seed: [u8; 32]) -> Endpoint {
+        let mut random = Random::new(seed);
+        let credentials = &settings.credentials;
+        Endpoint {
+            gate: Gate::new(&credentials.own_gate()),
+            remote_gate: credentials.remote_gate().map(|known| Gate::new(&known)),
+            identity: Identity::new(credentials.lasting_secret()),
+            tokens: Tokens::new(&mut random),
+            settings,
+            random,
+            slots: Vec::new(),
+            routes: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            answers: VecDeque::new(),
+            events: VecDeque::new(),
+            counters: EndpointCounters::default(),
+            turn: 0,
+        }
+    }
+
+    /// Begins a link to the listener at `path`. It can be used at once; [`Event::Connected`] tells when it is up.
+    ///
+    /// # Errors
+    /// There are as many links as the settings allow, or the credentials name no peer.
+    pub fn connect(&mut self, now: Time, path: Path) -> Result<LinkId, Error> {
+        if self.remote_gate.is_none() {
+            return Err(Error::NoPeer);
+        }
+        let index = self.add_link(Some(path))?;
+        self.attempt(now, index)?;
+        Ok(self.id(index))
+    }
+
+    /// The link `id`, if it has not gone.
+    pub fn link_mut(&mut self, id: LinkId) -> Option<&mut Link> {
+        let slot = self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation)?;
+        slot.link.as_mut()
+    }
+
+    /// The link `id`, if it has not gone.
+    pub fn link(&self, id: LinkId) -> Option<&Link> {
+        let slot = self.slots.get(id.index as usize).filter(|slot| slot.generation == id.generation)?;
+        slot.link.as_ref()
+    }
+
+    /// All links that there are.
+    pub fn links(&self) -> impl Iterator<Item = (LinkId, &Link)> {
+        let ids = (0u32..).zip(&self.slots);
+        ids.filter_map(|(index, slot)| {
+            Some((LinkId { index, generation: slot.generation }, slot.link.as_ref()?))
+        })
+    }
+
+    /// What has been turned away and let in.
+    pub fn counters(&self) -> EndpointCounters {
+        self.counters
+    }
+
+    /// Half-done handshakes of peers who connect.
+    pub fn pending_handshakes(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Takes a datagram, which is opened in place. What is not from a peer is dropped and counted.
+    pub fn handle_datagram(&mut self, now: Time, from: Path, datagram: &mut [u8]) {
+        let body: &[u8] = if Packet::is_gated(datagram) {
+            // A Connect is gated for us, a Retry for the listener that we connect to.
+            let own = self.settings.listen.then_some(&self.gate);
+            match own.into_iter().chain(&self.remote_gate).find_map(|gate| gate.open(datagram)) {
+                Some(body) => body,
+                None => return self.counters.strangers += 1,
+            }
+        } else {
+            datagram
+        };
+        match Packet::parse(body) {
+            Some(Packet::Data { to, .. }) => self.handle_data(now, from, to, datagram),
+            Some(Packet::Connect(connect)) if self.settings.listen => {
+                let size = datagram.len();
+                self.handle_connect(now, from, connect, size);
+            }
+            Some(Packet::Accept { to, noise }) => self.handle_accept(now, from, to, noise),
+            Some(Packet::Retry { to, token }) => self.handle_retry(now, to, token),
+            Some(Packet::Reset { of, token }) => self.handle_reset(now, of, token),
+            Some(Packet::Connect(_)) | None => self.counters.strangers += 1,
+        }
+    }
+
+    fn handle_data(&mut self, now: Time, from: Path, to: ConnectionId, datagram: &mut [u8]) {
+        match self.routes.get(&to) {
+            Some(&Route::Link(index)) => {
+                let Some(link) = self.slots.get_mut(index as usize).and_then(|slot| slot.link.as_mut())
+                else {
+                    return;
+                };
+                if !link.handle_data_packet(now, from, datagram) {
+                    self.counters.refused += 1;
+                }
+                if link.standing == Standing::Closed || !link.events.is_empty() {
+                    self.collect(now, index);
+                }
+            }
+            Some(Route::Pending) => self.handle_first_data(now, from, to, datagram),
+            None => self.answer_unknown(from, to, datagram.len()),
+        }
+    }
+
+    /// Writes the next datagrams that are to be sent into `out`, which is emptied before; all go to one path and have
+    /// one size but the last. Call it until it gives `None`, after any input and at [`Endpoint::next_timeout`].
+    pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+        out.clear();
+        if let Some((path, bytes)) = self.answers.pop_front() {
+            out.extend_from_slice(&bytes);
+            return Some(Transmit { path, bytes: out.len(), segment_bytes: out.len() });
+        }
+        for step in 0..self.slots.len() {
+            let index = (self.turn + step) % self.slots.len();
+            if let Some(transmit) = self.poll_link(now, index as u32, out) {
+                self.turn = index + 1;
+                return Some(transmit);
+            }
+        }
+        None
+    }
+
+    fn poll_link(&mut self, now: Time, index: u32, out: &mut Vec<u8>) -> Option<Transmit> {
+        let slot = self.slots.get_mut(index as usize)?;
+        if let Some(attempt) = &mut slot.attempt
+            && let Some(transmit) = attempt.poll_transmit(now, out)
+        {
+            return Some(transmit);
+        }
+        slot.link.as_mut()?.poll_transmit(now, out)
+    }
+
+    /// What has happened on which link, oldest first.
+    pub fn poll_event(&mut self) -> Option<(LinkId, Event)> {
+        if self.events.is_empty() {
+            for index in 0..self.slots.len() as u32 {
+                self.gather(index);
+            }
+        }
+        self.events.pop_front()
+    }
+
+    /// When [`Endpoint::handle_timeout`] or [`Endpoint::poll_transmit`] has something to do though nothing came.
+    pub fn next_timeout(&self) -> Time {
+        if !self.answers.is_empty() {
+            return Time::ZERO;
+        }
+        let links = self.slots.iter().map(|slot| {
+            let attempt = slot.attempt.as_ref().map_or(Time::NEVER, |attempt| attempt.next_timeout());
+            slot.link.as_ref().map_or(Time::NEVER, Link::next_timeout).min(attempt)
+        });
+        let pending = self.pending.values().map(|pending| pending.expires);
+        links.chain(pending).min().unwrap_or(Time::NEVER)
+    }
+
+    /// Does what is due by `now`.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.expire_pending(now);
+        for index in 0..self.slots.len() as u32 {
+            let slot = &mut self.slots[index as usize];
+            if let Some(link) = &mut slot.link
+                && link.next_timeout() <= now
+            {
+                link.handle_timeout(now);
+            }
+            if slot.attempt.as_ref().is_some_and(|attempt| attempt.gives_up <= now) {
+                slot.attempt = None;
+                if let Some(link) = &mut slot.link {
+                    link.events.push_back(Event::Closed { reason: CloseReason::Unreachable });
+                    link.standing = Standing::Closed;
+                }
+            }
+            self.collect(now, index);
+        }
+    }
+
+    fn id(&self, index: u32) -> LinkId {
+        LinkId { index, generation: self.slots[index as usize].generation }
+    }
+
+    fn add_link(&mut self, target: Option<Path>) -> Result<u32, Error> {
+        let limit = self.settings.max_links;
+        let free = self.slots.iter().position(|slot| slot.link.is_none());
+        let index = free.unwrap_or(self.slots.len());
+        if index >= limit {
+            return Err(Error::TooManyLinks { limit });
+        }
+        if free.is_none() {
+            self.slots.push(Slot { generation: 0, link: None, attempt: None, peer: None, target: None });
+        }
+        let slot = &mut self.slots[index];
+        slot.generation += 1;
+        slot.link = Some(Link::new(self.settings.clone()));
+        (slot.attempt, slot.peer, slot.target) = (None, None, target);
+        Ok(index as u32)
+    }
+
+    /// Takes over a link's events.
+    fn gather(&mut self, index: u32) {
+        let id = self.id(index);
+        if let Some(link) = &mut self.slots[index as usize].link {
+            self.events.extend(link.events.drain(..).map(|event| (id, event)));
+        }
+    }
+
+    /// Takes over a link's events, and ends it if it is closed: it goes, or is connected again.
+    fn collect(&mut self, now: Time, index: u32) {
+        self.gather(index);
+        let slot = &mut self.slots[index as usize];
+        let Some(link) = &mut slot.link else { return };
+        if link.standing != Standing::Closed {
+            return;
+        }
+        if let Some(local) = link.local_id() {
+            self.routes.remove(&local);
+        }
+        let again = slot.target.is_some() && self.settings.reconnect && link.is_wanted();
+        if again {
+            link.forget_session();
+            link.standing = Standing::Connecting;
+            let _ = self.attempt(now, index);
+        } else {
+            slot.link = None;
+            slot.attempt = None;
+            slot.peer = None;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "../endpoint_tests.rs"]
+mod tests;

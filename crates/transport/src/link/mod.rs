@@ -1,0 +1,272 @@
+//! The link: channels between two peers over datagrams that may be lost, late, doubled or forged. A pure state machine:
+//! datagrams, messages, `now` and a seed come in; datagrams, messages, events and the next deadline come out.
+//!
+//! * [`Endpoint`] has one address and many peers: it finds whose datagram it is, shakes hands, turns strangers away.
+//! * [`Link`] is one peer: channels, acknowledgements, resending, pace. `engine` drives both.
+//! * [`wire`] is the format, described in docs/wire-link.md; [`secure`] the keys; [`Options`] what a channel trades.
+//!
+//! How a message walks: [`Link::send`] queues it on its channel → [`Endpoint::poll_transmit`] takes as much of it as
+//! priority, window and pace allow into a datagram and seals that → [`Endpoint::handle_datagram`] at the other end
+//! opens it, puts the parts together → [`Link::receive`]. What came is acknowledged in ranges; what is lost is sent
+//! again unless it was cancelled meanwhile.
+
+mod channel;
+mod endpoint;
+mod random;
+mod ranges;
+mod received;
+mod recovery;
+pub mod secure;
+mod state;
+pub mod wire;
+
+pub use channel::Options;
+pub use channel::receive::ReceiveCounters;
+pub use channel::send::SendCounters;
+pub use endpoint::{Endpoint, EndpointCounters, LinkId};
+pub use random::Random;
+pub use secure::noise::{Credentials, Key, public_key};
+pub use state::{Link, LinkStatistics};
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Channels of a link are numbered from 0 to one less than this.
+pub const MAX_CHANNELS: usize = 64;
+/// The largest message, bytes.
+pub const MAX_MESSAGE: usize = 16 << 20;
+/// The longest name of an endpoint, bytes.
+pub const MAX_NAME: usize = 64;
+/// The most bytes of datagrams that one [`Endpoint::poll_transmit`] gives: what a kernel takes at once (UDP GSO).
+pub const MAX_BATCH: usize = 65_000;
+/// The most datagrams in them.
+pub const MAX_SEGMENTS: usize = 44;
+
+/// Where a datagram comes from or goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Path {
+    /// The other end's address.
+    pub remote: SocketAddr,
+    /// Which of the caller's sockets: any number that the caller understands.
+    pub via: u8,
+}
+
+/// Datagrams to be sent, which stand in the caller's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Where to.
+    pub path: Path,
+    /// Bytes in the buffer.
+    pub bytes: usize,
+    /// The size of each datagram but the last, which may be smaller. Equal to `bytes` for a single one.
+    pub segment_bytes: usize,
+}
+
+/// A message of a channel, numbered from 0 in the order of [`Link::send`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MessageId(pub u64);
+
+/// How a message ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The other end has all of it.
+    Delivered,
+    /// It was too old or was replaced by a newer one.
+    Cancelled,
+    /// The receiver has gone on without it.
+    Skipped,
+    /// A part was lost on an unreliable channel, or the peer restarted.
+    Lost,
+}
+
+/// What a link tells its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The link is up.
+    Connected {
+        /// It was up before, and the peer has none of what it had then. Messages that waited go on; those that had
+        /// begun are lost.
+        again: bool,
+    },
+    /// The peer sends on a channel.
+    Opened {
+        /// Its number.
+        channel: u8,
+        /// How the peer sends.
+        options: Options,
+    },
+    /// A channel that had no message to take has one.
+    Readable {
+        /// Its number.
+        channel: u8,
+    },
+    /// A message has ended; told where [`Options::receipts`] is set.
+    Finished {
+        /// Its channel.
+        channel: u8,
+        /// What [`Link::send`] gave.
+        message: MessageId,
+        /// How.
+        outcome: Outcome,
+    },
+    /// The peer's address has changed and is proven.
+    PathChanged {
+        /// Where it is now.
+        path: Path,
+    },
+    /// The peer does not answer. A link that we connected is tried again if [`Settings::reconnect`] is set; any other
+    /// is gone.
+    Closed {
+        /// Why.
+        reason: CloseReason,
+    },
+}
+
+/// Why a link ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// By our own wish.
+    Local,
+    /// By the peer's wish, with its code and its words.
+    Peer {
+        /// 0: as wished; see [`CloseCode`].
+        code: u64,
+        /// For people.
+        reason: String,
+    },
+    /// Nothing came for [`Settings::idle`].
+    TimedOut,
+    /// Nobody answered for [`Settings::connect_timeout`].
+    Unreachable,
+    /// The peer broke the rules.
+    Violation(&'static str),
+    /// The peer has restarted and does not know the link any more.
+    Reset,
+}
+
+/// Codes of a CLOSE frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseCode {
+    /// As wished.
+    Done = 0,
+    /// A frame was malformed or against the rules.
+    Violation = 1,
+}
+
+/// Why something cannot be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No such channel was opened here.
+    #[error("channel {channel} is not open here")]
+    NotOpen {
+        /// Its number.
+        channel: u8,
+    },
+    /// The options make no sense.
+    #[error("channel {channel} cannot be opened so: {what}")]
+    Options {
+        /// Its number.
+        channel: u8,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The message is larger than the channel allows.
+    #[error("a message of {found} bytes on channel {channel}, whose messages have at most {limit}")]
+    TooLarge {
+        /// Its size.
+        found: usize,
+        /// The channel's limit.
+        limit: u32,
+        /// The channel's number.
+        channel: u8,
+    },
+    /// The channel's queue is full; there will be room after some events.
+    #[error("the queue of channel {channel} is full")]
+    QueueFull {
+        /// Its number.
+        channel: u8,
+    },
+    /// The link has ended.
+    #[error("the link is closed")]
+    Closed,
+    /// No more links may be had.
+    #[error("there are {limit} links already")]
+    TooManyLinks {
+        /// [`Settings::max_links`].
+        limit: usize,
+    },
+    /// The credentials name no peer to connect to.
+    #[error("the credentials name no peer to connect to")]
+    NoPeer,
+}
+
+/// When small reliable messages are sent more than once without waiting for a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copies {
+    /// Never.
+    Never,
+    /// While the path is seen to lose packets.
+    WhenLossy,
+    /// Always.
+    Always,
+}
+
+/// What an endpoint is like. The same for all its links.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// By what peers are known.
+    pub credentials: Credentials,
+    /// Tells our endpoint from others that hold the same shared key: a new link of the same name replaces the old one.
+    /// At most [`MAX_NAME`] bytes. Key pairs need none.
+    pub name: Vec<u8>,
+    /// Whether others may connect.
+    pub listen: bool,
+    /// The largest datagram that we send and take, bytes: 1200 or more.
+    pub datagram_bytes: u16,
+    /// Bytes of reliable messages kept for the application on each channel; at least twice a message is granted.
+    pub window_bytes: u64,
+    /// After how long without a datagram a link is given up.
+    pub idle: Duration,
+    /// How often something is sent so that the peer and what is between do not forget us.
+    pub keep_alive: Duration,
+    /// How long a connect is tried.
+    pub connect_timeout: Duration,
+    /// Whether a link that we connected and that was lost is connected again.
+    pub reconnect: bool,
+    /// The most links.
+    pub max_links: usize,
+    /// The most handshakes that are half done; beyond, Connects are dropped.
+    pub max_pending: usize,
+    /// Of these, from one IP address.
+    pub max_pending_per_address: usize,
+    /// With more than so many half-done handshakes, who connects has to prove its address (Retry).
+    pub retry_above: usize,
+    /// After how many packets a direction's key is replaced.
+    pub key_update_packets: u64,
+    /// When small reliable messages are sent more than once.
+    pub copies: Copies,
+}
+
+impl Settings {
+    /// Settings with these credentials and the defaults.
+    pub fn new(credentials: Credentials) -> Settings {
+        Settings {
+            credentials,
+            name: Vec::new(),
+            listen: false,
+            datagram_bytes: 1200,
+            window_bytes: 32 << 20,
+            idle: Duration::from_secs(5),
+            keep_alive: Duration::from_secs(1),
+            connect_timeout: Duration::from_secs(10),
+            reconnect: true,
+            max_links: 64,
+            max_pending: 256,
+            max_pending_per_address: 16,
+            retry_above: 32,
+            key_update_packets: 1 << 22,
+            copies: Copies::WhenLossy,
+        }
+    }
+}

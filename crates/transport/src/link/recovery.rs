@@ -1,0 +1,390 @@
+//! What is under way: which packets are acknowledged, which are lost, and when to probe (RFC 9002).
+
+use glassline_media::Time;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::channel::send::Written;
+use super::received::max_delay;
+use super::wire::frame::Ack;
+
+/// Packets that must be acknowledged after one for it to be lost (RFC 9002 §6.1.1).
+const PACKET_THRESHOLD: u64 = 3;
+/// The least time that is worth a timer (RFC 9002 §6.1.2).
+const GRANULARITY: Duration = Duration::from_millis(1);
+/// Probes are never further apart than this, so that a path that is back is noticed soon.
+const MAX_PROBE_GAP: Duration = Duration::from_millis(400);
+/// Before a round trip was measured (RFC 9002 §6.2.2 takes 333 ms; links are shorter).
+const INITIAL_RTT: Duration = Duration::from_millis(100);
+
+/// What a packet carried that must not be forgotten if it is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// A part of a message.
+    Data { channel: u8, part: Written },
+    /// OPEN of a channel.
+    Open(u8),
+    /// CONSUMED of a channel.
+    Consumed(u8),
+    /// CANCEL of a message.
+    Cancel(u8, u64),
+    /// SKIPPED of a channel.
+    Skipped(u8),
+    /// An ACK up to this number.
+    Ack(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Flying,
+    /// Neither asks for an acknowledgement nor counts as under way.
+    Silent,
+    Acked,
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: Time,
+    bytes: u32,
+    state: State,
+    contents: u64,
+    count: u16,
+    app_limited: bool,
+    delivered: u64,
+    delivered_at: Time,
+    first_sent_at: Time,
+}
+
+/// The round-trip time (RFC 9002 §5).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rtt {
+    pub(crate) smoothed: Duration,
+    pub(crate) variation: Duration,
+    pub(crate) latest: Duration,
+    pub(crate) least: Duration,
+    measured: bool,
+}
+
+impl Rtt {
+    fn new() -> Rtt {
+        let smoothed = INITIAL_RTT;
+        Rtt { smoothed, variation: smoothed / 2, latest: smoothed, least: Duration::MAX, measured: false }
+    }
+
+    pub(crate) fn update(&mut self, latest: Duration, ack_delay: Duration) {
+        self.latest = latest;
+        self.least = self.least.min(latest);
+        if !self.measured {
+            (self.smoothed, self.variation, self.measured) = (latest, latest / 2, true);
+            return;
+        }
+        let delay = ack_delay.min(max_delay(self.smoothed));
+        let adjusted = if latest >= self.least + delay { latest - delay } else { latest };
+        self.variation = (self.variation * 3 + self.smoothed.abs_diff(adjusted)) / 4;
+        self.smoothed = (self.smoothed * 7 + adjusted) / 8;
+    }
+}
+
+/// What an acknowledgement told about the path; input to the capacity's estimate.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sample {
+    /// Bytes newly acknowledged.
+    pub(crate) acked_bytes: u64,
+    /// Bytes newly deemed lost.
+    pub(crate) lost_bytes: u64,
+    /// Packets newly acknowledged and newly deemed lost.
+    pub(crate) packets: (u64, u64),
+    /// When the largest newly acknowledged packet was sent.
+    pub(crate) largest_sent_at: Option<Time>,
+    /// Bytes a second delivered over about the last round trip, and whether the application had too little to send.
+    pub(crate) rate: Option<(u64, bool)>,
+    /// The round trip that was measured.
+    pub(crate) rtt: Option<Duration>,
+}
+
+/// The acknowledgement names a packet that was never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NeverSent;
+
+/// The packets under way on a link.
+pub(crate) struct Recovery {
+    base: u64,
+    packets: VecDeque<Sent>,
+    contents: VecDeque<Content>,
+    contents_base: u64,
+    in_flight: u64,
+    pub(crate) rtt: Rtt,
+    largest_acked: Option<u64>,
+    /// When the packets that are behind are lost by time.
+    loss_at: Time,
+    last_asked_at: Time,
+    probes: u32,
+    delivered: u64,
+    delivered_at: Time,
+    first_sent_at: Time,
+    /// Sent up to here while the application had too little.
+    app_limited_until: u64,
+    /// For the caller to work off after [`Recovery::handle_ack`] and [`Recovery::handle_timeout`].
+    pub(crate) acked: Vec<Content>,
+    pub(crate) lost: Vec<Content>,
+}
+
+impl Recovery {
+    pub(crate) fn new(now: Time) -> Recovery {
+        Recovery {
+            base: 0,
+            packets: VecDeque::new(),
+            contents: VecDeque::new(),
+            contents_base: 0,
+            in_flight: 0,
+            rtt: Rtt::new(),
+            largest_acked: None,
+            loss_at: Time::NEVER,
+            last_asked_at: now,
+            probes: 0,
+            delivered: 0,
+            delivered_at: now,
+            first_sent_at: now,
+            app_limited_until: 0,
+            acked: Vec::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    /// Bytes of packets that are under way.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// The largest number that was acknowledged.
+    pub(crate) fn largest_acked(&self) -> Option<u64> {
+        self.largest_acked
+    }
+
+    /// How many probe timeouts have passed since the last acknowledgement.
+    pub(crate) fn probes(&self) -> u32 {
+        self.probes
+    }
+
+    /// Packets remembered; bounded by what may be under way.
+    pub(crate) fn remembered(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// A packet has left. Numbers come without gaps.
+    pub(crate) fn handle_sent(
+        &mut self,
+        now: Time,
+        number: u64,
+        bytes: usize,
+        eliciting: bool,
+        contents: &[Content],
+    ) {
+        debug_assert_eq!(number, self.base + self.packets.len() as u64);
+        if eliciting {
+            if self.in_flight == 0 {
+                (self.first_sent_at, self.delivered_at) = (now, now);
+            }
+            self.in_flight += bytes as u64;
+            self.last_asked_at = now;
+        }
+        self.packets.push_back(Sent {
+            at: now,
+            bytes: bytes as u32,
+            state: if eliciting { State::Flying } else { State::Silent },
+            contents: self.contents_base + self.contents.len() as u64,
+            count: contents.len() as u16,
+            app_limited: number < self.app_limited_until,
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent_at: self.first_sent_at,
+        });
+        self.contents.extend(contents);
+        // Who only receives gets no acknowledgements, at which packets are forgotten otherwise.
+        if number.is_multiple_of(64) {
+            self.retire(now);
+        }
+    }
+
+    /// The application has nothing more to send though it might: rates measured until all of this is acknowledged
+    /// say little about the path.
+    pub(crate) fn mark_app_limited(&mut self) {
+        self.app_limited_until = self.base + self.packets.len() as u64 + 1;
+    }
+
+    /// Takes an acknowledgement. What it settles stands in `acked` and `lost` then.
+    pub(crate) fn handle_ack(&mut self, now: Time, ack: &Ack<'_>) -> Result<Sample, NeverSent> {
+        let end = self.base + self.packets.len() as u64;
+        if ack.largest >= end {
+            return Err(NeverSent);
+        }
+        let mut sample = Sample::default();
+        let mut newest: Option<Sent> = None;
+        for (low, high) in ack.ranges() {
+            if high < self.base {
+                break;
+            }
+            for number in (low.max(self.base)..=high).rev() {
+                let packet = self.packets[(number - self.base) as usize];
+                match packet.state {
+                    State::Acked => continue,
+                    State::Silent => {}
+                    State::Flying | State::Lost => {
+                        if packet.state == State::Flying {
+                            self.in_flight -= u64::from(packet.bytes);
+                        }
+                        self.delivered += u64::from(packet.bytes);
+                        sample.acked_bytes += u64::from(packet.bytes);
+                        sample.packets.0 += 1;
+                        if newest.is_none() {
+                            newest = Some(packet);
+                        }
+                    }
+                }
+                if number == ack.largest {
+                    let asked = packet.state != State::Silent;
+                    sample.rtt = asked.then(|| now - packet.at);
+                    sample.largest_sent_at = Some(packet.at);
+                }
+                self.settle(&packet, true);
+                self.packets[(number - self.base) as usize].state = State::Acked;
+            }
+        }
+        self.largest_acked = self.largest_acked.max(Some(ack.largest));
+        if let Some(rtt) = sample.rtt {
+            self.rtt.update(rtt, Duration::from_micros(ack.delay_us));
+        }
+        if let Some(packet) = newest {
+            self.probes = 0;
+            self.delivered_at = now;
+            self.first_sent_at = packet.at;
+            let interval = (packet.at - packet.first_sent_at).max(now - packet.delivered_at);
+            let delivered = self.delivered - packet.delivered;
+            let nanos = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+            let rate = u128::from(delivered) * 1_000_000_000 / u128::from(nanos.max(1));
+            if interval >= self.rtt.least.min(Duration::from_millis(1)) {
+                sample.rate = Some((u64::try_from(rate).unwrap_or(u64::MAX), packet.app_limited));
+            }
+        }
+        self.detect_losses(now, &mut sample);
+        self.retire(now);
+        Ok(sample)
+    }
+
+    /// Hands a packet's contents to the caller.
+    fn settle(&mut self, packet: &Sent, acked: bool) {
+        let start = (packet.contents - self.contents_base) as usize;
+        let contents = self.contents.range(start..start + usize::from(packet.count));
+        if acked { &mut self.acked } else { &mut self.lost }.extend(contents);
+    }
+
+    /// How long a packet may be behind later ones (RFC 9002 §6.1.2).
+    fn loss_delay(&self) -> Duration {
+        (self.rtt.smoothed.max(self.rtt.latest) * 9 / 8).max(GRANULARITY)
+    }
+
+    fn detect_losses(&mut self, now: Time, sample: &mut Sample) {
+        self.loss_at = Time::NEVER;
+        let Some(largest) = self.largest_acked else { return };
+        let delay = self.loss_delay();
+        for index in 0..largest.saturating_sub(self.base).min(self.packets.len() as u64) as usize {
+            let packet = self.packets[index];
+            if packet.state != State::Flying {
+                continue;
+            }
+            let number = self.base + index as u64;
+            if largest - number >= PACKET_THRESHOLD || packet.at + delay <= now {
+                self.packets[index].state = State::Lost;
+                self.in_flight -= u64::from(packet.bytes);
+                sample.lost_bytes += u64::from(packet.bytes);
+                sample.packets.1 += 1;
+                self.settle(&packet, false);
+            } else {
+                self.loss_at = packet.at + delay;
+                break;
+            }
+        }
+    }
+
+    /// Forgets packets at the front that are settled; lost ones a while later, since they may only be late.
+    fn retire(&mut self, now: Time) {
+        let late = self.rtt.smoothed * 2 + Duration::from_millis(20);
+        while let Some(packet) = self.packets.front() {
+            let over = match packet.state {
+                State::Acked => true,
+                State::Lost | State::Silent => packet.at + late < now,
+                State::Flying => false,
+            };
+            if !over {
+                break;
+            }
+            let count = usize::from(packet.count);
+            self.contents.drain(..count);
+            self.contents_base += count as u64;
+            self.packets.pop_front();
+            self.base += 1;
+        }
+    }
+
+    /// How long to wait for an acknowledgement before probing (RFC 9002 §6.2.1).
+    pub(crate) fn probe_time(&self) -> Duration {
+        let variation = (self.rtt.variation * 4).max(GRANULARITY);
+        self.rtt.smoothed + variation + max_delay(self.rtt.smoothed)
+    }
+
+    /// When [`Recovery::handle_timeout`] has something to do.
+    pub(crate) fn next_timeout(&self) -> Time {
+        if self.in_flight == 0 {
+            return Time::NEVER;
+        }
+        if self.loss_at != Time::NEVER {
+            return self.loss_at;
+        }
+        let first = self.probe_time();
+        let gap = (first * 2u32.pow(self.probes.min(8))).min(first.max(MAX_PROBE_GAP));
+        self.last_asked_at + gap
+    }
+
+    /// Deems lost what is late; `true` if a probe is to be sent instead.
+    pub(crate) fn handle_timeout(&mut self, now: Time) -> (Sample, bool) {
+        let mut sample = Sample::default();
+        if self.next_timeout() > now {
+            return (sample, false);
+        }
+        if self.loss_at != Time::NEVER {
+            self.detect_losses(now, &mut sample);
+            self.retire(now);
+            return (sample, false);
+        }
+        self.probes += 1;
+        // The next one is reckoned from here, whether or not the probe can leave.
+        self.last_asked_at = now;
+        self.retire(now);
+        (sample, true)
+    }
+
+    /// Deems all lost that is under way longer than `age`: the path was away, and waiting for what it swallowed would
+    /// cost another round trip.
+    pub(crate) fn give_up_older(&mut self, now: Time, age: Duration) -> u64 {
+        let mut bytes = 0;
+        for index in 0..self.packets.len() {
+            let packet = self.packets[index];
+            if packet.at + age > now {
+                break;
+            }
+            if packet.state == State::Flying {
+                self.packets[index].state = State::Lost;
+                self.in_flight -= u64::from(packet.bytes);
+                bytes += u64::from(packet.bytes);
+                self.settle(&packet, false);
+            }
+        }
+        self.retire(now);
+        bytes
+    }
+}
+
+#[cfg(test)]
+#[path = "recovery_tests.rs"]
+mod tests;

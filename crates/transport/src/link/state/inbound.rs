@@ -1,0 +1,274 @@
+//! What a datagram does to a link.
+
+use glassline_media::Time;
+use std::time::Duration;
+
+use super::session::{Candidate, MAX_RESPONSES};
+use super::{Link, Standing};
+use crate::capacity::Feedback;
+use crate::link::channel::receive::Receiver;
+use crate::link::channel::send::{Announced, MAX_AHEAD};
+use crate::link::recovery::{Content, Sample};
+use crate::link::wire::frame::{Ack, Data, Frame};
+use crate::link::wire::varint::Reader;
+use crate::link::{CloseReason, Event, Options, Path};
+
+/// A proof of address is asked for at most so often.
+const MAX_CHALLENGES: u32 = 6;
+
+impl Link {
+    /// Takes a data packet, which is opened in place. `false`: it is not from the peer, or it came before.
+    pub(crate) fn handle_data_packet(&mut self, now: Time, path: Path, datagram: &mut [u8]) -> bool {
+        let Some(session) = &mut self.session else { return false };
+        let size = datagram.len();
+        let before = session.opener.largest();
+        let Ok((number, payload)) = session.opener.open(datagram) else {
+            self.statistics.refused_packets += 1;
+            return false;
+        };
+        session.last_received = now;
+        self.statistics.received_packets += 1;
+        self.statistics.received_bytes += size as u64;
+        if path != session.path && before.is_none_or(|before| number > before) {
+            self.handle_other_path(now, path, size);
+        }
+        if let Standing::Closing { .. } = self.standing {
+            // Who still speaks has not heard that it is over.
+            self.close_due = true;
+            return true;
+        }
+        let (mut eliciting, mut grace, mut reader) = (false, Duration::ZERO, Reader::new(payload));
+        while !reader.is_empty() {
+            let Some(frame) = Frame::parse(&mut reader) else {
+                self.violated(now, "a malformed frame");
+                return true;
+            };
+            eliciting |= frame.is_eliciting();
+            if let Frame::Grace(micros) = frame {
+                grace = Duration::from_micros(micros);
+            } else if let Err(what) = self.handle_frame(now, path, frame) {
+                self.violated(now, what);
+                return true;
+            }
+            if self.standing != Standing::Up {
+                return true;
+            }
+        }
+        if let Some(session) = &mut self.session {
+            session.received.insert(now, number, eliciting);
+            if eliciting {
+                session.arrival.handle_packet(now, size, grace);
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn handle_frame(&mut self, now: Time, path: Path, frame: Frame<'_>) -> Result<(), &'static str> {
+        match frame {
+            Frame::Data(data) => return self.handle_message(now, &data),
+            Frame::Ack(ack) => return self.handle_ack(now, &ack),
+            Frame::Padding | Frame::Ping | Frame::Grace(_) => {}
+            Frame::Open { channel, options } => self.handle_open(channel, options),
+            Frame::Consumed { channel, next } => {
+                if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) {
+                    sender.handle_consumed(next);
+                }
+            }
+            Frame::Cancel { channel, message } => {
+                if let Some(Some(receiver)) = self.receivers.get_mut(usize::from(channel))
+                    && receiver.handle_cancel(message)
+                {
+                    self.events.push_back(Event::Readable { channel });
+                }
+            }
+            Frame::Skipped { channel, message } => {
+                if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) {
+                    sender.handle_skipped(message, &mut self.events);
+                }
+            }
+            Frame::Challenge(data) => {
+                if let Some(session) = &mut self.session {
+                    session.responses.truncate(MAX_RESPONSES - 1);
+                    session.responses.push((path, data));
+                }
+            }
+            Frame::Response(data) => self.handle_response(now, data),
+            Frame::Close { code, reason } => {
+                let reason = String::from_utf8_lossy(reason).into_owned();
+                self.standing = Standing::Closed;
+                self.unwanted = true;
+                self.events.push_back(Event::Closed { reason: CloseReason::Peer { code, reason } });
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_open(&mut self, channel: u8, options: Options) {
+        let index = usize::from(channel);
+        if self.receivers.len() <= index {
+            self.receivers.resize_with(index + 1, || None);
+        }
+        if self.receivers[index].is_none() {
+            let receiver = Receiver::new(options, self.own[index].as_ref(), self.settings.window_bytes);
+            self.receivers[index] = Some(Box::new(receiver));
+            self.events.push_back(Event::Opened { channel, options });
+        }
+    }
+
+    #[inline]
+    fn handle_message(&mut self, now: Time, data: &Data<'_>) -> Result<(), &'static str> {
+        let Some(Some(receiver)) = self.receivers.get_mut(usize::from(data.channel)) else {
+            // Data comes with its OPEN until that is acknowledged.
+            return Err("data on a channel that was not opened");
+        };
+        let waiting = receiver.is_readable();
+        let readable = receiver.handle_data(now, data).map_err(|_| "more data than there is room for")?;
+        if readable && !waiting {
+            self.events.push_back(Event::Readable { channel: data.channel });
+        }
+        Ok(())
+    }
+
+    fn handle_ack(&mut self, now: Time, ack: &Ack<'_>) -> Result<(), &'static str> {
+        let Some(session) = &mut self.session else { return Ok(()) };
+        let sample =
+            session.recovery.handle_ack(now, ack).map_err(|_| "an acknowledgement of what was never sent")?;
+        session.peer_arrival_ns = ack.arrival_ns;
+        session.sealer.update(self.settings.key_update_packets, session.recovery.largest_acked());
+        let one_way = sample.largest_sent_at.map(|sent| {
+            let sent_us = (sent - session.epoch).as_micros();
+            i64::try_from(ack.received_us).unwrap_or(i64::MAX) - i64::try_from(sent_us).unwrap_or(i64::MAX)
+        });
+        if sample.acked_bytes > 0 {
+            session.blind_bytes = 0;
+        }
+        self.settle(now, &sample, one_way);
+        Ok(())
+    }
+
+    /// Hands what an acknowledgement or a timeout settled to the channels, and the rest to the estimate.
+    pub(super) fn settle(&mut self, now: Time, sample: &Sample, one_way_us: Option<i64>) {
+        let Some(session) = &mut self.session else { return };
+        self.statistics.lost_packets += sample.packets.1;
+        for (packets, lost) in [(sample.packets.0, 0.0), (sample.packets.1, 1.0)] {
+            // As of some 200 packets.
+            session.loss += (lost - session.loss) * (1.0 - 0.995f64.powi(packets.min(1000) as i32));
+        }
+        if sample.packets != (0, 0) {
+            let rtt = &session.recovery.rtt;
+            session.capacity.handle_feedback(
+                now,
+                &Feedback {
+                    acked_bytes: sample.acked_bytes,
+                    lost_bytes: sample.lost_bytes,
+                    in_flight: session.recovery.in_flight(),
+                    sent_at: sample.largest_sent_at,
+                    one_way_us,
+                    rate: sample.rate.map(|rate| rate.0),
+                    app_limited: sample.rate.is_some_and(|rate| rate.1),
+                    rtt: rtt.smoothed,
+                    least_rtt: rtt.least,
+                },
+            );
+        }
+        let mut acked = std::mem::take(&mut session.recovery.acked);
+        let mut lost = std::mem::take(&mut session.recovery.lost);
+        acked.drain(..).for_each(|content| self.handle_content_acked(content));
+        lost.drain(..).for_each(|content| self.handle_content_lost(content));
+        if let Some(session) = &mut self.session {
+            (session.recovery.acked, session.recovery.lost) = (acked, lost);
+        }
+    }
+
+    #[inline]
+    fn handle_content_acked(&mut self, content: Content) {
+        let sender = |channel: u8| usize::from(channel);
+        match content {
+            Content::Data { channel, part } => {
+                if let Some(Some(sender)) = self.senders.get_mut(sender(channel)) {
+                    sender.handle_acked(part, &mut self.events);
+                }
+            }
+            Content::Open(channel) => {
+                if let Some(Some(sender)) = self.senders.get_mut(sender(channel)) {
+                    sender.announced = Announced::Yes;
+                }
+            }
+            Content::Ack(largest) => {
+                if let Some(session) = &mut self.session {
+                    session.received.handle_ack_of_ack(largest);
+                }
+            }
+            Content::Consumed(_) | Content::Cancel(..) | Content::Skipped(_) => {}
+        }
+    }
+
+    fn handle_content_lost(&mut self, content: Content) {
+        match content {
+            Content::Data { channel, part } => {
+                if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) {
+                    sender.handle_lost(part, &mut self.events);
+                }
+            }
+            Content::Cancel(channel, message) => {
+                if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) {
+                    sender.cancels.insert(message);
+                    // A receiver that is so far behind has gone on without it.
+                    while sender.cancels.len() as u64 > MAX_AHEAD {
+                        sender.cancels.pop_first();
+                    }
+                }
+            }
+            Content::Consumed(channel) => {
+                if let Some(Some(receiver)) = self.receivers.get_mut(usize::from(channel)) {
+                    receiver.untold();
+                }
+            }
+            Content::Skipped(channel) => {
+                if let Some(Some(receiver)) = self.receivers.get_mut(usize::from(channel)) {
+                    receiver.skipped = true;
+                }
+            }
+            // OPEN goes with data, and an ACK is followed by newer ones.
+            Content::Open(_) | Content::Ack(_) => {}
+        }
+    }
+
+    /// The newest packet came from elsewhere: the peer may have moved, or somebody forwards its packets.
+    fn handle_other_path(&mut self, now: Time, path: Path, size: usize) {
+        let Some(session) = &mut self.session else { return };
+        match &mut session.candidate {
+            Some(candidate) if candidate.path == path => candidate.received += size as u64,
+            _ => {
+                let challenge = session.random.array();
+                let candidate =
+                    Candidate { path, challenge, received: size as u64, sent: 0, next_at: now, tries: 0 };
+                session.candidate = Some(candidate);
+            }
+        }
+    }
+
+    fn handle_response(&mut self, now: Time, data: [u8; 8]) {
+        let Some(session) = &mut self.session else { return };
+        let Some(candidate) = session.candidate.take_if(|candidate| candidate.challenge == data) else {
+            return;
+        };
+        let moved = session.path.remote.ip() != candidate.path.remote.ip();
+        session.path = candidate.path;
+        if moved {
+            session.capacity.handle_new_path(now);
+        }
+        // What was sent to the old address since it went is lost; it need not be waited for.
+        session.probe = true;
+        self.events.push_back(Event::PathChanged { path: candidate.path });
+    }
+
+    /// When the proof of an address is asked for again.
+    pub(super) fn candidate_timeout(&self) -> Time {
+        let candidate = self.session.as_ref().and_then(|session| session.candidate.as_ref());
+        candidate
+            .filter(|candidate| candidate.tries < MAX_CHALLENGES)
+            .map_or(Time::NEVER, |candidate| candidate.next_at)
+    }
+}

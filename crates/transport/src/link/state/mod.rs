@@ -1,0 +1,352 @@
+//! One peer: its channels, and the session that carries them.
+//!
+//! `inbound` takes datagrams apart, `outbound` makes them, `timers` says when time alone changes something, `session`
+//! holds what one handshake gave.
+
+mod inbound;
+mod outbound;
+pub(crate) mod session;
+mod timers;
+
+use bytes::Bytes;
+use glassline_media::Time;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::channel::receive::{ReceiveCounters, Receiver};
+use super::channel::send::{Announced, SendCounters, Sender};
+use super::recovery::Content;
+use super::wire::packet::ConnectionId;
+use super::{CloseCode, CloseReason, Error, Event, MAX_CHANNELS, MessageId, Options, Path, Settings};
+use crate::capacity::Mode;
+use session::{Agreed, Session};
+
+/// Where a link stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The handshake is under way; messages wait.
+    Connecting,
+    /// Messages pass.
+    Up,
+    /// We have said that it ends; until then that is repeated to whoever asks.
+    Closing {
+        /// When it is over.
+        until: Time,
+    },
+    /// It is over.
+    Closed,
+}
+
+/// Counts and measures of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LinkStatistics {
+    /// Datagrams sent, since the link was first up.
+    pub sent_packets: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Datagrams received and authenticated.
+    pub received_packets: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Datagrams deemed lost on their way to the peer.
+    pub lost_packets: u64,
+    /// Datagrams to this link that were forged or replayed, or that came twice.
+    pub refused_packets: u64,
+    /// Handshakes finished.
+    pub sessions: u64,
+    /// The smoothed round trip.
+    pub rtt: Duration,
+    /// The least round trip.
+    pub least_rtt: Duration,
+    /// How long our packets wait in queues on their way.
+    pub queue_delay: Duration,
+    /// What the path to the peer carries as far as is known, bytes a second.
+    pub bandwidth_bytes: u64,
+    /// At what rate we send at most, bytes a second.
+    pub pacing_bytes: u64,
+    /// Bytes that may be under way.
+    pub window_bytes: u64,
+    /// Bytes under way.
+    pub in_flight_bytes: u64,
+    /// The share of our packets that are lost, smoothed.
+    pub loss: f64,
+    /// The peer's estimate of how long 1000 of our bytes take to arrive (Salsify's τ).
+    pub arrival_per_kilobyte: Option<Duration>,
+    /// Whether the rate is found by delay, or in competition with others who fill the queue.
+    pub competitive: bool,
+}
+
+/// A link to one peer. Made by [`super::Endpoint::connect`] or by a peer's connect; reached by
+/// [`super::Endpoint::link_mut`].
+pub struct Link {
+    settings: Settings,
+    pub(crate) standing: Standing,
+    pub(crate) session: Option<Box<Session>>,
+    senders: Vec<Option<Box<Sender>>>,
+    receivers: Vec<Option<Box<Receiver>>>,
+    /// Numbers of open sending channels, by priority.
+    order: Vec<u8>,
+    /// Our own options, for what we wish as a receiver.
+    own: Vec<Option<Options>>,
+    pub(crate) events: VecDeque<Event>,
+    close: Option<(u64, Vec<u8>)>,
+    /// Either end has closed it.
+    unwanted: bool,
+    close_due: bool,
+    statistics: LinkStatistics,
+    scratch: Vec<Content>,
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link")
+            .field("standing", &self.standing)
+            .field("statistics", &self.statistics)
+            .finish()
+    }
+}
+
+impl Link {
+    pub(crate) fn new(settings: Settings) -> Link {
+        Link {
+            settings,
+            standing: Standing::Connecting,
+            session: None,
+            senders: Vec::new(),
+            receivers: Vec::new(),
+            order: Vec::new(),
+            own: vec![None; MAX_CHANNELS],
+            events: VecDeque::new(),
+            close: None,
+            unwanted: false,
+            close_due: false,
+            statistics: LinkStatistics::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Opens channel `id` for sending, and says how we want to receive on it.
+    ///
+    /// # Errors
+    /// Options that make no sense. A channel that is open is opened anew only where nothing was sent on it.
+    pub fn open(&mut self, id: u8, options: Options) -> Result<(), Error> {
+        options.check(id)?;
+        let index = usize::from(id);
+        if self.senders.len() <= index {
+            self.senders.resize_with(index + 1, || None);
+        }
+        if self.senders[index].as_ref().is_some_and(|sender| sender.counters.messages > 0) {
+            return Err(Error::Options { channel: id, what: "it is in use" });
+        }
+        self.senders[index] = Some(Box::new(Sender::new(id, options)));
+        self.own[index] = Some(options);
+        if let Some(receiver) = self.receivers.get_mut(index).and_then(Option::as_mut) {
+            receiver.own_receive_time = options.max_receive_time;
+        }
+        self.order.retain(|other| *other != id);
+        let senders = &self.senders;
+        let priority =
+            |id: &u8| senders[usize::from(*id)].as_ref().map_or(u8::MAX, |sender| sender.options.priority);
+        let at = self.order.partition_point(|other| (priority(other), *other) < (options.priority, id));
+        self.order.insert(at, id);
+        Ok(())
+    }
+
+    /// Queues a message on a channel that is open here. It may be sent while the link is still connecting.
+    ///
+    /// # Errors
+    /// The channel is not open, its queue is full, the message is too large, or the link is closed.
+    /// Cost: none for the bytes, which are shared and not copied until they are sealed.
+    pub fn send(&mut self, now: Time, channel: u8, message: impl Into<Bytes>) -> Result<MessageId, Error> {
+        if !matches!(self.standing, Standing::Connecting | Standing::Up) {
+            return Err(Error::Closed);
+        }
+        let index = usize::from(channel);
+        let Some(sender) = self.senders.get(index).and_then(Option::as_ref) else {
+            return Err(Error::NotOpen { channel });
+        };
+        if sender.is_idle() {
+            // Who was silent has saved nothing up: it joins the others of its priority where they stand.
+            let priority = sender.options.priority;
+            let others = self.senders.iter().flatten();
+            let active = others.filter(|other| other.options.priority == priority && !other.is_idle());
+            let least = active.map(|other| other.share).min();
+            if let (Some(sender), Some(least)) = (&mut self.senders[index], least) {
+                sender.share = sender.share.max(least);
+            }
+        }
+        match &mut self.senders[index] {
+            Some(sender) => sender.push(now, message.into(), &mut self.events),
+            None => Err(Error::NotOpen { channel }),
+        }
+    }
+
+    /// Takes the next message that came on `channel`.
+    pub fn receive(&mut self, channel: u8) -> Option<Bytes> {
+        self.receivers.get_mut(usize::from(channel))?.as_mut()?.pop()
+    }
+
+    /// What has happened, oldest first.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Ends the link: the peer is told, nothing more is sent or taken. `reason` is for people.
+    pub fn close(&mut self, now: Time, reason: &str) {
+        self.end(now, CloseCode::Done, reason, CloseReason::Local);
+    }
+
+    fn end(&mut self, now: Time, code: CloseCode, words: &str, reason: CloseReason) {
+        if matches!(self.standing, Standing::Closing { .. } | Standing::Closed) {
+            return;
+        }
+        self.events.push_back(Event::Closed { reason });
+        self.unwanted = true;
+        let Some(session) = &self.session else {
+            self.standing = Standing::Closed;
+            return;
+        };
+        self.standing = Standing::Closing { until: now + session.recovery.probe_time() * 3 };
+        self.close = Some((code as u64, words.as_bytes().to_vec()));
+        self.close_due = true;
+    }
+
+    /// The peer has broken the rules.
+    fn violated(&mut self, now: Time, what: &'static str) {
+        self.end(now, CloseCode::Violation, what, CloseReason::Violation(what));
+    }
+
+    /// Whether messages pass.
+    pub fn is_up(&self) -> bool {
+        self.standing == Standing::Up
+    }
+
+    /// Whether all that was sent has ended: delivered, cancelled or lost.
+    pub fn is_idle(&self) -> bool {
+        self.senders.iter().flatten().all(|sender| sender.is_idle() && sender.cancels.is_empty())
+    }
+
+    /// Where the peer is, once the link is up.
+    pub fn path(&self) -> Option<Path> {
+        self.session.as_ref().map(|session| session.path)
+    }
+
+    /// The peer's name, once the link is up.
+    pub fn peer_name(&self) -> Option<&[u8]> {
+        self.session.as_ref().map(|session| &session.peer.name[..])
+    }
+
+    /// Goes on over another path to the same peer, at once: our own address has changed, or another socket is better.
+    pub fn migrate(&mut self, now: Time, path: Path) {
+        if let Some(session) = &mut self.session
+            && session.path != path
+        {
+            session.path = path;
+            session.capacity.handle_new_path(now);
+            session.probe = true;
+        }
+    }
+
+    /// Counts of what was sent on `channel`.
+    pub fn send_counters(&self, channel: u8) -> Option<SendCounters> {
+        self.senders.get(usize::from(channel))?.as_ref().map(|sender| sender.counters)
+    }
+
+    /// Counts of what came on `channel`.
+    pub fn receive_counters(&self, channel: u8) -> Option<ReceiveCounters> {
+        self.receivers.get(usize::from(channel))?.as_ref().map(|receiver| receiver.counters)
+    }
+
+    /// Bytes of messages that wait or are not acknowledged, on all channels; and of those that came and were not taken.
+    pub fn held_bytes(&self) -> (usize, u64) {
+        let sending = self.senders.iter().flatten().map(|sender| sender.held_bytes()).sum();
+        let received = self.receivers.iter().flatten().map(|receiver| receiver.held_bytes()).sum();
+        (sending, received)
+    }
+
+    /// Packets that are remembered because they may still be acknowledged.
+    pub fn remembered_packets(&self) -> usize {
+        self.session.as_ref().map_or(0, |session| session.recovery.remembered())
+    }
+
+    /// How many bytes of a message handed over now would leave within `delay`, as far as is known: what the path
+    /// carries in that time, less what is under way beyond the empty path and what waits here (Salsify's budget, NSDI
+    /// 2018 §4).
+    pub fn budget(&self, delay: Duration) -> u64 {
+        let Some(session) = &self.session else { return 0 };
+        let capacity = &session.capacity;
+        let carried = capacity.bandwidth() as f64 * delay.as_secs_f64();
+        let queued = capacity.bandwidth() as f64 * capacity.queue_delay().as_secs_f64();
+        let waiting = self.held_bytes().0.saturating_sub(session.recovery.in_flight() as usize) as f64;
+        (carried - queued - waiting).max(0.0) as u64
+    }
+
+    /// Counts and measures.
+    pub fn statistics(&self) -> LinkStatistics {
+        let mut statistics = self.statistics;
+        if let Some(session) = &self.session {
+            let (rtt, capacity) = (&session.recovery.rtt, &session.capacity);
+            statistics.rtt = rtt.smoothed;
+            statistics.least_rtt = rtt.least.min(rtt.smoothed);
+            statistics.queue_delay = capacity.queue_delay();
+            statistics.bandwidth_bytes = capacity.bandwidth();
+            statistics.pacing_bytes = capacity.pacing_rate();
+            statistics.window_bytes = capacity.window_bytes();
+            statistics.in_flight_bytes = session.recovery.in_flight();
+            statistics.loss = session.loss;
+            statistics.competitive = capacity.mode() == Mode::Competitive;
+            statistics.arrival_per_kilobyte =
+                (session.peer_arrival_ns > 0).then(|| Duration::from_nanos(session.peer_arrival_ns));
+        }
+        statistics
+    }
+
+    /// Whose datagrams are ours.
+    pub(crate) fn local_id(&self) -> Option<ConnectionId> {
+        self.session.as_ref().map(|session| session.local)
+    }
+
+    /// A handshake is done: the link is up, or up again with a peer that has forgotten everything.
+    pub(crate) fn establish(&mut self, now: Time, agreed: Agreed) {
+        let session = Session::new(now, agreed, &self.settings);
+        self.resume(now, Box::new(session));
+    }
+
+    /// As [`Link::establish`], with a session that stood ready.
+    pub(crate) fn resume(&mut self, now: Time, mut session: Box<Session>) {
+        let again = self.statistics.sessions > 0;
+        self.forget_session();
+        session.last_received = now;
+        self.session = Some(session);
+        (self.close, self.close_due) = (None, false);
+        self.statistics.sessions += 1;
+        self.standing = Standing::Up;
+        self.events.push_back(Event::Connected { again });
+    }
+
+    /// Has a packet leave that asks for an answer.
+    pub(crate) fn knock(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.probe = true;
+        }
+    }
+
+    /// Whether the application has not ended the link itself.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.close.is_none() && !self.unwanted
+    }
+
+    /// The session is lost. What waited still waits, what had begun is lost.
+    pub(crate) fn forget_session(&mut self) {
+        self.session = None;
+        for sender in self.senders.iter_mut().flatten() {
+            sender.restart(&mut self.events);
+        }
+        self.receivers.clear();
+    }
+
+    /// Whether a channel's options are known to the peer; they are told with its data until then.
+    fn is_announced(sender: &Sender) -> bool {
+        sender.announced == Announced::Yes
+    }
+}

@@ -1,0 +1,379 @@
+//! What a link sends, and when it may.
+
+use glassline_media::Time;
+use std::time::Duration;
+
+use super::session::Session;
+use super::{Link, Standing};
+use crate::link::channel::send::Sender;
+use crate::link::recovery::Content;
+use crate::link::wire::frame::Frame;
+use crate::link::wire::packet::{DATA_HEADER, DATA_OVERHEAD, TAG, write_data_header};
+use crate::link::{Copies, MAX_BATCH, MAX_SEGMENTS, Path, Transmit};
+
+/// How far ahead of its pace a batch may run, so that a fast path costs no timer for each packet.
+const BURST: Duration = Duration::from_micros(500);
+/// How much pace may be made up for after a timer that came late.
+const CATCH_UP: Duration = Duration::from_millis(1);
+/// When copies of small reliable messages leave: far enough apart that one burst of losses seldom takes all.
+const COPY_AFTER: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(20)];
+/// The share of lost packets from which copies are worth their bytes.
+const LOSSY: f64 = 0.003;
+/// On a way as short as this a resend comes as soon as a copy.
+const SHORT_WAY: Duration = Duration::from_millis(15);
+/// Acknowledgements in a row after which one asks to be acknowledged itself.
+const MANY_UNASKED: u32 = 32;
+/// The share of its bandwidth that a path gets while it acknowledges nothing: enough that what comes first after an
+/// outage is fresh, and little enough that it is no queue of old data.
+const BLIND_SHARE: f64 = 0.15;
+/// Less room than this is not worth a frame.
+const MIN_ROOM: usize = 16;
+/// A datagram in the middle of a batch may be padded by this share of its size.
+const MAX_PADDING: usize = 8;
+
+/// What a packet turned out to be.
+struct Packet {
+    /// It ended because nothing more fitted, not because there was no more.
+    full: bool,
+}
+
+impl Link {
+    /// Writes the next datagrams into `out`, which is emptied before.
+    pub(crate) fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+        out.clear();
+        if let Standing::Closing { .. } = self.standing {
+            return self.write_close(out);
+        }
+        if self.standing != Standing::Up {
+            return None;
+        }
+        if let Some(transmit) = self.write_elsewhere(now, out) {
+            return Some(transmit);
+        }
+        let session = self.session.as_ref()?;
+        let (path, mut limit, mut segment) = (session.path, session.datagram, 0);
+        for index in 0..MAX_SEGMENTS {
+            let start = out.len();
+            let Some(packet) = self.write_packet(now, limit, index == 0, segment > 0, out) else { break };
+            let size = out.len() - start;
+            if segment == 0 {
+                (segment, limit) = (size, size);
+            }
+            if size < segment || !packet.full || out.len() + segment > MAX_BATCH {
+                break;
+            }
+        }
+        (!out.is_empty()).then_some(Transmit { path, bytes: out.len(), segment_bytes: segment })
+    }
+
+    /// Writes one packet of at most `limit` bytes; nothing if there is no reason for one.
+    fn write_packet(
+        &mut self,
+        now: Time,
+        limit: usize,
+        first: bool,
+        pad: bool,
+        out: &mut Vec<u8>,
+    ) -> Option<Packet> {
+        let start = out.len();
+        let session = self.session.as_mut()?;
+        let ack_due = session.received.next_timeout(session.recovery.rtt.smoothed) <= now;
+        let control = first && self.has_control();
+        let session = self.session.as_mut()?;
+        let probe = std::mem::take(&mut session.probe);
+        let data = (probe || may_send(session, now)) && has_data(&self.senders, session);
+        if !data && may_send(session, now) {
+            session.idle_since.get_or_insert(now);
+        }
+        if !(ack_due || control || data || probe) {
+            return None;
+        }
+        let mut contents = std::mem::take(&mut self.scratch);
+        contents.clear();
+        write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
+        let room = |out: &Vec<u8>| (limit - TAG).saturating_sub(out.len() - start);
+        let asked = session.received.is_asked() && session.received.ack_size() <= room(out);
+        if asked {
+            let arrival = session.arrival.per_kilobyte().map_or(0, |time| time.as_nanos() as u64);
+            if let Some(largest) = session.received.write_ack(now, session.epoch, arrival, out) {
+                contents.push(Content::Ack(largest));
+            }
+        }
+        let before = out.len();
+        if control {
+            self.write_control(start, limit, out, &mut contents);
+        }
+        let mut full = false;
+        if data {
+            full = self.write_data(now, start, limit, out, &mut contents);
+        }
+        let session = self.session.as_mut()?;
+        let mut eliciting = out.len() > before;
+        if !eliciting && (probe || session.unasked >= MANY_UNASKED) {
+            Frame::Ping.write(out);
+            eliciting = true;
+        }
+        if out.len() == start + DATA_HEADER {
+            out.truncate(start);
+            self.scratch = contents;
+            return None;
+        }
+        let short = room(out);
+        if pad && full && short > 0 && short <= limit / MAX_PADDING {
+            out.resize(out.len() + short, 0);
+        }
+        let number = session.sealer.seal(start, out);
+        let size = out.len() - start;
+        session.unasked = if eliciting { 0 } else { session.unasked + 1 };
+        session.last_sent = now;
+        session.recovery.handle_sent(now, number, size, eliciting, &contents);
+        if eliciting {
+            session.pace(now, size);
+        }
+        self.statistics.sent_packets += 1;
+        self.statistics.sent_bytes += size as u64;
+        self.scratch = contents;
+        Some(Packet { full })
+    }
+
+    /// Whether there are frames that neither window nor pace hold back.
+    fn has_control(&mut self) -> bool {
+        let here = self.session.as_ref().is_some_and(|session| !session.responses.is_empty());
+        here || self.senders.iter().flatten().any(|sender| !sender.cancels.is_empty())
+            || self
+                .receivers
+                .iter_mut()
+                .flatten()
+                .any(|receiver| receiver.skipped || receiver.consumed().is_some())
+    }
+
+    fn write_control(&mut self, start: usize, limit: usize, out: &mut Vec<u8>, contents: &mut Vec<Content>) {
+        const LARGEST: usize = 2 + 8;
+        let full = |out: &Vec<u8>| out.len() - start + LARGEST + TAG > limit;
+        if let Some(session) = &mut self.session {
+            for (_, data) in session.responses.drain(..) {
+                if !full(out) {
+                    Frame::Response(data).write(out);
+                }
+            }
+        }
+        for (channel, receiver) in self.receivers.iter_mut().enumerate() {
+            let (Some(receiver), channel) = (receiver, channel as u8) else { continue };
+            if full(out) {
+                return;
+            }
+            if std::mem::take(&mut receiver.skipped) {
+                Frame::Skipped { channel, message: receiver.next() }.write(out);
+                contents.push(Content::Skipped(channel));
+            }
+            if full(out) {
+                return;
+            }
+            if let Some(next) = receiver.consumed() {
+                Frame::Consumed { channel, next }.write(out);
+                receiver.told(next);
+                contents.push(Content::Consumed(channel));
+            }
+        }
+        for (channel, sender) in self.senders.iter_mut().enumerate() {
+            let (Some(sender), channel) = (sender, channel as u8) else { continue };
+            while !full(out) {
+                let Some(message) = sender.cancels.pop_first() else { break };
+                Frame::Cancel { channel, message }.write(out);
+                contents.push(Content::Cancel(channel, message));
+            }
+        }
+    }
+
+    /// Fills the packet with messages: the least priority number first, among equals the least weighted share.
+    /// `true`: more would be there, but does not fit.
+    fn write_data(
+        &mut self,
+        now: Time,
+        start: usize,
+        limit: usize,
+        out: &mut Vec<u8>,
+        contents: &mut Vec<Content>,
+    ) -> bool {
+        let Some(session) = self.session.as_mut() else { return false };
+        session.write_grace(now, out);
+        let lossy = match self.settings.copies {
+            Copies::Never => false,
+            Copies::WhenLossy => session.loss > LOSSY && session.rtt() > SHORT_WAY,
+            Copies::Always => true,
+        };
+        let copies: &[Duration] = if lossy { &COPY_AFTER } else { &[] };
+        // Channels that have nothing, or nothing that fits.
+        let (mut tried, mut announced, mut full) = (0u64, 0u64, false);
+        loop {
+            let room = (limit - TAG).saturating_sub(out.len() - start);
+            if room < MIN_ROOM {
+                return true;
+            }
+            let Some(channel) = self.next_channel(tried) else { break };
+            let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) else { break };
+            let Some(session) = self.session.as_ref() else { break };
+            let mark = out.len();
+            let announce = !Link::is_announced(sender) && announced & 1 << channel == 0;
+            if announce {
+                Frame::Open { channel, options: sender.options }.write(out);
+            }
+            let room = (limit - TAG).saturating_sub(out.len() - start);
+            let window = session.window_for(sender.options.max_size);
+            let whole = session.datagram - DATA_OVERHEAD;
+            match sender.write(now, room, whole, window, copies, out) {
+                Some(part) => {
+                    if announce {
+                        announced |= 1 << channel;
+                        contents.push(Content::Open(channel));
+                    }
+                    sender.share += (u64::from(part.length) + 16) * 256 / u64::from(sender.options.weight);
+                    contents.push(Content::Data { channel, part });
+                }
+                None => {
+                    out.truncate(mark);
+                    tried |= 1 << channel;
+                    full = true;
+                }
+            }
+        }
+        if !full && let Some(session) = &mut self.session {
+            // There was room for more in window and pace, but nothing to send.
+            session.recovery.mark_app_limited();
+            session.idle_since.get_or_insert(now);
+        }
+        full
+    }
+
+    /// The channel that goes next, leaving out those in the set `tried`.
+    fn next_channel(&self, tried: u64) -> Option<u8> {
+        let session = self.session.as_ref()?;
+        let mut best: Option<(&Sender, u8)> = None;
+        for &channel in &self.order {
+            let Some(Some(sender)) = self.senders.get(usize::from(channel)) else { continue };
+            if let Some((chosen, _)) = best {
+                if sender.options.priority > chosen.options.priority {
+                    break;
+                }
+                if sender.share >= chosen.share {
+                    continue;
+                }
+            }
+            if tried & 1 << channel == 0 && sender.has_data(session.window_for(sender.options.max_size)) {
+                best = Some((sender, channel));
+            }
+        }
+        best.map(|best| best.1)
+    }
+
+    /// Challenges and their answers go to addresses that may not be the peer's; each in a packet of its own.
+    fn write_elsewhere(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+        const SIZE: u64 = (DATA_OVERHEAD + 9) as u64;
+        let session = self.session.as_mut()?;
+        let own = session.path;
+        if let Some(at) = session.responses.iter().position(|response| response.0 != own) {
+            let (path, data) = session.responses.remove(at);
+            return self.write_single(now, path, Frame::Response(data), out);
+        }
+        let due = self.candidate_timeout() <= now;
+        let session = self.session.as_mut()?;
+        let gap = session.recovery.probe_time();
+        let candidate = session.candidate.as_mut().filter(|_| due)?;
+        candidate.next_at = now + gap;
+        // Nobody gets more from us than he has sent.
+        if candidate.sent + SIZE > candidate.received {
+            return None;
+        }
+        candidate.sent += SIZE;
+        candidate.tries += 1;
+        let (path, challenge) = (candidate.path, candidate.challenge);
+        self.write_single(now, path, Frame::Challenge(challenge), out)
+    }
+
+    fn write_single(
+        &mut self,
+        now: Time,
+        path: Path,
+        frame: Frame<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let session = self.session.as_mut()?;
+        write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
+        frame.write(out);
+        let number = session.sealer.seal(0, out);
+        session.recovery.handle_sent(now, number, out.len(), false, &[]);
+        self.statistics.sent_packets += 1;
+        self.statistics.sent_bytes += out.len() as u64;
+        Some(Transmit { path, bytes: out.len(), segment_bytes: out.len() })
+    }
+
+    fn write_close(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
+        if !std::mem::take(&mut self.close_due) {
+            return None;
+        }
+        let (code, reason) = self.close.as_ref()?;
+        let session = self.session.as_mut()?;
+        write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
+        Frame::Close { code: *code, reason }.write(out);
+        session.sealer.seal(0, out);
+        Some(Transmit { path: session.path, bytes: out.len(), segment_bytes: out.len() })
+    }
+
+    /// When window and pace let data leave that waits; [`Time::NEVER`] if none waits or the window is full.
+    pub(super) fn send_timeout(&self) -> Time {
+        let Some(session) = &self.session else { return Time::NEVER };
+        if self.standing != Standing::Up || !has_data(&self.senders, session) {
+            return Time::NEVER;
+        }
+        if session.is_blind() {
+            return session.next_send.max(session.blind_until());
+        }
+        if session.has_window() { session.next_send } else { Time::NEVER }
+    }
+}
+
+fn has_data(senders: &[Option<Box<Sender>>], session: &Session) -> bool {
+    senders.iter().flatten().any(|sender| sender.has_data(session.window_for(sender.options.max_size)))
+}
+
+fn may_send(session: &Session, now: Time) -> bool {
+    let free = if session.is_blind() { session.blind_until() <= now } else { session.has_window() };
+    free && session.next_send <= now + BURST
+}
+
+impl Session {
+    /// Whether the path has been silent for so long that what is under way says nothing about it.
+    fn is_blind(&self) -> bool {
+        self.recovery.probes() >= 2
+    }
+
+    fn has_window(&self) -> bool {
+        let in_flight = self.recovery.in_flight();
+        in_flight == 0 || in_flight + self.datagram as u64 <= self.capacity.window_bytes()
+    }
+
+    /// When a blind packet may leave.
+    fn blind_until(&self) -> Time {
+        let rate = (self.capacity.bandwidth() as f64 * BLIND_SHARE).max(1.0);
+        self.last_received + Duration::from_secs_f64((self.blind_bytes as f64 / rate).min(1e6))
+    }
+
+    /// A packet of `size` bytes leaves: the next one waits for as long as it takes at the pacing rate.
+    fn pace(&mut self, now: Time, size: usize) {
+        let nanos = size as u128 * 1_000_000_000 / u128::from(self.capacity.pacing_rate().max(1));
+        let earliest = Time::from_nanos(now.as_nanos().saturating_sub(CATCH_UP.as_nanos() as u64));
+        self.next_send = self.next_send.max(earliest) + Duration::from_nanos(nanos as u64);
+        if self.is_blind() {
+            self.blind_bytes += size as u64;
+        }
+    }
+
+    /// Tells the receiver of a pause that was the application's and not the path's.
+    fn write_grace(&mut self, now: Time, out: &mut Vec<u8>) {
+        let Some(idle) = self.idle_since.take() else { return };
+        let grace = now - idle.max(self.next_send);
+        if grace > Duration::from_millis(1) {
+            Frame::Grace(grace.as_micros() as u64).write(out);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What time alone does to a link.
+
+use glassline_media::Time;
+use std::time::Duration;
+
+use super::{Link, Standing};
+use crate::link::{CloseReason, Event};
+
+impl Link {
+    /// When [`Link::handle_timeout`] or [`Link::poll_transmit`] has something to do though nothing came.
+    pub(crate) fn next_timeout(&self) -> Time {
+        match self.standing {
+            Standing::Closing { until } => return if self.close_due { Time::ZERO } else { until },
+            Standing::Up => {}
+            Standing::Connecting | Standing::Closed => return self.channel_timeout(),
+        }
+        let Some(session) = &self.session else { return Time::NEVER };
+        let idle = session.last_received + self.settings.idle;
+        let keep_alive = session.last_sent + self.settings.keep_alive;
+        let ack = session.received.next_timeout(session.rtt());
+        idle.min(keep_alive)
+            .min(ack)
+            .min(session.recovery.next_timeout())
+            .min(self.send_timeout())
+            .min(self.candidate_timeout())
+            .min(self.channel_timeout())
+    }
+
+    fn channel_timeout(&self) -> Time {
+        let sending = self.senders.iter().flatten().map(|sender| sender.next_timeout());
+        let receiving = self.receivers.iter().flatten().map(|receiver| receiver.next_timeout());
+        sending.chain(receiving).min().unwrap_or(Time::NEVER)
+    }
+
+    /// Does what is due by `now`.
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        for sender in self.senders.iter_mut().flatten() {
+            if sender.next_timeout() <= now {
+                sender.handle_timeout(now, &mut self.events);
+            }
+        }
+        for (channel, receiver) in self.receivers.iter_mut().enumerate() {
+            let Some(receiver) = receiver else { continue };
+            let waiting = receiver.is_readable();
+            if receiver.next_timeout() <= now && receiver.handle_timeout(now) && !waiting {
+                self.events.push_back(Event::Readable { channel: channel as u8 });
+            }
+        }
+        match self.standing {
+            Standing::Closing { until } if until <= now => self.standing = Standing::Closed,
+            Standing::Up => self.handle_session_timeout(now),
+            _ => {}
+        }
+    }
+
+    fn handle_session_timeout(&mut self, now: Time) {
+        let Some(session) = &mut self.session else { return };
+        if session.last_received + self.settings.idle <= now {
+            self.events.push_back(Event::Closed { reason: CloseReason::TimedOut });
+            self.standing = Standing::Closed;
+            return;
+        }
+        if session.last_sent + self.settings.keep_alive <= now {
+            session.probe = true;
+        }
+        if session.recovery.next_timeout() > now {
+            return;
+        }
+        let (sample, probe) = session.recovery.handle_timeout(now);
+        if !probe {
+            self.settle(now, &sample, None);
+            return;
+        }
+        session.probe = true;
+        if session.recovery.probes() >= 2 {
+            // The path is away. What it has swallowed is to be sent again, but no window waits for it.
+            let age = session.recovery.probe_time().min(Duration::from_millis(500));
+            session.recovery.give_up_older(now, age);
+            self.settle(now, &sample, None);
+        } else {
+            // The first probe brings the oldest information that is missing; who sees a later one is not waited for.
+            let order = self.order.clone();
+            for channel in order {
+                if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel))
+                    && sender.probe()
+                {
+                    break;
+                }
+            }
+        }
+    }
+}

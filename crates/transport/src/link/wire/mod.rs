@@ -1,0 +1,12 @@
+//! The wire format: what comes in are bytes, what goes out are values that borrow from them, and the other way round.
+//! Nothing here knows a key or a state. docs/wire-link.md describes it for a second implementation.
+//!
+//! * [`varint`]: integers of variable length.
+//! * [`packet`]: the outside of a datagram, readable without keys.
+//! * [`frame`]: what a data packet holds once it is opened.
+//! * [`parameters`]: what the two ends tell each other in the handshake.
+
+pub mod frame;
+pub mod packet;
+pub mod parameters;
+pub mod varint;

@@ -1,0 +1,122 @@
+//! What the two ends tell each other inside the handshake, encrypted: a row of (number, length, value).
+
+use super::packet::ConnectionId;
+use super::varint::{self, Reader};
+use crate::link::MAX_NAME;
+
+const MAX_DATAGRAM_SIZE: u64 = 1;
+const WINDOW: u64 = 2;
+const IDLE: u64 = 3;
+const NAME: u64 = 4;
+const CONNECTION: u64 = 5;
+const RESET: u64 = 6;
+
+/// The smallest datagram size that an end may name: every path carries it (RFC 9000 §14).
+pub const MIN_DATAGRAM: u64 = 1200;
+
+/// One end's parameters. What is not named keeps its default; what is not known is passed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// The largest datagram that this end takes, bytes; 1200 to 65,535.
+    pub max_datagram: u16,
+    /// How many bytes of reliable messages on each channel this end keeps for its application.
+    pub window_bytes: u64,
+    /// After how long without a datagram this end gives the link up, milliseconds.
+    pub idle_ms: u64,
+    /// Tells peers with one key apart; at most [`MAX_NAME`] bytes.
+    pub name: Vec<u8>,
+    /// In an Accept: the ID that data packets to this end shall bear.
+    pub connection: Option<ConnectionId>,
+    /// In an Accept: what a Reset of this link will hold.
+    pub reset: Option<[u8; 16]>,
+}
+
+impl Parameters {
+    /// Appends them.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let integer = |number: u64, value: u64, out: &mut Vec<u8>| {
+            varint::write(number, out);
+            varint::write(varint::size(value) as u64, out);
+            varint::write(value, out);
+        };
+        let bytes = |number: u64, value: &[u8], out: &mut Vec<u8>| {
+            varint::write(number, out);
+            varint::write(value.len() as u64, out);
+            out.extend_from_slice(value);
+        };
+        integer(MAX_DATAGRAM_SIZE, u64::from(self.max_datagram), out);
+        integer(WINDOW, self.window_bytes, out);
+        integer(IDLE, self.idle_ms, out);
+        bytes(NAME, &self.name[..self.name.len().min(MAX_NAME)], out);
+        if let Some(connection) = self.connection {
+            bytes(CONNECTION, &connection.0.to_be_bytes(), out);
+        }
+        if let Some(reset) = self.reset {
+            bytes(RESET, &reset, out);
+        }
+    }
+
+    /// Reads all of `bytes`; `None` if they are malformed or out of range.
+    pub fn parse(bytes: &[u8]) -> Option<Parameters> {
+        let mut found = Parameters {
+            max_datagram: MIN_DATAGRAM as u16,
+            window_bytes: 0,
+            idle_ms: 0,
+            name: Vec::new(),
+            connection: None,
+            reset: None,
+        };
+        let mut reader = Reader::new(bytes);
+        while !reader.is_empty() {
+            let number = reader.varint()?;
+            let length = reader.varint()?;
+            let value = reader.bytes(usize::try_from(length).ok()?)?;
+            let integer = || Reader::new(value).varint();
+            match number {
+                MAX_DATAGRAM_SIZE => {
+                    found.max_datagram =
+                        u16::try_from(integer()?).ok().filter(|size| u64::from(*size) >= MIN_DATAGRAM)?;
+                }
+                WINDOW => found.window_bytes = integer()?,
+                IDLE => found.idle_ms = integer()?,
+                NAME if value.len() <= MAX_NAME => found.name = value.to_vec(),
+                NAME => return None,
+                CONNECTION => {
+                    found.connection = Some(ConnectionId(u64::from_be_bytes(value.try_into().ok()?)))
+                }
+                RESET => found.reset = Some(value.try_into().ok()?),
+                _ => {}
+            }
+        }
+        Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn they_are_read_as_they_were_written(
+            max_datagram in 1200u16.., window_bytes in 0..=varint::MAX, idle_ms in 0..=varint::MAX,
+            name in prop::collection::vec(any::<u8>(), 0..=MAX_NAME), connection in any::<Option<u64>>(),
+            reset in any::<Option<[u8; 16]>>(), unknown in prop::collection::vec(any::<u8>(), 0..20),
+        ) {
+            let connection = connection.map(ConnectionId);
+            let parameters = Parameters { max_datagram, window_bytes, idle_ms, name, connection, reset };
+            let mut bytes = Vec::new();
+            varint::write(77, &mut bytes);
+            varint::write(unknown.len() as u64, &mut bytes);
+            bytes.extend(unknown);
+            parameters.write(&mut bytes);
+            prop_assert_eq!(Parameters::parse(&bytes), Some(parameters));
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = Parameters::parse(&bytes);
+        }
+    }
+}
