@@ -140,10 +140,12 @@ fn a_clock_that_jitters_and_a_packet_that_is_missing_break_a_rule() {
     let mut without = packets.clone();
     without.remove(nulls[nulls.len() / 2]);
     assert_broken(&without, "a null packet less");
-    // None at all is a variable rate again, whose clock is right by itself.
+    // With none at all the rate is another one in each interval, and no clock of a constant rate.
     let none: Vec<_> =
         packets.iter().filter(|packet| Packet::parse(packet).unwrap().pid != NULL_PID).copied().collect();
-    assert_eq!(rule(&check(&scratch, &none).1, "pcr_accuracy")["checked"], 0);
+    let (_, report) = check(&scratch, &none);
+    let accuracy = rule(&report, "pcr_accuracy");
+    assert!(accuracy["checked"] == 0 || accuracy["broken"] != 0, "{accuracy}");
 }
 
 #[test]
