@@ -12,7 +12,7 @@ use glassline_media::{FrameRate, Size, Time, Utc};
 use glassline_test_support::program::{Scratch, run};
 
 /// A way of coding, and the options that ask for it.
-const MODES: [(&str, &[&str]); 8] = [
+const MODES: [(&str, &[&str]); 9] = [
     ("whole pictures", &["--slices", "1", "--threads", "1"]),
     ("eight slices in one thread", &["--slices", "8", "--threads", "1"]),
     ("two sliced threads", &["--slices", "2", "--threads", "2"]),

@@ -208,10 +208,12 @@ impl Shaper {
         }
     }
 
-    /// All that waits comes, at its place, and the clock at the end.
+    /// All that waits comes, as fast as its buffer takes it, and the clock at the end. To fill up until its time would put
+    /// up to a second of null packets behind the last picture, where FFmpeg looks for a stream's duration.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
-        while let Some(&(from, _)) = self.waiting.front() {
-            self.fill(from.max(self.place + 1), out);
+        self.waiting.iter_mut().for_each(|(from, _)| *from = 0);
+        while !self.waiting.is_empty() {
+            self.fill(self.place + 1, out);
         }
         while !self.video.has_room(self.place, self.settings.mux_rate_bps, u64::MAX) {
             self.append(&NULL_PACKET, out);
