@@ -119,7 +119,8 @@ fn every_packet_has_its_place() {
 #[test]
 fn a_clock_that_jitters_and_a_packet_that_is_missing_break_a_rule() {
     let scratch = Scratch::new("constant-rate");
-    let packets = code(&scratch, &["--cbr", "--bitrate", "1M", "--vbv", "200ms"]);
+    // So that null packets are in every interval.
+    let packets = code(&scratch, &["--cbr", "--bitrate", "1M", "--vbv", "200ms", "--mux-rate", "2M"]);
     let assert_broken = |packets: &[PacketBytes], what: &str| {
         let (status, report) = check(&scratch, packets);
         assert_eq!(status, Some(1), "{what}: {report}");
