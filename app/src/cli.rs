@@ -29,7 +29,7 @@ Exit status: 0 done, 1 failed while running, 2 bad usage or configuration.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(serve::Args),
-    Encode(encode::Args),
+    Encode(Box<encode::Args>),
     Decode(decode::Args),
     Probe(probe::Args),
     Lab(lab::Args),
@@ -42,7 +42,7 @@ impl Command {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self {
             Command::Serve(args) => serve::run(&args),
-            Command::Encode(args) => encode::run(args),
+            Command::Encode(args) => encode::run(*args),
             Command::Decode(args) => decode::run(&args),
             Command::Probe(args) => probe::run(&args),
             Command::Lab(args) => lab::run(args),
