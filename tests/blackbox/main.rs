@@ -6,6 +6,7 @@ mod admin;
 mod bad_input;
 mod carried;
 mod commands;
+mod constant_rate;
 mod decode;
 mod demo;
 mod draining;

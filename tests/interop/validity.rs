@@ -12,7 +12,7 @@ use glassline_media::{FrameRate, Size, Time, Utc};
 use glassline_test_support::program::{Scratch, run};
 
 /// A way of coding, and the options that ask for it.
-const MODES: [(&str, &[&str]); 8] = [
+const MODES: [(&str, &[&str]); 9] = [
     ("whole pictures", &["--slices", "1", "--threads", "1"]),
     ("eight slices in one thread", &["--slices", "8", "--threads", "1"]),
     ("two sliced threads", &["--slices", "2", "--threads", "2"]),
@@ -20,6 +20,7 @@ const MODES: [(&str, &[&str]); 8] = [
     ("intra refresh", &["--intra-refresh"]),
     ("VBV of a picture", &["--vbv", "1frame", "--intra-refresh"]),
     ("constant bit rate", &["--cbr"]),
+    ("constant mux rate", &["--cbr", "--vbv", "200ms", "--mux-rate", "3M"]),
     ("constant size", &["--constant-size"]),
 ];
 /// Two seconds.
@@ -42,6 +43,12 @@ struct Coded {
 }
 
 impl Coded {
+    /// Its capture as the clock says it; `constant`: at a constant rate the clock is the packet's place,
+    /// and the stamp says it.
+    fn time(&self, constant: bool) -> Option<Pcr> {
+        if constant { Some(Pcr::new(self.stamps[0] * 300)) } else { self.clock }
+    }
+
     /// What it says itself about its capture.
     fn captured(&self) -> Option<Utc> {
         let mut messages = nals(&self.data).filter(|nal| nal.kind() == NalType::Sei);
@@ -129,7 +136,8 @@ fn every_way_of_coding_is_valid() {
             assert_eq!(rules.status, Some(0), "{mode}: {}", rules.text());
             let out = run("ffmpeg", &["-v", "warning", "-xerror", "-i", &file, "-f", "null", "-"], 60);
             assert_eq!((out.status, out.stderr.trim()), (Some(0), ""), "{mode}");
-            check_barcodes(&mode, &file, &coded);
+            let constant = options.iter().any(|option| ["--cbr", "--constant-size"].contains(option));
+            check_barcodes(&mode, &file, &coded, constant);
         }
     }
 }
@@ -144,7 +152,8 @@ fn the_clock_goes_on_as_the_capture_times_that_the_stream_says() {
     let first = coded[0].captured().unwrap().as_nanos();
     let since = |utc: Utc| (i128::from(utc.as_nanos()) - i128::from(first)) as f64 / 1e3;
     let said: Vec<_> = coded.iter().map(|it| it.captured().map(since)).collect();
-    assert_goes_along("live", "capture time", &coded, &said, 0.5);
+    let clocks: Vec<_> = coded.iter().map(|it| it.time(false)).collect();
+    assert_goes_along("live", "capture time", &clocks, &said, 0.5);
 }
 
 /// The clock stands with each picture and its stamps lie ahead of it, by less than what receivers may be asked to
@@ -157,29 +166,42 @@ fn check_stamps(mode: &str, picture: &Coded) {
     }
 }
 
-/// From each picture to the next the clock goes on as the times in the barcodes do, which are whole microseconds.
-fn check_barcodes(mode: &str, file: &str, coded: &[Coded]) {
+/// From each picture to the next the clock goes on as the times in the barcodes do, which are whole microseconds; at a
+/// `constant` rate the stamps do, which are whole ticks of 11 microseconds.
+fn check_barcodes(mode: &str, file: &str, coded: &[Coded], constant: bool) {
     let arguments = "-an -fps_mode passthrough -f yuv4mpegpipe -pix_fmt yuv420p -".split(' ');
     let arguments: Vec<_> = ["-v", "error", "-i", file].into_iter().chain(arguments).collect();
     let decoded = run("ffmpeg", &arguments, 60);
     let seen = pictures::read_y4m(&decoded.stdout[..], usize::MAX);
     assert_eq!(seen.len(), coded.len(), "{mode}: pictures decoded");
     let shown: Vec<_> = seen.iter().map(|seen| seen.map(|seen| seen.captured_micros as f64)).collect();
-    assert_goes_along(mode, "barcode", coded, &shown, 1.5);
+    let clocks: Vec<_> = coded.iter().map(|it| it.time(constant)).collect();
+    assert_goes_along(mode, "barcode", &clocks, &shown, if constant { 12.7 } else { 1.5 });
 }
 
 /// Compares steps of the clock with those of `captured`, microseconds. The wall clock may be set meanwhile: what counts
 /// is what most say.
-fn assert_goes_along(mode: &str, what: &str, coded: &[Coded], captured: &[Option<f64>], limit_us: f64) {
-    let mut off: Vec<f64> = coded
+fn assert_goes_along(
+    mode: &str,
+    what: &str,
+    clocks: &[Option<Pcr>],
+    captured: &[Option<f64>],
+    limit_us: f64,
+) {
+    let mut off: Vec<f64> = clocks
         .windows(2)
         .zip(captured.windows(2))
-        .filter_map(|(coded, captured)| {
-            let clock = coded[1].clock?.since(coded[0].clock?) as f64 / TICKS_PER_US;
+        .filter_map(|(clocks, captured)| {
+            let clock = clocks[1]?.since(clocks[0]?) as f64 / TICKS_PER_US;
             Some((clock - (captured[1]? - captured[0]?)).abs())
         })
         .collect();
-    assert!(off.len() * 10 >= coded.len() * 9, "{mode}: {what} in {} of {} pictures", off.len(), coded.len());
+    assert!(
+        off.len() * 10 >= clocks.len() * 9,
+        "{mode}: {what} in {} of {} pictures",
+        off.len(),
+        clocks.len()
+    );
     off.sort_by(f64::total_cmp);
     let most = off[off.len() * 9 / 10];
     eprintln!("{mode}: clock against {what}: median {:.3} us, 90 % within {most:.3} us", off[off.len() / 2]);

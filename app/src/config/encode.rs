@@ -35,6 +35,9 @@ pub(crate) struct Encode {
     pub(crate) constant_size: bool,
     /// Who chooses the quantisers.
     pub(crate) rate_control: String,
+    /// Bits a second of the whole stream, null packets included, where it has a constant rate; what it takes at most
+    /// where nothing is said.
+    pub(crate) mux_rate: Option<Bitrate>,
     /// Whether it steps to faster presets where it cannot keep up.
     pub(crate) adapt: bool,
     /// x264's threads; 0 chooses by processors.
@@ -74,6 +77,7 @@ impl Default for Encode {
             cbr: false,
             constant_size: false,
             rate_control: "auto".into(),
+            mux_rate: None,
             adapt: false,
             threads: 0,
             slices: 0,

@@ -62,8 +62,8 @@ fn the_example_lists_every_key() {
 #[test]
 fn the_examples_optional_lines_are_good_ones() {
     let is_file = |key: &str| key.ends_with("key_file");
-    // A publish key is not for a stream that has a source, a mux only for one that has.
-    let belongs_to_source = |key: &str| ["source", "mux", "ca"].contains(&key);
+    // A publish key is not for a stream that has a source, a mux only for one that has; a mux rate is for a constant one.
+    let belongs_to_source = |key: &str| ["source", "mux", "ca", "mux_rate"].contains(&key);
     // Renditions have bit rates of their own, and Opus has no samples of so many bits.
     let of_others = |key: &str| ["renditions", "audio_bits"].contains(&key);
     let config =

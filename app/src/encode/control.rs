@@ -31,6 +31,8 @@ struct Shared {
 struct Rendition {
     /// Asked for and not yet set.
     bitrate: Option<Bitrate>,
+    /// The most that its mux rate holds.
+    limit: Option<Bitrate>,
     status: Status,
 }
 
@@ -71,7 +73,7 @@ impl Status {
 impl Controls {
     /// Controls of the renditions with these first states, in their order.
     pub(super) fn new(renditions: Vec<Status>) -> Controls {
-        let rendition = |status| Mutex::new(Rendition { bitrate: None, status });
+        let rendition = |status| Mutex::new(Rendition { bitrate: None, limit: None, status });
         let renditions = renditions.into_iter().map(rendition).collect();
         Controls(Arc::new(Shared { key_frame: AtomicBool::new(false), renditions }))
     }
@@ -84,7 +86,8 @@ impl Controls {
     /// Changes the bit rate of rendition `index` (from 0) from its next picture on, without a key frame.
     ///
     /// # Errors
-    /// Bad usage where there is no such rendition, or for a rate that x264 does not take; nothing changes then.
+    /// Bad usage where there is no such rendition, or for a rate that x264 does not take or the mux rate does not hold;
+    /// nothing changes then.
     pub(crate) fn set_bitrate(&self, index: usize, bitrate: Bitrate) -> Result<()> {
         let Some(mut rendition) = self.rendition(index) else {
             let message = format_args!("there is no rendition {index}");
@@ -99,8 +102,21 @@ impl Controls {
                 "choose one between 1k and 1G",
             ));
         }
+        if let Some(limit) = rendition.limit.filter(|limit| bitrate > *limit) {
+            return Err(failure::usage(
+                format_args!("bit rate {bitrate} is more than the stream's constant mux rate holds"),
+                format_args!("choose one up to {limit}"),
+            ));
+        }
         rendition.bitrate = Some(bitrate);
         Ok(())
+    }
+
+    /// More than `limit` is refused for rendition `index` from now on.
+    pub(super) fn limit_bitrate(&self, index: usize, limit: Bitrate) {
+        if let Some(mut rendition) = self.rendition(index) {
+            rendition.limit = Some(limit);
+        }
     }
 
     /// How each rendition is doing.
@@ -158,6 +174,10 @@ mod tests {
         for bits in [1, 999, 1_000_000_001] {
             assert!(controls.set_bitrate(0, rate(bits)).is_err());
         }
+        controls.limit_bitrate(0, rate(8_000));
+        let refused = controls.set_bitrate(0, rate(8_001)).unwrap_err().to_string();
+        assert!(refused.contains("mux rate") && refused.contains("up to 8k"), "{refused}");
         assert_eq!(controls.take_bitrate(0), None);
+        controls.set_bitrate(0, rate(8_000)).unwrap();
     }
 }

@@ -1,6 +1,5 @@
 //! Encoders inside `serve`: the same pipeline, with publishers of the relay in place of outputs.
 
-use super::Deinterlace;
 use super::control::Controls;
 use super::feed::Feed;
 use super::film::Film;
@@ -14,6 +13,7 @@ use super::session::{self, Session};
 use super::settings::{RateControl, Settings, Vbv};
 use super::sound::{self, AudioIn, Refusal, Wanted};
 use super::source::{self, Length, Source};
+use super::{Deinterlace, constant_rate};
 use crate::{config, failure};
 use anyhow::Result;
 use clap::ValueEnum;
@@ -164,6 +164,12 @@ pub(crate) fn check_section(section: &config::Encode) -> Result<(), Wrong> {
         if section.bitrate.is_some() {
             return Err(("bitrate", "is each rendition's own; leave it out".to_owned()));
         }
+        if settings.mux_rate.is_some() && renditions.len() > 1 {
+            return Err((
+                "mux_rate",
+                "is one rate, and renditions have rates of their own; leave it out".to_owned(),
+            ));
+        }
         ladder::names(&renditions).map_err(refused)?;
         // Of other inputs the rate is known when they are open.
         if let Input::Test { rate, .. } = input {
@@ -235,6 +241,7 @@ fn read(section: &config::Encode) -> Result<Asked, Wrong> {
         cbr,
         constant_size,
         rate_control,
+        mux_rate,
         adapt,
         threads,
         slices,
@@ -263,6 +270,9 @@ fn read(section: &config::Encode) -> Result<Asked, Wrong> {
     if rate_control == RateControl::Predicted && (cbr || constant_size) {
         return Err(("rate_control", "must be x264's own where filler is added; leave it out".to_owned()));
     }
+    if mux_rate.is_some() && !cbr && !constant_size {
+        return Err(("mux_rate", constant_rate::NOT_CONSTANT.to_owned()));
+    }
     let settings = Settings {
         preset,
         bitrate: section.bitrate(),
@@ -272,6 +282,7 @@ fn read(section: &config::Encode) -> Result<Asked, Wrong> {
         cbr,
         constant_size,
         rate_control,
+        mux_rate,
         threads,
         slices,
         adapt,

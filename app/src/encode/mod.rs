@@ -11,6 +11,7 @@
 
 mod adapt;
 mod budget;
+mod constant_rate;
 mod control;
 mod control_socket;
 mod feed;
@@ -140,6 +141,7 @@ Examples:
   glassline encode 'v4l2:/dev/video0?size=1280x720&rate=50' udp://127.0.0.1:5000 --preset superfast
   ffmpeg -f decklink -i 'DeckLink Mini Recorder' -f yuv4mpegpipe -strict -1 - | glassline encode - udp://127.0.0.1:5000
   glassline encode test:1280x720@50 udp://10.0.0.2:5000 --bitrate 2M --vbv 1frame --intra-refresh --adapt
+  glassline encode test:1280x720@50 udp://239.1.2.3:5000 --cbr --vbv 200ms --bitrate 5M --mux-rate 6M
   glassline encode - http://127.0.0.1:8080/live/hall.ts \
       --rendition 1280x720@50:8M --rendition 1280x720@25:2M --rendition 640x360@25:500k
   glassline encode test:1280x720@50 null: --duration 10s --stats
@@ -308,6 +310,10 @@ impl Args {
     fn ladder(&self, format: Format) -> Result<Vec<Step>> {
         if self.renditions.is_empty() {
             return Ok(vec![Step { format, settings: self.settings.clone(), outputs: self.outputs.clone() }]);
+        }
+        if self.settings.mux_rate.is_some() && self.renditions.len() > 1 {
+            let message = "renditions have rates of their own, and one --mux-rate is not for all of them";
+            return Err(failure::usage(message, "leave --mux-rate out"));
         }
         let mut steps = Vec::new();
         for (index, rung) in ladder::rungs(&self.renditions, &self.settings, format)?.into_iter().enumerate()

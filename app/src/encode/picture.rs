@@ -119,6 +119,10 @@ impl<'a, 'b> PictureWriter<'a, 'b> {
         let written = self.muxer.write(unit, self.packets).map_err(anyhow::Error::from).and_then(|()| {
             let ends_picture = !self.begun || self.ended;
             self.bytes += self.packets.len();
+            // At a constant rate sound waits for its place.
+            if self.packets.is_empty() {
+                return Ok(Demand::Nothing);
+            }
             (self.sink)(&Packets { bytes: self.packets, joinable: false, ends_picture })
         });
         match written {

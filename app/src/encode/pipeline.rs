@@ -1,6 +1,7 @@
 //! From a rendition's queue to its outputs: code, mux, write, on one thread, slice by slice.
 
 use super::adapt::Adapt;
+use super::constant_rate;
 use super::control::{Controls, Status};
 use super::picture::{PictureWriter, Written};
 use super::queue::{Popped, Queue, Work};
@@ -70,10 +71,6 @@ pub(crate) struct Pipeline {
     common_keys: bool,
 }
 
-/// 10 ms: for what stands in the stream beside the pictures.
-const ARRIVAL_MARGIN: Ticks = Ticks(900);
-/// 980 ms: what stays in a receiver's buffers for more than a second is not legal (ISO/IEC 13818-1 §2.4.2.6).
-const LONGEST_DELAY: Ticks = Ticks(88_200);
 /// How often dropped pictures are spoken of.
 const TELL_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -93,19 +90,20 @@ impl Pipeline {
         index: usize,
         clock: Clock,
     ) -> Result<Pipeline> {
-        let coding = settings.x264(format);
-        let video = x264::Encoder::new(&coding).map_err(refused)?;
+        let mut coding = settings.x264(format);
+        let constant = constant_rate::plan(settings, &coding, format, sound.as_ref())?;
         let mut program = MuxSettings { video: Some(Codec::H264), ..MuxSettings::default() };
         if let Some(sound) = sound {
             program.audio = Some(sound.format);
             program.decode_delay = sound.decode_delay;
         }
-        // At a constant rate a picture may take as long to arrive as the VBV is large.
-        if coding.filler {
-            let arrival = Ticks((coding.vbv.as_micros() as u64 * u64::from(Ticks::RATE) / 1_000_000) as i64);
-            let whole = (arrival + ARRIVAL_MARGIN).min(LONGEST_DELAY);
-            program.decode_delay = program.decode_delay.max(whole);
+        if let Some(plan) = constant {
+            coding.vbv = plan.vbv;
+            program.decode_delay = program.decode_delay.max(plan.decode_delay);
+            program.constant_rate = Some(plan.rate);
+            controls.limit_bitrate(index, plan.bitrate_limit);
         }
+        let video = x264::Encoder::new(&coding).map_err(refused)?;
         let now = clock.now();
         Ok(Pipeline {
             video,
@@ -130,7 +128,7 @@ impl Pipeline {
     pub(super) fn run(&mut self, queue: &Queue, sink: &mut Sink<'_>) -> Result<()> {
         loop {
             match queue.pop(self.wait(queue.is_live()))? {
-                Popped::End => return Ok(()),
+                Popped::End => return self.finish(sink),
                 Popped::Timeout => self.idle(queue.is_live(), sink)?,
                 Popped::Work(work) => match *work {
                     Work::Picture { picture, pts, queued, key } => {
@@ -213,7 +211,17 @@ impl Pipeline {
         self.send(sink)
     }
 
+    /// What the muxer still has: sound that waits for its place.
+    fn finish(&mut self, sink: &mut Sink<'_>) -> Result<()> {
+        self.packets.clear();
+        self.muxer.finish(&mut self.packets);
+        self.send(sink)
+    }
+
     fn send(&mut self, sink: &mut Sink<'_>) -> Result<()> {
+        if self.packets.is_empty() {
+            return Ok(());
+        }
         self.stats.sent(self.packets.len(), self.clock.now());
         let packets = Packets::whole(&self.packets, false);
         if sink(&packets)? == Demand::KeyFrame {

@@ -37,12 +37,17 @@ pub(crate) struct Settings {
     /// of about one size; viewers join at recovery points
     #[arg(long)]
     pub(crate) intra_refresh: bool,
-    /// Constant bit rate: filler is sent where the pictures need less
+    /// Constant bit rate: filler is sent where the pictures need less, and null packets fill the transport stream up to
+    /// a constant rate, with a VBV of 0.95s at most
     #[arg(long)]
     pub(crate) cbr: bool,
     /// Every picture of the same size, for links of a fixed rate: --cbr --vbv 1frame --intra-refresh
     #[arg(long, conflicts_with = "vbv")]
     pub(crate) constant_size: bool,
+    /// Rate of the whole transport stream with --cbr or --constant-size, null packets included [default: what pictures,
+    /// sound, tables and clock take at most]
+    #[arg(long, value_name = "RATE")]
+    pub(crate) mux_rate: Option<Bitrate>,
     /// Who chooses the quantisers: x264, which looks at the whole picture first (a third of its time at the fast
     /// presets); or predicted from the pictures before, so that coding begins at once; auto: predicted for ultrafast
     /// and superfast, where the VBV has room for the odd surprise
@@ -73,6 +78,7 @@ impl Default for Settings {
             intra_refresh: false,
             cbr: false,
             constant_size: false,
+            mux_rate: None,
             rate_control: RateControl::Auto,
             threads: 0,
             slices: 0,

@@ -526,6 +526,20 @@ fn the_constant_rate_that_ffmpeg_was_asked_for_is_found() {
     assert!(clock.constant_rate);
     near(clock.jitter.map(|jitter| jitter.ms.max), 0.0, 0.0005);
     assert!(!report.streams[0].video.as_ref().unwrap().reordered);
+    // Its clock is judged, and right.
+    let packets: Vec<PacketBytes> = bytes.as_chunks().0.to_vec();
+    let accuracy = |packets: &[PacketBytes]| {
+        let check = serde_json::to_value(checked(packets, Rules::Iso).check.unwrap()).unwrap();
+        let rules = check["rules"].as_array().unwrap();
+        let rule = rules.iter().find(|rule| rule["rule"] == "pcr_accuracy").unwrap();
+        assert_eq!(check["constant_rate"], true, "{rule}");
+        [&rule["checked"], &rule["broken"]].map(|count| count.as_u64().unwrap())
+    };
+    let [judged, broken] = accuracy(&packets);
+    assert!(judged > 90 && broken == 0, "{broken} of {judged}");
+    // Without one of its packets it is not.
+    let middle = packets.len() / 2;
+    assert!(accuracy(&[&packets[..middle], &packets[middle + 1..]].concat())[1] > 0);
 }
 
 proptest! {

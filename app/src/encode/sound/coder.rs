@@ -8,7 +8,8 @@ use glassline_codec::audio::aac;
 #[cfg(feature = "opus")]
 use glassline_codec::audio::opus;
 use glassline_codec::audio::s302m;
-use glassline_media::bitstream::s302m::Depth;
+use glassline_media::bitstream::s302m::{Depth, HEADER_BYTES};
+use glassline_media::container::ts::constant_rate::SoundLoad;
 use glassline_media::container::ts::{AudioFormat, MuxSettings};
 use glassline_media::{AccessUnit, AudioBlock, Codec, Ticks};
 use std::time::Duration;
@@ -82,6 +83,8 @@ pub(in crate::encode) struct Stream {
     /// How much later than their capture the stamps on the wire have to be, for picture and sound alike, so that no
     /// packet comes after its time.
     pub(in crate::encode) decode_delay: Ticks,
+    /// What it adds to a stream of constant rate.
+    pub(in crate::encode) load: SoundLoad,
 }
 
 /// An open encoder.
@@ -91,6 +94,7 @@ pub(in crate::encode) struct Encoder {
     format: AudioFormat,
     /// From a packet's stamp until it is there.
     delay: Ticks,
+    load: SoundLoad,
 }
 
 enum Coder {
@@ -109,9 +113,11 @@ impl Encoder {
     pub(in crate::encode) fn open(settings: &Settings) -> Result<Option<Encoder>> {
         let Settings { codec, channels, frame, .. } = *settings;
         settings.check().map_err(Refusal::on_command_line)?;
-        let encoder = |coder, codec, channels, samples: usize| {
+        // Packets of `bytes` hold `frame` samples, and are there `delay` samples after their stamp.
+        let encoder = |coder, codec, channels, delay: usize, (bytes, frame): (usize, usize)| {
             let format = AudioFormat { codec, channels, language: None };
-            Some(Encoder { coder, format, delay: ticks_of(samples) })
+            let load = SoundLoad { unit_bytes: bytes, unit_time: time_of(frame), lag: time_of(delay) };
+            Some(Encoder { coder, format, delay: ticks_of(delay), load })
         };
         Ok(match codec {
             Audio::None => None,
@@ -122,14 +128,15 @@ impl Encoder {
                 let bitrate_bps = bits_per_second(settings.bitrate, default.bitrate_bps);
                 let opus = opus::Encoder::new(opus::Settings { channels, bitrate_bps, frame_duration })?;
                 let delay = opus.lookahead_samples() + frame_duration.samples();
-                encoder(Coder::Opus(opus), Codec::Opus, channels, delay)
+                let packet = packet_of(bitrate_bps, frame_duration.samples());
+                encoder(Coder::Opus(opus), Codec::Opus, channels, delay, packet)
             }
             #[cfg(feature = "aac")]
             Audio::Aac => {
                 let bitrate_bps = bits_per_second(settings.bitrate, aac::Settings::default().bitrate_bps);
                 let aac = aac::Encoder::new(aac::Settings { channels, bitrate_bps })?;
                 let delay = aac.delay_samples();
-                encoder(Coder::Aac(aac), Codec::Aac, channels, delay)
+                encoder(Coder::Aac(aac), Codec::Aac, channels, delay, packet_of(bitrate_bps, 1024))
             }
             Audio::S302m => {
                 // There is no single channel in AES3: it goes into both of a pair.
@@ -138,7 +145,8 @@ impl Encoder {
                 let frame_samples = frame.map_or(default.frame_samples, samples_of);
                 let depth = settings.bits.and_then(Depth::from_bits).unwrap_or_default();
                 let s302m = s302m::Encoder::new(s302m::Settings { channels, depth, frame_samples })?;
-                encoder(Coder::S302m(s302m), Codec::S302m, channels, frame_samples)
+                let bytes = HEADER_BYTES + frame_samples * usize::from(channels) / 2 * depth.pair_bytes();
+                encoder(Coder::S302m(s302m), Codec::S302m, channels, frame_samples, (bytes, frame_samples))
             }
         })
     }
@@ -146,7 +154,7 @@ impl Encoder {
     /// What the container has to know.
     pub(in crate::encode) fn stream(&self) -> Stream {
         let decode_delay = MuxSettings::default().decode_delay.max(self.delay + MARGIN);
-        Stream { format: self.format, decode_delay }
+        Stream { format: self.format, decode_delay, load: self.load }
     }
 
     /// Takes samples in and returns the packets that they fill.
@@ -294,6 +302,17 @@ fn frame_duration(frame: Duration) -> Option<opus::FrameDuration> {
 #[cfg(any(feature = "opus", feature = "aac"))]
 fn bits_per_second(bitrate: Option<Bitrate>, default: u32) -> u32 {
     bitrate.map_or(default, |bitrate| u32::try_from(bitrate.bits_per_second()).unwrap_or(u32::MAX))
+}
+
+/// Bytes and samples of a packet of compressed sound: a fifth more than the mean, since no two are alike.
+#[cfg(any(feature = "opus", feature = "aac"))]
+fn packet_of(bitrate_bps: u32, samples: usize) -> (usize, usize) {
+    let bits = u64::from(bitrate_bps) * samples as u64 * 6 / 5 / u64::from(RATE_HZ);
+    (bits.div_ceil(8) as usize, samples)
+}
+
+fn time_of(samples: usize) -> Duration {
+    Duration::from_nanos(samples as u64 * 1_000_000_000 / u64::from(RATE_HZ))
 }
 
 /// Samples of each channel in so much time, to the nearest.

@@ -23,8 +23,8 @@ type Bytes188 = [u8; PACKET_BYTES];
 const SOUND_AHEAD: i128 = 40 * MILLISECOND;
 /// So far behind the sound's stamps a picture may still come: nothing is filled up before that.
 const PICTURE_LAG: i128 = 100 * MILLISECOND;
-/// Without a picture for this long the clock comes alone: DVB wants it each 40 ms.
-const CLOCK_INTERVAL: Duration = Duration::from_millis(36);
+/// Without a picture for this long the clock comes alone: DVB wants it each 40 ms. Two tables may come before it.
+const CLOCK_INTERVAL: Duration = Duration::from_millis(38);
 /// The tables come again after this time; 500 ms are right, and each picture may bring some.
 const TABLE_INTERVAL: Duration = Duration::from_millis(250);
 /// The transport buffer has to be empty once a second.
@@ -76,20 +76,25 @@ impl TransportBuffer {
 
     /// Whether it has room for the packet at `place`; `patience`: after so many places it has to be empty.
     fn has_room(&mut self, place: u64, mux_bps: u64, patience: u64) -> bool {
-        let Some(leak) = self.leak_bps else { return true };
-        let leak = PACKET_BYTES as i128 * i128::from(leak);
-        self.level = (self.level - leak * i128::from(place.saturating_sub(self.place))).max(0);
-        self.place = place;
-        if self.level == 0 {
-            self.empty = place;
-        }
+        let Some(leak) = self.pass(place) else { return true };
         let after = self.level + PACKET_BYTES as i128 * i128::from(mux_bps) - leak;
         // A little less than the buffer holds, for what the clock's references are rounded.
         let fits = after <= (TRANSPORT_BYTES as i128 - 4) * i128::from(mux_bps);
         fits && (self.level == 0 || place - self.empty < patience)
     }
 
-    /// The packet at `place`, for which it was asked, enters.
+    /// Lets leave what does before `place`; tells how much a packet's time takes away.
+    fn pass(&mut self, place: u64) -> Option<i128> {
+        let leak = PACKET_BYTES as i128 * i128::from(self.leak_bps?);
+        self.level = (self.level - leak * i128::from(place.saturating_sub(self.place))).max(0);
+        self.place = place;
+        if self.level == 0 {
+            self.empty = place;
+        }
+        Some(leak)
+    }
+
+    /// The packet at the place to which time has passed enters.
     fn take(&mut self, mux_bps: u64) {
         self.level += PACKET_BYTES as i128 * i128::from(mux_bps);
     }
@@ -122,6 +127,8 @@ pub(super) struct Shaper {
     tables: [Option<Bytes188>; 2],
     counters: [u8; 2],
     tables_place: u64,
+    /// The last packet was a table that the muxer made.
+    is_behind_tables: bool,
     /// Counter of the clock's stream, its last place, and whether the next one is to be announced as a new one.
     clock_counter: Option<u8>,
     clock_place: u64,
@@ -152,6 +159,7 @@ impl Shaper {
             tables: [None; 2],
             counters: [0; 2],
             tables_place: 0,
+            is_behind_tables: false,
             clock_counter: None,
             clock_place: 0,
             is_new_clock: false,
@@ -200,10 +208,12 @@ impl Shaper {
         }
     }
 
-    /// All that waits comes, at its place, and the clock at the end.
+    /// All that waits comes, as fast as its buffer takes it, and the clock at the end. To fill up until its time would put
+    /// up to a second of null packets behind the last picture, where FFmpeg looks for a stream's duration.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
-        while let Some(&(from, _)) = self.waiting.front() {
-            self.fill(from.max(self.place + 1), out);
+        self.waiting.iter_mut().for_each(|(from, _)| *from = 0);
+        while !self.waiting.is_empty() {
+            self.fill(self.place + 1, out);
         }
         while !self.video.has_room(self.place, self.settings.mux_rate_bps, u64::MAX) {
             self.append(&NULL_PACKET, out);
@@ -251,22 +261,20 @@ impl Shaper {
         }
     }
 
-    /// A packet of the video or the tables.
+    /// A packet of the video or the tables. Where the muxer puts tables before a picture, they stand right before it.
     fn put(&mut self, packet: &Bytes188, out: &mut Vec<u8>) {
-        self.put_due(out);
-        if let Some(table) = self.table_of(packet) {
+        let table = self.table_of(packet);
+        let joined = std::mem::replace(&mut self.is_behind_tables, table.is_some());
+        if table == Some(0) || !joined {
+            self.put_due(out);
+            self.wait_for_room(out);
+        }
+        if let Some(table) = table {
             self.tables[table] = Some(*packet);
             self.put_table(table, out);
             return;
         }
-        let patience = self.within(EMPTY_INTERVAL);
-        while !self.video.has_room(self.place, self.settings.mux_rate_bps, patience)
-            // To be late is worse than to overrun a buffer.
-            && self.place < self.deadline
-        {
-            self.append(&NULL_PACKET, out);
-            self.put_due(out);
-        }
+        self.video.pass(self.place);
         self.video.take(self.settings.mux_rate_bps);
         let start = out.len();
         let clock = self.clock();
@@ -274,18 +282,30 @@ impl Shaper {
         if pid_of(packet) == self.clock_pid {
             self.clock_counter = Some(packet[3] & 0x0f);
             if Packet::parse(packet).is_ok_and(|packet| packet.pcr().is_some()) {
-                out[start + 6..start + 12].copy_from_slice(&clock.write());
                 let jump = std::mem::take(&mut self.is_new_clock);
                 out[start + 5] = out[start + 5] & 0x7f | u8::from(jump) << 7;
+                out[start + 6..start + 12].copy_from_slice(&clock.write());
                 self.clock_place = self.place;
             }
+        }
+    }
+
+    /// Null packets, and what is due meanwhile, until the video's transport buffer takes a packet.
+    fn wait_for_room(&mut self, out: &mut Vec<u8>) {
+        let patience = self.within(EMPTY_INTERVAL);
+        // To be late is worse than to overrun a buffer.
+        while self.place < self.deadline
+            && !self.video.has_room(self.place, self.settings.mux_rate_bps, patience)
+        {
+            self.append(&NULL_PACKET, out);
+            self.put_due(out);
         }
     }
 
     /// What is due at the next place: tables, clock, sound.
     fn put_due(&mut self, out: &mut Vec<u8>) {
         loop {
-            if self.place - self.clock_place >= self.within(CLOCK_INTERVAL)
+            if self.place + 2 - self.clock_place >= self.within(CLOCK_INTERVAL).max(3)
                 && self.clock_counter.is_some()
                 && self.video.has_room(self.place, self.settings.mux_rate_bps, u64::MAX)
             {

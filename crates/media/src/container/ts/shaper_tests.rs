@@ -192,6 +192,18 @@ fn assert_valid(recipe: &Recipe) {
         .filter(|event| matches!(event, Event::AccessUnit { unit, .. } if unit.codec == Codec::H264));
     assert_eq!(units.count() as u64, recipe.pictures);
     assert_linear(&bytes, recipe.load.mux_rate_bps() + recipe.surplus_bps);
+    assert_tables_before_keys(&bytes);
+}
+
+/// A viewer joins at tables with a key frame right behind them.
+fn assert_tables_before_keys(bytes: &[u8]) {
+    let mut before = [0; 2];
+    for packet in packets(bytes).map(|packet| Packet::parse(packet).unwrap()) {
+        if packet.random_access() && packet.pid == super::super::mux::VIDEO_PID {
+            assert_eq!(before, [PAT_PID, super::super::mux::PMT_PID]);
+        }
+        before = [before[1], packet.pid];
+    }
 }
 
 #[test]
@@ -297,7 +309,8 @@ fn sound_comes_shortly_before_its_time() {
     let recipe = Recipe { bytes: bursts, ..recipe(600_000, 900, (25, 1), Some(OPUS)) };
     let delay = recipe.load.decode_delay(recipe.load.mux_rate_bps()).0 as f64 / 90.0;
     assert!(delay > 900.0);
-    let (bytes, _) = whole(make(&recipe));
+    let mut made = make(&recipe);
+    let bytes = std::mem::take(&mut made.bytes);
     let clocks = clocks(&bytes);
     let pace = 188.0 * 8.0 * 27e6 / recipe.load.mux_rate_bps() as f64;
     let mut heard = 0;
@@ -312,7 +325,33 @@ fn sound_comes_shortly_before_its_time() {
         assert!((20.0..=40.1).contains(&ahead_ms), "packet {number}: {ahead_ms} ms");
         heard += 1;
     }
-    assert!(heard > 3_000, "{heard} units: none is lost");
+    // What waits comes at the end, without null packets until its time.
+    made.muxer.finish(&mut made.bytes);
+    let rest = packets(&made.bytes).filter(|packet| pid_of(packet) == super::super::mux::AUDIO_PID).count();
+    assert!((150..220).contains(&rest), "{rest} units at the end");
+    assert!(made.bytes.len() / PACKET_BYTES < 2 * rest, "{} packets", made.bytes.len() / PACKET_BYTES);
+    assert!((3_185..3_200).contains(&(heard + rest)), "{heard} units and {rest}: none is lost");
+}
+
+#[test]
+fn sound_of_many_packets_is_spread() {
+    // Nine packets at ten megabits a second; two leave the buffer.
+    let sound = SoundLoad {
+        unit_bytes: 1_500,
+        unit_time: Duration::from_micros(21_333),
+        lag: Duration::from_millis(64),
+    };
+    let recipe = Recipe { surplus_bps: 9_000_000, ..recipe(500_000, 200, (25, 1), Some(sound)) };
+    let (bytes, _) = whole(make(&recipe));
+    assert_eq!(broken(&check(&bytes)), []);
+    let leak = 188.0 * 2e6 / (recipe.load.mux_rate_bps() + recipe.surplus_bps) as f64;
+    let (mut level, mut worst) = (0.0f64, 0.0f64);
+    for packet in packets(&bytes) {
+        let enters = pid_of(packet) == super::super::mux::AUDIO_PID;
+        level = (level + if enters { 188.0 } else { 0.0 } - leak).max(0.0);
+        worst = worst.max(level);
+    }
+    assert!((300.0..=512.0).contains(&worst), "{worst} bytes");
 }
 
 #[test]
