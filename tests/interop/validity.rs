@@ -16,7 +16,7 @@ const MODES: [(&str, &[&str]); 9] = [
     ("whole pictures", &["--slices", "1", "--threads", "1"]),
     ("eight slices in one thread", &["--slices", "8", "--threads", "1"]),
     ("two sliced threads", &["--slices", "2", "--threads", "2"]),
-    ("predicted quantisers", &["--preset", "superfast", "--rate-control", "predicted"]),
+    ("quantisers that x264 chooses", &["--rate-control", "x264"]),
     ("intra refresh", &["--intra-refresh"]),
     ("VBV of a picture", &["--vbv", "1frame", "--intra-refresh"]),
     ("constant bit rate", &["--cbr"]),
