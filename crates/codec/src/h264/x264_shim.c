@@ -124,6 +124,8 @@ static int configure(x264_param_t *param, const glassline_x264_settings *setting
         param->rc.i_qp_constant = 30;
         param->rc.f_ip_factor = 12.7f;
         param->rc.f_pb_factor = 11.4f;
+        /* Weights would be looked for at half size before coding begins. */
+        param->analyse.i_weighted_pred = X264_WEIGHTP_NONE;
         param->rc.i_bitrate = param->rc.i_vbv_max_bitrate = param->rc.i_vbv_buffer_size = 0;
     }
 
