@@ -51,6 +51,8 @@ fn a_stream_is_pulled_over_tls_and_survives_upgrades_byte_by_byte() {
     assert_eq!(source(&edge, "far")["url"], format!("https://localhost:{port}/live/near.ts?…"));
     let (mut viewer, mut check) = (watch(&edge), Check::new(SHAPE));
     let (mut number, mut olds) = (1, Vec::new());
+    // It has joined at the first picture, and not at a later one that comes before its turn.
+    see(&mut viewer, &mut check, number);
     for turn in 0..4 {
         for _ in 0..30 {
             publisher.write_all(&SHAPE.picture(number)).unwrap();
