@@ -168,8 +168,7 @@ fn compare(stream: &str, folder: &Scratch, missing: bool) -> (f64, usize) {
     );
     for pair in times.windows(2) {
         let step = pair[1].0 - pair[0].0 - pair[0].1 as f64 / RATE;
-        // Where some is missing, silence fills up the frame before: of what is missing little may be left.
-        assert!(step.abs() < 0.000_05 || missing && step > 0.0, "{step} s between frames at {}", pair[0].0);
+        assert!(step.abs() < 0.000_05 || missing && step > 0.01, "{step} s between frames at {}", pair[0].0);
     }
     let beeps = beeps(&sound, &times);
     let flashes = flashes(&pictures(stream, folder), &frames(stream, "v"));
@@ -301,8 +300,8 @@ fn what_begins_again_keeps_lip_sync() {
         (&pictures, &[beside[0], beside[1], "--duration", "7s"]),
     ] {
         let common = ["encode", input, &stream, "--preset", "ultrafast", "--audio", "s302m", "--loop"];
-        succeeds(GLASSLINE, &[&common, more].concat());
-        let (worst, beeps) = compare(&stream, &folder, more.contains(&"--realtime"));
+        let outcome = succeeds(GLASSLINE, &[&common, more].concat());
+        let (worst, beeps) = compare(&stream, &folder, !outcome.stderr.contains(" 0 dropped"));
         eprintln!("{input} {more:?}: {:.3} ms, {beeps} beeps", worst * 1000.0);
         assert!(beeps >= 3, "{input} {more:?}: {beeps} beeps");
     }

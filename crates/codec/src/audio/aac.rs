@@ -115,8 +115,9 @@ impl Encoder {
         self.coder.lag + 2 * self.coder.frame
     }
 
-    /// Takes `block` in and returns the packets that are ready, oldest first. A gap of more than [`REANCHOR`] before
-    /// the block moves time on, and as much of overlap is dropped.
+    /// Takes `block` in and returns the packets that are ready, oldest first. A gap of more than [`REANCHOR`]
+    /// before the block becomes silence, one of more than [`LONGEST_SILENCE`](super::LONGEST_SILENCE) moves time on; as much
+    /// of overlap as the first is dropped.
     ///
     /// # Errors
     /// [`CodecError::Input`] for another rate or number of channels, [`CodecError::TimeStamp`] for a block that goes

@@ -13,6 +13,9 @@ pub const RATE_HZ: u32 = 48_000;
 /// drifted this far from ours; both are put right well before they are seen against the picture (ITU-R BT.1359:
 /// 45 ms).
 pub const REANCHOR: Duration = Duration::from_millis(20);
+/// So much lost sound becomes silence; after more of it time jumps. A frame of any codec is shorter, so that filling one up
+/// before a jump never reaches what comes behind it.
+pub const LONGEST_SILENCE: Duration = Duration::from_millis(60);
 /// How far capture times may go back before it is called an error.
 pub const MAX_OVERLAP: Duration = Duration::from_secs(1);
 
@@ -54,8 +57,8 @@ impl Framer {
 
     /// Takes `block` in and gives the frames that it fills, oldest first. What is left waits for the next block.
     ///
-    /// Where the block begins more than [`REANCHOR`] after the samples before it, silence fills their frame up and
-    /// time goes on at the block's. Where it begins as much too early, its first samples, whose time is taken
+    /// Where the block begins more than [`REANCHOR`] after the samples before it, silence fills the gap; one of more than
+    /// [`LONGEST_SILENCE`] is left: silence fills up the frame, and time goes on at the block's. Where it begins as much too early, its first samples, whose time is taken
     /// already, are dropped. Times always grow.
     ///
     /// # Errors
@@ -77,9 +80,13 @@ impl Framer {
             None => self.timeline = Some(Timeline { anchor: block.captured, taken: 0 }),
             Some(timeline) => {
                 let expected = timeline.time_of(timeline.taken);
-                if block.captured.since(expected) > REANCHOR {
+                let gap = block.captured.since(expected);
+                if gap > LONGEST_SILENCE {
                     self.flush(give)?;
                     self.timeline = Some(Timeline { anchor: block.captured, taken: 0 });
+                } else if gap > REANCHOR {
+                    let missing = (gap.as_nanos() * u128::from(RATE_HZ) / 1_000_000_000) as usize;
+                    self.cut(&vec![0.0; missing * channels], give)?;
                 }
                 let overlap = expected.since(block.captured);
                 if overlap > MAX_OVERLAP {
@@ -92,7 +99,12 @@ impl Framer {
                 }
             }
         }
-        let frame = self.frame * channels;
+        self.cut(samples, give)
+    }
+
+    /// Takes samples in and gives the frames that they fill.
+    fn cut(&mut self, samples: &[f32], give: &mut Give<'_>) -> Result<(), CodecError> {
+        let frame = self.frame * usize::from(self.channels);
         for piece in samples.chunks(frame) {
             // A piece may fill one frame and begin the next; pieces are at most a frame long.
             self.take(piece);
@@ -134,4 +146,52 @@ impl Framer {
 #[cfg(any(feature = "opus", feature = "aac"))]
 pub(super) fn ticks_of(samples: usize) -> Ticks {
     Ticks((samples as u64 * u64::from(Ticks::RATE) / u64::from(RATE_HZ)) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn block(start: Time, frames: usize) -> AudioBlock {
+        AudioBlock { captured: start, rate_hz: RATE_HZ, channels: 1, samples: vec![1.0; frames] }
+    }
+
+    proptest! {
+        /// Two blocks with a gap between them: frames stand one behind the other, or the jump is a real one; no frame
+        /// reaches into the next, and what is heard is heard at its time.
+        #[test]
+        fn lost_sound_is_silence_or_a_jump(
+            frame in 48usize..1025, first in 1usize..3000, gap_micros in 0u64..300_000,
+        ) {
+            let mut framer = Framer::new("test", 1, frame);
+            let mut given: Vec<(Time, Vec<f32>)> = Vec::new();
+            let mut give = |time: Time, samples: &[f32]| {
+                given.push((time, samples.to_vec()));
+                Ok(())
+            };
+            let start = Time::from_millis(1000);
+            let end = start + Duration::from_nanos(first as u64 * 1_000_000_000 / 48_000);
+            let gap = Duration::from_micros(gap_micros);
+            framer.push(&block(start, first), &mut give).unwrap();
+            framer.push(&block(end + gap, 4000), &mut give).unwrap();
+            framer.flush(&mut give).unwrap();
+            let length = Duration::from_nanos(frame as u64 * 1_000_000_000 / 48_000);
+            for pair in given.windows(2) {
+                let hole = pair[1].0.since(pair[0].0 + length);
+                let overlap = (pair[0].0 + length).since(pair[1].0);
+                prop_assert!(overlap < Duration::from_nanos(100), "{overlap:?}");
+                let jumps = gap > LONGEST_SILENCE && hole > LONGEST_SILENCE - length;
+                prop_assert!(hole < Duration::from_nanos(100) || jumps, "{hole:?} of {gap:?}");
+            }
+            // Where the second block's first sample is heard.
+            let samples = given.iter().flat_map(|(time, samples)| {
+                samples.iter().enumerate().map(|(at, sample)| (*time + Duration::from_nanos(at as u64 * 1_000_000_000 / 48_000), *sample))
+            });
+            let heard = samples.filter(|(_, sample)| *sample > 0.0).nth(first).unwrap().0;
+            let expected = if gap > REANCHOR { end + gap } else { end };
+            let off = heard.since(expected).max(expected.since(heard));
+            prop_assert!(off <= Duration::from_micros(21), "{off:?}");
+        }
+    }
 }

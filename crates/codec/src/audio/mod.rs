@@ -24,4 +24,4 @@ pub mod opus;
 mod opus_ffi;
 pub mod s302m;
 
-pub use framer::{MAX_OVERLAP, RATE_HZ, REANCHOR};
+pub use framer::{LONGEST_SILENCE, MAX_OVERLAP, RATE_HZ, REANCHOR};

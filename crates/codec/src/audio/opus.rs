@@ -102,8 +102,8 @@ impl Encoder {
 
     /// Takes `block` in and returns the packets that it fills, oldest first. What is left waits for the next block.
     ///
-    /// Where the block begins more than [`REANCHOR`] after the samples before it, silence fills their
-    /// packet up and time goes on at the block's. Where it begins as much too early, its first samples, whose time
+    /// Where the block begins more than [`REANCHOR`] after the samples before it, silence fills the gap; after one of more
+    /// than [`LONGEST_SILENCE`](super::LONGEST_SILENCE) time goes on at the block's. Where it begins as much too early, its first samples, whose time
     /// is taken already, are dropped. Time stamps always grow.
     ///
     /// # Errors

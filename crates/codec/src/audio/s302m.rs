@@ -57,7 +57,9 @@ impl Encoder {
     }
 
     /// Takes `block` in and returns the packets that it fills, oldest first. What is left waits for the next block.
-    /// A gap of more than [`REANCHOR`] before the block moves time on, and as much of overlap is dropped.
+    /// A gap of more than [`REANCHOR`]
+    /// before the block becomes silence, one of more than [`LONGEST_SILENCE`](super::LONGEST_SILENCE) moves time on; as much
+    /// of overlap as the first is dropped.
     ///
     /// # Errors
     /// [`CodecError::Input`] for another rate or number of channels, [`CodecError::TimeStamp`] for a block that goes

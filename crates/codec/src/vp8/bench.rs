@@ -97,7 +97,6 @@ impl Cases {
     fn distances(&mut self) {
         for shape in Shape::ALL {
             self.distance("sad", shape, |kernels| &kernels.sad);
-            self.distance("sse", shape, |kernels| &kernels.sse);
             self.distance("satd", shape, |kernels| &kernels.satd);
             let size = format!("{}x{}", shape.width(), shape.height());
             self.encode(format!("sad of four {size}"), |kernels, samples| {
@@ -121,12 +120,6 @@ impl Cases {
                 }
             }
         }
-        self.encode("moments 16x16", |kernels, samples| {
-            move || {
-                let reference = &samples.reference[AT + 3..];
-                black_box((kernels.moments[0])(&samples.src[AT..], STRIDE, reference, STRIDE));
-            }
-        });
     }
 
     fn costs(&mut self) {
@@ -210,13 +203,6 @@ impl Cases {
                     1280,
                     64,
                 ));
-            }
-        });
-        self.encode("halve to 640x32", |kernels, samples| {
-            let mut out = vec![0; 640 * 32];
-            move || {
-                (kernels.halve)((&mut out, 640), (&samples.src, STRIDE), 640, 32);
-                black_box(&mut out);
             }
         });
     }

@@ -23,6 +23,7 @@ pub(crate) enum Shape {
 
 impl Shape {
     /// All of them, in the order of arrays of kernels.
+    #[cfg(any(test, feature = "bench"))]
     pub(crate) const ALL: [Shape; 5] =
         [Shape::Whole, Shape::Wide, Shape::Tall, Shape::Quarter, Shape::Subblock];
 
@@ -42,21 +43,6 @@ impl Shape {
             Shape::Wide | Shape::Quarter => 8,
             Shape::Subblock => 4,
         }
-    }
-}
-
-/// Sum, and sum of squares, of a block's differences. Its variance times its samples is `squares − sum²/samples`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Moments {
-    pub(crate) sum: i32,
-    pub(crate) squares: u32,
-}
-
-impl Moments {
-    /// The squares that are left when the mean is taken away, of `1 << log2_samples` samples.
-    pub(crate) fn variance(self, log2_samples: u32) -> u32 {
-        let mean = (i64::from(self.sum) * i64::from(self.sum)) >> log2_samples;
-        (i64::from(self.squares) - mean) as u32
     }
 }
 
@@ -90,31 +76,6 @@ pub(crate) fn sad_four<const W: usize, const H: usize>(
     places: [usize; 4],
 ) -> [u32; 4] {
     places.map(|at| sad::<W, H>(src, src_stride, &reference[at..], reference_stride))
-}
-
-/// Sum of squared errors.
-pub(crate) fn sse<const W: usize, const H: usize>(
-    src: &[u8],
-    src_stride: usize,
-    reference: &[u8],
-    reference_stride: usize,
-) -> u32 {
-    moments::<W, H>(src, src_stride, reference, reference_stride).squares
-}
-
-/// Sum and sum of squares of the differences.
-pub(crate) fn moments<const W: usize, const H: usize>(
-    src: &[u8],
-    src_stride: usize,
-    reference: &[u8],
-    reference_stride: usize,
-) -> Moments {
-    let mut moments = Moments::default();
-    for value in differences::<W, H>((src, src_stride), (reference, reference_stride)) {
-        moments.sum += value;
-        moments.squares += (value * value) as u32;
-    }
-    moments
 }
 
 /// One dimension of the Hadamard transform.
@@ -248,53 +209,6 @@ pub(crate) fn plane_sse(
     lines.map(|(a, b)| a.iter().zip(b).map(|(&a, &b)| u64::from(a.abs_diff(b)).pow(2)).sum::<u64>()).sum()
 }
 
-/// Halves a picture in both directions, each sample the rounded mean of four: `width`×`height` samples are made of
-/// twice as many across and down.
-pub(crate) fn halve(
-    (dst, dst_stride): (&mut [u8], usize),
-    (src, src_stride): (&[u8], usize),
-    width: usize,
-    height: usize,
-) {
-    for y in 0..height {
-        let upper = &src[2 * y * src_stride..][..2 * width];
-        let lower = &src[(2 * y + 1) * src_stride..][..2 * width];
-        let dst = &mut dst[y * dst_stride..][..width];
-        let pairs = upper.as_chunks::<2>().0.iter().zip(lower.as_chunks::<2>().0);
-        for (out, (upper, lower)) in dst.iter_mut().zip(pairs) {
-            let sum: u16 = upper.iter().chain(lower).map(|&sample| u16::from(sample)).sum();
-            *out = ((sum + 2) >> 2) as u8;
-        }
-    }
-}
-
-/// Copies `width`×`height` samples into the middle of a plane and carries the outermost ones on in each direction:
-/// `before` samples to the left and above, and to the right and below as far as `dst` goes – `dst_stride` bytes a
-/// line, as many lines as fit.
-pub(crate) fn copy_bordered(
-    (dst, dst_stride): (&mut [u8], usize),
-    (src, src_stride): (&[u8], usize),
-    (width, height): (usize, usize),
-    before: usize,
-) {
-    let end = before + width;
-    let lines = dst.len() / dst_stride;
-    for y in 0..height {
-        let line = &mut dst[(before + y) * dst_stride..][..dst_stride];
-        line[before..end].copy_from_slice(&src[y * src_stride..][..width]);
-        let (first, last) = (line[before], line[end - 1]);
-        line[..before].fill(first);
-        line[end..].fill(last);
-    }
-    for y in 0..before {
-        dst.copy_within(before * dst_stride..(before + 1) * dst_stride, y * dst_stride);
-    }
-    let last = before + height - 1;
-    for y in last + 1..lines {
-        dst.copy_within(last * dst_stride..(last + 1) * dst_stride, y * dst_stride);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -303,10 +217,6 @@ mod tests {
     fn distances_of_known_blocks() {
         let (a, mut b) = ([100; 256], [103; 256]);
         assert_eq!(sad::<16, 16>(&a, 16, &b, 16), 768);
-        assert_eq!(sse::<8, 8>(&a, 16, &b, 16), 64 * 9);
-        let moments = moments::<16, 16>(&a, 16, &b, 16);
-        assert_eq!(moments, Moments { sum: -768, squares: 2304 });
-        assert_eq!(moments.variance(8), 0);
         // A constant is one coefficient a subblock: 16 · 3, halved.
         assert_eq!(satd::<16, 16>(&a, 16, &b, 16), 16 * 24);
         b = a;
@@ -343,18 +253,8 @@ mod tests {
     }
 
     #[test]
-    fn planes_are_halved_bordered_and_compared() {
+    fn planes_are_compared() {
         let src: Vec<u8> = (0..12).collect();
-        let mut half = [0; 3];
-        halve((&mut half, 3), (&src, 6), 3, 1);
-        // (0 + 1 + 6 + 7 + 2) / 4 = 4.
-        assert_eq!(half, [4, 6, 8]);
-        let mut bordered = [0; 8 * 5];
-        copy_bordered((&mut bordered, 8), (&src, 6), (3, 2), 2);
-        assert_eq!(bordered[..8], [0, 0, 0, 1, 2, 2, 2, 2]);
-        assert_eq!(bordered[16..24], bordered[..8]);
-        assert_eq!(bordered[24..32], [6, 6, 6, 7, 8, 8, 8, 8]);
-        assert_eq!(bordered[32..], bordered[24..32]);
         assert_eq!(plane_sse((&src, 6), (&src[1..], 6), 5, 2), 10);
     }
 }

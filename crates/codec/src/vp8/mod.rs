@@ -31,17 +31,14 @@ mod bool_coder;
 mod decode;
 mod encode;
 mod error;
-#[allow(dead_code, reason = "stages of the encoder")]
 mod forward;
 mod frame;
 mod header;
 mod loop_filter;
-#[allow(dead_code, reason = "stages of the encoder")]
 mod measure;
 mod modes;
 mod motion;
 mod predict;
-#[allow(dead_code, reason = "stages of the encoder")]
 mod quantize;
 mod quantizer;
 mod rate_control;

@@ -6,7 +6,7 @@
 use crate::vp8::bool_coder::BoolEncoder;
 use crate::vp8::encode::tokens::{self, Token};
 use crate::vp8::forward;
-use crate::vp8::measure::{self, Moments};
+use crate::vp8::measure;
 use crate::vp8::predict::intra::{Edges, SubblockEdges};
 use crate::vp8::quantize::{self, Steps};
 use crate::vp8::tables::coefficients::CoefficientProbs;
@@ -32,14 +32,14 @@ pub(crate) type Forward<Blocks> = fn(&[u8], usize, &[u8], usize, &mut Blocks);
 #[allow(clippy::type_complexity, reason = "a kernel's signature is best read where the kernel is described")]
 pub(crate) struct EncodeKernels {
     /// For messages of tests and benches.
+    #[cfg_attr(
+        not(any(test, feature = "bench")),
+        allow(dead_code, reason = "tests and benches name the kernels")
+    )]
     pub(crate) name: &'static str,
     /// Sum of absolute differences.
     pub(crate) sad: [Distance; 5],
     pub(crate) sad_four: [FourDistances; 5],
-    /// Sum of squared errors.
-    pub(crate) sse: [Distance; 5],
-    /// Of 16×16 and 8×8: sum and sum of squares of the differences.
-    pub(crate) moments: [fn(&[u8], usize, &[u8], usize) -> Moments; 2],
     /// Sum of absolute differences after 4×4 Hadamard transforms, halved.
     pub(crate) satd: [Distance; 5],
     pub(crate) sub_pel_sad: [SubPelDistance; 5],
@@ -61,8 +61,6 @@ pub(crate) struct EncodeKernels {
     pub(crate) write_tokens: WriteTokens,
     /// [`measure::plane_sse`].
     pub(crate) plane_sse: fn((&[u8], usize), (&[u8], usize), usize, usize) -> u64,
-    /// [`measure::halve`].
-    pub(crate) halve: fn((&mut [u8], usize), (&[u8], usize), usize, usize),
 }
 
 /// One function for each shape.
@@ -78,8 +76,6 @@ pub(crate) static SCALAR: EncodeKernels = EncodeKernels {
     name: "scalar",
     sad: by_shape!(measure::sad),
     sad_four: by_shape!(measure::sad_four),
-    sse: by_shape!(measure::sse),
-    moments: [measure::moments::<16, 16>, measure::moments::<8, 8>],
     satd: by_shape!(measure::satd),
     sub_pel_sad: by_shape!(measure::sub_pel_sad),
     sub_pel_satd: by_shape!(measure::sub_pel_satd),
@@ -93,7 +89,6 @@ pub(crate) static SCALAR: EncodeKernels = EncodeKernels {
     quantize_run: quantize::quantize_run,
     write_tokens: |encoder, tokens, probs| tokens::write(encoder, tokens, probs),
     plane_sse: measure::plane_sse,
-    halve: measure::halve,
 };
 
 impl EncodeKernels {
@@ -107,7 +102,7 @@ impl EncodeKernels {
     }
 
     /// All kernels that this processor runs, the scalar ones first.
-    #[cfg(any(test, feature = "bench"))]
+    #[cfg(feature = "bench")]
     pub(crate) fn all() -> Vec<&'static EncodeKernels> {
         let best = EncodeKernels::best();
         if std::ptr::eq(best, &SCALAR) { vec![&SCALAR] } else { vec![&SCALAR, best] }

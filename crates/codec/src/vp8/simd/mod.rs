@@ -9,7 +9,6 @@ use super::predict::inter;
 use super::tokens::{self, ReadMacroblock};
 use super::transform;
 
-#[allow(dead_code, reason = "the encoder's")]
 pub(crate) mod encode;
 #[cfg(target_arch = "x86_64")]
 mod x86;

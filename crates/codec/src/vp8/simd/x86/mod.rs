@@ -6,7 +6,6 @@
 #![allow(unsafe_code)]
 
 mod bilinear;
-#[allow(dead_code, reason = "the encoder's")]
 mod encode;
 mod entropy;
 mod loop_filter;

@@ -1,7 +1,6 @@
 //! SAD, SSE and SATD.
 
 use super::*;
-use crate::vp8::measure::Moments;
 
 /// What [`sad`] adds up for a block: 64-bit parts.
 ///
@@ -115,73 +114,6 @@ pub(super) fn sad_four<const W: usize, const H: usize>(
     let references = places.map(|at| View::new(&reference[at..], reference_stride, W, H));
     // SAFETY: the views are of W×H samples, and there is AVX2 as in `sad`.
     unsafe { sad_four_avx2::<W, H>(src, references) }
-}
-
-/// The sum in 16 parts of 16 bits, and the sum of squares in eight of 32.
-///
-/// # Safety
-/// Both views are of `W`×`H` samples.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn moment_parts<const W: usize, const H: usize>(src: View, reference: View) -> (__m256i, __m256i) {
-    let (mut sum, mut squares) = (_mm256_setzero_si256(), _mm256_setzero_si256());
-    let lines = 16 / W;
-    for y in (0..H).step_by(lines) {
-        // SAFETY: the lines lie in the views.
-        let (a, b) = unsafe {
-            match W {
-                16 => (src.load16(y, 0), reference.load16(y, 0)),
-                8 => (src.two_of_8(y, 0), reference.two_of_8(y, 0)),
-                _ => (src.four_of_4(y, 0), reference.four_of_4(y, 0)),
-            }
-        };
-        let difference = _mm256_sub_epi16(_mm256_cvtepu8_epi16(a), _mm256_cvtepu8_epi16(b));
-        sum = _mm256_add_epi16(sum, difference);
-        squares = _mm256_add_epi32(squares, _mm256_madd_epi16(difference, difference));
-    }
-    (sum, squares)
-}
-
-/// # Safety
-/// Both views are of `W`×`H` samples.
-#[target_feature(enable = "avx2")]
-unsafe fn moments_avx2<const W: usize, const H: usize>(src: View, reference: View) -> Moments {
-    // SAFETY: as the caller has promised.
-    let (sum, squares) = unsafe { moment_parts::<W, H>(src, reference) };
-    let sum = sum32(_mm256_madd_epi16(sum, _mm256_set1_epi16(1))) as i32;
-    Moments { sum, squares: sum32(squares) }
-}
-
-/// # Safety
-/// Both views are of `W`×`H` samples.
-#[target_feature(enable = "avx2")]
-unsafe fn sse_avx2<const W: usize, const H: usize>(src: View, reference: View) -> u32 {
-    // SAFETY: as the caller has promised.
-    sum32(unsafe { moment_parts::<W, H>(src, reference) }.1)
-}
-
-pub(super) fn moments<const W: usize, const H: usize>(
-    src: &[u8],
-    src_stride: usize,
-    reference: &[u8],
-    reference_stride: usize,
-) -> Moments {
-    let src = View::new(src, src_stride, W, H);
-    let reference = View::new(reference, reference_stride, W, H);
-    // SAFETY: as in `sad`.
-    unsafe { moments_avx2::<W, H>(src, reference) }
-}
-
-pub(super) fn sse<const W: usize, const H: usize>(
-    src: &[u8],
-    src_stride: usize,
-    reference: &[u8],
-    reference_stride: usize,
-) -> u32 {
-    let src = View::new(src, src_stride, W, H);
-    let reference = View::new(reference, reference_stride, W, H);
-    // SAFETY: as in `sad`.
-    unsafe { sse_avx2::<W, H>(src, reference) }
 }
 
 /// Of the absolute values of two vectors, the larger one of each pair of neighbours.

@@ -26,8 +26,6 @@ pub(super) static AVX2: EncodeKernels = EncodeKernels {
     name: "avx2",
     sad: by_shape!(distance::sad),
     sad_four: by_shape!(distance::sad_four),
-    sse: by_shape!(distance::sse),
-    moments: [distance::moments::<16, 16>, distance::moments::<8, 8>],
     satd: by_shape!(distance::satd),
     sub_pel_sad: by_shape!(sub_pel::sub_pel_sad),
     sub_pel_satd: by_shape!(sub_pel::sub_pel_satd),
@@ -41,7 +39,6 @@ pub(super) static AVX2: EncodeKernels = EncodeKernels {
     quantize_run: quantize::quantize_run,
     write_tokens: super::entropy::write_tokens,
     plane_sse: plane::plane_sse,
-    halve: plane::halve,
 };
 
 /// The sum of eight values.

@@ -46,39 +46,3 @@ pub(super) fn plane_sse(a: (&[u8], usize), b: (&[u8], usize), width: usize, heig
     // SAFETY: this function is only reached through a table that is given out where there is AVX2.
     unsafe { sse(a, b, width, height) }
 }
-
-#[target_feature(enable = "avx2")]
-fn halve_avx2(
-    (dst, dst_stride): (&mut [u8], usize),
-    (src, src_stride): (&[u8], usize),
-    width: usize,
-    height: usize,
-) {
-    let ones = _mm256_set1_epi8(1);
-    let two = _mm256_set1_epi16(2);
-    for y in 0..height {
-        let upper = &src[2 * y * src_stride..][..2 * width];
-        let lower = &src[(2 * y + 1) * src_stride..][..2 * width];
-        let dst = &mut dst[y * dst_stride..][..width];
-        let mut at = 0;
-        while at + 16 <= width {
-            let a = _mm256_set_m128i(load16(upper, 2 * at + 16), load16(upper, 2 * at));
-            let b = _mm256_set_m128i(load16(lower, 2 * at + 16), load16(lower, 2 * at));
-            let sum = _mm256_add_epi16(_mm256_maddubs_epi16(a, ones), _mm256_maddubs_epi16(b, ones));
-            let mean = _mm256_srli_epi16(_mm256_add_epi16(sum, two), 2);
-            let packed = _mm256_permute4x64_epi64(_mm256_packus_epi16(mean, mean), 0b1000);
-            store16(dst, at, _mm256_castsi256_si128(packed));
-            at += 16;
-        }
-        let pairs = upper[2 * at..].as_chunks::<2>().0.iter().zip(lower[2 * at..].as_chunks::<2>().0);
-        for (out, (upper, lower)) in dst[at..].iter_mut().zip(pairs) {
-            let sum: u16 = upper.iter().chain(lower).map(|&sample| u16::from(sample)).sum();
-            *out = ((sum + 2) >> 2) as u8;
-        }
-    }
-}
-
-pub(super) fn halve(dst: (&mut [u8], usize), src: (&[u8], usize), width: usize, height: usize) {
-    // SAFETY: there is AVX2 as above.
-    unsafe { halve_avx2(dst, src, width, height) }
-}
