@@ -177,7 +177,13 @@ impl Reader {
                     }
                     self.state = State::Chunk;
                 }
-                State::Data { left } => return Ok(self.samples(left, bytes)),
+                State::Data { left } => {
+                    let block = self.samples(left, bytes);
+                    // Samples that end before one is whole: what follows them is still to be taken.
+                    if block.is_some() || self.state != State::End {
+                        return Ok(block);
+                    }
+                }
                 State::End => {
                     *bytes = &[];
                     return Ok(None);

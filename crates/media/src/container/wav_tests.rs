@@ -106,6 +106,17 @@ fn a_length_that_nobody_knew_means_until_the_end() {
 }
 
 #[test]
+fn bytes_behind_samples_that_end_in_the_first_are_taken() {
+    let mut bytes = file(SampleFormat::S24, 2, 48_000, 20, true);
+    let at = bytes.windows(4).position(|four| four == b"data").unwrap() + 4;
+    bytes[at..at + 4].copy_from_slice(&5u32.to_le_bytes());
+    for piece in [1, 7, usize::MAX] {
+        let (header, blocks) = read(&bytes, piece).unwrap();
+        assert_eq!((header.unwrap().frames, blocks), (Some(0), Vec::new()));
+    }
+}
+
+#[test]
 fn what_cannot_be_read_is_refused() {
     let good = file(SampleFormat::S16, 2, 48_000, 10, true);
     let with = |at: usize, value: &[u8]| {
