@@ -253,10 +253,10 @@ impl Endpoint {
         }
         session.path = from;
         // The peer's older link, if there is one, goes on with this session.
-        let known = self
-            .slots
-            .iter()
-            .position(|slot| slot.link.is_some() && slot.peer.as_ref() == Some(&pending.peer));
+        let known = self.slots.iter().position(|slot| {
+            let goes_on = slot.link.as_ref().is_some_and(|link| !link.is_over());
+            goes_on && slot.peer.as_ref() == Some(&pending.peer)
+        });
         let index = match known {
             Some(index) => index as u32,
             None => match self.add_link(None) {

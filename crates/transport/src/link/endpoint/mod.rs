@@ -175,7 +175,18 @@ impl Endpoint {
         slot.link.as_ref()
     }
 
-    /// All links that there are.
+    /// Nobody will take any more what came on the link `id`: nothing is kept of it once it has ended.
+    pub fn forget(&mut self, id: LinkId) {
+        if let Some(link) = self.link_mut(id) {
+            link.forgotten = true;
+            if link.has_ended() {
+                self.slots[id.index as usize].link = None;
+            }
+        }
+    }
+
+    /// All links that there are. One that has ended is there for as long as there are messages to take from it, unless
+    /// another one needs its place.
     pub fn links(&self) -> impl Iterator<Item = (LinkId, &Link)> {
         let ids = (0u32..).zip(&self.slots);
         ids.filter_map(|(index, slot)| {
@@ -316,6 +327,10 @@ impl Endpoint {
     fn add_link(&mut self, target: Option<Path>) -> Result<u32, Error> {
         let limit = self.settings.max_links;
         let free = self.slots.iter().position(|slot| slot.link.is_none());
+        let free = free.or_else(|| {
+            let is_over = |slot: &Slot| slot.link.as_ref().is_some_and(Link::has_ended);
+            self.slots.iter().position(is_over).filter(|_| self.slots.len() >= limit)
+        });
         let index = free.unwrap_or(self.slots.len());
         if index >= limit {
             return Err(Error::TooManyLinks { limit });
@@ -355,9 +370,10 @@ impl Endpoint {
             link.standing = Standing::Connecting;
             let _ = self.attempt(now, index);
         } else {
-            slot.link = None;
-            slot.attempt = None;
-            slot.peer = None;
+            (slot.attempt, slot.peer, slot.target) = (None, None, None);
+            if link.forgotten || !link.has_unread() {
+                slot.link = None;
+            }
         }
     }
 }
