@@ -7,6 +7,7 @@ use glassline_transport::link::wire::packet::Packet;
 use glassline_transport::link::wire::parameters::Parameters;
 use glassline_transport::link::wire::varint::Reader;
 use glassline_transport::link::{Credentials, Endpoint, Key, Options, Path, Settings};
+use std::cell::RefCell;
 use std::time::Duration;
 
 /// Takes the bytes. Only panics, endless loops, broken bounds and answers to strangers fail.
@@ -23,12 +24,19 @@ fn path(last: u8) -> Path {
     Path { remote: ([192, 0, 2, last], 7000).into(), via: 0 }
 }
 
+thread_local! {
+    /// Strangers change nothing, so one listener does for all of them.
+    static LISTENER: RefCell<(Vec<u8>, Endpoint)> = RefCell::new(linked());
+}
+
 /// Datagrams, each behind two bytes of its length, to a listener whose link is up.
 fn before(data: &[u8]) {
-    let (mut near, mut far) = linked();
+    LISTENER.with_borrow_mut(|(template, far)| strangers(template, far, data));
+}
+
+fn strangers(template: &[u8], far: &mut Endpoint, data: &[u8]) {
     let now = Time::from_millis(10);
     let mut out = Vec::new();
-    let template = near.1.clone();
     let mut rest = data;
     while let [high, low, tail @ ..] = rest {
         let length = usize::from(u16::from_be_bytes([*high % 8, *low])).min(tail.len());
@@ -37,7 +45,7 @@ fn before(data: &[u8]) {
         let mut datagram = bytes.to_vec();
         if high & 0x80 != 0 {
             // A recorded datagram with some bytes changed.
-            datagram = template.clone();
+            datagram = template.to_vec();
             for pair in bytes.chunks_exact(2) {
                 let at = usize::from(pair[0]) % datagram.len();
                 datagram[at] ^= pair[1];
@@ -50,7 +58,6 @@ fn before(data: &[u8]) {
         }
     }
     assert!(far.links().count() == 1 && far.pending_handshakes() == 0);
-    near.0.handle_timeout(now);
 }
 
 /// Frames in packets of a peer that keeps no rule.
@@ -62,8 +69,8 @@ fn after(data: &[u8]) {
             assert!(ack.ranges().count() <= 32);
         }
     }
-    let (_, mut far) = linked();
-    let Some(id) = far.links().next().map(|link| link.0) else { return };
+    let settings = Settings { listen: true, ..Settings::new(Credentials::Shared(Key([7; 32]))) };
+    let (mut far, id) = Endpoint::linked_for_fuzzing(settings, Time::ZERO, path(1));
     let mut now = Time::from_millis(20);
     let mut out = Vec::new();
     if let Some(link) = far.link_mut(id) {
@@ -86,8 +93,8 @@ fn after(data: &[u8]) {
     }
 }
 
-/// One who connects, with its last datagram, and a listener whose link is up.
-fn linked() -> ((Endpoint, Vec<u8>), Endpoint) {
+/// The last datagram of one who connects, and the listener, whose link is up.
+fn linked() -> (Vec<u8>, Endpoint) {
     let settings = Settings::new(Credentials::Shared(Key([7; 32])));
     let mut far = Endpoint::new(Settings { listen: true, ..settings.clone() }, [1; 32]);
     let mut near = Endpoint::new(settings, [2; 32]);
@@ -104,5 +111,5 @@ fn linked() -> ((Endpoint, Vec<u8>), Endpoint) {
                 .for_each(|bytes| near.handle_datagram(Time::ZERO, path(2), bytes));
         }
     }
-    ((near, last), far)
+    (last, far)
 }

@@ -3,14 +3,14 @@
 use glassline_media::Time;
 use std::time::Duration;
 
-use super::{Endpoint, MAX_ANSWERS, PeerId, Route, Slot};
+use super::{Endpoint, LinkId, MAX_ANSWERS, PeerId, Route, Slot};
 use crate::link::secure::gate::GATE;
-use crate::link::secure::noise::{Credentials, Handshake};
+use crate::link::secure::noise::{Credentials, Handshake, Secrets};
 use crate::link::state::session::{Agreed, Session};
 use crate::link::state::{Link, Standing};
 use crate::link::wire::packet::{self, CONNECT_SIZE, Connect, ConnectionId, MAX_TOKEN, prologue};
 use crate::link::wire::parameters::Parameters;
-use crate::link::{Bonding, CloseReason, Error, Event, Path, Settings, Transmit};
+use crate::link::{Bonding, CloseReason, Error, Event, Path, Random, Settings, Transmit};
 
 /// The first wait for an answer to a Connect; each further one is twice as long, up to [`LAST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(150);
@@ -119,6 +119,11 @@ impl Endpoint {
         let waits = |attempt: &Option<Box<Attempt>>| attempt.as_ref().is_some_and(|one| one.local == to);
         let legs = |(index, slot): (usize, &Slot)| Some((index, slot.attempts.iter().position(waits)?));
         self.slots.iter().enumerate().find_map(legs)
+    }
+
+    /// Whether an attempt waits for an answer with this ID.
+    pub(super) fn is_attempt(&self, to: ConnectionId) -> bool {
+        self.attempt_of(to).is_some()
     }
 
     pub(super) fn handle_retry(&mut self, now: Time, to: ConnectionId, token: &[u8]) {
@@ -294,10 +299,10 @@ impl Endpoint {
         // The session's path stays the one that the Accept went to: only who got that can have sent this packet, but
         // somebody may have sent it on from an address that is not the peer's.
         // The peer's older link, if there is one, goes on with this session.
-        let known = self
-            .slots
-            .iter()
-            .position(|slot| slot.link.is_some() && slot.peer.as_ref() == Some(&pending.peer));
+        let known = self.slots.iter().position(|slot| {
+            let goes_on = slot.link.as_ref().is_some_and(|link| !link.is_over());
+            goes_on && slot.peer.as_ref() == Some(&pending.peer)
+        });
         let index = match known {
             Some(index) => index as u32,
             None => match self.add_link(None) {
@@ -322,17 +327,44 @@ impl Endpoint {
         self.gather(index);
     }
 
+    /// An endpoint with a link that is up without a handshake, under keys that everybody knows: for fuzzing what comes
+    /// after decryption, thousands of times a second.
+    #[doc(hidden)]
+    pub fn linked_for_fuzzing(settings: Settings, now: Time, path: Path) -> (Endpoint, LinkId) {
+        let mut endpoint = Endpoint::new(settings, [0; 32]);
+        let peer =
+            Parameters { window_bytes: endpoint.settings.window_bytes, ..own_parameters(&endpoint.settings) };
+        let agreed = Agreed {
+            secrets: Secrets { send: [1; 32], receive: [2; 32] },
+            local: ConnectionId(1),
+            remote: ConnectionId(2),
+            path,
+            instance: None,
+            second: false,
+            both: false,
+            peer,
+            rtt: None,
+            random: Random::new([3; 32]),
+        };
+        let index = endpoint.add_link(None).unwrap_or_default();
+        if let Some(link) = &mut endpoint.slots[index as usize].link {
+            link.establish(now, agreed);
+        }
+        endpoint.routes.insert(ConnectionId(1), Route::Link(index));
+        let id = endpoint.id(index);
+        (endpoint, id)
+    }
+
     /// A data packet with an ID that we do not know. If it was ours before a restart, its sender is told so.
     pub(super) fn answer_unknown(&mut self, from: Path, to: ConnectionId, size: usize) {
         self.counters.strangers += 1;
-        let reset = packet::write_reset(to, self.identity.reset_token(to));
-        if self.settings.listen
-            && reset.len() < size
-            && self.answers.len() < MAX_ANSWERS
-            && self.identity.is_ours(to)
-        {
-            self.counters.resets += 1;
-            self.answers.push_back((from, reset));
+        // The cheap questions first: strangers' datagrams may be many.
+        if self.settings.listen && self.answers.len() < MAX_ANSWERS && self.identity.is_ours(to) {
+            let reset = packet::write_reset(to, self.identity.reset_token(to));
+            if reset.len() < size {
+                self.counters.resets += 1;
+                self.answers.push_back((from, reset));
+            }
         }
     }
 

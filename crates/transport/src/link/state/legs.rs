@@ -309,10 +309,10 @@ impl Link {
     /// Parts that wait to be repeated and have waited for too long are as good as lost on this leg.
     pub(super) fn expire_twins(&mut self) {
         let Some(session) = &mut self.session else { return };
-        let limit = LEAST_TWINS.max((session.capacity.bandwidth() as f64 * TWIN_DELAY) as u64);
-        if session.twin_bytes <= limit {
+        if session.twin_bytes <= LEAST_TWINS {
             return;
         }
+        let limit = LEAST_TWINS.max((session.capacity.bandwidth() as f64 * TWIN_DELAY) as u64);
         let mut late = Vec::new();
         while session.twin_bytes > limit
             && let Some((channel, part)) = session.twins.pop_front()

@@ -108,6 +108,8 @@ pub struct Link {
     close: Option<(u64, Vec<u8>)>,
     /// Either end has closed it.
     unwanted: bool,
+    /// Nobody will take what came.
+    pub(crate) forgotten: bool,
     statistics: LinkStatistics,
     scratch: Vec<Content>,
 }
@@ -139,6 +141,7 @@ impl Link {
             events: VecDeque::new(),
             close: None,
             unwanted: false,
+            forgotten: false,
             statistics: LinkStatistics::default(),
             scratch: Vec::new(),
         }
@@ -200,6 +203,12 @@ impl Link {
         }
     }
 
+    /// Whether [`Link::send`] would not be refused for a full queue.
+    pub fn has_room(&self, channel: u8, bytes: usize) -> bool {
+        let sender = self.senders.get(usize::from(channel)).and_then(Option::as_ref);
+        sender.is_none_or(|sender| sender.has_room(bytes))
+    }
+
     /// Takes the next message that came on `channel`.
     pub fn receive(&mut self, channel: u8) -> Option<Bytes> {
         if let Some(left) = self.leftover.get_mut(&channel) {
@@ -244,6 +253,22 @@ impl Link {
     /// Whether messages pass.
     pub fn is_up(&self) -> bool {
         self.standing == Standing::Up
+    }
+
+    /// Whether it ends or has ended: nothing more is sent or comes. What has come may still be taken.
+    pub fn is_over(&self) -> bool {
+        matches!(self.standing, Standing::Closing { .. } | Standing::Closed)
+    }
+
+    /// Whether it has ended, and the peer needs no further word of that.
+    pub fn has_ended(&self) -> bool {
+        self.standing == Standing::Closed
+    }
+
+    /// Whether messages came that the application has not taken.
+    pub(crate) fn has_unread(&self) -> bool {
+        let left = self.leftover.values().any(|left| !left.is_empty());
+        left || self.receivers.iter().flatten().any(|receiver| receiver.is_readable())
     }
 
     /// Whether all that was sent has ended: delivered, cancelled or lost.
