@@ -1,6 +1,8 @@
 //! The engine: what runs. Threads that marry the pure cores to the operating system; nothing else does.
 //!
+//! * [`parallel`]: the threads of encoders (`codec` + `io`).
 //! * [`relay`]: one stream to everyone, over HTTP (`delivery` + `io`).
 #![forbid(unsafe_code)]
 
+pub mod parallel;
 pub mod relay;
