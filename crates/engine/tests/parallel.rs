@@ -1,4 +1,5 @@
 //! VP8 on threads: the same frames as on one.
+#![allow(clippy::unwrap_used)]
 
 use glassline_codec::vp8::{
     EncodeWorkspace, Encoded, Limits, Parallel, Quality, Request, Serial, State, decode, encode_candidates_in,

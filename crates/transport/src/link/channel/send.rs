@@ -360,6 +360,31 @@ impl Sender {
         Some(Written { message: number, offset, length, again: true })
     }
 
+    /// Writes a part once more, as it was written into another path's packet. `Some(false)`: it does not fit into `room`
+    /// bytes. `None`: it does not matter any more.
+    pub(crate) fn write_twin(&self, part: Written, room: usize, out: &mut Vec<u8>) -> Option<bool> {
+        let bytes = &self.missing(part)?.bytes;
+        let (total, length) = (bytes.len() as u32, part.length as usize);
+        if data_head(part.message, total, part.offset, length) + length > room {
+            return Some(false);
+        }
+        let bytes = &bytes[part.offset as usize..part.offset as usize + length];
+        Data { channel: self.id, message: part.message, total, offset: part.offset, bytes }.write(false, out);
+        Some(true)
+    }
+
+    /// Whether anything of a part is neither acknowledged nor given up.
+    pub(crate) fn is_missing(&self, part: Written) -> bool {
+        self.missing(part).is_some()
+    }
+
+    fn missing(&self, part: Written) -> Option<&Begun> {
+        let index = part.message.checked_sub(self.first)? as usize;
+        let begun = self.begun.get(index).filter(|begun| !begun.done)?;
+        let mut missing = begun.acked.missing(part.offset, part.offset + part.length);
+        (part.length == 0 || missing.next().is_some()).then_some(begun)
+    }
+
     /// A part has arrived.
     pub(crate) fn handle_acked(&mut self, part: Written, events: &mut VecDeque<Event>) {
         let Some(index) = part.message.checked_sub(self.first).map(|index| index as usize) else { return };
