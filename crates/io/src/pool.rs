@@ -1,6 +1,7 @@
 //! Threads that wait for tasks and share them: for work of milliseconds that is to be divided, again and again.
 //!
 //! The tasks may borrow from whoever asks, as those of [`std::thread::scope`] may, but no thread is made for them.
+#![allow(unsafe_code)]
 
 use std::io;
 use std::mem;
@@ -165,7 +166,7 @@ mod tests {
             for count in 0..20 {
                 let mut runs = vec![0; count];
                 let mut tasks: Vec<_> = runs.iter_mut().map(|run| || *run += 1).collect();
-                super::tests::run(&pool, &mut tasks);
+                run(&pool, &mut tasks);
                 assert_eq!(runs, vec![1; count], "{threads} threads");
             }
         }
