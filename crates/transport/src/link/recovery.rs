@@ -267,8 +267,8 @@ impl Recovery {
                 sample.rate = Some((u64::try_from(rate).unwrap_or(u64::MAX), packet.app_limited));
             }
         }
-        self.detect_losses(now, &mut sample);
         self.retire(now);
+        self.detect_losses(now, &mut sample);
         Ok(sample)
     }
 

@@ -159,6 +159,20 @@ impl Sender {
         Ok(message)
     }
 
+    /// Whether a message of so many bytes finds room. One that replaces others does not need theirs.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        let (mut count, mut held) = (self.waiting.len(), self.held_bytes);
+        if self.options.newest {
+            count = 0;
+            held -= self.waiting.iter().map(|waiting| waiting.bytes.len()).sum::<usize>();
+        }
+        if self.options.newest && self.options.cancel_begun {
+            held = 0;
+        }
+        let room = self.options.queue_bytes.max(self.options.max_size as usize);
+        bytes > self.options.max_size as usize || count < self.options.queue as usize && held + bytes <= room
+    }
+
     /// A new message comes: what waits goes, and what has begun too if that is wished.
     fn replace(&mut self, events: &mut VecDeque<Event>) {
         while let Some(waiting) = self.waiting.pop_front() {

@@ -111,6 +111,11 @@ impl Endpoint {
         self.slots.iter().position(|slot| slot.attempt.as_ref().is_some_and(|attempt| attempt.local == to))
     }
 
+    /// Whether an attempt waits for an answer with this ID.
+    pub(super) fn is_attempt(&self, to: ConnectionId) -> bool {
+        self.attempt_of(to).is_some()
+    }
+
     pub(super) fn handle_retry(&mut self, now: Time, to: ConnectionId, token: &[u8]) {
         let Some(index) = self.attempt_of(to).filter(|_| token.len() <= MAX_TOKEN) else {
             return self.counters.strangers += 1;
@@ -253,10 +258,10 @@ impl Endpoint {
         }
         session.path = from;
         // The peer's older link, if there is one, goes on with this session.
-        let known = self
-            .slots
-            .iter()
-            .position(|slot| slot.link.is_some() && slot.peer.as_ref() == Some(&pending.peer));
+        let known = self.slots.iter().position(|slot| {
+            let goes_on = slot.link.as_ref().is_some_and(|link| !link.is_over());
+            goes_on && slot.peer.as_ref() == Some(&pending.peer)
+        });
         let index = match known {
             Some(index) => index as u32,
             None => match self.add_link(None) {
@@ -282,14 +287,13 @@ impl Endpoint {
     /// A data packet with an ID that we do not know. If it was ours before a restart, its sender is told so.
     pub(super) fn answer_unknown(&mut self, from: Path, to: ConnectionId, size: usize) {
         self.counters.strangers += 1;
-        let reset = packet::write_reset(to, self.identity.reset_token(to));
-        if self.settings.listen
-            && reset.len() < size
-            && self.answers.len() < MAX_ANSWERS
-            && self.identity.is_ours(to)
-        {
-            self.counters.resets += 1;
-            self.answers.push_back((from, reset));
+        // The cheap questions first: strangers' datagrams may be many.
+        if self.settings.listen && self.answers.len() < MAX_ANSWERS && self.identity.is_ours(to) {
+            let reset = packet::write_reset(to, self.identity.reset_token(to));
+            if reset.len() < size {
+                self.counters.resets += 1;
+                self.answers.push_back((from, reset));
+            }
         }
     }
 

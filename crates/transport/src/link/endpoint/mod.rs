@@ -10,11 +10,11 @@ mod handshake;
 use glassline_media::Time;
 use std::collections::{BTreeMap, VecDeque};
 
-use super::secure::gate::Gate;
+use super::secure::gate::{GATE, Gate};
 use super::secure::noise::Key;
 use super::secure::token::{Identity, Tokens};
 use super::state::{Link, Standing};
-use super::wire::packet::{ConnectionId, Packet};
+use super::wire::packet::{CONNECT_SIZE, ConnectionId, Packet};
 use super::{CloseReason, Error, Event, Path, Random, Settings, Transmit};
 use handshake::{Attempt, Pending};
 
@@ -175,7 +175,18 @@ impl Endpoint {
         slot.link.as_ref()
     }
 
-    /// All links that there are.
+    /// Nobody will take any more what came on the link `id`: nothing is kept of it once it has ended.
+    pub fn forget(&mut self, id: LinkId) {
+        if let Some(link) = self.link_mut(id) {
+            link.forgotten = true;
+            if link.has_ended() {
+                self.slots[id.index as usize].link = None;
+            }
+        }
+    }
+
+    /// All links that there are. One that has ended is there for as long as there are messages to take from it, unless
+    /// another one needs its place.
     pub fn links(&self) -> impl Iterator<Item = (LinkId, &Link)> {
         let ids = (0u32..).zip(&self.slots);
         ids.filter_map(|(index, slot)| {
@@ -195,26 +206,26 @@ impl Endpoint {
 
     /// Takes a datagram, which is opened in place. What is not from a peer is dropped and counted.
     pub fn handle_datagram(&mut self, now: Time, from: Path, datagram: &mut [u8]) {
-        let body: &[u8] = if Packet::is_gated(datagram) {
-            // A Connect is gated for us, a Retry for the listener that we connect to.
-            let own = self.settings.listen.then_some(&self.gate);
-            match own.into_iter().chain(&self.remote_gate).find_map(|gate| gate.open(datagram)) {
-                Some(body) => body,
-                None => return self.counters.strangers += 1,
-            }
-        } else {
-            datagram
-        };
-        match Packet::parse(body) {
+        // What can be refused without a key is: a gate's MAC is most of what a stranger's datagram costs.
+        let size = datagram.len();
+        let body = if Packet::is_gated(datagram) { size.saturating_sub(GATE) } else { size };
+        let opens = |gate: &Gate| gate.open(datagram).is_some();
+        match Packet::parse(&datagram[..body]) {
             Some(Packet::Data { to, .. }) => self.handle_data(now, from, to, datagram),
-            Some(Packet::Connect(connect)) if self.settings.listen => {
-                let size = datagram.len();
+            // A Connect is gated for us, a Retry for the listener that we connect to.
+            Some(Packet::Connect(connect))
+                if self.settings.listen && size >= CONNECT_SIZE && opens(&self.gate) =>
+            {
                 self.handle_connect(now, from, connect, size);
             }
+            Some(Packet::Retry { to, token })
+                if self.is_attempt(to) && self.remote_gate.as_ref().is_some_and(opens) =>
+            {
+                self.handle_retry(now, to, token);
+            }
             Some(Packet::Accept { to, noise }) => self.handle_accept(now, from, to, noise),
-            Some(Packet::Retry { to, token }) => self.handle_retry(now, to, token),
             Some(Packet::Reset { of, token }) => self.handle_reset(now, of, token),
-            Some(Packet::Connect(_)) | None => self.counters.strangers += 1,
+            Some(Packet::Connect(_) | Packet::Retry { .. }) | None => self.counters.strangers += 1,
         }
     }
 
@@ -316,6 +327,10 @@ impl Endpoint {
     fn add_link(&mut self, target: Option<Path>) -> Result<u32, Error> {
         let limit = self.settings.max_links;
         let free = self.slots.iter().position(|slot| slot.link.is_none());
+        let free = free.or_else(|| {
+            let is_over = |slot: &Slot| slot.link.as_ref().is_some_and(Link::has_ended);
+            self.slots.iter().position(is_over).filter(|_| self.slots.len() >= limit)
+        });
         let index = free.unwrap_or(self.slots.len());
         if index >= limit {
             return Err(Error::TooManyLinks { limit });
@@ -355,9 +370,10 @@ impl Endpoint {
             link.standing = Standing::Connecting;
             let _ = self.attempt(now, index);
         } else {
-            slot.link = None;
-            slot.attempt = None;
-            slot.peer = None;
+            (slot.attempt, slot.peer, slot.target) = (None, None, None);
+            if link.forgotten || !link.has_unread() {
+                slot.link = None;
+            }
         }
     }
 }

@@ -95,6 +95,8 @@ pub struct Link {
     /// Either end has closed it.
     unwanted: bool,
     close_due: bool,
+    /// Nobody will take what came.
+    pub(crate) forgotten: bool,
     statistics: LinkStatistics,
     scratch: Vec<Content>,
 }
@@ -123,6 +125,7 @@ impl Link {
             close: None,
             unwanted: false,
             close_due: false,
+            forgotten: false,
             statistics: LinkStatistics::default(),
             scratch: Vec::new(),
         }
@@ -184,6 +187,12 @@ impl Link {
         }
     }
 
+    /// Whether [`Link::send`] would not be refused for a full queue.
+    pub fn has_room(&self, channel: u8, bytes: usize) -> bool {
+        let sender = self.senders.get(usize::from(channel)).and_then(Option::as_ref);
+        sender.is_none_or(|sender| sender.has_room(bytes))
+    }
+
     /// Takes the next message that came on `channel`.
     pub fn receive(&mut self, channel: u8) -> Option<Bytes> {
         if let Some(left) = self.leftover.get_mut(&channel) {
@@ -228,6 +237,22 @@ impl Link {
     /// Whether messages pass.
     pub fn is_up(&self) -> bool {
         self.standing == Standing::Up
+    }
+
+    /// Whether it ends or has ended: nothing more is sent or comes. What has come may still be taken.
+    pub fn is_over(&self) -> bool {
+        matches!(self.standing, Standing::Closing { .. } | Standing::Closed)
+    }
+
+    /// Whether it has ended, and the peer needs no further word of that.
+    pub fn has_ended(&self) -> bool {
+        self.standing == Standing::Closed
+    }
+
+    /// Whether messages came that the application has not taken.
+    pub(crate) fn has_unread(&self) -> bool {
+        let left = self.leftover.values().any(|left| !left.is_empty());
+        left || self.receivers.iter().flatten().any(|receiver| receiver.is_readable())
     }
 
     /// Whether all that was sent has ended: delivered, cancelled or lost.

@@ -360,9 +360,9 @@ impl Session {
 
     /// A packet of `size` bytes leaves: the next one waits for as long as it takes at the pacing rate.
     fn pace(&mut self, now: Time, size: usize) {
-        let nanos = size as u128 * 1_000_000_000 / u128::from(self.capacity.pacing_rate().max(1));
+        let nanos = size as u64 * 1_000_000_000 / self.capacity.pacing_rate().max(1);
         let earliest = Time::from_nanos(now.as_nanos().saturating_sub(CATCH_UP.as_nanos() as u64));
-        self.next_send = self.next_send.max(earliest) + Duration::from_nanos(nanos as u64);
+        self.next_send = self.next_send.max(earliest) + Duration::from_nanos(nanos);
         if self.is_blind() {
             self.blind_bytes += size as u64;
         }
