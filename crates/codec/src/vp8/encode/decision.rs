@@ -53,8 +53,19 @@ struct Best {
 /// What a macroblock with one vector is predicted to be, where that was made on the way.
 #[derive(Debug)]
 pub(crate) struct Prediction {
-    pub(crate) samples: [u8; 256],
+    /// That of the best so far, and room for the next one to be judged.
+    samples: [[u8; 256]; 2],
+    best: usize,
     pub(crate) valid: bool,
+}
+
+impl Prediction {
+    pub(crate) const NONE: Prediction = Prediction { samples: [[0; 256]; 2], best: 0, valid: false };
+
+    /// The samples, if they are valid.
+    pub(crate) fn samples(&self) -> Option<&[u8; 256]> {
+        self.valid.then_some(&self.samples[self.best])
+    }
 }
 
 /// What is known of a macroblock and one reference.
@@ -283,14 +294,14 @@ impl<'a> Decider<'a> {
         let satd = self.job.encode_kernels.satd[Shape::Whole as usize];
         let (x, y) = (16 * self.column as i32, 16 * self.row as i32);
         let whole = vector.row() & 3 == 0 && vector.column() & 3 == 0;
-        let mut samples = [0; 256];
+        let samples = &mut prediction.samples[1 - prediction.best];
         let distance = if whole {
             let (x, y) = (x + i32::from(vector.column() >> 2), y + i32::from(vector.row() >> 2));
             let measured = |src: &[u8], stride: usize| satd(self.source.0, self.source.1, src, stride);
             luma.window(x, y, (16, 16), measured)
         } else {
-            luma.predict(self.job.kernels, 16, (x, y), vector, (&mut samples, 16));
-            satd(self.source.0, self.source.1, &samples, 16)
+            luma.predict(self.job.kernels, 16, (x, y), vector, (samples, 16));
+            satd(self.source.0, self.source.1, samples, 16)
         };
         if distance + price < best.cost {
             best.cost = distance + price;
@@ -299,9 +310,7 @@ impl<'a> Decider<'a> {
             best.macroblock.mode = mode;
             best.macroblock.vector = vector;
             prediction.valid = !whole;
-            if !whole {
-                prediction.samples = samples;
-            }
+            prediction.best ^= usize::from(!whole);
         }
     }
 

@@ -45,6 +45,8 @@ pub(crate) struct Job<'a> {
 pub(crate) struct Store {
     /// With a line of those outside above, and one to the left of each row.
     pub(crate) macroblocks: Vec<Macroblock>,
+    /// Columns and rows of them.
+    size: (usize, usize),
     pub(crate) layers: Vec<LayerStore>,
 }
 
@@ -61,10 +63,11 @@ pub(crate) struct LayerStore {
 
 impl Store {
     fn reset(&mut self, geometry: &Geometry, layers: usize, replay: bool) {
-        let count = (geometry.columns + 1) * (geometry.rows + 1);
-        if !replay {
+        // All that is in the picture is decided before it is looked at.
+        if !replay && self.size != (geometry.columns, geometry.rows) {
+            self.size = (geometry.columns, geometry.rows);
             self.macroblocks.clear();
-            self.macroblocks.resize(count, Macroblock::OUTSIDE);
+            self.macroblocks.resize((geometry.columns + 1) * (geometry.rows + 1), Macroblock::OUTSIDE);
         }
         if self.layers.len() < layers {
             self.layers.resize_with(layers, LayerStore::default);
@@ -240,7 +243,7 @@ impl Scratch {
             levels: Levels::ZERO,
             coefficients: [0; BLOCKS * 16],
             residue: Residue::ZERO,
-            prediction: Prediction { samples: [0; 256], valid: false },
+            prediction: Prediction::NONE,
         })
     }
 }
@@ -272,14 +275,15 @@ impl Lane<'_> {
     }
 
     fn predict_inter(&mut self, column: usize, macroblock: &Macroblock, prediction: &Prediction) {
-        if prediction.valid {
+        let samples = prediction.samples();
+        if let Some(samples) = samples {
             let stride = self.reconstruction.geometry.y_stride;
             let lines = self.planes[0][self.reconstruction.at(0, column)..].chunks_mut(stride);
-            for (line, samples) in lines.zip(prediction.samples.as_chunks::<16>().0) {
+            for (line, samples) in lines.zip(samples.as_chunks::<16>().0) {
                 line[..16].copy_from_slice(samples);
             }
         }
-        self.reconstruction.predict(column, macroblock, &mut self.planes, prediction.valid);
+        self.reconstruction.predict(column, macroblock, &mut self.planes, samples.is_some());
     }
 
     /// Copies the samples of a macroblock that another lane has predicted.

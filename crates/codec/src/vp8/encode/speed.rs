@@ -42,7 +42,7 @@ impl Tools {
             sub_pel_satd: speed <= 4,
             quarter_rounds: match speed {
                 0..=2 => 3,
-                3..=5 => 1,
+                3..=6 => 1,
                 _ => 0,
             },
             search_all: speed <= 3,
