@@ -81,8 +81,10 @@ impl Link {
         let control = first && self.has_control();
         let session = self.session.as_mut()?;
         let probe = std::mem::take(&mut session.probe);
-        let data = (probe || may_send(session, now)) && has_data(&self.senders, session);
-        if !data && may_send(session, now) {
+        // A batch begins when its pace says so and then runs ahead, rather than be followed by one packet at a time.
+        let paced = may_send(session, if first { now } else { now + BURST });
+        let data = (probe || paced) && has_data(&self.senders, session);
+        if !data && paced {
             session.idle_since.get_or_insert(now);
         }
         if !(ack_due || control || data || probe) {
@@ -336,9 +338,10 @@ fn has_data(senders: &[Option<Box<Sender>>], session: &Session) -> bool {
     senders.iter().flatten().any(|sender| sender.has_data(session.window_for(sender.options.max_size)))
 }
 
-fn may_send(session: &Session, now: Time) -> bool {
-    let free = if session.is_blind() { session.blind_until() <= now } else { session.has_window() };
-    free && session.next_send <= now + BURST
+/// Whether window and pace let a packet leave at `time`.
+fn may_send(session: &Session, time: Time) -> bool {
+    let free = if session.is_blind() { session.blind_until() <= time } else { session.has_window() };
+    free && session.next_send <= time
 }
 
 impl Session {
