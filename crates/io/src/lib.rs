@@ -13,6 +13,7 @@ pub mod local;
 mod map;
 pub mod namespace;
 pub mod poll;
+pub mod pool;
 pub mod privileges;
 pub mod process;
 pub mod random;

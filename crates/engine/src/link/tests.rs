@@ -274,7 +274,9 @@ fn a_listener_that_comes_back_is_found_again() {
     let address = ground.local_addresses()[0];
     // It is cut off without a word: its socket goes, and with it all that it knows.
     ground.abandon();
-    drop((down, ground));
+    // The thread first: while it runs, a handle that is dropped would say goodbye.
+    drop(ground);
+    drop(down);
     let ground = Endpoint::listen(settings("ground"), &[Local::at(address)]).unwrap();
     up.send(0, &b"after"[..]).unwrap();
     let down = ground.accept_timeout(PATIENCE).unwrap().expect("it comes back by itself");

@@ -402,22 +402,27 @@ impl Endpoint {
         self.gather(index);
         let slot = &mut self.slots[index as usize];
         let Some(link) = &mut slot.link else { return };
-        let dropped = link.take_dropped();
-        dropped.iter().for_each(|local| _ = self.routes.remove(local));
         if link.standing == Standing::Closed {
-            link.sessions().for_each(|session| _ = self.routes.remove(&session.local));
+            let again = slot.targets[0].is_some() && self.settings.reconnect && link.is_wanted();
+            if again {
+                link.forget_session();
+            } else {
+                link.drop_sessions();
+            }
+            link.take_dropped().iter().for_each(|local| _ = self.routes.remove(local));
             slot.attempts = [None, None];
-            if slot.targets[0].is_none() || !self.settings.reconnect || !link.is_wanted() {
-                (slot.peer, slot.targets) = (None, [None; 2]);
+            if again {
+                link.standing = Standing::Connecting;
+                slot.instance = u64::from_be_bytes(self.random.array());
+            } else {
+                (slot.peer, slot.targets) = (None, [None, None]);
                 if link.forgotten || !link.has_unread() {
                     slot.link = None;
                 }
                 return;
             }
-            link.forget_session();
-            link.take_dropped();
-            link.standing = Standing::Connecting;
-            slot.instance = u64::from_be_bytes(self.random.array());
+        } else {
+            link.take_dropped().iter().for_each(|local| _ = self.routes.remove(local));
         }
         self.connect_missing(now, index);
     }

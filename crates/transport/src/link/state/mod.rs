@@ -389,11 +389,16 @@ impl Link {
         self.close.is_none() && !self.unwanted
     }
 
-    /// The session is lost. What waited still waits, what had begun is lost.
-    pub(crate) fn forget_session(&mut self) {
+    /// Nothing is sent or comes any more.
+    pub(crate) fn drop_sessions(&mut self) {
         for session in [self.session.take(), self.other.take()].into_iter().flatten() {
             self.dropped.push(session.local);
         }
+    }
+
+    /// The session is lost. What waited still waits, what had begun is lost.
+    pub(crate) fn forget_session(&mut self) {
+        self.drop_sessions();
         self.halves.clear();
         for sender in self.senders.iter_mut().flatten() {
             sender.restart(&mut self.events);

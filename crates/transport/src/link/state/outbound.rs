@@ -105,9 +105,11 @@ impl Link {
         let control = first && self.has_control(carries);
         let session = self.session.as_mut()?;
         let probe = std::mem::take(&mut session.probe);
+        // A batch begins when its pace says so and then runs ahead, rather than be followed by one packet at a time.
+        let paced = may_send(session, if first { now } else { now + BURST });
         let waits = !session.twins.is_empty() || carries && has_data(&self.senders, session);
-        let data = waits && (probe || may_send(session, now));
-        if !data && may_send(session, now) {
+        let data = waits && (probe || paced);
+        if !data && paced {
             session.idle_since.get_or_insert(now);
         }
         if !(ack_due || control || data || probe) {
@@ -464,9 +466,10 @@ fn has_data(senders: &[Option<Box<Sender>>], session: &Session) -> bool {
     senders.iter().flatten().any(|sender| sender.has_data(session.window_for(sender.options.max_size)))
 }
 
-fn may_send(session: &Session, now: Time) -> bool {
-    let free = if session.is_blind() { session.blind_until() <= now } else { session.has_window() };
-    free && session.next_send <= now + BURST
+/// Whether window and pace let a packet leave at `time`.
+fn may_send(session: &Session, time: Time) -> bool {
+    let free = if session.is_blind() { session.blind_until() <= time } else { session.has_window() };
+    free && session.next_send <= time
 }
 
 impl Session {
