@@ -177,3 +177,53 @@ impl Inner {
         frames
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::encode::{Quality, Replace, Request, Updates, encode};
+    use super::*;
+    use glassline_media::{Picture, PixelFormat, Time};
+
+    fn picture(size: Size, number: usize) -> Picture {
+        let mut picture = Picture::new(PixelFormat::I420, size, Time::ZERO);
+        for plane in picture.planes_mut() {
+            for (y, line) in plane.lines_mut().enumerate() {
+                line.fill((60 * number + y / 9) as u8);
+            }
+        }
+        picture
+    }
+
+    /// A state whose three references are three frames.
+    fn state(size: Size) -> State {
+        let mut state = State::new();
+        for (number, golden) in [Replace::Keep, Replace::ByCurrent, Replace::Keep].into_iter().enumerate() {
+            let updates = Updates { golden, ..Updates::default() };
+            let request =
+                Request { quality: Quality::Quantizer(100), speed: 10, updates, ..Request::default() };
+            state = encode(&state, &picture(size, number), &request).unwrap().state;
+        }
+        assert_eq!(state.0.as_ref().unwrap().distinct_frames().len(), 3);
+        state
+    }
+
+    #[test]
+    fn nothing_shared_takes_less_than_4_5_mib_at_720p() {
+        let bytes = state(Size::new(1280, 720).unwrap()).memory_bytes();
+        // Three frames of 4:2:0 are the least.
+        assert!((3 * 1280 * 720 * 3 / 2..=9 << 19).contains(&bytes), "{bytes} bytes");
+    }
+
+    #[test]
+    fn a_clone_copies_nothing_and_the_next_state_only_what_is_new() {
+        let size = Size::new(48, 48).unwrap();
+        let before = state(size);
+        let clone = before.clone();
+        let (Some(a), Some(b)) = (&before.0, &clone.0) else { unreachable!("a picture was encoded") };
+        assert!(Arc::ptr_eq(a, b));
+        let next = encode(&clone, &picture(size, 3), &Request::default()).unwrap().state;
+        let next = next.0.unwrap();
+        assert!(next.golden.same(&a.golden) && next.altref.same(&a.altref));
+        assert!(!next.last.same(&a.last));
+    }
+}

@@ -25,8 +25,8 @@ impl Trial<'_> {
         let index = u32::from(self.header.quantizer.index);
         let first = (index * 60 / 100).min(63) as i32;
         let geometry = &self.task.geometry;
-        // A band of an twelfth of the rows, with the row above it.
-        let count = (geometry.rows / 12).clamp(1, 12);
+        // A band of a sixteenth of the rows, with the row above it.
+        let count = (geometry.rows / 16).clamp(1, 12);
         let from = (geometry.rows - count) / 2;
         let above = usize::from(from > 0);
         let mut scratch: [Vec<u8>; 3] = [Vec::new(), Vec::new(), Vec::new()];
