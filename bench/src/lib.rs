@@ -2,7 +2,8 @@
 //! prints a table for people and writes `target/bench/NAME.json`.
 //!
 //! Black box: nothing here calls the code that it measures; load, streams and checks are the lab's (`glassline-lab`).
-//! One exception: what VP8's candidates and sizes cost is asked of the codec, since no command line shows it.
+//! Two exceptions: what VP8's candidates and sizes cost is asked of the codec, since no command line shows it; and the
+//! link's core runs in the same loop as its peers' (`bench-link`).
 #![forbid(unsafe_code)]
 
 pub mod bd_rate;

@@ -1,77 +1,87 @@
 //! Parts of a message: sorted, disjoint half-open ranges of bytes.
 
-/// A set of bytes below 2³². Small where loss is rare: bytes that come in order are one range.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ranges {
+/// A set of bytes below 2³². Small where loss is rare: bytes that come in order are one range. An empty one is a
+/// pointer, since each message under way has two of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ranges(Option<Box<Parts>>);
+
+#[derive(Clone, Debug, Default)]
+struct Parts {
     parts: Vec<(u32, u32)>,
 }
 
 impl Ranges {
+    fn parts(&self) -> &[(u32, u32)] {
+        self.0.as_ref().map_or(&[], |parts| &parts.parts)
+    }
+
     /// Adds `start..end`; gives how many bytes were new.
     pub(crate) fn insert(&mut self, start: u32, end: u32) -> u32 {
         if start >= end {
             return 0;
         }
+        let parts = &mut self.0.get_or_insert_default().parts;
         // The ranges that touch the new one.
-        let first = self.parts.partition_point(|part| part.1 < start);
-        let last = first + self.parts[first..].partition_point(|part| part.0 <= end);
+        let first = parts.partition_point(|part| part.1 < start);
+        let last = first + parts[first..].partition_point(|part| part.0 <= end);
         let (mut merged, mut known) = ((start, end), 0);
-        for part in &self.parts[first..last] {
+        for part in &parts[first..last] {
             known += part.1.min(end).saturating_sub(part.0.max(start));
             merged = (merged.0.min(part.0), merged.1.max(part.1));
         }
         if last - first == 1 {
-            self.parts[first] = merged;
+            parts[first] = merged;
         } else {
-            self.parts.splice(first..last, [merged]);
+            parts.splice(first..last, [merged]);
         }
         end - start - known
     }
 
     /// Takes `start..end` away.
     pub(crate) fn remove(&mut self, start: u32, end: u32) {
+        let Some(Parts { parts }) = self.0.as_deref_mut() else { return };
         if start >= end {
             return;
         }
-        let first = self.parts.partition_point(|part| part.1 <= start);
-        let last = first + self.parts[first..].partition_point(|part| part.0 < end);
+        let first = parts.partition_point(|part| part.1 <= start);
+        let last = first + parts[first..].partition_point(|part| part.0 < end);
         if first == last {
             return;
         }
-        let before = (self.parts[first].0, start);
-        let after = (end, self.parts[last - 1].1);
+        let before = (parts[first].0, start);
+        let after = (end, parts[last - 1].1);
         let left = [before, after].into_iter().filter(|part| part.0 < part.1);
-        self.parts.splice(first..last, left);
+        parts.splice(first..last, left);
     }
 
     /// The lowest range.
     pub(crate) fn first(&self) -> Option<(u32, u32)> {
-        self.parts.first().copied()
+        self.parts().first().copied()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+        self.parts().is_empty()
     }
 
     /// How many ranges there are.
     pub(crate) fn count(&self) -> usize {
-        self.parts.len()
+        self.parts().len()
     }
 
     pub(crate) fn clear(&mut self) {
-        self.parts.clear();
+        self.0 = None;
     }
 
     /// Whether all of `0..end` is there.
     pub(crate) fn covers(&self, end: u32) -> bool {
-        end == 0 || self.parts.first().is_some_and(|part| part.0 == 0 && part.1 >= end)
+        end == 0 || self.parts().first().is_some_and(|part| part.0 == 0 && part.1 >= end)
     }
 
     /// What of `start..end` is not there.
     pub(crate) fn missing(&self, start: u32, end: u32) -> impl Iterator<Item = (u32, u32)> {
         let mut at = start;
-        let first = self.parts.partition_point(|part| part.1 <= start);
-        self.parts[first..]
+        let first = self.parts().partition_point(|part| part.1 <= start);
+        self.parts()[first..]
             .iter()
             .copied()
             .take_while(move |part| part.0 < end)
@@ -103,9 +113,9 @@ mod tests {
                     ranges.remove(start, end);
                     set.retain(|byte| !(start..end).contains(byte));
                 }
-                let bytes: Vec<u32> = ranges.parts.iter().flat_map(|part| part.0..part.1).collect();
+                let bytes: Vec<u32> = ranges.parts().iter().flat_map(|part| part.0..part.1).collect();
                 prop_assert_eq!(bytes, set.iter().copied().collect::<Vec<_>>());
-                prop_assert!(ranges.parts.windows(2).all(|pair| pair[0].1 < pair[1].0), "{:?}", ranges);
+                prop_assert!(ranges.parts().windows(2).all(|pair| pair[0].1 < pair[1].0), "{:?}", ranges);
             }
             let missing: Vec<u32> = ranges.missing(probe.0, probe.1).flat_map(|part| part.0..part.1).collect();
             prop_assert_eq!(missing, (probe.0..probe.1).filter(|byte| !set.contains(byte)).collect::<Vec<_>>());
