@@ -35,10 +35,10 @@ fn stream(
     let (mut state, mut workspace, mut all) = (State::new(), EncodeWorkspace::new(), Vec::new());
     for number in 0..3 {
         let picture = picture(size, number, seed);
-        let encoded =
-            encode_candidates_in(&state, &picture, request, qualities, &mut workspace, parallel).unwrap();
+        let encoded = encode_candidates_in(&state, &picture, request, qualities, &mut workspace, parallel)
+            .expect("it is encoded");
         for one in &encoded {
-            let decoded = decode(&state, &one.bytes, &Limits::default()).unwrap();
+            let decoded = decode(&state, &one.bytes, &Limits::default()).expect("it is decoded");
             assert_eq!(decoded.state, one.state, "{size}, {request:?}");
         }
         state = encoded[0].state.clone();
