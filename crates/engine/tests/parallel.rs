@@ -36,10 +36,10 @@ fn stream(
     let (mut state, mut workspace, mut all) = (State::new(), EncodeWorkspace::new(), Vec::new());
     for number in 0..3 {
         let picture = picture(size, number, seed);
-        let encoded =
-            encode_candidates_in(&state, &picture, request, qualities, &mut workspace, parallel).unwrap();
+        let encoded = encode_candidates_in(&state, &picture, request, qualities, &mut workspace, parallel)
+            .expect("it is encoded");
         for one in &encoded {
-            let decoded = decode(&state, &one.bytes, &Limits::default()).unwrap();
+            let decoded = decode(&state, &one.bytes, &Limits::default()).expect("it is decoded");
             assert_eq!(decoded.state, one.state, "{size}, {request:?}");
         }
         state = encoded[0].state.clone();
@@ -60,9 +60,9 @@ fn threads_do_not_change_the_bits() {
     ];
     let threads = [2, 3, 5].map(|count| Threads::new(count).unwrap());
     let mut seed = 0;
-    for (width, height) in sizes {
+    for (at, (width, height)) in sizes.into_iter().enumerate() {
         let size = Size::new(width, height).unwrap();
-        for speed in [0, 4, 6, 8, 10] {
+        for speed in [6, [0, 4, 8, 10][at % 4]] {
             seed += 1;
             let qualities = qualities[seed % qualities.len()];
             let token_partitions = [1, 2, 4, 8][seed % 4];
