@@ -10,7 +10,7 @@
 //! [`TARGET`] it falls below 1, so that the queue drains over the next round trips; below, it rises a little above 1,
 //! and more the longer there is room. While the queue is not empty the delivery rate *is* the path's capacity, so a
 //! rate that has fallen is known after a round trip. Losses alone change nothing: a radio loses packets without being
-//! full.
+//! full. A router that marks packets (ECN) says that its queue grows before the delay shows it: that counts as delay.
 //!
 //! One who only listens to delay is starved by those who fill the queue until it overflows (CUBIC) or who keep it
 //! half full (BBR). If the queue does not shrink though the rate was lowered for several round trips, somebody else
@@ -37,6 +37,10 @@ const BASE_LIFE: Duration = Duration::from_secs(15);
 const STUBBORN_ROUNDS: u32 = 7;
 /// How long competition goes on before a trial without.
 const TRIAL_AFTER: Duration = Duration::from_secs(5);
+
+/// By how much a mark of a router that is not of L4S lowers the rate: the queue that it speaks of may be none of ours to
+/// see in the delay yet.
+const CLASSIC_RELIEF: f64 = 0.15;
 
 /// What one acknowledgement told.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,6 +99,10 @@ pub struct Capacity {
     cubic: Option<Cubic>,
     mode_since: Time,
     trial_gap: Duration,
+    /// The smoothed share of packets that routers mark (DCTCP's α, RFC 8257 §3.3).
+    marked_share: f64,
+    /// By how much the rate stays below what is delivered, for the sake of marks of the last round.
+    relief: f64,
 }
 
 /// What was seen during a round trip.
@@ -107,6 +115,8 @@ struct Round {
     last_rate: f64,
     acked: u64,
     lost: u64,
+    marked: u64,
+    scalable: bool,
     app_limited: bool,
 }
 
@@ -120,6 +130,8 @@ impl Round {
             last_rate: 0.0,
             acked: 0,
             lost: 0,
+            marked: 0,
+            scalable: false,
             app_limited: false,
         }
     }
@@ -167,6 +179,8 @@ impl Capacity {
             cubic: None,
             mode_since: now,
             trial_gap: TRIAL_AFTER,
+            marked_share: 0.0,
+            relief: 0.0,
         }
     }
 
@@ -203,6 +217,14 @@ impl Capacity {
     /// The delay that is aimed at: [`TARGET`], but at least what two packets take.
     fn target(&self) -> f64 {
         TARGET.as_secs_f64().max(2.0 * self.packet as f64 / self.bandwidth.max(LEAST_RATE)).min(0.05)
+    }
+
+    /// Routers have marked `packets` more of ours: their queue grows, whatever the delay says. `scalable`: they do so
+    /// early, as those of L4S do for ECT(1), and what counts is the share that is marked (RFC 9331 §4.3); otherwise one
+    /// mark means as much as a loss to those who listen to losses (RFC 8511).
+    pub fn handle_marks(&mut self, packets: u64, scalable: bool) {
+        self.round.marked += packets;
+        self.round.scalable = scalable;
     }
 
     /// Takes what an acknowledgement told.
@@ -246,7 +268,7 @@ impl Capacity {
         let rate = rate as f64;
         if rate > self.bandwidth {
             self.bandwidth = rate;
-        } else if self.queue.as_secs_f64() > self.target()
+        } else if (self.queue.as_secs_f64() > self.target() || self.relief > 0.0)
             && !feedback.app_limited
             && self.mode != Mode::Startup
         {
@@ -266,6 +288,7 @@ impl Capacity {
         // There is room if the queue was short at some time of the round, and more was not for want of data.
         let roomy = least < target / 2.0;
         self.roomy_rounds = if roomy && !round.app_limited { self.roomy_rounds + 1 } else { 0 };
+        self.end_marked_round(now, &round, feedback);
         let lossy = round.lost > (round.acked + round.lost) / 6 && round.lost > 3 * self.packet as u64;
         self.lossy_rounds = if lossy { self.lossy_rounds + 1 } else { 0 };
         if self.lossy_rounds >= 2 && round.last_rate > 0.0 && !round.app_limited {
@@ -277,7 +300,7 @@ impl Capacity {
                 let grown = self.bandwidth >= self.bandwidth_before * 1.25;
                 self.flat_rounds = if grown || round.app_limited { 0 } else { self.flat_rounds + 1 };
                 self.bandwidth_before = self.bandwidth_before.max(self.bandwidth);
-                if self.flat_rounds >= 3 || lossy {
+                if self.flat_rounds >= 3 || lossy || round.marked > 0 {
                     self.enter(Mode::Delay, now);
                 }
             }
@@ -301,6 +324,29 @@ impl Capacity {
                     self.trial_gap = (self.trial_gap * 2).min(TRIAL_AFTER * 4);
                     self.enter(Mode::Delay, now);
                 }
+            }
+        }
+    }
+
+    fn end_marked_round(&mut self, now: Time, round: &Round, feedback: &Feedback) {
+        if round.marked == 0 && self.marked_share == 0.0 {
+            return;
+        }
+        let packets = (round.acked / self.packet as u64).max(round.marked).max(1);
+        let share = round.marked as f64 / packets as f64;
+        self.marked_share += (share - self.marked_share) / 16.0;
+        if self.marked_share < 1e-4 {
+            self.marked_share = 0.0;
+        }
+        self.relief = match round.marked {
+            0 => 0.0,
+            _ if round.scalable => self.marked_share.max(share / 4.0) / 2.0,
+            _ => CLASSIC_RELIEF,
+        };
+        if round.marked > 0 {
+            self.roomy_rounds = 0;
+            if let Some(cubic) = &mut self.cubic {
+                cubic.handle_lost(now, feedback.sent_at.unwrap_or(now));
             }
         }
     }
@@ -334,6 +380,9 @@ impl Capacity {
                 let boost = 2f64.powi(self.roomy_rounds.saturating_sub(2).min(4) as i32);
                 self.gain =
                     if room > 0.0 { 1.0 + (room.max(0.01) * boost).min(0.5) } else { (1.0 + room).max(0.5) };
+                if self.relief > 0.0 {
+                    self.gain = self.gain.min(1.0 - self.relief);
+                }
                 self.window = 1.25 * self.bandwidth * (least_rtt + 2.0 * target) + slack;
             }
             Mode::Competitive => {

@@ -4,7 +4,8 @@
 use bytes::Bytes;
 use glassline_media::Time;
 use glassline_transport::emulator::{End, Network};
-use glassline_transport::link::{Credentials, Endpoint, Event, Key, Link, LinkId, Path, Settings};
+use glassline_transport::link::{Credentials, Ecn, Endpoint, Event, Key, Link, LinkId, Path, Settings};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Two endpoints; `Near` connects to `Far`, which listens.
@@ -17,6 +18,9 @@ pub struct World {
     pub events: Vec<(Time, End, Event)>,
     /// Each datagram that left, if it is asked for.
     pub wire: Option<Vec<(End, Vec<u8>)>>,
+    /// A router marks what comes while more than so many bytes wait, if it may be marked.
+    pub marks_above: Option<u64>,
+    marked: BTreeSet<Vec<u8>>,
     seed: u64,
     starts: u8,
 }
@@ -26,7 +30,17 @@ impl World {
     pub fn new(network: Network, settings: [Settings; 2], seed: u64) -> World {
         let [near, far] = settings;
         let ends = [Endpoint::new(near, bytes_of(seed, 1)), Endpoint::new(far, bytes_of(seed, 2))];
-        World { network, ends, links: [None; 2], events: Vec::new(), wire: None, seed, starts: 2 }
+        World {
+            network,
+            ends,
+            links: [None; 2],
+            events: Vec::new(),
+            wire: None,
+            marks_above: None,
+            marked: BTreeSet::new(),
+            seed,
+            starts: 2,
+        }
     }
 
     /// Endpoints with one shared key.
@@ -81,6 +95,10 @@ impl World {
                 assert!(rounds < 20_000, "seed {}: an end sends without end", self.seed);
                 assert_eq!(transmit.bytes, buffer.len());
                 for datagram in buffer.chunks(transmit.segment_bytes) {
+                    let queued = self.network.link(end).queued().bytes;
+                    if transmit.ecn != Ecn::NotCapable && self.marks_above.is_some_and(|most| queued > most) {
+                        self.marked.insert(datagram.to_vec());
+                    }
                     if let Some(wire) = &mut self.wire {
                         wire.push((end, datagram.to_vec()));
                     }
@@ -121,7 +139,9 @@ impl World {
                 Some(mut delivery) => {
                     let path = Path { remote: delivery.from, via: 0 };
                     let end = &mut self.ends[delivery.end as usize];
-                    end.handle_datagram(delivery.at, path, &mut delivery.bytes);
+                    let marked = self.marked.remove(&delivery.bytes[..]);
+                    let mark = if marked { Ecn::Ce } else { Ecn::NotCapable };
+                    end.handle_marked_datagram(delivery.at, path, mark, &mut delivery.bytes);
                 }
                 None => {
                     let now = self.network.now();

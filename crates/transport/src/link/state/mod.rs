@@ -17,7 +17,7 @@ use super::channel::receive::{ReceiveCounters, Receiver};
 use super::channel::send::{Announced, SendCounters, Sender};
 use super::recovery::Content;
 use super::wire::packet::ConnectionId;
-use super::{CloseCode, CloseReason, Error, Event, MAX_CHANNELS, MessageId, Options, Path, Settings};
+use super::{CloseCode, CloseReason, Ecn, Error, Event, MAX_CHANNELS, MessageId, Options, Path, Settings};
 use crate::capacity::Mode;
 use session::{Agreed, Session};
 
@@ -72,6 +72,8 @@ pub struct LinkStatistics {
     pub loss: f64,
     /// The peer's estimate of how long 1000 of our bytes take to arrive (Salsify's τ).
     pub arrival_per_kilobyte: Option<Duration>,
+    /// Our datagrams that came to the peer with the mark of congestion.
+    pub congested_packets: u64,
     /// Whether the rate is found by delay, or in competition with others who fill the queue.
     pub competitive: bool,
 }
@@ -95,6 +97,8 @@ pub struct Link {
     /// Either end has closed it.
     unwanted: bool,
     close_due: bool,
+    /// A message that came does not decompress: the link ends at the next occasion.
+    damaged: bool,
     statistics: LinkStatistics,
     scratch: Vec<Content>,
 }
@@ -123,6 +127,7 @@ impl Link {
             close: None,
             unwanted: false,
             close_due: false,
+            damaged: false,
             statistics: LinkStatistics::default(),
             scratch: Vec::new(),
         }
@@ -192,7 +197,10 @@ impl Link {
             }
             self.leftover.remove(&channel);
         }
-        self.receivers.get_mut(usize::from(channel))?.as_mut()?.pop()
+        let receiver = self.receivers.get_mut(usize::from(channel))?.as_mut()?;
+        let message = receiver.pop();
+        self.damaged |= receiver.damaged;
+        message
     }
 
     /// What has happened, oldest first.
@@ -233,6 +241,12 @@ impl Link {
     /// Whether all that was sent has ended: delivered, cancelled or lost.
     pub fn is_idle(&self) -> bool {
         self.senders.iter().flatten().all(|sender| sender.is_idle() && sender.cancels.is_empty())
+    }
+
+    /// What datagrams to the peer are to be marked with: [`super::Settings::ecn`], or nothing where the path swallows
+    /// them.
+    pub fn ecn(&self) -> Ecn {
+        self.session.as_ref().map_or(Ecn::NotCapable, |session| session.ecn)
     }
 
     /// Where the peer is, once the link is up.
@@ -303,6 +317,7 @@ impl Link {
             statistics.window_bytes = capacity.window_bytes();
             statistics.in_flight_bytes = session.recovery.in_flight();
             statistics.loss = session.loss;
+            statistics.congested_packets = session.congested;
             statistics.competitive = capacity.mode() == Mode::Competitive;
             statistics.arrival_per_kilobyte =
                 (session.peer_arrival_ns > 0).then(|| Duration::from_nanos(session.peer_arrival_ns));

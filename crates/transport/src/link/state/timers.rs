@@ -4,7 +4,7 @@ use glassline_media::Time;
 use std::time::Duration;
 
 use super::{Link, Standing};
-use crate::link::{CloseReason, Event};
+use crate::link::{CloseReason, Ecn, Event};
 
 impl Link {
     /// When [`Link::handle_timeout`] or [`Link::poll_transmit`] has something to do though nothing came.
@@ -15,6 +15,9 @@ impl Link {
             Standing::Connecting | Standing::Closed => return self.channel_timeout(),
         }
         let Some(session) = &self.session else { return Time::NEVER };
+        if self.damaged {
+            return Time::ZERO;
+        }
         let idle = session.last_received + self.settings.idle;
         let keep_alive = session.last_sent + self.settings.keep_alive;
         let ack = session.received.next_timeout(session.rtt());
@@ -54,6 +57,9 @@ impl Link {
     }
 
     fn handle_session_timeout(&mut self, now: Time) {
+        if std::mem::take(&mut self.damaged) {
+            return self.violated(now, "a message that does not decompress");
+        }
         let Some(session) = &mut self.session else { return };
         if session.last_received + self.settings.idle <= now {
             self.events.push_back(Event::Closed { reason: CloseReason::TimedOut });
@@ -66,18 +72,24 @@ impl Link {
         if session.recovery.next_timeout() > now {
             return;
         }
+        if session.recovery.probes() >= 3 && session.recovery.largest_acked().is_none() {
+            // Some paths swallow what bears a mark.
+            session.ecn = Ecn::NotCapable;
+        }
         let (sample, probe) = session.recovery.handle_timeout(now);
         if !probe {
             self.settle(now, &sample, None);
             return;
         }
         session.probe = true;
-        if session.recovery.probes() >= 2 {
+        if session.recovery.is_blind() {
             // The path is away. What it has swallowed is to be sent again, but no window waits for it.
-            let age = session.recovery.probe_time().min(Duration::from_millis(500));
+            // The longer the silence, the more seldom the same is said into it.
+            let age = session.recovery.probe_time().max(session.recovery.silence(now) / 2);
+            let age = age.min(Duration::from_millis(500));
             session.recovery.give_up_older(now, age);
             self.settle(now, &sample, None);
-        } else {
+        } else if session.recovery.probes() == 1 {
             // The first probe brings the oldest information that is missing; who sees a later one is not waited for.
             let order = self.order.clone();
             for channel in order {

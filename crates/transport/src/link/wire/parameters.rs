@@ -10,6 +10,7 @@ const IDLE: u64 = 3;
 const NAME: u64 = 4;
 const CONNECTION: u64 = 5;
 const RESET: u64 = 6;
+const DICTIONARY: u64 = 9;
 
 /// The smallest datagram size that an end may name: every path carries it (RFC 9000 §14).
 pub const MIN_DATAGRAM: u64 = 1200;
@@ -29,6 +30,8 @@ pub struct Parameters {
     pub connection: Option<ConnectionId>,
     /// In an Accept: what a Reset of this link will hold.
     pub reset: Option<[u8; 16]>,
+    /// Which dictionary this end holds: [`crate::link::Dictionary::id`].
+    pub dictionary: Option<u64>,
 }
 
 impl Parameters {
@@ -54,6 +57,9 @@ impl Parameters {
         if let Some(reset) = self.reset {
             bytes(RESET, &reset, out);
         }
+        if let Some(dictionary) = self.dictionary {
+            bytes(DICTIONARY, &dictionary.to_be_bytes(), out);
+        }
     }
 
     /// Reads all of `bytes`; `None` if they are malformed or out of range.
@@ -65,6 +71,7 @@ impl Parameters {
             name: Vec::new(),
             connection: None,
             reset: None,
+            dictionary: None,
         };
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
@@ -85,6 +92,7 @@ impl Parameters {
                     found.connection = Some(ConnectionId(u64::from_be_bytes(value.try_into().ok()?)));
                 }
                 RESET => found.reset = Some(value.try_into().ok()?),
+                DICTIONARY => found.dictionary = Some(u64::from_be_bytes(value.try_into().ok()?)),
                 _ => {}
             }
         }
@@ -102,10 +110,11 @@ mod tests {
         fn they_are_read_as_they_were_written(
             max_datagram in 1200u16.., window_bytes in 0..=varint::MAX, idle_ms in 0..=varint::MAX,
             name in prop::collection::vec(any::<u8>(), 0..=MAX_NAME), connection in any::<Option<u64>>(),
-            reset in any::<Option<[u8; 16]>>(), unknown in prop::collection::vec(any::<u8>(), 0..20),
+            reset in any::<Option<[u8; 16]>>(), dictionary in any::<Option<u64>>(), unknown in prop::collection::vec(any::<u8>(), 0..20),
         ) {
             let connection = connection.map(ConnectionId);
-            let parameters = Parameters { max_datagram, window_bytes, idle_ms, name, connection, reset };
+            let parameters =
+                Parameters { max_datagram, window_bytes, idle_ms, name, connection, reset, dictionary };
             let mut bytes = Vec::new();
             varint::write(77, &mut bytes);
             varint::write(unknown.len() as u64, &mut bytes);
