@@ -20,6 +20,8 @@ pub struct World {
     pub wire: Option<Vec<(End, Vec<u8>)>>,
     /// A router marks what comes while more than so many bytes wait, if it may be marked.
     pub marks_above: Option<u64>,
+    /// What came to `Far` and is of no kind that a link sends: others' packets, when and what.
+    pub foreign: Vec<(Time, Vec<u8>)>,
     marked: BTreeSet<Vec<u8>>,
     seed: u64,
     starts: u8,
@@ -37,6 +39,7 @@ impl World {
             events: Vec::new(),
             wire: None,
             marks_above: None,
+            foreign: Vec::new(),
             marked: BTreeSet::new(),
             seed,
             starts: 2,
@@ -137,6 +140,10 @@ impl World {
             }
             match self.network.step(due.clamp(now, until)) {
                 Some(mut delivery) => {
+                    if delivery.bytes.first() == Some(&0xFF) {
+                        self.foreign.push((delivery.at, std::mem::take(&mut delivery.bytes)));
+                        continue;
+                    }
                     let path = Path { remote: delivery.from, via: 0 };
                     let end = &mut self.ends[delivery.end as usize];
                     let marked = self.marked.remove(&delivery.bytes[..]);
