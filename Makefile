@@ -62,6 +62,11 @@ bench-%: ## one bench
 figures: ## copy the benches' figures into the pages that show them
 	@scripts/figures
 
+.PHONY: explore
+explore: ## property tests with cases that nobody has seen: CASES=4096 of each
+	@scripts/setup build
+	PROPTEST_CASES=$(or $(CASES),4096) cargo test --workspace --locked --lib
+
 .PHONY: fuzz
 fuzz: ## fuzz the parsers (needs a C++ compiler); FUZZ=name FUZZ_SECONDS=60
 	@scripts/fuzz "$(FUZZ)" "$(FUZZ_SECONDS)"

@@ -6,6 +6,7 @@ mod cli;
 mod completions;
 mod config;
 mod decode;
+mod durations;
 #[cfg(feature = "x264")]
 mod encode;
 #[cfg(not(feature = "x264"))]

@@ -127,7 +127,8 @@ impl Report {
 
     /// How a figure compares with the peer's: the peer, and the median over the runs of this by theirs.
     fn ratio(&self, row: &Row) -> Option<(&str, f64)> {
-        if row.context {
+        // Decibels are a ratio already.
+        if row.context || row.unit == "dB" {
             return None;
         }
         let peer = match self.reference {

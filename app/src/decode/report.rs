@@ -1,15 +1,12 @@
 //! What was decoded, and how long it took.
 
+use crate::durations::{Durations, Milliseconds};
 use anyhow::{Context, Result};
 use glassline_codec::vp8::Decoded;
 use glassline_io::clock::Clock;
 use glassline_media::{Size, Time};
-use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
-
-/// Longer times are counted as this one: a minute.
-const LONGEST_NANOS: u64 = 60_000_000_000;
 
 pub(super) struct Report {
     input: String,
@@ -18,7 +15,7 @@ pub(super) struct Report {
     total: Duration,
     /// Time in the decoder alone.
     decoding: Duration,
-    times: Histogram<u64>,
+    times: Durations,
     pub(super) frames: u64,
     shown: u64,
     key_frames: u64,
@@ -44,13 +41,6 @@ struct Json<'a> {
     total_s: f64,
 }
 
-#[derive(Serialize)]
-struct Milliseconds {
-    p50: f64,
-    p99: f64,
-    max: f64,
-}
-
 impl Report {
     pub(super) fn new(input: &str) -> Report {
         Report {
@@ -58,7 +48,7 @@ impl Report {
             started: Clock.now(),
             total: Duration::ZERO,
             decoding: Duration::ZERO,
-            times: Histogram::new_with_max(LONGEST_NANOS, 3).expect("three digits are in range"),
+            times: Durations::new(),
             frames: 0,
             shown: 0,
             key_frames: 0,
@@ -72,7 +62,7 @@ impl Report {
         self.bytes += bytes as u64;
         self.key_frames += u64::from(decoded.key);
         self.decoding += took;
-        self.times.saturating_record(took.as_nanos() as u64);
+        self.times.push(took);
         if let Some(picture) = &decoded.picture {
             self.shown += 1;
             self.size = Some(picture.size());
@@ -101,7 +91,6 @@ impl Report {
     }
 
     pub(super) fn json(&self) -> Result<String> {
-        let ms = |nanos: u64| nanos as f64 / 1e6;
         let json = Json {
             schema: 1,
             input: &self.input,
@@ -113,11 +102,7 @@ impl Report {
             bytes: self.bytes,
             decode_s: self.decoding.as_secs_f64(),
             frames_per_s: self.frames_per_s(),
-            decode_ms: Milliseconds {
-                p50: ms(self.times.value_at_quantile(0.5)),
-                p99: ms(self.times.value_at_quantile(0.99)),
-                max: ms(self.times.max()),
-            },
+            decode_ms: self.times.milliseconds(),
             total_s: self.total.as_secs_f64(),
         };
         let mut text = serde_json::to_string_pretty(&json).context("cannot write JSON")?;

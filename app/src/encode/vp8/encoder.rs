@@ -4,15 +4,14 @@ use super::super::Line;
 use super::super::source::Format;
 use super::report::Coded;
 use super::{BITRATE, SPEED};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use glassline_codec::vp8::{
-    EncodeWorkspace, Parallel, Quality, RateControl, RateSettings, Request, State, Verdict, encode_in,
+    EncodeWorkspace, Quality, RateControl, RateSettings, Request, State, Verdict, encode_in,
 };
+use glassline_engine::parallel::Threads;
 use glassline_io::clock::Clock;
 use glassline_io::process::process_cpu_time;
 use glassline_media::Picture;
-use std::sync::Mutex;
-use std::thread;
 
 /// Encodes picture after picture.
 pub(super) struct Encoder {
@@ -36,7 +35,7 @@ enum Aim {
 
 impl Encoder {
     /// As the command line says, for pictures of `format`.
-    pub(super) fn new(line: &Line, format: Format, threads: usize) -> Encoder {
+    pub(super) fn new(line: &Line, format: Format, threads: usize) -> Result<Encoder> {
         let (settings, options) = (&line.args.settings, &line.args.vp8);
         let key_interval = match line.has("keyint") {
             true => settings.keyint.pictures(format.rate),
@@ -51,15 +50,15 @@ impl Encoder {
                 Aim::Rate(Box::new(RateControl::new(&RateSettings { key_interval, ..rate })))
             }
         };
-        Encoder {
+        Ok(Encoder {
             state: State::new(),
             workspace: EncodeWorkspace::new(),
             request: Request { speed: options.speed.unwrap_or(SPEED), ..Request::default() },
             aim,
             key_interval: key_interval.map(u64::from),
-            threads: Threads(threads),
+            threads: Threads::new(threads).context("cannot make threads")?,
             pictures: 0,
-        }
+        })
     }
 
     /// Encodes the next picture.
@@ -103,58 +102,6 @@ impl Encoder {
         match &self.aim {
             Aim::Quantizer(_) => None,
             Aim::Rate(control) => Some(control.late_frames()),
-        }
-    }
-}
-
-/// Runs tasks on so many threads, which live as long as the tasks.
-#[derive(Clone, Copy, Debug)]
-struct Threads(usize);
-
-impl Parallel for Threads {
-    fn threads(&self) -> usize {
-        self.0
-    }
-
-    fn run(&self, tasks: &mut [&mut (dyn FnMut() + Send)]) {
-        let others = self.0.min(tasks.len()).saturating_sub(1);
-        let waiting = Mutex::new(tasks.iter_mut());
-        let next = || waiting.lock().ok()?.next();
-        let work = || {
-            while let Some(task) = next() {
-                task();
-            }
-        };
-        thread::scope(|scope| {
-            for _ in 0..others {
-                scope.spawn(work);
-            }
-            work();
-        });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    #[test]
-    fn every_task_is_run_once_on_any_number_of_threads() {
-        for threads in [1, 2, 3, 8] {
-            let counts: Vec<AtomicUsize> = (0..5).map(|_| AtomicUsize::new(0)).collect();
-            let mut tasks: Vec<_> = counts
-                .iter()
-                .map(|count| {
-                    || {
-                        count.fetch_add(1, Ordering::Relaxed);
-                    }
-                })
-                .collect();
-            let mut tasks: Vec<&mut (dyn FnMut() + Send)> =
-                tasks.iter_mut().map(|task| task as &mut (dyn FnMut() + Send)).collect();
-            Threads(threads).run(&mut tasks);
-            assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{threads}");
         }
     }
 }

@@ -85,7 +85,7 @@ pub(super) fn run(line: &Line) -> Result<()> {
         0 => processors().min(MOST_THREADS),
         asked => asked as usize,
     };
-    let mut encoder = Encoder::new(line, format, threads);
+    let mut encoder = Encoder::new(line, format, threads)?;
     // Last, so that nothing is overwritten where something is wrong.
     let mut output = IvfOutput::open(target, format.size, format.rate)?;
     let mut report = Report::new(target, format);

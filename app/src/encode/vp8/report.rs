@@ -2,14 +2,12 @@
 
 use super::super::Output;
 use super::super::source::Format;
+use crate::durations::{Durations, Milliseconds};
 use anyhow::{Context, Result};
-use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Longer times are counted as this one: a minute.
-const LONGEST_NANOS: u64 = 60_000_000_000;
 /// How often the progress line changes.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -38,7 +36,7 @@ pub(super) struct Report {
     quantizers: u64,
     took: Duration,
     cpu: Duration,
-    times: Histogram<u64>,
+    times: Durations,
     /// When the progress line was last written, on a terminal.
     shown: Option<Instant>,
 }
@@ -64,13 +62,6 @@ struct Json<'a> {
     cpu_s: f64,
 }
 
-#[derive(Serialize)]
-struct Milliseconds {
-    p50: f64,
-    p99: f64,
-    max: f64,
-}
-
 impl Report {
     pub(super) fn new(output: &Output, format: Format) -> Report {
         Report {
@@ -83,7 +74,7 @@ impl Report {
             quantizers: 0,
             took: Duration::ZERO,
             cpu: Duration::ZERO,
-            times: Histogram::new_with_max(LONGEST_NANOS, 3).expect("three digits are in range"),
+            times: Durations::new(),
             shown: std::io::stderr().is_terminal().then(Instant::now),
         }
     }
@@ -101,7 +92,7 @@ impl Report {
         self.quantizers += u64::from(coded.quantizer);
         self.took += coded.took;
         self.cpu += coded.cpu;
-        self.times.saturating_record(coded.took.as_nanos() as u64);
+        self.times.push(coded.took);
         if self.shown.is_some_and(|shown| shown.elapsed() >= PROGRESS_INTERVAL) {
             self.shown = Some(Instant::now());
             let _ = write!(std::io::stderr(), "\r\x1b[K{}", self.progress());
@@ -143,7 +134,6 @@ impl Report {
     /// For programs.
     pub(super) fn json(&mut self, late_frames: Option<u64>) -> Result<String> {
         self.clear_progress();
-        let millis = |quantile| self.times.value_at_quantile(quantile) as f64 / 1e6;
         let json = Json {
             schema: 1,
             output: &self.output,
@@ -158,11 +148,7 @@ impl Report {
             mean_quantizer: (self.frames > 0).then(|| self.quantizers as f64 / self.frames as f64),
             encoded_again: self.again,
             late_frames,
-            encode_ms: Milliseconds {
-                p50: millis(0.5),
-                p99: millis(0.99),
-                max: self.times.max() as f64 / 1e6,
-            },
+            encode_ms: self.times.milliseconds(),
             encode_s: self.took.as_secs_f64(),
             cpu_s: self.cpu.as_secs_f64(),
         };

@@ -7,8 +7,9 @@ use glassline_media::container::y4m;
 use glassline_media::measure::pattern::Pattern;
 use glassline_media::{FrameRate, Size, Time, Utc};
 use std::fmt;
-use std::io::Write;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::thread;
 
@@ -114,6 +115,19 @@ impl Clip {
         let mut header = Vec::new();
         y4m::write_header(&y4m::Header::of(&picture, rate), &mut header);
         header
+    }
+
+    /// Writes `count` pictures to a file.
+    pub(crate) fn save(&self, path: &Path, count: u64) -> Result<()> {
+        let write = || -> std::io::Result<()> {
+            let mut file = BufWriter::new(File::create(path)?);
+            file.write_all(&self.header)?;
+            (0..count)
+                .zip(self.pictures.iter().cycle())
+                .try_for_each(|(_, picture)| file.write_all(picture))?;
+            file.flush()
+        };
+        write().with_context(|| path.display().to_string())
     }
 
     /// Writes `count` pictures at their times and returns when each was there to be taken, and when all but what the

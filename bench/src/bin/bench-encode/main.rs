@@ -16,6 +16,7 @@ mod clip;
 mod encoders;
 mod glass;
 mod measure;
+mod quantizers;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
@@ -59,6 +60,8 @@ enum Part {
     Beside,
     /// What --stats tells
     Inside,
+    /// Predicted quantisers beside x264's rate control: time, rate, quality
+    Quantizers,
     /// Glass to glass by UDP and a decoder
     Glass,
     /// Glass to glass through serve in a browser
@@ -74,6 +77,12 @@ fn main() -> Result<()> {
     }
     if wants(Part::Inside) {
         args.presets.iter().try_for_each(|preset| from_inside(preset, &args, &mut report))?;
+    }
+    if wants(Part::Quantizers) {
+        match Who::Ffmpeg.missing() {
+            None => quantizers::beside_each_other(&args, &mut report)?,
+            Some(why) => report.note(format!("SKIPPED predicted quantisers, decoded by FFmpeg: {why}")),
+        }
     }
     if wants(Part::Glass) {
         match Who::Ffmpeg.missing() {

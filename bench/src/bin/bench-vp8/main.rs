@@ -39,7 +39,7 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     /// Speed levels of ours: the first is the one for calls, the second the slower one
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values = ["6", "3"],
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values = ["6", "5"],
           value_parser = clap::value_parser!(u8).range(0..=10))]
     speeds: Vec<u8>,
     /// Which parts to run; all by default

@@ -402,6 +402,30 @@ mod tests {
         assert!((0.8..1.15).contains(&(mean / 500_000.0)), "{mean} bit/s");
     }
 
+    /// Within a scene: a change of it may be larger than a small buffer, and cannot be stopped half-way.
+    #[test]
+    fn predicted_quantisers_keep_a_vbv_of_a_few_pictures_without_key_frames() {
+        let mut settings = settings(320, 180);
+        settings.rate_control = RateControl::Predicted;
+        settings.intra_refresh = true;
+        settings.bitrate_bps = 1_600_000;
+        settings.vbv = Duration::from_millis(200);
+        let mut encoder = Encoder::new(&settings).unwrap();
+        let (per_picture, vbv) = (1_600_000.0 / 25.0, 320_000.0);
+        let (mut fill, mut least, mut sum) = (0.9 * vbv, vbv, 0.0);
+        for number in 0..250 {
+            let unit = encoder.encode(&moving(number, u64::MAX), Ticks(3600 * number as i64)).unwrap();
+            let bits = 8.0 * unit.data.len() as f64;
+            sum += bits;
+            fill -= bits;
+            least = f64::min(least, fill);
+            fill = f64::min(vbv, fill + per_picture);
+        }
+        let mean = sum / 10.0;
+        assert!((0.8..1.05).contains(&(mean / 1_600_000.0)), "{mean} bit/s");
+        assert!(least > 0.0, "the VBV ran dry: {least}");
+    }
+
     #[test]
     fn predicted_quantisers_and_filler_are_refused_together() {
         let wrong = Settings { rate_control: RateControl::Predicted, filler: true, ..settings(64, 64) };

@@ -115,7 +115,11 @@ impl Settings {
             return Err(refused("height", height, "a multiple of four, for fields of 4:2:0"));
         }
         if self.fields.is_some() && self.intra_refresh {
-            return Err(refused("fields", "intra refresh", "key frames, or whole pictures"));
+            return Err(refused(
+                "coding of fields",
+                "without key frames (intra refresh)",
+                "with key frames, or whole pictures",
+            ));
         }
         in_range("width", width.into(), 2, Size::MAX_SIDE.into())?;
         in_range("height", height.into(), 2, Size::MAX_SIDE.into())?;

@@ -333,6 +333,7 @@ impl Job<'_> {
             version: self.header.version,
             kernels: self.kernels,
             row,
+            first_row: 0,
         };
         for (column, (macroblock, above)) in rows.current[1..].iter_mut().zip(&mut rows.contexts).enumerate()
         {

@@ -32,6 +32,12 @@ impl Steps {
         }
         steps
     }
+
+    /// The same, but that every DC coefficient gets the level 0.
+    pub(crate) fn without_dc(mut self) -> Steps {
+        self.reciprocal[0] = 0;
+        self
+    }
 }
 
 /// Quantises one block of coefficients: `levels` in zigzag order, as tokens are; `dequantized` line by line, as the
@@ -59,18 +65,26 @@ pub(crate) fn quantize(
     end
 }
 
-/// [`quantize`] of as many blocks as all slices have.
+/// [`quantize`] of as many blocks as all slices have; whether any level is not 0. Of a block whose levels are all 0,
+/// nothing but its end is written: its place in `dequantized` is to be zero already.
 pub(crate) fn quantize_run(
     coefficients: &[[i16; 16]],
     steps: &Steps,
     levels: &mut [[i16; 16]],
     dequantized: &mut [[i16; 16]],
     ends: &mut [u8],
-) {
+) -> bool {
     let blocks = coefficients.iter().zip(levels).zip(dequantized).zip(ends);
+    let mut any = false;
     for (((coefficients, levels), dequantized), end) in blocks {
-        *end = quantize(coefficients, steps, levels, dequantized) as u8;
+        let (mut found, mut back) = ([0; 16], [0; 16]);
+        *end = quantize(coefficients, steps, &mut found, &mut back) as u8;
+        if *end > 0 {
+            (*levels, *dequantized) = (found, back);
+            any = true;
+        }
     }
+    any
 }
 
 #[cfg(test)]

@@ -2,12 +2,15 @@
 //!
 //! * [`Receiver`]: datagrams to an address of ours, to a group from anybody, or from one sender alone.
 //! * [`Sender`]: datagrams to an address or a group.
+//! * [`Port`]: datagrams to and from anybody, in batches that the kernel cuts and collects (GSO, GRO).
 
 mod inbox;
+mod port;
 mod receiver;
 mod sender;
 
 pub use inbox::Inbox;
+pub use port::{Arrivals, Local, Port};
 pub use receiver::{Receiver, Settings};
 pub use sender::{Route, Sender};
 
@@ -18,6 +21,11 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Datagrams that one system call carries.
 pub const BATCH_DATAGRAMS: usize = 64;
+
+/// Whether a datagram was not sent because it is larger than the way takes (`EMSGSIZE`).
+pub fn is_too_large(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMSGSIZE)
+}
 
 /// The kernel's number of the interface, 0 where it is to choose.
 fn interface_index(socket: &Socket, interface: Option<&str>) -> io::Result<u32> {

@@ -40,7 +40,7 @@ impl Arrival {
         if bytes == 0 || gap > LONGEST + grace {
             return;
         }
-        let nanos = gap.saturating_sub(grace).as_nanos() as f64 * 1000.0 / bytes as f64;
+        let nanos = gap.saturating_sub(grace).as_nanos() as u64 as f64 * 1000.0 / bytes as f64;
         let weight = ALPHA * (bytes as f64 / WHOLE).min(1.0);
         self.nanos = Some(self.nanos.map_or(nanos, |before| before + weight * (nanos - before)));
     }

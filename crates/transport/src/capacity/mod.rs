@@ -44,7 +44,7 @@ const TRIAL_ROUNDS: u32 = 2;
 /// listen to losses; neither do we then,
 const DEAF: f64 = 0.8;
 /// up to this share.
-const TOLERABLE: f64 = 0.15;
+const TOLERABLE: f64 = 0.1;
 /// How long competition goes on before a trial without.
 const TRIAL_AFTER: Duration = Duration::from_secs(5);
 

@@ -321,6 +321,12 @@ impl<T: Clone> Link<T> {
         self.config.delay = delay;
     }
 
+    /// Changes how large a packet may be (the overhead counted) that comes after `now`; `None` for any.
+    pub fn set_max_packet_bytes(&mut self, now: Time, most: Option<u32>) {
+        self.advance(now);
+        self.config.max_packet_bytes = most;
+    }
+
     /// Has events recorded from now on, for [`Link::poll_event`].
     pub fn record_events(&mut self) {
         self.record.wanted = true;

@@ -244,6 +244,12 @@ impl Network {
         self.links[from as usize].set_delay(self.now, delay);
     }
 
+    /// Changes how large a packet the link that `from` sends into takes, headers counted ([`Network::HEADER_BYTES`]), from
+    /// now on; larger ones are dropped without a word. `None` for any.
+    pub fn set_max_packet_bytes(&mut self, from: End, most: Option<u32>) {
+        self.links[from as usize].set_max_packet_bytes(self.now, most);
+    }
+
     /// What it has counted beyond its links.
     pub fn counters(&self) -> NetworkCounters {
         self.counters

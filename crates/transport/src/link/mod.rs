@@ -9,6 +9,8 @@
 //! priority, window and pace allow into a datagram and seals that → [`Endpoint::handle_datagram`] at the other end
 //! opens it, puts the parts together → [`Link::receive`]. What came is acknowledged in ranges; what is lost is sent
 //! again unless it was cancelled meanwhile.
+//!
+//! A link may have two paths ([`Endpoint::add_path`]): each a session of its own below one set of channels.
 
 mod channel;
 mod endpoint;
@@ -26,7 +28,7 @@ pub use channel::{Compression, Dictionary, Fec, Options};
 pub use endpoint::{Endpoint, EndpointCounters, LinkId};
 pub use random::Random;
 pub use secure::noise::{Credentials, Key, public_key};
-pub use state::{Link, LinkStatistics};
+pub use state::{Link, LinkStatistics, PathStatistics};
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -149,9 +151,20 @@ pub enum Event {
         /// How.
         outcome: Outcome,
     },
-    /// The peer's address has changed and is proven.
+    /// Messages go over another path now: the peer's address has changed and is proven, or, of two paths, the one that
+    /// carried them has fallen silent, or is well again.
     PathChanged {
-        /// Where it is now.
+        /// Where they go now.
+        path: Path,
+    },
+    /// A second path of the link is up.
+    PathUp {
+        /// Where it leads.
+        path: Path,
+    },
+    /// One of two paths has been silent for [`Settings::idle`]. The end that connected goes on trying it.
+    PathDown {
+        /// Where it led.
         path: Path,
     },
     /// The peer does not answer. A link that we connected is tried again if [`Settings::reconnect`] is set; any other
@@ -239,6 +252,12 @@ pub enum Error {
     /// The credentials name no peer to connect to.
     #[error("the credentials name no peer to connect to")]
     NoPeer,
+    /// The link cannot have this path.
+    #[error("no second path for this link: {what}")]
+    Path {
+        /// Why not.
+        what: &'static str,
+    },
 }
 
 /// When small reliable messages are sent more than once without waiting for a loss.
@@ -252,6 +271,18 @@ pub enum Copies {
     Always,
 }
 
+/// What two paths of one link are for. See [`Endpoint::add_path`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bonding {
+    /// The second carries messages while the first is silent. The first has them again once it has answered for two
+    /// seconds.
+    #[default]
+    Failover,
+    /// Every part of a message goes over both, as far as each carries it, and the one that comes first counts. Costs the
+    /// bytes twice.
+    Both,
+}
+
 /// What an endpoint is like. The same for all its links.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -262,7 +293,9 @@ pub struct Settings {
     pub name: Vec<u8>,
     /// Whether others may connect.
     pub listen: bool,
-    /// The largest datagram that we send and take, bytes: 1200 or more.
+    /// The largest datagram that we send and take, bytes of UDP payload: 1200 or more. What a path carries of it is
+    /// found by probes, from 1200 up (RFC 8899); the caller's socket must not fragment (IP's DF is set), and what the
+    /// system refuses to send as too large is to be taken for lost.
     pub datagram_bytes: u16,
     /// Bytes of reliable messages kept for the application on each channel; at least twice a message is granted.
     pub window_bytes: u64,
@@ -291,6 +324,8 @@ pub struct Settings {
     /// What datagrams are to be marked with, [`Ecn::Ect1`] or [`Ecn::Ect0`], so that routers can say that a queue grows
     /// before it is seen in the delay. Given up on a path that swallows such datagrams.
     pub ecn: Ecn,
+    /// What second paths of links that we connect are for; the listener does the same.
+    pub bonding: Bonding,
 }
 
 impl Settings {
@@ -300,7 +335,7 @@ impl Settings {
             credentials,
             name: Vec::new(),
             listen: false,
-            datagram_bytes: 1200,
+            datagram_bytes: 1452,
             window_bytes: 32 << 20,
             idle: Duration::from_secs(5),
             keep_alive: Duration::from_secs(1),
@@ -314,6 +349,7 @@ impl Settings {
             copies: Copies::WhenLossy,
             dictionary: None,
             ecn: Ecn::NotCapable,
+            bonding: Bonding::Failover,
         }
     }
 }

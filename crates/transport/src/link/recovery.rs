@@ -15,7 +15,7 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 /// Probes of a silent path come so often at first, so that one that is back is noticed soon,
 const LEAST_PROBE_GAP: Duration = Duration::from_millis(25);
 /// and never more seldom than this.
-const MAX_PROBE_GAP: Duration = Duration::from_millis(150);
+pub(crate) const MAX_PROBE_GAP: Duration = Duration::from_millis(150);
 /// Before a round trip was measured (RFC 9002 §6.2.2 takes 333 ms; links are shorter).
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 
@@ -24,6 +24,8 @@ const INITIAL_RTT: Duration = Duration::from_millis(100);
 pub(crate) enum Content {
     /// A part of a message.
     Data { channel: u8, part: Written },
+    /// The same, sent on another path too.
+    Twin { channel: u8, part: Written },
     /// OPEN of a channel.
     Open(u8),
     /// CONSUMED of a channel.
@@ -34,6 +36,8 @@ pub(crate) enum Content {
     Skipped(u8),
     /// An ACK up to this number.
     Ack(u64),
+    /// A datagram of so many bytes, sent to see whether it gets through.
+    SizeProbe(u16),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +101,8 @@ pub(crate) struct Sample {
     pub(crate) lost_bytes: u64,
     /// Packets newly acknowledged and newly deemed lost.
     pub(crate) packets: (u64, u64),
+    /// The largest of either, bytes.
+    pub(crate) largest: (u32, u32),
     /// When the largest newly acknowledged packet was sent.
     pub(crate) largest_sent_at: Option<Time>,
     /// Bytes a second delivered over about the last round trip, and whether the application had too little to send.
@@ -254,6 +260,7 @@ impl Recovery {
                         self.delivered += u64::from(packet.bytes);
                         sample.acked_bytes += u64::from(packet.bytes);
                         sample.packets.0 += 1;
+                        sample.largest.0 = sample.largest.0.max(packet.bytes);
                         if newest.is_none() {
                             newest = Some(packet);
                         }
@@ -284,8 +291,8 @@ impl Recovery {
                 sample.rate = Some((u64::try_from(rate).unwrap_or(u64::MAX), packet.app_limited));
             }
         }
-        self.detect_losses(now, &mut sample);
         self.retire(now);
+        self.detect_losses(now, &mut sample);
         Ok(sample)
     }
 
@@ -316,6 +323,7 @@ impl Recovery {
                 self.in_flight -= u64::from(packet.bytes);
                 sample.lost_bytes += u64::from(packet.bytes);
                 sample.packets.1 += 1;
+                sample.largest.1 = sample.largest.1.max(packet.bytes);
                 self.settle(&packet, false);
             } else {
                 self.loss_at = packet.at + delay;

@@ -3,9 +3,10 @@
 
 use bytes::Bytes;
 use glassline_media::Time;
-use glassline_transport::emulator::{End, Network};
+use glassline_transport::emulator::{Delivery, End, Network};
 use glassline_transport::link::{Credentials, Ecn, Endpoint, Event, Key, Link, LinkId, Path, Settings};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Two endpoints; `Near` connects to `Far`, which listens.
@@ -23,8 +24,28 @@ pub struct World {
     /// What came to `Far` and is of no kind that a link sends: others' packets, when and what.
     pub foreign: Vec<(Time, Vec<u8>)>,
     marked: BTreeSet<Vec<u8>>,
+    /// Of each address from which `Far` has got something: what was exchanged with it.
+    accounts: BTreeMap<SocketAddr, Account>,
+    /// By end: since when it has got nothing, and how many datagrams were sent to its address meanwhile.
+    silence: [(Time, u32); 2],
+    /// When such a silence ended last.
+    silent_until: Option<Time>,
+    /// A link was lost though its datagrams might have arrived.
+    pub lost: bool,
+    /// A link was lost because the network carried nothing for seconds.
+    pub cut_off: bool,
     seed: u64,
     starts: u8,
+}
+
+/// What the listener has exchanged with one address.
+#[derive(Default)]
+struct Account {
+    received: usize,
+    sent: usize,
+    /// When something of the listener's first arrived there: who then sends from there has proven it.
+    reached: Option<Time>,
+    proven: bool,
 }
 
 impl World {
@@ -41,6 +62,11 @@ impl World {
             marks_above: None,
             foreign: Vec::new(),
             marked: BTreeSet::new(),
+            accounts: BTreeMap::new(),
+            silence: [(Time::ZERO, 0); 2],
+            silent_until: None,
+            lost: false,
+            cut_off: false,
             seed,
             starts: 2,
         }
@@ -105,10 +131,52 @@ impl World {
                     if let Some(wire) = &mut self.wire {
                         wire.push((end, datagram.to_vec()));
                     }
+                    self.account(end, transmit.path.remote, datagram.len());
                     self.network.send_to(end, transmit.path.remote, datagram.to_vec());
                 }
             }
         }
+    }
+
+    /// A datagram leaves. Nobody gets more from the listener than he has sent before he has proven his address.
+    fn account(&mut self, end: End, to: SocketAddr, bytes: usize) {
+        if to == self.network.address(end.other()) {
+            self.silence[end.other() as usize].1 += 1;
+        }
+        if end == End::Far {
+            let account = self.accounts.entry(to).or_default();
+            account.sent += bytes;
+            let fair = account.proven || account.sent <= account.received;
+            assert!(fair, "seed {}: {to} got {} for {}", self.seed, account.sent, account.received);
+        }
+    }
+
+    /// A datagram has arrived.
+    fn arrived(&mut self, delivery: &Delivery) {
+        if self.is_silent(delivery.end) {
+            self.silent_until = Some(delivery.at);
+        }
+        self.silence[delivery.end as usize] = (delivery.at, 0);
+        if delivery.end == End::Far {
+            let account = self.accounts.entry(delivery.from).or_default();
+            account.received += delivery.bytes.len();
+            account.proven |= account.reached.is_some_and(|reached| reached <= delivery.sent);
+        } else {
+            self.accounts.entry(delivery.to).or_default().reached.get_or_insert(delivery.at);
+        }
+    }
+
+    /// Whether an end has got nothing for long though much was sent to where it is.
+    fn is_silent(&self, end: End) -> bool {
+        let (since, tried) = self.silence[end as usize];
+        self.network.now() - since >= Duration::from_millis(3800) && tried >= 10
+    }
+
+    /// Whether one is silent, or was a moment ago.
+    fn is_cut_off(&self) -> bool {
+        let lately =
+            self.silent_until.is_some_and(|until| self.network.now() - until < Duration::from_secs(1));
+        lately || End::BOTH.into_iter().any(|end| self.is_silent(end))
     }
 
     fn collect_events(&mut self) {
@@ -116,6 +184,10 @@ impl World {
             while let Some((id, event)) = self.ends[end as usize].poll_event() {
                 if let Event::Connected { .. } = event {
                     self.links[end as usize] = Some(id);
+                }
+                if let Event::Closed { .. } = event {
+                    let cut_off = self.is_cut_off();
+                    (self.cut_off, self.lost) = (self.cut_off | cut_off, self.lost | !cut_off);
                 }
                 self.events.push((self.network.now(), end, event));
             }
@@ -144,6 +216,7 @@ impl World {
                         self.foreign.push((delivery.at, std::mem::take(&mut delivery.bytes)));
                         continue;
                     }
+                    self.arrived(&delivery);
                     let path = Path { remote: delivery.from, via: 0 };
                     let end = &mut self.ends[delivery.end as usize];
                     let marked = self.marked.remove(&delivery.bytes[..]);
@@ -174,9 +247,10 @@ impl World {
     }
 }
 
-/// Settings of the two ends: one shared key, `Far` listens.
+/// Settings of the two ends: one shared key, `Far` listens. Datagrams stay as small as they begin, so that a search for
+/// larger ones is no part of what is looked at.
 pub fn settings() -> [Settings; 2] {
-    let near = Settings::new(Credentials::Shared(Key([9; 32])));
+    let near = Settings { datagram_bytes: 1200, ..Settings::new(Credentials::Shared(Key([9; 32]))) };
     let far = Settings { listen: true, ..near.clone() };
     [near, far]
 }

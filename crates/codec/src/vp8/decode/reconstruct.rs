@@ -29,15 +29,22 @@ impl TopLines {
 
     /// Takes the last lines of `row`.
     pub(crate) fn keep(&mut self, geometry: &Geometry, row: usize, planes: &[&mut [u8]; 3]) {
-        for (index, line) in self.planes.iter_mut().enumerate() {
-            let (width, _, stride) = geometry.plane(index);
-            let lines = if index == 0 { 16 } else { 8 };
-            let last = ((row + 1) * lines - 1) * stride;
-            line[MARGIN..MARGIN + width].copy_from_slice(&planes[index][last..last + width]);
+        let lines = last_lines(geometry, row, planes);
+        self.take(geometry, 0, lines);
+    }
+
+    /// Takes a piece of the last lines of a row, from macroblock `column` on.
+    pub(crate) fn take(&mut self, geometry: &Geometry, column: usize, lines: [&[u8]; 3]) {
+        for (index, (line, samples)) in self.planes.iter_mut().zip(lines).enumerate() {
+            let (width, _, _) = geometry.plane(index);
+            let from = MARGIN + column * if index == 0 { 16 } else { 8 };
+            line[from..from + samples.len()].copy_from_slice(samples);
             line[MARGIN - 1] = LEFT;
-            // To the right, the last sample goes on.
-            let sample = line[MARGIN + width - 1];
-            line[MARGIN + width..].fill(sample);
+            if from + samples.len() == MARGIN + width {
+                // To the right, the last sample goes on.
+                let sample = line[MARGIN + width - 1];
+                line[MARGIN + width..].fill(sample);
+            }
         }
     }
 
@@ -52,7 +59,17 @@ impl TopLines {
     }
 }
 
+/// The last lines of `row`, of each plane.
+pub(crate) fn last_lines<'a>(geometry: &Geometry, row: usize, planes: &'a [&mut [u8]; 3]) -> [&'a [u8]; 3] {
+    [0, 1, 2].map(|index| {
+        let (width, _, stride) = geometry.plane(index);
+        let lines = if index == 0 { 16 } else { 8 };
+        &planes[index][((row + 1) * lines - 1) * stride..][..width]
+    })
+}
+
 /// What the macroblocks of a row have in common.
+#[derive(Debug)]
 pub(crate) struct Reconstruction<'a> {
     pub(crate) geometry: &'a Geometry,
     pub(crate) top: &'a TopLines,
@@ -60,9 +77,31 @@ pub(crate) struct Reconstruction<'a> {
     pub(crate) version: u8,
     pub(crate) kernels: &'a Kernels,
     pub(crate) row: usize,
+    /// The row that planes begin with.
+    pub(crate) first_row: usize,
 }
 
 impl Reconstruction<'_> {
+    /// Where a macroblock's samples begin in a plane.
+    #[inline(always)]
+    pub(crate) fn at(&self, index: usize, column: usize) -> usize {
+        let (side, stride) =
+            if index == 0 { (16, self.geometry.y_stride) } else { (8, self.geometry.uv_stride) };
+        side * ((self.row - self.first_row) * stride + column)
+    }
+
+    /// The column to the left of a macroblock.
+    #[inline(always)]
+    pub(crate) fn left<const N: usize>(&self, index: usize, column: usize, plane: &[u8]) -> [u8; N] {
+        let mut left = [LEFT; N];
+        if column > 0 {
+            let (_, _, stride) = self.geometry.plane(index);
+            let lines = plane[self.at(index, column) - 1..].chunks(stride);
+            left.iter_mut().zip(lines).for_each(|(sample, line)| *sample = line[0]);
+        }
+        left
+    }
+
     /// Predicts a macroblock and adds its residue, if it has any; leaves `coefficients` all zero.
     pub(crate) fn macroblock(
         &mut self,
@@ -99,8 +138,9 @@ impl Reconstruction<'_> {
         };
         if let Some(reference) = reference {
             let place = (column, self.row);
+            let at = [self.at(0, column), self.at(1, column)];
             let how = (self.kernels, self.version);
-            inter::macroblock(planes, self.geometry, reference, macroblock, place, how, has_luma);
+            inter::macroblock(planes, self.geometry, reference, macroblock, (place, at), how, has_luma);
             return;
         }
         for index in [1, 2] {
@@ -113,21 +153,22 @@ impl Reconstruction<'_> {
 
     fn predict_square<const N: usize>(&self, index: usize, column: usize, mode: Mode, plane: &mut [u8]) {
         let (_, _, stride) = self.geometry.plane(index);
-        let (x, y) = (column * N, self.row * N);
-        let mut left = [LEFT; N];
-        if column > 0 {
-            for (line, sample) in left.iter_mut().enumerate() {
-                *sample = plane[(y + line) * stride + x - 1];
-            }
-        }
-        let edges = Edges {
+        let left: [u8; N] = self.left(index, column, plane);
+        let edges = self.edges(index, column, &left);
+        intra::square::<N>(mode, &mut plane[self.at(index, column)..], stride, &edges);
+    }
+
+    /// What lies around a macroblock, `left` of it as given.
+    #[inline(always)]
+    pub(crate) fn edges<'b>(&'b self, index: usize, column: usize, left: &'b [u8]) -> Edges<'b> {
+        let x = column * if index == 0 { 16 } else { 8 };
+        Edges {
             above: self.top.from(index, x),
-            left: &left,
+            left,
             corner: self.top.corner(index, x),
             has_above: self.row > 0,
             has_left: column > 0,
-        };
-        intra::square::<N>(mode, &mut plane[y * stride + x..], stride, &edges);
+        }
     }
 
     /// Predicts and completes luma's subblocks one after the other, each from the ones before it.
@@ -143,13 +184,12 @@ impl Reconstruction<'_> {
         const STRIDE: usize = 32;
         const FIRST: usize = 8;
         let stride = self.geometry.y_stride;
-        let (x, y) = (16 * column, 16 * self.row);
+        let (x, at) = (16 * column, self.at(0, column));
         let mut tile = [0u8; 17 * STRIDE];
         let above = self.top.from(0, x);
         tile[FIRST..FIRST + 20].copy_from_slice(&above[..20]);
         tile[FIRST - 1] = self.top.corner(0, x);
-        for line in 0..16 {
-            let left = if column > 0 { plane[(y + line) * stride + x - 1] } else { LEFT };
+        for (line, left) in self.left::<16>(0, column, plane).into_iter().enumerate() {
             tile[(line + 1) * STRIDE + FIRST - 1] = left;
         }
         // Down the right side, all subblocks see the row above the macroblock, since what would be there is not
@@ -172,7 +212,7 @@ impl Reconstruction<'_> {
             }
         }
         for line in 0..16 {
-            let out = &mut plane[(y + line) * stride + x..][..16];
+            let out = &mut plane[at + line * stride..][..16];
             out.copy_from_slice(&tile[(line + 1) * STRIDE + FIRST..][..16]);
         }
     }
@@ -198,7 +238,7 @@ impl Reconstruction<'_> {
         let has_ac = |ends: &[u8]| ends.iter().any(|&end| end > 1);
         let has_dc = |group: &[i16; 64]| [0, 16, 32, 48].iter().any(|&at| group[at] != 0);
         if macroblock.mode != Mode::B {
-            let at = 16 * self.row * geometry.y_stride + 16 * column;
+            let at = self.at(0, column);
             for (line, group) in groups[..4].iter_mut().enumerate() {
                 let dst = &mut planes[0][at + 4 * line * geometry.y_stride..];
                 if has_ac(&ends.blocks[4 * line..4 * line + 4]) {
@@ -208,7 +248,7 @@ impl Reconstruction<'_> {
                 }
             }
         }
-        let at = 8 * self.row * geometry.uv_stride + 8 * column;
+        let at = self.at(1, column);
         for (index, group) in groups[4..6].iter_mut().enumerate() {
             let dst = &mut planes[index + 1][at..];
             if has_ac(&ends.blocks[16 + 4 * index..20 + 4 * index]) {

@@ -1,15 +1,15 @@
 //! One picture, encoded once or in several qualities.
 
 use super::filter_choice;
-use super::frame::{Job, Store};
-use super::parallel::{Parallel, Serial};
+use super::frame::{Job, Layer, Store};
+use super::parallel::Parallel;
 use super::quantization::Quantization;
 use super::rate::{BlockCosts, ModeCosts};
 use super::size_target;
 use super::source::Source;
 use super::speed::Tools;
 use super::tokens::{Counts, NO_COUNTS};
-use super::write::{self, Field, Written};
+use super::write::{self, Field, Partitions, Written};
 use super::{EncodeError, Encoded, Quality, Replace, Request, Stats};
 use crate::vp8::decode::next;
 use crate::vp8::frame::{Frame, FrameHash, Geometry, Unfinished, Workspace};
@@ -58,6 +58,8 @@ pub(crate) struct Pass {
     setting: Setting,
     unfinished: Unfinished,
     counts: Box<Counts>,
+    /// Which of the store's layers holds its tokens.
+    layer: usize,
 }
 
 /// Encodes a picture.
@@ -92,7 +94,8 @@ impl<'a> Coder<'a> {
         }
     }
 
-    /// Encodes in each of `qualities`. The one in the middle comes first and decides for all.
+    /// Encodes in each of `qualities`. The one in the middle comes first and decides for all; quantisers are coded
+    /// all at once.
     pub(crate) fn candidates(&mut self, qualities: &[Quality]) -> Result<Vec<Encoded>, EncodeError> {
         let mut order: Vec<usize> = (0..qualities.len()).collect();
         order.sort_by_key(|&at| match qualities[at] {
@@ -102,18 +105,30 @@ impl<'a> Coder<'a> {
         });
         let middle = order.len() / 2;
         order[..(middle + 1).min(qualities.len())].reverse();
+        let settings = order.iter().filter_map(|&at| match qualities[at] {
+            Quality::Quantizer(index) => Some(Setting::new(index)),
+            Quality::Bytes { .. } => None,
+        });
+        let settings: Vec<Setting> = settings.collect();
+        let mut passes = Vec::new().into_iter();
         let mut encoded: Vec<Option<Encoded>> = vec![None; qualities.len()];
-        for at in order {
-            encoded[at] = Some(match qualities[at] {
-                Quality::Quantizer(index) => {
-                    let pass = self.pass(Setting::new(index));
-                    self.finish(pass)?
+        let is_quantizer = |&at: &usize| matches!(qualities[at], Quality::Quantizer(_));
+        // Those that are coded at once also come out one after the other.
+        let first_of_quantizers = order.iter().position(is_quantizer).unwrap_or_default();
+        order[first_of_quantizers..].sort_by_key(|at| !is_quantizer(at));
+        for (number, &at) in order.iter().enumerate() {
+            let pass = match qualities[at] {
+                Quality::Quantizer(_) => {
+                    if number == first_of_quantizers {
+                        passes = self.passes(&settings).into_iter();
+                    }
+                    passes.next()
                 }
                 Quality::Bytes { target, never_above } => {
-                    let pass = size_target::search(self, target, never_above)?;
-                    self.finish(pass)?
+                    Some(size_target::search(self, target, never_above)?)
                 }
-            });
+            };
+            encoded[at] = pass.map(|pass| self.finish(pass)).transpose()?;
         }
         Ok(encoded.into_iter().flatten().collect())
     }
@@ -138,26 +153,45 @@ impl<'a> Coder<'a> {
 
     /// Codes the macroblocks.
     pub(crate) fn pass(&mut self, setting: Setting) -> Pass {
+        self.passes(&[setting]).swap_remove(0)
+    }
+
+    /// Codes the macroblocks in several settings, the first of which decides, if that is not done yet.
+    fn passes(&mut self, settings: &[Setting]) -> Vec<Pass> {
         let task = &self.task;
-        let quantizer = Quantizer { index: setting.index, ..Quantizer::default() };
+        let quantization = |setting: &Setting| {
+            let quantizer = Quantizer { index: setting.index, ..Quantizer::default() };
+            Quantization::new(&quantizer, setting.thrift)
+        };
+        let quantizations: Vec<Quantization> = settings.iter().map(quantization).collect();
         let job = Job {
             key: task.key,
             geometry: task.geometry,
             source: task.source,
             state: task.inner,
             references: task.references,
-            quantization: Quantization::new(&quantizer, setting.thrift),
+            quantization: &quantizations[0],
             block_costs: &self.block_costs,
             mode_costs: &self.mode_costs,
             tools: self.tools,
             kernels: task.kernels,
             encode_kernels: task.encode_kernels,
         };
-        let mut unfinished = self.frames.frame(&task.geometry);
-        let mut counts = Box::new(NO_COUNTS);
-        job.run(self.store, &mut counts, &mut unfinished.planes_mut(), self.decided);
+        let mut passes: Vec<Pass> = settings
+            .iter()
+            .enumerate()
+            .map(|(layer, &setting)| {
+                let unfinished = self.frames.frame(&task.geometry);
+                Pass { setting, unfinished, counts: Box::new(NO_COUNTS), layer }
+            })
+            .collect();
+        let layers = passes.iter_mut().zip(&quantizations).map(|(pass, quantization)| {
+            let planes = pass.unfinished.planes_mut();
+            Layer { quantization, planes, counts: &mut pass.counts }
+        });
+        job.run(self.store, &mut layers.collect::<Vec<_>>(), self.decided, task.parallel);
         self.decided = true;
-        Pass { setting, unfinished, counts }
+        passes
     }
 
     fn lasting(&self) -> Lasting {
@@ -169,22 +203,32 @@ impl<'a> Coder<'a> {
     }
 
     /// The bytes that the pass that was run last would take.
-    pub(crate) fn size(&self, pass: &Pass) -> usize {
+    pub(crate) fn size(&mut self, pass: &Pass) -> usize {
+        self.store.show(&self.task.geometry, pass.layer);
         let (mut header, mut lasting) = (self.header(pass.setting.index), self.lasting());
-        write::frame(&self.written(&pass.counts), &mut header, &mut lasting, &Serial).0.len()
+        let written = self.written(pass.layer, &pass.counts);
+        let chosen = write::choose(&written, &mut header, &mut lasting);
+        let mut partitions = Partitions::default();
+        {
+            let mut tasks = written.tasks(&header, &lasting, chosen, &mut partitions);
+            self.task.parallel.run(&mut tasks.iter_mut().map(as_dyn).collect::<Vec<_>>());
+        }
+        partitions.join(&header, &self.task.geometry).0.len()
     }
 
     fn field(&self) -> Field<'_> {
         Field { macroblocks: &self.store.macroblocks, geometry: &self.task.geometry }
     }
 
-    fn written<'b>(&'b self, counts: &'b Counts) -> Written<'b> {
-        Written { field: self.field(), tokens: &self.store.tokens, counts, before: &self.start }
+    fn written<'b>(&'b self, layer: usize, counts: &'b Counts) -> Written<'b> {
+        let tokens = &self.store.layers[layer].tokens;
+        Written { field: self.field(), tokens, counts, before: &self.start }
     }
 
-    /// Filters, hashes and writes the pass that was run last.
-    pub(crate) fn finish(&mut self, pass: Pass) -> Result<Encoded, EncodeError> {
-        let Pass { setting, mut unfinished, counts } = pass;
+    /// Filters, hashes and writes one of the passes that were run last.
+    fn finish(&mut self, pass: Pass) -> Result<Encoded, EncodeError> {
+        let Pass { setting, mut unfinished, counts, layer } = pass;
+        self.store.show(&self.task.geometry, layer);
         let task = self.task;
         let geometry = &task.geometry;
         let (mut header, mut lasting) = (self.header(setting.index), self.lasting());
@@ -201,18 +245,21 @@ impl<'a> Coder<'a> {
             }
         };
         let filter = LoopFilter::new(&header, &lasting.segmentation, &lasting.filter);
-        let (mut new, mut bytes, mut too_long) = (None, Vec::new(), None);
+        let written = self.written(layer, &counts);
+        let chosen = write::choose(&written, &mut header, &mut lasting);
+        let mut partitions = Partitions::default();
+        let mut new = None;
         {
             // Bytes do not depend on what the filter makes of the samples, so both go side by side.
             let mut unfinished = Some(unfinished);
             let mut finish =
                 || new = unfinished.take().map(|frame| filtered(frame, &task, filter.as_ref(), field));
-            let written = self.written(&counts);
-            let mut write = || {
-                (bytes, too_long) = write::frame(&written, &mut header, &mut lasting, &Serial);
-            };
-            task.parallel.run(&mut [&mut finish, &mut write]);
+            let mut write = written.tasks(&header, &lasting, chosen, &mut partitions);
+            let mut tasks: Vec<&mut (dyn FnMut() + Send)> = vec![&mut finish];
+            tasks.extend(write.iter_mut().map(as_dyn));
+            task.parallel.run(&mut tasks);
         }
+        let (bytes, too_long) = partitions.join(&header, geometry);
         self.filtered.get_or_insert((setting.index, header.filter_level));
         let Some(new) = new else { unreachable!("a task that was run has filled it") };
         let stats = self.stats(&header);
@@ -276,6 +323,10 @@ impl<'a> Coder<'a> {
             skipped: macroblocks().filter(|macroblock| macroblock.skipped).count() as u32,
         }
     }
+}
+
+fn as_dyn<'a>(task: &'a mut write::Task<'_>) -> &'a mut (dyn FnMut() + Send + 'a) {
+    &mut **task
 }
 
 /// Filters a frame and hashes it, row by row.

@@ -11,12 +11,23 @@ use crate::vp8::decode::reconstruct::Reconstruction;
 use crate::vp8::measure::{SQUARE_MODES, Shape};
 use crate::vp8::modes::{Macroblock, Mode, Reference, Split};
 use crate::vp8::motion::{Bounds, Suggested, Vector};
-use crate::vp8::predict::intra::{Edges, LEFT};
 use crate::vp8::tables::modes::MODE_CONTEXTS;
 
 /// What saying that a macroblock is intra, or which reference it is predicted from, costs about: intra, last,
 /// golden, altref.
 const REFERENCE_COSTS: [Cost; 4] = [900, 60, 800, 1000];
+
+/// What a step of an inter mode's tree costs, taken or not, by context and step.
+static STEP_COSTS: [[[u16; 2]; 4]; 6] = {
+    let mut costs = [[[0; 2]; 4]; 6];
+    let mut at = 0;
+    while at < 24 {
+        let probability = MODE_CONTEXTS[at / 4][at % 4];
+        costs[at / 4][at % 4] = [rate::bit(false, probability) as u16, rate::bit(true, probability) as u16];
+        at += 1;
+    }
+    costs
+};
 
 /// A macroblock that is to be decided.
 pub(crate) struct Decider<'a> {
@@ -40,6 +51,7 @@ struct Best {
 }
 
 /// What a macroblock with one vector is predicted to be, where that was made on the way.
+#[derive(Debug)]
 pub(crate) struct Prediction {
     pub(crate) samples: [u8; 256],
     pub(crate) valid: bool,
@@ -56,8 +68,8 @@ struct Around {
 impl Around {
     /// The cost of a mode; `steps` is 0 for zero, 1 for nearest, 2 for near, 3 for new, 4 for split.
     fn mode_cost(&self, steps: usize) -> Cost {
-        let prob = |at: usize| MODE_CONTEXTS[self.near.contexts[at]][at];
-        let cost: Cost = (0..4.min(steps + 1)).map(|at| rate::bit(at < steps, prob(at))).sum();
+        let bit = |at: usize| Cost::from(STEP_COSTS[self.near.contexts[at]][at][usize::from(at < steps)]);
+        let cost: Cost = (0..4.min(steps + 1)).map(bit).sum();
         cost + REFERENCE_COSTS[self.reference as usize]
     }
 }
@@ -88,8 +100,15 @@ impl<'a> Decider<'a> {
         prediction.valid = false;
         let mut best = Best { cost: u32::MAX, distance: u32::MAX, macroblock: Macroblock::OUTSIDE };
         if !self.job.key {
+            let geometry = &self.job.geometry;
+            let bounds = Bounds::new(self.column, self.row, geometry.columns, geometry.rows);
+            // No reference's vectors are mirrored, so the neighbours suggest the same for all.
+            let near = Suggested::new(Reference::Last, self.above, self.left, self.above_left, [false; 2]);
             for &reference in self.job.references {
-                self.inter(reference, &mut best, prediction);
+                self.inter(reference, (near, &bounds), &mut best, prediction);
+                if best.distance < self.quiet() && !self.job.tools.search_all {
+                    break;
+                }
             }
         }
         if self.job.key || best.distance > self.job.quantization.step * self.job.tools.try_intra {
@@ -117,18 +136,26 @@ impl<'a> Decider<'a> {
         Some(Luma::new(frame, &self.job.geometry))
     }
 
-    fn inter(&self, reference: Reference, best: &mut Best, prediction: &mut Prediction) {
+    fn inter(
+        &self,
+        reference: Reference,
+        (near, bounds): (Suggested, &Bounds),
+        best: &mut Best,
+        prediction: &mut Prediction,
+    ) {
         let Some(luma) = self.luma(reference) else { return };
         let geometry = &self.job.geometry;
-        let bounds = Bounds::new(self.column, self.row, geometry.columns, geometry.rows);
-        let near = Suggested::new(reference, self.above, self.left, self.above_left, [false; 2]);
-        let around = Around { reference, near, best: near.best(&bounds) };
-        let (nearest, nearer) = (near.nearest(&bounds), near.near(&bounds));
+        let around = Around { reference, near, best: near.best(bounds) };
+        let (nearest, nearer) = (near.nearest(bounds), near.near(bounds));
         self.suggested(&luma, &around, Mode::Zero, Vector::ZERO, (best, prediction));
-        if nearest != Vector::ZERO {
+        // The neighbours' vectors point into other references; there, they mean little.
+        let related = self.job.tools.search_all
+            || reference == Reference::Last
+            || [self.above, self.left].iter().any(|neighbour| neighbour.reference == reference);
+        if nearest != Vector::ZERO && related {
             self.suggested(&luma, &around, Mode::Nearest, nearest, (best, prediction));
         }
-        if nearer != Vector::ZERO && nearer != nearest {
+        if nearer != Vector::ZERO && nearer != nearest && related {
             self.suggested(&luma, &around, Mode::Near, nearer, (best, prediction));
         }
         let search = reference == Reference::Last || self.job.tools.search_all;
@@ -299,7 +326,7 @@ impl<'a> Decider<'a> {
             let limit = best.cost.saturating_sub(base);
             let coding = Coding {
                 kernels: job.encode_kernels,
-                quantization: &job.quantization,
+                quantization: job.quantization,
                 costs: job.block_costs,
                 weigh: false,
             };
@@ -309,7 +336,7 @@ impl<'a> Decider<'a> {
                 neighbours: (self.above, self.left),
                 price: job.quantization.satd_price,
             };
-            let tile = Tile::new(self.reconstruction, (self.column, self.row), planes[0]);
+            let tile = Tile::new(self.reconstruction, self.column, planes[0]);
             let add = job.kernels.add_block;
             if let Some(cost) = choice.run(&coding, tile, &mut macroblock, self.source, add, limit) {
                 best.cost = cost + base;
@@ -335,23 +362,9 @@ impl<'a> Decider<'a> {
 
     /// SATD by the four modes of a square block.
     fn square_costs<const N: usize>(&self, index: usize, plane: &[u8]) -> [u32; 4] {
-        let (_, _, stride) = self.job.geometry.plane(index);
-        let (x, y) = (self.column * N, self.row * N);
-        let mut left = [LEFT; N];
-        if self.column > 0 {
-            for (line, sample) in left.iter_mut().enumerate() {
-                *sample = plane[(y + line) * stride + x - 1];
-            }
-        }
-        let top = self.reconstruction.top;
-        let edges = Edges {
-            above: top.from(index, x),
-            left: &left,
-            corner: top.corner(index, x),
-            has_above: self.row > 0,
-            has_left: self.column > 0,
-        };
-        let (src, src_stride) = self.job.source.at(index, x, y);
+        let left: [u8; N] = self.reconstruction.left(index, self.column, plane);
+        let edges = self.reconstruction.edges(index, self.column, &left);
+        let (src, src_stride) = self.job.source.at(index, self.column * N, self.row * N);
         (self.job.encode_kernels.square_costs[usize::from(N == 8)])(src, src_stride, &edges)
     }
 }

@@ -3,7 +3,7 @@
 //! `coder` encodes a picture, once or in several qualities, `size_target` until it has the right size.
 //! `frame` goes through the macroblocks; for each, `decision` says how it is predicted – with `motion_search`,
 //! `reference` and `subblocks` – and `residue` codes what is left, with `quantization` and `rate` weighing errors
-//! against bits. `tokens` keeps what that gives; when all of it is counted, `probabilities` are chosen and `write`
+//! against bits; `rows` does it for rows side by side. `tokens` keeps what that gives; when all of it is counted, `probabilities` are chosen and `write`
 //! makes bytes, while `filter_choice` sets the loop filter. `speed` says what a speed level switches.
 
 mod coder;
@@ -17,6 +17,7 @@ mod quantization;
 mod rate;
 mod reference;
 mod residue;
+mod rows;
 mod size_target;
 mod source;
 mod speed;

@@ -49,6 +49,26 @@ fn whole(x: i32, y: i32) -> Vector {
     Vector::new((4 * y) as i16, (4 * x) as i16)
 }
 
+/// Where vectors may point, first and last, in whole samples.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    x: (i32, i32),
+    y: (i32, i32),
+}
+
+impl Range {
+    #[inline(always)]
+    fn allows(&self, x: i32, y: i32) -> bool {
+        self.x.0 <= x && x <= self.x.1 && self.y.0 <= y && y <= self.y.1
+    }
+
+    /// Whether all samples that (`x`, `y`), in quarters of a sample, lies between are in the range.
+    #[inline(always)]
+    fn allows_quarters(&self, x: i32, y: i32) -> bool {
+        self.allows(x >> 2, y >> 2) && self.allows((x + 3) >> 2, (y + 3) >> 2)
+    }
+}
+
 impl Search<'_> {
     fn index(&self) -> usize {
         self.shape as usize
@@ -58,12 +78,15 @@ impl Search<'_> {
         (self.costs.vector(vector, self.best) * self.price) >> 12
     }
 
-    fn allowed(&self, x: i32, y: i32) -> bool {
+    /// Where vectors may point, in whole samples.
+    fn range(&self) -> Range {
         let [left, right, up, down] = self.limits;
         let (row, column) = (i32::from(self.best.row()), i32::from(self.best.column()));
         // A difference that cannot be coded; rounding to quarters leaves a sample to spare.
-        let near = |a: i32, b: i32| (4 * a - b).abs() <= MAX_COMPONENT - 4;
-        (left..=right).contains(&x) && (up..=down).contains(&y) && near(x, column) && near(y, row)
+        const NEAR: i32 = MAX_COMPONENT - 4;
+        let least = |limit: i32, best: i32| limit.max((best - NEAR + 3) >> 2);
+        let most = |limit: i32, best: i32| limit.min((best + NEAR) >> 2);
+        Range { x: (least(left, column), most(right, column)), y: (least(up, row), most(down, row)) }
     }
 
     fn sad(&self, x: i32, y: i32) -> u32 {
@@ -74,25 +97,28 @@ impl Search<'_> {
         })
     }
 
-    fn four(&self, points: [(i32, i32); 4]) -> [u32; 4] {
-        let (width, height) = (self.shape.width(), self.shape.height());
-        let at = points.map(|(x, y)| self.luma.inside(self.place.0 + x, self.place.1 + y, width, height));
-        if let [Some(a), Some(b), Some(c), Some(d)] = at {
-            let (source, stride) = self.source;
-            let four = self.kernels.sad_four[self.index()];
-            return four(source, stride, self.luma.samples, self.luma.stride, [a, b, c, d]);
-        }
-        points.map(|(x, y)| self.sad(x, y))
+    /// Distances of the four places `step` samples around (`x`, `y`): left, right, up, down.
+    fn four(&self, (x, y): (i32, i32), step: i32) -> [u32; 4] {
+        let side = 2 * step as usize;
+        let (source, stride) = self.source;
+        let four = self.kernels.sad_four[self.index()];
+        let extent = (self.shape.width() + side, self.shape.height() + side);
+        self.luma.window(self.place.0 + x - step, self.place.1 + y - step, extent, |src, src_stride| {
+            let step = step as usize;
+            let places = [step * src_stride, step * src_stride + side, step, side * src_stride + step];
+            four(source, stride, src, src_stride, places)
+        })
     }
 
     /// The best whole-sample vector, from `starts` on, and the distances of its four neighbours: left, right, up,
     /// down.
     pub(crate) fn whole_samples(&self, starts: &[Vector]) -> (Found, [u32; 4]) {
+        let range = self.range();
         let mut best = Found { vector: Vector::ZERO, distance: u32::MAX, cost: u32::MAX };
         let mut tried: [(i32, i32); 8] = [(i32::MAX, 0); 8];
         for (at, start) in starts.iter().enumerate().take(8) {
             let (x, y) = ((i32::from(start.column()) + 2) >> 2, (i32::from(start.row()) + 2) >> 2);
-            if tried[..at].contains(&(x, y)) || !self.allowed(x, y) {
+            if tried[..at].contains(&(x, y)) || !range.allows(x, y) {
                 continue;
             }
             tried[at] = (x, y);
@@ -104,10 +130,10 @@ impl Search<'_> {
             for _ in 0..self.tools.rounds {
                 let (x, y) = (i32::from(best.vector.column()) / 4, i32::from(best.vector.row()) / 4);
                 let points = [(x - step, y), (x + step, y), (x, y - step), (x, y + step)];
-                around = self.four(points);
+                around = self.four((x, y), step);
                 let before = best.cost;
                 for (point, distance) in points.into_iter().zip(around) {
-                    if self.allowed(point.0, point.1) {
+                    if range.allows(point.0, point.1) {
                         self.take(&mut best, point, distance);
                     }
                 }
@@ -147,8 +173,7 @@ impl Search<'_> {
     /// How far the source is from where `vector` points, or `None` where it must not point.
     pub(crate) fn exactly(&self, vector: Vector) -> Option<u32> {
         let (x, y) = (i32::from(vector.column()), i32::from(vector.row()));
-        let allowed = self.allowed(x >> 2, y >> 2) && self.allowed((x + 3) >> 2, (y + 3) >> 2);
-        allowed.then(|| self.between(x, y))
+        self.range().allows_quarters(x, y).then(|| self.between(x, y))
     }
 
     /// The best vector around a whole-sample one, in quarters of a sample.
@@ -159,8 +184,9 @@ impl Search<'_> {
             best.distance = self.between(x, y);
             best.cost = best.distance + self.bits(best.vector);
         }
+        let range = self.range();
         let try_at = |best: &mut Found, x: i32, y: i32| {
-            if !self.allowed(x >> 2, y >> 2) || !self.allowed((x + 3) >> 2, (y + 3) >> 2) {
+            if !range.allows_quarters(x, y) {
                 return;
             }
             let vector = Vector::new(y as i16, x as i16);
@@ -176,6 +202,18 @@ impl Search<'_> {
         try_at(&mut best, x + across, y);
         try_at(&mut best, x, y + down);
         try_at(&mut best, x + across, y + down);
+        if self.tools.quarter_rounds == 0 {
+            // Once, towards what is better on either side of the best so far.
+            let [beside, below] = [around[0].min(around[1]), around[2].min(around[3])];
+            let towards = |half: i32, at: i32, from: i32, beyond: u32| {
+                if at == from || found.distance >= beyond { half / 2 } else { -half / 2 }
+            };
+            let (at_x, at_y) = (i32::from(best.vector.column()), i32::from(best.vector.row()));
+            try_at(&mut best, at_x + towards(across, at_x, x, beside), at_y);
+            let at_x = i32::from(best.vector.column());
+            try_at(&mut best, at_x, at_y + towards(down, at_y, y, below));
+            return best;
+        }
         for _ in 0..self.tools.quarter_rounds {
             let before = best.vector;
             let (x, y) = (i32::from(before.column()), i32::from(before.row()));

@@ -20,6 +20,8 @@ pub(crate) mod kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Quantization {
     pub(crate) y: Steps,
+    /// As `y`, but that of DC coefficients nothing is left: they are coded as `y2`.
+    pub(crate) y_ac: Steps,
     pub(crate) y2: Steps,
     pub(crate) uv: Steps,
     /// What a bit is worth in SATD or SAD, in 16ths.
@@ -45,6 +47,7 @@ impl Quantization {
         let price = u64::from((step * step * 16 * 14 / 1000).max(8)) * u64::from(thrift) / 100;
         Quantization {
             y: Steps::new(factors.y, &ROUND, &NO_BIN),
+            y_ac: Steps::new(factors.y, &ROUND, &NO_BIN).without_dc(),
             y2: Steps::new(factors.y2, &ROUND_Y2, &NO_BIN),
             uv: Steps::new(factors.uv, &ROUND, &NO_BIN),
             satd_price: (step * 16 * 22 / 100).max(8),
@@ -58,6 +61,7 @@ impl Quantization {
         match kind {
             kind::Y2 => &self.y2,
             kind::UV => &self.uv,
+            kind::Y_AC => &self.y_ac,
             _ => &self.y,
         }
     }

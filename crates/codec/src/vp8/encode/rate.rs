@@ -48,12 +48,13 @@ pub(crate) const fn bit(bit: bool, probability: u8) -> Cost {
 }
 
 /// The cost of a leaf of a tree.
-pub(crate) fn leaf(tree: &[i8], probabilities: &[u8], path: Path) -> Cost {
-    let (mut at, mut cost) = (0usize, 0);
-    for shift in (0..path.length).rev() {
+pub(crate) const fn leaf(tree: &[i8], probabilities: &[u8], path: Path) -> Cost {
+    let (mut at, mut cost, mut shift) = (0usize, 0, path.length);
+    while shift > 0 {
+        shift -= 1;
         let taken = path.bits >> shift & 1;
         cost += bit(taken != 0, probabilities[at >> 1]);
-        at = tree[at + usize::from(taken)] as usize;
+        at = tree[at + taken as usize] as usize;
     }
     cost
 }
@@ -226,9 +227,22 @@ impl ModeCosts {
     }
 }
 
+/// By mode above, mode to the left, and mode.
+static KEY_B_COSTS: [[[u16; 10]; 10]; 10] = {
+    let mut costs = [[[0; 10]; 10]; 10];
+    let mut at = 0;
+    while at < 1000 {
+        let (above, left, mode) = (at / 100, at / 10 % 10, at % 10);
+        costs[above][left][mode] = leaf(&B_TREE, &KEY_B_MODE[above][left], B_PATHS[mode]) as u16;
+        at += 1;
+    }
+    costs
+};
+
 /// The cost of a subblock's mode in a key frame.
+#[inline(always)]
 pub(crate) fn key_b_mode(mode: BMode, above: BMode, left: BMode) -> Cost {
-    leaf(&B_TREE, &KEY_B_MODE[above as usize][left as usize], B_PATHS[mode as usize])
+    Cost::from(KEY_B_COSTS[above as usize][left as usize][mode as usize])
 }
 
 /// The place of an intra mode in tables of costs and counts.

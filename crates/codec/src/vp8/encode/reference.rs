@@ -6,8 +6,10 @@ use crate::vp8::simd::Kernels;
 
 /// Bytes of a line of gathered samples.
 const GATHERED_STRIDE: usize = 32;
-/// Samples that were gathered since some of them lie beyond the picture; the most are 21 lines.
-type Gathered = [u8; 24 * GATHERED_STRIDE];
+/// The most lines that are gathered: 16 with four on both sides.
+const MOST_LINES: usize = 24;
+/// Samples that were gathered since some of them lie beyond the picture.
+type Gathered = [u8; (MOST_LINES + 1) * GATHERED_STRIDE];
 
 /// Samples that a filter of six taps looks at before and behind a block.
 const BEFORE: i32 = 2;
@@ -48,25 +50,32 @@ impl<'a> Luma<'a> {
         match self.inside(x, y, width, height) {
             Some(at) => look(&self.samples[at..], self.stride),
             None => {
-                let mut gathered = [0; 24 * GATHERED_STRIDE];
+                let mut gathered = [0; (MOST_LINES + 1) * GATHERED_STRIDE];
                 self.gather(x, y, (width, height), &mut gathered);
                 look(&gathered, GATHERED_STRIDE)
             }
         }
     }
 
-    #[cold]
     #[inline(never)]
     fn gather(&self, x: i32, y: i32, (width, height): (usize, usize), out: &mut Gathered) {
         let left = (-x).clamp(0, width as i32) as usize;
         let right = (self.width - x).clamp(left as i32, width as i32) as usize;
         let from = x.clamp(0, self.width) as usize;
-        for (line, out) in out.chunks_exact_mut(GATHERED_STRIDE).take(height).enumerate() {
+        for line in 0..height {
             let y = (y + line as i32).clamp(0, self.height - 1) as usize;
-            let src = &self.samples[y * self.stride..][..self.width as usize];
-            out[..left].fill(src[0]);
-            out[left..right].copy_from_slice(&src[from..from + right - left]);
-            out[right..width].fill(src[src.len() - 1]);
+            let src = &self.samples[y * self.stride..];
+            // Whole strides at a time, from left to right: what is too much is written over, and the last line has
+            // another one behind it.
+            let (first, last) = (src[0], src[self.width as usize - 1]);
+            let out = &mut out[line * GATHERED_STRIDE..][..2 * GATHERED_STRIDE];
+            out[..GATHERED_STRIDE].fill(first);
+            if let Some(src) = src.get(from..from + GATHERED_STRIDE) {
+                out[left..left + GATHERED_STRIDE].copy_from_slice(src);
+            } else {
+                out[left..right].copy_from_slice(&src[from..from + right - left]);
+            }
+            out[right..right + GATHERED_STRIDE].fill(last);
         }
     }
 

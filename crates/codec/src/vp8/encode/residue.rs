@@ -20,79 +20,118 @@ pub(crate) struct Coding<'a> {
 /// Planes from a macroblock's first samples on, with their strides: luma, Cb, Cr.
 pub(crate) type Samples<'a> = [(&'a [u8], usize); 3];
 
-impl Coding<'_> {
-    /// The levels of a macroblock that is predicted as a whole, and the dequantised coefficients that belong to them.
-    /// `predicted` holds the prediction.
-    pub(crate) fn macroblock(
-        &self,
+/// What prediction leaves of a macroblock, transformed and not quantised: the same for all quantisers.
+#[derive(Debug)]
+pub(crate) struct Residue {
+    luma: [[i16; 16]; 16],
+    /// The transform of luma's DC coefficients.
+    y2: [i16; 16],
+    chroma: [[[i16; 16]; 4]; 2],
+}
+
+impl Residue {
+    pub(crate) const ZERO: Residue = Residue { luma: [[0; 16]; 16], y2: [0; 16], chroma: [[[0; 16]; 4]; 2] };
+
+    /// Transforms what is left of a whole macroblock. `predicted` holds the prediction.
+    pub(crate) fn transform(
+        &mut self,
+        kernels: &EncodeKernels,
         source: &Samples<'_>,
         predicted: &Samples<'_>,
+        has_y2: bool,
+    ) {
+        let ((src, src_stride), (prediction, stride)) = (source[0], predicted[0]);
+        (kernels.forward_luma)(src, src_stride, prediction, stride, &mut self.luma);
+        if has_y2 {
+            let dc = self.luma.each_ref().map(|block| block[0]);
+            self.y2 = (kernels.forward_wht)(&dc);
+        }
+        self.transform_chroma(kernels, source, predicted);
+    }
+
+    /// The same for chroma alone.
+    pub(crate) fn transform_chroma(
+        &mut self,
+        kernels: &EncodeKernels,
+        source: &Samples<'_>,
+        predicted: &Samples<'_>,
+    ) {
+        for (plane, out) in [1, 2].into_iter().zip(&mut self.chroma) {
+            let ((src, src_stride), (prediction, stride)) = (source[plane], predicted[plane]);
+            (kernels.forward_chroma)(src, src_stride, prediction, stride, out);
+        }
+    }
+}
+
+impl Coding<'_> {
+    /// The levels of a macroblock that is predicted as a whole, and the dequantised coefficients that belong to them.
+    /// All of `coefficients` are to be zero.
+    pub(crate) fn macroblock(
+        &self,
+        residue: &Residue,
         has_y2: bool,
         (above, left): (&Context, &Context),
         levels: &mut Levels,
         coefficients: &mut Coefficients,
     ) {
-        let mut luma = [[0; 16]; 16];
-        let ((src, src_stride), (prediction, stride)) = (source[0], predicted[0]);
-        (self.kernels.forward_luma)(src, src_stride, prediction, stride, &mut luma);
         let (out, _) = coefficients.as_chunks_mut::<16>();
         let (kind, first) = if has_y2 {
-            let dc = luma.map(|block| block[0]);
-            luma.iter_mut().for_each(|block| block[0] = 0);
-            let dc = (self.kernels.forward_wht)(&dc);
             let context = above[8] + left[8];
-            levels.ends[Y2] = self.block(&dc, (kind::Y2, 0, context), &mut levels.blocks[Y2], &mut out[Y2]);
+            let place = (kind::Y2, 0, context);
+            levels.ends[Y2] = self.block(&residue.y2, place, &mut levels.blocks[Y2], &mut out[Y2]);
             (kind::Y_AC, 1)
         } else {
             levels.ends[Y2] = 0;
             (kind::Y, 0)
         };
         let (mut on_top, mut to_left) = (*above, *left);
-        let run = self.kernels.quantize_run;
-        run(&luma, &self.quantization.y, &mut levels.blocks[..16], &mut out[..16], &mut levels.ends[..16]);
-        for at in 0..16 {
-            let (x, y) = (at % 4, at / 4);
-            let place = (kind, first, on_top[x] + to_left[y]);
-            self.finish(&luma[at], place, &mut levels.blocks[at], &mut out[at], &mut levels.ends[at]);
-            let has = u8::from(levels.ends[at] > 0);
-            (on_top[x], to_left[y]) = (has, has);
+        let (run, steps) = (self.kernels.quantize_run, self.quantization.steps(kind));
+        let any = run(&residue.luma, steps, &mut levels.blocks[..16], &mut out[..16], &mut levels.ends[..16]);
+        if any && self.weigh {
+            for (at, (block, out)) in residue.luma.iter().zip(&mut *out).enumerate() {
+                let (x, y) = (at % 4, at / 4);
+                let (levels, end) = (&mut levels.blocks[at], &mut levels.ends[at]);
+                if *end > 0 {
+                    let place = (kind, first, on_top[x] + to_left[y]);
+                    self.finish(block, place, levels, out, end);
+                }
+                let has = u8::from(*end > 0);
+                (on_top[x], to_left[y]) = (has, has);
+            }
         }
-        self.chroma(source, predicted, (above, left), levels, coefficients);
+        self.chroma(residue, (above, left), levels, coefficients);
     }
 
     /// The same for chroma alone.
     pub(crate) fn chroma(
         &self,
-        source: &Samples<'_>,
-        predicted: &Samples<'_>,
+        residue: &Residue,
         (above, left): (&Context, &Context),
         levels: &mut Levels,
         coefficients: &mut Coefficients,
     ) {
         let (out, _) = coefficients.as_chunks_mut::<16>();
-        let (mut on_top, mut to_left) = (*above, *left);
         let run = self.kernels.quantize_run;
-        for plane in [1, 2] {
-            let mut chroma = [[0; 16]; 4];
-            let ((src, src_stride), (prediction, stride)) = (source[plane], predicted[plane]);
-            (self.kernels.forward_chroma)(src, src_stride, prediction, stride, &mut chroma);
-            let from = 12 + 4 * plane;
-            let range = from..from + 4;
-            run(
-                &chroma,
-                &self.quantization.uv,
-                &mut levels.blocks[range.clone()],
-                &mut out[range.clone()],
-                &mut levels.ends[range],
-            );
-            for (at, chroma) in chroma.iter().enumerate() {
-                let (x, y) = (2 + 2 * plane + at % 2, 2 + 2 * plane + at / 2);
+        let chroma = residue.chroma.as_flattened();
+        let any = run(
+            chroma,
+            &self.quantization.uv,
+            &mut levels.blocks[16..24],
+            &mut out[16..24],
+            &mut levels.ends[16..24],
+        );
+        if !any || !self.weigh {
+            return;
+        }
+        let (mut on_top, mut to_left) = (*above, *left);
+        for (at, chroma) in (16..).zip(chroma) {
+            let (x, y) = (4 + (at & 4) / 2 + at % 2, 4 + (at & 4) / 2 + at / 2 % 2);
+            if levels.ends[at] > 0 {
                 let place = (kind::UV, 0, on_top[x] + to_left[y]);
-                let at = from + at;
                 self.finish(chroma, place, &mut levels.blocks[at], &mut out[at], &mut levels.ends[at]);
-                let has = u8::from(levels.ends[at] > 0);
-                (on_top[x], to_left[y]) = (has, has);
             }
+            let has = u8::from(levels.ends[at] > 0);
+            (on_top[x], to_left[y]) = (has, has);
         }
     }
 
@@ -125,7 +164,11 @@ impl Coding<'_> {
         let steps = self.quantization.steps(kind);
         let weighing =
             Weighing { coefficients, steps, costs: self.costs, kind, first, price: self.price(kind) };
+        let before = *levels;
         *end = weighing.run(usize::from(context), levels, usize::from(*end)) as u8;
+        if *levels == before {
+            return;
+        }
         if *end == 0 {
             *dequantized = [0; 16];
             return;

@@ -9,7 +9,7 @@ pub(crate) struct Tools {
     pub(crate) first_step: i32,
     /// Whether positions between samples are judged by SATD instead of SAD.
     pub(crate) sub_pel_satd: bool,
-    /// Rounds of quarter-sample steps.
+    /// Rounds of quarter-sample steps around the best; 0 is a step in each dimension, to the side that seems better.
     pub(crate) quarter_rounds: usize,
     /// Whether golden and altref are searched, not only looked at where nothing moves.
     pub(crate) search_all: bool,
@@ -40,7 +40,11 @@ impl Tools {
             },
             first_step: if speed <= 4 { 4 } else { 2 },
             sub_pel_satd: speed <= 4,
-            quarter_rounds: if speed <= 2 { 3 } else { 1 },
+            quarter_rounds: match speed {
+                0..=2 => 3,
+                3..=5 => 1,
+                _ => 0,
+            },
             search_all: speed <= 3,
             quarters: speed <= 5,
             halves: speed <= 3,

@@ -7,7 +7,7 @@ use super::tokens::Levels;
 use crate::vp8::decode::reconstruct::Reconstruction;
 use crate::vp8::measure::SUBBLOCK_MODES;
 use crate::vp8::modes::{BMode, Macroblock};
-use crate::vp8::predict::intra::{self, LEFT, SubblockEdges};
+use crate::vp8::predict::intra::{self, SubblockEdges};
 use crate::vp8::tokens::Context;
 
 /// A macroblock's luma with a line above it and a column to the left.
@@ -20,19 +20,13 @@ impl Tile {
     const FIRST: usize = 8;
 
     /// What lies around the macroblock at (`column`, `row`).
-    pub(crate) fn new(
-        reconstruction: &Reconstruction<'_>,
-        (column, row): (usize, usize),
-        plane: &[u8],
-    ) -> Tile {
-        let stride = reconstruction.geometry.y_stride;
-        let (x, y) = (16 * column, 16 * row);
+    pub(crate) fn new(reconstruction: &Reconstruction<'_>, column: usize, plane: &[u8]) -> Tile {
+        let x = 16 * column;
         let mut tile = [0; 17 * Tile::STRIDE];
         let above = reconstruction.top.from(0, x);
         tile[Tile::FIRST..Tile::FIRST + 20].copy_from_slice(&above[..20]);
         tile[Tile::FIRST - 1] = reconstruction.top.corner(0, x);
-        for line in 0..16 {
-            let left = if column > 0 { plane[(y + line) * stride + x - 1] } else { LEFT };
+        for (line, left) in reconstruction.left::<16>(0, column, plane).into_iter().enumerate() {
             tile[(line + 1) * Tile::STRIDE + Tile::FIRST - 1] = left;
         }
         // Down the right side, all subblocks see the row above the macroblock.
@@ -148,14 +142,14 @@ impl Choice<'_> {
 pub(crate) fn code(
     coding: &Coding<'_>,
     reconstruction: &Reconstruction<'_>,
-    (column, row): (usize, usize),
+    column: usize,
     macroblock: &Macroblock,
     source: (&[u8], usize),
     (above, left): (&Context, &Context),
     levels: &mut Levels,
     plane: &mut [u8],
 ) {
-    let mut tile = Tile::new(reconstruction, (column, row), plane);
+    let mut tile = Tile::new(reconstruction, column, plane);
     let (mut on_top, mut to_left) = (*above, *left);
     for (block, &mode) in macroblock.b_modes.iter().enumerate() {
         let (x, y) = (block % 4, block / 4);
@@ -166,9 +160,9 @@ pub(crate) fn code(
         levels.ends[block] = end;
         (on_top[x], to_left[y]) = (u8::from(end > 0), u8::from(end > 0));
     }
-    let stride = reconstruction.geometry.y_stride;
+    let (at, stride) = (reconstruction.at(0, column), reconstruction.geometry.y_stride);
     for line in 0..16 {
-        let out = &mut plane[(16 * row + line) * stride + 16 * column..][..16];
+        let out = &mut plane[at + line * stride..][..16];
         out.copy_from_slice(&tile.0[(line + 1) * Tile::STRIDE + Tile::FIRST..][..16]);
     }
 }

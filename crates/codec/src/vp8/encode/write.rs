@@ -1,6 +1,5 @@
 //! A frame's bytes: header, modes and motion vectors, token partitions (RFC 6386 §9 and §19).
 
-use super::parallel::Parallel;
 use super::probabilities::{self, VectorCounts, count_vector, probability};
 use super::rate::{self, B_PATHS, KEY_Y_PATHS, SHORT_PATHS, UV_PATHS, Y_PATHS, intra_index};
 use super::tokens::{Counts, Token};
@@ -174,14 +173,15 @@ pub(crate) struct Written<'a> {
     pub(crate) before: &'a Lasting,
 }
 
-/// Chooses the probabilities of a frame, completes `header` and `lasting` with them, and writes its bytes.
-/// The second result is the length of a partition that is longer than the frame can say.
-pub(crate) fn frame(
-    written: &Written<'_>,
-    header: &mut FrameHeader,
-    lasting: &mut Lasting,
-    parallel: &dyn Parallel,
-) -> (Vec<u8>, Option<usize>) {
+/// What was chosen beside the probabilities: whether modes' probabilities are new.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chosen {
+    new_y: bool,
+    new_uv: bool,
+}
+
+/// Chooses the probabilities of a frame, and completes `header` and `lasting` with them.
+pub(crate) fn choose(written: &Written<'_>, header: &mut FrameHeader, lasting: &mut Lasting) -> Chosen {
     let counts = ModeCounts::new(written.field, header.key);
     let ratio = |[zeros, ones]: [u32; 2]| probability(zeros, ones);
     header.skip_prob = Some(ratio(counts.skipped));
@@ -189,35 +189,78 @@ pub(crate) fn frame(
         let [a, b, c, d] = counts.segments;
         header.segment_probs = [ratio([a + b, c + d]), ratio([a, b]), ratio([c, d])];
     }
-    let (mut new_y, mut new_uv) = (false, false);
+    let mut chosen = Chosen { new_y: false, new_uv: false };
     if !header.key {
         header.intra_prob = ratio(counts.inter);
         header.last_prob = ratio(counts.not_last);
         header.golden_prob = ratio(counts.altref);
-        new_y = probabilities::adapt_modes(&mut lasting.probs.y_mode, &counts.y);
-        new_uv = probabilities::adapt_modes(&mut lasting.probs.uv_mode, &counts.uv);
+        chosen.new_y = probabilities::adapt_modes(&mut lasting.probs.y_mode, &counts.y);
+        chosen.new_uv = probabilities::adapt_modes(&mut lasting.probs.uv_mode, &counts.uv);
         probabilities::adapt_vectors(&mut lasting.probs.vector, &counts.vector);
     }
     probabilities::adapt_coefficients(&mut lasting.probs.coefficients, written.counts);
+    chosen
+}
 
-    let geometry = written.field.geometry;
-    let mut bytes = vec![0; if header.key { 10 } else { 3 }];
-    let start = bytes.len();
-    let mut encoder = BoolEncoder::new(bytes);
-    write_header(&mut encoder, header, lasting, written.before, (new_y, new_uv));
-    let writer = ModeWriter { header, probs: &lasting.probs, field: written.field };
-    (0..geometry.rows).for_each(|row| writer.row(&mut encoder, row));
-    bytes = encoder.finish();
-    let first_partition = bytes.len() - start;
-    write_tag(&mut bytes, header.key, geometry, first_partition);
-    let partitions = token_partitions(written, header.token_partitions, lasting, parallel);
-    let mut too_long = Some(first_partition).filter(|&bytes| bytes >= 1 << 19);
-    for partition in &partitions[..partitions.len() - 1] {
-        too_long = too_long.or(Some(partition.len()).filter(|&bytes| bytes >= 1 << 24));
-        bytes.extend_from_slice(&(partition.len() as u32).to_le_bytes()[..3]);
+/// The parts of a frame's bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Partitions {
+    /// With the clear bytes in front of it.
+    first: Vec<u8>,
+    tokens: Vec<Vec<u8>>,
+}
+
+/// Something that is to be run once.
+pub(crate) type Task<'a> = Box<dyn FnMut() + Send + 'a>;
+
+impl Written<'_> {
+    /// The tasks that write the partitions into `out`, in any order, with the probabilities that were chosen.
+    pub(crate) fn tasks<'b>(
+        &'b self,
+        header: &'b FrameHeader,
+        lasting: &'b Lasting,
+        chosen: Chosen,
+        out: &'b mut Partitions,
+    ) -> Vec<Task<'b>> {
+        let count = header.token_partitions;
+        out.tokens.resize(count, Vec::new());
+        let first = &mut out.first;
+        let mut tasks: Vec<Task<'b>> = vec![Box::new(move || {
+            let mut encoder = BoolEncoder::new(vec![0; if header.key { 10 } else { 3 }]);
+            write_header(&mut encoder, header, lasting, self.before, (chosen.new_y, chosen.new_uv));
+            let writer = ModeWriter { header, probs: &lasting.probs, field: self.field };
+            (0..self.field.geometry.rows).for_each(|row| writer.row(&mut encoder, row));
+            *first = encoder.finish();
+        })];
+        let write = EncodeKernels::best().write_tokens;
+        tasks.extend(out.tokens.iter_mut().enumerate().map(|(at, partition)| -> Task<'b> {
+            let rows = self.tokens.iter().skip(at).step_by(count);
+            Box::new(move || {
+                let tokens: usize = rows.clone().map(Vec::len).sum();
+                let mut encoder = BoolEncoder::new(Vec::with_capacity(tokens / 2 + 16));
+                rows.clone().for_each(|row| write(&mut encoder, row, &lasting.probs.coefficients));
+                *partition = encoder.finish();
+            })
+        }));
+        tasks
     }
-    partitions.iter().for_each(|partition| bytes.extend_from_slice(partition));
-    (bytes, too_long)
+}
+
+impl Partitions {
+    /// The frame, once all partitions are written. The second result is the length of one that is longer than the
+    /// frame can say.
+    pub(crate) fn join(self, header: &FrameHeader, geometry: &Geometry) -> (Vec<u8>, Option<usize>) {
+        let mut bytes = self.first;
+        let first = bytes.len() - if header.key { 10 } else { 3 };
+        write_tag(&mut bytes, header.key, geometry, first);
+        let mut too_long = Some(first).filter(|&bytes| bytes >= 1 << 19);
+        for partition in &self.tokens[..self.tokens.len() - 1] {
+            too_long = too_long.or(Some(partition.len()).filter(|&bytes| bytes >= 1 << 24));
+            bytes.extend_from_slice(&(partition.len() as u32).to_le_bytes()[..3]);
+        }
+        self.tokens.iter().for_each(|partition| bytes.extend_from_slice(partition));
+        (bytes, too_long)
+    }
 }
 
 fn write_tag(bytes: &mut [u8], key: bool, geometry: &Geometry, first_partition: usize) {
@@ -229,34 +272,6 @@ fn write_tag(bytes: &mut [u8], key: bool, geometry: &Geometry, first_partition: 
         bytes[6..8].copy_from_slice(&geometry.width.to_le_bytes());
         bytes[8..10].copy_from_slice(&geometry.height.to_le_bytes());
     }
-}
-
-fn token_partitions(
-    written: &Written<'_>,
-    count: usize,
-    lasting: &Lasting,
-    parallel: &dyn Parallel,
-) -> Vec<Vec<u8>> {
-    let mut partitions = vec![Vec::new(); count];
-    let probs = &lasting.probs.coefficients;
-    let write = EncodeKernels::best().write_tokens;
-    let mut tasks: Vec<_> = partitions
-        .iter_mut()
-        .enumerate()
-        .map(|(at, partition)| {
-            move || {
-                let rows = written.tokens.iter().skip(at).step_by(count);
-                let tokens: usize = rows.clone().map(Vec::len).sum();
-                let mut encoder = BoolEncoder::new(Vec::with_capacity(tokens / 2 + 16));
-                rows.for_each(|row| write(&mut encoder, row, probs));
-                *partition = encoder.finish();
-            }
-        })
-        .collect();
-    let mut tasks: Vec<&mut (dyn FnMut() + Send)> =
-        tasks.iter_mut().map(|task| task as &mut (dyn FnMut() + Send)).collect();
-    parallel.run(&mut tasks);
-    partitions
 }
 
 fn write_header(

@@ -6,7 +6,7 @@
 use crate::vp8::frame::{Frame, Geometry};
 use crate::vp8::modes::{Macroblock, Mode, Split};
 use crate::vp8::motion::{Vector, chroma_vector};
-use crate::vp8::simd::{Kernels, SubPel, SubPelTwo};
+use crate::vp8::simd::{Copy, Kernels, SubPel, SubPelTwo};
 
 /// The six taps for each eighth of a sample (§18.3).
 pub(crate) const SIX_TAP: [[i8; 6]; 8] = [
@@ -164,9 +164,15 @@ impl Planes {
     }
 
     /// Predicts `N`×`N` samples of one plane.
-    fn predict<const N: usize>(&self, plane: &[u8], dst: &mut [u8], place: Place, filter: SubPel) {
+    fn predict<const N: usize>(
+        &self,
+        plane: &[u8],
+        dst: &mut [u8],
+        place: Place,
+        (copy, filter): (Copy, SubPel),
+    ) {
         if place.is_whole() {
-            return self.copy::<N>(plane, dst, place);
+            return self.copy::<N>(plane, dst, place, copy);
         }
         let place = place.with_context();
         if let Some(at) = self.inside(place, N + BEFORE + BEHIND) {
@@ -182,11 +188,11 @@ impl Planes {
         planes: [&[u8]; 2],
         dst: [&mut [u8]; 2],
         place: Place,
-        filter: SubPelTwo,
+        (copy, filter): (Copy, SubPelTwo),
     ) {
         if place.is_whole() {
             for (plane, dst) in planes.into_iter().zip(dst) {
-                self.copy::<N>(plane, dst, place);
+                self.copy::<N>(plane, dst, place, copy);
             }
             return;
         }
@@ -234,9 +240,9 @@ impl Planes {
         copy::<N>(dst, self.stride, &gathered, GATHERED_STRIDE);
     }
 
-    fn copy<const N: usize>(&self, plane: &[u8], dst: &mut [u8], place: Place) {
+    fn copy<const N: usize>(&self, plane: &[u8], dst: &mut [u8], place: Place, copy: Copy) {
         if let Some(at) = self.inside(place, N) {
-            copy::<N>(dst, self.stride, &plane[at..], self.stride);
+            copy(dst, self.stride, &plane[at..], self.stride);
         } else {
             self.copy_gathered::<N>(plane, dst, place);
         }
@@ -261,20 +267,21 @@ impl Planes {
 
 /// Copies `N`×`N` samples.
 #[inline(always)]
-fn copy<const N: usize>(dst: &mut [u8], dst_stride: usize, src: &[u8], src_stride: usize) {
+pub(crate) fn copy<const N: usize>(dst: &mut [u8], dst_stride: usize, src: &[u8], src_stride: usize) {
     for line in 0..N {
         dst[line * dst_stride..][..N].copy_from_slice(&src[line * src_stride..][..N]);
     }
 }
 
 /// Predicts a macroblock from `reference` into the planes of the frame in the making, which has the same geometry.
-/// Luma that is predicted already stays where the macroblock has one vector, and `has_luma` says so.
+/// `place` is its column and row, `at` where its samples begin in the planes of luma and chroma. Luma that is predicted
+/// already stays where the macroblock has one vector, and `has_luma` says so.
 pub(crate) fn macroblock(
     planes: &mut [&mut [u8]; 3],
     geometry: &Geometry,
     reference: &Frame,
     macroblock: &Macroblock,
-    (column, row): (usize, usize),
+    ((column, row), at): ((usize, usize), [usize; 2]),
     (kernels, version): (&Kernels, u8),
     has_luma: bool,
 ) {
@@ -288,6 +295,7 @@ pub(crate) fn macroblock(
         let (width, height, stride) = geometry.plane(index);
         Planes { stride, width: width as i32, height: height as i32 }
     };
+    let whole = &kernels.copy;
     let (luma, chroma) = (shape(0), shape(1));
     let luma_place =
         |at, vector: Vector| Place::new(at, (2 * i32::from(vector.column()), 2 * i32::from(vector.row())));
@@ -298,31 +306,37 @@ pub(crate) fn macroblock(
     let (x, y) = (16 * column, 16 * row);
     if macroblock.mode != Mode::Split {
         if !has_luma {
-            let dst = &mut y_plane[y * luma.stride + x..];
-            luma.predict::<16>(reference.plane(0), dst, luma_place((x, y), macroblock.vector), one[0]);
+            let dst = &mut y_plane[at[0]..];
+            luma.predict::<16>(
+                reference.plane(0),
+                dst,
+                luma_place((x, y), macroblock.vector),
+                (whole[0], one[0]),
+            );
         }
         let vector = chroma_vector([macroblock.vector; 4], full_pixel);
-        let at = y / 2 * chroma.stride + x / 2;
-        let dst = [&mut u_plane[at..], &mut v_plane[at..]];
-        chroma.predict_two::<8>(references, dst, chroma_place((x / 2, y / 2), vector), two[0]);
+        let dst = [&mut u_plane[at[1]..], &mut v_plane[at[1]..]];
+        chroma.predict_two::<8>(references, dst, chroma_place((x / 2, y / 2), vector), (whole[1], two[0]));
         return;
     }
     for (block, &vector) in macroblock.vectors.iter().enumerate() {
-        let at = (x + block % 4 * 4, y + block / 4 * 4);
-        let dst = &mut y_plane[at.1 * luma.stride + at.0..];
+        let (across, down) = (block % 4 * 4, block / 4 * 4);
+        let place = luma_place((x + across, y + down), vector);
+        let dst = &mut y_plane[at[0] + down * luma.stride + across..];
         if macroblock.split == Split::Sixteenths {
-            luma.predict::<4>(reference.plane(0), dst, luma_place(at, vector), one[2]);
+            luma.predict::<4>(reference.plane(0), dst, place, (whole[2], one[2]));
         } else if [0, 2, 8, 10].contains(&block) {
-            luma.predict::<8>(reference.plane(0), dst, luma_place(at, vector), one[1]);
+            luma.predict::<8>(reference.plane(0), dst, place, (whole[1], one[1]));
         }
     }
     for block in [0, 2, 8, 10] {
         let vectors = [0, 1, 4, 5].map(|at| macroblock.vectors[block + at]);
         let vector = chroma_vector(vectors, full_pixel);
-        let (x, y) = (x / 2 + block % 4 * 2, y / 2 + block / 4 * 2);
-        let at = y * chroma.stride + x;
+        let (across, down) = (block % 4 * 2, block / 4 * 2);
+        let place = chroma_place((x / 2 + across, y / 2 + down), vector);
+        let at = at[1] + down * chroma.stride + across;
         let dst = [&mut u_plane[at..], &mut v_plane[at..]];
-        chroma.predict_two::<4>(references, dst, chroma_place((x, y), vector), two[1]);
+        chroma.predict_two::<4>(references, dst, place, (whole[2], two[1]));
     }
 }
 
@@ -349,7 +363,7 @@ mod tests {
         let planes = Planes { stride: 64, width: 64, height: 64 };
         let predict = |place: Place| {
             let mut out = vec![0; 16 * 64];
-            planes.predict::<16>(&plane, &mut out, place, six_tap::<16>);
+            planes.predict::<16>(&plane, &mut out, place, (copy::<16>, six_tap::<16>));
             out[15 * 64..][..16].to_vec()
         };
         assert_eq!(predict(Place::new((16, 16), (8 * -5000, 8 * 5000))), [63; 16]);

@@ -56,9 +56,11 @@ pub(crate) struct EncodeKernels {
     pub(crate) forward_wht: fn(&[i16; 16]) -> [i16; 16],
     /// [`quantize::quantize`]: levels in zigzag order, then dequantised coefficients line by line.
     pub(crate) quantize: fn(&[i16; 16], &Steps, &mut [i16; 16], &mut [i16; 16]) -> usize,
-    /// The same for as many blocks as all slices have; the last one takes the ends.
-    pub(crate) quantize_run: fn(&[[i16; 16]], &Steps, &mut [[i16; 16]], &mut [[i16; 16]], &mut [u8]),
+    /// [`quantize::quantize_run`].
+    pub(crate) quantize_run: fn(&[[i16; 16]], &Steps, &mut [[i16; 16]], &mut [[i16; 16]], &mut [u8]) -> bool,
     pub(crate) write_tokens: WriteTokens,
+    /// Asks for so many lines, as far as they begin in the slice, to be brought into the cache: stride, lines.
+    pub(crate) prefetch: fn(&[u8], usize, usize),
     /// [`measure::plane_sse`].
     pub(crate) plane_sse: fn((&[u8], usize), (&[u8], usize), usize, usize) -> u64,
 }
@@ -88,6 +90,7 @@ pub(crate) static SCALAR: EncodeKernels = EncodeKernels {
     quantize: quantize::quantize,
     quantize_run: quantize::quantize_run,
     write_tokens: |encoder, tokens, probs| tokens::write(encoder, tokens, probs),
+    prefetch: |_, _, _| {},
     plane_sse: measure::plane_sse,
 };
 

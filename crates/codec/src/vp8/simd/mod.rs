@@ -30,6 +30,9 @@ pub(crate) type SubPel = fn(&mut [u8], usize, &[u8], usize, usize, usize);
 /// As [`SubPel`] for blocks at the same place of two planes.
 pub(crate) type SubPelTwo = fn([&mut [u8]; 2], usize, [&[u8]; 2], usize, usize, usize);
 
+/// Copies a square block: its first sample and stride, the first sample and stride of what is copied.
+pub(crate) type Copy = fn(&mut [u8], usize, &[u8], usize);
+
 /// Adds the residue of coefficients to samples from the first sample on, and clears the coefficients.
 pub(crate) type AddFour = fn(&mut [u8], usize, &mut [i16; 64]);
 
@@ -45,6 +48,8 @@ pub(crate) struct Kernels {
     pub(crate) parse_modes: ParseModes,
     /// Tokens of a macroblock.
     pub(crate) read_macroblock: ReadMacroblock,
+    /// For blocks of 16, 8 and 4.
+    pub(crate) copy: [Copy; 3],
     /// For blocks of 16, 8 and 4.
     pub(crate) six_tap: [SubPel; 3],
     /// For two blocks of 8, and two of 4.
@@ -72,6 +77,7 @@ pub(crate) static SCALAR: Kernels = Kernels {
     read_macroblock: |decoder, probs, has_y2, factors, contexts, out| {
         tokens::macroblock(decoder, probs, has_y2, factors, contexts, out)
     },
+    copy: [inter::copy::<16>, inter::copy::<8>, inter::copy::<4>],
     six_tap: [inter::six_tap::<16>, inter::six_tap::<8>, inter::six_tap::<4>],
     six_tap_two: [inter::six_tap_two::<8>, inter::six_tap_two::<4>],
     bilinear: [inter::bilinear::<16>, inter::bilinear::<8>, inter::bilinear::<4>],

@@ -93,6 +93,31 @@ fn compare_two(name: &str, scalar: [SubPelTwo; 2], other: [SubPelTwo; 2]) {
 }
 
 #[test]
+fn copies_agree() {
+    for kernels in others() {
+        for seed in 1..=100 {
+            let mut random = Random(seed);
+            for (at, size) in [16, 8, 4].into_iter().enumerate() {
+                let (src_stride, dst_stride) = (size + random.below(40), size + random.below(40));
+                let src = random.samples(src_stride * (size - 1) + size);
+                let before = random.samples(dst_stride * (size - 1) + size);
+                let (mut a, mut b) = (before.clone(), before);
+                SCALAR.copy[at](&mut a, dst_stride, &src, src_stride);
+                kernels.copy[at](&mut b, dst_stride, &src, src_stride);
+                assert!(a == b, "{}, seed {seed}, {size}x{size}", kernels.name);
+                let short = std::panic::AssertUnwindSafe(|| {
+                    kernels.copy[at](&mut b, dst_stride, &src[1..], src_stride);
+                });
+                assert!(
+                    std::panic::catch_unwind(short).is_err(),
+                    "{size}x{size} of a slice that is too short"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn sub_pel_filters_agree() {
     for kernels in others() {
         compare_two(kernels.name, SCALAR.six_tap_two, kernels.six_tap_two);

@@ -193,6 +193,20 @@ impl Sender {
         Ok(message)
     }
 
+    /// Whether a message of so many bytes finds room. One that replaces others does not need theirs.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        let (mut count, mut held) = (self.waiting.len(), self.held_bytes);
+        if self.options.newest {
+            count = 0;
+            held -= self.waiting.iter().map(|waiting| waiting.bytes.len()).sum::<usize>();
+        }
+        if self.options.newest && self.options.cancel_begun {
+            held = 0;
+        }
+        let room = self.options.queue_bytes.max(self.options.max_size as usize);
+        bytes > self.options.max_size as usize || count < self.options.queue as usize && held + bytes <= room
+    }
+
     /// A new message comes: what waits goes, and what has begun too if that is wished.
     fn replace(&mut self, events: &mut VecDeque<Event>) {
         while let Some(waiting) = self.waiting.pop_front() {
@@ -457,6 +471,30 @@ impl Sender {
             self.resend.remove(&number);
         }
         Some(Written { message: number, offset, length, again: true, parity: false })
+    }
+
+    /// Writes a part once more, as it was written into another path's packet. `Some(false)`: it does not fit into `room`
+    /// bytes. `None`: it does not matter any more.
+    pub(crate) fn write_twin(&self, part: Written, room: usize, out: &mut Vec<u8>) -> Option<bool> {
+        let begun = self.missing(part)?;
+        let (total, length) = (begun.bytes.len() as u32, part.length as usize);
+        if data_head(part.message, total, part.offset, length) + length > room {
+            return Some(false);
+        }
+        begun.write(self.id, part.message, part.offset, part.length, out);
+        Some(true)
+    }
+
+    /// Whether anything of a part is neither acknowledged nor given up.
+    pub(crate) fn is_missing(&self, part: Written) -> bool {
+        self.missing(part).is_some()
+    }
+
+    fn missing(&self, part: Written) -> Option<&Begun> {
+        let index = part.message.checked_sub(self.first)? as usize;
+        let begun = self.begun.get(index).filter(|begun| !begun.done)?;
+        let mut missing = begun.acked.missing(part.offset, part.offset + part.length);
+        (part.length == 0 || missing.next().is_some()).then_some(begun)
     }
 
     /// A part has arrived.

@@ -3,20 +3,22 @@
 use glassline_media::Time;
 use std::time::Duration;
 
-use super::{Endpoint, MAX_ANSWERS, PeerId, Route};
+use super::{Endpoint, MAX_ANSWERS, PeerId, Route, Slot};
 use crate::link::secure::gate::GATE;
 use crate::link::secure::noise::{Credentials, Handshake};
-use crate::link::state::Standing;
 use crate::link::state::session::{Agreed, Session};
+use crate::link::state::{Link, Standing};
 use crate::link::wire::packet::{self, CONNECT_SIZE, Connect, ConnectionId, MAX_TOKEN, prologue};
 use crate::link::wire::parameters::Parameters;
-use crate::link::{CloseReason, Ecn, Error, Event, Path, Settings, Transmit};
+use crate::link::{Bonding, CloseReason, Ecn, Error, Event, Path, Settings, Transmit};
 
 /// The first wait for an answer to a Connect; each further one is twice as long, up to [`LAST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(150);
 const LAST_WAIT: Duration = Duration::from_secs(1);
 /// How long a peer has for its first data packet.
 const PENDING_LIFE: Duration = Duration::from_secs(4);
+/// However often it repeats its Connect.
+const LONGEST_PENDING: Duration = Duration::from_secs(16);
 /// Who is told twice to come again with a token is not told a third time in one attempt.
 const MAX_RETRIES: u32 = 3;
 
@@ -67,17 +69,23 @@ pub(super) struct Pending {
 }
 
 impl Endpoint {
-    /// Begins a handshake for the link at `index`.
-    pub(super) fn attempt(&mut self, now: Time, index: u32) -> Result<(), Error> {
+    /// Begins a handshake for one path of the link at `index`.
+    pub(super) fn attempt(&mut self, now: Time, index: u32, second: bool) -> Result<(), Error> {
         let slot = &mut self.slots[index as usize];
-        let path = slot.target.ok_or(Error::Closed)?;
+        let path = slot.targets[usize::from(second)].ok_or(Error::Closed)?;
+        let asked = Parameters {
+            instance: Some(slot.instance),
+            second,
+            both: self.settings.bonding == Bonding::Both,
+            ..own_parameters(&self.settings)
+        };
         let pattern = self.settings.credentials.pattern();
         let local = self.identity.connection_id(&mut self.random);
         let prologue = prologue(pattern, local);
         let mut handshake = Handshake::initiator(&self.settings.credentials, &prologue, &mut self.random)
             .ok_or(Error::NoPeer)?;
         let mut parameters = Vec::new();
-        own_parameters(&self.settings).write(&mut parameters);
+        asked.write(&mut parameters);
         let noise = handshake.write(&parameters).ok_or(Error::NoPeer)?;
         let mut attempt = Attempt {
             handshake,
@@ -93,7 +101,7 @@ impl Endpoint {
             retries: 0,
         };
         self.write_attempt(&mut attempt, &[]);
-        self.slots[index as usize].attempt = Some(Box::new(attempt));
+        self.slots[index as usize].attempts[usize::from(second)] = Some(Box::new(attempt));
         Ok(())
     }
 
@@ -106,27 +114,35 @@ impl Endpoint {
         }
     }
 
-    /// The link that waits for an answer with this ID.
-    fn attempt_of(&self, to: ConnectionId) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.attempt.as_ref().is_some_and(|attempt| attempt.local == to))
+    /// The link, and its path, that waits for an answer with this ID.
+    fn attempt_of(&self, to: ConnectionId) -> Option<(usize, usize)> {
+        let waits = |attempt: &Option<Box<Attempt>>| attempt.as_ref().is_some_and(|one| one.local == to);
+        let legs = |(index, slot): (usize, &Slot)| Some((index, slot.attempts.iter().position(waits)?));
+        self.slots.iter().enumerate().find_map(legs)
+    }
+
+    /// Whether an attempt waits for an answer with this ID.
+    pub(super) fn is_attempt(&self, to: ConnectionId) -> bool {
+        self.attempt_of(to).is_some()
     }
 
     pub(super) fn handle_retry(&mut self, now: Time, to: ConnectionId, token: &[u8]) {
-        let Some(index) = self.attempt_of(to).filter(|_| token.len() <= MAX_TOKEN) else {
+        let Some((index, leg)) = self.attempt_of(to).filter(|_| token.len() <= MAX_TOKEN) else {
             return self.counters.strangers += 1;
         };
-        let Some(mut attempt) = self.slots[index].attempt.take() else { return };
+        let Some(mut attempt) = self.slots[index].attempts[leg].take() else { return };
         if attempt.retries < MAX_RETRIES {
             attempt.retries += 1;
             self.write_attempt(&mut attempt, token);
             attempt.next_at = now;
         }
-        self.slots[index].attempt = Some(attempt);
+        self.slots[index].attempts[leg] = Some(attempt);
     }
 
     pub(super) fn handle_accept(&mut self, now: Time, from: Path, to: ConnectionId, noise: &[u8]) {
-        let Some(index) = self.attempt_of(to) else { return self.counters.strangers += 1 };
-        let Some(attempt) = &mut self.slots[index].attempt else { return };
+        let Some((index, leg)) = self.attempt_of(to) else { return self.counters.strangers += 1 };
+        let asked = self.slots[index].instance;
+        let Some(attempt) = &mut self.slots[index].attempts[leg] else { return };
         let agreed = attempt.handshake.read(noise).and_then(|payload| {
             let peer = Parameters::parse(&payload)?;
             let sent_at = attempt.sent_at.filter(|_| attempt.sent == 1);
@@ -135,19 +151,27 @@ impl Endpoint {
                 local: to,
                 remote: peer.connection?,
                 path: Path { via: attempt.path.via, ..from },
+                instance: peer.instance.map(|given| [asked, given]),
+                second: leg == 1,
+                both: self.settings.bonding == Bonding::Both,
                 peer,
                 rtt: sent_at.map(|sent_at| now - sent_at),
                 random: self.random.fork(),
             })
         });
         let Some(agreed) = agreed else { return self.counters.unauthenticated += 1 };
-        self.slots[index].attempt = None;
+        self.slots[index].attempts[leg] = None;
         let Some(link) = &mut self.slots[index].link else { return };
-        link.establish(now, agreed);
-        // The listener takes us for real with our first data packet.
-        link.knock();
+        if link.is_up() && link.instance().is_some() && link.instance() == agreed.instance {
+            link.join_agreed(now, agreed);
+        } else {
+            // The first path, or the listener has restarted since it answered on the other one.
+            link.establish(now, agreed);
+            // The listener takes us for real with our first data packet.
+            link.knock();
+        }
         self.routes.insert(to, Route::Link(index as u32));
-        self.gather(index as u32);
+        self.collect(now, index as u32);
     }
 
     /// A peer's Connect whose gate was open: it knows our key, or has recorded somebody's who does.
@@ -163,6 +187,8 @@ impl Endpoint {
         if let Some(pending) = again {
             if pending.noise == connect.noise && self.answers.len() < MAX_ANSWERS {
                 pending.answers += 1;
+                // Who gets this answer needs time to come with its first packet. A replayed Connect gains a bounded one.
+                pending.expires = (now + PENDING_LIFE).min(pending.answered_at + LONGEST_PENDING);
                 self.answers.push_back((from, pending.accept.clone()));
             }
             return;
@@ -210,8 +236,13 @@ impl Endpoint {
             local = self.identity.connection_id(&mut self.random);
         }
         let reset = self.identity.reset_token(local);
-        let parameters =
-            Parameters { connection: Some(local), reset: Some(reset), ..own_parameters(&self.settings) };
+        let instance = peer.instance.map(|asked| [asked, self.instance_for(&identity, asked)]);
+        let parameters = Parameters {
+            connection: Some(local),
+            reset: Some(reset),
+            instance: instance.map(|instance| instance[1]),
+            ..own_parameters(&self.settings)
+        };
         let mut payload = Vec::new();
         parameters.write(&mut payload);
         let accept = packet::write_accept(connect.from, &handshake.write(&payload)?);
@@ -220,6 +251,9 @@ impl Endpoint {
             local,
             remote: connect.from,
             path: from,
+            instance,
+            second: peer.second,
+            both: peer.both,
             peer,
             rtt: None,
             random: self.random.fork(),
@@ -239,6 +273,17 @@ impl Endpoint {
         Some((local, accept))
     }
 
+    /// What we call the state that a peer calls `asked`: there is a link of it, or a handshake on another path, or it is
+    /// new.
+    fn instance_for(&mut self, peer: &PeerId, asked: u64) -> u64 {
+        let links = self.slots.iter().filter(|slot| slot.peer.as_ref() == Some(peer));
+        let links = links.filter_map(|slot| slot.link.as_ref().filter(|link| link.is_up())?.instance());
+        let pending = self.pending.values().filter(|pending| pending.peer == *peer);
+        let pending = pending.filter_map(|pending| pending.session.as_ref()?.instance);
+        let known = links.chain(pending).find(|instance| instance[0] == asked);
+        known.map_or_else(|| u64::from_be_bytes(self.random.array()), |instance| instance[1])
+    }
+
     /// A data packet for a handshake that is half done: if it opens, the peer is real and not a replay.
     pub(super) fn handle_first_data(&mut self, now: Time, from: Path, to: ConnectionId, datagram: &mut [u8]) {
         let Some(pending) = self.pending.get_mut(&to) else { return };
@@ -251,12 +296,13 @@ impl Endpoint {
         if pending.answers == 1 {
             session.recovery.rtt.update(now - pending.answered_at, Duration::ZERO);
         }
-        session.path = from;
+        // The session's path stays the one that the Accept went to: only who got that can have sent this packet, but
+        // somebody may have sent it on from an address that is not the peer's.
         // The peer's older link, if there is one, goes on with this session.
-        let known = self
-            .slots
-            .iter()
-            .position(|slot| slot.link.is_some() && slot.peer.as_ref() == Some(&pending.peer));
+        let known = self.slots.iter().position(|slot| {
+            let goes_on = slot.link.as_ref().is_some_and(|link| !link.is_over());
+            goes_on && slot.peer.as_ref() == Some(&pending.peer)
+        });
         let index = match known {
             Some(index) => index as u32,
             None => match self.add_link(None) {
@@ -270,10 +316,12 @@ impl Endpoint {
         let slot = &mut self.slots[index as usize];
         slot.peer = Some(pending.peer);
         let Some(link) = &mut slot.link else { return };
-        if let Some(old) = link.local_id() {
-            self.routes.remove(&old);
+        if link.is_up() && link.instance().is_some() && link.instance() == session.instance {
+            link.join(now, session);
+        } else {
+            link.resume(now, session);
         }
-        link.resume(now, session);
+        self.collect(now, index);
         self.routes.insert(to, Route::Link(index));
         self.handle_data(now, from, to, Ecn::NotCapable, datagram);
         self.gather(index);
@@ -282,23 +330,21 @@ impl Endpoint {
     /// A data packet with an ID that we do not know. If it was ours before a restart, its sender is told so.
     pub(super) fn answer_unknown(&mut self, from: Path, to: ConnectionId, size: usize) {
         self.counters.strangers += 1;
-        let reset = packet::write_reset(to, self.identity.reset_token(to));
-        if self.settings.listen
-            && reset.len() < size
-            && self.answers.len() < MAX_ANSWERS
-            && self.identity.is_ours(to)
-        {
-            self.counters.resets += 1;
-            self.answers.push_back((from, reset));
+        // The cheap questions first: strangers' datagrams may be many.
+        if self.settings.listen && self.answers.len() < MAX_ANSWERS && self.identity.is_ours(to) {
+            let reset = packet::write_reset(to, self.identity.reset_token(to));
+            if reset.len() < size {
+                self.counters.resets += 1;
+                self.answers.push_back((from, reset));
+            }
         }
     }
 
     /// The listener says that it does not know our link any more.
     pub(super) fn handle_reset(&mut self, now: Time, of: ConnectionId, token: [u8; 16]) {
         let lost = self.slots.iter().position(|slot| {
-            let session = slot.link.as_ref().and_then(|link| link.session.as_ref());
             // All bytes are compared whatever the first ones are: time tells nothing about the token.
-            session.is_some_and(|session| {
+            slot.link.iter().flat_map(Link::sessions).any(|session| {
                 session.remote == of
                     && session.peer.reset.is_some_and(|reset| {
                         reset.iter().zip(&token).fold(0, |difference, (one, two)| difference | (one ^ two))
@@ -338,5 +384,8 @@ fn own_parameters(settings: &Settings) -> Parameters {
         connection: None,
         reset: None,
         dictionary: settings.dictionary.as_ref().map(|dictionary| dictionary.id()),
+        instance: None,
+        second: false,
+        both: false,
     }
 }

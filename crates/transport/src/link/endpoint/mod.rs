@@ -10,11 +10,11 @@ mod handshake;
 use glassline_media::Time;
 use std::collections::{BTreeMap, VecDeque};
 
-use super::secure::gate::Gate;
+use super::secure::gate::{GATE, Gate};
 use super::secure::noise::Key;
 use super::secure::token::{Identity, Tokens};
 use super::state::{Link, Standing};
-use super::wire::packet::{ConnectionId, Packet};
+use super::wire::packet::{CONNECT_SIZE, ConnectionId, Packet};
 use super::{CloseReason, Ecn, Error, Event, Path, Random, Settings, Transmit};
 use handshake::{Attempt, Pending};
 
@@ -50,11 +50,14 @@ pub struct EndpointCounters {
 struct Slot {
     generation: u32,
     link: Option<Link>,
-    attempt: Option<Box<Attempt>>,
+    /// By path: the first, the second.
+    attempts: [Option<Box<Attempt>>; 2],
     /// The peer, as far as it can be told apart: its public key, or its name.
     peer: Option<PeerId>,
-    /// Where to connect; `None` for a link that the peer connected.
-    target: Option<Path>,
+    /// Where to connect, by path; `None` for a link that the peer connected.
+    targets: [Option<Path>; 2],
+    /// Names the state of a link that we connect.
+    instance: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -159,8 +162,28 @@ impl Endpoint {
             return Err(Error::NoPeer);
         }
         let index = self.add_link(Some(path))?;
-        self.attempt(now, index)?;
+        self.attempt(now, index, false)?;
         Ok(self.id(index))
+    }
+
+    /// Gives a link that we connect a second path to the same peer: another socket here, another address there, or both.
+    /// It is shaken hands over, kept, and connected again by itself; [`Settings::bonding`] says what goes over it.
+    /// [`Event::PathUp`] tells when it is there.
+    ///
+    /// # Errors
+    /// The link has gone, the peer has connected it, it has two paths, or this is the one that it has.
+    pub fn add_path(&mut self, now: Time, id: LinkId, path: Path) -> Result<(), Error> {
+        if self.link(id).is_none() {
+            return Err(Error::Closed);
+        }
+        let targets = &mut self.slots[id.index as usize].targets;
+        match targets {
+            [None, _] => return Err(Error::Path { what: "the peer has connected it" }),
+            [_, Some(_)] => return Err(Error::Path { what: "it has two" }),
+            [Some(first), _] if *first == path => return Err(Error::Path { what: "it is the first one" }),
+            [_, second] => *second = Some(path),
+        }
+        self.attempt(now, id.index, true)
     }
 
     /// The link `id`, if it has not gone.
@@ -175,7 +198,18 @@ impl Endpoint {
         slot.link.as_ref()
     }
 
-    /// All links that there are.
+    /// Nobody will take any more what came on the link `id`: nothing is kept of it once it has ended.
+    pub fn forget(&mut self, id: LinkId) {
+        if let Some(link) = self.link_mut(id) {
+            link.forgotten = true;
+            if link.has_ended() {
+                self.slots[id.index as usize].link = None;
+            }
+        }
+    }
+
+    /// All links that there are. One that has ended is there for as long as there are messages to take from it, unless
+    /// another one needs its place.
     pub fn links(&self) -> impl Iterator<Item = (LinkId, &Link)> {
         let ids = (0u32..).zip(&self.slots);
         ids.filter_map(|(index, slot)| {
@@ -198,28 +232,28 @@ impl Endpoint {
         self.handle_marked_datagram(now, from, Ecn::NotCapable, datagram);
     }
 
-    /// As [`Endpoint::handle_datagram`], where it is known what IP packet it came in.
+    /// As [`Endpoint::handle_datagram`], where it is known what mark its IP packet bore.
     pub fn handle_marked_datagram(&mut self, now: Time, from: Path, mark: Ecn, datagram: &mut [u8]) {
-        let body: &[u8] = if Packet::is_gated(datagram) {
-            // A Connect is gated for us, a Retry for the listener that we connect to.
-            let own = self.settings.listen.then_some(&self.gate);
-            match own.into_iter().chain(&self.remote_gate).find_map(|gate| gate.open(datagram)) {
-                Some(body) => body,
-                None => return self.counters.strangers += 1,
-            }
-        } else {
-            datagram
-        };
-        match Packet::parse(body) {
+        // What can be refused without a key is: a gate's MAC is most of what a stranger's datagram costs.
+        let size = datagram.len();
+        let body = if Packet::is_gated(datagram) { size.saturating_sub(GATE) } else { size };
+        let opens = |gate: &Gate| gate.open(datagram).is_some();
+        match Packet::parse(&datagram[..body]) {
             Some(Packet::Data { to, .. }) => self.handle_data(now, from, to, mark, datagram),
-            Some(Packet::Connect(connect)) if self.settings.listen => {
-                let size = datagram.len();
+            // A Connect is gated for us, a Retry for the listener that we connect to.
+            Some(Packet::Connect(connect))
+                if self.settings.listen && size >= CONNECT_SIZE && opens(&self.gate) =>
+            {
                 self.handle_connect(now, from, connect, size);
             }
+            Some(Packet::Retry { to, token })
+                if self.is_attempt(to) && self.remote_gate.as_ref().is_some_and(opens) =>
+            {
+                self.handle_retry(now, to, token);
+            }
             Some(Packet::Accept { to, noise }) => self.handle_accept(now, from, to, noise),
-            Some(Packet::Retry { to, token }) => self.handle_retry(now, to, token),
             Some(Packet::Reset { of, token }) => self.handle_reset(now, of, token),
-            Some(Packet::Connect(_)) | None => self.counters.strangers += 1,
+            Some(Packet::Connect(_) | Packet::Retry { .. }) | None => self.counters.strangers += 1,
         }
     }
 
@@ -230,7 +264,7 @@ impl Endpoint {
                 else {
                     return;
                 };
-                if !link.handle_data_packet(now, from, datagram) {
+                if !link.handle_data_packet(now, from, to, datagram) {
                     self.counters.refused += 1;
                 } else if mark != Ecn::NotCapable {
                     link.handle_mark(mark);
@@ -264,10 +298,10 @@ impl Endpoint {
 
     fn poll_link(&mut self, now: Time, index: u32, out: &mut Vec<u8>) -> Option<Transmit> {
         let slot = self.slots.get_mut(index as usize)?;
-        if let Some(attempt) = &mut slot.attempt
-            && let Some(transmit) = attempt.poll_transmit(now, out)
-        {
-            return Some(transmit);
+        for attempt in slot.attempts.iter_mut().flatten() {
+            if let Some(transmit) = attempt.poll_transmit(now, out) {
+                return Some(transmit);
+            }
         }
         slot.link.as_mut()?.poll_transmit(now, out)
     }
@@ -288,8 +322,14 @@ impl Endpoint {
             return Time::ZERO;
         }
         let links = self.slots.iter().map(|slot| {
-            let attempt = slot.attempt.as_ref().map_or(Time::NEVER, |attempt| attempt.next_timeout());
-            slot.link.as_ref().map_or(Time::NEVER, Link::next_timeout).min(attempt)
+            let attempts = slot.attempts.iter().flatten().map(|attempt| attempt.next_timeout());
+            slot.link
+                .as_ref()
+                .map(Link::next_timeout)
+                .into_iter()
+                .chain(attempts)
+                .min()
+                .unwrap_or(Time::NEVER)
         });
         let pending = self.pending.values().map(|pending| pending.expires);
         links.chain(pending).min().unwrap_or(Time::NEVER)
@@ -305,12 +345,18 @@ impl Endpoint {
             {
                 link.handle_timeout(now);
             }
-            if slot.attempt.as_ref().is_some_and(|attempt| attempt.gives_up <= now) {
-                slot.attempt = None;
-                if let Some(link) = &mut slot.link {
-                    link.events.push_back(Event::Closed { reason: CloseReason::Unreachable });
-                    link.standing = Standing::Closed;
-                }
+            let before = slot.attempts.iter().flatten().count();
+            for attempt in &mut slot.attempts {
+                *attempt = attempt.take().filter(|attempt| attempt.gives_up > now);
+            }
+            let left = slot.attempts.iter().flatten().count();
+            if before > 0
+                && left == 0
+                && let Some(link) = &mut slot.link
+                && link.standing == Standing::Connecting
+            {
+                link.events.push_back(Event::Closed { reason: CloseReason::Unreachable });
+                link.standing = Standing::Closed;
             }
             self.collect(now, index);
         }
@@ -323,17 +369,30 @@ impl Endpoint {
     fn add_link(&mut self, target: Option<Path>) -> Result<u32, Error> {
         let limit = self.settings.max_links;
         let free = self.slots.iter().position(|slot| slot.link.is_none());
+        let free = free.or_else(|| {
+            let is_over = |slot: &Slot| slot.link.as_ref().is_some_and(Link::has_ended);
+            self.slots.iter().position(is_over).filter(|_| self.slots.len() >= limit)
+        });
         let index = free.unwrap_or(self.slots.len());
         if index >= limit {
             return Err(Error::TooManyLinks { limit });
         }
         if free.is_none() {
-            self.slots.push(Slot { generation: 0, link: None, attempt: None, peer: None, target: None });
+            self.slots.push(Slot {
+                generation: 0,
+                link: None,
+                attempts: [None, None],
+                peer: None,
+                targets: [None; 2],
+                instance: 0,
+            });
         }
+        let instance = u64::from_be_bytes(self.random.array());
         let slot = &mut self.slots[index];
         slot.generation += 1;
         slot.link = Some(Link::new(self.settings.clone()));
-        (slot.attempt, slot.peer, slot.target) = (None, None, target);
+        (slot.attempts, slot.peer, slot.targets, slot.instance) =
+            ([None, None], None, [target, None], instance);
         Ok(index as u32)
     }
 
@@ -350,21 +409,42 @@ impl Endpoint {
         self.gather(index);
         let slot = &mut self.slots[index as usize];
         let Some(link) = &mut slot.link else { return };
-        if link.standing != Standing::Closed {
-            return;
-        }
-        if let Some(local) = link.local_id() {
-            self.routes.remove(&local);
-        }
-        let again = slot.target.is_some() && self.settings.reconnect && link.is_wanted();
-        if again {
-            link.forget_session();
-            link.standing = Standing::Connecting;
-            let _ = self.attempt(now, index);
+        if link.standing == Standing::Closed {
+            let again = slot.targets[0].is_some() && self.settings.reconnect && link.is_wanted();
+            if again {
+                link.forget_session();
+            } else {
+                link.drop_sessions();
+            }
+            link.take_dropped().iter().for_each(|local| _ = self.routes.remove(local));
+            slot.attempts = [None, None];
+            if again {
+                link.standing = Standing::Connecting;
+                slot.instance = u64::from_be_bytes(self.random.array());
+            } else {
+                (slot.peer, slot.targets) = (None, [None, None]);
+                if link.forgotten || !link.has_unread() {
+                    slot.link = None;
+                }
+                return;
+            }
         } else {
-            slot.link = None;
-            slot.attempt = None;
-            slot.peer = None;
+            link.take_dropped().iter().for_each(|local| _ = self.routes.remove(local));
+        }
+        self.connect_missing(now, index);
+    }
+
+    /// Begins a handshake for each path of a link of ours that has none.
+    fn connect_missing(&mut self, now: Time, index: u32) {
+        for second in [false, true] {
+            let slot = &self.slots[index as usize];
+            let Some(link) = &slot.link else { return };
+            let leg = usize::from(second);
+            let wanted = matches!(link.standing, Standing::Up | Standing::Connecting);
+            if wanted && slot.targets[leg].is_some() && slot.attempts[leg].is_none() && !link.has_leg(second)
+            {
+                let _ = self.attempt(now, index, second);
+            }
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use glassline_media::Time;
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use ring::hmac;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use super::expand;
+use super::expand_with;
 use crate::link::Random;
 use crate::link::wire::packet::ConnectionId;
 
@@ -69,30 +70,30 @@ fn address(of: SocketAddr) -> [u8; 18] {
 /// Connection IDs that a restarted listener still recognises as its own, and the tokens by which its Resets are
 /// believed. Both come from the listener's key, so that a stranger's datagram with a made-up ID meets silence.
 pub(crate) struct Identity {
-    secret: [u8; 32],
+    key: hmac::Key,
 }
 
 impl Identity {
     pub(crate) fn new(lasting_secret: [u8; 32]) -> Identity {
-        Identity { secret: lasting_secret }
+        Identity { key: hmac::Key::new(hmac::HMAC_SHA256, &lasting_secret) }
     }
 
     /// A new ID: 32 random bits, and 32 that prove it ours.
     pub(crate) fn connection_id(&self, random: &mut Random) -> ConnectionId {
         let high: [u8; 4] = random.array();
-        let mark: [u8; 4] = expand(&self.secret, "connection", &high);
+        let mark: [u8; 4] = expand_with(&self.key, "connection", &high);
         ConnectionId(u64::from(u32::from_be_bytes(high)) << 32 | u64::from(u32::from_be_bytes(mark)))
     }
 
     /// Whether an endpoint with our key, this one or one before it, has given `id` out. Cost: a hash.
     pub(crate) fn is_ours(&self, id: ConnectionId) -> bool {
-        let mark: [u8; 4] = expand(&self.secret, "connection", &((id.0 >> 32) as u32).to_be_bytes());
+        let mark: [u8; 4] = expand_with(&self.key, "connection", &((id.0 >> 32) as u32).to_be_bytes());
         u32::from_be_bytes(mark) == id.0 as u32
     }
 
     /// What a Reset of the link with this ID holds.
     pub(crate) fn reset_token(&self, id: ConnectionId) -> [u8; 16] {
-        expand(&self.secret, "reset", &id.0.to_be_bytes())
+        expand_with(&self.key, "reset", &id.0.to_be_bytes())
     }
 }
 

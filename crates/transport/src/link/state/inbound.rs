@@ -3,13 +3,14 @@
 use glassline_media::Time;
 use std::time::Duration;
 
-use super::session::{CHALLENGE_SIZE, Candidate, MAX_RESPONSES};
+use super::session::{Candidate, MAX_RESPONSES};
 use super::{Link, Standing};
 use crate::capacity::Feedback;
 use crate::link::channel::receive::{Overrun, Receiver};
 use crate::link::channel::send::{Announced, MAX_AHEAD};
 use crate::link::recovery::{Content, Sample};
 use crate::link::wire::frame::{Ack, Frame};
+use crate::link::wire::packet::ConnectionId;
 use crate::link::wire::varint::Reader;
 use crate::link::{CloseReason, Compression, Ecn, Event, Options, Path};
 
@@ -19,8 +20,23 @@ const LOSSY: f64 = 0.003;
 const LOSSY_FOR: Duration = Duration::from_secs(10);
 
 impl Link {
-    /// Takes a data packet, which is opened in place. `false`: it is not from the peer, or it came before.
-    pub(crate) fn handle_data_packet(&mut self, now: Time, path: Path, datagram: &mut [u8]) -> bool {
+    /// Takes a data packet for the leg `to`, which is opened in place. `false`: it is not from the peer, or it came
+    /// before.
+    pub(crate) fn handle_data_packet(
+        &mut self,
+        now: Time,
+        path: Path,
+        to: ConnectionId,
+        datagram: &mut [u8],
+    ) -> bool {
+        self.bring_local(to);
+        let taken = self.handle_packet(now, path, datagram);
+        self.choose(now);
+        taken
+    }
+
+    #[inline]
+    fn handle_packet(&mut self, now: Time, path: Path, datagram: &mut [u8]) -> bool {
         let Some(session) = &mut self.session else { return false };
         let size = datagram.len();
         let before = session.opener.largest();
@@ -36,7 +52,9 @@ impl Link {
         }
         if let Standing::Closing { .. } = self.standing {
             // Who still speaks has not heard that it is over.
-            self.close_due = true;
+            if let Some(session) = &mut self.session {
+                session.close_due = true;
+            }
             return true;
         }
         let Some((eliciting, grace)) = self.handle_frames(now, path, payload) else { return true };
@@ -182,6 +200,8 @@ impl Link {
         });
         if sample.acked_bytes > 0 {
             session.blind_until = Time::ZERO;
+            let left = session.recovery.in_flight() > 0;
+            session.unanswered_since = left.then_some(now);
             if silent {
                 session.silent_until = now;
             }
@@ -221,9 +241,11 @@ impl Link {
                 },
             );
         }
+        session.mtu.handle_settled(now, sample.largest.0, sample.largest.1);
+        session.fit();
         let mut acked = std::mem::take(&mut session.recovery.acked);
         let mut lost = std::mem::take(&mut session.recovery.lost);
-        acked.drain(..).for_each(|content| self.handle_content_acked(content));
+        acked.drain(..).for_each(|content| self.handle_content_acked(now, content));
         lost.drain(..).for_each(|content| self.handle_content_lost(content));
         if let Some(session) = &mut self.session {
             (session.recovery.acked, session.recovery.lost) = (acked, lost);
@@ -231,10 +253,10 @@ impl Link {
     }
 
     #[inline]
-    fn handle_content_acked(&mut self, content: Content) {
+    fn handle_content_acked(&mut self, now: Time, content: Content) {
         let sender = |channel: u8| usize::from(channel);
         match content {
-            Content::Data { channel, part } => {
+            Content::Data { channel, part } | Content::Twin { channel, part } => {
                 if let Some(Some(sender)) = self.senders.get_mut(sender(channel)) {
                     sender.handle_acked(part, &mut self.events);
                 }
@@ -249,12 +271,23 @@ impl Link {
                     session.received.handle_ack_of_ack(largest);
                 }
             }
+            Content::SizeProbe(size) => {
+                if let Some(session) = &mut self.session {
+                    session.mtu.handle_probe_acked(now, size);
+                    session.fit();
+                }
+            }
             Content::Consumed(_) | Content::Cancel(..) | Content::Skipped(_) => {}
         }
     }
 
-    fn handle_content_lost(&mut self, content: Content) {
+    pub(super) fn handle_content_lost(&mut self, content: Content) {
         match content {
+            Content::Twin { channel, part } => {
+                if self.is_lost_on_both(channel, part) {
+                    self.handle_content_lost(Content::Data { channel, part });
+                }
+            }
             Content::Data { channel, part } => {
                 if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) {
                     sender.handle_lost(part, &mut self.events);
@@ -279,8 +312,8 @@ impl Link {
                     receiver.skipped = true;
                 }
             }
-            // OPEN goes with data, and an ACK is followed by newer ones.
-            Content::Open(_) | Content::Ack(_) => {}
+            // OPEN goes with data, an ACK is followed by newer ones, and a probe is waited for by its own timer.
+            Content::Open(_) | Content::Ack(_) | Content::SizeProbe(_) => {}
         }
     }
 
@@ -305,18 +338,10 @@ impl Link {
         let moved = session.path.remote.ip() != candidate.path.remote.ip();
         session.path = candidate.path;
         if moved {
-            session.capacity.handle_new_path(now);
+            session.handle_new_path(now);
         }
         // What was sent to the old address since it went is lost; it need not be waited for.
         session.probe = true;
         self.events.push_back(Event::PathChanged { path: candidate.path });
-    }
-
-    /// When the proof of an address is asked for again.
-    pub(super) fn candidate_timeout(&self) -> Time {
-        let candidate = self.session.as_ref().and_then(|session| session.candidate.as_ref());
-        // Nobody gets more from us than he has sent.
-        let affordable = candidate.filter(|candidate| candidate.sent + CHALLENGE_SIZE <= candidate.received);
-        affordable.map_or(Time::NEVER, |candidate| candidate.next_at)
     }
 }

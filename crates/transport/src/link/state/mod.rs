@@ -1,9 +1,11 @@
 //! One peer: its channels, and the session that carries them.
 //!
 //! `inbound` takes datagrams apart, `outbound` makes them, `timers` says when time alone changes something, `session`
-//! holds what one handshake gave.
+//! holds what one handshake gave, `mtu` finds how large a datagram may be, `legs` is a link over two paths.
 
 mod inbound;
+mod legs;
+mod mtu;
 mod outbound;
 pub(crate) mod session;
 mod timers;
@@ -19,6 +21,7 @@ use super::recovery::Content;
 use super::wire::packet::ConnectionId;
 use super::{CloseCode, CloseReason, Ecn, Error, Event, MAX_CHANNELS, MessageId, Options, Path, Settings};
 use crate::capacity::Mode;
+pub use legs::PathStatistics;
 use session::{Agreed, Session};
 
 /// Where a link stands.
@@ -66,6 +69,8 @@ pub struct LinkStatistics {
     pub pacing_bytes: u64,
     /// Bytes that may be under way.
     pub window_bytes: u64,
+    /// The largest datagram that the path is known to carry, bytes.
+    pub datagram_bytes: u16,
     /// Bytes under way.
     pub in_flight_bytes: u64,
     /// The share of our packets that are lost, smoothed.
@@ -83,7 +88,16 @@ pub struct LinkStatistics {
 pub struct Link {
     settings: Settings,
     pub(crate) standing: Standing,
+    /// The path that goes first.
     pub(crate) session: Option<Box<Session>>,
+    /// The link's other path.
+    other: Option<Box<Session>>,
+    /// Of two paths of which one carries messages, the second does.
+    on_second: bool,
+    /// Parts sent on both paths of which one path has lost its twin: channel, message, offset; and length.
+    halves: BTreeMap<(u8, u64, u32), u32>,
+    /// IDs of paths that are gone.
+    dropped: Vec<ConnectionId>,
     senders: Vec<Option<Box<Sender>>>,
     receivers: Vec<Option<Box<Receiver>>>,
     /// Messages of sessions before this one that the application has not taken, by channel.
@@ -96,9 +110,10 @@ pub struct Link {
     close: Option<(u64, Vec<u8>)>,
     /// Either end has closed it.
     unwanted: bool,
-    close_due: bool,
     /// A message that came does not decompress: the link ends at the next occasion.
     damaged: bool,
+    /// Nobody will take what came.
+    pub(crate) forgotten: bool,
     statistics: LinkStatistics,
     scratch: Vec<Content>,
 }
@@ -118,6 +133,10 @@ impl Link {
             settings,
             standing: Standing::Connecting,
             session: None,
+            other: None,
+            on_second: false,
+            halves: BTreeMap::new(),
+            dropped: Vec::new(),
             senders: Vec::new(),
             receivers: Vec::new(),
             leftover: BTreeMap::new(),
@@ -126,8 +145,8 @@ impl Link {
             events: VecDeque::new(),
             close: None,
             unwanted: false,
-            close_due: false,
             damaged: false,
+            forgotten: false,
             statistics: LinkStatistics::default(),
             scratch: Vec::new(),
         }
@@ -189,6 +208,12 @@ impl Link {
         }
     }
 
+    /// Whether [`Link::send`] would not be refused for a full queue.
+    pub fn has_room(&self, channel: u8, bytes: usize) -> bool {
+        let sender = self.senders.get(usize::from(channel)).and_then(Option::as_ref);
+        sender.is_none_or(|sender| sender.has_room(bytes))
+    }
+
     /// Takes the next message that came on `channel`.
     pub fn receive(&mut self, channel: u8) -> Option<Bytes> {
         if let Some(left) = self.leftover.get_mut(&channel) {
@@ -225,7 +250,7 @@ impl Link {
         };
         self.standing = Standing::Closing { until: now + session.recovery.probe_time() * 3 };
         self.close = Some((code as u64, words.as_bytes().to_vec()));
-        self.close_due = true;
+        self.close_all();
     }
 
     /// The peer has broken the rules.
@@ -236,6 +261,22 @@ impl Link {
     /// Whether messages pass.
     pub fn is_up(&self) -> bool {
         self.standing == Standing::Up
+    }
+
+    /// Whether it ends or has ended: nothing more is sent or comes. What has come may still be taken.
+    pub fn is_over(&self) -> bool {
+        matches!(self.standing, Standing::Closing { .. } | Standing::Closed)
+    }
+
+    /// Whether it has ended, and the peer needs no further word of that.
+    pub fn has_ended(&self) -> bool {
+        self.standing == Standing::Closed
+    }
+
+    /// Whether messages came that the application has not taken.
+    pub(crate) fn has_unread(&self) -> bool {
+        let left = self.leftover.values().any(|left| !left.is_empty());
+        left || self.receivers.iter().flatten().any(|receiver| receiver.is_readable())
     }
 
     /// Whether all that was sent has ended: delivered, cancelled or lost.
@@ -260,12 +301,13 @@ impl Link {
     }
 
     /// Goes on over another path to the same peer, at once: our own address has changed, or another socket is better.
+    /// Of two paths it is the one that carries messages which goes elsewhere.
     pub fn migrate(&mut self, now: Time, path: Path) {
         if let Some(session) = &mut self.session
             && session.path != path
         {
             session.path = path;
-            session.capacity.handle_new_path(now);
+            session.handle_new_path(now);
             session.probe = true;
         }
     }
@@ -316,6 +358,7 @@ impl Link {
             statistics.pacing_bytes = capacity.pacing_rate();
             statistics.window_bytes = capacity.window_bytes();
             statistics.in_flight_bytes = session.recovery.in_flight();
+            statistics.datagram_bytes = session.mtu.size();
             statistics.loss = session.loss;
             statistics.congested_packets = session.congested;
             statistics.competitive = capacity.mode() == Mode::Competitive;
@@ -326,8 +369,8 @@ impl Link {
     }
 
     /// Whose datagrams are ours.
-    pub(crate) fn local_id(&self) -> Option<ConnectionId> {
-        self.session.as_ref().map(|session| session.local)
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = &Session> {
+        [&self.session, &self.other].into_iter().flatten().map(|session| &**session)
     }
 
     /// A handshake is done: the link is up, or up again with a peer that has forgotten everything.
@@ -342,7 +385,8 @@ impl Link {
         self.forget_session();
         session.last_received = now;
         self.session = Some(session);
-        (self.close, self.close_due) = (None, false);
+        self.close = None;
+        self.on_second = self.session.as_ref().is_some_and(|session| session.second);
         self.statistics.sessions += 1;
         self.standing = Standing::Up;
         self.events.push_back(Event::Connected { again });
@@ -360,9 +404,17 @@ impl Link {
         self.close.is_none() && !self.unwanted
     }
 
+    /// Nothing is sent or comes any more.
+    pub(crate) fn drop_sessions(&mut self) {
+        for session in [self.session.take(), self.other.take()].into_iter().flatten() {
+            self.dropped.push(session.local);
+        }
+    }
+
     /// The session is lost. What waited still waits, what had begun is lost.
     pub(crate) fn forget_session(&mut self) {
-        self.session = None;
+        self.drop_sessions();
+        self.halves.clear();
         for sender in self.senders.iter_mut().flatten() {
             sender.restart(&mut self.events);
         }

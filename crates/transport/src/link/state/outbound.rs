@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::session::{CHALLENGE_SIZE, Session};
 use super::{Link, Standing};
 use crate::link::channel::send::{Conditions, Sender};
-use crate::link::recovery::Content;
-use crate::link::wire::frame::Frame;
+use crate::link::recovery::{Content, MAX_PROBE_GAP};
+use crate::link::wire::frame::{DATA_HEAD, Frame};
 use crate::link::wire::packet::{DATA_HEADER, DATA_OVERHEAD, TAG, write_data_header};
 use crate::link::{Copies, Ecn, MAX_BATCH, MAX_SEGMENTS, Path, Transmit};
 
@@ -29,6 +29,8 @@ const BLIND_SHARE: f64 = 0.5;
 const MARKS_SIZE: usize = 1 + 3 * 8;
 /// Less room than this is not worth a frame.
 const MIN_ROOM: usize = 16;
+/// The least time for which the answer to a probe of a datagram's size is waited for.
+const LEAST_PATIENCE: Duration = Duration::from_millis(200);
 /// A datagram in the middle of a batch may be padded by this share of its size.
 const MAX_PADDING: usize = 8;
 
@@ -42,17 +44,38 @@ impl Link {
     /// Writes the next datagrams into `out`, which is emptied before.
     pub(crate) fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
         out.clear();
+        if self.other.is_none() {
+            return self.poll_leg(now, out);
+        }
+        for second in self.legs() {
+            if self.bring(second)
+                && let Some(transmit) = self.poll_leg(now, out)
+            {
+                self.choose(now);
+                return Some(transmit);
+            }
+        }
+        self.choose(now);
+        None
+    }
+
+    /// The next datagrams of the leg at hand.
+    fn poll_leg(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
         if let Standing::Closing { .. } = self.standing {
             return self.write_close(out);
         }
         if self.standing != Standing::Up {
             return None;
         }
+        self.expire_twins();
         if let Some(transmit) = self.write_elsewhere(now, out) {
             return Some(transmit);
         }
+        if let Some(transmit) = self.write_size_probe(now, out) {
+            return Some(transmit);
+        }
         let session = self.session.as_ref()?;
-        let (path, ecn, mut limit, mut segment) = (session.path, session.ecn, session.datagram, 0);
+        let (path, ecn, mut limit, mut segment) = (session.path, session.ecn, self.datagram(session), 0);
         for index in 0..MAX_SEGMENTS {
             let start = out.len();
             let Some(packet) = self.write_packet(now, limit, index == 0, segment > 0, out) else { break };
@@ -79,12 +102,15 @@ impl Link {
         let start = out.len();
         let session = self.session.as_mut()?;
         let ack_due = session.received.next_timeout(session.recovery.rtt.smoothed) <= now;
-        let control = first && self.has_control();
+        let carries = self.has_carrier();
+        let control = first && self.has_control(carries);
         let session = self.session.as_mut()?;
         let probe = std::mem::take(&mut session.probe);
         let allowed = may_send(&self.senders, session, now);
         // The first probe brings something; those after it only ask whether the path is back.
-        let data = (probe && session.recovery.probes() <= 1 || allowed) && has_data(&self.senders, session);
+        let probing = probe && session.recovery.probes() <= 1;
+        let waits = !session.twins.is_empty() || carries && has_data(&self.senders, session);
+        let data = waits && (probing || allowed);
         if !data && allowed {
             session.idle_since.get_or_insert(now);
         }
@@ -108,10 +134,13 @@ impl Link {
         }
         let before = out.len();
         if control {
-            self.write_control(start, limit, out, &mut contents);
+            self.write_control(start, limit, carries, out, &mut contents);
         }
         let mut full = false;
         if data {
+            full = self.write_twins(start, limit, out, &mut contents);
+        }
+        if data && carries && !full {
             full = self.write_data(now, start, limit, out, &mut contents);
         }
         let session = self.session.as_mut()?;
@@ -135,6 +164,8 @@ impl Link {
         session.last_sent = now;
         session.recovery.handle_sent(now, number, size, eliciting, &contents);
         if eliciting {
+            session.last_asked = now;
+            session.unanswered_since.get_or_insert(now);
             session.pace(now, size);
         }
         self.statistics.sent_packets += 1;
@@ -144,18 +175,29 @@ impl Link {
     }
 
     /// Whether there are frames that neither window nor pace hold back.
-    fn has_control(&mut self) -> bool {
-        let here = self.session.as_ref().is_some_and(|session| !session.responses.is_empty());
-        here || self.senders.iter().flatten().any(|sender| !sender.cancels.is_empty())
-            || self
-                .receivers
-                .iter_mut()
-                .flatten()
-                .any(|receiver| receiver.skipped || receiver.consumed().is_some())
+    fn has_control(&mut self, carries: bool) -> bool {
+        if self.session.as_ref().is_some_and(|session| !session.responses.is_empty()) {
+            return true;
+        }
+        carries
+            && (self.senders.iter().flatten().any(|sender| !sender.cancels.is_empty())
+                || self
+                    .receivers
+                    .iter_mut()
+                    .flatten()
+                    .any(|receiver| receiver.skipped || receiver.consumed().is_some()))
     }
 
-    fn write_control(&mut self, start: usize, limit: usize, out: &mut Vec<u8>, contents: &mut Vec<Content>) {
-        const LARGEST: usize = 2 + 8;
+    fn write_control(
+        &mut self,
+        start: usize,
+        limit: usize,
+        carries: bool,
+        out: &mut Vec<u8>,
+        contents: &mut Vec<Content>,
+    ) {
+        // A CANCEL with the OPEN of its channel.
+        const LARGEST: usize = 2 + 8 + 20;
         let full = |out: &Vec<u8>| out.len() - start + LARGEST + TAG > limit;
         if let Some(session) = &mut self.session {
             for (_, data) in session.responses.drain(..) {
@@ -163,6 +205,9 @@ impl Link {
                     Frame::Response(data).write(out);
                 }
             }
+        }
+        if !carries {
+            return;
         }
         for (channel, receiver) in self.receivers.iter_mut().enumerate() {
             let (Some(receiver), channel) = (receiver, channel as u8) else { continue };
@@ -184,12 +229,67 @@ impl Link {
         }
         for (channel, sender) in self.senders.iter_mut().enumerate() {
             let (Some(sender), channel) = (sender, channel as u8) else { continue };
+            // Who does not know the channel yet would forget the CANCEL, and then hold a part of the message that comes
+            // late for ever.
+            let mut announce = !Link::is_announced(sender);
             while !full(out) {
                 let Some(message) = sender.cancels.pop_first() else { break };
+                if std::mem::take(&mut announce) {
+                    Frame::Open { channel, options: sender.options }.write(out);
+                    contents.push(Content::Open(channel));
+                }
                 Frame::Cancel { channel, message }.write(out);
                 contents.push(Content::Cancel(channel, message));
             }
         }
+    }
+
+    /// Repeats what the other path carries. `true`: more would be there, but does not fit.
+    fn write_twins(
+        &mut self,
+        start: usize,
+        limit: usize,
+        out: &mut Vec<u8>,
+        contents: &mut Vec<Content>,
+    ) -> bool {
+        let Some(session) = self.session.as_mut() else { return false };
+        let (mut announced, mut too_large) = (0u64, Vec::new());
+        let mut full = false;
+        while let Some(&(channel, part)) = session.twins.front() {
+            let mark = out.len();
+            let sender = self.senders.get(usize::from(channel)).and_then(Option::as_ref);
+            let announce =
+                sender.filter(|sender| !Link::is_announced(sender) && announced & 1 << channel == 0);
+            if let Some(sender) = announce {
+                Frame::Open { channel, options: sender.options }.write(out);
+            }
+            let room = (limit - TAG).saturating_sub(out.len() - start);
+            let whole = session.datagram - DATA_OVERHEAD - (out.len() - mark);
+            match sender.and_then(|sender| sender.write_twin(part, room, out)) {
+                Some(true) => {
+                    if announce.is_some() {
+                        announced |= 1 << channel;
+                        contents.push(Content::Open(channel));
+                    }
+                    contents.push(Content::Twin { channel, part });
+                }
+                Some(false) => {
+                    out.truncate(mark);
+                    if part.length as usize + DATA_HEAD <= whole {
+                        full = true;
+                        break;
+                    }
+                    // The path carries less than it did when the part was cut.
+                    too_large.push(Content::Twin { channel, part });
+                }
+                // It does not matter any more.
+                None => out.truncate(mark),
+            }
+            session.twin_bytes -= u64::from(part.length);
+            session.twins.pop_front();
+        }
+        too_large.into_iter().for_each(|content| self.handle_content_lost(content));
+        full
     }
 
     /// Fills the packet with messages: the least priority number first, among equals the least weighted share.
@@ -212,6 +312,7 @@ impl Link {
             Copies::Always => &COPY_AFTER,
             Copies::Never | Copies::WhenLossy => &[],
         };
+        let datagram = self.session.as_deref().map_or(0, |session| self.datagram(session));
         // Channels that have nothing, or nothing that fits.
         let (mut tried, mut announced, mut full) = (0u64, 0u64, false);
         loop {
@@ -230,7 +331,7 @@ impl Link {
             let room = (limit - TAG).saturating_sub(out.len() - start);
             let window = session.window_for(sender.options.max_size);
             // What an empty packet of this channel has room for: its OPEN goes along.
-            let whole = session.datagram - DATA_OVERHEAD - (out.len() - mark);
+            let whole = datagram - DATA_OVERHEAD - (out.len() - mark);
             let dictionary = session.dictionary.as_deref();
             match sender.write(now, room, &Conditions { whole, window, copies, dictionary, lossy }, out) {
                 Some(part) => {
@@ -239,7 +340,7 @@ impl Link {
                         contents.push(Content::Open(channel));
                     }
                     sender.share += (u64::from(part.length) + 16) * 256 / u64::from(sender.options.weight);
-                    contents.push(Content::Data { channel, part });
+                    contents.push(self.written(channel, part));
                 }
                 None => {
                     out.truncate(mark);
@@ -292,9 +393,10 @@ impl Link {
             let (path, data) = session.responses.remove(at);
             return self.write_single(now, path, Frame::Response(data), out);
         }
-        let due = self.candidate_timeout() <= now;
-        let session = self.session.as_mut()?;
-        let gap = session.recovery.probe_time();
+        let due = session.candidate_timeout() <= now;
+        // Where the round trip is long, or was measured when packets were lost, a challenge that is lost itself must not
+        // be waited for: everything else goes to the old address until one is answered.
+        let gap = session.recovery.probe_time().min(MAX_PROBE_GAP);
         let candidate = session.candidate.as_mut().filter(|_| due)?;
         candidate.next_at = now + gap;
         candidate.sent += CHALLENGE_SIZE;
@@ -319,12 +421,31 @@ impl Link {
         Some(Transmit { path, bytes: out.len(), segment_bytes: out.len(), ecn: Ecn::NotCapable })
     }
 
+    /// A datagram larger than those before, to see whether the path carries it (RFC 8899 §4.1). It is no part of what
+    /// window and losses are reckoned by.
+    fn write_size_probe(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+        let session = self.session.as_mut().filter(|session| session.mtu_timeout() <= now)?;
+        let patience = (session.recovery.probe_time() * 3).max(LEAST_PATIENCE);
+        let size = session.mtu.poll(now, patience)?;
+        write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
+        Frame::Ping.write(out);
+        out.resize(usize::from(size) - TAG, 0);
+        let number = session.sealer.seal(0, out);
+        session.recovery.handle_sent(now, number, out.len(), false, &[Content::SizeProbe(size)]);
+        session.pace(now, out.len());
+        session.last_sent = now;
+        self.statistics.sent_packets += 1;
+        self.statistics.sent_bytes += out.len() as u64;
+        let (path, bytes) = (session.path, out.len());
+        Some(Transmit { path, bytes, segment_bytes: bytes, ecn: session.ecn })
+    }
+
     fn write_close(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
-        if !std::mem::take(&mut self.close_due) {
+        let session = self.session.as_mut()?;
+        if !std::mem::take(&mut session.close_due) {
             return None;
         }
         let (code, reason) = self.close.as_ref()?;
-        let session = self.session.as_mut()?;
         write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
         Frame::Close { code: *code, reason }.write(out);
         session.sealer.seal(0, out);
@@ -333,9 +454,10 @@ impl Link {
     }
 
     /// When window and pace let data leave that waits; [`Time::NEVER`] if none waits or the window is full.
-    pub(super) fn send_timeout(&self) -> Time {
-        let Some(session) = &self.session else { return Time::NEVER };
-        if self.standing != Standing::Up || !has_data(&self.senders, session) {
+    pub(super) fn send_timeout(&self, session: &Session, rival: Option<&Session>) -> Time {
+        let carries = self.carries(session, rival);
+        let waits = !session.twins.is_empty() || carries && has_data(&self.senders, session);
+        if self.standing != Standing::Up || !waits {
             return Time::NEVER;
         }
         if session.recovery.is_blind() {
@@ -343,6 +465,14 @@ impl Link {
             return if unfinished { session.next_send } else { session.next_send.max(session.blind_until) };
         }
         if session.has_window() { session.next_send } else { Time::NEVER }
+    }
+
+    /// The largest datagram that leaves, bytes. What goes over two paths has to fit into either's.
+    fn datagram(&self, session: &Session) -> usize {
+        match &self.other {
+            Some(other) if session.both => session.datagram.min(other.datagram),
+            _ => session.datagram,
+        }
     }
 }
 
@@ -367,9 +497,9 @@ impl Session {
 
     /// A packet of `size` bytes leaves: the next one waits for as long as it takes at the pacing rate.
     fn pace(&mut self, now: Time, size: usize) {
-        let nanos = size as u128 * 1_000_000_000 / u128::from(self.capacity.pacing_rate().max(1));
+        let nanos = size as u64 * 1_000_000_000 / self.capacity.pacing_rate().max(1);
         let earliest = Time::from_nanos(now.as_nanos().saturating_sub(CATCH_UP.as_nanos() as u64));
-        self.next_send = self.next_send.max(earliest) + Duration::from_nanos(nanos as u64);
+        self.next_send = self.next_send.max(earliest) + Duration::from_nanos(nanos);
         if self.recovery.is_blind() {
             let rate = (self.capacity.bandwidth() as f64 * BLIND_SHARE).max(1.0);
             self.blind_until = self.blind_until.max(now) + Duration::from_secs_f64(size as f64 / rate);

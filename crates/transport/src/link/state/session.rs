@@ -1,10 +1,14 @@
 //! What a link has from its handshake until it is lost or replaced: keys, numbers, the path and its estimate.
 
 use glassline_media::Time;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::legs::Health;
+use super::mtu::{BASE, Mtu};
 use crate::capacity::{Arrival, Capacity};
+use crate::link::channel::send::Written;
 use crate::link::received::Received;
 use crate::link::recovery::Recovery;
 use crate::link::secure::keys::{Opener, Sealer};
@@ -22,6 +26,12 @@ pub(crate) struct Agreed {
     pub(crate) remote: ConnectionId,
     pub(crate) path: Path,
     pub(crate) peer: Parameters,
+    /// What names the link's state at both ends: first that of the one who connected.
+    pub(crate) instance: Option<[u64; 2]>,
+    /// It is the link's second path.
+    pub(crate) second: bool,
+    /// Messages go over both paths.
+    pub(crate) both: bool,
     /// The round trip that the handshake took, if it was not repeated.
     pub(crate) rtt: Option<Duration>,
     pub(crate) random: Random,
@@ -39,6 +49,9 @@ pub(crate) struct Candidate {
 
 /// Bytes of a packet with a CHALLENGE alone.
 pub(crate) const CHALLENGE_SIZE: u64 = (DATA_OVERHEAD + 9) as u64;
+
+/// How long a datagram above the least size may keep the path busy, seconds: what is urgent waits behind it.
+const DATAGRAM_TIME: f64 = 0.003;
 
 /// The most challenges that wait for their answers to leave.
 pub(crate) const MAX_RESPONSES: usize = 4;
@@ -58,7 +71,9 @@ pub(crate) struct Session {
     pub(crate) arrival: Arrival,
     /// The peer's estimate of how our packets arrive, nanoseconds for 1000 bytes.
     pub(crate) peer_arrival_ns: u64,
-    /// The largest datagram on this path, bytes.
+    /// What the path carries.
+    pub(crate) mtu: Mtu,
+    /// The largest datagram to be sent now, bytes.
     pub(crate) datagram: usize,
     /// When pace lets the next packet leave.
     pub(crate) next_send: Time,
@@ -66,6 +81,22 @@ pub(crate) struct Session {
     pub(crate) idle_since: Option<Time>,
     pub(crate) last_received: Time,
     pub(crate) last_sent: Time,
+    /// When a packet last left that asks for an acknowledgement.
+    pub(crate) last_asked: Time,
+    /// Since when something is under way and nothing is answered.
+    pub(crate) unanswered_since: Option<Time>,
+    /// How the path answers, where there are two.
+    pub(crate) health: Health,
+    /// Since when it has not been silent.
+    pub(crate) well_since: Time,
+    pub(crate) instance: Option<[u64; 2]>,
+    pub(crate) second: bool,
+    pub(crate) both: bool,
+    /// Parts of messages that the other path carries and that this one is to repeat, and their bytes.
+    pub(crate) twins: VecDeque<(u8, Written)>,
+    pub(crate) twin_bytes: u64,
+    /// CLOSE is to be said.
+    pub(crate) close_due: bool,
     pub(crate) candidate: Option<Candidate>,
     pub(crate) responses: Vec<(Path, [u8; 8])>,
     /// A packet that asks for an acknowledgement is to leave, whatever window and pace say.
@@ -93,7 +124,8 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(now: Time, agreed: Agreed, settings: &Settings) -> Session {
-        let datagram = usize::from(agreed.peer.max_datagram.min(settings.datagram_bytes));
+        let mtu = Mtu::new(now, agreed.peer.max_datagram.min(settings.datagram_bytes));
+        let datagram = usize::from(mtu.size());
         let mut recovery = Recovery::new(now);
         if let Some(rtt) = agreed.rtt {
             recovery.rtt.update(rtt, Duration::ZERO);
@@ -113,11 +145,22 @@ impl Session {
             capacity: Capacity::new(now, datagram),
             arrival: Arrival::default(),
             peer_arrival_ns: 0,
+            mtu,
             datagram,
             next_send: now,
             idle_since: None,
             last_received: now,
             last_sent: now,
+            last_asked: now,
+            unanswered_since: None,
+            health: Health::Well,
+            well_since: now,
+            instance: agreed.instance,
+            second: agreed.second,
+            both: agreed.both,
+            twins: VecDeque::new(),
+            twin_bytes: 0,
+            close_due: false,
             candidate: None,
             responses: Vec::new(),
             probe: false,
@@ -132,6 +175,41 @@ impl Session {
             random: agreed.random,
             dictionary,
         }
+    }
+
+    /// Brings the size of datagrams up to date: what the path was found to carry, unless one of that size would keep a
+    /// slow path busy for long. While the path is silent it is what every path carries, lest it is the size that makes
+    /// it silent.
+    pub(crate) fn fit(&mut self) {
+        let (base, found) = (usize::from(BASE), usize::from(self.mtu.size()));
+        let quick = (self.capacity.bandwidth() as f64 * DATAGRAM_TIME) as usize;
+        let datagram = if self.recovery.probes() > 0 { base } else { quick.clamp(base, found) };
+        if datagram != self.datagram {
+            self.datagram = datagram;
+            self.capacity.resize_packets(datagram);
+        }
+    }
+
+    /// The path is another one: what was known of it is not true any more.
+    pub(crate) fn handle_new_path(&mut self, now: Time) {
+        self.mtu = self.mtu.anew(now);
+        self.capacity.handle_new_path(now);
+        self.fit();
+    }
+
+    /// When the proof of an address is asked for again.
+    pub(crate) fn candidate_timeout(&self) -> Time {
+        // Nobody gets more from us than he has sent.
+        let candidate = self.candidate.as_ref();
+        let affordable = candidate.filter(|candidate| candidate.sent + CHALLENGE_SIZE <= candidate.received);
+        affordable.map_or(Time::NEVER, |candidate| candidate.next_at)
+    }
+
+    /// When the search for the path's datagram size has something to do. It begins once the peer has answered, and
+    /// rests while it does not.
+    pub(crate) fn mtu_timeout(&self) -> Time {
+        let answered = self.recovery.largest_acked().is_some() && self.recovery.probes() == 0;
+        if answered || self.mtu.is_probing() { self.mtu.next_timeout() } else { Time::NEVER }
     }
 
     /// The smoothed round trip.

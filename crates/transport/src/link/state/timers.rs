@@ -3,6 +3,8 @@
 use glassline_media::Time;
 use std::time::Duration;
 
+use super::legs::PATH_PROBE;
+use super::session::Session;
 use super::{Link, Standing};
 use crate::link::{CloseReason, Ecn, Event};
 
@@ -10,23 +12,35 @@ impl Link {
     /// When [`Link::handle_timeout`] or [`Link::poll_transmit`] has something to do though nothing came.
     pub(crate) fn next_timeout(&self) -> Time {
         match self.standing {
-            Standing::Closing { until } => return if self.close_due { Time::ZERO } else { until },
+            Standing::Closing { until } => return if self.is_close_due() { Time::ZERO } else { until },
             Standing::Up => {}
             Standing::Connecting | Standing::Closed => return self.channel_timeout(),
         }
-        let Some(session) = &self.session else { return Time::NEVER };
         if self.damaged {
             return Time::ZERO;
         }
+        let legs = [(&self.session, &self.other), (&self.other, &self.session)];
+        let legs = legs
+            .into_iter()
+            .filter_map(|(leg, rival)| Some(self.session_timeout(leg.as_deref()?, rival.as_deref())));
+        legs.min().unwrap_or(Time::NEVER).min(self.channel_timeout()).min(self.choice_timeout())
+    }
+
+    fn session_timeout(&self, session: &Session, rival: Option<&Session>) -> Time {
         let idle = session.last_received + self.settings.idle;
-        let keep_alive = session.last_sent + self.settings.keep_alive;
         let ack = session.received.next_timeout(session.rtt());
-        idle.min(keep_alive)
+        idle.min(self.keep_alive(session, rival.is_some()))
             .min(ack)
             .min(session.recovery.next_timeout())
-            .min(self.send_timeout())
-            .min(self.candidate_timeout())
-            .min(self.channel_timeout())
+            .min(session.mtu_timeout())
+            .min(self.send_timeout(session, rival))
+            .min(session.candidate_timeout())
+    }
+
+    /// When the path is asked whether it is there. One of two has to answer often: so that the other one is taken soon.
+    fn keep_alive(&self, session: &Session, bonded: bool) -> Time {
+        let keep_alive = session.last_sent + self.settings.keep_alive;
+        if bonded { keep_alive.min(session.last_asked + PATH_PROBE) } else { keep_alive }
     }
 
     fn channel_timeout(&self) -> Time {
@@ -51,7 +65,14 @@ impl Link {
         }
         match self.standing {
             Standing::Closing { until } if until <= now => self.standing = Standing::Closed,
-            Standing::Up => self.handle_session_timeout(now),
+            Standing::Up => {
+                for second in self.legs() {
+                    if self.bring(second) {
+                        self.handle_session_timeout(now);
+                    }
+                }
+                self.choose(now);
+            }
             _ => {}
         }
     }
@@ -60,15 +81,21 @@ impl Link {
         if std::mem::take(&mut self.damaged) {
             return self.violated(now, "a message that does not decompress");
         }
+        let carries = self.has_carrier();
+        let keep_alive = self.session.as_ref().map(|session| self.keep_alive(session, self.other.is_some()));
         let Some(session) = &mut self.session else { return };
+        if session.last_received + self.settings.idle <= now && self.other.is_some() {
+            return self.drop_leg(now);
+        }
         if session.last_received + self.settings.idle <= now {
             self.events.push_back(Event::Closed { reason: CloseReason::TimedOut });
             self.standing = Standing::Closed;
             return;
         }
-        if session.last_sent + self.settings.keep_alive <= now {
+        if keep_alive.is_some_and(|at| at <= now) {
             session.probe = true;
         }
+        session.mtu.handle_timeout(now);
         if session.recovery.next_timeout() > now {
             return;
         }
@@ -77,6 +104,7 @@ impl Link {
             session.ecn = Ecn::NotCapable;
         }
         let (sample, probe) = session.recovery.handle_timeout(now);
+        session.fit();
         if !probe {
             self.settle(now, &sample, None);
             return;
@@ -89,7 +117,7 @@ impl Link {
             let age = age.min(Duration::from_millis(500));
             session.recovery.give_up_older(now, age);
             self.settle(now, &sample, None);
-        } else if session.recovery.probes() == 1 {
+        } else if carries && session.recovery.probes() == 1 {
             // The first probe brings the oldest information that is missing; who sees a later one is not waited for.
             let order = self.order.clone();
             for channel in order {

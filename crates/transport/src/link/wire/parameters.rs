@@ -11,6 +11,11 @@ const NAME: u64 = 4;
 const CONNECTION: u64 = 5;
 const RESET: u64 = 6;
 const DICTIONARY: u64 = 9;
+const INSTANCE: u64 = 7;
+const LEG: u64 = 8;
+/// In the value of [`LEG`].
+const SECOND: u64 = 1;
+const BOTH: u64 = 2;
 
 /// The smallest datagram size that an end may name: every path carries it (RFC 9000 §14).
 pub const MIN_DATAGRAM: u64 = 1200;
@@ -32,6 +37,13 @@ pub struct Parameters {
     pub reset: Option<[u8; 16]>,
     /// Which dictionary this end holds: [`crate::link::Dictionary::id`].
     pub dictionary: Option<u64>,
+    /// Names this end's state of the link: paths of one link have the same. Random, and another one once that state is
+    /// forgotten.
+    pub instance: Option<u64>,
+    /// In a Connect: this is the link's second path.
+    pub second: bool,
+    /// In a Connect: messages are to be sent on both paths.
+    pub both: bool,
 }
 
 impl Parameters {
@@ -57,6 +69,12 @@ impl Parameters {
         if let Some(reset) = self.reset {
             bytes(RESET, &reset, out);
         }
+        if let Some(instance) = self.instance {
+            bytes(INSTANCE, &instance.to_be_bytes(), out);
+        }
+        if self.second || self.both {
+            integer(LEG, if self.second { SECOND } else { 0 } | if self.both { BOTH } else { 0 }, out);
+        }
         if let Some(dictionary) = self.dictionary {
             bytes(DICTIONARY, &dictionary.to_be_bytes(), out);
         }
@@ -72,6 +90,9 @@ impl Parameters {
             connection: None,
             reset: None,
             dictionary: None,
+            instance: None,
+            second: false,
+            both: false,
         };
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
@@ -93,6 +114,11 @@ impl Parameters {
                 }
                 RESET => found.reset = Some(value.try_into().ok()?),
                 DICTIONARY => found.dictionary = Some(u64::from_be_bytes(value.try_into().ok()?)),
+                INSTANCE => found.instance = Some(u64::from_be_bytes(value.try_into().ok()?)),
+                LEG => {
+                    let leg = integer()?;
+                    (found.second, found.both) = (leg & SECOND != 0, leg & BOTH != 0);
+                }
                 _ => {}
             }
         }
@@ -110,11 +136,13 @@ mod tests {
         fn they_are_read_as_they_were_written(
             max_datagram in 1200u16.., window_bytes in 0..=varint::MAX, idle_ms in 0..=varint::MAX,
             name in prop::collection::vec(any::<u8>(), 0..=MAX_NAME), connection in any::<Option<u64>>(),
-            reset in any::<Option<[u8; 16]>>(), dictionary in any::<Option<u64>>(), unknown in prop::collection::vec(any::<u8>(), 0..20),
+            reset in any::<Option<[u8; 16]>>(), instance in any::<Option<u64>>(), second in any::<bool>(),
+            both in any::<bool>(), dictionary in any::<Option<u64>>(), unknown in prop::collection::vec(any::<u8>(), 0..20),
         ) {
             let connection = connection.map(ConnectionId);
-            let parameters =
-                Parameters { max_datagram, window_bytes, idle_ms, name, connection, reset, dictionary };
+            let parameters = Parameters {
+                max_datagram, window_bytes, idle_ms, name, connection, reset, instance, second, both, dictionary,
+            };
             let mut bytes = Vec::new();
             varint::write(77, &mut bytes);
             varint::write(unknown.len() as u64, &mut bytes);

@@ -171,7 +171,10 @@ fn quantisers_agree() {
         let factors = [factors.y, factors.y2, factors.uv][random.below(3)];
         let most = 1 + random.below(256);
         let bytes = |random: &mut Random| std::array::from_fn(|_| random.below(most) as u8);
-        let steps = Steps::new(factors, &bytes(&mut random), &bytes(&mut random));
+        let mut steps = Steps::new(factors, &bytes(&mut random), &bytes(&mut random));
+        if random.below(3) == 0 {
+            steps = steps.without_dc();
+        }
         let coefficients: Vec<[i16; 16]> = (0..1 + random.below(20))
             .map(|_| {
                 let shift = random.below(16);
@@ -181,11 +184,14 @@ fn quantisers_agree() {
         let count = coefficients.len();
         let run = |kernels: &EncodeKernels| {
             let (mut levels, mut back, mut ends) =
-                (vec![[1; 16]; count], vec![[1; 16]; count], vec![9; count]);
-            (kernels.quantize_run)(&coefficients, &steps, &mut levels, &mut back, &mut ends);
+                (vec![[1; 16]; count], vec![[0; 16]; count], vec![9; count]);
+            let any = (kernels.quantize_run)(&coefficients, &steps, &mut levels, &mut back, &mut ends);
+            assert_eq!(any, ends.iter().any(|&end| end > 0));
             let (mut level, mut one) = ([1; 16], [1; 16]);
             let end = (kernels.quantize)(&coefficients[0], &steps, &mut level, &mut one);
-            assert_eq!((level, one, end), (levels[0], back[0], usize::from(ends[0])), "one and a run");
+            // A run leaves levels alone where all are 0.
+            let first = if ends[0] > 0 { levels[0] } else { [0; 16] };
+            assert_eq!((level, one, end), (first, back[0], usize::from(ends[0])), "one and a run");
             (levels, back, ends)
         };
         assert_eq!(run(&SCALAR), run(best), "{}, seed {seed}", best.name);

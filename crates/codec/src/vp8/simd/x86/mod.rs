@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 mod bilinear;
+mod copy;
 mod encode;
 mod entropy;
 mod loop_filter;
@@ -20,6 +21,7 @@ static AVX2: Kernels = Kernels {
     name: "avx2",
     parse_modes: entropy::parse_modes,
     read_macroblock: entropy::read_macroblock,
+    copy: [copy::copy::<16>, copy::copy::<8>, copy::copy::<4>],
     six_tap: [sub_pel::six_tap_16, sub_pel::six_tap::<8>, sub_pel::six_tap::<4>],
     six_tap_two: [sub_pel::six_tap_two::<8>, sub_pel::six_tap_two::<4>],
     bilinear: [bilinear::bilinear::<16>, bilinear::bilinear::<8>, bilinear::bilinear::<4>],

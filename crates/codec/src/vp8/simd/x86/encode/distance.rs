@@ -37,9 +37,15 @@ unsafe fn sad_parts<const W: usize, const H: usize>(src: View, reference: View) 
 /// # Safety
 /// Both views are of `W`×`H` samples.
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn sad_avx2<const W: usize, const H: usize>(src: View, reference: View) -> u32 {
+unsafe fn sad_avx2<const W: usize, const H: usize>(src: View, reference: View) -> u32 {
     // SAFETY: as the caller has promised.
-    let sum = unsafe { sad_parts::<W, H>(src, reference) };
+    sum_of_sads(unsafe { sad_parts::<W, H>(src, reference) })
+}
+
+/// The sum of what `sad_epu8` gives.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn sum_of_sads(sum: __m256i) -> u32 {
     let two = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
     _mm_cvtsi128_si32(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two))) as u32
 }

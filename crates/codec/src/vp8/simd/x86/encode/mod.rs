@@ -38,6 +38,7 @@ pub(super) static AVX2: EncodeKernels = EncodeKernels {
     quantize: quantize::quantize,
     quantize_run: quantize::quantize_run,
     write_tokens: super::entropy::write_tokens,
+    prefetch: plane::prefetch,
     plane_sse: plane::plane_sse,
 };
 

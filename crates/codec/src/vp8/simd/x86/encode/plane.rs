@@ -46,3 +46,11 @@ pub(super) fn plane_sse(a: (&[u8], usize), b: (&[u8], usize), width: usize, heig
     // SAFETY: this function is only reached through a table that is given out where there is AVX2.
     unsafe { sse(a, b, width, height) }
 }
+
+pub(super) fn prefetch(bytes: &[u8], stride: usize, lines: usize) {
+    for line in 0..lines {
+        let Some(first) = bytes.get(line * stride) else { return };
+        // SAFETY: a prefetch changes nothing, and the byte is there; every processor of this kind has the instruction.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(first).cast()) };
+    }
+}

@@ -1,7 +1,7 @@
 //! Distances to what lies between whole samples, by two taps.
 
-use super::super::bilinear::interpolate;
-use super::distance::{sad_avx2, satd_avx2};
+use super::super::bilinear::{for_lines, interpolate};
+use super::distance::{satd_avx2, sum_of_sads};
 use super::*;
 
 /// # Safety
@@ -13,12 +13,19 @@ unsafe fn sub_pel_sad_avx2<const W: usize, const H: usize>(
     x: usize,
     y: usize,
 ) -> u32 {
-    let mut block = [0; 256];
-    // SAFETY: the views are as promised, and the block's is of W×H samples.
+    let mut sum = _mm256_setzero_si256();
+    // SAFETY: the views are as promised.
     unsafe {
-        interpolate::<W, H>(&mut block, reference, x, y);
-        sad_avx2::<W, H>(src, View::new(&block, W, W, H))
+        for_lines::<W, H>(reference, x, y, |line, value| {
+            let src = match W {
+                16 => src.two_of_16(line, 0),
+                8 => src.four_of_8(line, 0),
+                _ => _mm256_zextsi128_si256(src.four_of_4(line, 0)),
+            };
+            sum = _mm256_add_epi64(sum, _mm256_sad_epu8(src, value));
+        });
     }
+    sum_of_sads(sum)
 }
 
 /// # Safety

@@ -1,0 +1,220 @@
+//! Rows of macroblocks side by side: each task takes the next row that nobody has, and goes on in it as far as the row
+//! above has come. The bits are those of one row after the other.
+//!
+//! A row waits for the one above alone, which was taken before it: whatever runs the tasks, none waits for one that has
+//! not begun. What a row needs of the one above comes in pieces through a channel, so that no two tasks look at the same
+//! memory.
+
+use super::frame::{Job, Lane, Layer, Scratch, Store};
+use super::parallel::Parallel;
+use super::quantization::Quantization;
+use super::tokens::{Collector, Counts, NO_COUNTS, Token};
+use crate::vp8::decode::reconstruct::{TopLines, last_lines};
+use crate::vp8::modes::Macroblock;
+use crate::vp8::tokens::Context;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Macroblocks that a row hands down at a time. A row begins when the one above is up to two of these ahead.
+const PIECE: usize = 8;
+
+/// What the row below needs of some macroblocks beside each other.
+struct Piece {
+    /// Nothing where modes are decided already.
+    macroblocks: Vec<Macroblock>,
+    layers: Vec<LayerPiece>,
+}
+
+struct LayerPiece {
+    contexts: Vec<Context>,
+    /// The last lines of the three planes, one behind the other.
+    lines: Vec<u8>,
+}
+
+/// A row that is to be coded.
+struct Row<'a> {
+    row: usize,
+    current: &'a mut [Macroblock],
+    layers: Vec<RowLayer<'a>>,
+    above: Option<Receiver<Piece>>,
+    below: Option<Sender<Piece>>,
+}
+
+struct RowLayer<'a> {
+    planes: [&'a mut [u8]; 3],
+    tokens: &'a mut Vec<Token>,
+    coded: &'a mut [bool],
+}
+
+/// As [`Job::run`], on as many tasks as `parallel` runs at a time. `store` is reset.
+pub(crate) fn run(
+    job: &Job<'_>,
+    store: &mut Store,
+    layers: &mut [Layer<'_>],
+    replay: bool,
+    parallel: &dyn Parallel,
+) {
+    let quantizations: Vec<&Quantization> = layers.iter().map(|layer| layer.quantization).collect();
+    let (planes, counts): (Vec<_>, Vec<&mut Counts>) =
+        layers.iter_mut().map(|layer| (&mut layer.planes, &mut *layer.counts)).unzip();
+    let counts = Mutex::new(counts);
+    let waiting = Mutex::new(rows(job, store, planes).into_iter());
+    let work = || {
+        let mut worker = Worker::new(job, &quantizations, replay);
+        // A task that has panicked leaves nothing to be done for the others.
+        while let Some(row) = waiting.lock().ok().and_then(|mut waiting| waiting.next()) {
+            worker.row(row);
+        }
+        let Ok(mut totals) = counts.lock() else { return };
+        for (total, lane) in totals.iter_mut().zip(&worker.lanes) {
+            let counts = lane.counts.as_flattened();
+            total.as_flattened_mut().iter_mut().zip(counts).for_each(|(total, count)| *total += count);
+        }
+    };
+    let mut tasks: Vec<_> = (0..parallel.threads().min(job.geometry.rows)).map(|_| || work()).collect();
+    let mut tasks: Vec<&mut (dyn FnMut() + Send)> =
+        tasks.iter_mut().map(|task| task as &mut (dyn FnMut() + Send)).collect();
+    parallel.run(&mut tasks);
+}
+
+/// Everything that rows write to, cut into rows.
+fn rows<'a>(job: &Job<'_>, store: &'a mut Store, planes: Vec<&'a mut [&mut [u8]; 3]>) -> Vec<Row<'a>> {
+    let geometry = &job.geometry;
+    let mut layers: Vec<_> = planes
+        .into_iter()
+        .zip(&mut store.layers)
+        .map(|(planes, store)| {
+            let [y, u, v] = planes;
+            let luma = y.chunks_mut(16 * geometry.y_stride);
+            let chroma = u.chunks_mut(8 * geometry.uv_stride).zip(v.chunks_mut(8 * geometry.uv_stride));
+            let kept = store.tokens.iter_mut().zip(store.coded.chunks_mut(geometry.columns));
+            luma.zip(chroma).zip(kept)
+        })
+        .collect();
+    let macroblocks = store.macroblocks.chunks_mut(geometry.columns + 1).skip(1);
+    let mut above = None;
+    let row = |(row, current)| {
+        let (below, next) = channel();
+        let layers = layers
+            .iter_mut()
+            .filter_map(Iterator::next)
+            .map(|((y, (u, v)), (tokens, coded))| RowLayer { planes: [y, u, v], tokens, coded });
+        let below = (row + 1 < geometry.rows).then_some(below);
+        Row { row, current, layers: layers.collect(), above: above.replace(next), below }
+    };
+    macroblocks.enumerate().map(row).collect()
+}
+
+/// What a task has for itself.
+struct Worker<'a> {
+    job: &'a Job<'a>,
+    replay: bool,
+    above: Vec<Macroblock>,
+    lanes: Vec<WorkerLane<'a>>,
+    scratch: Box<Scratch>,
+}
+
+struct WorkerLane<'a> {
+    quantization: &'a Quantization,
+    counts: Box<Counts>,
+    contexts: Vec<Context>,
+    top: TopLines,
+}
+
+impl<'a> Worker<'a> {
+    fn new(job: &'a Job<'a>, quantizations: &[&'a Quantization], replay: bool) -> Worker<'a> {
+        let lane = |&quantization| WorkerLane {
+            quantization,
+            counts: Box::new(NO_COUNTS),
+            contexts: Vec::new(),
+            top: TopLines::default(),
+        };
+        let lanes = quantizations.iter().map(lane).collect();
+        Worker { job, replay, above: Vec::new(), lanes, scratch: Scratch::new() }
+    }
+
+    fn row(&mut self, row: Row<'_>) {
+        let Row { row, current, mut layers, above, below } = row;
+        let columns = self.job.geometry.columns;
+        self.above.clear();
+        self.above.resize(if row == 0 { columns + 1 } else { 1 }, Macroblock::OUTSIDE);
+        for lane in &mut self.lanes {
+            lane.contexts.clear();
+            lane.contexts.resize(columns, [0; 9]);
+            lane.top.reset(&self.job.geometry);
+        }
+        let mut known = if row == 0 { columns } else { 0 };
+        let mut left = vec![[0; 9]; layers.len()];
+        for from in (0..columns).step_by(PIECE) {
+            let to = (from + PIECE).min(columns);
+            // The last one looks at what is above and to the right of it.
+            while known < (to + 1).min(columns) {
+                // The task above has panicked, which its caller will hear of.
+                let Some(piece) = above.as_ref().and_then(|above| above.recv().ok()) else { return };
+                self.take(known, &piece);
+                known = (known + PIECE).min(columns);
+            }
+            self.piece(row, from..to, current, &mut layers, &mut left);
+            if let Some(below) = &below {
+                // The row below is gone only where its task has panicked.
+                let _ = below.send(self.give(from..to, current, &layers));
+            }
+        }
+    }
+
+    /// Codes some macroblocks.
+    fn piece(
+        &mut self,
+        row: usize,
+        columns: std::ops::Range<usize>,
+        current: &mut [Macroblock],
+        layers: &mut [RowLayer<'_>],
+        left: &mut [Context],
+    ) {
+        let job = self.job;
+        let lanes = self.lanes.iter_mut().zip(layers).zip(&*left).map(|((lane, layer), &left)| Lane {
+            coding: job.coding(lane.quantization),
+            reconstruction: job.reconstruction(&lane.top, row, row),
+            planes: layer.planes.each_mut().map(|plane| &mut **plane),
+            collector: Collector { tokens: layer.tokens, counts: &mut lane.counts },
+            coded: layer.coded,
+            contexts: &mut lane.contexts,
+            left,
+        });
+        let mut lanes: Vec<Lane<'_>> = lanes.collect();
+        for column in columns {
+            let around = (&self.above[..], &mut *current);
+            job.macroblock(column, around, &mut lanes, &mut self.scratch, self.replay);
+        }
+        left.iter_mut().zip(&lanes).for_each(|(left, lane)| *left = lane.left);
+    }
+
+    /// Takes a piece of the row above, from macroblock `column` on.
+    fn take(&mut self, column: usize, piece: &Piece) {
+        self.above.extend_from_slice(&piece.macroblocks);
+        for (lane, layer) in self.lanes.iter_mut().zip(&piece.layers) {
+            let count = layer.contexts.len();
+            lane.contexts[column..column + count].copy_from_slice(&layer.contexts);
+            let (y, rest) = layer.lines.split_at(16 * count);
+            let (u, v) = rest.split_at(8 * count);
+            lane.top.take(&self.job.geometry, column, [y, u, v]);
+        }
+    }
+
+    /// What the row below needs of some macroblocks.
+    fn give(
+        &self,
+        columns: std::ops::Range<usize>,
+        current: &[Macroblock],
+        layers: &[RowLayer<'_>],
+    ) -> Piece {
+        let (from, to) = (columns.start, columns.end);
+        let macroblocks = if self.replay { Vec::new() } else { current[from + 1..to + 1].to_vec() };
+        let layer = |(lane, layer): (&WorkerLane<'_>, &RowLayer<'_>)| {
+            let [y, u, v] = last_lines(&self.job.geometry, 0, &layer.planes);
+            let lines = [&y[16 * from..16 * to], &u[8 * from..8 * to], &v[8 * from..8 * to]];
+            LayerPiece { contexts: lane.contexts[from..to].to_vec(), lines: lines.concat() }
+        };
+        Piece { macroblocks, layers: self.lanes.iter().zip(layers).map(layer).collect() }
+    }
+}

@@ -1,0 +1,163 @@
+//! The handle on an endpoint: one thread, one or several sockets, many links.
+
+use super::core::Shared;
+use super::handle::Link;
+use super::thread::{WAKER, Worker};
+use glassline_io::poll::{Poller, Waker};
+use glassline_io::random;
+use glassline_io::udp::{Local, Port};
+use glassline_media::Time;
+use glassline_transport::link::{EndpointCounters, Error, Path, Settings};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Sockets and the thread that serves them. Dropping it ends all its links: peers are told, and whoever waits on a
+/// [`Link`] gets [`Error::Closed`].
+#[derive(Debug)]
+pub struct Endpoint {
+    shared: Arc<Shared>,
+    addresses: Vec<SocketAddr>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Endpoint {
+    /// An endpoint that may connect, and where `settings.listen` is set, that others may connect to. A datagram that
+    /// comes to the socket of `locals[n]` has the [`Path::via`] n.
+    ///
+    /// # Errors
+    /// A socket cannot be opened (see [`Port::open`]), or the system has no thread or descriptor left.
+    pub fn open(settings: Settings, locals: &[Local]) -> io::Result<Endpoint> {
+        if locals.is_empty() || locals.len() > usize::from(u8::MAX) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "an endpoint has 1 to 255 sockets"));
+        }
+        let ports = locals.iter().map(Port::open).collect::<io::Result<Vec<_>>>()?;
+        let addresses = ports.iter().map(Port::local_address).collect::<io::Result<_>>()?;
+        let poller = Poller::new()?;
+        let waker = Waker::new(&poller, WAKER)?;
+        let core = glassline_transport::link::Endpoint::new(settings, random::seed()?);
+        let shared = Arc::new(Shared::new(core, waker));
+        let worker = Worker::new(Arc::clone(&shared), ports, poller)?;
+        let thread = std::thread::Builder::new().name("link".into()).spawn(|| worker.run())?;
+        Ok(Endpoint { shared, addresses, thread: Some(thread) })
+    }
+
+    /// As [`Endpoint::open`], for others to connect to.
+    ///
+    /// # Errors
+    /// As those of [`Endpoint::open`].
+    pub fn listen(settings: Settings, locals: &[Local]) -> io::Result<Endpoint> {
+        Endpoint::open(Settings { listen: true, ..settings }, locals)
+    }
+
+    /// Where the sockets are, in the order of `locals`.
+    pub fn local_addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Begins a link to the listener at `remote`, by the first socket of its family. It can be used at once;
+    /// [`Link::wait_connected`] tells when it is up.
+    ///
+    /// # Errors
+    /// There are as many links as the settings allow, or the credentials name no peer.
+    pub fn connect(&self, remote: SocketAddr) -> Result<Link, Error> {
+        let path = self.path_to(remote);
+        let mut state = self.shared.lock();
+        if state.ended || state.stopping {
+            return Err(Error::Closed);
+        }
+        let id = state.endpoint.connect(self.shared.clock.now(), path)?;
+        state.peer(id).held = true;
+        self.shared.hand_over(state);
+        Ok(Link::new(&self.shared, id))
+    }
+
+    fn path_to(&self, remote: SocketAddr) -> Path {
+        let same = self.addresses.iter().position(|address| address.is_ipv4() == remote.is_ipv4());
+        let path = |via: usize, remote| Path { remote, via: via as u8 };
+        match (same, remote) {
+            (Some(via), remote) => path(via, remote),
+            // A socket of IPv6 that takes IPv4 too names such addresses so.
+            (None, SocketAddr::V4(four)) => path(0, (four.ip().to_ipv6_mapped(), four.port()).into()),
+            (None, remote) => path(0, remote),
+        }
+    }
+
+    /// Waits for the next link that a peer makes.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] once the thread has ended.
+    pub fn accept(&self) -> Result<Link, Error> {
+        loop {
+            if let Some(link) = self.accept_until(Time::NEVER)? {
+                return Ok(link);
+            }
+        }
+    }
+
+    /// As [`Endpoint::accept`], for no longer than `timeout`.
+    ///
+    /// # Errors
+    /// As those of [`Endpoint::accept`].
+    pub fn accept_timeout(&self, timeout: Duration) -> Result<Option<Link>, Error> {
+        self.accept_until(self.shared.clock.now() + timeout)
+    }
+
+    fn accept_until(&self, until: Time) -> Result<Option<Link>, Error> {
+        let mut state = self.shared.lock();
+        loop {
+            if let Some(id) = state.waiting.pop_front() {
+                state.peer(id).held = true;
+                return Ok(Some(Link::new(&self.shared, id)));
+            }
+            if state.ended {
+                return Err(Error::Closed);
+            }
+            if until <= self.shared.clock.now() {
+                return Ok(None);
+            }
+            state = self.shared.wait(&self.shared.accepted, state, until);
+        }
+    }
+
+    /// Ends all links and waits until the peers were told, a quarter of a second at most.
+    pub fn close(&self) {
+        let mut state = self.shared.lock();
+        state.stopping = true;
+        self.shared.nudge(&mut state);
+        while !state.ended {
+            state = self.shared.wait(&self.shared.accepted, state, Time::NEVER);
+        }
+    }
+
+    /// Ends without a word to anybody, as a process that is killed does.
+    #[cfg(test)]
+    pub(super) fn abandon(&self) {
+        let mut state = self.shared.lock();
+        state.ended = true;
+        self.shared.hand_over(state);
+    }
+
+    /// What has been turned away and let in.
+    pub fn counters(&self) -> EndpointCounters {
+        self.shared.lock().endpoint.counters()
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.close();
+        if let Some(thread) = self.thread.take() {
+            // It has told already what was wrong.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Shared")
+    }
+}

@@ -1,0 +1,300 @@
+use super::*;
+use bytes::Bytes;
+use glassline_test_support::wait::{PATIENCE, until, until_some};
+use glassline_transport::link::{CloseReason, Credentials, Error, Event, Key, Options, Outcome, Settings};
+use std::net::UdpSocket;
+use std::time::Duration;
+
+fn settings(name: &str) -> Settings {
+    Settings { name: name.as_bytes().to_vec(), ..Settings::new(Credentials::Shared(Key([7; 32]))) }
+}
+
+fn any() -> Local {
+    Local::at("127.0.0.1:0".parse().unwrap())
+}
+
+fn listener() -> Endpoint {
+    Endpoint::listen(settings("ground"), &[any()]).unwrap()
+}
+
+fn caller(name: &str) -> Endpoint {
+    Endpoint::open(settings(name), &[any()]).unwrap()
+}
+
+/// Two ends of one link.
+fn pair(to: &Endpoint, from: &Endpoint) -> (Link, Link) {
+    let up = from.connect(to.local_addresses()[0]).unwrap();
+    assert!(up.wait_connected(PATIENCE).unwrap());
+    (up, to.accept_timeout(PATIENCE).unwrap().expect("somebody has connected"))
+}
+
+/// The next message, which must come.
+fn take(link: &Link, channel: u8) -> Bytes {
+    link.receive_timeout(channel, PATIENCE).unwrap().expect("a message")
+}
+
+#[test]
+fn messages_pass_both_ways() {
+    let (ground, air) = (listener(), caller("air"));
+    let (up, down) = pair(&ground, &air);
+    up.open(3, Options::default()).unwrap();
+    down.open(3, Options::default()).unwrap();
+    let large = Bytes::from(vec![9; 5 << 20]);
+    up.send(3, large.clone()).unwrap();
+    up.send(3, Bytes::new()).unwrap();
+    assert_eq!(take(&down, 3), large);
+    assert_eq!(take(&down, 3), "");
+    down.send(3, &b"thanks"[..]).unwrap();
+    assert_eq!(take(&up, 3), "thanks");
+    assert!(up.flush(PATIENCE).unwrap() && down.flush(PATIENCE).unwrap());
+    assert_eq!(down.peer_name().unwrap(), b"air");
+    assert_eq!(down.remote_address(), Some(air.local_addresses()[0]));
+    let counted = up.channel_statistics(3).unwrap();
+    assert_eq!((counted.sent.messages, counted.sent.delivered, counted.received.messages), (2, 2, 1));
+    assert!(up.statistics().unwrap().sent_bytes > 5 << 20);
+    assert_eq!(ground.counters().connects, 1);
+}
+
+#[test]
+fn a_full_queue_makes_the_sender_wait_and_loses_nothing() {
+    let (ground, air) = (listener(), caller("air"));
+    let (up, down) = pair(&ground, &air);
+    // Neither the queue nor the window holds all of them.
+    up.open(0, Options { queue: 16, ..Options::default() }).unwrap();
+    let sender = std::thread::spawn(move || {
+        for number in 0..50_000u32 {
+            up.send(0, number.to_be_bytes().to_vec()).unwrap();
+        }
+        assert!(up.flush(PATIENCE).unwrap());
+        up
+    });
+    let mut expected = 0u32;
+    let mut some = Vec::new();
+    while expected < 50_000 {
+        if expected.is_multiple_of(3) {
+            down.receive_all(0, &mut some).unwrap();
+        } else {
+            some.push(take(&down, 0));
+        }
+        for message in some.drain(..) {
+            assert_eq!(message, expected.to_be_bytes()[..]);
+            expected += 1;
+        }
+    }
+    sender.join().unwrap();
+}
+
+#[test]
+fn a_receiver_that_does_not_take_stops_the_sender() {
+    let window = 1 << 20;
+    let sized = |name| Settings { window_bytes: window, ..settings(name) };
+    let ground = Endpoint::listen(sized("ground"), &[any()]).unwrap();
+    let air = Endpoint::open(sized("air"), &[any()]).unwrap();
+    let (up, down) = pair(&ground, &air);
+    let options = Options { max_size: 100_000, queue_bytes: 1 << 20, ..Options::default() };
+    up.open(0, options).unwrap();
+    let (mut sent, message) = (0, Bytes::from(vec![1; 50_000]));
+    // Until neither the receiver's window nor our own queue takes any more.
+    until("a full queue", || match up.try_send(0, message.clone()) {
+        Ok(_) => {
+            sent += 1;
+            false
+        }
+        Err(error) => {
+            assert_eq!(error, Error::QueueFull { channel: 0 });
+            sent * 50_000 > window
+        }
+    });
+    assert!(sent * 50_000 <= 3 * window, "{sent} messages are held");
+    for _ in 0..sent {
+        assert_eq!(take(&down, 0), message);
+    }
+    assert!(up.flush(PATIENCE).unwrap());
+}
+
+#[test]
+fn many_at_once() {
+    let (ground, air) = (listener(), caller("air"));
+    let (up, down) = pair(&ground, &air);
+    up.open(1, Options::default()).unwrap();
+    let messages: Vec<Bytes> = (0..20_000u32).map(|n| Bytes::from(n.to_be_bytes().to_vec())).collect();
+    let sent = messages.clone();
+    let sender = std::thread::spawn(move || (up.send_all(1, sent).unwrap(), up));
+    let mut got = Vec::new();
+    while got.len() < messages.len() {
+        down.receive_all(1, &mut got).unwrap();
+    }
+    assert_eq!(got, messages);
+    assert_eq!(sender.join().unwrap().0, 20_000);
+}
+
+#[test]
+fn any_of_several_channels() {
+    let (ground, air) = (listener(), caller("air"));
+    let (up, down) = pair(&ground, &air);
+    for channel in [2, 9, 63] {
+        up.open(channel, Options::default()).unwrap();
+        up.send(channel, vec![channel]).unwrap();
+    }
+    assert!(up.flush(PATIENCE).unwrap());
+    let without = Channels::ALL.without(2);
+    assert_eq!(down.receive_any(without, PATIENCE).unwrap().unwrap(), (9, vec![9].into()));
+    assert_eq!(down.receive_any(without, PATIENCE).unwrap().unwrap(), (63, vec![63].into()));
+    assert_eq!(down.receive_any(without, Duration::ZERO).unwrap(), None);
+    let two: Channels = [2, 200].into_iter().collect();
+    assert_eq!(down.receive_any(two, PATIENCE).unwrap().unwrap(), (2, vec![2].into()));
+    assert_eq!(down.receive_timeout(77, Duration::ZERO).unwrap(), None, "there is no such channel");
+}
+
+#[test]
+fn several_peers_on_one_listener() {
+    let ground = listener();
+    let names = ["one", "two", "three"];
+    let callers: Vec<Endpoint> = names.iter().map(|name| caller(name)).collect();
+    let links: Vec<(Link, Link)> = callers.iter().map(|air| pair(&ground, air)).collect();
+    for ((up, down), name) in links.iter().zip(names) {
+        up.open(0, Options::default()).unwrap();
+        down.open(0, Options::default()).unwrap();
+        up.send(0, name.as_bytes()).unwrap();
+        assert_eq!(down.peer_name().unwrap(), name.as_bytes());
+        down.send(0, take(down, 0)).unwrap();
+        assert_eq!(take(up, 0), name.as_bytes());
+    }
+    links[1].0.close("enough");
+    let gone = until_some("the end", || links[1].1.close_reason());
+    assert_eq!(gone, CloseReason::Peer { code: 0, reason: "enough".into() });
+    assert!(links[0].1.is_connected() && links[2].1.is_connected());
+}
+
+#[test]
+fn what_came_before_the_end_can_be_taken_after_it() {
+    let ground = listener();
+    let down = {
+        let air = caller("air");
+        let (up, down) = pair(&ground, &air);
+        up.open(5, Options::default()).unwrap();
+        for number in 0..100u8 {
+            up.send(5, vec![number; 1000]).unwrap();
+        }
+        assert!(up.flush(PATIENCE).unwrap());
+        down
+        // The handle goes, and the endpoint with it: the peer is told.
+    };
+    until("the end", || down.has_ended());
+    for number in 0..100u8 {
+        assert_eq!(down.receive(5).unwrap(), vec![number; 1000]);
+    }
+    assert_eq!(down.receive(5), Err(Error::Closed));
+    assert_eq!(down.try_send(5, vec![1]), Err(Error::Closed));
+    let closed = CloseReason::Peer { code: 0, reason: String::new() };
+    assert_eq!(down.events().last(), Some(&Event::Closed { reason: closed }));
+    // Its place is free for the same peer.
+    let again = caller("air");
+    let (_up, next) = pair(&ground, &again);
+    assert_ne!(next.id(), down.id());
+}
+
+#[test]
+fn a_receiver_who_waits_learns_of_the_end() {
+    let (ground, air) = (listener(), caller("air"));
+    let (up, down) = pair(&ground, &air);
+    let other = down.clone();
+    let waiting = std::thread::spawn(move || other.receive(0));
+    let events = down.clone();
+    let told = std::thread::spawn(move || {
+        while let Some(event) = events.wait_event(PATIENCE) {
+            if let Event::Closed { reason } = event {
+                return Some(reason);
+            }
+        }
+        None
+    });
+    up.close("done");
+    assert_eq!(waiting.join().unwrap(), Err(Error::Closed));
+    assert_eq!(told.join().unwrap(), Some(CloseReason::Peer { code: 0, reason: "done".into() }));
+    // And those who wait on an endpoint that is dropped.
+    let (_up, down) = pair(&ground, &air);
+    let waiting = std::thread::spawn(move || down.receive(0));
+    drop(ground);
+    assert_eq!(waiting.join().unwrap(), Err(Error::Closed));
+}
+
+#[test]
+fn receipts_tell_how_messages_ended() {
+    let (ground, air) = (listener(), caller("air"));
+    let (up, down) = pair(&ground, &air);
+    up.open(4, Options { receipts: true, ..Options::default() }).unwrap();
+    let message = up.send(4, &b"x"[..]).unwrap();
+    let finished = until_some("a receipt", || {
+        up.events().into_iter().find(|event| matches!(event, Event::Finished { .. }))
+    });
+    assert_eq!(finished, Event::Finished { channel: 4, message, outcome: Outcome::Delivered });
+    assert_eq!(take(&down, 4), "x");
+}
+
+#[test]
+fn a_stranger_disturbs_nobody_and_learns_nothing() {
+    let (ground, air) = (listener(), caller("air"));
+    let (up, down) = pair(&ground, &air);
+    up.open(0, Options::default()).unwrap();
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for size in [0, 1, 12, 40, 1200, 9000] {
+        for first in [0u8, 0x40, 0x60, 0x81, 0x82, 0x83, 0x84, 0xff] {
+            let garbage = vec![first; size];
+            stranger.send_to(&garbage, ground.local_addresses()[0]).unwrap();
+            stranger.send_to(&garbage, air.local_addresses()[0]).unwrap();
+        }
+        up.send(0, vec![1; size]).unwrap();
+        assert_eq!(take(&down, 0).len(), size);
+    }
+    let counted = until_some("all of it", || Some(ground.counters().strangers).filter(|count| *count >= 30));
+    assert!(counted <= 48, "{counted}");
+    stranger.set_nonblocking(true).unwrap();
+    assert!(stranger.recv(&mut [0; 100]).is_err(), "silence");
+    // A wrong key meets it too.
+    let wrong = Settings {
+        connect_timeout: Duration::from_millis(400),
+        reconnect: false,
+        ..Settings::new(Credentials::Shared(Key([8; 32])))
+    };
+    let wrong = Endpoint::open(wrong, &[any()]).unwrap();
+    let link = wrong.connect(ground.local_addresses()[0]).unwrap();
+    assert_eq!(link.wait_connected(PATIENCE), Err(Error::Closed));
+    assert_eq!(link.close_reason(), Some(CloseReason::Unreachable));
+}
+
+#[test]
+fn a_listener_that_comes_back_is_found_again() {
+    let ground = listener();
+    let air = caller("air");
+    let (up, down) = pair(&ground, &air);
+    up.open(0, Options::default()).unwrap();
+    up.send(0, &b"before"[..]).unwrap();
+    assert_eq!(take(&down, 0), "before");
+    let address = ground.local_addresses()[0];
+    // It is cut off without a word: its socket goes, and with it all that it knows.
+    ground.abandon();
+    // The thread first: while it runs, a handle that is dropped would say goodbye.
+    drop(ground);
+    drop(down);
+    let ground = Endpoint::listen(settings("ground"), &[Local::at(address)]).unwrap();
+    up.send(0, &b"after"[..]).unwrap();
+    let down = ground.accept_timeout(PATIENCE).unwrap().expect("it comes back by itself");
+    until("the link", || up.events().contains(&Event::Connected { again: true }) || up.is_connected());
+    // What had begun when it was cut off is lost; what is sent now arrives.
+    let mut number = 0u32;
+    let got = until_some("a message", || {
+        number += 1;
+        let _ = up.try_send(0, number.to_be_bytes().to_vec());
+        down.receive_timeout(0, Duration::from_millis(20)).unwrap()
+    });
+    assert!(got == "after" || got.len() == 4);
+}
+
+#[test]
+fn sockets_that_cannot_be_are_told() {
+    assert!(Endpoint::listen(settings(""), &[]).is_err());
+    let ground = listener();
+    let taken = Endpoint::listen(settings(""), &[Local::at(ground.local_addresses()[0])]);
+    assert_eq!(taken.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+}

@@ -1,0 +1,248 @@
+//! The thread of an endpoint: what comes goes into the core, what the core has goes out, and between both it sleeps.
+
+use super::core::Shared;
+use glassline_io::poll::{Event, Poller, Watch};
+use glassline_io::timer::Timer;
+use glassline_io::udp::{Arrivals, Port};
+use glassline_media::Time;
+use glassline_transport::link::{MAX_BATCH, Path, Transmit};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Tokens of the poller: the waker, the timer, then the ports.
+pub(super) const WAKER: u64 = 0;
+const TIMER: u64 = 1;
+const PORTS: u64 = 2;
+
+/// Batches that leave before the thread looks for what has come.
+const TRANSMITS: usize = 8;
+/// Datagrams handled before those who wait for the lock may have it.
+const DATAGRAMS: usize = 96;
+/// A deadline of the core that is past, though nothing was to be done, is met this much later.
+const GRAIN: Duration = Duration::from_micros(50);
+/// While a socket takes nothing, it is tried again this often even if the kernel does not tell that it does.
+const RETRY: Duration = Duration::from_millis(5);
+/// How long the thread stays to tell peers that links have ended.
+const FAREWELL: Duration = Duration::from_millis(250);
+
+/// One socket.
+struct Place {
+    port: Port,
+    readable: bool,
+    /// The kernel's last complaint, told once.
+    complaint: Option<i32>,
+}
+
+/// What the thread has.
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    places: Vec<Place>,
+    poller: Poller,
+    timer: Timer,
+    /// What the timer is set to.
+    due: Time,
+    arrivals: Arrivals,
+    buffer: Vec<u8>,
+    /// What stands in the buffer and the socket did not take: the rest of it begins there.
+    stuck: Option<(Transmit, usize)>,
+    ready: Vec<Event>,
+    /// When the thread ends at the latest, once it is to end.
+    leaves: Time,
+}
+
+impl Worker {
+    pub(super) fn new(shared: Arc<Shared>, ports: Vec<Port>, poller: Poller) -> io::Result<Worker> {
+        let timer = Timer::new()?;
+        poller.add(&timer, TIMER, Watch::Accepts)?;
+        for (token, port) in (PORTS..).zip(&ports) {
+            poller.add(port, token, Watch::Edges)?;
+        }
+        let places = ports.into_iter().map(|port| Place { port, readable: true, complaint: None }).collect();
+        Ok(Worker {
+            shared,
+            places,
+            poller,
+            timer,
+            due: Time::NEVER,
+            arrivals: Arrivals::default(),
+            buffer: Vec::with_capacity(MAX_BATCH),
+            stuck: None,
+            ready: Vec::new(),
+            leaves: Time::NEVER,
+        })
+    }
+
+    /// Works until nobody wants the endpoint any more.
+    pub(super) fn run(mut self) {
+        let failed = loop {
+            let came = self.receive();
+            let (left, is_over) = self.transmit();
+            if is_over {
+                break None;
+            }
+            if !came
+                && left < TRANSMITS
+                && let Err(error) = self.sleep(left > 0)
+            {
+                break Some(error);
+            }
+        };
+        if let Some(error) = failed {
+            tracing::error!("the link's thread ends: {error}");
+        }
+        let mut state = self.shared.lock();
+        state.ended = true;
+        state.peers.values().for_each(|peer| peer.wake_all());
+        self.shared.accepted.notify_all();
+    }
+
+    /// One system call for each port that may have something. `true`: something came.
+    fn receive(&mut self) -> bool {
+        let mut came = false;
+        for (via, place) in (0u8..).zip(&mut self.places).filter(|(_, place)| place.readable) {
+            match place.port.receive(&mut self.arrivals) {
+                Ok(true) => came = true,
+                Ok(false) => {
+                    place.readable = false;
+                    continue;
+                }
+                Err(error) => {
+                    // It stays readable: the error was about one datagram.
+                    tracing::debug!("receiving: {error}");
+                    continue;
+                }
+            }
+            let mut datagrams = self.arrivals.datagrams().peekable();
+            while datagrams.peek().is_some() {
+                let mut state = self.shared.lock();
+                let now = self.shared.clock.now();
+                for (remote, datagram) in datagrams.by_ref().take(DATAGRAMS) {
+                    state.endpoint.handle_datagram(now, Path { remote, via }, datagram);
+                }
+                if state.distribute() {
+                    self.shared.accepted.notify_all();
+                }
+            }
+        }
+        came
+    }
+
+    /// Does what is due and sends what may leave, up to a bound: how many batches left. And whether all is over.
+    fn transmit(&mut self) -> (usize, bool) {
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.lock();
+        let mut now = shared.clock.now();
+        if state.ended {
+            return (0, true);
+        }
+        if state.stopping && self.leaves == Time::NEVER {
+            self.leaves = now + FAREWELL;
+            let ids: Vec<_> = state.endpoint.links().map(|(id, _)| id).collect();
+            for id in ids {
+                if let Some(link) = state.endpoint.link_mut(id) {
+                    link.close(now, "the program has ended the link");
+                }
+            }
+        }
+        if state.endpoint.next_timeout() <= now {
+            state.endpoint.handle_timeout(now);
+        }
+        let mut left = 0;
+        while left < TRANSMITS {
+            if let Some((transmit, from)) = self.stuck.take() {
+                drop(state);
+                let is_through = self.send(transmit, from);
+                state = shared.lock();
+                if !is_through {
+                    break;
+                }
+            }
+            let Some(transmit) = state.endpoint.poll_transmit(now, &mut self.buffer) else { break };
+            drop(state);
+            let is_through = self.send(transmit, 0);
+            left += 1;
+            state = shared.lock();
+            now = shared.clock.now();
+            if !is_through {
+                break;
+            }
+        }
+        if state.distribute() {
+            shared.accepted.notify_all();
+        }
+        state.wake_senders();
+        let is_over = self.leaves <= now
+            || self.leaves != Time::NEVER && state.endpoint.links().all(|(_, link)| link.has_ended());
+        (left, is_over)
+    }
+
+    /// Sends what stands in the buffer from `from` on. `false`: the socket takes nothing more now, and the rest is kept.
+    fn send(&mut self, transmit: Transmit, mut from: usize) -> bool {
+        let index = usize::from(transmit.path.via).min(self.places.len() - 1);
+        let place = &mut self.places[index];
+        while from < transmit.bytes {
+            let rest = &self.buffer[from..transmit.bytes];
+            match place.port.send(transmit.path.remote, rest, transmit.segment_bytes) {
+                Ok(Some(sent)) => {
+                    place.complaint = None;
+                    from += sent;
+                }
+                Ok(None) => {
+                    self.stuck = Some((transmit, from));
+                    return false;
+                }
+                Err(error) => {
+                    // The network loses them, whatever the reason; the core knows what to do about that.
+                    let number = error.raw_os_error();
+                    if place.complaint != number && !glassline_io::udp::is_too_large(&error) {
+                        place.complaint = number;
+                        tracing::warn!(to = %transmit.path.remote, "datagrams cannot be sent: {error}");
+                    }
+                    return true;
+                }
+            }
+        }
+        true
+    }
+
+    /// Sleeps until something comes, the core's deadline, or a handle hands something over.
+    fn sleep(&mut self, has_sent: bool) -> io::Result<()> {
+        let due = {
+            let mut state = self.shared.lock();
+            let now = self.shared.clock.now();
+            let due = state.endpoint.next_timeout().min(self.leaves);
+            let due = match (self.stuck, has_sent) {
+                (Some(_), _) => due.max(now + RETRY),
+                (None, false) => due.max(now + GRAIN),
+                (None, true) => due,
+            };
+            if due <= now || !state.falls_asleep() {
+                return Ok(());
+            }
+            due
+        };
+        if due != self.due {
+            self.timer.set(due)?;
+            self.due = due;
+        }
+        let waited = self.poller.wait(None, &mut self.ready);
+        self.shared.lock().wakes_up();
+        waited?;
+        for event in &self.ready {
+            match event.token {
+                WAKER => self.shared.clear_wake(),
+                TIMER => {
+                    self.timer.take()?;
+                    self.due = Time::NEVER;
+                }
+                token => {
+                    if let Some(place) = self.places.get_mut((token - PORTS) as usize) {
+                        place.readable |= event.readable;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,211 @@
+//! UDP with many peers at one port: batches of datagrams of one size to anybody (GSO), and from anybody (GRO).
+//!
+//! One call carries up to 64 kB each way. Where the kernel or a device cannot cut (`UDP_SEGMENT`) or collect
+//! (`UDP_GRO`), the same datagrams go one by one: the callers see no difference but speed.
+
+mod arrivals;
+mod control;
+
+pub use arrivals::Arrivals;
+
+use super::{BATCH_DATAGRAMS, empty_message};
+use crate::tcp::wait_is_none;
+use control::Control;
+use rustix::net::sockopt;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Room in the kernel for datagrams that were not read or not sent yet; it gives less where `net.core.rmem_max` and
+/// `wmem_max` are lower and we may not override them.
+const BUFFER_BYTES: usize = 8 << 20;
+
+/// Where a [`Port`] is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Local {
+    /// Our own address; port 0 has the kernel choose. `[::]` takes IPv4 too, where the machine has IPv6.
+    pub address: SocketAddr,
+    /// The network interface that all datagrams take, in and out; the routing table chooses without one.
+    pub interface: Option<String>,
+}
+
+impl Local {
+    /// At `address`, by whatever interface.
+    pub const fn at(address: SocketAddr) -> Local {
+        Local { address, interface: None }
+    }
+
+    /// Any address and port from which `remote` can be reached.
+    pub const fn towards(remote: SocketAddr) -> Local {
+        Local::at(match remote {
+            SocketAddr::V4(_) => SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+            SocketAddr::V6(_) => SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0),
+        })
+    }
+}
+
+/// A non-blocking UDP socket that speaks with anybody. Datagrams are never fragmented by the network: those that are too
+/// large for a path are lost, as path MTU discovery by probes wants it (RFC 8899).
+#[derive(Debug)]
+pub struct Port {
+    socket: Socket,
+    /// Whether the kernel and the device cut what we send; found out by trying.
+    cuts: AtomicBool,
+}
+
+impl Port {
+    /// Opens and binds a socket.
+    ///
+    /// # Errors
+    /// `AddrInUse` where another program has the address, `AddrNotAvailable` where it is none of ours, `NotFound` where
+    /// there is no such interface.
+    pub fn open(local: &Local) -> io::Result<Port> {
+        match Self::open_exactly(local) {
+            Err(error)
+                if error.raw_os_error() == Some(libc::EAFNOSUPPORT)
+                    && local.address.ip() == Ipv6Addr::UNSPECIFIED =>
+            {
+                let address = (Ipv4Addr::UNSPECIFIED, local.address.port()).into();
+                Self::open_exactly(&Local { address, ..local.clone() })
+            }
+            other => other,
+        }
+    }
+
+    fn open_exactly(local: &Local) -> io::Result<Port> {
+        let kind = Type::DGRAM.nonblocking().cloexec();
+        let socket = Socket::new(Domain::for_address(local.address), kind, Some(Protocol::UDP))?;
+        // What the kernel refuses here costs room alone.
+        let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
+        let _ = sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES);
+        let _ = socket.set_send_buffer_size(BUFFER_BYTES);
+        if local.address.is_ipv6() {
+            socket.set_only_v6(false)?;
+        }
+        // Without these two, datagrams come one by one, and may be cut by routers.
+        let _ = control::set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, 1);
+        let _ =
+            control::set_option(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE);
+        if local.address.is_ipv6() {
+            let probe = libc::IPV6_PMTUDISC_PROBE;
+            let _ = control::set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, probe);
+        }
+        if let Some(name) = &local.interface {
+            super::interface_index(&socket, Some(name))?;
+            socket.bind_device(Some(name.as_bytes()))?;
+        }
+        socket.bind(&SockAddr::from(local.address))?;
+        Ok(Port { socket, cuts: AtomicBool::new(true) })
+    }
+
+    /// Where it is.
+    ///
+    /// # Errors
+    /// None that a working system has.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+
+    /// Takes datagrams that wait, by one system call. What was in `into` before is gone; `false` where nothing waits.
+    ///
+    /// # Errors
+    /// What the socket says; it stays usable.
+    pub fn receive(&self, into: &mut Arrivals) -> io::Result<bool> {
+        into.fill(&self.socket)
+    }
+
+    /// Sends `datagrams`, which stand end to end, each of `segment_bytes` but the last, which may be shorter; at most
+    /// 65,000 bytes. Returns how many bytes of them left, always whole datagrams; `None` where the socket takes nothing
+    /// now.
+    ///
+    /// # Errors
+    /// What the kernel says of the first datagram that did not leave, for example `EMSGSIZE`. Those before it may have
+    /// left.
+    pub fn send(&self, to: SocketAddr, datagrams: &[u8], segment_bytes: usize) -> io::Result<Option<usize>> {
+        let to = SockAddr::from(to);
+        if datagrams.len() <= segment_bytes || segment_bytes == 0 {
+            return self.send_message(&to, datagrams, None);
+        }
+        if self.cuts.load(Ordering::Relaxed) {
+            match self.send_message(&to, datagrams, Some(segment_bytes)) {
+                // EIO: the device makes no checksums; EINVAL: a kernel that knows nothing of it, or a segment that is
+                // larger than the device's packets.
+                Err(error)
+                    if matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::ENOPROTOOPT)) =>
+                {
+                    if error.raw_os_error() != Some(libc::EINVAL) {
+                        self.cuts.store(false, Ordering::Relaxed);
+                    }
+                }
+                other => return other,
+            }
+        }
+        self.send_each(&to, datagrams, segment_bytes)
+    }
+
+    /// One message; with `cut`, the kernel makes datagrams of that size of it.
+    #[allow(unsafe_code)]
+    fn send_message(&self, to: &SockAddr, bytes: &[u8], cut: Option<usize>) -> io::Result<Option<usize>> {
+        let mut control = Control::default();
+        let mut vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let mut message = empty_message().msg_hdr;
+        (message.msg_iov, message.msg_iovlen) = (&raw mut vector, 1);
+        (message.msg_name, message.msg_namelen) = (to.as_ptr().cast_mut().cast(), to.len());
+        if let Some(segment) = cut.and_then(|segment| u16::try_from(segment).ok()) {
+            (message.msg_control, message.msg_controllen) = control.segment(segment);
+        }
+        wait_is_none(|| {
+            // SAFETY: the message names one vector over `bytes`, the address and, where it is set, `control`, each with its
+            // length; all of them live until the call is over, and the kernel writes to none of them.
+            let sent = unsafe {
+                libc::sendmsg(
+                    self.socket.as_raw_fd(),
+                    &raw const message,
+                    libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+                )
+            };
+            usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+        })
+    }
+
+    /// Datagram by datagram, many by one system call.
+    #[allow(unsafe_code)]
+    fn send_each(&self, to: &SockAddr, bytes: &[u8], segment: usize) -> io::Result<Option<usize>> {
+        let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH_DATAGRAMS];
+        let mut messages = [empty_message(); BATCH_DATAGRAMS];
+        let mut count = 0;
+        for ((message, vector), datagram) in messages.iter_mut().zip(&mut vectors).zip(bytes.chunks(segment))
+        {
+            *vector = libc::iovec { iov_base: datagram.as_ptr().cast_mut().cast(), iov_len: datagram.len() };
+            let header = &mut message.msg_hdr;
+            (header.msg_iov, header.msg_iovlen) = (vector, 1);
+            (header.msg_name, header.msg_namelen) = (to.as_ptr().cast_mut().cast(), to.len());
+            count += 1;
+        }
+        let sent = wait_is_none(|| {
+            // SAFETY: each of the first `count` messages names one vector and the address, each vector a datagram with its
+            // length; all of them live until the call is over. The kernel writes to the messages' own lengths alone.
+            let sent = unsafe {
+                libc::sendmmsg(
+                    self.socket.as_raw_fd(),
+                    messages.as_mut_ptr(),
+                    count,
+                    libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+                )
+            };
+            usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+        })?;
+        Ok(sent.map(|datagrams| (datagrams * segment).min(bytes.len())))
+    }
+}
+
+impl AsFd for Port {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests;

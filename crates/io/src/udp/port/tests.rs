@@ -1,0 +1,107 @@
+use super::*;
+use std::time::{Duration, Instant};
+
+fn port(address: &str) -> Port {
+    Port::open(&Local::at(address.parse().unwrap())).unwrap()
+}
+
+/// Receives so many datagrams, with the address they came from, which must be one.
+fn receive(port: &Port, count: usize) -> (Vec<Vec<u8>>, SocketAddr) {
+    let (mut arrivals, mut got, mut from) = (Arrivals::default(), Vec::new(), None);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while got.len() < count {
+        port.receive(&mut arrivals).unwrap();
+        for (sender, datagram) in arrivals.datagrams() {
+            assert_eq!(*from.get_or_insert(sender), sender);
+            got.push(datagram.to_vec());
+        }
+        assert!(Instant::now() < deadline, "{} of {count} datagrams", got.len());
+    }
+    (got, from.unwrap())
+}
+
+fn send(port: &Port, to: SocketAddr, mut bytes: &[u8], segment: usize) {
+    while !bytes.is_empty() {
+        let sent = port.send(to, bytes, segment).unwrap().unwrap_or(0);
+        bytes = &bytes[sent..];
+    }
+}
+
+fn batch_arrives(from: &Port, to: &Port, target: SocketAddr) {
+    let bytes: Vec<u8> = (0..40 * 1200 + 500).map(|at: usize| (at / 1200) as u8).collect();
+    send(from, target, &bytes, 1200);
+    let (got, sender) = receive(to, 41);
+    assert!(got.iter().map(Vec::as_slice).eq(bytes.chunks(1200)), "cut as they were sent");
+    assert_eq!(sender.port(), from.local_address().unwrap().port());
+    // And back to whom they came from.
+    send(to, sender, b"thanks", 6);
+    assert_eq!(receive(from, 1).0, [b"thanks"]);
+}
+
+#[test]
+fn batches_arrive_as_the_datagrams_that_they_are() {
+    let (one, two) = (port("127.0.0.1:0"), port("127.0.0.1:0"));
+    batch_arrives(&one, &two, two.local_address().unwrap());
+}
+
+#[test]
+fn the_same_without_the_kernel_s_cutting_and_collecting() {
+    let (one, two) = (port("127.0.0.1:0"), port("127.0.0.1:0"));
+    one.cuts.store(false, Ordering::Relaxed);
+    control::set_option(&two.socket, libc::SOL_UDP, libc::UDP_GRO, 0).unwrap();
+    batch_arrives(&one, &two, two.local_address().unwrap());
+}
+
+#[test]
+fn a_port_at_all_addresses_speaks_with_both_families() {
+    let any = port("[::]:0");
+    let number = any.local_address().unwrap().port();
+    batch_arrives(&port("127.0.0.1:0"), &any, ([127, 0, 0, 1], number).into());
+    if let Ok(six) = Port::open(&Local::at("[::1]:0".parse().unwrap())) {
+        batch_arrives(&six, &any, SocketAddr::new(Ipv6Addr::LOCALHOST.into(), number));
+    }
+    assert_eq!(Local::towards("[::1]:5".parse().unwrap()).address, "[::]:0".parse().unwrap());
+    assert_eq!(Local::towards("192.0.2.1:5".parse().unwrap()).address, "0.0.0.0:0".parse().unwrap());
+}
+
+#[test]
+fn single_large_and_empty_datagrams_pass() {
+    let (one, two) = (port("127.0.0.1:0"), port("127.0.0.1:0"));
+    let to = two.local_address().unwrap();
+    let large = vec![3; 60_000];
+    assert_eq!(one.send(to, &large, large.len()).unwrap(), Some(60_000));
+    assert_eq!(one.send(to, &[], 0).unwrap(), Some(0));
+    assert_eq!(one.send(to, b"last", 100).unwrap(), Some(4));
+    assert_eq!(receive(&two, 3).0, [large, vec![], b"last".to_vec()]);
+    let mut arrivals = Arrivals::default();
+    assert!(!two.receive(&mut arrivals).unwrap() && !arrivals.is_full());
+    assert_eq!(arrivals.datagrams().count(), 0);
+}
+
+#[test]
+fn what_cannot_be_is_told() {
+    let one = port("127.0.0.1:0");
+    let taken = Local::at(one.local_address().unwrap());
+    assert_eq!(Port::open(&taken).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    let nowhere = Local { interface: Some("nowhere0".into()), ..Local::at("127.0.0.1:0".parse().unwrap()) };
+    let error = Port::open(&nowhere).unwrap_err();
+    assert!(error.to_string().contains("nowhere0"), "{error}");
+    let too_long = vec![0; 70_000];
+    let to = taken.address;
+    assert_eq!(one.send(to, &too_long, too_long.len()).unwrap_err().raw_os_error(), Some(libc::EMSGSIZE));
+}
+
+#[test]
+fn a_port_at_an_interface_is_reached_by_it() {
+    let local = Local { interface: Some("lo".into()), ..Local::at("127.0.0.1:0".parse().unwrap()) };
+    match Port::open(&local) {
+        Ok(bound) => batch_arrives(&port("127.0.0.1:0"), &bound, bound.local_address().unwrap()),
+        Err(error) => {
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
+            glassline_test_support::skip(
+                "a_port_at_an_interface_is_reached_by_it",
+                "may not bind to interfaces",
+            );
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The largest datagram that a path carries, found by probes (RFC 8899, DPLPMTUD).
+//!
+//! A session asks [`Mtu::poll`] for the size of a probe, tells what became of it and which sizes get through, and sends
+//! no datagram larger than [`Mtu::size`]. No ICMP is needed.
+
+use glassline_media::Time;
+use std::time::Duration;
+
+/// What every path carries, bytes of UDP payload (RFC 9000 §14).
+pub(crate) const BASE: u16 = 1200;
+/// Probes of one size that have to stay unanswered for it to be too large (RFC 8899 §5.1.2, MAX_PROBES).
+const TRIES: u32 = 3;
+/// Sizes as near as this to one that is too large are not worth a probe.
+const NEAR: u16 = 20;
+/// When sizes that were too large are tried again (RFC 8899 §5.1.1, PMTU_RAISE_TIMER).
+const RAISE_AFTER: Duration = Duration::from_secs(600);
+/// Losses of large packets, with nothing large and something small arriving meanwhile, that make a black hole.
+const BLACK: u32 = 3;
+/// What common paths carry: Ethernet with IPv6 and IPv4, jumbo frames, tunnels (WireGuard, PPPoE, GRE), LTE.
+const COMMON: [u16; 9] = [8972, 8952, 4352, 1472, 1452, 1424, 1372, 1332, 1232];
+
+/// The search on one path.
+#[derive(Clone, Debug)]
+pub(crate) struct Mtu {
+    size: u16,
+    /// What both ends take.
+    most: u16,
+    /// The least size that is believed not to get through.
+    bad: u32,
+    /// The probe under way, and until when its answer is waited for.
+    flying: Option<(u16, Time)>,
+    tries: u32,
+    next_at: Time,
+    /// How often packets above [`BASE`] were lost while others came, since one above it came.
+    lost_rounds: u32,
+    /// One of at most [`BASE`] bytes came since the last such loss.
+    came_small: bool,
+}
+
+impl Mtu {
+    /// A path of which nothing is known, between ends that take datagrams of `most` bytes.
+    pub(crate) fn new(now: Time, most: u16) -> Mtu {
+        let most = most.max(BASE);
+        Mtu {
+            size: BASE,
+            most,
+            bad: u32::from(most) + 1,
+            flying: None,
+            tries: 0,
+            next_at: now,
+            lost_rounds: 0,
+            came_small: false,
+        }
+    }
+
+    /// The same search on another path.
+    pub(crate) fn anew(&self, now: Time) -> Mtu {
+        Mtu::new(now, self.most)
+    }
+
+    /// The largest datagram that is known to get through, bytes.
+    pub(crate) fn size(&self) -> u16 {
+        self.size
+    }
+
+    /// The next size worth a probe; `None` once the search has ended.
+    fn candidate(&self) -> Option<u16> {
+        let (good, bad) = (u32::from(self.size), self.bad);
+        if bad > u32::from(self.most) {
+            return (self.size < self.most).then_some(self.most);
+        }
+        if bad - good <= u32::from(NEAR) {
+            return None;
+        }
+        let common = COMMON.into_iter().find(|size| (good + 1..bad).contains(&u32::from(*size)));
+        // Between two common sizes, or below what was already halved, by halves.
+        Some(common.unwrap_or(((good + bad) / 2) as u16))
+    }
+
+    /// The size of the probe that is to leave at `now`, of which one answer is waited for until `patience` has passed.
+    pub(crate) fn poll(&mut self, now: Time, patience: Duration) -> Option<u16> {
+        if self.flying.is_some() || self.next_at > now {
+            return None;
+        }
+        if self.candidate().is_none() {
+            // The path may have become wider since.
+            self.bad = u32::from(self.most) + 1;
+        }
+        let Some(size) = self.candidate() else {
+            self.next_at = Time::NEVER;
+            return None;
+        };
+        self.flying = Some((size, now + patience));
+        Some(size)
+    }
+
+    /// When [`Mtu::poll`] or [`Mtu::handle_timeout`] has something to do.
+    pub(crate) fn next_timeout(&self) -> Time {
+        self.flying.map_or(self.next_at, |flying| flying.1)
+    }
+
+    /// Whether a probe is under way.
+    pub(crate) fn is_probing(&self) -> bool {
+        self.flying.is_some()
+    }
+
+    /// No answer to the probe has come in time.
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        let Some((size, _)) = self.flying.take_if(|flying| flying.1 <= now) else { return };
+        self.tries += 1;
+        self.next_at = now;
+        if self.tries >= TRIES {
+            self.tries = 0;
+            self.bad = self.bad.min(u32::from(size));
+            if self.candidate().is_none() {
+                self.next_at = now + RAISE_AFTER;
+            }
+        }
+    }
+
+    /// A probe of `size` bytes got through.
+    pub(crate) fn handle_probe_acked(&mut self, now: Time, size: u16) {
+        if self.flying.is_some_and(|flying| flying.0 == size) {
+            (self.flying, self.tries, self.next_at) = (None, 0, now);
+        }
+        if size <= self.size || u32::from(size) >= self.bad {
+            return;
+        }
+        (self.size, self.lost_rounds) = (size, 0);
+        if self.candidate().is_none() {
+            self.next_at = if size < self.most { now + RAISE_AFTER } else { Time::NEVER };
+        }
+    }
+
+    /// Of the packets that an acknowledgement or a timeout settled, the largest that came and the largest that was
+    /// lost; 0 for none. If the path swallows what it carried before, only [`BASE`] is sent until more is found anew.
+    pub(crate) fn handle_settled(&mut self, now: Time, came: u32, lost: u32) {
+        let base = u32::from(BASE);
+        if came > base {
+            (self.lost_rounds, self.came_small) = (0, false);
+            return;
+        }
+        self.came_small |= came > 0;
+        // Where nothing comes at all the path is away, which tells nothing of sizes.
+        if lost > base && std::mem::take(&mut self.came_small) {
+            self.lost_rounds += 1;
+        }
+        if self.lost_rounds < BLACK || self.size == BASE {
+            return;
+        }
+        self.bad = u32::from(self.size);
+        (self.size, self.lost_rounds, self.tries) = (BASE, 0, 0);
+        (self.flying, self.next_at) = (None, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Searches on a path that carries `limit` bytes: the size found, and how many probes it took.
+    fn search(mtu: &mut Mtu, limit: u16) -> u32 {
+        let (mut now, mut probes) = (Time::ZERO, 0);
+        loop {
+            let due = mtu.next_timeout();
+            if due > now + Duration::from_secs(60) {
+                return probes;
+            }
+            now = now.max(due);
+            mtu.handle_timeout(now);
+            if let Some(size) = mtu.poll(now, Duration::from_millis(300)) {
+                probes += 1;
+                if size <= limit {
+                    mtu.handle_probe_acked(now + Duration::from_millis(50), size);
+                }
+            }
+            assert!(probes < 200, "{mtu:?}");
+        }
+    }
+
+    #[test]
+    fn what_both_ends_take_is_found_with_one_probe() {
+        let mut mtu = Mtu::new(Time::ZERO, 1452);
+        assert_eq!((mtu.size(), search(&mut mtu, 1500), mtu.size()), (1200, 1, 1452));
+        assert_eq!(mtu.next_timeout(), Time::NEVER);
+        assert_eq!(search(&mut Mtu::new(Time::ZERO, 1200), 1500), 0);
+    }
+
+    #[test]
+    fn a_wider_path_is_found_later() {
+        let mut mtu = Mtu::new(Time::ZERO, 1472);
+        search(&mut mtu, 1372);
+        let found = mtu.size();
+        assert!((1353..=1372).contains(&found), "{found}");
+        let later = mtu.next_timeout();
+        assert!(later > Time::from_millis(590_000), "{later:?}");
+        assert_eq!(mtu.poll(later, Duration::ZERO), Some(1472));
+        mtu.handle_probe_acked(later, 1472);
+        assert_eq!((mtu.size(), mtu.next_timeout()), (1472, Time::NEVER));
+    }
+
+    #[test]
+    fn a_black_hole_is_left_and_what_is_only_lost_is_not_one() {
+        let mut mtu = Mtu::new(Time::ZERO, 1452);
+        search(&mut mtu, 1500);
+        let now = Time::from_millis(5000);
+        // Nothing comes: an outage. Something comes, but something large too: losses.
+        (0..20).for_each(|_| mtu.handle_settled(now, 0, 1452));
+        for (came, lost) in [(800, 1452), (1452, 1452), (800, 1452), (800, 1452)] {
+            mtu.handle_settled(now, came, lost);
+        }
+        assert_eq!(mtu.size(), 1452);
+        mtu.handle_settled(now, 800, 1452);
+        assert_eq!(mtu.size(), BASE);
+        search(&mut mtu, 1300);
+        assert!((1280..=1300).contains(&mtu.size()), "{}", mtu.size());
+    }
+
+    proptest! {
+        #[test]
+        fn any_limit_is_found(most in 1200u16.., limit in 1200u16..) {
+            let mut mtu = Mtu::new(Time::ZERO, most);
+            let probes = search(&mut mtu, limit);
+            prop_assert!(mtu.size() <= limit.min(most) && mtu.size() + NEAR >= limit.min(most), "{:?}", mtu);
+            prop_assert!(probes <= 75, "{}", probes);
+        }
+    }
+}
