@@ -7,7 +7,7 @@ use glassline_media::Time;
 use glassline_transport::emulator::{
     End, LinkConfig, Loss, Network, OutageEffect, OutageTimes, Queue, Random,
 };
-use glassline_transport::link::{Event, Options, Settings};
+use glassline_transport::link::{Compression, Event, Fec, Options, Settings};
 use link_support::{World, settings};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -97,9 +97,13 @@ fn promises_hold_on_any_network() {
             let link = world.link(end).unwrap_or_else(|| panic!("seed {seed}: {end:?} is not up"));
             for channel in 0..4 {
                 let (reliable, ordered) = (channel < 2, channel % 2 == 0);
+                let compression =
+                    [Compression::Zstd, Compression::Deflate, Compression::None][seed as usize % 3];
+                let fec = if reliable || seed % 4 < 2 { Fec::Never } else { Fec::WhenLossy(20) };
                 let limits =
                     Options { max_size: LARGEST, queue: 20, queue_bytes: QUEUE, ..Options::default() };
-                link.open(channel, Options { reliable, ordered, priority: channel, ..limits }).unwrap();
+                let options = Options { reliable, ordered, priority: channel, compression, fec, ..limits };
+                link.open(channel, options).unwrap();
             }
         }
         let take = |world: &mut World, got: &mut [[Vec<u32>; 4]; 2]| {

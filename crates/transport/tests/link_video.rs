@@ -5,7 +5,7 @@ mod link_support;
 
 use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Loss, Network, Queue, Service};
-use glassline_transport::link::Options;
+use glassline_transport::link::{Fec, Options};
 use link_support::{World, quantile};
 use std::time::Duration;
 
@@ -31,13 +31,24 @@ struct Outcome {
 
 /// Video of 30 pictures a second at `load` of the rate, key frames four times as large each 60, and 20 reliable
 /// messages of 300 bytes a second, for `seconds`. `change` is called each millisecond.
-fn run(seed: u64, loss: Loss, load: f64, seconds: u64, mut change: impl FnMut(u64, &mut Network)) -> Outcome {
+fn run(seed: u64, loss: Loss, load: f64, seconds: u64, change: impl FnMut(u64, &mut Network)) -> Outcome {
+    run_with(Fec::Never, seed, loss, load, seconds, change)
+}
+
+fn run_with(
+    fec: Fec,
+    seed: u64,
+    loss: Loss,
+    load: f64,
+    seconds: u64,
+    mut change: impl FnMut(u64, &mut Network),
+) -> Outcome {
     let config = LinkConfig::rate(RATE).with_delay(DELAY).with_queue(Queue::packets(256));
     let network = Network::new(config.clone().with_loss(loss), config, seed).unwrap();
     let mut world = World::shared(network, seed);
     world.connect();
     let command = Options { priority: 0, ..Options::default() };
-    let video = Options { reliable: false, newest: true, priority: 4, ..Options::default() };
+    let video = Options { reliable: false, newest: true, priority: 4, fec, ..Options::default() };
     let link = world.link(End::Near).unwrap();
     link.open(0, command).unwrap();
     link.open(1, video).unwrap();
@@ -114,31 +125,66 @@ fn video_above_the_rate_leaves_messages_quick_and_pictures_young() {
 #[test]
 fn bursts_of_losses_are_bridged() {
     let loss = Loss::GilbertElliott { to_bad: 0.0085, to_good: 0.25, loss_good: 0.0, loss_bad: 0.6 };
-    let outcome = run(2, loss, 0.7, 40, |_, _| {});
-    assert!(outcome.message_p99 <= Duration::from_millis(75), "{outcome:#?}");
-    assert!(outcome.overhead <= 1.15, "{outcome:#?}");
-    assert!(outcome.shown >= 0.85, "{outcome:#?}");
-    assert!(outcome.age_p95 <= Duration::from_millis(170), "{outcome:#?}");
+    let mut late = 0;
+    for seed in 1..=6 {
+        let outcome = run(seed, loss, 0.7, 40, |_, _| {});
+        // One run in six has both the message and its first copy swallowed too often.
+        late += u32::from(outcome.message_p99 > Duration::from_millis(77));
+        assert!(outcome.message_p99 <= Duration::from_millis(125), "{seed}: {outcome:#?}");
+        assert!(outcome.overhead <= 1.10, "{seed}: {outcome:#?}");
+        assert!(outcome.shown >= 0.87, "{seed}: {outcome:#?}");
+        // Who knows the rate and loses as many packets comes to 140 to 149.
+        assert!(outcome.age_p95 <= Duration::from_millis(157), "{seed}: {outcome:#?}");
+    }
+    assert!(late <= 1, "{late}");
+}
+
+#[test]
+fn parity_makes_pictures_younger_where_bursts_swallow_them() {
+    let loss = Loss::GilbertElliott { to_bad: 0.0085, to_good: 0.25, loss_good: 0.0, loss_bad: 0.6 };
+    for seed in 1..=3 {
+        let plain = run(seed, loss, 0.4, 40, |_, _| {});
+        let parity = run_with(Fec::WhenLossy(25), seed, loss, 0.4, 40, |_, _| {});
+        let gain = plain.age_p95.saturating_sub(parity.age_p95);
+        assert!(gain >= Duration::from_millis(4), "{seed}: {plain:#?} {parity:#?}");
+        assert!(parity.shown >= plain.shown + 0.015, "{seed}: {plain:#?} {parity:#?}");
+    }
+}
+
+/// Half the rate from 10 to 15 s, and nothing from 25 s and `offset` ms on for a second: the bottleneck keeps what comes
+/// while it stands still, or it is lost.
+fn blackout(seed: u64, holds: bool, offset: u64) -> Outcome {
+    run(seed, Loss::None, 0.9, 40, |milli, network| match milli {
+        10_000 => network.set_service(End::Near, Service::Rate(RATE / 2)).unwrap(),
+        15_000 => network.set_service(End::Near, Service::Rate(RATE)).unwrap(),
+        _ if milli == 25_000 + offset && holds => network.set_service(End::Near, Service::Rate(0)).unwrap(),
+        _ if milli == 26_000 + offset && holds => {
+            network.set_service(End::Near, Service::Rate(RATE)).unwrap();
+        }
+        _ if milli == 25_000 + offset => network.set_loss(End::Near, Loss::Random(1.0)).unwrap(),
+        _ if milli == 26_000 + offset => network.set_loss(End::Near, Loss::None).unwrap(),
+        _ => {}
+    })
 }
 
 #[test]
 fn half_the_rate_and_a_blackout_pass() {
-    // The bottleneck keeps what comes while it stands still, or it is lost.
-    for (holds, first) in [(true, 120), (false, 320)] {
-        let outcome = run(3, Loss::None, 0.9, 40, |milli, network| match milli {
-            10_000 => network.set_service(End::Near, Service::Rate(RATE / 2)).unwrap(),
-            15_000 => network.set_service(End::Near, Service::Rate(RATE)).unwrap(),
-            25_000 if holds => network.set_service(End::Near, Service::Rate(0)).unwrap(),
-            26_000 if holds => network.set_service(End::Near, Service::Rate(RATE)).unwrap(),
-            25_000 => network.set_loss(End::Near, Loss::Random(1.0)).unwrap(),
-            26_000 => network.set_loss(End::Near, Loss::None).unwrap(),
-            _ => {}
-        });
-        assert!(outcome.message_p95 <= Duration::from_millis(180), "{outcome:#?}");
-        assert!(
-            outcome.first_after.is_some_and(|after| after <= Duration::from_millis(first)),
-            "{outcome:#?}"
-        );
-        assert!(outcome.mean_queue <= Duration::from_millis(15) && outcome.shown >= 0.82, "{outcome:#?}");
+    // A key frame, which takes four times as long, begins at 26 s: where the blackout's end cuts it, nothing is shown
+    // before the picture after it.
+    for (holds, cut, first) in [(true, 120, 120), (false, 220, 145)] {
+        for (offset, first) in
+            [(0, cut), (9, cut), (27, cut), (300, first), (311, first), (322, first), (340, first)]
+        {
+            let outcome = blackout(3, holds, offset);
+            assert!(outcome.message_p95 <= Duration::from_millis(180), "{holds} {offset}: {outcome:#?}");
+            assert!(
+                outcome.first_after.is_some_and(|after| after <= Duration::from_millis(first)),
+                "{holds} {offset}: {outcome:#?}"
+            );
+            assert!(
+                outcome.mean_queue <= Duration::from_millis(15) && outcome.shown >= 0.82,
+                "{holds} {offset}: {outcome:#?}"
+            );
+        }
     }
 }

@@ -17,13 +17,33 @@ pub(crate) struct Cubic {
     since: Time,
     reduced_at: Time,
     packet: f64,
+    /// It doubles each round trip, as long as nothing is lost.
+    starting: bool,
 }
 
 impl Cubic {
     pub(crate) fn new(now: Time, window_bytes: f64, packet_bytes: usize) -> Cubic {
         let packet = packet_bytes as f64;
         let packets = window_bytes / packet;
-        Cubic { window: window_bytes, largest: packets, reno: packets, since: now, reduced_at: now, packet }
+        Cubic {
+            window: window_bytes,
+            largest: packets,
+            reno: packets,
+            since: now,
+            reduced_at: now,
+            packet,
+            starting: false,
+        }
+    }
+
+    /// As [`Cubic::new`], in slow start: others have had the path for themselves.
+    pub(crate) fn starting(now: Time, window_bytes: f64, packet_bytes: usize) -> Cubic {
+        Cubic { starting: true, ..Cubic::new(now, window_bytes, packet_bytes) }
+    }
+
+    /// Whether nothing was lost yet in slow start.
+    pub(crate) fn is_starting(&self) -> bool {
+        self.starting
     }
 
     pub(crate) fn window_bytes(&self) -> f64 {
@@ -31,6 +51,10 @@ impl Cubic {
     }
 
     pub(crate) fn handle_acked(&mut self, now: Time, bytes: u64, rtt: Duration) {
+        if self.starting {
+            self.window += bytes as f64;
+            return;
+        }
         let acked = bytes as f64 / self.packet;
         let window = self.window / self.packet;
         let alpha = if self.reno >= self.largest { 1.0 } else { 3.0 * (1.0 - BETA) / (1.0 + BETA) };
@@ -46,6 +70,7 @@ impl Cubic {
         if sent_at <= self.reduced_at {
             return;
         }
+        self.starting = false;
         let window = self.window / self.packet;
         // Fast convergence (RFC 9438 §4.7).
         self.largest = if window < self.largest { window * (1.0 + BETA) / 2.0 } else { window };

@@ -10,12 +10,12 @@
 //! [`TARGET`] it falls below 1, so that the queue drains over the next round trips; below, it rises a little above 1,
 //! and more the longer there is room. While the queue is not empty the delivery rate *is* the path's capacity, so a
 //! rate that has fallen is known after a round trip. Losses alone change nothing: a radio loses packets without being
-//! full.
+//! full. A router that marks packets (ECN) says that its queue grows before the delay shows it: that counts as delay.
 //!
 //! One who only listens to delay is starved by those who fill the queue until it overflows (CUBIC) or who keep it
-//! half full (BBR). If the queue does not shrink though the rate was lowered for several round trips, somebody else
-//! fills it: then the window grows and falls as CUBIC's does, until the queue is found short again. Every few seconds
-//! a trial with the short queue tells whether the others are gone.
+//! half full (BBR). If the queue stands for several round trips, half the rate is tried for two more: if it stands then
+//! too, somebody else fills it, and the window grows and falls as CUBIC's does, until the queue is found short again.
+//! Every few seconds a trial with the short queue tells whether the others are gone.
 
 mod arrival;
 mod cubic;
@@ -33,10 +33,24 @@ const INITIAL_RATE: f64 = 120_000.0;
 const LEAST_RATE: f64 = 4_000.0;
 /// How long a smallest one-way delay counts as that of the empty path.
 const BASE_LIFE: Duration = Duration::from_secs(15);
-/// Round trips of a queue that does not shrink, after which others are believed to fill it.
-const STUBBORN_ROUNDS: u32 = 7;
+/// Round trips of a queue that stands, after which it is tried whether others fill it; twice as many after each trial
+/// that found nobody,
+const FIRST_TRIAL: u32 = 8;
+/// and so many at most.
+const LAST_TRIAL: u32 = 256;
+/// For how many round trips half the rate is tried.
+const TRIAL_ROUNDS: u32 = 2;
+/// A queue that never falls below this share of its height though packets are lost is filled by somebody who does not
+/// listen to losses; neither do we then,
+const DEAF: f64 = 0.8;
+/// up to this share.
+const TOLERABLE: f64 = 0.1;
 /// How long competition goes on before a trial without.
 const TRIAL_AFTER: Duration = Duration::from_secs(5);
+
+/// By how much a mark of a router that is not of L4S lowers the rate: the queue that it speaks of may be none of ours to
+/// see in the delay yet.
+const CLASSIC_RELIEF: f64 = 0.15;
 
 /// What one acknowledgement told.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,14 +101,35 @@ pub struct Capacity {
     round: Round,
     /// Consecutive rounds in which there was room.
     roomy_rounds: u32,
-    /// Consecutive rounds of a long queue though the rate was low.
-    stubborn_rounds: u32,
+    /// Consecutive rounds of a queue that stands.
+    standing_rounds: u32,
+    /// After how many of them a trial begins.
+    trial_after: u32,
+    trial: Option<Trial>,
+    /// When competition ended last, and its window.
+    shared: Option<(Time, f64)>,
+    /// Between what the queue's delay has swayed since the window was last lowered.
+    sway: (Duration, Duration),
+    /// The share of bytes lost, over some round trips.
+    loss_share: f64,
     flat_rounds: u32,
     lossy_rounds: u32,
     bandwidth_before: f64,
     cubic: Option<Cubic>,
     mode_since: Time,
     trial_gap: Duration,
+    /// The smoothed share of packets that routers mark (DCTCP's α, RFC 8257 §3.3).
+    marked_share: f64,
+    /// By how much the rate stays below what is delivered, for the sake of marks of the last round.
+    relief: f64,
+}
+
+/// Half the rate for some round trips: does the queue shrink?
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    rounds: u32,
+    /// The queue's delay before, seconds.
+    queue: f64,
 }
 
 /// What was seen during a round trip.
@@ -102,24 +137,26 @@ pub struct Capacity {
 struct Round {
     began: Time,
     least_queue: Duration,
-    queue_at_begin: Duration,
     fastest: f64,
     last_rate: f64,
     acked: u64,
     lost: u64,
+    marked: u64,
+    scalable: bool,
     app_limited: bool,
 }
 
 impl Round {
-    fn new(now: Time, queue: Duration) -> Round {
+    fn new(now: Time) -> Round {
         Round {
             began: now,
             least_queue: Duration::MAX,
-            queue_at_begin: queue,
             fastest: 0.0,
             last_rate: 0.0,
             acked: 0,
             lost: 0,
+            marked: 0,
+            scalable: false,
             app_limited: false,
         }
     }
@@ -158,15 +195,22 @@ impl Capacity {
             window: 12.0 * packet_bytes as f64,
             base: BaseDelay { before: i64::MAX, now: i64::MAX, since: now },
             queue: Duration::ZERO,
-            round: Round::new(now, Duration::ZERO),
+            round: Round::new(now),
             roomy_rounds: 0,
-            stubborn_rounds: 0,
+            standing_rounds: 0,
+            trial_after: FIRST_TRIAL,
+            trial: None,
+            shared: None,
+            sway: (Duration::ZERO, Duration::ZERO),
+            loss_share: 0.0,
             flat_rounds: 0,
             lossy_rounds: 0,
             bandwidth_before: 0.0,
             cubic: None,
             mode_since: now,
             trial_gap: TRIAL_AFTER,
+            marked_share: 0.0,
+            relief: 0.0,
         }
     }
 
@@ -205,6 +249,14 @@ impl Capacity {
         TARGET.as_secs_f64().max(2.0 * self.packet as f64 / self.bandwidth.max(LEAST_RATE)).min(0.05)
     }
 
+    /// Routers have marked `packets` more of ours: their queue grows, whatever the delay says. `scalable`: they do so
+    /// early, as those of L4S do for ECT(1), and what counts is the share that is marked (RFC 9331 §4.3); otherwise one
+    /// mark means as much as a loss to those who listen to losses (RFC 8511).
+    pub fn handle_marks(&mut self, packets: u64, scalable: bool) {
+        self.round.marked += packets;
+        self.round.scalable = scalable;
+    }
+
     /// Takes what an acknowledgement told.
     pub fn handle_feedback(&mut self, now: Time, feedback: &Feedback) {
         if let Some(one_way) = feedback.one_way_us {
@@ -222,8 +274,12 @@ impl Capacity {
         }
         match &mut self.cubic {
             Some(cubic) => {
-                if feedback.lost_bytes > 0 {
+                let sway = &mut self.sway;
+                *sway = (sway.0.min(self.queue), sway.1.max(self.queue));
+                let deaf = sway.0 > sway.1.mul_f64(DEAF) && self.loss_share < TOLERABLE;
+                if feedback.lost_bytes > 0 && (!deaf || cubic.is_starting()) {
                     cubic.handle_lost(now, feedback.sent_at.unwrap_or(now));
+                    *sway = (self.queue, self.queue);
                 } else if !feedback.app_limited {
                     cubic.handle_acked(now, feedback.acked_bytes, feedback.rtt);
                 }
@@ -246,9 +302,10 @@ impl Capacity {
         let rate = rate as f64;
         if rate > self.bandwidth {
             self.bandwidth = rate;
-        } else if self.queue.as_secs_f64() > self.target()
+        } else if (self.queue.as_secs_f64() > self.target() || self.relief > 0.0)
             && !feedback.app_limited
             && self.mode != Mode::Startup
+            && self.trial.is_none()
         {
             // Toward the measured rate within about a round trip.
             let window = (self.bandwidth * feedback.rtt.as_secs_f64()).max(self.packet as f64);
@@ -259,13 +316,16 @@ impl Capacity {
     }
 
     fn end_round(&mut self, now: Time, feedback: &Feedback) {
-        let round = std::mem::replace(&mut self.round, Round::new(now, self.queue));
+        let round = std::mem::replace(&mut self.round, Round::new(now));
         let target = self.target();
         let least =
             if round.least_queue == Duration::MAX { self.queue } else { round.least_queue }.as_secs_f64();
         // There is room if the queue was short at some time of the round, and more was not for want of data.
         let roomy = least < target / 2.0;
         self.roomy_rounds = if roomy && !round.app_limited { self.roomy_rounds + 1 } else { 0 };
+        self.end_marked_round(now, &round, feedback);
+        let share = round.lost as f64 / (round.acked + round.lost).max(1) as f64;
+        self.loss_share += (share - self.loss_share) / 4.0;
         let lossy = round.lost > (round.acked + round.lost) / 6 && round.lost > 3 * self.packet as u64;
         self.lossy_rounds = if lossy { self.lossy_rounds + 1 } else { 0 };
         if self.lossy_rounds >= 2 && round.last_rate > 0.0 && !round.app_limited {
@@ -277,30 +337,72 @@ impl Capacity {
                 let grown = self.bandwidth >= self.bandwidth_before * 1.25;
                 self.flat_rounds = if grown || round.app_limited { 0 } else { self.flat_rounds + 1 };
                 self.bandwidth_before = self.bandwidth_before.max(self.bandwidth);
-                if self.flat_rounds >= 3 || lossy {
+                if self.flat_rounds >= 3 || lossy || round.marked > 0 {
                     self.enter(Mode::Delay, now);
                 }
             }
-            Mode::Delay => {
-                let low = self.rate < 0.97 * round.fastest.max(self.bandwidth);
-                let shrunk = self.queue.as_secs_f64() < 0.7 * round.queue_at_begin.as_secs_f64();
-                let stubborn = least > 1.5 * target && low && !shrunk && !round.app_limited;
-                self.stubborn_rounds = if stubborn { self.stubborn_rounds + 1 } else { 0 };
-                if self.stubborn_rounds >= STUBBORN_ROUNDS {
-                    let window = (self.bandwidth * feedback.rtt.as_secs_f64()).max(4.0 * self.packet as f64);
-                    self.cubic = Some(Cubic::new(now, window * 1.2, self.packet));
-                    self.enter(Mode::Competitive, now);
-                }
-            }
+            Mode::Delay => self.look_for_others(now, &round, feedback, least),
             Mode::Competitive => {
                 let since = now - self.mode_since;
-                if least < target && since > feedback.rtt * 8 {
-                    self.trial_gap = TRIAL_AFTER;
+                let alone = least < TARGET.as_secs_f64() && since > feedback.rtt * 8;
+                if alone || since > self.trial_gap {
+                    self.trial_gap =
+                        if alone { TRIAL_AFTER } else { (self.trial_gap * 2).min(TRIAL_AFTER * 4) };
+                    self.shared = self.cubic.as_ref().map(|cubic| (now, cubic.window_bytes()));
                     self.enter(Mode::Delay, now);
-                } else if since > self.trial_gap {
-                    self.trial_gap = (self.trial_gap * 2).min(TRIAL_AFTER * 4);
-                    self.enter(Mode::Delay, now);
+                    self.trial_after = FIRST_TRIAL / 2;
                 }
+            }
+        }
+    }
+
+    /// Whether somebody else fills the queue: it stands, and at half our rate it stands as well.
+    fn look_for_others(&mut self, now: Time, round: &Round, feedback: &Feedback, least: f64) {
+        let long = 1.5 * TARGET.as_secs_f64();
+        let Some(trial) = &mut self.trial else {
+            let stands = least > long && !round.app_limited;
+            self.standing_rounds = if stands { self.standing_rounds + 1 } else { 0 };
+            if self.standing_rounds >= self.trial_after {
+                self.trial = Some(Trial { rounds: 0, queue: least });
+            }
+            return;
+        };
+        trial.rounds += 1;
+        if trial.rounds == TRIAL_ROUNDS + 1 && !round.app_limited && least > long.max(0.6 * trial.queue) {
+            let window = (self.bandwidth * feedback.rtt.as_secs_f64()).max(4.0 * self.packet as f64);
+            let shared = self.shared.filter(|shared| now - shared.0 < TRIAL_AFTER * 2);
+            self.cubic = Some(match shared {
+                Some((_, before)) => Cubic::new(now, window.max(before), self.packet),
+                None => Cubic::starting(now, window * 1.2, self.packet),
+            });
+            self.enter(Mode::Competitive, now);
+        } else if trial.rounds > TRIAL_ROUNDS + 1 {
+            self.trial = None;
+            self.sway = (self.queue, self.queue);
+            self.standing_rounds = 0;
+            self.trial_after = (self.trial_after * 2).min(LAST_TRIAL);
+        }
+    }
+
+    fn end_marked_round(&mut self, now: Time, round: &Round, feedback: &Feedback) {
+        if round.marked == 0 && self.marked_share == 0.0 {
+            return;
+        }
+        let packets = (round.acked / self.packet as u64).max(round.marked).max(1);
+        let share = round.marked as f64 / packets as f64;
+        self.marked_share += (share - self.marked_share) / 16.0;
+        if self.marked_share < 1e-4 {
+            self.marked_share = 0.0;
+        }
+        self.relief = match round.marked {
+            0 => 0.0,
+            _ if round.scalable => self.marked_share.max(share / 4.0) / 2.0,
+            _ => CLASSIC_RELIEF,
+        };
+        if round.marked > 0 {
+            self.roomy_rounds = 0;
+            if let Some(cubic) = &mut self.cubic {
+                cubic.handle_lost(now, feedback.sent_at.unwrap_or(now));
             }
         }
     }
@@ -308,7 +410,8 @@ impl Capacity {
     fn enter(&mut self, mode: Mode, now: Time) {
         self.mode = mode;
         self.mode_since = now;
-        (self.stubborn_rounds, self.roomy_rounds, self.flat_rounds) = (0, 0, 0);
+        (self.standing_rounds, self.roomy_rounds, self.flat_rounds) = (0, 0, 0);
+        self.trial = None;
         if mode != Mode::Competitive {
             self.cubic = None;
         }
@@ -334,6 +437,12 @@ impl Capacity {
                 let boost = 2f64.powi(self.roomy_rounds.saturating_sub(2).min(4) as i32);
                 self.gain =
                     if room > 0.0 { 1.0 + (room.max(0.01) * boost).min(0.5) } else { (1.0 + room).max(0.5) };
+                if self.trial.is_some_and(|trial| trial.rounds < TRIAL_ROUNDS) {
+                    self.gain = 0.5;
+                }
+                if self.relief > 0.0 {
+                    self.gain = self.gain.min(1.0 - self.relief);
+                }
                 self.window = 1.25 * self.bandwidth * (least_rtt + 2.0 * target) + slack;
             }
             Mode::Competitive => {

@@ -22,15 +22,16 @@ pub mod secure;
 mod state;
 pub mod wire;
 
-pub use channel::Options;
 pub use channel::receive::ReceiveCounters;
 pub use channel::send::SendCounters;
+pub use channel::{Compression, Dictionary, Fec, Options};
 pub use endpoint::{Endpoint, EndpointCounters, LinkId};
 pub use random::Random;
 pub use secure::noise::{Credentials, Key, public_key};
 pub use state::{Link, LinkStatistics, PathStatistics};
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Channels of a link are numbered from 0 to one less than this.
@@ -53,6 +54,43 @@ pub struct Path {
     pub via: u8,
 }
 
+/// The mark of Explicit Congestion Notification that an IP packet bears (RFC 3168 §5): who sets one of the first two
+/// lets routers set the last instead of dropping.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// None; routers drop.
+    #[default]
+    NotCapable,
+    /// ECT(1): the sender takes part in L4S (RFC 9331), that is, it answers to the share of packets that are marked.
+    Ect1,
+    /// ECT(0): the sender answers to a mark as to a loss.
+    Ect0,
+    /// Congestion experienced: a queue on the way was growing.
+    Ce,
+}
+
+impl Ecn {
+    /// The two bits, lowest in IP's traffic class.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Ecn::NotCapable => 0,
+            Ecn::Ect1 => 1,
+            Ecn::Ect0 => 2,
+            Ecn::Ce => 3,
+        }
+    }
+
+    /// The mark in a traffic class's lowest two bits; the others don't matter.
+    pub const fn from_bits(bits: u8) -> Ecn {
+        match bits & 3 {
+            0 => Ecn::NotCapable,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+}
+
 /// Datagrams to be sent, which stand in the caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
@@ -62,6 +100,8 @@ pub struct Transmit {
     pub bytes: usize,
     /// The size of each datagram but the last, which may be smaller. Equal to `bytes` for a single one.
     pub segment_bytes: usize,
+    /// The mark that they are to bear in IP's header.
+    pub ecn: Ecn,
 }
 
 /// A message of a channel, numbered from 0 in the order of [`Link::send`].
@@ -279,6 +319,11 @@ pub struct Settings {
     pub key_update_packets: u64,
     /// When small reliable messages are sent more than once.
     pub copies: Copies,
+    /// What is known beforehand of messages on channels with [`Compression::Zstd`]. Used while the peer has the same.
+    pub dictionary: Option<Arc<Dictionary>>,
+    /// What datagrams are to be marked with, [`Ecn::Ect1`] or [`Ecn::Ect0`], so that routers can say that a queue grows
+    /// before it is seen in the delay. Given up on a path that swallows such datagrams.
+    pub ecn: Ecn,
     /// What second paths of links that we connect are for; the listener does the same.
     pub bonding: Bonding,
 }
@@ -302,6 +347,8 @@ impl Settings {
             retry_above: 32,
             key_update_packets: 1 << 22,
             copies: Copies::WhenLossy,
+            dictionary: None,
+            ecn: Ecn::NotCapable,
             bonding: Bonding::Failover,
         }
     }

@@ -12,7 +12,9 @@ use super::wire::frame::Ack;
 const PACKET_THRESHOLD: u64 = 3;
 /// The least time that is worth a timer (RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
-/// Probes are never further apart than this, so that a path that is back is noticed soon.
+/// Probes of a silent path come so often at first, so that one that is back is noticed soon,
+const LEAST_PROBE_GAP: Duration = Duration::from_millis(25);
+/// and never more seldom than this.
 pub(crate) const MAX_PROBE_GAP: Duration = Duration::from_millis(150);
 /// Before a round trip was measured (RFC 9002 §6.2.2 takes 333 ms; links are shorter).
 const INITIAL_RTT: Duration = Duration::from_millis(100);
@@ -126,6 +128,9 @@ pub(crate) struct Recovery {
     loss_at: Time,
     last_asked_at: Time,
     probes: u32,
+    /// When the first probe of this silence was due.
+    silent_since: Time,
+    blind: bool,
     delivered: u64,
     delivered_at: Time,
     first_sent_at: Time,
@@ -149,6 +154,8 @@ impl Recovery {
             loss_at: Time::NEVER,
             last_asked_at: now,
             probes: 0,
+            silent_since: now,
+            blind: false,
             delivered: 0,
             delivered_at: now,
             first_sent_at: now,
@@ -171,6 +178,16 @@ impl Recovery {
     /// How many probe timeouts have passed since the last acknowledgement.
     pub(crate) fn probes(&self) -> u32 {
         self.probes
+    }
+
+    /// Whether the path has been silent for so long that what is under way says nothing about it.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.blind
+    }
+
+    /// How long the path has been silent since the first probe was due; nothing while it is not.
+    pub(crate) fn silence(&self, now: Time) -> Duration {
+        if self.probes == 0 { Duration::ZERO } else { now - self.silent_since }
     }
 
     /// Packets remembered; bounded by what may be under way.
@@ -263,7 +280,7 @@ impl Recovery {
             self.rtt.update(rtt, Duration::from_micros(ack.delay_us));
         }
         if let Some(packet) = newest {
-            self.probes = 0;
+            (self.probes, self.blind) = (0, false);
             self.delivered_at = now;
             self.first_sent_at = packet.at;
             let interval = (packet.at - packet.first_sent_at).max(now - packet.delivered_at);
@@ -349,8 +366,11 @@ impl Recovery {
         if self.loss_at != Time::NEVER {
             return self.loss_at;
         }
-        let first = self.probe_time();
-        let gap = (first * 2u32.pow(self.probes.min(8))).min(first.max(MAX_PROBE_GAP));
+        let gap = match self.probes {
+            0 => self.probe_time(),
+            // Not much later than the silence is long.
+            _ => ((self.last_asked_at - self.silent_since) / 8).clamp(LEAST_PROBE_GAP, MAX_PROBE_GAP),
+        };
         self.last_asked_at + gap
     }
 
@@ -365,7 +385,11 @@ impl Recovery {
             self.retire(now);
             return (sample, false);
         }
+        if self.probes == 0 {
+            self.silent_since = now;
+        }
         self.probes += 1;
+        self.blind |= now - self.silent_since >= self.probe_time();
         // The next one is reckoned from here, whether or not the probe can leave.
         self.last_asked_at = now;
         self.retire(now);

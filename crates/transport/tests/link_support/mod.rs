@@ -4,8 +4,8 @@
 use bytes::Bytes;
 use glassline_media::Time;
 use glassline_transport::emulator::{Delivery, End, Network};
-use glassline_transport::link::{Credentials, Endpoint, Event, Key, Link, LinkId, Path, Settings};
-use std::collections::BTreeMap;
+use glassline_transport::link::{Credentials, Ecn, Endpoint, Event, Key, Link, LinkId, Path, Settings};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -19,6 +19,11 @@ pub struct World {
     pub events: Vec<(Time, End, Event)>,
     /// Each datagram that left, if it is asked for.
     pub wire: Option<Vec<(End, Vec<u8>)>>,
+    /// A router marks what comes while more than so many bytes wait, if it may be marked.
+    pub marks_above: Option<u64>,
+    /// What came to `Far` and is of no kind that a link sends: others' packets, when and what.
+    pub foreign: Vec<(Time, Vec<u8>)>,
+    marked: BTreeSet<Vec<u8>>,
     /// Of each address from which `Far` has got something: what was exchanged with it.
     accounts: BTreeMap<SocketAddr, Account>,
     /// By end: since when it has got nothing, and how many datagrams were sent to its address meanwhile.
@@ -54,6 +59,9 @@ impl World {
             links: [None; 2],
             events: Vec::new(),
             wire: None,
+            marks_above: None,
+            foreign: Vec::new(),
+            marked: BTreeSet::new(),
             accounts: BTreeMap::new(),
             silence: [(Time::ZERO, 0); 2],
             silent_until: None,
@@ -116,6 +124,10 @@ impl World {
                 assert!(rounds < 20_000, "seed {}: an end sends without end", self.seed);
                 assert_eq!(transmit.bytes, buffer.len());
                 for datagram in buffer.chunks(transmit.segment_bytes) {
+                    let queued = self.network.link(end).queued().bytes;
+                    if transmit.ecn != Ecn::NotCapable && self.marks_above.is_some_and(|most| queued > most) {
+                        self.marked.insert(datagram.to_vec());
+                    }
                     if let Some(wire) = &mut self.wire {
                         wire.push((end, datagram.to_vec()));
                     }
@@ -200,10 +212,16 @@ impl World {
             }
             match self.network.step(due.clamp(now, until)) {
                 Some(mut delivery) => {
+                    if delivery.bytes.first() == Some(&0xFF) {
+                        self.foreign.push((delivery.at, std::mem::take(&mut delivery.bytes)));
+                        continue;
+                    }
                     self.arrived(&delivery);
                     let path = Path { remote: delivery.from, via: 0 };
                     let end = &mut self.ends[delivery.end as usize];
-                    end.handle_datagram(delivery.at, path, &mut delivery.bytes);
+                    let marked = self.marked.remove(&delivery.bytes[..]);
+                    let mark = if marked { Ecn::Ce } else { Ecn::NotCapable };
+                    end.handle_marked_datagram(delivery.at, path, mark, &mut delivery.bytes);
                 }
                 None => {
                     let now = self.network.now();

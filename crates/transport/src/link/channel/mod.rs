@@ -2,12 +2,18 @@
 //!
 //! * [`Options`]: that trade.
 //! * `send`: messages wait, begin, are cut into fragments, resent, cancelled.
+//! * `compression`, `fec`: what makes messages smaller, or their loss harmless.
 //! * `receive`: fragments become messages again, in order or not, each once.
 
+pub(crate) mod compression;
+pub(crate) mod fec;
 pub(crate) mod receive;
 pub(crate) mod send;
 
 use std::time::Duration;
+
+pub use compression::{Compression, Dictionary};
+pub use fec::Fec;
 
 use super::wire::varint::{self, Reader};
 use super::{MAX_CHANNELS, MAX_MESSAGE};
@@ -50,6 +56,11 @@ pub struct Options {
     /// The most bytes of messages that wait, or that are sent and not acknowledged. One message of `max_size` always
     /// has room.
     pub queue_bytes: usize,
+    /// Whether messages are made smaller on their way. What does not shrink is sent as it is, and seldom tried.
+    pub compression: Compression,
+    /// Whether parity goes along with each message, of which lost parts are made without a round trip. For unreliable
+    /// channels alone. It costs its share of the rate.
+    pub fec: Fec,
     /// Whether each message's end is told by an event: delivered, cancelled or lost.
     pub receipts: bool,
 }
@@ -68,6 +79,8 @@ impl Default for Options {
             max_size: MAX_MESSAGE as u32,
             queue: 4096,
             queue_bytes: 32 << 20,
+            compression: Compression::None,
+            fec: Fec::Never,
             receipts: false,
         }
     }
@@ -75,6 +88,8 @@ impl Default for Options {
 
 const RELIABLE: u8 = 1;
 const ORDERED: u8 = 2;
+/// Where in the flags the two bits of the compression begin.
+const COMPRESSION: u8 = 2;
 
 impl Options {
     /// Whether they make sense on channel `id`; otherwise says what does not.
@@ -88,6 +103,14 @@ impl Options {
         }
         if self.max_size as usize > MAX_MESSAGE {
             return wrong("its messages may be larger than 16 MiB");
+        }
+        if let Fec::WhenLossy(percent) | Fec::Always(percent) = self.fec {
+            if self.reliable {
+                return wrong("what is lost of a reliable channel is sent again and needs no parity");
+            }
+            if !(1..=100).contains(&percent) {
+                return wrong("its parity is not between 1 and 100 percent");
+            }
         }
         if self.queue == 0 {
             return wrong("its queue has no place");
@@ -104,13 +127,15 @@ impl Options {
             priority: self.priority,
             weight: self.weight,
             max_size: self.max_size,
+            compression: self.compression,
             max_receive_time: receive_ms.map(Duration::from_millis),
             ..Options::default()
         }
     }
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        out.push(if self.reliable { RELIABLE } else { 0 } | if self.ordered { ORDERED } else { 0 });
+        let flags = if self.reliable { RELIABLE } else { 0 } | if self.ordered { ORDERED } else { 0 };
+        out.push(flags | self.compression.code() << COMPRESSION);
         out.push(self.priority);
         varint::write(u64::from(self.weight), out);
         varint::write(u64::from(self.max_size), out);
@@ -131,6 +156,7 @@ impl Options {
             priority,
             weight,
             max_size,
+            compression: Compression::from_code(flags >> COMPRESSION & 3)?,
             max_receive_time: receive_ms.checked_sub(1).map(Duration::from_millis),
             ..Options::default()
         })

@@ -3,12 +3,15 @@
 use bytes::Bytes;
 use glassline_media::Time;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::Options;
+use super::compression::{Dictionary, Unpacker};
+use super::fec::Gathered;
 use super::send::MAX_AHEAD;
+use super::{Compression, Options};
 use crate::link::ranges::Ranges;
-use crate::link::wire::frame::Data;
+use crate::link::wire::frame::{Data, Parity};
 
 /// On an unreliable, unordered channel: how many messages may be incomplete or come out of order.
 const MAX_OPEN: usize = 1024;
@@ -17,11 +20,33 @@ const MAX_PARTS: usize = 1 << 14;
 
 enum Held {
     /// A message of which parts have come.
-    Part { bytes: Vec<u8>, total: u32, have: Ranges, since: Time },
+    Part(Part),
     /// One that waits for those before it.
-    Whole { bytes: Bytes, since: Time },
+    Whole { whole: Whole, since: Time },
     /// One that was delivered, cancelled or skipped.
     Gone,
+}
+
+struct Part {
+    bytes: Vec<u8>,
+    total: u32,
+    packed: bool,
+    have: Ranges,
+    parity: Option<Box<Gathered>>,
+    since: Time,
+}
+
+impl Part {
+    /// What it is counted with: its message's bytes, and those of parity.
+    fn held_bytes(&self) -> u64 {
+        u64::from(self.total) + self.parity.as_ref().map_or(0, |parity| parity.bytes())
+    }
+}
+
+/// A message, as it was carried.
+struct Whole {
+    bytes: Bytes,
+    packed: bool,
 }
 
 /// Counts of one channel's receiving end since it was opened.
@@ -29,8 +54,10 @@ enum Held {
 pub struct ReceiveCounters {
     /// Messages that became whole.
     pub messages: u64,
-    /// Their bytes.
+    /// Their bytes, as they were carried: compressed ones count with what they took.
     pub bytes: u64,
+    /// Messages of which parts were lost and were made from parity.
+    pub recovered: u64,
     /// Messages that were passed over: lost, incomplete, or cancelled by the sender. Those of which nothing came are
     /// counted where the order shows that they are missing.
     pub skipped: u64,
@@ -56,7 +83,7 @@ pub(crate) struct Receiver {
     next: u64,
     held: BTreeMap<u64, Held>,
     held_bytes: u64,
-    ready: VecDeque<(u64, Bytes)>,
+    ready: VecDeque<(u64, Whole)>,
     ready_bytes: u64,
     /// What was last told by CONSUMED, and what is to be told.
     told: u64,
@@ -65,6 +92,9 @@ pub(crate) struct Receiver {
     freed: u64,
     /// SKIPPED is to be told.
     pub(crate) skipped: bool,
+    unpacker: Unpacker,
+    /// The peer has sent something as compressed that is not.
+    pub(crate) damaged: bool,
     pub(crate) counters: ReceiveCounters,
 }
 
@@ -84,8 +114,15 @@ impl Receiver {
             consumed: 0,
             freed: 0,
             skipped: false,
+            unpacker: Unpacker::new(options.compression, None),
+            damaged: false,
             counters: ReceiveCounters::default(),
         }
+    }
+
+    /// With what the peer packs its messages.
+    pub(crate) fn use_dictionary(&mut self, dictionary: Option<Arc<Dictionary>>) {
+        self.unpacker = Unpacker::new(self.options.compression, dictionary);
     }
 
     /// Bytes of messages, whole or not, that the application has not taken.
@@ -101,65 +138,123 @@ impl Receiver {
     /// Takes a part of a message. `true`: the application has something to take that it had not before.
     #[inline]
     pub(crate) fn handle_data(&mut self, now: Time, data: &Data<'_>) -> Result<bool, Overrun> {
-        if data.total > self.options.max_size {
+        self.handle_part(now, data, false)
+    }
+
+    /// Takes a part of a message that is compressed.
+    pub(crate) fn handle_packed(&mut self, now: Time, data: &Data<'_>) -> Result<bool, Overrun> {
+        if self.options.compression == Compression::None {
             return Err(Overrun);
         }
-        if data.message < self.next || self.is_over(data.message) {
-            self.counters.duplicate_bytes += data.bytes.len() as u64;
+        self.handle_part(now, data, true)
+    }
+
+    #[inline]
+    fn handle_part(&mut self, now: Time, data: &Data<'_>, packed: bool) -> Result<bool, Overrun> {
+        if !self.is_wanted(data.message, data.total, data.bytes.len())? {
             return Ok(false);
         }
-        if data.message - self.next >= 2 * MAX_AHEAD {
+        if data.bytes.len() == data.total as usize {
+            let bytes = Bytes::copy_from_slice(data.bytes);
+            if matches!(self.held.get(&data.message), Some(Held::Part(_))) {
+                self.forget(data.message);
+            }
+            return self.complete(now, data.message, Whole { bytes, packed });
+        }
+        match self.gather(now, data, packed)? {
+            Some(whole) => self.complete(now, data.message, whole),
+            None => Ok(false),
+        }
+    }
+
+    /// Takes a parity shard.
+    pub(crate) fn handle_parity(&mut self, now: Time, parity: &Parity<'_>) -> Result<bool, Overrun> {
+        let packed = parity.packed;
+        if self.options.reliable || packed && self.options.compression == Compression::None {
+            return Err(Overrun);
+        }
+        if !self.is_wanted(parity.message, parity.total, parity.bytes.len())? {
+            return Ok(false);
+        }
+        self.hold_part(now, parity.message, parity.total, packed)?;
+        let room = self.held_bytes() + parity.bytes.len() as u64 <= 2 * self.window;
+        let Some(Held::Part(part)) = self.held.get_mut(&parity.message) else { return Ok(false) };
+        let shard = parity.bytes.len() as u32;
+        if part.parity.is_none() {
+            part.parity = Some(Box::new(Gathered::new(part.total, shard, parity.count).ok_or(Overrun)?));
+        }
+        let Some(gathered) = &mut part.parity else { return Ok(false) };
+        if part.total != parity.total || part.packed != packed || !gathered.is_of(shard, parity.count) {
+            return Err(Overrun);
+        }
+        if room && gathered.insert(parity.index, parity.bytes) {
+            self.held_bytes += u64::from(shard);
+        } else {
+            self.counters.duplicate_bytes += u64::from(shard);
+        }
+        match self.recover(parity.message) {
+            Some(whole) => self.complete(now, parity.message, whole),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether a part of `size` bytes of a message of `total` bytes is of use.
+    #[inline]
+    fn is_wanted(&mut self, message: u64, total: u32, size: usize) -> Result<bool, Overrun> {
+        if total > self.options.max_size {
+            return Err(Overrun);
+        }
+        if message < self.next || self.is_over(message) {
+            self.counters.duplicate_bytes += size as u64;
+            return Ok(false);
+        }
+        if message - self.next >= 2 * MAX_AHEAD {
             if self.options.reliable {
                 return Err(Overrun);
             }
             // After a long outage of an unreliable channel the numbers may have run far ahead.
-            self.go_on_to(data.message);
+            self.go_on_to(message);
         }
-        if data.bytes.len() == data.total as usize {
-            let bytes = Bytes::copy_from_slice(data.bytes);
-            if matches!(self.held.get(&data.message), Some(Held::Part { .. })) {
-                self.forget(data.message);
-            }
-            return self.complete(now, data.message, bytes);
-        }
-        match self.gather(now, data)? {
-            Some(bytes) => self.complete(now, data.message, bytes),
-            None => Ok(false),
-        }
+        Ok(true)
     }
 
     fn is_over(&self, message: u64) -> bool {
         !self.held.is_empty() && matches!(self.held.get(&message), Some(Held::Gone | Held::Whole { .. }))
     }
 
-    /// Adds a fragment; the message, if that completes it.
-    fn gather(&mut self, now: Time, data: &Data<'_>) -> Result<Option<Bytes>, Overrun> {
-        if !self.held.contains_key(&data.message) {
-            if self.held_bytes() + u64::from(data.total) > 2 * self.window {
-                if self.options.reliable {
-                    return Err(Overrun);
-                }
-                self.drop_oldest_part();
-            }
-            self.held_bytes += u64::from(data.total);
-            let part =
-                Held::Part { bytes: Vec::new(), total: data.total, have: Ranges::default(), since: now };
-            self.held.insert(data.message, part);
-            if !self.options.reliable && self.held.len() > MAX_OPEN {
-                self.drop_oldest_part();
-            }
+    /// Makes room for the parts of a message, if there is none yet.
+    fn hold_part(&mut self, now: Time, message: u64, total: u32, packed: bool) -> Result<(), Overrun> {
+        if self.held.contains_key(&message) {
+            return Ok(());
         }
-        let Some(Held::Part { bytes, total, have, .. }) = self.held.get_mut(&data.message) else {
-            return Ok(None);
-        };
-        if *total != data.total || have.count() > MAX_PARTS {
+        if self.held_bytes() + u64::from(total) > 2 * self.window {
+            if self.options.reliable {
+                return Err(Overrun);
+            }
+            self.drop_oldest_part();
+        }
+        self.held_bytes += u64::from(total);
+        let (have, bytes) = (Ranges::default(), Vec::new());
+        self.held.insert(message, Held::Part(Part { bytes, total, packed, have, parity: None, since: now }));
+        if !self.options.reliable && self.held.len() > MAX_OPEN {
+            self.drop_oldest_part();
+        }
+        Ok(())
+    }
+
+    /// Adds a fragment; the message, if that completes it.
+    fn gather(&mut self, now: Time, data: &Data<'_>, packed: bool) -> Result<Option<Whole>, Overrun> {
+        self.hold_part(now, data.message, data.total, packed)?;
+        let Some(Held::Part(part)) = self.held.get_mut(&data.message) else { return Ok(None) };
+        if part.total != data.total || part.packed != packed || part.have.count() > MAX_PARTS {
             return Err(Overrun);
         }
+        let bytes = &mut part.bytes;
         let (start, end) = (data.offset as usize, data.offset as usize + data.bytes.len());
-        let new = have.insert(start as u32, end as u32);
+        let new = part.have.insert(start as u32, end as u32);
         self.counters.duplicate_bytes += data.bytes.len() as u64 - u64::from(new);
         if bytes.capacity() == 0 {
-            bytes.reserve_exact(*total as usize);
+            bytes.reserve_exact(part.total as usize);
         }
         if start == bytes.len() {
             bytes.extend_from_slice(data.bytes);
@@ -169,19 +264,32 @@ impl Receiver {
             }
             bytes[start..end].copy_from_slice(data.bytes);
         }
-        if !have.covers(*total) {
-            return Ok(None);
+        if !part.have.covers(part.total) {
+            return Ok(if part.parity.is_some() { self.recover(data.message) } else { None });
         }
         let bytes = Bytes::from(std::mem::take(bytes));
         self.forget(data.message);
-        Ok(Some(bytes))
+        Ok(Some(Whole { bytes, packed }))
+    }
+
+    /// Makes what is missing of a message from its parity, if there is enough of it.
+    fn recover(&mut self, message: u64) -> Option<Whole> {
+        let Some(Held::Part(part)) = self.held.get_mut(&message) else { return None };
+        let parity = part.parity.as_ref()?;
+        if !parity.recover(&mut part.bytes, &part.have, part.total) {
+            return None;
+        }
+        let whole = Whole { bytes: Bytes::from(std::mem::take(&mut part.bytes)), packed: part.packed };
+        self.counters.recovered += 1;
+        self.forget(message);
+        Some(whole)
     }
 
     /// Takes `message` out of what is held.
     fn forget(&mut self, message: u64) {
         match self.held.remove(&message) {
-            Some(Held::Part { total, .. }) => self.held_bytes -= u64::from(total),
-            Some(Held::Whole { bytes, .. }) => self.held_bytes -= bytes.len() as u64,
+            Some(Held::Part(part)) => self.held_bytes -= part.held_bytes(),
+            Some(Held::Whole { whole, .. }) => self.held_bytes -= whole.bytes.len() as u64,
             _ => {}
         }
     }
@@ -191,12 +299,12 @@ impl Receiver {
         self.go_on_to(first + 1);
     }
 
-    fn complete(&mut self, now: Time, message: u64, bytes: Bytes) -> Result<bool, Overrun> {
+    fn complete(&mut self, now: Time, message: u64, whole: Whole) -> Result<bool, Overrun> {
         self.counters.messages += 1;
-        self.counters.bytes += bytes.len() as u64;
+        self.counters.bytes += whole.bytes.len() as u64;
         if message == self.next {
             self.next += 1;
-            self.deliver(message, bytes);
+            self.deliver(message, whole);
             if !self.held.is_empty() {
                 self.advance();
             }
@@ -204,22 +312,22 @@ impl Receiver {
         }
         if !self.options.ordered {
             self.held.insert(message, Held::Gone);
-            self.deliver(message, bytes);
+            self.deliver(message, whole);
             if self.held.len() > MAX_OPEN && !self.options.reliable {
                 self.drop_oldest_part();
             }
             return self.bounded(true);
         }
-        self.held_bytes += bytes.len() as u64;
-        self.held.insert(message, Held::Whole { bytes, since: now });
+        self.held_bytes += whole.bytes.len() as u64;
+        self.held.insert(message, Held::Whole { whole, since: now });
         let before = self.ready.len();
         self.handle_timeout(now);
         self.bounded(self.ready.len() > before)
     }
 
-    fn deliver(&mut self, message: u64, bytes: Bytes) {
-        self.ready_bytes += bytes.len() as u64;
-        self.ready.push_back((message, bytes));
+    fn deliver(&mut self, message: u64, whole: Whole) {
+        self.ready_bytes += whole.bytes.len() as u64;
+        self.ready.push_back((message, whole));
     }
 
     /// Keeps what waits for the application within its bounds.
@@ -230,8 +338,8 @@ impl Receiver {
             return if over { Err(Overrun) } else { Ok(readable) };
         }
         while self.ready.len() > self.queue || self.ready.len() > 1 && self.ready_bytes > self.window {
-            if let Some((_, bytes)) = self.ready.pop_front() {
-                self.ready_bytes -= bytes.len() as u64;
+            if let Some((_, whole)) = self.ready.pop_front() {
+                self.ready_bytes -= whole.bytes.len() as u64;
                 self.counters.dropped += 1;
             }
         }
@@ -241,13 +349,13 @@ impl Receiver {
     /// Delivers what follows without a gap.
     fn advance(&mut self) {
         while let Some(entry) = self.held.first_entry() {
-            if *entry.key() != self.next || matches!(entry.get(), Held::Part { .. }) {
+            if *entry.key() != self.next || matches!(entry.get(), Held::Part(_)) {
                 break;
             }
             self.next += 1;
-            if let (number, Held::Whole { bytes, .. }) = entry.remove_entry() {
-                self.held_bytes -= bytes.len() as u64;
-                self.deliver(number, bytes);
+            if let (number, Held::Whole { whole, .. }) = entry.remove_entry() {
+                self.held_bytes -= whole.bytes.len() as u64;
+                self.deliver(number, whole);
             }
         }
     }
@@ -258,10 +366,10 @@ impl Receiver {
         while let Some(entry) = self.held.first_entry().filter(|entry| *entry.key() < message) {
             let (number, held) = entry.remove_entry();
             match held {
-                Held::Part { total, .. } => self.held_bytes -= u64::from(total),
-                Held::Whole { bytes, .. } => {
-                    self.held_bytes -= bytes.len() as u64;
-                    self.deliver(number, bytes);
+                Held::Part(part) => self.held_bytes -= part.held_bytes(),
+                Held::Whole { whole, .. } => {
+                    self.held_bytes -= whole.bytes.len() as u64;
+                    self.deliver(number, whole);
                     ended += 1;
                 }
                 Held::Gone => ended += 1,
@@ -288,7 +396,7 @@ impl Receiver {
         let mut since = Time::NEVER;
         for held in self.held.values() {
             match held {
-                Held::Part { since: first, .. } => since = since.min(*first),
+                Held::Part(part) => since = since.min(part.since),
                 Held::Whole { since: first, .. } => return since.min(*first) + patience,
                 Held::Gone => {}
             }
@@ -331,7 +439,7 @@ impl Receiver {
 
     /// The next message for the application.
     pub(crate) fn pop(&mut self) -> Option<Bytes> {
-        let (number, bytes) = self.ready.pop_front()?;
+        let (number, Whole { bytes, packed }) = self.ready.pop_front()?;
         self.ready_bytes -= bytes.len() as u64;
         self.freed += bytes.len() as u64;
         if self.options.ordered {
@@ -340,7 +448,13 @@ impl Receiver {
         if self.ready.is_empty() {
             self.consumed = self.next;
         }
-        Some(bytes)
+        if !packed {
+            return Some(bytes);
+        }
+        // Only now, so that no more than was carried is held.
+        let message = self.unpacker.unpack(&bytes, self.options.max_size);
+        self.damaged |= message.is_none();
+        message
     }
 
     /// What is to be told by CONSUMED, once it is worth a frame. The window is at least twice a message, so a sender

@@ -8,9 +8,11 @@ use glassline_media::Time;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::Options;
+use super::compression::{Dictionary, Packer};
+use super::fec::Parity;
+use super::{Compression, Options};
 use crate::link::ranges::Ranges;
-use crate::link::wire::frame::{Data, data_head};
+use crate::link::wire::frame::{self, Data, data_head};
 use crate::link::{Error, Event, MessageId, Outcome};
 
 /// The most messages that may be begun and not yet consumed at the other end.
@@ -33,6 +35,9 @@ struct Waiting {
     message: MessageId,
     bytes: Bytes,
     queued: Time,
+    /// `bytes` packed, if that was tried and was worth it.
+    packed: Option<Bytes>,
+    tried: bool,
 }
 
 struct Begun {
@@ -43,7 +48,24 @@ struct Begun {
     sent: u32,
     acked: Ranges,
     lost: Ranges,
+    packed: bool,
+    parity: Option<Box<Parity>>,
     done: bool,
+}
+
+/// What a link knows that matters to how a message is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Conditions<'a> {
+    /// What a packet could take if it were empty, bytes.
+    pub(crate) whole: usize,
+    /// The window at the other end, bytes.
+    pub(crate) window: u64,
+    /// When copies of small reliable messages leave.
+    pub(crate) copies: &'a [Duration],
+    /// What the other end has, too.
+    pub(crate) dictionary: Option<&'a Dictionary>,
+    /// Whether the path is seen to lose packets.
+    pub(crate) lossy: bool,
 }
 
 /// What was written into a packet.
@@ -54,6 +76,8 @@ pub(crate) struct Written {
     pub(crate) length: u32,
     /// Whether the bytes had been sent before.
     pub(crate) again: bool,
+    /// Whether it is a parity shard; `offset` is its number then.
+    pub(crate) parity: bool,
 }
 
 /// Counts of one channel's sending end since it was opened.
@@ -73,6 +97,10 @@ pub struct SendCounters {
     pub resent_bytes: u64,
     /// Of these, bytes of small messages sent again before anything was known of the first time.
     pub copied_bytes: u64,
+    /// Bytes that compression has saved on messages that began to be sent.
+    pub saved_bytes: u64,
+    /// Bytes of parity sent.
+    pub parity_bytes: u64,
 }
 
 pub(crate) struct Sender {
@@ -97,6 +125,9 @@ pub(crate) struct Sender {
     consumed: u64,
     unconsumed: VecDeque<u32>,
     unconsumed_bytes: u64,
+    packer: Packer,
+    /// A message whose parity cannot be sent, and that may never end for it.
+    stranded: Option<u64>,
     /// Weighted bytes sent: the least of a priority goes first.
     pub(crate) share: u64,
     pub(crate) counters: SendCounters,
@@ -120,6 +151,8 @@ impl Sender {
             consumed: 0,
             unconsumed: VecDeque::new(),
             unconsumed_bytes: 0,
+            packer: Packer::new(options.compression),
+            stranded: None,
             share: 0,
             counters: SendCounters::default(),
         }
@@ -155,7 +188,8 @@ impl Sender {
         self.held_bytes += bytes.len();
         self.counters.messages += 1;
         self.counters.bytes += bytes.len() as u64;
-        self.waiting.push_back(Waiting { message, bytes, queued: now });
+        let tried = self.options.compression == Compression::None;
+        self.waiting.push_back(Waiting { message, bytes, queued: now, packed: None, tried });
         Ok(message)
     }
 
@@ -208,6 +242,7 @@ impl Sender {
         begun.acked.clear();
         self.held_bytes -= begun.bytes.len();
         begun.bytes = Bytes::new();
+        begun.parity = None;
         let message = begun.message;
         self.resend.remove(&number);
         if index + 1 == self.begun.len() {
@@ -234,6 +269,9 @@ impl Sender {
 
     /// When the oldest message is given up, or the next copy is due.
     pub(crate) fn next_timeout(&self) -> Time {
+        if self.stranded.is_some() {
+            return Time::ZERO;
+        }
         let copy = self.copies.front().map_or(Time::NEVER, |copy| copy.0);
         let Some(after) = self.options.cancel_after else { return copy };
         let begun = self.begun.iter().find(|begun| !begun.done).map(|begun| begun.queued);
@@ -252,6 +290,10 @@ impl Sender {
                 self.resend.insert(number);
                 self.counters.copied_bytes += total as u64;
             }
+        }
+        if let Some(index) = self.stranded.take().and_then(|number| number.checked_sub(self.first)) {
+            self.give_up(index as usize, Outcome::Lost, events);
+            self.retire();
         }
         let Some(after) = self.options.cancel_after else { return };
         for index in 0..self.begun.len() {
@@ -273,6 +315,11 @@ impl Sender {
         !self.resend.is_empty() || self.unfinished || self.may_begin(window)
     }
 
+    /// Whether the message that began last has parts that were never sent.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.unfinished
+    }
+
     fn may_begin(&self, window: u64) -> bool {
         let Some(next) = self.waiting.front() else { return false };
         !self.options.reliable
@@ -281,62 +328,129 @@ impl Sender {
                 && (self.unconsumed.len() as u64) < MAX_AHEAD
     }
 
-    /// Writes one frame of at most `room` bytes into a packet that could take `whole` bytes if it were empty. `None`:
-    /// nothing is there, or nothing fits.
+    /// Writes one frame of at most `room` bytes. `None`: nothing is there, or nothing fits.
     pub(crate) fn write(
         &mut self,
         now: Time,
         room: usize,
-        whole: usize,
-        window: u64,
-        copies: &[Duration],
+        on: &Conditions<'_>,
         out: &mut Vec<u8>,
     ) -> Option<Written> {
         if let Some(&number) = self.resend.first() {
-            let written = self.write_lost(number, room, whole, out)?;
+            let written = self.write_lost(number, room, on.whole, out)?;
             self.counters.resent_bytes += u64::from(written.length);
             return Some(written);
         }
         if !self.unfinished {
-            if !self.may_begin(window) {
+            if !self.may_begin(on.window) {
                 return None;
             }
-            let next = self.waiting.front()?;
-            let (size, number) = (next.bytes.len(), self.first + self.begun.len() as u64);
+            let size = self.pack_next(on.dictionary)?;
             // A message that one packet can hold is not cut to fill this one.
-            let head = data_head(number, size as u32, 0, size);
-            if head + size > room && (head + size <= whole || room < head + 8 + MIN_FRAGMENT) {
+            let head = data_head(self.first + self.begun.len() as u64, size as u32, 0, size);
+            if head + size > room && (head + size <= on.whole || room < head + 8 + MIN_FRAGMENT) {
                 return None;
             }
-            self.begin(now, copies);
+            self.begin(now, on);
         }
         let index = self.begun.len() - 1;
         let number = self.first + index as u64;
         let begun = &mut self.begun[index];
         let (total, offset) = (begun.bytes.len() as u32, begun.sent);
-        let length = fragment(number, total, offset, total - offset, room)?;
-        let bytes = &begun.bytes[offset as usize..(offset + length) as usize];
-        Data { channel: self.id, message: number, total, offset, bytes }.write(false, out);
+        let mut left = total - offset;
+        if let Some(parity) = &begun.parity {
+            if left == 0 {
+                return self.write_parity(number, room, on.whole, out);
+            }
+            // Each shard is in one packet, so that a lost packet is one lost shard.
+            left = left.min(parity.shard - offset % parity.shard);
+            let size = data_head(number, total, offset, left as usize) + left as usize;
+            if size > room && size <= on.whole {
+                return None;
+            }
+        }
+        let length = fragment(number, total, offset, left, room)?;
+        begun.write(self.id, number, offset, length, out);
         begun.sent += length;
-        self.unfinished = begun.sent < total;
-        Some(Written { message: number, offset, length, again: false })
+        self.unfinished = begun.sent < total || begun.parity.is_some();
+        Some(Written { message: number, offset, length, again: false, parity: false })
     }
 
-    fn begin(&mut self, now: Time, copies: &[Duration]) {
-        let Some(Waiting { message, bytes, queued }) = self.waiting.pop_front() else { return };
+    /// Writes the next parity shard of the message that began last, all of which was sent.
+    fn write_parity(&mut self, number: u64, room: usize, whole: usize, out: &mut Vec<u8>) -> Option<Written> {
+        let begun = self.begun.back_mut()?;
+        let parity = begun.parity.as_mut()?;
+        let frame = frame::Parity {
+            channel: self.id,
+            message: number,
+            packed: begun.packed,
+            total: begun.bytes.len() as u32,
+            count: parity.pieces.len() as u32,
+            index: parity.sent as u32,
+            bytes: parity.pieces.get(parity.sent)?,
+        };
+        if frame.size() > room {
+            if frame.size() > whole {
+                // The path's packets have become smaller meanwhile.
+                self.stranded = Some(number);
+                self.unfinished = false;
+            }
+            return None;
+        }
+        frame.write(out);
+        let length = frame.bytes.len() as u32;
+        let written = Written { message: number, offset: frame.index, length, again: false, parity: true };
+        parity.sent += 1;
+        self.unfinished = parity.sent < parity.pieces.len();
+        self.counters.parity_bytes += u64::from(length);
+        Some(written)
+    }
+
+    /// Packs the message that waits first, if that has not been tried. Gives its size then.
+    fn pack_next(&mut self, dictionary: Option<&Dictionary>) -> Option<usize> {
+        let next = self.waiting.front_mut()?;
+        if !next.tried {
+            next.tried = true;
+            next.packed = self.packer.pack(&next.bytes, dictionary);
+        }
+        Some(next.packed.as_ref().map_or(next.bytes.len(), Bytes::len))
+    }
+
+    fn begin(&mut self, now: Time, on: &Conditions<'_>) {
+        let Some(Waiting { message, mut bytes, queued, packed, .. }) = self.waiting.pop_front() else {
+            return;
+        };
         let number = self.first + self.begun.len() as u64;
+        let is_packed = packed.is_some();
+        if let Some(packed) = packed {
+            let saved = bytes.len() - packed.len();
+            self.counters.saved_bytes += saved as u64;
+            self.held_bytes -= saved;
+            bytes = packed;
+        }
         if self.options.reliable {
             self.unconsumed.push_back(bytes.len() as u32);
             self.unconsumed_bytes += bytes.len() as u64;
             if bytes.len() <= SMALL {
-                for after in copies {
+                for after in on.copies {
                     let at = self.copies.partition_point(|copy| copy.0 <= now + *after);
                     self.copies.insert(at, (now + *after, number));
                 }
             }
         }
         let (acked, lost) = (Ranges::default(), Ranges::default());
-        self.begun.push_back(Begun { message, bytes, queued, sent: 0, acked, lost, done: false });
+        let parity = Parity::of(&bytes, self.options.fec.percent(on.lossy), on.whole).map(Box::new);
+        self.begun.push_back(Begun {
+            message,
+            bytes,
+            queued,
+            sent: 0,
+            acked,
+            lost,
+            packed: is_packed,
+            parity,
+            done: false,
+        });
         self.unfinished = true;
     }
 
@@ -351,25 +465,23 @@ impl Sender {
             return None;
         }
         let length = fragment(number, total, offset, end - offset, room)?;
-        let bytes = &begun.bytes[offset as usize..(offset + length) as usize];
-        Data { channel: self.id, message: number, total, offset, bytes }.write(false, out);
+        begun.write(self.id, number, offset, length, out);
         begun.lost.remove(offset, offset + length);
         if begun.lost.is_empty() {
             self.resend.remove(&number);
         }
-        Some(Written { message: number, offset, length, again: true })
+        Some(Written { message: number, offset, length, again: true, parity: false })
     }
 
     /// Writes a part once more, as it was written into another path's packet. `Some(false)`: it does not fit into `room`
     /// bytes. `None`: it does not matter any more.
     pub(crate) fn write_twin(&self, part: Written, room: usize, out: &mut Vec<u8>) -> Option<bool> {
-        let bytes = &self.missing(part)?.bytes;
-        let (total, length) = (bytes.len() as u32, part.length as usize);
+        let begun = self.missing(part)?;
+        let (total, length) = (begun.bytes.len() as u32, part.length as usize);
         if data_head(part.message, total, part.offset, length) + length > room {
             return Some(false);
         }
-        let bytes = &bytes[part.offset as usize..part.offset as usize + length];
-        Data { channel: self.id, message: part.message, total, offset: part.offset, bytes }.write(false, out);
+        begun.write(self.id, part.message, part.offset, part.length, out);
         Some(true)
     }
 
@@ -390,13 +502,20 @@ impl Sender {
         let Some(index) = part.message.checked_sub(self.first).map(|index| index as usize) else { return };
         let Some(begun) = self.begun.get_mut(index).filter(|begun| !begun.done) else { return };
         let total = begun.bytes.len() as u32;
-        if part.length != total {
+        if part.parity {
+            let Some(parity) = &mut begun.parity else { return };
+            parity.acked += 1;
+            if !parity.suffices(&begun.acked, total) {
+                return;
+            }
+        } else if part.length != total {
             begun.acked.insert(part.offset, part.offset + part.length);
             begun.lost.remove(part.offset, part.offset + part.length);
             if begun.lost.is_empty() {
                 self.resend.remove(&part.message);
             }
-            if !begun.acked.covers(total) {
+            let enough = begun.parity.as_ref().is_some_and(|parity| parity.suffices(&begun.acked, total));
+            if !enough && !begun.acked.covers(total) {
                 return;
             }
         }
@@ -417,7 +536,18 @@ impl Sender {
                 self.resend.insert(part.message);
             }
         } else {
-            let whole = part.length as usize == begun.bytes.len();
+            let total = begun.bytes.len() as u32;
+            if let Some(parity) = &mut begun.parity {
+                if part.parity {
+                    parity.lost += 1;
+                } else {
+                    begun.lost.insert(part.offset, part.offset + part.length);
+                }
+                if !parity.is_in_vain(&begun.lost, total) {
+                    return;
+                }
+            }
+            let whole = part.length == total && !part.parity && begun.parity.is_none();
             if whole {
                 // Nothing of it has come, so there is nothing to be told.
                 self.end(index, Outcome::Lost, events);
@@ -470,15 +600,28 @@ impl Sender {
         self.begun.clear();
         self.resend.clear();
         self.copies.clear();
+        self.stranded = None;
         self.cancels.clear();
         self.unconsumed.clear();
         (self.first, self.consumed, self.unconsumed_bytes, self.unfinished) = (0, 0, 0, false);
+        // The new peer may hold another dictionary.
+        for waiting in &mut self.waiting {
+            (waiting.packed, waiting.tried) = (None, self.options.compression == Compression::None);
+        }
         self.announced = Announced::No;
     }
 
     /// Whether nothing waits and all that was sent has ended.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.begun.is_empty()
+    }
+}
+
+impl Begun {
+    fn write(&self, channel: u8, message: u64, offset: u32, length: u32, out: &mut Vec<u8>) {
+        let bytes = &self.bytes[offset as usize..(offset + length) as usize];
+        let data = Data { channel, message, total: self.bytes.len() as u32, offset, bytes };
+        if self.packed { data.write_packed(out) } else { data.write(false, out) }
     }
 }
 

@@ -7,9 +7,12 @@ fn sender(options: Options) -> Sender {
     Sender::new(0, options)
 }
 
+const ON: Conditions<'_> =
+    Conditions { whole: 1200, window: WINDOW, copies: &[], dictionary: None, lossy: false };
+
 fn write(sender: &mut Sender, room: usize) -> Option<Written> {
     let mut out = Vec::new();
-    let written = sender.write(Time::ZERO, room, 1200, WINDOW, &[], &mut out);
+    let written = sender.write(Time::ZERO, room, &ON, &mut out);
     assert!(out.len() <= room);
     written
 }
@@ -63,10 +66,11 @@ fn no_more_is_begun_than_the_receiver_has_room_for() {
         sender.push(Time::ZERO, Bytes::from(vec![0; 1000]), &mut events).unwrap();
     }
     let mut out = Vec::new();
-    let begun = std::iter::from_fn(|| sender.write(Time::ZERO, 1200, 1200, 3500, &[], &mut out)).count();
+    let on = Conditions { window: 3500, ..ON };
+    let begun = std::iter::from_fn(|| sender.write(Time::ZERO, 1200, &on, &mut out)).count();
     assert_eq!(begun, 3);
     sender.handle_consumed(2);
-    let begun = std::iter::from_fn(|| sender.write(Time::ZERO, 1200, 1200, 3500, &[], &mut out)).count();
+    let begun = std::iter::from_fn(|| sender.write(Time::ZERO, 1200, &on, &mut out)).count();
     assert_eq!(begun, 2);
     sender.handle_consumed(1 << 40);
 }

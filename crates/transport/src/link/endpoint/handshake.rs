@@ -10,7 +10,7 @@ use crate::link::state::session::{Agreed, Session};
 use crate::link::state::{Link, Standing};
 use crate::link::wire::packet::{self, CONNECT_SIZE, Connect, ConnectionId, MAX_TOKEN, prologue};
 use crate::link::wire::parameters::Parameters;
-use crate::link::{Bonding, CloseReason, Error, Event, Path, Random, Settings, Transmit};
+use crate::link::{Bonding, CloseReason, Ecn, Error, Event, Path, Random, Settings, Transmit};
 
 /// The first wait for an answer to a Connect; each further one is twice as long, up to [`LAST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(150);
@@ -51,7 +51,7 @@ impl Attempt {
         self.sent_at = Some(now);
         self.sent += 1;
         out.extend_from_slice(&self.datagram);
-        Some(Transmit { path: self.path, bytes: out.len(), segment_bytes: out.len() })
+        Some(Transmit { path: self.path, bytes: out.len(), segment_bytes: out.len(), ecn: Ecn::NotCapable })
     }
 }
 
@@ -323,7 +323,7 @@ impl Endpoint {
         }
         self.collect(now, index);
         self.routes.insert(to, Route::Link(index));
-        self.handle_data(now, from, to, datagram);
+        self.handle_data(now, from, to, Ecn::NotCapable, datagram);
         self.gather(index);
     }
 
@@ -411,6 +411,7 @@ fn own_parameters(settings: &Settings) -> Parameters {
         name: settings.name.clone(),
         connection: None,
         reset: None,
+        dictionary: settings.dictionary.as_ref().map(|dictionary| dictionary.id()),
         instance: None,
         second: false,
         both: false,

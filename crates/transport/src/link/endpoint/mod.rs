@@ -15,7 +15,7 @@ use super::secure::noise::Key;
 use super::secure::token::{Identity, Tokens};
 use super::state::{Link, Standing};
 use super::wire::packet::{CONNECT_SIZE, ConnectionId, Packet};
-use super::{CloseReason, Error, Event, Path, Random, Settings, Transmit};
+use super::{CloseReason, Ecn, Error, Event, Path, Random, Settings, Transmit};
 use handshake::{Attempt, Pending};
 
 /// Answers to strangers that wait to be sent, at most; beyond, they are not made.
@@ -229,12 +229,17 @@ impl Endpoint {
 
     /// Takes a datagram, which is opened in place. What is not from a peer is dropped and counted.
     pub fn handle_datagram(&mut self, now: Time, from: Path, datagram: &mut [u8]) {
+        self.handle_marked_datagram(now, from, Ecn::NotCapable, datagram);
+    }
+
+    /// As [`Endpoint::handle_datagram`], where it is known what mark its IP packet bore.
+    pub fn handle_marked_datagram(&mut self, now: Time, from: Path, mark: Ecn, datagram: &mut [u8]) {
         // What can be refused without a key is: a gate's MAC is most of what a stranger's datagram costs.
         let size = datagram.len();
         let body = if Packet::is_gated(datagram) { size.saturating_sub(GATE) } else { size };
         let opens = |gate: &Gate| gate.open(datagram).is_some();
         match Packet::parse(&datagram[..body]) {
-            Some(Packet::Data { to, .. }) => self.handle_data(now, from, to, datagram),
+            Some(Packet::Data { to, .. }) => self.handle_data(now, from, to, mark, datagram),
             // A Connect is gated for us, a Retry for the listener that we connect to.
             Some(Packet::Connect(connect))
                 if self.settings.listen && size >= CONNECT_SIZE && opens(&self.gate) =>
@@ -252,7 +257,7 @@ impl Endpoint {
         }
     }
 
-    fn handle_data(&mut self, now: Time, from: Path, to: ConnectionId, datagram: &mut [u8]) {
+    fn handle_data(&mut self, now: Time, from: Path, to: ConnectionId, mark: Ecn, datagram: &mut [u8]) {
         match self.routes.get(&to) {
             Some(&Route::Link(index)) => {
                 let Some(link) = self.slots.get_mut(index as usize).and_then(|slot| slot.link.as_mut())
@@ -261,6 +266,8 @@ impl Endpoint {
                 };
                 if !link.handle_data_packet(now, from, to, datagram) {
                     self.counters.refused += 1;
+                } else if mark != Ecn::NotCapable {
+                    link.handle_mark(mark);
                 }
                 if link.standing == Standing::Closed || !link.events.is_empty() {
                     self.collect(now, index);
@@ -277,7 +284,7 @@ impl Endpoint {
         out.clear();
         if let Some((path, bytes)) = self.answers.pop_front() {
             out.extend_from_slice(&bytes);
-            return Some(Transmit { path, bytes: out.len(), segment_bytes: out.len() });
+            return Some(Transmit { path, bytes: out.len(), segment_bytes: out.len(), ecn: Ecn::NotCapable });
         }
         for step in 0..self.slots.len() {
             let index = (self.turn + step) % self.slots.len();

@@ -42,6 +42,7 @@ fn parameters(instance: u64) -> Parameters {
         name: b"drone".to_vec(),
         connection: None,
         reset: None,
+        dictionary: None,
         instance: Some(instance),
         second: false,
         both: false,

@@ -6,13 +6,18 @@ use std::time::Duration;
 use super::session::{Candidate, MAX_RESPONSES};
 use super::{Link, Standing};
 use crate::capacity::Feedback;
-use crate::link::channel::receive::Receiver;
+use crate::link::channel::receive::{Overrun, Receiver};
 use crate::link::channel::send::{Announced, MAX_AHEAD};
 use crate::link::recovery::{Content, Sample};
-use crate::link::wire::frame::{Ack, Data, Frame};
+use crate::link::wire::frame::{Ack, Frame};
 use crate::link::wire::packet::ConnectionId;
 use crate::link::wire::varint::Reader;
-use crate::link::{CloseReason, Event, Options, Path};
+use crate::link::{CloseReason, Compression, Ecn, Event, Options, Path};
+
+/// The share of lost packets from which copies and parity are worth their bytes,
+const LOSSY: f64 = 0.003;
+/// and for how long after the last loss: bursts come at intervals.
+const LOSSY_FOR: Duration = Duration::from_secs(10);
 
 impl Link {
     /// Takes a data packet for the leg `to`, which is opened in place. `false`: it is not from the peer, or it came
@@ -62,6 +67,13 @@ impl Link {
         true
     }
 
+    /// The packet that came last bore this mark.
+    pub(crate) fn handle_mark(&mut self, mark: Ecn) {
+        if let Some(session) = &mut self.session {
+            session.marks[usize::from(mark.bits())] += 1;
+        }
+    }
+
     /// Does what the frames of a packet from the peer say: whether one asks for an acknowledgement, and how long the
     /// sender had paused. `None` if the link has ended with them. For tests and fuzzing: frames of whatever make.
     #[doc(hidden)]
@@ -89,9 +101,24 @@ impl Link {
     #[inline]
     fn handle_frame(&mut self, now: Time, path: Path, frame: Frame<'_>) -> Result<(), &'static str> {
         match frame {
-            Frame::Data(data) => return self.handle_message(now, &data),
+            Frame::Data(data) => {
+                return self.handle_part(data.channel, |receiver| receiver.handle_data(now, &data));
+            }
+            Frame::Packed(data) => {
+                return self.handle_part(data.channel, |receiver| receiver.handle_packed(now, &data));
+            }
+            Frame::Parity(parity) => {
+                return self.handle_part(parity.channel, |receiver| receiver.handle_parity(now, &parity));
+            }
             Frame::Ack(ack) => return self.handle_ack(now, &ack),
             Frame::Padding | Frame::Ping | Frame::Grace(_) => {}
+            Frame::Marks { ce, .. } => {
+                if let Some(session) = &mut self.session {
+                    let new = ce.saturating_sub(session.congested);
+                    session.congested += new;
+                    session.capacity.handle_marks(new, session.ecn == Ecn::Ect1);
+                }
+            }
             Frame::Open { channel, options } => self.handle_open(channel, options),
             Frame::Consumed { channel, next } => {
                 if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) {
@@ -133,22 +160,29 @@ impl Link {
             self.receivers.resize_with(index + 1, || None);
         }
         if self.receivers[index].is_none() {
-            let receiver = Receiver::new(options, self.own[index].as_ref(), self.settings.window_bytes);
+            let mut receiver = Receiver::new(options, self.own[index].as_ref(), self.settings.window_bytes);
+            if options.compression != Compression::None {
+                receiver.use_dictionary(self.session.as_ref().and_then(|session| session.dictionary.clone()));
+            }
             self.receivers[index] = Some(Box::new(receiver));
             self.events.push_back(Event::Opened { channel, options });
         }
     }
 
     #[inline]
-    fn handle_message(&mut self, now: Time, data: &Data<'_>) -> Result<(), &'static str> {
-        let Some(Some(receiver)) = self.receivers.get_mut(usize::from(data.channel)) else {
+    fn handle_part(
+        &mut self,
+        channel: u8,
+        take: impl FnOnce(&mut Receiver) -> Result<bool, Overrun>,
+    ) -> Result<(), &'static str> {
+        let Some(Some(receiver)) = self.receivers.get_mut(usize::from(channel)) else {
             // Data comes with its OPEN until that is acknowledged.
             return Err("data on a channel that was not opened");
         };
         let waiting = receiver.is_readable();
-        let readable = receiver.handle_data(now, data).map_err(|_| "more data than there is room for")?;
+        let readable = take(receiver).map_err(|_| "more data than there is room for")?;
         if readable && !waiting {
-            self.events.push_back(Event::Readable { channel: data.channel });
+            self.events.push_back(Event::Readable { channel });
         }
         Ok(())
     }
@@ -165,7 +199,7 @@ impl Link {
             i64::try_from(ack.received_us).unwrap_or(i64::MAX) - i64::try_from(sent_us).unwrap_or(i64::MAX)
         });
         if sample.acked_bytes > 0 {
-            session.blind_bytes = 0;
+            session.blind_until = Time::ZERO;
             let left = session.recovery.in_flight() > 0;
             session.unanswered_since = left.then_some(now);
             if silent {
@@ -186,6 +220,9 @@ impl Link {
         for (packets, lost) in [(sample.packets.0, 0.0), (sample.packets.1, 1.0)] {
             // As of some 200 packets.
             session.loss += (lost - session.loss) * (1.0 - 0.995f64.powi(packets.min(1000) as i32));
+        }
+        if session.loss > LOSSY && sample.packets.1 > 0 {
+            session.lossy_until = now + LOSSY_FOR;
         }
         if sample.packets != (0, 0) {
             let rtt = &session.recovery.rtt;

@@ -218,7 +218,7 @@ impl Link {
         self.halves = kept;
         let lost: BTreeMap<(u8, u64, u32), u32> = lost;
         for ((channel, message, offset), length) in lost {
-            let part = Written { message, offset, length, again: false };
+            let part = Written { message, offset, length, again: false, parity: false };
             self.handle_content_lost(Content::Data { channel, part });
         }
     }
@@ -297,7 +297,8 @@ impl Link {
     pub(super) fn written(&mut self, channel: u8, part: Written) -> Content {
         let both = self.session.as_ref().is_some_and(|session| session.both);
         match &mut self.other {
-            Some(other) if both => {
+            // Parity is for what one path loses: it need not be doubled.
+            Some(other) if both && !part.parity => {
                 other.twins.push_back((channel, part));
                 other.twin_bytes += u64::from(part.length);
                 Content::Twin { channel, part }
@@ -340,7 +341,13 @@ impl Link {
         if self.halves.len() >= MAX_HALVES {
             let senders = &self.senders;
             self.halves.retain(|(channel, message, offset), length| {
-                let part = Written { message: *message, offset: *offset, length: *length, again: false };
+                let part = Written {
+                    message: *message,
+                    offset: *offset,
+                    length: *length,
+                    again: false,
+                    parity: false,
+                };
                 senders[usize::from(*channel)].as_ref().is_some_and(|sender| sender.is_missing(part))
             });
         }

@@ -19,7 +19,7 @@ use super::channel::receive::{ReceiveCounters, Receiver};
 use super::channel::send::{Announced, SendCounters, Sender};
 use super::recovery::Content;
 use super::wire::packet::ConnectionId;
-use super::{CloseCode, CloseReason, Error, Event, MAX_CHANNELS, MessageId, Options, Path, Settings};
+use super::{CloseCode, CloseReason, Ecn, Error, Event, MAX_CHANNELS, MessageId, Options, Path, Settings};
 use crate::capacity::Mode;
 pub use legs::PathStatistics;
 use session::{Agreed, Session};
@@ -77,6 +77,8 @@ pub struct LinkStatistics {
     pub loss: f64,
     /// The peer's estimate of how long 1000 of our bytes take to arrive (Salsify's τ).
     pub arrival_per_kilobyte: Option<Duration>,
+    /// Our datagrams that came to the peer with the mark of congestion.
+    pub congested_packets: u64,
     /// Whether the rate is found by delay, or in competition with others who fill the queue.
     pub competitive: bool,
 }
@@ -108,6 +110,8 @@ pub struct Link {
     close: Option<(u64, Vec<u8>)>,
     /// Either end has closed it.
     unwanted: bool,
+    /// A message that came does not decompress: the link ends at the next occasion.
+    damaged: bool,
     /// Nobody will take what came.
     pub(crate) forgotten: bool,
     statistics: LinkStatistics,
@@ -141,6 +145,7 @@ impl Link {
             events: VecDeque::new(),
             close: None,
             unwanted: false,
+            damaged: false,
             forgotten: false,
             statistics: LinkStatistics::default(),
             scratch: Vec::new(),
@@ -217,7 +222,10 @@ impl Link {
             }
             self.leftover.remove(&channel);
         }
-        self.receivers.get_mut(usize::from(channel))?.as_mut()?.pop()
+        let receiver = self.receivers.get_mut(usize::from(channel))?.as_mut()?;
+        let message = receiver.pop();
+        self.damaged |= receiver.damaged;
+        message
     }
 
     /// What has happened, oldest first.
@@ -274,6 +282,12 @@ impl Link {
     /// Whether all that was sent has ended: delivered, cancelled or lost.
     pub fn is_idle(&self) -> bool {
         self.senders.iter().flatten().all(|sender| sender.is_idle() && sender.cancels.is_empty())
+    }
+
+    /// What datagrams to the peer are to be marked with: [`super::Settings::ecn`], or nothing where the path swallows
+    /// them.
+    pub fn ecn(&self) -> Ecn {
+        self.session.as_ref().map_or(Ecn::NotCapable, |session| session.ecn)
     }
 
     /// Where the peer is, once the link is up.
@@ -346,6 +360,7 @@ impl Link {
             statistics.in_flight_bytes = session.recovery.in_flight();
             statistics.datagram_bytes = session.mtu.size();
             statistics.loss = session.loss;
+            statistics.congested_packets = session.congested;
             statistics.competitive = capacity.mode() == Mode::Competitive;
             statistics.arrival_per_kilobyte =
                 (session.peer_arrival_ns > 0).then(|| Duration::from_nanos(session.peer_arrival_ns));

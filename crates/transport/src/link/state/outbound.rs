@@ -5,27 +5,30 @@ use std::time::Duration;
 
 use super::session::{CHALLENGE_SIZE, Session};
 use super::{Link, Standing};
-use crate::link::channel::send::Sender;
+use crate::link::channel::send::{Conditions, Sender};
 use crate::link::recovery::{Content, MAX_PROBE_GAP};
 use crate::link::wire::frame::{DATA_HEAD, Frame};
 use crate::link::wire::packet::{DATA_HEADER, DATA_OVERHEAD, TAG, write_data_header};
-use crate::link::{Copies, MAX_BATCH, MAX_SEGMENTS, Path, Transmit};
+use crate::link::{Copies, Ecn, MAX_BATCH, MAX_SEGMENTS, Path, Transmit};
 
 /// How far ahead of its pace a batch may run, so that a fast path costs no timer for each packet.
 const BURST: Duration = Duration::from_micros(500);
+/// With more packets than this in a burst, it is worth while to wait for a whole one.
+const BATCH_PACKETS: u32 = 4;
 /// How much pace may be made up for after a timer that came late.
 const CATCH_UP: Duration = Duration::from_millis(1);
 /// When copies of small reliable messages leave: far enough apart that one burst of losses seldom takes all.
 const COPY_AFTER: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(20)];
-/// The share of lost packets from which copies are worth their bytes.
-const LOSSY: f64 = 0.003;
 /// On a way as short as this a resend comes as soon as a copy.
 const SHORT_WAY: Duration = Duration::from_millis(15);
 /// Acknowledgements in a row after which one asks to be acknowledged itself.
 const MANY_UNASKED: u32 = 32;
 /// The share of its bandwidth that a path gets while it acknowledges nothing: enough that what comes first after an
-/// outage is fresh, and little enough that it is no queue of old data.
-const BLIND_SHARE: f64 = 0.25;
+/// outage is fresh, and little enough that it is no queue of old data. It is used in whole messages, each as fast as
+/// the path was: the first that begins after the outage is whole as soon as any can be.
+const BLIND_SHARE: f64 = 0.5;
+/// The largest size of a MARKS frame, bytes.
+const MARKS_SIZE: usize = 1 + 3 * 8;
 /// Less room than this is not worth a frame.
 const MIN_ROOM: usize = 16;
 /// The least time for which the answer to a probe of a datagram's size is waited for.
@@ -74,7 +77,7 @@ impl Link {
             return Some(transmit);
         }
         let session = self.session.as_ref()?;
-        let (path, mut limit, mut segment) = (session.path, self.datagram(session), 0);
+        let (path, ecn, mut limit, mut segment) = (session.path, session.ecn, self.datagram(session), 0);
         for index in 0..MAX_SEGMENTS {
             let start = out.len();
             let Some(packet) = self.write_packet(now, limit, index == 0, segment > 0, out) else { break };
@@ -86,7 +89,7 @@ impl Link {
                 break;
             }
         }
-        (!out.is_empty()).then_some(Transmit { path, bytes: out.len(), segment_bytes: segment })
+        (!out.is_empty()).then_some(Transmit { path, bytes: out.len(), segment_bytes: segment, ecn })
     }
 
     /// Writes one packet of at most `limit` bytes; nothing if there is no reason for one.
@@ -105,10 +108,11 @@ impl Link {
         let control = first && self.has_control(carries);
         let session = self.session.as_mut()?;
         let probe = std::mem::take(&mut session.probe);
-        // A batch begins when its pace says so and then runs ahead, rather than be followed by one packet at a time.
-        let paced = may_send(session, if first { now } else { now + BURST });
+        let paced = may_send(&self.senders, session, if first { now + session.early() } else { now + BURST });
+        // The first probe brings something; those after it only ask whether the path is back.
+        let probing = probe && session.recovery.probes() <= 1;
         let waits = !session.twins.is_empty() || carries && has_data(&self.senders, session);
-        let data = waits && (probe || paced);
+        let data = waits && (probing || paced);
         if !data && paced {
             session.idle_since.get_or_insert(now);
         }
@@ -124,6 +128,10 @@ impl Link {
             let arrival = session.arrival.per_kilobyte().map_or(0, |time| time.as_nanos() as u64);
             if let Some(largest) = session.received.write_ack(now, session.epoch, arrival, out) {
                 contents.push(Content::Ack(largest));
+            }
+            let [_, ect1, ect0, ce] = session.marks;
+            if ect1 + ect0 + ce > 0 && room(out) > MARKS_SIZE {
+                Frame::Marks { ect1, ect0, ce }.write(out);
             }
         }
         let before = out.len();
@@ -300,12 +308,12 @@ impl Link {
         let before = out.len();
         session.write_grace(now, out);
         let after_grace = out.len();
-        let lossy = match self.settings.copies {
-            Copies::Never => false,
-            Copies::WhenLossy => session.loss > LOSSY && session.rtt() > SHORT_WAY,
-            Copies::Always => true,
+        let lossy = now < session.lossy_until;
+        let copies: &[Duration] = match self.settings.copies {
+            Copies::WhenLossy if lossy && session.rtt() > SHORT_WAY => &COPY_AFTER,
+            Copies::Always => &COPY_AFTER,
+            Copies::Never | Copies::WhenLossy => &[],
         };
-        let copies: &[Duration] = if lossy { &COPY_AFTER } else { &[] };
         let datagram = self.session.as_deref().map_or(0, |session| self.datagram(session));
         // Channels that have nothing, or nothing that fits.
         let (mut tried, mut announced, mut full) = (0u64, 0u64, false);
@@ -314,7 +322,7 @@ impl Link {
             if room < MIN_ROOM {
                 return true;
             }
-            let Some(channel) = self.next_channel(tried) else { break };
+            let Some(channel) = self.next_channel(now, tried) else { break };
             let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) else { break };
             let Some(session) = self.session.as_ref() else { break };
             let mark = out.len();
@@ -326,7 +334,8 @@ impl Link {
             let window = session.window_for(sender.options.max_size);
             // What an empty packet of this channel has room for: its OPEN goes along.
             let whole = datagram - DATA_OVERHEAD - (out.len() - mark);
-            match sender.write(now, room, whole, window, copies, out) {
+            let dictionary = session.dictionary.as_deref();
+            match sender.write(now, room, &Conditions { whole, window, copies, dictionary, lossy }, out) {
                 Some(part) => {
                     if announce {
                         announced |= 1 << channel;
@@ -354,8 +363,9 @@ impl Link {
     }
 
     /// The channel that goes next, leaving out those in the set `tried`.
-    fn next_channel(&self, tried: u64) -> Option<u8> {
+    fn next_channel(&self, now: Time, tried: u64) -> Option<u8> {
         let session = self.session.as_ref()?;
+        let may_begin = !session.recovery.is_blind() || session.blind_until <= now;
         let mut best: Option<(&Sender, u8)> = None;
         for &channel in &self.order {
             let Some(Some(sender)) = self.senders.get(usize::from(channel)) else { continue };
@@ -367,7 +377,10 @@ impl Link {
                     continue;
                 }
             }
-            if tried & 1 << channel == 0 && sender.has_data(session.window_for(sender.options.max_size)) {
+            if tried & 1 << channel == 0
+                && (may_begin || sender.is_unfinished())
+                && sender.has_data(session.window_for(sender.options.max_size))
+            {
                 best = Some((sender, channel));
             }
         }
@@ -407,7 +420,7 @@ impl Link {
         session.recovery.handle_sent(now, number, out.len(), false, &[]);
         self.statistics.sent_packets += 1;
         self.statistics.sent_bytes += out.len() as u64;
-        Some(Transmit { path, bytes: out.len(), segment_bytes: out.len() })
+        Some(Transmit { path, bytes: out.len(), segment_bytes: out.len(), ecn: Ecn::NotCapable })
     }
 
     /// A datagram larger than those before, to see whether the path carries it (RFC 8899 §4.1). It is no part of what
@@ -425,7 +438,8 @@ impl Link {
         session.last_sent = now;
         self.statistics.sent_packets += 1;
         self.statistics.sent_bytes += out.len() as u64;
-        Some(Transmit { path: session.path, bytes: out.len(), segment_bytes: out.len() })
+        let (path, bytes) = (session.path, out.len());
+        Some(Transmit { path, bytes, segment_bytes: bytes, ecn: session.ecn })
     }
 
     fn write_close(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
@@ -437,7 +451,8 @@ impl Link {
         write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
         Frame::Close { code: *code, reason }.write(out);
         session.sealer.seal(0, out);
-        Some(Transmit { path: session.path, bytes: out.len(), segment_bytes: out.len() })
+        let (path, bytes) = (session.path, out.len());
+        Some(Transmit { path, bytes, segment_bytes: bytes, ecn: session.ecn })
     }
 
     /// When window and pace let data leave that waits; [`Time::NEVER`] if none waits or the window is full.
@@ -447,8 +462,9 @@ impl Link {
         if self.standing != Standing::Up || !waits {
             return Time::NEVER;
         }
-        if session.is_blind() {
-            return session.next_send.max(session.blind_until());
+        if session.recovery.is_blind() {
+            let unfinished = self.senders.iter().flatten().any(|sender| sender.is_unfinished());
+            return if unfinished { session.next_send } else { session.next_send.max(session.blind_until) };
         }
         if session.has_window() { session.next_send } else { Time::NEVER }
     }
@@ -467,26 +483,26 @@ fn has_data(senders: &[Option<Box<Sender>>], session: &Session) -> bool {
 }
 
 /// Whether window and pace let a packet leave at `time`.
-fn may_send(session: &Session, time: Time) -> bool {
-    let free = if session.is_blind() { session.blind_until() <= time } else { session.has_window() };
+fn may_send(senders: &[Option<Box<Sender>>], session: &Session, time: Time) -> bool {
+    let free = if session.recovery.is_blind() {
+        session.blind_until <= time || senders.iter().flatten().any(|sender| sender.is_unfinished())
+    } else {
+        session.has_window()
+    };
     free && session.next_send <= time
 }
 
 impl Session {
-    /// Whether the path has been silent for so long that what is under way says nothing about it.
-    fn is_blind(&self) -> bool {
-        self.recovery.probes() >= 2
-    }
-
     fn has_window(&self) -> bool {
         let in_flight = self.recovery.in_flight();
         in_flight == 0 || in_flight + self.datagram as u64 <= self.capacity.window_bytes()
     }
 
-    /// When a blind packet may leave.
-    fn blind_until(&self) -> Time {
-        let rate = (self.capacity.bandwidth() as f64 * BLIND_SHARE).max(1.0);
-        self.last_received + Duration::from_secs_f64((self.blind_bytes as f64 / rate).min(1e6))
+    /// How long before its time a batch may begin. At high rates not at all: it begins when its pace says so and then
+    /// runs ahead, rather than be followed by one packet at a time.
+    fn early(&self) -> Duration {
+        let burst_bytes = self.capacity.pacing_rate() as f64 * BURST.as_secs_f64();
+        if burst_bytes > f64::from(BATCH_PACKETS) * self.datagram as f64 { Duration::ZERO } else { BURST }
     }
 
     /// A packet of `size` bytes leaves: the next one waits for as long as it takes at the pacing rate.
@@ -494,8 +510,9 @@ impl Session {
         let nanos = size as u64 * 1_000_000_000 / self.capacity.pacing_rate().max(1);
         let earliest = Time::from_nanos(now.as_nanos().saturating_sub(CATCH_UP.as_nanos() as u64));
         self.next_send = self.next_send.max(earliest) + Duration::from_nanos(nanos);
-        if self.is_blind() {
-            self.blind_bytes += size as u64;
+        if self.recovery.is_blind() {
+            let rate = (self.capacity.bandwidth() as f64 * BLIND_SHARE).max(1.0);
+            self.blind_until = self.blind_until.max(now) + Duration::from_secs_f64(size as f64 / rate);
         }
     }
 

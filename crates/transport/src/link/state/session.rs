@@ -2,6 +2,7 @@
 
 use glassline_media::Time;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::legs::Health;
@@ -14,7 +15,7 @@ use crate::link::secure::keys::{Opener, Sealer};
 use crate::link::secure::noise::Secrets;
 use crate::link::wire::packet::{ConnectionId, DATA_OVERHEAD};
 use crate::link::wire::parameters::Parameters;
-use crate::link::{Path, Random, Settings};
+use crate::link::{Dictionary, Ecn, Path, Random, Settings};
 
 /// What a handshake gives.
 pub(crate) struct Agreed {
@@ -104,11 +105,21 @@ pub(crate) struct Session {
     pub(crate) unasked: u32,
     /// The share of packets that are lost, smoothed.
     pub(crate) loss: f64,
+    /// Packets were lost not long ago: until then it may happen again.
+    pub(crate) lossy_until: Time,
+    /// What our datagrams are marked with.
+    pub(crate) ecn: Ecn,
+    /// How many datagrams came with each mark, by [`Ecn::bits`].
+    pub(crate) marks: [u64; 4],
+    /// How many of ours came with the mark of congestion, as the peer has told.
+    pub(crate) congested: u64,
     /// The path was silent until then: what was sent before says nothing of its rate.
     pub(crate) silent_until: Time,
-    /// Bytes that were sent blindly while nothing is acknowledged.
-    pub(crate) blind_bytes: u64,
+    /// When the next message may begin while nothing is acknowledged.
+    pub(crate) blind_until: Time,
     pub(crate) random: Random,
+    /// The dictionary that both ends hold.
+    pub(crate) dictionary: Option<Arc<Dictionary>>,
 }
 
 impl Session {
@@ -119,6 +130,8 @@ impl Session {
         if let Some(rtt) = agreed.rtt {
             recovery.rtt.update(rtt, Duration::ZERO);
         }
+        let dictionary = settings.dictionary.clone();
+        let dictionary = dictionary.filter(|dictionary| agreed.peer.dictionary == Some(dictionary.id()));
         Session {
             local: agreed.local,
             remote: agreed.remote,
@@ -153,9 +166,14 @@ impl Session {
             probe: false,
             unasked: 0,
             loss: 0.0,
+            lossy_until: Time::ZERO,
+            ecn: settings.ecn,
+            marks: [0; 4],
+            congested: 0,
             silent_until: Time::ZERO,
-            blind_bytes: 0,
+            blind_until: Time::ZERO,
             random: agreed.random,
+            dictionary,
         }
     }
 

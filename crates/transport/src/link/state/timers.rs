@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::legs::PATH_PROBE;
 use super::session::Session;
 use super::{Link, Standing};
-use crate::link::{CloseReason, Event};
+use crate::link::{CloseReason, Ecn, Event};
 
 impl Link {
     /// When [`Link::handle_timeout`] or [`Link::poll_transmit`] has something to do though nothing came.
@@ -15,6 +15,9 @@ impl Link {
             Standing::Closing { until } => return if self.is_close_due() { Time::ZERO } else { until },
             Standing::Up => {}
             Standing::Connecting | Standing::Closed => return self.channel_timeout(),
+        }
+        if self.damaged {
+            return Time::ZERO;
         }
         let legs = [(&self.session, &self.other), (&self.other, &self.session)];
         let legs = legs
@@ -75,6 +78,9 @@ impl Link {
     }
 
     fn handle_session_timeout(&mut self, now: Time) {
+        if std::mem::take(&mut self.damaged) {
+            return self.violated(now, "a message that does not decompress");
+        }
         let carries = self.has_carrier();
         let keep_alive = self.session.as_ref().map(|session| self.keep_alive(session, self.other.is_some()));
         let Some(session) = &mut self.session else { return };
@@ -93,6 +99,10 @@ impl Link {
         if session.recovery.next_timeout() > now {
             return;
         }
+        if session.recovery.probes() >= 3 && session.recovery.largest_acked().is_none() {
+            // Some paths swallow what bears a mark.
+            session.ecn = Ecn::NotCapable;
+        }
         let (sample, probe) = session.recovery.handle_timeout(now);
         session.fit();
         if !probe {
@@ -100,12 +110,14 @@ impl Link {
             return;
         }
         session.probe = true;
-        if session.recovery.probes() >= 2 {
+        if session.recovery.is_blind() {
             // The path is away. What it has swallowed is to be sent again, but no window waits for it.
-            let age = session.recovery.probe_time().min(Duration::from_millis(500));
+            // The longer the silence, the more seldom the same is said into it.
+            let age = session.recovery.probe_time().max(session.recovery.silence(now) / 2);
+            let age = age.min(Duration::from_millis(500));
             session.recovery.give_up_older(now, age);
             self.settle(now, &sample, None);
-        } else if carries {
+        } else if carries && session.recovery.probes() == 1 {
             // The first probe brings the oldest information that is missing; who sees a later one is not waited for.
             let order = self.order.clone();
             for channel in order {

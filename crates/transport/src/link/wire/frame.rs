@@ -11,6 +11,7 @@ const GRACE: u8 = 0x03;
 const CHALLENGE: u8 = 0x04;
 const RESPONSE: u8 = 0x05;
 const CLOSE: u8 = 0x06;
+const MARKS: u8 = 0x07;
 const OPEN: u8 = 0x08;
 const CONSUMED: u8 = 0x09;
 const CANCEL: u8 = 0x0A;
@@ -19,6 +20,11 @@ const MESSAGE: u8 = 0x10;
 const FRAGMENT: u8 = 0x12;
 /// Set in the kind of a MESSAGE or FRAGMENT that takes the rest of the packet and so has no length.
 const TO_THE_END: u8 = 0x01;
+/// Set in the kind of a MESSAGE or FRAGMENT whose message is compressed.
+const PACKED: u8 = 0x04;
+const PARITY: u8 = 0x18;
+/// Set in the kind of a PARITY whose message is compressed.
+const PARITY_PACKED: u8 = 0x01;
 
 /// The longest reason that a CLOSE carries, bytes.
 pub const MAX_REASON: usize = 256;
@@ -46,6 +52,15 @@ pub enum Frame<'a> {
         code: u64,
         /// For people; UTF-8 if well made.
         reason: &'a [u8],
+    },
+    /// How many packets came with each of IP's marks of congestion (RFC 3168), since the session began.
+    Marks {
+        /// With ECT(1).
+        ect1: u64,
+        /// With ECT(0).
+        ect0: u64,
+        /// With CE: a router's queue was growing.
+        ce: u64,
     },
     /// What the sender does on a channel.
     Open {
@@ -77,6 +92,10 @@ pub enum Frame<'a> {
     },
     /// A whole message or a part of one.
     Data(Data<'a>),
+    /// The same of a message that is compressed.
+    Packed(Data<'a>),
+    /// What puts a message together of which parts are lost.
+    Parity(Parity<'a>),
 }
 
 /// A whole message or a part of one.
@@ -91,6 +110,25 @@ pub struct Data<'a> {
     /// Where in it `bytes` begin.
     pub offset: u32,
     /// The part.
+    pub bytes: &'a [u8],
+}
+
+/// One parity shard of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parity<'a> {
+    /// The channel's number.
+    pub channel: u8,
+    /// The message's number.
+    pub message: u64,
+    /// Whether the message is compressed.
+    pub packed: bool,
+    /// The whole message's size, bytes.
+    pub total: u32,
+    /// How many parity shards the message has.
+    pub count: u32,
+    /// Which of them this is, from 0.
+    pub index: u32,
+    /// The shard; all of a message have one size.
     pub bytes: &'a [u8],
 }
 
@@ -182,8 +220,19 @@ impl Data<'_> {
     /// Appends the frame; `to_the_end` leaves its length away, so that nothing may follow in the packet.
     #[inline]
     pub fn write(&self, to_the_end: bool, out: &mut Vec<u8>) {
-        let whole = self.bytes.len() == self.total as usize;
-        out.push(if whole { MESSAGE } else { FRAGMENT } | if to_the_end { TO_THE_END } else { 0 });
+        self.write_as(if to_the_end { TO_THE_END } else { 0 }, out);
+    }
+
+    /// Appends the frame of a message that is compressed.
+    #[inline]
+    pub fn write_packed(&self, out: &mut Vec<u8>) {
+        self.write_as(PACKED, out);
+    }
+
+    #[inline]
+    fn write_as(&self, flags: u8, out: &mut Vec<u8>) {
+        let (whole, to_the_end) = (self.bytes.len() == self.total as usize, flags & TO_THE_END != 0);
+        out.push(if whole { MESSAGE } else { FRAGMENT } | flags);
         out.push(self.channel);
         varint::write(self.message, out);
         if !whole {
@@ -199,7 +248,7 @@ impl Data<'_> {
     fn parse<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Data<'a>> {
         let channel = channel(reader)?;
         let message = reader.varint()?;
-        let part = if kind & !TO_THE_END == FRAGMENT {
+        let part = if kind & FRAGMENT == FRAGMENT {
             Some((
                 reader.varint_up_to(MAX_MESSAGE as u64)? as u32,
                 reader.varint_up_to(MAX_MESSAGE as u64)? as u32,
@@ -221,6 +270,38 @@ impl Data<'_> {
     }
 }
 
+/// Room that the head of a [`Parity`] frame takes at most, bytes.
+pub const PARITY_HEAD: usize = 1 + 1 + 8 + 4 + 4 + 4 + 4;
+
+impl Parity<'_> {
+    /// Appends the frame.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[PARITY | if self.packed { PARITY_PACKED } else { 0 }, self.channel]);
+        varint::write(self.message, out);
+        for value in [self.total, self.count, self.index, self.bytes.len() as u32] {
+            varint::write(u64::from(value), out);
+        }
+        out.extend_from_slice(self.bytes);
+    }
+
+    /// How many bytes the frame takes.
+    pub fn size(&self) -> usize {
+        let sizes = [self.total, self.count, self.index, self.bytes.len() as u32];
+        let sizes: usize = sizes.iter().map(|value| varint::size(u64::from(*value))).sum();
+        2 + varint::size(self.message) + sizes + self.bytes.len()
+    }
+
+    fn parse<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Parity<'a>> {
+        let (channel, message) = (channel(reader)?, reader.varint()?);
+        let total = reader.varint_up_to(MAX_MESSAGE as u64)? as u32;
+        let count = reader.varint_up_to(MAX_MESSAGE as u64)? as u32;
+        let index = reader.varint_up_to(u64::from(count).checked_sub(1)?)? as u32;
+        let length = reader.varint_up_to(super::packet::MAX_DATAGRAM as u64)? as usize;
+        let bytes = reader.bytes(length)?;
+        Some(Parity { channel, message, packed: kind & PARITY_PACKED != 0, total, count, index, bytes })
+    }
+}
+
 fn channel(reader: &mut Reader<'_>) -> Option<u8> {
     reader.byte().filter(|channel| usize::from(*channel) < MAX_CHANNELS)
 }
@@ -232,10 +313,13 @@ impl<'a> Frame<'a> {
         let kind = reader.byte()?;
         Some(match kind {
             MESSAGE..=0x13 => Frame::Data(Data::parse(kind, reader)?),
+            0x14..=0x17 => Frame::Packed(Data::parse(kind, reader)?),
+            PARITY | 0x19 => Frame::Parity(Parity::parse(kind, reader)?),
             ACK => Frame::Ack(Ack::parse(reader)?),
             PADDING => Frame::Padding,
             PING => Frame::Ping,
             GRACE => Frame::Grace(reader.varint()?),
+            MARKS => Frame::Marks { ect1: reader.varint()?, ect0: reader.varint()?, ce: reader.varint()? },
             CHALLENGE => Frame::Challenge(reader.array()?),
             RESPONSE => Frame::Response(reader.array()?),
             CLOSE => {
@@ -252,7 +336,10 @@ impl<'a> Frame<'a> {
 
     /// Whether the frame asks for an acknowledgement of its packet (RFC 9000 §13.2).
     pub fn is_eliciting(&self) -> bool {
-        !matches!(self, Frame::Padding | Frame::Ack(_) | Frame::Grace(_) | Frame::Close { .. })
+        !matches!(
+            self,
+            Frame::Padding | Frame::Ack(_) | Frame::Grace(_) | Frame::Marks { .. } | Frame::Close { .. }
+        )
     }
 
     /// Appends the frame. An ACK is written by [`write_ack`], not here: here it is left out.
@@ -268,6 +355,10 @@ impl<'a> Frame<'a> {
             Frame::Grace(micros) => {
                 out.push(GRACE);
                 varint::write(micros, out);
+            }
+            Frame::Marks { ect1, ect0, ce } => {
+                out.push(MARKS);
+                [ect1, ect0, ce].into_iter().for_each(|count| varint::write(count, out));
             }
             Frame::Challenge(data) => {
                 out.push(CHALLENGE);
@@ -292,6 +383,8 @@ impl<'a> Frame<'a> {
             Frame::Cancel { channel, message } => numbered(CANCEL, channel, message, out),
             Frame::Skipped { channel, message } => numbered(SKIPPED, channel, message, out),
             Frame::Data(data) => data.write(false, out),
+            Frame::Packed(data) => data.write_packed(out),
+            Frame::Parity(parity) => parity.write(out),
         }
     }
 }
@@ -299,6 +392,7 @@ impl<'a> Frame<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::Compression;
     use proptest::prelude::*;
 
     fn frames() -> impl Strategy<Value = Frame<'static>> {
@@ -308,6 +402,7 @@ mod tests {
             Just(Frame::Ping),
             (0..=varint::MAX).prop_map(Frame::Grace),
             any::<[u8; 8]>().prop_map(Frame::Challenge),
+            (0..=varint::MAX, 0u64..70).prop_map(|(ect0, ce)| Frame::Marks { ect1: 0, ect0, ce }),
             any::<[u8; 8]>().prop_map(Frame::Response),
             (0..=varint::MAX).prop_map(|code| Frame::Close { code, reason: b"done" }),
             numbered.clone().prop_map(|(channel, next)| Frame::Consumed { channel, next }),
@@ -317,19 +412,26 @@ mod tests {
                 |(channel, reliable, ordered, priority, weight)| {
                     let options =
                         Options { reliable, ordered, priority, weight: weight.max(1), ..Options::default() };
+                    let options = Options {
+                        compression: Compression::from_code(priority % 3).unwrap_or_default(),
+                        ..options
+                    };
                     Frame::Open { channel, options: options.on_the_wire() }
                 }
             ),
             (numbered, 1usize..40, 0u32..1000, 0u32..1000).prop_map(
                 |((channel, message), size, before, after)| {
                     let bytes = &[7u8; 40][..size];
-                    Frame::Data(Data {
-                        channel,
-                        message,
-                        total: before + after + size as u32,
-                        offset: before,
-                        bytes,
-                    })
+                    let total = before + after + size as u32;
+                    let data = Data { channel, message, total, offset: before, bytes };
+                    let (packed, count) = (after % 2 == 0, after + 1);
+                    match before % 3 {
+                        0 => Frame::Data(data),
+                        1 => Frame::Packed(data),
+                        _ => {
+                            Frame::Parity(Parity { channel, message, packed, total, count, index: 0, bytes })
+                        }
+                    }
                 }
             ),
         ]
@@ -367,7 +469,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..100), kind in 0u8..0x15) {
+        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..100), kind in 0u8..0x1B) {
             let bytes = [&[kind][..], &bytes].concat();
             let mut reader = Reader::new(&bytes);
             while !reader.is_empty() {

@@ -10,6 +10,7 @@ const IDLE: u64 = 3;
 const NAME: u64 = 4;
 const CONNECTION: u64 = 5;
 const RESET: u64 = 6;
+const DICTIONARY: u64 = 9;
 const INSTANCE: u64 = 7;
 const LEG: u64 = 8;
 /// In the value of [`LEG`].
@@ -34,6 +35,8 @@ pub struct Parameters {
     pub connection: Option<ConnectionId>,
     /// In an Accept: what a Reset of this link will hold.
     pub reset: Option<[u8; 16]>,
+    /// Which dictionary this end holds: [`crate::link::Dictionary::id`].
+    pub dictionary: Option<u64>,
     /// Names this end's state of the link: paths of one link have the same. Random, and another one once that state is
     /// forgotten.
     pub instance: Option<u64>,
@@ -72,6 +75,9 @@ impl Parameters {
         if self.second || self.both {
             integer(LEG, if self.second { SECOND } else { 0 } | if self.both { BOTH } else { 0 }, out);
         }
+        if let Some(dictionary) = self.dictionary {
+            bytes(DICTIONARY, &dictionary.to_be_bytes(), out);
+        }
     }
 
     /// Reads all of `bytes`; `None` if they are malformed or out of range.
@@ -83,6 +89,7 @@ impl Parameters {
             name: Vec::new(),
             connection: None,
             reset: None,
+            dictionary: None,
             instance: None,
             second: false,
             both: false,
@@ -106,6 +113,7 @@ impl Parameters {
                     found.connection = Some(ConnectionId(u64::from_be_bytes(value.try_into().ok()?)));
                 }
                 RESET => found.reset = Some(value.try_into().ok()?),
+                DICTIONARY => found.dictionary = Some(u64::from_be_bytes(value.try_into().ok()?)),
                 INSTANCE => found.instance = Some(u64::from_be_bytes(value.try_into().ok()?)),
                 LEG => {
                     let leg = integer()?;
@@ -129,11 +137,11 @@ mod tests {
             max_datagram in 1200u16.., window_bytes in 0..=varint::MAX, idle_ms in 0..=varint::MAX,
             name in prop::collection::vec(any::<u8>(), 0..=MAX_NAME), connection in any::<Option<u64>>(),
             reset in any::<Option<[u8; 16]>>(), instance in any::<Option<u64>>(), second in any::<bool>(),
-            both in any::<bool>(), unknown in prop::collection::vec(any::<u8>(), 0..20),
+            both in any::<bool>(), dictionary in any::<Option<u64>>(), unknown in prop::collection::vec(any::<u8>(), 0..20),
         ) {
             let connection = connection.map(ConnectionId);
             let parameters = Parameters {
-                max_datagram, window_bytes, idle_ms, name, connection, reset, instance, second, both,
+                max_datagram, window_bytes, idle_ms, name, connection, reset, instance, second, both, dictionary,
             };
             let mut bytes = Vec::new();
             varint::write(77, &mut bytes);

@@ -1,0 +1,246 @@
+//! Parity for the parts of one message, so that what a burst swallows is there without a round trip.
+//!
+//! A message of `total` bytes is seen as k shards of `shard` bytes, the last one filled with zeros; m parity shards are
+//! made of them by the Reed–Solomon code of Leopard-RS over GF(2¹⁶) (Lin, Al-Naffouri, Han: FFT Algorithm for Binary
+//! Extension Finite Fields and its Application to Reed–Solomon Codes, 2016), and any k of the k + m give the message.
+
+use bytes::Bytes;
+use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
+use std::collections::BTreeMap;
+
+use crate::link::ranges::Ranges;
+use crate::link::wire::frame;
+
+/// When a channel sends parity along, and how much of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fec {
+    /// Never.
+    #[default]
+    Never,
+    /// While the path is seen to lose packets: so many parity fragments for each hundred fragments of a message, 1 to
+    /// 100, at least one.
+    WhenLossy(u8),
+    /// Always, so many for each hundred.
+    Always(u8),
+}
+
+impl Fec {
+    pub(crate) fn percent(self, lossy: bool) -> u8 {
+        match self {
+            Fec::Always(percent) => percent,
+            Fec::WhenLossy(percent) if lossy => percent,
+            Fec::Never | Fec::WhenLossy(_) => 0,
+        }
+    }
+}
+
+/// Bytes of a shard are even in number.
+const ALIGN: u32 = 2;
+/// A shard has at least so many bytes.
+pub(crate) const MIN_SHARD: u32 = 2;
+/// What other frames in a packet leave a shard room for, most often.
+const OTHER_FRAMES: usize = 48;
+
+/// How many shards a message of `total` bytes has.
+pub(crate) fn shards(total: u32, shard: u32) -> usize {
+    total.div_ceil(shard) as usize
+}
+
+/// The parity of a message that is being sent.
+pub(crate) struct Parity {
+    pub(crate) shard: u32,
+    pub(crate) pieces: Vec<Bytes>,
+    /// How many have been sent.
+    pub(crate) sent: usize,
+    pub(crate) acked: usize,
+    pub(crate) lost: usize,
+}
+
+impl Parity {
+    /// Parity for `message`, whose parts leave in packets with `whole` bytes of room. `None` where there is nothing to
+    /// protect.
+    pub(crate) fn of(message: &[u8], percent: u8, whole: usize) -> Option<Parity> {
+        let most = whole.checked_sub(frame::PARITY_HEAD + OTHER_FRAMES)? as u32;
+        let total = message.len() as u32;
+        if total == 0 || percent == 0 || most < MIN_SHARD {
+            return None;
+        }
+        let shard = total.div_ceil(total.div_ceil(most & !(ALIGN - 1))).next_multiple_of(ALIGN);
+        let count = shards(total, shard);
+        let parity = (count * usize::from(percent.min(100))).div_ceil(100);
+        let mut encoder = ReedSolomonEncoder::new(count, parity, shard as usize).ok()?;
+        for part in message.chunks(shard as usize) {
+            add_padded(part, shard, |part| encoder.add_original_shard(part)).ok()?;
+        }
+        let encoded = encoder.encode().ok()?;
+        let pieces = encoded.recovery_iter().map(Bytes::copy_from_slice).collect();
+        Some(Parity { shard, pieces, sent: 0, acked: 0, lost: 0 })
+    }
+
+    /// Whether the other end can put the message together, of which it has `acked`.
+    pub(crate) fn suffices(&self, acked: &Ranges, total: u32) -> bool {
+        self.acked > 0 && self.acked >= missing_shards(acked, total, self.shard).count()
+    }
+
+    /// Whether it cannot any more, since `lost` is lost.
+    pub(crate) fn is_in_vain(&self, lost: &Ranges, total: u32) -> bool {
+        // What is lost, is missing from all that is not lost.
+        let count = (0..shards(total, self.shard)).filter(|index| {
+            let (start, end) = bounds(*index, total, self.shard);
+            lost.missing(start, end).map(|gap| gap.1 - gap.0).sum::<u32>() < end - start
+        });
+        count.count() + self.lost > self.pieces.len()
+    }
+}
+
+/// The parity that has come of a message that is being received.
+pub(crate) struct Gathered {
+    shard: u32,
+    count: usize,
+    pieces: BTreeMap<u32, Vec<u8>>,
+}
+
+impl Gathered {
+    /// None yet. `None`: no message of `total` bytes has such parity.
+    pub(crate) fn new(total: u32, shard: u32, count: u32) -> Option<Gathered> {
+        let sensible = total > 0 && shard >= MIN_SHARD && shard.is_multiple_of(ALIGN) && count > 0;
+        if !sensible || count as usize > shards(total, shard) || shard > total.next_multiple_of(ALIGN) {
+            return None;
+        }
+        let count = count as usize;
+        ReedSolomonDecoder::supports(shards(total, shard), count).then_some(Gathered {
+            shard,
+            count,
+            pieces: BTreeMap::new(),
+        })
+    }
+
+    /// Whether a frame speaks of the same shards.
+    pub(crate) fn is_of(&self, shard: u32, count: u32) -> bool {
+        (self.shard, self.count) == (shard, count as usize)
+    }
+
+    /// Bytes that are held.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.pieces.len() as u64 * u64::from(self.shard)
+    }
+
+    /// Adds a piece; `false` if it was there.
+    pub(crate) fn insert(&mut self, index: u32, piece: &[u8]) -> bool {
+        if self.pieces.contains_key(&index) {
+            return false;
+        }
+        self.pieces.insert(index, piece.to_vec());
+        true
+    }
+
+    /// Fills what is missing in `message`, which has all of `have`, if that can be done.
+    pub(crate) fn recover(&self, message: &mut Vec<u8>, have: &Ranges, total: u32) -> bool {
+        let (count, shard) = (shards(total, self.shard), self.shard as usize);
+        // As many as are wanted, and one more tells that it is in vain.
+        let missing: Vec<usize> =
+            missing_shards(have, total, self.shard).take(self.pieces.len() + 1).collect();
+        if missing.len() > self.pieces.len() {
+            return false;
+        }
+        message.resize(total as usize, 0);
+        let Ok(mut decoder) = ReedSolomonDecoder::new(count, self.count, shard) else { return false };
+        let mut gone = missing.iter().copied().peekable();
+        for (index, part) in message.chunks(shard).enumerate() {
+            if gone.next_if_eq(&index).is_some() {
+                continue;
+            }
+            if add_padded(part, self.shard, |part| decoder.add_original_shard(index, part)).is_err() {
+                return false;
+            }
+        }
+        for (index, piece) in &self.pieces {
+            if decoder.add_recovery_shard(*index as usize, piece).is_err() {
+                return false;
+            }
+        }
+        let Ok(restored) = decoder.decode() else { return false };
+        for (index, part) in restored.restored_original_iter() {
+            let (start, end) = bounds(index, total, self.shard);
+            message[start as usize..end as usize].copy_from_slice(&part[..(end - start) as usize]);
+        }
+        true
+    }
+}
+
+fn bounds(index: usize, total: u32, shard: u32) -> (u32, u32) {
+    let start = index as u32 * shard;
+    (start, start.saturating_add(shard).min(total))
+}
+
+/// The numbers of those shards of which not all is in `have`, ascending.
+fn missing_shards(have: &Ranges, total: u32, shard: u32) -> impl Iterator<Item = usize> {
+    let mut next = 0;
+    have.missing(0, total).flat_map(move |(start, end)| {
+        let range = (start / shard).max(next)..end.div_ceil(shard);
+        next = range.end.max(next);
+        range.map(|index| index as usize)
+    })
+}
+
+fn add_padded<T>(part: &[u8], shard: u32, mut add: impl FnMut(&[u8]) -> T) -> T {
+    if part.len() == shard as usize {
+        return add(part);
+    }
+    let mut padded = part.to_vec();
+    padded.resize(shard as usize, 0);
+    add(&padded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn any_shards_as_many_as_the_message_has_give_it(
+            size in 1usize..20_000, percent in 1u8..=100, whole in 100usize..1500, seed in any::<u64>(),
+        ) {
+            let message: Vec<u8> = (0..size).map(|at| (at as u64 ^ seed).wrapping_mul(0x9E37_79B9) as u8).collect();
+            let total = size as u32;
+            let parity = Parity::of(&message, percent, whole).unwrap();
+            prop_assert!(parity.shard as usize <= whole);
+            let count = shards(total, parity.shard);
+            let mut gathered = Gathered::new(total, parity.shard, parity.pieces.len() as u32).unwrap();
+            let (mut have, mut out) = (Ranges::default(), vec![0; size]);
+            // So many shards are lost, some of the parity among them, chosen by the seed.
+            let mut kept: Vec<usize> = (0..count + parity.pieces.len()).collect();
+            for step in 0..parity.pieces.len() as u64 {
+                kept.remove((seed.rotate_left(step as u32) % kept.len() as u64) as usize);
+            }
+            for (step, index) in kept.iter().copied().enumerate() {
+                if index < count {
+                    let (start, end) = bounds(index, total, parity.shard);
+                    out[start as usize..end as usize].copy_from_slice(&message[start as usize..end as usize]);
+                    have.insert(start, end);
+                } else {
+                    prop_assert!(gathered.insert((index - count) as u32, &parity.pieces[index - count]));
+                }
+                let whole = have.covers(total) || gathered.recover(&mut out, &have, total);
+                prop_assert_eq!(whole, step + 1 == kept.len() || have.covers(total), "{} of {}", step + 1, kept.len());
+            }
+            prop_assert_eq!(out, message);
+        }
+
+        #[test]
+        fn nothing_that_is_told_of_parity_breaks_it(
+            total in 0u32..5000, shard in 0u32..6000, count in 0u32..6000, parts in prop::collection::vec((0u32..5000, 0u32..3000), 0..8),
+        ) {
+            let Some(mut gathered) = Gathered::new(total, shard, count) else { return Ok(()) };
+            let mut have = Ranges::default();
+            for (start, length) in parts {
+                have.insert(start.min(total), (start + length).min(total));
+                gathered.insert(start % count, &vec![7; shard as usize]);
+                gathered.recover(&mut Vec::new(), &have, total);
+            }
+            prop_assert!(gathered.bytes() <= u64::from(total) + u64::from(shard));
+        }
+    }
+}
