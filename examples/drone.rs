@@ -16,11 +16,11 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// What the pilot says: goes before everything else, arrives surely and in order.
-pub const COMMANDS: u8 = 0;
+pub(crate) const COMMANDS: u8 = 0;
 /// How the drone is: a value that was lost is not sent again, and an old one is not waited for.
-pub const TELEMETRY: u8 = 1;
+pub(crate) const TELEMETRY: u8 = 1;
 /// What it sees: a frame that waits is replaced by a newer one; one that has begun is finished, unless it is too old.
-pub const VIDEO: u8 = 2;
+pub(crate) const VIDEO: u8 = 2;
 
 /// How often the drone looks around.
 const FRAME: Duration = Duration::from_millis(20);
@@ -31,13 +31,13 @@ const SHARE: f64 = 0.8;
 
 /// What the ground station has seen.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Frames of video, and the number of the last one.
-    pub frames: u64,
+    pub(crate) frames: u64,
     /// The number that the last one bears.
-    pub last_frame: u64,
+    pub(crate) last_frame: u64,
     /// Values of telemetry.
-    pub telemetry: u64,
+    pub(crate) telemetry: u64,
 }
 
 /// A program of your own reads the key from a file (`glassline key new`).
@@ -65,7 +65,7 @@ fn video() -> Options {
 }
 
 /// The drone: sends what it sees until it is told to land. Returns the commands that it was given.
-pub fn air(link: &Link) -> Result<Vec<String>, Error> {
+pub(crate) fn air(link: &Link) -> Result<Vec<String>, Error> {
     link.open(TELEMETRY, telemetry())?;
     link.open(VIDEO, video())?;
     let (mut given, began) = (Vec::new(), Instant::now());
@@ -91,7 +91,7 @@ pub fn air(link: &Link) -> Result<Vec<String>, Error> {
 }
 
 /// The ground station: looks at `frames` frames, giving a command now and then, and has the drone land.
-pub fn ground(link: &Link, frames: u64) -> Result<Seen, Error> {
+pub(crate) fn ground(link: &Link, frames: u64) -> Result<Seen, Error> {
     link.open(COMMANDS, commands())?;
     link.send(COMMANDS, "arm")?;
     let (mut seen, all) = (Seen::default(), Channels::ALL);
@@ -116,7 +116,7 @@ pub fn ground(link: &Link, frames: u64) -> Result<Seen, Error> {
 }
 
 /// Both ends in one process: what was seen, and the commands that were given.
-pub fn fly(frames: u64) -> Result<(Seen, Vec<String>), Box<dyn Failure>> {
+pub(crate) fn fly(frames: u64) -> Result<(Seen, Vec<String>), Box<dyn Failure>> {
     let any = [Local::at("127.0.0.1:0".parse()?)];
     let station = Endpoint::listen(settings("ground"), &any)?;
     let address = station.local_addresses()[0];
@@ -130,16 +130,21 @@ pub fn fly(frames: u64) -> Result<(Seen, Vec<String>), Box<dyn Failure>> {
     Ok((seen, given))
 }
 
+fn say(seen: &Seen) {
+    println!("{} frames, the last one number {}; {} values", seen.frames, seen.last_frame, seen.telemetry);
+}
+
 fn main() -> Result<(), Box<dyn Failure>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => {
             let (seen, given) = fly(200)?;
-            println!("{seen:?}\n{} commands: {given:?}", given.len());
+            say(&seen);
+            println!("commands: {given:?}");
         }
         ["ground", address] => {
             let station = Endpoint::listen(settings("ground"), &[Local::at(address.parse()?)])?;
-            println!("{:?}", ground(&station.accept()?, 200)?);
+            say(&ground(&station.accept()?, 200)?);
         }
         ["air", address] => {
             let station: SocketAddr = address.parse()?;
