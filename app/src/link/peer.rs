@@ -190,13 +190,11 @@ fn handle(shared: &Arc<Shared>, peer: &Arc<Peer>, event: Event) {
             tracing::info!(peer = peer.name(), address = %path.remote, "the peer's address has changed");
         }
         Event::Closed { reason } => closed(shared, peer, &reason),
-        Event::Opened { channel, .. } => {
-            if channel != CONTROL && !shared.outputs.contains_key(&channel) {
-                tracing::warn!(
-                    channel,
-                    "the peer sends on a channel that has no output here; what comes is dropped; --channel {channel}:out=…"
-                );
-            }
+        Event::Opened { channel, .. } if channel != CONTROL && !shared.outputs.contains_key(&channel) => {
+            tracing::warn!(
+                channel,
+                "the peer sends on a channel that has no output here; what comes is dropped; --channel {channel}:out=…"
+            );
         }
         _ => {}
     }
