@@ -6,8 +6,8 @@
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use std::fmt;
-use std::io::IsTerminal;
-use std::sync::OnceLock;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use tracing_subscriber::layer::{Layer, Layered, SubscriberExt};
 use tracing_subscriber::{EnvFilter, Registry, fmt as text_layer, reload};
 
@@ -138,13 +138,58 @@ fn env_filter(options: &Options, filter: &Filter) -> EnvFilter {
 
 /// What writes lines in the options' format, or else in `format`.
 fn writer(options: &Options, format: Format) -> Writer {
-    let writer = text_layer::layer().with_writer(std::io::stderr);
+    let writer = text_layer::layer().with_writer(|| Above);
     match options.log_format.unwrap_or(format) {
         Format::Text => {
             let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
             writer.with_ansi(colours).with_target(false).boxed()
         }
         Format::Json => writer.json().flatten_event(true).boxed(),
+    }
+}
+
+/// What stands below the log on a terminal, and is written over by the next one.
+static VIEW: Mutex<String> = Mutex::new(String::new());
+
+/// Shows `text`, whole lines, on standard error, which is a terminal, in place of what was shown before. Lines of the log
+/// stand above it. Nothing, for an empty one.
+pub(crate) fn show(text: String) {
+    let mut view = VIEW.lock().unwrap_or_else(PoisonError::into_inner);
+    let shown = format!("{}{}", erase(&view), unbroken(&text));
+    *view = text;
+    // A terminal that has gone is no reason to end.
+    let _ = io::stderr().lock().write_all(shown.as_bytes());
+}
+
+/// What takes a view off a terminal: the cursor goes up by its lines, and everything from there on is cleared.
+fn erase(view: &str) -> String {
+    match view.lines().count() {
+        0 => String::new(),
+        lines => format!("\x1b[{lines}A\x1b[J"),
+    }
+}
+
+/// Lines that are longer than the terminal is wide are cut and not broken, so that their number is known.
+fn unbroken(view: &str) -> String {
+    format!("\x1b[?7l{view}\x1b[?7h")
+}
+
+/// Standard error above the view.
+struct Above;
+
+impl Write for Above {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let view = VIEW.lock().unwrap_or_else(PoisonError::into_inner);
+        if view.is_empty() {
+            return io::stderr().lock().write(line);
+        }
+        let whole = [erase(&view).as_bytes(), line, unbroken(&view).as_bytes()].concat();
+        io::stderr().lock().write_all(&whole)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

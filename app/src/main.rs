@@ -13,7 +13,9 @@ mod encode;
 #[path = "encode_absent.rs"]
 mod encode;
 mod failure;
+mod key;
 mod lab;
+mod link;
 mod logging;
 mod output;
 mod probe;

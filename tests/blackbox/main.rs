@@ -20,6 +20,7 @@ mod inputs;
 mod insight;
 mod lab_link;
 mod ladder;
+mod link;
 mod load;
 mod marks;
 mod outputs;

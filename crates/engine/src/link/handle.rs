@@ -337,7 +337,7 @@ impl Link {
 
     /// Whether it has ended for good. What came may still be taken.
     pub fn has_ended(&self) -> bool {
-        self.lock().link(self.0.id).map_or(true, |link| link.is_over())
+        !self.lock().link(self.0.id).is_ok_and(|link| !link.is_over())
     }
 
     /// Ends the link: the peer is told, nothing more is sent. `reason` is for people.
@@ -354,8 +354,7 @@ impl Link {
     pub fn remote_address(&self) -> Option<SocketAddr> {
         let mut state = self.lock();
         let path = state.link(self.0.id).ok()?.path()?;
-        let canonical = |ip: std::net::IpAddr| ip.to_canonical();
-        Some(SocketAddr::new(canonical(path.remote.ip()), path.remote.port()))
+        Some(SocketAddr::new(path.remote.ip().to_canonical(), path.remote.port()))
     }
 
     /// The peer's name, once the link is up.

@@ -1,0 +1,281 @@
+//! `--channel ID:OPTIONS`: what a channel trades, and what is at its ends.
+
+use crate::rate;
+use glassline_transport::link::{MAX_CHANNELS, Options};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The channel by which commands tell each other that they have no more to say.
+pub(super) const CONTROL: u8 = MAX_CHANNELS as u8 - 1;
+/// How many nearest names are looked at for a word that is not known.
+const NEAR: f64 = 0.75;
+
+/// A channel as it stands on the command line.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Channel {
+    pub(super) id: u8,
+    pub(super) options: Options,
+    pub(super) framing: Option<Framing>,
+    pub(super) input: Option<Place>,
+    pub(super) output: Option<Place>,
+}
+
+/// How messages stand in a row of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// Each behind its length: four bytes, big-endian.
+    Length,
+    /// Each is a line.
+    Lines,
+    /// None: bytes as they come are messages, and messages are put together again.
+    Raw,
+}
+
+/// Where messages come from or go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Standard input or output.
+    Standard,
+    /// A descriptor that this program was started with.
+    Descriptor(u32),
+    /// A file or a FIFO.
+    File(PathBuf),
+    /// Datagrams to or from `HOST:PORT`.
+    Udp(String),
+    /// A serial line.
+    Serial(PathBuf, u32),
+}
+
+impl FromStr for Place {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Place, String> {
+        if text == "-" {
+            return Ok(Place::Standard);
+        }
+        if let Some(number) = text.strip_prefix("fd:") {
+            let number = number.parse().map_err(|_| format!("{text:?}: fd: wants a number, as in fd:3"))?;
+            return Ok(Place::Descriptor(number));
+        }
+        if let Some(address) = text.strip_prefix("udp:") {
+            let address = address.strip_prefix("//").unwrap_or(address);
+            let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+            return match port.and_then(|(_, port)| port.parse::<u16>().ok()) {
+                Some(_) => Ok(Place::Udp(address.to_owned())),
+                None => Err(format!("{text:?}: udp: wants HOST:PORT, as in udp:127.0.0.1:14550")),
+            };
+        }
+        if let Some(line) = text.strip_prefix("serial:") {
+            let (device, baud) = line.rsplit_once(',').unwrap_or((line, ""));
+            return match baud.parse() {
+                Ok(baud) if baud > 0 && !device.is_empty() => Ok(Place::Serial(device.into(), baud)),
+                _ => Err(format!("{text:?}: serial: wants DEV,BAUD, as in serial:/dev/ttyACM0,57600")),
+            };
+        }
+        if text.is_empty() {
+            return Err("a path is missing; write for example in=FILE, in=-, in=udp:127.0.0.1:14550".into());
+        }
+        Ok(Place::File(text.into()))
+    }
+}
+
+/// The names of the options with a value, and of those without.
+const VALUED: [&str; 8] =
+    ["priority", "weight", "cancel_after", "max_receive_time", "max_size", "queue", "in", "out"];
+const PLAIN: [&str; 9] =
+    ["reliable", "unreliable", "ordered", "unordered", "newest", "cancel_begun", "lines", "raw", "framed"];
+
+impl FromStr for Channel {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Channel, String> {
+        let (id, list) = text.split_once(':').unwrap_or((text, ""));
+        let id = id.parse::<u8>().ok().filter(|id| *id < CONTROL).ok_or_else(|| {
+            format!(
+                "{id:?} is no channel; write ID:OPTIONS with a number from 0 to {}, as in 1:reliable,in=-",
+                CONTROL - 1
+            )
+        })?;
+        let mut channel =
+            Channel { id, options: Options::default(), framing: None, input: None, output: None };
+        for option in split(list) {
+            channel.apply(&option)?;
+        }
+        channel.options.check(id).map_err(|error| error.to_string())?;
+        Ok(channel)
+    }
+}
+
+/// The options of a list, parted by commas. The number behind a serial line's device belongs to it.
+fn split(list: &str) -> Vec<String> {
+    let mut options: Vec<String> = Vec::new();
+    for part in list.split(',').filter(|part| !part.is_empty()) {
+        let is_baud = part.bytes().all(|byte| byte.is_ascii_digit());
+        let line = options.last_mut().filter(|last| {
+            is_baud
+                && (last.starts_with("in=serial:") || last.starts_with("out=serial:"))
+                && !last.contains(',')
+        });
+        match line {
+            Some(line) => {
+                line.push(',');
+                line.push_str(part);
+            }
+            None => options.push(part.to_owned()),
+        }
+    }
+    options
+}
+
+impl Channel {
+    fn apply(&mut self, option: &str) -> Result<(), String> {
+        let options = &mut self.options;
+        match option.split_once('=') {
+            None => match option {
+                "reliable" => options.reliable = true,
+                "unreliable" => options.reliable = false,
+                "ordered" => options.ordered = true,
+                "unordered" => options.ordered = false,
+                "newest" => options.newest = true,
+                "cancel_begun" => (options.newest, options.cancel_begun) = (true, true),
+                "lines" => self.framing = Some(Framing::Lines),
+                "raw" => self.framing = Some(Framing::Raw),
+                "framed" => self.framing = Some(Framing::Length),
+                _ => return Err(unknown(option)),
+            },
+            Some((name, value)) => match name {
+                "priority" => options.priority = number(name, value, 0, u8::MAX.into())? as u8,
+                "weight" => options.weight = number(name, value, 1, u16::MAX.into())? as u16,
+                "queue" => options.queue = number(name, value, 1, u32::MAX.into())? as u32,
+                "max_size" => options.max_size = size(value)?,
+                "cancel_after" => options.cancel_after = Some(time(name, value)?),
+                "max_receive_time" => options.max_receive_time = Some(time(name, value)?),
+                "in" => self.input = Some(value.parse()?),
+                "out" => self.output = Some(value.parse()?),
+                _ => return Err(unknown(option)),
+            },
+        }
+        Ok(())
+    }
+
+    /// How messages stand in what is read and written here: bytes of a serial line have no frames.
+    pub(super) fn framing_of(&self, place: &Place) -> Framing {
+        let usual = if matches!(place, Place::Serial(..)) { Framing::Raw } else { Framing::Length };
+        self.framing.unwrap_or(usual)
+    }
+}
+
+fn number(name: &str, value: &str, least: u64, most: u64) -> Result<u64, String> {
+    let number = value.parse().ok().filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| format!("{name}={value}: a number from {least} to {most} is wanted"))
+}
+
+fn time(name: &str, value: &str) -> Result<Duration, String> {
+    rate::parse_duration(value).map_err(|error| format!("{name}: {error}"))
+}
+
+/// A message's size: `1200B`, `64k`, `16M`; multiples of 1024.
+fn size(value: &str) -> Result<u32, String> {
+    let split = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    let (digits, unit) = value.split_at(split);
+    let worth = match unit {
+        "B" => Some(1),
+        "k" | "K" | "KiB" => Some(1 << 10),
+        "M" | "MiB" => Some(1 << 20),
+        _ => None,
+    };
+    let bytes = digits.parse::<u64>().ok().zip(worth).and_then(|(count, worth)| count.checked_mul(worth));
+    let limit = glassline_transport::link::MAX_MESSAGE as u64;
+    match bytes.filter(|bytes| (1..=limit).contains(bytes)) {
+        Some(bytes) => Ok(bytes as u32),
+        None => Err(format!("max_size={value}: a size up to 16M is wanted, as in 1200B, 64k or 16M")),
+    }
+}
+
+fn unknown(option: &str) -> String {
+    let name = option.split_once('=').map_or(option, |(name, _)| name);
+    let known = VALUED.iter().chain(&PLAIN);
+    let likeness = |known: &&&str| strsim::jaro_winkler(known, name);
+    let nearest = known.max_by(|one, two| likeness(one).total_cmp(&likeness(two)));
+    match nearest {
+        Some(nearest) if VALUED.contains(&name) || PLAIN.contains(&name) => {
+            let wanted = if VALUED.contains(nearest) { "a value behind =" } else { "no value" };
+            format!("the option {name:?} wants {wanted}")
+        }
+        Some(nearest) if strsim::jaro_winkler(nearest, name) > NEAR => {
+            format!("the option {name:?} is not known; is {nearest:?} meant? --help lists them")
+        }
+        _ => format!("the option {name:?} is not known; --help lists them"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Channel {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn options_are_what_they_say() {
+        let video = parse(
+            "3:unreliable,unordered,priority=4,weight=7,cancel_after=200ms,newest,max_receive_time=50ms,max_size=1M,\
+             queue=9,in=-,out=/tmp/a b",
+        );
+        let expected = Options {
+            reliable: false,
+            ordered: false,
+            priority: 4,
+            weight: 7,
+            cancel_after: Some(Duration::from_millis(200)),
+            newest: true,
+            max_receive_time: Some(Duration::from_millis(50)),
+            max_size: 1 << 20,
+            queue: 9,
+            ..Options::default()
+        };
+        assert_eq!((video.id, video.options), (3, expected));
+        assert_eq!(video.input, Some(Place::Standard));
+        assert_eq!(video.output, Some(Place::File("/tmp/a b".into())));
+        assert_eq!(parse("0").options, Options::default());
+        assert!(parse("1:cancel_begun").options.newest);
+    }
+
+    #[test]
+    fn places() {
+        let serial = parse("1:in=serial:/dev/ttyS0,57600,out=serial:/dev/ttyS0,115200,lines");
+        assert_eq!(serial.input, Some(Place::Serial("/dev/ttyS0".into(), 57_600)));
+        assert_eq!(serial.output, Some(Place::Serial("/dev/ttyS0".into(), 115_200)));
+        assert_eq!(serial.framing_of(&Place::Standard), Framing::Lines);
+        let place = |text: &str| text.parse::<Place>();
+        assert_eq!(place("udp:[::1]:5000"), Ok(Place::Udp("[::1]:5000".into())));
+        assert_eq!(place("udp://h:5"), Ok(Place::Udp("h:5".into())));
+        assert_eq!(place("fd:7"), Ok(Place::Descriptor(7)));
+        assert_eq!(parse("1:").framing_of(&Place::Serial("x".into(), 1)), Framing::Raw);
+        assert_eq!(parse("1:").framing_of(&Place::Standard), Framing::Length);
+        for bad in ["fd:x", "udp:5000", "udp:h:99999", "serial:/dev/x", "serial:,5", "serial:/dev/x,0", ""] {
+            assert!(place(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, complaint) in [
+            ("63:reliable", "from 0 to 62"),
+            ("video:reliable", "ID:OPTIONS"),
+            ("1:relaible", "\"reliable\" meant"),
+            ("1:weight=0", "from 1 to 65535"),
+            ("1:priority", "wants a value"),
+            ("1:newest=5", "wants no value"),
+            ("1:cancel_after=200", "has no unit"),
+            ("1:max_size=17M", "up to 16M"),
+            ("1:max_size=5", "1200B, 64k"),
+            ("1:queue=0", "from 1"),
+            ("1:xyzzy", "--help lists them"),
+            ("1:57600", "not known"),
+        ] {
+            let error = text.parse::<Channel>().unwrap_err();
+            assert!(error.contains(complaint), "{text}: {error}");
+        }
+    }
+}

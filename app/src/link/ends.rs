@@ -1,0 +1,190 @@
+//! Opens what the channels name, and says what is wrong with it before anything runs.
+
+use super::channel::{Channel, Framing, Place};
+use super::input::Input;
+use super::output::Output;
+use crate::failure;
+use anyhow::{Context, Result};
+use glassline_io::{resolve, serial};
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// An input that is open, or one that its own thread opens, since that may take long.
+pub(super) enum Prepared {
+    Open(Input),
+    /// A row of bytes, and the largest message.
+    Later(Place, Framing, usize),
+}
+
+impl Prepared {
+    /// The input, once it is there.
+    pub(super) fn open(self) -> std::io::Result<Input> {
+        match self {
+            Prepared::Open(input) => Ok(input),
+            Prepared::Later(place, framing, max_size) => Input::open(&place, framing, max_size),
+        }
+    }
+}
+
+/// What one channel reads and writes.
+pub(super) struct Ends {
+    pub(super) channel: Channel,
+    pub(super) input: Option<Prepared>,
+    pub(super) output: Option<Output>,
+}
+
+/// Opens all ends. Of standard input and output each serves one channel.
+pub(super) fn open(channels: &[Channel]) -> Result<Vec<Ends>> {
+    let mut ids = BTreeSet::new();
+    for channel in channels {
+        if !ids.insert(channel.id) {
+            return Err(failure::usage(
+                format!("channel {} is given twice", channel.id),
+                "put all its options behind one --channel",
+            ));
+        }
+    }
+    let standard = |place: fn(&Channel) -> &Option<Place>| {
+        channels.iter().filter(|channel| *place(channel) == Some(Place::Standard)).count()
+    };
+    for (name, count) in
+        [("in=-", standard(|channel| &channel.input)), ("out=-", standard(|channel| &channel.output))]
+    {
+        if count > 1 {
+            return Err(failure::usage(
+                format!("{count} channels have {name}"),
+                "one may; fd:N gives others a pipe of their own",
+            ));
+        }
+    }
+    channels.iter().map(open_channel).collect()
+}
+
+fn open_channel(channel: &Channel) -> Result<Ends> {
+    let named = |what: &str, place: &Place| format!("channel {}: {what} {}", channel.id, describe(place));
+    let max_size = channel.options.max_size as usize;
+    let mut socket: Option<UdpSocket> = None;
+    let mut line: Option<(&Place, File)> = None;
+    let mut input = None;
+    if let Some(place) = &channel.input {
+        let framing = channel.framing_of(place);
+        let open = || named("cannot read", place);
+        input = Some(match place {
+            Place::Udp(address) => {
+                let bound = bind(address).with_context(open)?;
+                tracing::info!(channel = channel.id, address = %bound.local_addr()?, "datagrams are taken");
+                socket = Some(bound.try_clone()?);
+                Prepared::Open(Input::datagrams(bound, max_size))
+            }
+            Place::Serial(device, baud) => {
+                let opened = serial::open(device, *baud).with_context(open)?;
+                line = Some((place, opened.try_clone()?));
+                Prepared::Open(Input::stream(opened, framing, max_size))
+            }
+            Place::File(path) => {
+                let meta = std::fs::metadata(path).map_err(|error| {
+                    failure::usage(format!("{}: {error}", open()), "name a file, or make a FIFO with mkfifo")
+                })?;
+                if meta.file_type().is_fifo() {
+                    Prepared::Later(place.clone(), framing, max_size)
+                } else {
+                    Prepared::Open(Input::open(place, framing, max_size).with_context(open)?)
+                }
+            }
+            Place::Standard => Prepared::Later(place.clone(), framing, max_size),
+            Place::Descriptor(_) => Prepared::Open(Input::open(place, framing, max_size).with_context(open)?),
+        });
+    }
+    let mut output = None;
+    if let Some(place) = &channel.output {
+        let framing = channel.framing_of(place);
+        let open = || named("cannot write", place);
+        output = Some(match place {
+            Place::Udp(address) => {
+                let to = one_address(address).with_context(open)?;
+                // Who speaks to our socket is answered from it.
+                let same = socket
+                    .filter(|socket| socket.local_addr().is_ok_and(|own| own.is_ipv4() == to.is_ipv4()));
+                let socket = match same {
+                    Some(socket) => socket,
+                    None => UdpSocket::bind(any_port(to)).with_context(open)?,
+                };
+                Output::Datagrams { socket, to, complaint: None }
+            }
+            Place::Serial(device, baud) => {
+                let shared = line.filter(|(other, _)| *other == place).map(|(_, line)| line);
+                let line = match shared {
+                    Some(line) => line,
+                    None => serial::open(device, *baud).with_context(open)?,
+                };
+                Output::stream(line, framing)
+            }
+            Place::File(path) => open_file(path, framing).with_context(open)?,
+            Place::Standard => Output::stream(std::io::stdout(), framing),
+            Place::Descriptor(number) => {
+                let file = OpenOptions::new().write(true).open(format!("/dev/fd/{number}"));
+                Output::stream(file.with_context(open)?, framing)
+            }
+        });
+    }
+    Ok(Ends { channel: channel.clone(), input, output })
+}
+
+fn open_file(path: &Path, framing: Framing) -> std::io::Result<Output> {
+    if std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo()) {
+        // Opening it waits for a reader, who may come much later.
+        return Ok(Output::Fifo { path: path.to_owned(), writer: None, framing });
+    }
+    Ok(Output::stream(File::create(path)?, framing))
+}
+
+fn describe(place: &Place) -> String {
+    match place {
+        Place::Standard => "the standard stream".into(),
+        Place::Descriptor(number) => format!("fd:{number}"),
+        Place::File(path) => path.display().to_string(),
+        Place::Udp(address) => format!("udp:{address}"),
+        Place::Serial(device, baud) => format!("serial:{},{baud}", device.display()),
+    }
+}
+
+fn bind(address: &str) -> Result<UdpSocket> {
+    let address = one_address(address)?;
+    UdpSocket::bind(address).map_err(|error| {
+        failure::failed(
+            format!("{address}: {error}"),
+            "name an address of this machine and a port that is free",
+        )
+    })
+}
+
+fn any_port(to: SocketAddr) -> SocketAddr {
+    let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    any.parse().expect("an address")
+}
+
+/// The first address of `HOST:PORT`.
+pub(super) fn one_address(text: &str) -> Result<SocketAddr> {
+    let wrong = || {
+        failure::usage(
+            format!("{text:?} is no address"),
+            "write HOST:PORT, as in 192.0.2.1:7000 or [::1]:7000",
+        )
+    };
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let port = port.parse().map_err(|_| wrong())?;
+    let found =
+        resolve::resolve(host.trim_start_matches('[').trim_end_matches(']'), port).map_err(|error| {
+            failure::failed(
+                format!("the name {host:?} has no address: {error}"),
+                "check its spelling, or give a number",
+            )
+        })?;
+    Ok(found[0])
+}

@@ -1,0 +1,285 @@
+//! `glassline link`: pipes messages between files, FIFOs, datagrams, serial lines and the channels of a link, so that any
+//! program in any language gets channels over a bad network.
+//!
+//! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages; `session` is
+//! the run, `peer` what belongs to one link in it, `stats` what is told about it.
+
+mod channel;
+mod ends;
+mod input;
+mod output;
+mod peer;
+mod session;
+mod stats;
+
+use crate::key::{self, Secret};
+use crate::{failure, rate};
+use anyhow::{Context, Result};
+use channel::Channel;
+use glassline_engine::link::{Endpoint, Local};
+use glassline_transport::link::{Credentials, Key, MAX_NAME, Settings};
+use session::{Mode, Session};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// How long a connect is tried before it is said that nobody answers.
+const SAY_AFTER: Duration = Duration::from_secs(10);
+
+/// Carry messages over an encrypted link of channels, each with its own reliability, order, priority and deadline
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline key new drone.key       (copy it to both ends)
+  glassline link listen  0.0.0.0:7000 --key drone.key --channel 1:lines,out=-
+  glassline link connect ground:7000  --key drone.key --channel 1:lines,in=-
+
+  A MAVLink autopilot on a serial line, and the ground station's program on a port:
+  glassline link connect ground:7000  --key drone.key \\
+      --channel 0:priority=0,in=serial:/dev/ttyACM0,57600,out=serial:/dev/ttyACM0,57600
+  glassline link listen  0.0.0.0:7000 --key drone.key \\
+      --channel 0:priority=0,in=udp:127.0.0.1:14551,out=udp:127.0.0.1:14550
+
+Options of a channel, behind ID: (0 to 62) and parted by commas:
+  reliable | unreliable        what is lost is sent again, or not                [reliable]
+  ordered | unordered          messages come in the order of sending, or not     [ordered]
+  priority=N                   0 goes first: others wait while it has messages   [1]
+  weight=N                     its share among those of one priority             [1]
+  cancel_after=200ms           an older message is given up
+  newest                       a new message replaces one that still waits
+  cancel_begun                 and one that has been sent in part, too
+  max_receive_time=50ms        the receiver passes over one that is missing for so long
+  max_size=16M                 the largest message (1200B, 64k, 16M)             [16M]
+  queue=N                      messages that may wait; then reading waits        [4096]
+  in=PLACE, out=PLACE          where messages come from and go to
+  framed | lines | raw         how they stand there: behind their length (4 bytes, big-endian), as lines,
+                               or not at all: bytes as they come                 [framed; serial: raw]
+PLACE: a file, a FIFO, fd:N, - (standard input or output), udp:HOST:PORT (a datagram is a message),
+serial:DEV,BAUD.";
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Listen(Listen),
+    Connect(Connect),
+}
+
+/// Take links: one or several peers may connect
+#[derive(Debug, clap::Args)]
+#[command(after_help = LISTEN_EXAMPLES)]
+struct Listen {
+    /// Where to listen; port 0 has the system choose
+    #[arg(value_name = "ADDR:PORT")]
+    address: SocketAddr,
+    /// Listen at this network interface alone
+    #[arg(long, value_name = "IFACE")]
+    interface: Option<String>,
+    /// End when the peers that came have gone
+    #[arg(long)]
+    once: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+const LISTEN_EXAMPLES: &str = "\
+Examples:
+  glassline link listen 0.0.0.0:7000 --key drone.key --channel 1:lines,out=-
+  glassline link listen '[::]:7000' --key ground.key --peer $(cat drone.pub) --channel 3:out=video.pipe --stats link.jsonl
+
+What is read here goes to every peer; what peers send is written in turn. Reading begins when the first one is there.
+`glassline link --help` lists the options of channels.";
+
+/// Make a link to a listener, and make it anew when it was lost
+#[derive(Debug, clap::Args)]
+#[command(after_help = CONNECT_EXAMPLES)]
+struct Connect {
+    /// Where the listener is
+    #[arg(value_name = "HOST:PORT")]
+    address: String,
+    /// Our own address, and the network interface to take
+    #[arg(long, value_name = "ADDR[@IFACE]")]
+    path: Option<Way>,
+    /// End when nobody answers for so long; without it the connect is tried for ever
+    #[arg(long, value_name = "TIME", value_parser = rate::parse_duration)]
+    connect_timeout: Option<Duration>,
+    #[command(flatten)]
+    common: Common,
+}
+
+const CONNECT_EXAMPLES: &str = "\
+Examples:
+  glassline link connect ground:7000 --key drone.key --channel 1:lines,in=-
+  glassline link connect ground:7000 --key drone.key --channel 0:raw,in=film.ts --channel 1:raw,out=answer.bin
+  glassline link connect 192.0.2.1:7000 --key drone.key --path 0.0.0.0@wlan0 --channel 3:unreliable,newest,in=video.pipe
+
+It ends when all inputs have ended, everything is delivered, and, where it has outputs, the other end has no more to
+say. `glassline link --help` lists the options of channels.";
+
+/// What both ends are told.
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// File with the key: one that both ends have, or with --peer the private half of our pair
+    #[arg(long, value_name = "FILE", required_unless_present = "insecure")]
+    key: Option<PathBuf>,
+    /// The public half of the other end's key pair; a listener takes several
+    #[arg(long, value_name = "PUBLIC", requires = "key", value_parser = public)]
+    peer: Vec<Key>,
+    /// Let anybody in: for the lab
+    #[arg(long, conflicts_with = "key")]
+    insecure: bool,
+    /// A channel with its options; see `glassline link --help`
+    #[arg(long, value_name = "ID:OPTIONS", required = true)]
+    channel: Vec<Channel>,
+    /// By what a listener tells us from others with the same key [default: this machine and command]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Write what is measured once a second, a line of JSON each
+    #[arg(long, value_name = "FILE")]
+    stats: Option<PathBuf>,
+}
+
+fn public(text: &str) -> Result<Key, String> {
+    key::parse_hex(text).ok_or_else(|| {
+        "a public half has 64 hexadecimal digits; glassline key show FILE prints that of a pair".to_owned()
+    })
+}
+
+/// `ADDR[@IFACE]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Way {
+    address: IpAddr,
+    interface: Option<String>,
+}
+
+impl FromStr for Way {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Way, String> {
+        let (address, interface) =
+            text.split_once('@').map_or((text, None), |(address, name)| (address, Some(name)));
+        let address = address.trim_start_matches('[').trim_end_matches(']').parse().ok();
+        match (address, interface) {
+            (None, _) | (_, Some("")) => {
+                Err(format!("{text:?}: write ADDR or ADDR@IFACE, as in 192.0.2.7, 0.0.0.0@wlan0 or ::@wwan0"))
+            }
+            (Some(address), interface) => Ok(Way { address, interface: interface.map(str::to_owned) }),
+        }
+    }
+}
+
+impl Common {
+    fn settings(&self) -> Result<Settings> {
+        let credentials = match &self.key {
+            None => Credentials::Insecure,
+            Some(file) => match (key::read(file)?, &self.peer[..]) {
+                (Secret::Shared(key), []) => Credentials::Shared(key),
+                (Secret::Private(private), peers @ [_, ..]) => {
+                    Credentials::Pair { private, peers: peers.to_vec() }
+                }
+                (Secret::Private(_), []) => {
+                    return Err(failure::usage(
+                        format!("{} is one half of a key pair, and --peer is missing", file.display()),
+                        "say with whom: --peer and what `glassline key show` prints of the other end's file",
+                    ));
+                }
+                (Secret::Shared(_), _) => {
+                    return Err(failure::usage(
+                        format!("--peer goes with a key pair, and {} is a shared key", file.display()),
+                        "leave --peer out, or make a pair at both ends: glassline key new --pair FILE",
+                    ));
+                }
+            },
+        };
+        let name = self.name.clone().unwrap_or_else(|| self.usual_name());
+        if name.len() > MAX_NAME {
+            return Err(failure::usage(
+                format!("the name {name:?} has more than {MAX_NAME} bytes"),
+                "choose a shorter --name",
+            ));
+        }
+        Ok(Settings { name: name.into_bytes(), ..Settings::new(credentials) })
+    }
+
+    /// The machine's name and what tells this command from others on it: the same after a restart, so that the listener
+    /// takes us for who we were.
+    fn usual_name(&self) -> String {
+        let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let mut machine = machine.trim().to_owned();
+        let mut hasher = DefaultHasher::new();
+        std::env::args_os().skip(1).collect::<Vec<_>>().hash(&mut hasher);
+        std::env::current_dir().ok().hash(&mut hasher);
+        while machine.len() > MAX_NAME - 9 {
+            machine.pop();
+        }
+        format!("{machine}-{:08x}", hasher.finish() as u32)
+    }
+}
+
+/// Runs the command to its end.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match &args.command {
+        Command::Listen(listen) => run_listen(listen),
+        Command::Connect(connect) => run_connect(connect),
+    }
+}
+
+fn run_listen(args: &Listen) -> Result<()> {
+    let settings = args.common.settings()?;
+    let signals = session::signals()?;
+    let session = Session::new(ends::open(&args.common.channel)?, args.common.stats.as_deref())?;
+    let local = Local { address: args.address, interface: args.interface.clone() };
+    let endpoint = Endpoint::listen(settings, &[local]).map_err(|error| {
+        failure::failed(
+            format!("cannot listen at {}: {error}", args.address),
+            "name an address of this machine and a port that is free",
+        )
+    })?;
+    tracing::info!(address = %endpoint.local_addresses()[0], "listening");
+    session.run(endpoint, Mode::Listen { once: args.once }, signals)
+}
+
+fn run_connect(args: &Connect) -> Result<()> {
+    let settings =
+        Settings { connect_timeout: args.connect_timeout.unwrap_or(SAY_AFTER), ..args.common.settings()? };
+    let to = ends::one_address(&args.address)?;
+    let signals = session::signals()?;
+    let session = Session::new(ends::open(&args.common.channel)?, args.common.stats.as_deref())?;
+    let local = match &args.path {
+        None => Local::towards(to),
+        Some(way) if way.address.is_ipv4() != to.is_ipv4() => {
+            return Err(failure::usage(
+                format!("--path {} cannot reach {to}: one is IPv4, the other IPv6", way.address),
+                "name an address of the same family",
+            ));
+        }
+        Some(way) => Local { address: (way.address, 0).into(), interface: way.interface.clone() },
+    };
+    let endpoint = Endpoint::open(settings, std::slice::from_ref(&local))
+        .with_context(|| format!("cannot open a socket at {}", local.address.ip()))?;
+    let fails = args.connect_timeout.is_some();
+    session.run(endpoint, Mode::Connect { to, name: args.address.clone(), fails }, signals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways() {
+        let way = |text: &str| text.parse::<Way>();
+        let expected = |address: &str, name: Option<&str>| {
+            Ok(Way { address: address.parse().unwrap(), interface: name.map(str::to_owned) })
+        };
+        assert_eq!(way("192.0.2.7"), expected("192.0.2.7", None));
+        assert_eq!(way("[::1]@lo"), expected("::1", Some("lo")));
+        for bad in ["", "wlan0", "192.0.2.7@", "@wlan0"] {
+            assert!(way(bad).unwrap_err().contains("ADDR@IFACE"), "{bad}");
+        }
+    }
+}

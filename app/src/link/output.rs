@@ -1,0 +1,112 @@
+//! Where messages go to.
+
+use super::channel::Framing;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Takes messages whole. Writing blocks.
+pub(super) enum Output {
+    Stream {
+        writer: BufWriter<Box<dyn Write + Send>>,
+        framing: Framing,
+    },
+    /// A FIFO, open while it has a reader.
+    Fifo {
+        path: PathBuf,
+        writer: Option<BufWriter<File>>,
+        framing: Framing,
+    },
+    Datagrams {
+        socket: UdpSocket,
+        to: SocketAddr,
+        complaint: Option<ErrorKind>,
+    },
+}
+
+impl Output {
+    pub(super) fn stream(writer: impl Write + Send + 'static, framing: Framing) -> Output {
+        Output::Stream { writer: BufWriter::with_capacity(BUFFER_BYTES, Box::new(writer)), framing }
+    }
+
+    /// Writes a message; it may wait in a buffer for [`Output::flush`].
+    ///
+    /// # Errors
+    /// What the writer says. `BrokenPipe`: its reader has gone. A FIFO waits for the next one instead.
+    pub(super) fn write(&mut self, message: &[u8]) -> io::Result<()> {
+        match self {
+            Output::Stream { writer, framing } => Output::put(writer, *framing, message),
+            Output::Fifo { path, writer, framing } => loop {
+                let open = match writer {
+                    Some(open) => open,
+                    // Waits for a reader.
+                    None => writer.insert(BufWriter::with_capacity(
+                        BUFFER_BYTES,
+                        OpenOptions::new().write(true).open(&*path)?,
+                    )),
+                };
+                match Output::put(open, *framing, message) {
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => Output::reader_gone(path, writer),
+                    other => return other,
+                }
+            },
+            Output::Datagrams { socket, to, complaint } => {
+                match socket.send_to(message, *to) {
+                    Ok(_) => *complaint = None,
+                    Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+                    // As on any network, a datagram may be lost.
+                    Err(error) => {
+                        if complaint.replace(error.kind()) != Some(error.kind()) {
+                            tracing::warn!(%to, bytes = message.len(), "a datagram cannot be sent: {error}");
+                        }
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn reader_gone(path: &std::path::Path, writer: &mut Option<BufWriter<File>>) {
+        tracing::info!("the reader of {} has gone; waiting for the next one", path.display());
+        // What it has not read is lost with it, and must not be written again.
+        if let Some(writer) = writer.take() {
+            drop(writer.into_parts());
+        }
+    }
+
+    /// Has everything leave that was written.
+    ///
+    /// # Errors
+    /// As those of [`Output::write`].
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Output::Stream { writer, .. } => writer.flush(),
+            Output::Fifo { path, writer, .. } => match writer.as_mut().map_or(Ok(()), BufWriter::flush) {
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                    Output::reader_gone(path, writer);
+                    Ok(())
+                }
+                other => other,
+            },
+            Output::Datagrams { .. } => Ok(()),
+        }
+    }
+
+    /// Writes a message as it stands in a row of bytes.
+    pub(super) fn put(writer: &mut impl Write, framing: Framing, message: &[u8]) -> io::Result<()> {
+        match framing {
+            Framing::Length => {
+                writer.write_all(&(message.len() as u32).to_be_bytes())?;
+                writer.write_all(message)
+            }
+            Framing::Lines => {
+                writer.write_all(message)?;
+                writer.write_all(b"\n")
+            }
+            Framing::Raw => writer.write_all(message),
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! What is told about a run: JSON lines in a file, and a view of it on a terminal.
+//!
+//! A line of JSON once a second: `{"time_s", "links": [{"peer", "address", "connected", …, "channels": [{"id", …}]}]}`.
+//! Counts are since the link was made, rates and delays since the line before.
+
+use super::channel::CONTROL;
+use super::peer::Peer;
+use crate::logging;
+use anyhow::{Context, Result};
+use glassline_transport::link::{LinkId, Options};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Figures of a run, and where they go.
+pub(super) struct Stats {
+    file: Option<BufWriter<File>>,
+    /// Standard error is a terminal.
+    shown: bool,
+    began: Instant,
+    told: Instant,
+    before: BTreeMap<LinkId, Counts>,
+}
+
+/// What rates are reckoned from.
+#[derive(Default)]
+struct Counts {
+    sent: u64,
+    received: u64,
+    channels: BTreeMap<u8, (u64, u64)>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    time_s: f64,
+    links: Vec<LinkLine>,
+}
+
+#[derive(Serialize)]
+struct LinkLine {
+    peer: String,
+    address: Option<String>,
+    connected: bool,
+    sessions: u64,
+    rtt_ms: f64,
+    least_rtt_ms: f64,
+    queue_ms: f64,
+    send_bits: u64,
+    receive_bits: u64,
+    bandwidth_bits: u64,
+    pacing_bits: u64,
+    loss: f64,
+    sent_packets: u64,
+    received_packets: u64,
+    lost_packets: u64,
+    refused_packets: u64,
+    in_flight_bytes: u64,
+    channels: Vec<ChannelLine>,
+}
+
+#[derive(Serialize)]
+struct ChannelLine {
+    id: u8,
+    sent: u64,
+    sent_bytes: u64,
+    delivered: u64,
+    cancelled: u64,
+    lost: u64,
+    resent_bytes: u64,
+    received: u64,
+    received_bytes: u64,
+    skipped: u64,
+    dropped: u64,
+    send_bits: u64,
+    receive_bits: u64,
+    delay_ms: Option<Delay>,
+}
+
+/// From handing over to the acknowledgement, of messages that arrived.
+#[derive(Serialize)]
+struct Delay {
+    p50: f64,
+    p95: f64,
+    p99: f64,
+    max: f64,
+}
+
+impl Delay {
+    fn of(histogram: &Histogram<u64>) -> Delay {
+        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+        Delay { p50: at(0.5), p95: at(0.95), p99: at(0.99), max: histogram.max() as f64 / 1e3 }
+    }
+}
+
+/// Bits a second.
+fn rate(bytes: u64, passed: Duration) -> u64 {
+    (bytes as f64 * 8.0 / passed.as_secs_f64().max(1e-3)) as u64
+}
+
+fn ms(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+impl Stats {
+    pub(super) fn new(file: Option<&Path>) -> Result<Stats> {
+        let open = |path: &Path| {
+            let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            anyhow::Ok(BufWriter::new(file))
+        };
+        let now = Instant::now();
+        Ok(Stats {
+            file: file.map(open).transpose()?,
+            shown: std::io::stderr().is_terminal(),
+            began: now,
+            told: now,
+            before: BTreeMap::new(),
+        })
+    }
+
+    /// Tells what is so now.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn tell(&mut self, peers: &[Arc<Peer>], channels: &[(u8, Options)]) -> Result<()> {
+        if self.file.is_none() && !self.shown {
+            return Ok(());
+        }
+        let passed = self.told.elapsed();
+        self.told = Instant::now();
+        let links = peers.iter().map(|peer| self.link(peer, channels, passed)).collect();
+        self.before.retain(|id, _| peers.iter().any(|peer| peer.id() == *id));
+        let line = Line { time_s: (self.began.elapsed().as_secs_f64() * 1e3).round() / 1e3, links };
+        if let Some(file) = &mut self.file {
+            let mut written = || {
+                serde_json::to_writer(&mut *file, &line)?;
+                file.write_all(b"\n")?;
+                file.flush()
+            };
+            written().context("cannot write the statistics")?;
+        }
+        if self.shown {
+            logging::show(table(&line));
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, peer: &Peer, channels: &[(u8, Options)], passed: Duration) -> LinkLine {
+        let counted = peer.link.statistics().unwrap_or_default();
+        let before = self.before.entry(peer.id()).or_default();
+        let send_bits = rate(counted.sent_bytes.saturating_sub(before.sent), passed);
+        let receive_bits = rate(counted.received_bytes.saturating_sub(before.received), passed);
+        (before.sent, before.received) = (counted.sent_bytes, counted.received_bytes);
+        LinkLine {
+            peer: peer.name(),
+            address: peer.link.remote_address().map(|address| address.to_string()),
+            connected: peer.was_up.load(Ordering::Relaxed) && peer.link.is_connected(),
+            sessions: counted.sessions,
+            rtt_ms: ms(counted.rtt),
+            least_rtt_ms: ms(counted.least_rtt),
+            queue_ms: ms(counted.queue_delay),
+            send_bits,
+            receive_bits,
+            bandwidth_bits: counted.bandwidth_bytes.saturating_mul(8),
+            pacing_bits: counted.pacing_bytes.saturating_mul(8),
+            loss: counted.loss,
+            sent_packets: counted.sent_packets,
+            received_packets: counted.received_packets,
+            lost_packets: counted.lost_packets,
+            refused_packets: counted.refused_packets,
+            in_flight_bytes: counted.in_flight_bytes,
+            channels: channels.iter().map(|(id, _)| channel(before, peer, *id, passed)).collect(),
+        }
+    }
+}
+
+fn channel(before: &mut Counts, peer: &Peer, id: u8, passed: Duration) -> ChannelLine {
+    debug_assert!(id < CONTROL);
+    let counted = peer.link.channel_statistics(id).unwrap_or_default();
+    let (sent, received) = (counted.sent, counted.received);
+    let (sent_before, received_before) = before.channels.entry(id).or_default();
+    // A peer that has restarted counts anew.
+    let send_bits = rate(sent.bytes.saturating_sub(*sent_before), passed);
+    let receive_bits = rate(received.bytes.saturating_sub(*received_before), passed);
+    (*sent_before, *received_before) = (sent.bytes, received.bytes);
+    ChannelLine {
+        id,
+        sent: sent.messages,
+        sent_bytes: sent.bytes,
+        delivered: sent.delivered,
+        cancelled: sent.cancelled,
+        lost: sent.lost,
+        resent_bytes: sent.resent_bytes,
+        received: received.messages,
+        received_bytes: received.bytes,
+        skipped: received.skipped,
+        dropped: received.dropped,
+        send_bits,
+        receive_bits,
+        delay_ms: peer.take_delays(id).as_ref().map(Delay::of),
+    }
+}
+
+/// For a terminal.
+fn table(line: &Line) -> String {
+    let mut text = String::new();
+    for link in &line.links {
+        let state = if link.connected { "up" } else { "connecting" };
+        let _ = writeln!(
+            text,
+            "{:>6.0} s  {} {}  {state}  out {} in {} of {}  RTT {:.1} ms  queue {:.1} ms  lost {:.1} %",
+            line.time_s,
+            link.peer,
+            link.address.as_deref().unwrap_or("-"),
+            bits(link.send_bits),
+            bits(link.receive_bits),
+            bits(link.bandwidth_bits),
+            link.rtt_ms,
+            link.queue_ms,
+            link.loss * 100.0,
+        );
+        for channel in &link.channels {
+            let delay = channel.delay_ms.as_ref().map_or_else(String::new, |delay| {
+                format!("  delay p50 {:.1} p95 {:.1} p99 {:.1} ms", delay.p50, delay.p95, delay.p99)
+            });
+            let _ = writeln!(
+                text,
+                "   channel {:>2}  out {} in {}  resent {} B  cancelled {} lost {} skipped {}{delay}",
+                channel.id,
+                bits(channel.send_bits),
+                bits(channel.receive_bits),
+                channel.resent_bytes,
+                channel.cancelled,
+                channel.lost,
+                channel.skipped + channel.dropped,
+            );
+        }
+    }
+    if line.links.is_empty() {
+        let _ = writeln!(text, "{:>6.0} s  no peer", line.time_s);
+    }
+    text
+}
+
+/// A rate for people.
+fn bits(rate: u64) -> String {
+    match rate as f64 {
+        rate if rate >= 1e9 => format!("{:.2} Gbit/s", rate / 1e9),
+        rate if rate >= 1e6 => format!("{:.2} Mbit/s", rate / 1e6),
+        rate => format!("{:.1} kbit/s", rate / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_readable() {
+        assert_eq!(rate(1000, Duration::from_millis(500)), 16_000);
+        assert_eq!(bits(1_500), "1.5 kbit/s");
+        assert_eq!(bits(2_500_000), "2.50 Mbit/s");
+        assert_eq!(bits(7_000_000_000), "7.00 Gbit/s");
+    }
+
+    #[test]
+    fn the_view_names_what_there_is() {
+        let mut histogram = Histogram::new_with_bounds(1, 60_000_000, 3).unwrap();
+        (1..=100).for_each(|count| histogram.record(count * 1000).unwrap());
+        let delay = Delay::of(&histogram);
+        assert!((49.0..51.5).contains(&delay.p50) && (98.0..100.5).contains(&delay.p99), "{}", delay.p50);
+        let channel = ChannelLine {
+            id: 7,
+            sent: 1,
+            sent_bytes: 1,
+            delivered: 1,
+            cancelled: 2,
+            lost: 3,
+            resent_bytes: 4,
+            received: 0,
+            received_bytes: 0,
+            skipped: 0,
+            dropped: 0,
+            send_bits: 8000,
+            receive_bits: 0,
+            delay_ms: Some(delay),
+        };
+        let link = LinkLine {
+            peer: "drone".into(),
+            address: Some("192.0.2.1:7000".into()),
+            connected: true,
+            sessions: 1,
+            rtt_ms: 12.5,
+            least_rtt_ms: 12.0,
+            queue_ms: 0.5,
+            send_bits: 9000,
+            receive_bits: 0,
+            bandwidth_bits: 1_000_000,
+            pacing_bits: 0,
+            loss: 0.02,
+            sent_packets: 1,
+            received_packets: 1,
+            lost_packets: 0,
+            refused_packets: 0,
+            in_flight_bytes: 0,
+            channels: vec![channel],
+        };
+        let text = table(&Line { time_s: 3.0, links: vec![link] });
+        for part in
+            ["drone 192.0.2.1:7000  up", "RTT 12.5 ms", "channel  7", "cancelled 2 lost 3", "p50", "2.0 %"]
+        {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(table(&Line { time_s: 0.0, links: vec![] }).contains("no peer"));
+    }
+}
