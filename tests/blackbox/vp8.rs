@@ -46,7 +46,10 @@ fn a_quantiser_gives_a_stream_that_decodes() {
         frames.iter().map(|frame| frame.time_stamp).collect::<Vec<_>>(),
         (0..12).collect::<Vec<u64>>()
     );
-    assert_eq!((&report["key_frames"], &report["mean_quantizer"]), (&1.into(), &30.0.into()));
+    assert_eq!(report["key_frames"], 1);
+    // The key frame, and what else others look at for long, is finer.
+    let mean = report["mean_quantizer"].as_f64().unwrap();
+    assert!((20.0..30.0).contains(&mean), "{mean}");
     assert_eq!(keys(&frames), [0]);
     for value in [&report["encode_ms"]["p50"], &report["encode_ms"]["max"], &report["cpu_s"], &report["kbps"]]
     {

@@ -3,7 +3,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an example reads a file")]
 
 use glassline_codec::vp8::{
-    EncodeWorkspace, Quality, RateControl, RateSettings, Request, Serial, State, Verdict, encode_in,
+    EncodeWorkspace, Plan, Quality, RateControl, RateSettings, Request, Role, Serial, State, Verdict,
+    encode_in,
 };
 use glassline_media::container::y4m::Reader;
 use glassline_media::measure::psnr::SquaredError;
@@ -20,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut file = std::fs::File::open(path)?;
         let (mut reader, mut chunk) = (Reader::new(), vec![0; 1 << 20]);
         let (mut state, mut workspace) = (State::new(), EncodeWorkspace::new());
-        let mut control: Option<RateControl> = None;
+        let mut stream: Option<(RateControl, Plan)> = None;
         let (mut error, mut ssim) = (SquaredError::default(), Ssim::default());
         let (mut frames, mut bytes, mut again, mut quantizers) = (0, 0, 0, Vec::new());
         'stream: loop {
@@ -30,20 +31,29 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let rate = reader.header().ok_or("a picture without a header")?.frame_rate;
                 let bits = 1000 * kilobits.parse::<u64>()?;
                 let settings = RateSettings::new(bits, rate, Duration::from_secs(1));
-                let control = control.get_or_insert_with(|| RateControl::new(&settings));
+                let (control, plan) = stream
+                    .get_or_insert_with(|| (RateControl::new(&settings), Plan::new(rate.as_f64(), None)));
                 // A frame that is too large for the buffer is encoded again: nothing has happened to the state.
-                let (mut quantizer, mut tries) = (control.quantizer(frames == 0), 1);
+                let mut role = plan.role();
+                let (mut quantizer, mut tries) = (control.quantizer(role), 1);
                 let encoded = loop {
                     let quality = Quality::Quantizer(quantizer);
                     let request = Request { quality, speed: speed.parse()?, ..Request::default() };
+                    let request = plan.request(role, request);
                     let encoded = encode_in(&state, &picture, &request, &mut workspace, &Serial)?;
-                    match control.judge(encoded.stats.key, quantizer, encoded.bytes.len(), tries) {
+                    if plan.is_cut(&encoded.stats) {
+                        role = Role::Key;
+                        quantizer = control.quantizer(role);
+                        continue;
+                    }
+                    match control.judge(role, quantizer, encoded.bytes.len(), tries) {
                         Verdict::Keep => break encoded,
                         Verdict::Again(other) => quantizer = other,
                     }
                     tries += 1;
                 };
-                control.encoded(encoded.bytes.len(), quantizer, encoded.stats.key);
+                control.encoded(encoded.bytes.len(), quantizer, role);
+                plan.encoded(role, &encoded.stats);
                 error.add(&SquaredError::of(&picture, &encoded.picture)?);
                 ssim.add(&Ssim::of(&picture, &encoded.picture)?);
                 bytes += encoded.bytes.len();
@@ -59,7 +69,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 break;
             }
         }
-        let Some(control) = control else { return Err("no pictures".into()) };
+        let Some((control, _)) = stream else { return Err("no pictures".into()) };
         let rate = reader.header().ok_or("no header")?.frame_rate.as_f64();
         println!(
             "{kilobits:>6} kbit/s asked, {:8.1} taken, PSNR {:.3} dB, SSIM {:.3} dB, {again} encoded again, {} late; \

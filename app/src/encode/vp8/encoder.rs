@@ -6,7 +6,7 @@ use super::report::Coded;
 use super::{BITRATE, SPEED};
 use anyhow::{Context, Result};
 use glassline_codec::vp8::{
-    EncodeWorkspace, Quality, RateControl, RateSettings, Request, State, Verdict, encode_in,
+    EncodeWorkspace, Plan, Quality, RateControl, RateSettings, Request, Role, State, Verdict, encode_in,
 };
 use glassline_engine::parallel::Threads;
 use glassline_io::clock::Clock;
@@ -19,15 +19,13 @@ pub(super) struct Encoder {
     workspace: EncodeWorkspace,
     request: Request,
     aim: Aim,
-    /// Pictures from one key frame to the next, where they come regularly.
-    key_interval: Option<u64>,
+    plan: Plan,
     threads: Threads,
-    pictures: u64,
 }
 
 /// How good pictures are to be.
 enum Aim {
-    /// All with one quantiser index.
+    /// All with one quantiser index, but for those that others look at.
     Quantizer(u8),
     /// As the rate allows.
     Rate(Box<RateControl>),
@@ -55,37 +53,37 @@ impl Encoder {
             workspace: EncodeWorkspace::new(),
             request: Request { speed: options.speed.unwrap_or(SPEED), ..Request::default() },
             aim,
-            key_interval: key_interval.map(u64::from),
+            plan: Plan::new(format.rate.as_f64(), key_interval),
             threads: Threads::new(threads).context("cannot make threads")?,
-            pictures: 0,
         })
     }
 
     /// Encodes the next picture.
     pub(super) fn encode(&mut self, picture: &Picture) -> Result<(Vec<u8>, Coded)> {
         let (begun, cpu_before) = (Clock.now(), process_cpu_time());
-        let key_frame =
-            self.pictures == 0 || self.key_interval.is_some_and(|every| self.pictures.is_multiple_of(every));
-        let mut index = match &self.aim {
-            Aim::Quantizer(index) => *index,
-            Aim::Rate(control) => control.quantizer(key_frame),
-        };
-        let mut tries = 1;
+        let mut role = self.plan.role();
+        let (mut index, mut tries) = (self.quantizer(role), 1);
         let encoded = loop {
-            let request = Request { quality: Quality::Quantizer(index), key_frame, ..self.request };
+            let request = Request { quality: Quality::Quantizer(index), ..self.request };
+            let request = self.plan.request(role, request);
             let encoded = encode_in(&self.state, picture, &request, &mut self.workspace, &self.threads)?;
+            if self.plan.is_cut(&encoded.stats) {
+                role = Role::Key;
+                index = self.quantizer(role);
+                continue;
+            }
             let Aim::Rate(control) = &self.aim else { break encoded };
-            match control.judge(encoded.stats.key, index, encoded.bytes.len(), tries) {
+            match control.judge(role, index, encoded.bytes.len(), tries) {
                 Verdict::Keep => break encoded,
                 Verdict::Again(other) => index = other,
             }
             tries += 1;
         };
         if let Aim::Rate(control) = &mut self.aim {
-            control.encoded(encoded.bytes.len(), index, encoded.stats.key);
+            control.encoded(encoded.bytes.len(), index, role);
         }
+        self.plan.encoded(role, &encoded.stats);
         self.state = encoded.state;
-        self.pictures += 1;
         let coded = Coded {
             bytes: encoded.bytes.len(),
             key: encoded.stats.key,
@@ -95,6 +93,13 @@ impl Encoder {
             cpu: process_cpu_time().saturating_sub(cpu_before),
         };
         Ok((encoded.bytes, coded))
+    }
+
+    fn quantizer(&self, role: Role) -> u8 {
+        match &self.aim {
+            Aim::Quantizer(nominal) => self.plan.quantizer(role, *nominal),
+            Aim::Rate(control) => control.quantizer(role),
+        }
     }
 
     /// Pictures that a decoder with the buffer of the rate control would have got too late.

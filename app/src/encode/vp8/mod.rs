@@ -1,8 +1,8 @@
 //! `glassline encode --codec vp8`: pictures in, VP8 in IVF out, one picture after the other.
 //!
 //! ```text
-//! y4m, test pattern, ffmpeg ─► source::Pictures ─► vp8::RateControl ─► vp8::encode ─► IVF: file, standard output
-//!                                                        ▲────── bytes ──────┘
+//! y4m, test pattern, ffmpeg ─► source::Pictures ─► vp8::Plan, RateControl ─► vp8::encode ─► IVF: file, standard output
+//!                                                        ▲────── stats, bytes ──────┘
 //! ```
 //! Nothing is live here: a picture is read when the one before it is written, and time spent on reading and writing is
 //! not the encoder's.
@@ -37,7 +37,7 @@ pub(super) struct Options {
     /// VP8: speed against quality, from 0 (best) to 10 (fastest); 6 is for calls [default: 6]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10))]
     speed: Option<u8>,
-    /// VP8: one quantiser for all pictures, from 0 (finest) to 127, in place of a bit rate
+    /// VP8: one quantiser, from 0 (finest) to 127, in place of a bit rate; key frames and long-term references are finer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=127), conflicts_with_all = ["bitrate", "vbv"])]
     quantizer: Option<u8>,
 }

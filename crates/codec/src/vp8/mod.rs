@@ -38,6 +38,7 @@ mod loop_filter;
 mod measure;
 mod modes;
 mod motion;
+mod plan;
 mod predict;
 mod quantize;
 mod quantizer;
@@ -57,5 +58,6 @@ pub use encode::{
 pub use error::Error;
 pub use frame::Workspace;
 pub use header::{FrameTag, KeyTag};
+pub use plan::{Plan, Role};
 pub use rate_control::{RateControl, RateSettings, Verdict};
 pub use state::{State, StateHash};

@@ -2,9 +2,9 @@
 //! stream and a receiver's buffer never runs dry.
 //!
 //! ```text
-//! quantizer(key) ─► encode ─► judge(…) ─┬► Keep ─────────────► encoded(…) ─► quantizer(key) …
-//!                      ▲                └► Again(quantizer) ┐
-//!                      └───────────────────────────────────┘
+//! quantizer(role) ─► encode ─► judge(…) ─┬► Keep ─────────────► encoded(…) ─► quantizer(role) …
+//!                       ▲                └► Again(quantizer) ┐
+//!                       └───────────────────────────────────┘
 //! ```
 //! The buffer is the decoder's (VBV): the link fills it at the bit rate, each frame is taken out whole when its time
 //! has come. A frame larger than what has arrived by then would be late: it is encoded again, coarser. No frame is left
@@ -14,8 +14,10 @@
 //! single frames need: bits are modelled as *complexity / step^exponent*, complexity being a running mean over what
 //! frames took, and the share of the rate that a frame may spend goes up and down with the buffer's distance from
 //! where it should be. A cut is met by the buffer first, and paid back within about its length. Key frames at regular
-//! distance are saved for beforehand.
+//! distance are saved for beforehand. Long-term references are finer than their neighbours; the mean over the frames
+//! around them, in which they count with their neighbours' step, makes room for that.
 
+use super::plan::Role;
 use super::quantizer::{MAX_INDEX, ac_factor};
 use glassline_media::FrameRate;
 use std::ops::RangeInclusive;
@@ -31,8 +33,13 @@ const MOST_SHARE: f64 = 0.75;
 /// Bits ∝ step^−exponent.
 const INTER_EXPONENT: f64 = 1.15;
 const KEY_EXPONENT: f64 = 0.8;
-/// A key frame's step by that of the frames around it: they are predicted from it.
+/// A key frame's step by that of the frames around it, which are predicted from it: where the next one is near, and
+/// where none comes but for cuts.
 const KEY_STEP: f64 = 0.85;
+const LONE_KEY_STEP: f64 = 0.7;
+/// The same for a long-term reference, and what it may take of the buffer.
+const LONG_TERM_STEP: f64 = 0.75;
+const LONG_TERM_SHARE: f64 = 0.4;
 /// The complexity is the mean over so much time.
 const MEMORY: Duration = Duration::from_millis(600);
 /// A frame counts as at most so many times as complex as the mean: cuts are exceptions.
@@ -168,16 +175,16 @@ impl RateControl {
         }
     }
 
-    /// The quantiser index of the next frame; `key` where it will be a key frame.
-    pub fn quantizer(&self, key: bool) -> u8 {
-        self.quantizer_of(self.wanted_step(key).unwrap_or(FIRST_STEP))
+    /// The quantiser index of the next frame, which will have this role.
+    pub fn quantizer(&self, role: Role) -> u8 {
+        self.quantizer_of(self.wanted_step(role).unwrap_or(FIRST_STEP))
     }
 
     /// What becomes of a frame of `bytes` that was encoded with `quantizer`, as the `tries`-th try, from 1. The number
     /// of tries is bounded: a frame that is too large becomes coarser each time.
-    pub fn judge(&self, key: bool, quantizer: u8, bytes: usize, tries: u32) -> Verdict {
+    pub fn judge(&self, role: Role, quantizer: u8, bytes: usize, tries: u32) -> Verdict {
         let bits = bytes as f64 * 8.0;
-        let model = if key { &self.key } else { &self.inter };
+        let model = if role == Role::Key { &self.key } else { &self.inter };
         let step_for = |wanted: f64| step_of(quantizer) * (bits / wanted).powf(1.0 / model.exponent);
         if bits > self.most_bits() {
             let coarser =
@@ -196,25 +203,26 @@ impl RateControl {
         Verdict::Keep
     }
 
-    /// Says what became of the frame: its size, the quantiser index that it has, and whether it is a key frame.
-    pub fn encoded(&mut self, bytes: usize, quantizer: u8, key: bool) {
+    /// Says what became of the frame: its size, the quantiser index that it has, and its role.
+    pub fn encoded(&mut self, bytes: usize, quantizer: u8, role: Role) {
         let bits = bytes as f64 * 8.0;
         // What was planned is finer than an index; where it was coded otherwise, the index is what counts.
-        let planned = self.wanted_step(key).filter(|&step| self.quantizer_of(step) == quantizer);
+        let planned = self.wanted_step(role).filter(|&step| self.quantizer_of(step) == quantizer);
         let step = planned.unwrap_or(step_of(quantizer));
         let memory = (MEMORY.as_secs_f64() * self.frames_per_s).max(2.0);
-        if key {
+        // What its neighbours would have had.
+        let around = step / self.factor(role);
+        if role == Role::Key {
             self.key.learn(bits, step_of(quantizer), 2.0);
             if self.inter.complexity.is_none() {
                 let guess = bits / KEY_BY_INTER * step.powf(INTER_EXPONENT);
                 self.inter.complexity = Some(guess);
             }
-            self.step = Some(step / KEY_STEP);
             self.since_key = 0.0;
         } else {
-            self.inter.learn(bits, step_of(quantizer), memory);
-            self.step = Some(step);
+            self.inter.learn(bits, step_of(quantizer) / self.factor(role), memory);
         }
+        self.step = Some(around.clamp(self.steps.0, self.steps.1));
         self.since_key += 1.0;
         self.late += u64::from(bits > self.fullness);
         self.fullness = (self.fullness - bits + self.frame_bits).min(self.buffer_bits);
@@ -247,7 +255,7 @@ impl RateControl {
         // A regular key frame takes `excess` more than a frame's share. It is saved for evenly, so that the buffer is
         // highest in front of it.
         let step = self.step.unwrap_or(self.steps.1);
-        let excess = match (self.key_interval, self.key.bits(step * KEY_STEP)) {
+        let excess = match (self.key_interval, self.key.bits(step * self.factor(Role::Key))) {
             (Some(interval), Some(bits)) if interval > 1.0 => {
                 let most = (self.buffer_bits * 0.7).min(self.frame_bits * (interval - 1.0) * 0.8);
                 (bits - self.frame_bits).clamp(0.0, most)
@@ -268,7 +276,7 @@ impl RateControl {
     }
 
     /// The step of the next frame's quantiser; none before anything is known.
-    fn wanted_step(&self, key: bool) -> Option<f64> {
+    fn wanted_step(&self, role: Role) -> Option<f64> {
         let before = self.step?;
         let fresh = self.inter.frames < 1.0;
         let up = if self.fullness < NEED * self.buffer_bits { STEP_UP_IN_NEED } else { STEP_UP };
@@ -279,12 +287,23 @@ impl RateControl {
             (_, true) => free.clamp(before / 1.5, before * 2.0),
             _ => free.clamp(before * down, before * up),
         };
-        if !key {
-            return Some(step.clamp(self.steps.0, self.steps.1));
+        // Finer than the frames around it, but not so large that they starve.
+        let affordable = match role {
+            Role::Key => self.key.step(MOST_SHARE * self.fullness * 0.8).unwrap_or(0.0),
+            Role::LongTerm => self.inter.step(LONG_TERM_SHARE * self.fullness)?.min(step),
+            Role::Inter => 0.0,
+        };
+        Some((step * self.factor(role)).max(affordable).clamp(self.steps.0, self.steps.1))
+    }
+
+    /// The step of a frame of this role by that of the frames around it.
+    fn factor(&self, role: Role) -> f64 {
+        match role {
+            Role::Key if self.key_interval.is_some() => KEY_STEP,
+            Role::Key => LONE_KEY_STEP,
+            Role::LongTerm if !self.has_few_frames() => LONG_TERM_STEP,
+            _ => 1.0,
         }
-        // As fine as the frames around it, but not so large that they starve.
-        let affordable = self.key.step(MOST_SHARE * self.fullness * 0.8).unwrap_or(0.0);
-        Some((step * KEY_STEP).max(affordable).clamp(self.steps.0, self.steps.1))
     }
 
     /// The index whose step is nearest, by ratio.
@@ -330,6 +349,11 @@ mod tests {
 
     /// A scene's first frame, where it is no key frame, is six times as large: all is new.
     fn simulate(settings: &RateSettings, scenes: &[Scene]) -> Run {
+        simulate_with(settings, scenes, None)
+    }
+
+    /// With a long-term reference every so many frames.
+    fn simulate_with(settings: &RateSettings, scenes: &[Scene], long_term: Option<u32>) -> Run {
         let mut control = RateControl::new(settings);
         let mut run = Run { least_buffered_s: f64::INFINITY, ..Run::default() };
         let (mut noise, mut number) = (12345u32, 0u32);
@@ -337,6 +361,13 @@ mod tests {
             for at in 0..scene.frames {
                 let key =
                     number == 0 || settings.key_interval.is_some_and(|every| number.is_multiple_of(every));
+                let role = if key {
+                    Role::Key
+                } else if long_term.is_some_and(|every| number.is_multiple_of(every)) {
+                    Role::LongTerm
+                } else {
+                    Role::Inter
+                };
                 number += 1;
                 noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let factor = 0.8 + 0.4 * f64::from(noise >> 8) / f64::from(1 << 24);
@@ -351,14 +382,14 @@ mod tests {
                     let bits = scene.complexity * factor * kind / step_of(quantizer).powf(scene.exponent);
                     ((bits / 8.0) as usize).max(30)
                 };
-                let (mut quantizer, mut tries) = (control.quantizer(key), 1);
-                while let Verdict::Again(other) = control.judge(key, quantizer, bytes_at(quantizer), tries) {
+                let (mut quantizer, mut tries) = (control.quantizer(role), 1);
+                while let Verdict::Again(other) = control.judge(role, quantizer, bytes_at(quantizer), tries) {
                     quantizer = other;
                     tries += 1;
                     assert!(tries < 20, "too many tries");
                 }
                 run.again += usize::from(number > 1 && tries > 1);
-                control.encoded(bytes_at(quantizer), quantizer, key);
+                control.encoded(bytes_at(quantizer), quantizer, role);
                 run.bits.push(bytes_at(quantizer) as f64 * 8.0);
                 run.quantizers.push(quantizer);
                 run.least_buffered_s = run.least_buffered_s.min(control.buffered_s());
@@ -420,6 +451,22 @@ mod tests {
     }
 
     #[test]
+    fn long_term_references_are_finer_and_the_rate_is_kept_all_the_same() {
+        let scene = Scene { complexity: 1e6, exponent: 1.1, frames: 600 };
+        let run = simulate_with(&settings(1_200_000), &[scene], Some(20));
+        let rate = mean(&run.bits[60..]) * 30.0;
+        assert!((rate / 1.2e6 - 1.0).abs() < 0.04, "{rate}");
+        assert_eq!(run.late, 0);
+        for at in (100..600).step_by(20) {
+            let around = step_of(run.quantizers[at - 1]).min(step_of(run.quantizers[at + 1]));
+            assert!(step_of(run.quantizers[at]) < 0.9 * around, "{at}");
+        }
+        let inter: Vec<u8> = (300..600).filter(|at| at % 20 != 0).map(|at| run.quantizers[at]).collect();
+        let (low, high) = (inter.iter().min().unwrap(), inter.iter().max().unwrap());
+        assert!(step_of(*high) / step_of(*low) < 1.5, "{low} to {high}");
+    }
+
+    #[test]
     fn a_buffer_of_one_frame_gives_every_frame_a_size() {
         let small = RateSettings { buffer: Duration::from_millis(33), ..settings(1_200_000) };
         let run = simulate(&small, &[Scene { complexity: 1e6, exponent: 1.1, frames: 300 }]);
@@ -442,9 +489,9 @@ mod tests {
         let backwards = std::ops::RangeInclusive::new(200, 140);
         let odd = RateSettings { quantizers: backwards, buffer: Duration::ZERO, ..settings(0) };
         let mut control = RateControl::new(&odd);
-        control.encoded(1000, 127, true);
-        assert_eq!(control.judge(false, 127, usize::MAX, 1), Verdict::Keep);
-        assert_eq!(control.quantizer(false), 127);
+        control.encoded(1000, 127, Role::Key);
+        assert_eq!(control.judge(Role::Inter, 127, usize::MAX, 1), Verdict::Keep);
+        assert_eq!(control.quantizer(Role::Inter), 127);
         assert!(control.buffered_s().is_finite());
     }
 }

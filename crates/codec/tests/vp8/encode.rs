@@ -52,6 +52,7 @@ prop_compose! {
         (last, golden, altref) in any::<(bool, bool, bool)>(),
         (replace_last, replace_golden, replace_altref) in (any::<bool>(), replaces(), replaces()),
         key_frame in prop::bool::weighted(0.1),
+        still_finer in prop::sample::select(vec![0u8, 1, 14, 127, 255]),
         token_partitions in prop::sample::select(vec![1u8, 2, 4, 8]),
     ) -> Request {
         Request {
@@ -60,6 +61,7 @@ prop_compose! {
             references: References { last, golden, altref },
             updates: Updates { last: replace_last, golden: replace_golden, altref: replace_altref },
             key_frame,
+            still_finer,
             token_partitions,
         }
     }

@@ -7,6 +7,7 @@
 mod encode;
 mod hostile;
 mod interop;
+mod plan;
 mod rate;
 mod states;
 mod vectors;

@@ -3,8 +3,9 @@
 use super::filter_choice;
 use super::frame::{Job, Layer, Store};
 use super::parallel::Parallel;
-use super::quantization::Quantization;
+use super::quantization::{Quantization, Quantizations};
 use super::rate::{BlockCosts, ModeCosts};
+use super::segments::Segments;
 use super::size_target;
 use super::source::Source;
 use super::speed::Tools;
@@ -74,6 +75,7 @@ pub(crate) struct Coder<'a> {
     tools: Tools,
     /// Whether the macroblocks' modes are decided.
     decided: bool,
+    segments: Segments,
     /// The quantiser and the loop filter's level of the frame that was finished first.
     filtered: Option<(u8, u8)>,
 }
@@ -89,6 +91,7 @@ impl<'a> Coder<'a> {
             mode_costs: ModeCosts::new(task.key, &start.probs),
             tools: Tools::new(task.request.speed),
             decided: false,
+            segments: Segments::default(),
             filtered: None,
             start,
         }
@@ -148,6 +151,7 @@ impl<'a> Coder<'a> {
             ..Macroblock::OUTSIDE
         };
         self.store.decide_all(&self.task.geometry, &bare);
+        self.segments = Segments::default();
         self.decided = true;
     }
 
@@ -159,18 +163,22 @@ impl<'a> Coder<'a> {
     /// Codes the macroblocks in several settings, the first of which decides, if that is not done yet.
     fn passes(&mut self, settings: &[Setting]) -> Vec<Pass> {
         let task = &self.task;
+        if !self.decided {
+            self.segments = Segments::new(task, settings[0].index);
+        }
         let quantization = |setting: &Setting| {
-            let quantizer = Quantizer { index: setting.index, ..Quantizer::default() };
-            Quantization::new(&quantizer, setting.thrift)
+            let of = |index| Quantization::new(&Quantizer { index, ..Quantizer::default() }, setting.thrift);
+            self.segments.indices(setting.index).map(of)
         };
-        let quantizations: Vec<Quantization> = settings.iter().map(quantization).collect();
+        let quantizations: Vec<Quantizations> = settings.iter().map(quantization).collect();
         let job = Job {
             key: task.key,
             geometry: task.geometry,
             source: task.source,
             state: task.inner,
             references: task.references,
-            quantization: &quantizations[0],
+            quantizations: &quantizations[0],
+            segments: &self.segments,
             block_costs: &self.block_costs,
             mode_costs: &self.mode_costs,
             tools: self.tools,
@@ -185,9 +193,9 @@ impl<'a> Coder<'a> {
                 Pass { setting, unfinished, counts: Box::new(NO_COUNTS), layer }
             })
             .collect();
-        let layers = passes.iter_mut().zip(&quantizations).map(|(pass, quantization)| {
+        let layers = passes.iter_mut().zip(&quantizations).map(|(pass, quantizations)| {
             let planes = pass.unfinished.planes_mut();
-            Layer { quantization, planes, counts: &mut pass.counts }
+            Layer { quantizations, planes, counts: &mut pass.counts }
         });
         job.run(self.store, &mut layers.collect::<Vec<_>>(), self.decided, task.parallel);
         self.decided = true;
@@ -197,7 +205,7 @@ impl<'a> Coder<'a> {
     fn lasting(&self) -> Lasting {
         let mut lasting = self.start.clone();
         filter_choice::deltas(&mut lasting.filter);
-        lasting.segmentation.enabled = false;
+        self.segments.describe(&mut lasting.segmentation);
         lasting.sign_bias = [false; 2];
         lasting
     }
@@ -274,6 +282,7 @@ impl<'a> Coder<'a> {
         let key_tag =
             KeyTag { width: geometry.width, height: geometry.height, horizontal_scale: 0, vertical_scale: 0 };
         let segments = match task.inner {
+            _ if header.update_segment_map => self.segments.map().into(),
             Some(inner) => inner.segment_map.clone(),
             None => vec![0; geometry.columns * geometry.rows].into(),
         };
@@ -294,7 +303,7 @@ impl<'a> Coder<'a> {
         FrameHeader {
             key,
             version: 0,
-            update_segment_map: false,
+            update_segment_map: self.segments.updates_map(self.task.inner),
             segment_probs: [255; 3],
             simple_filter: false,
             filter_level: 0,
@@ -321,6 +330,7 @@ impl<'a> Coder<'a> {
             macroblocks: (geometry.rows * geometry.columns) as u32,
             intra: macroblocks().filter(|macroblock| !macroblock.reference.is_inter()).count() as u32,
             skipped: macroblocks().filter(|macroblock| macroblock.skipped).count() as u32,
+            finer: macroblocks().filter(|macroblock| macroblock.segment > 0).count() as u32,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::frame::Job;
 use super::motion_search::{self, Search};
+use super::quantization::Quantization;
 use super::rate::{self, Cost, intra_index};
 use super::reference::Luma;
 use super::residue::Coding;
@@ -40,6 +41,9 @@ pub(crate) struct Decider<'a> {
     above_left: &'a Macroblock,
     above_right: Option<&'a Macroblock>,
     source: (&'a [u8], usize),
+    segment: u8,
+    /// Of its segment.
+    quantization: &'a Quantization,
 }
 
 /// The best so far.
@@ -93,6 +97,7 @@ impl<'a> Decider<'a> {
         above: &'a [Macroblock],
         current: &'a [Macroblock],
     ) -> Decider<'a> {
+        let segment = job.segments.of(row * job.geometry.columns + column);
         Decider {
             job,
             reconstruction,
@@ -103,6 +108,8 @@ impl<'a> Decider<'a> {
             above_left: &above[column],
             above_right: above.get(column + 2),
             source: job.source.at(0, 16 * column, 16 * row),
+            segment,
+            quantization: &job.quantizations[usize::from(segment & 3)],
         }
     }
 
@@ -122,19 +129,19 @@ impl<'a> Decider<'a> {
                 }
             }
         }
-        if self.job.key || best.distance > self.job.quantization.step * self.job.tools.try_intra {
+        if self.job.key || best.distance > self.quantization.step * self.job.tools.try_intra {
             self.intra(planes, &mut best, prediction);
         }
-        best.macroblock
+        Macroblock { segment: self.segment, ..best.macroblock }
     }
 
     fn priced(&self, bits: Cost) -> u32 {
-        (bits * self.job.quantization.satd_price) >> 12
+        (bits * self.quantization.satd_price) >> 12
     }
 
     /// Below this SATD hardly any coefficient is left.
     fn quiet(&self) -> u32 {
-        self.job.quantization.step * self.job.tools.quiet
+        self.quantization.step * self.job.tools.quiet
     }
 
     fn luma(&self, reference: Reference) -> Option<Luma<'a>> {
@@ -190,7 +197,7 @@ impl<'a> Decider<'a> {
             limits: motion_search::limits((self.column, self.row), (geometry.columns, geometry.rows)),
             costs: self.job.mode_costs,
             best: around.best,
-            price: self.job.quantization.satd_price,
+            price: self.quantization.satd_price,
             first_step: self.job.tools.first_step,
         };
         let (found, around_found) = search.whole_samples(&starts);
@@ -228,7 +235,7 @@ impl<'a> Decider<'a> {
             limits,
             costs: self.job.mode_costs,
             best: around.best,
-            price: self.job.quantization.satd_price,
+            price: self.quantization.satd_price,
             above: self.above,
             left: self.left,
         };
@@ -335,7 +342,7 @@ impl<'a> Decider<'a> {
             let limit = best.cost.saturating_sub(base);
             let coding = Coding {
                 kernels: job.encode_kernels,
-                quantization: job.quantization,
+                quantization: self.quantization,
                 costs: job.block_costs,
                 weigh: false,
             };
@@ -343,7 +350,7 @@ impl<'a> Decider<'a> {
                 key: job.key,
                 costs: job.mode_costs,
                 neighbours: (self.above, self.left),
-                price: job.quantization.satd_price,
+                price: self.quantization.satd_price,
             };
             let tile = Tile::new(self.reconstruction, self.column, planes[0]);
             let add = job.kernels.add_block;

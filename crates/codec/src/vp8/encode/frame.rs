@@ -6,10 +6,11 @@
 
 use super::decision::{Decider, Prediction};
 use super::parallel::Parallel;
-use super::quantization::Quantization;
+use super::quantization::Quantizations;
 use super::rate::{BlockCosts, ModeCosts};
 use super::residue::{Coding, Residue, Samples, ends};
 use super::rows;
+use super::segments::Segments;
 use super::source::Source;
 use super::speed::Tools;
 use super::subblocks;
@@ -32,7 +33,8 @@ pub(crate) struct Job<'a> {
     /// References that may be predicted from, each frame once.
     pub(crate) references: &'a [Reference],
     /// What is decided by.
-    pub(crate) quantization: &'a Quantization,
+    pub(crate) quantizations: &'a Quantizations,
+    pub(crate) segments: &'a Segments,
     pub(crate) block_costs: &'a BlockCosts,
     pub(crate) mode_costs: &'a ModeCosts,
     pub(crate) tools: Tools,
@@ -104,7 +106,7 @@ impl Store {
 /// A frame in the making: one of the qualities that a run codes.
 #[derive(Debug)]
 pub(crate) struct Layer<'a> {
-    pub(crate) quantization: &'a Quantization,
+    pub(crate) quantizations: &'a Quantizations,
     pub(crate) planes: [&'a mut [u8]; 3],
     pub(crate) counts: &'a mut Counts,
 }
@@ -130,7 +132,8 @@ impl Job<'_> {
             let from = row * self.geometry.columns;
             let stores = store.layers.iter_mut();
             let lanes = layers.iter_mut().zip(stores).map(|(layer, store)| Lane {
-                coding: self.coding(layer.quantization),
+                quantizations: layer.quantizations,
+                coding: self.coding(layer.quantizations),
                 reconstruction: self.reconstruction(&store.top, row, 0),
                 planes: layer.planes.each_mut().map(|plane| &mut **plane),
                 collector: Collector { tokens: &mut store.tokens[row], counts: layer.counts },
@@ -149,10 +152,10 @@ impl Job<'_> {
         }
     }
 
-    pub(crate) fn coding<'b>(&'b self, quantization: &'b Quantization) -> Coding<'b> {
+    pub(crate) fn coding<'b>(&'b self, quantizations: &'b Quantizations) -> Coding<'b> {
         Coding {
             kernels: self.encode_kernels,
-            quantization,
+            quantization: &quantizations[0],
             costs: self.block_costs,
             weigh: self.tools.weigh,
         }
@@ -188,6 +191,8 @@ impl Job<'_> {
             current[column + 1] = decider.decide(&first.planes, &mut scratch.prediction);
         }
         let macroblock = &current[column + 1];
+        first.enter(macroblock.segment);
+        others.iter_mut().for_each(|other| other.enter(macroblock.segment));
         let (x, y) = (16 * column, 16 * row);
         let source =
             [self.source.at(0, x, y), self.source.at(1, x / 2, y / 2), self.source.at(2, x / 2, y / 2)];
@@ -251,6 +256,7 @@ impl Scratch {
 /// A row of a layer in the making.
 #[derive(Debug)]
 pub(crate) struct Lane<'a> {
+    pub(crate) quantizations: &'a Quantizations,
     pub(crate) coding: Coding<'a>,
     pub(crate) reconstruction: Reconstruction<'a>,
     /// From the reconstruction's first row on.
@@ -266,6 +272,11 @@ impl Lane<'_> {
     fn strides(&self) -> [usize; 3] {
         let geometry = self.reconstruction.geometry;
         [geometry.y_stride, geometry.uv_stride, geometry.uv_stride]
+    }
+
+    /// Takes the quantiser of a segment.
+    fn enter(&mut self, segment: u8) {
+        self.coding.quantization = &self.quantizations[usize::from(segment & 3)];
     }
 
     /// A macroblock's samples.

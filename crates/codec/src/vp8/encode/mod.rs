@@ -4,7 +4,8 @@
 //! `frame` goes through the macroblocks; for each, `decision` says how it is predicted – with `motion_search`,
 //! `reference` and `subblocks` – and `residue` codes what is left, with `quantization` and `rate` weighing errors
 //! against bits; `rows` does it for rows side by side. `tokens` keeps what that gives; when all of it is counted, `probabilities` are chosen and `write`
-//! makes bytes, while `filter_choice` sets the loop filter. `speed` says what a speed level switches.
+//! makes bytes, while `filter_choice` sets the loop filter. `segments` may be finer than their
+//! frame. `speed` says what a speed level switches.
 
 mod coder;
 mod decision;
@@ -18,6 +19,7 @@ mod rate;
 mod reference;
 mod residue;
 mod rows;
+mod segments;
 mod size_target;
 mod source;
 mod speed;
@@ -114,6 +116,9 @@ pub struct Request {
     /// A frame that needs no other. A frame is one in any case where the state holds no picture of its size, or no
     /// reference may be used.
     pub key_frame: bool,
+    /// By how many quantiser indices macroblocks that stand still are finer than their frame, up to 127: a long-term
+    /// reference hands down what they gain to all frames behind it. 0 is as fine. It has no influence on key frames.
+    pub still_finer: u8,
     /// Parts that the tokens are written in, which can be written and read side by side: 1, 2, 4 or 8.
     pub token_partitions: u8,
 }
@@ -127,6 +132,7 @@ impl Default for Request {
             references: References::ALL,
             updates: Updates::default(),
             key_frame: false,
+            still_finer: 0,
             token_partitions: 1,
         }
     }
@@ -160,6 +166,8 @@ pub struct Stats {
     pub intra: u32,
     /// Of them, those without coefficients.
     pub skipped: u32,
+    /// Of them, those that are finer than the frame.
+    pub finer: u32,
 }
 
 /// Why a picture was not encoded.

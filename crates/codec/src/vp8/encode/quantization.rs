@@ -16,6 +16,9 @@ pub(crate) mod kind {
     pub(crate) const Y: usize = 3;
 }
 
+/// By segment.
+pub(crate) type Quantizations = [Quantization; 4];
+
 /// Everything that follows from a quantiser index.
 #[derive(Clone, Debug)]
 pub(crate) struct Quantization {

@@ -7,7 +7,7 @@
 
 use super::frame::{Job, Lane, Layer, Scratch, Store};
 use super::parallel::Parallel;
-use super::quantization::Quantization;
+use super::quantization::Quantizations;
 use super::tokens::{Collector, Counts, NO_COUNTS, Token};
 use crate::vp8::decode::reconstruct::{TopLines, last_lines};
 use crate::vp8::modes::Macroblock;
@@ -54,7 +54,7 @@ pub(crate) fn run(
     replay: bool,
     parallel: &dyn Parallel,
 ) {
-    let quantizations: Vec<&Quantization> = layers.iter().map(|layer| layer.quantization).collect();
+    let quantizations: Vec<&Quantizations> = layers.iter().map(|layer| layer.quantizations).collect();
     let (planes, counts): (Vec<_>, Vec<&mut Counts>) =
         layers.iter_mut().map(|layer| (&mut layer.planes, &mut *layer.counts)).unzip();
     let counts = Mutex::new(counts);
@@ -129,16 +129,16 @@ struct Worker<'a> {
 }
 
 struct WorkerLane<'a> {
-    quantization: &'a Quantization,
+    quantizations: &'a Quantizations,
     counts: Box<Counts>,
     contexts: Vec<Context>,
     top: TopLines,
 }
 
 impl<'a> Worker<'a> {
-    fn new(job: &'a Job<'a>, quantizations: &[&'a Quantization], replay: bool) -> Worker<'a> {
-        let lane = |&quantization| WorkerLane {
-            quantization,
+    fn new(job: &'a Job<'a>, quantizations: &[&'a Quantizations], replay: bool) -> Worker<'a> {
+        let lane = |&quantizations| WorkerLane {
+            quantizations,
             counts: Box::new(NO_COUNTS),
             contexts: Vec::new(),
             top: TopLines::default(),
@@ -187,7 +187,8 @@ impl<'a> Worker<'a> {
     ) {
         let job = self.job;
         let lanes = self.lanes.iter_mut().zip(layers).zip(&*left).map(|((lane, layer), &left)| Lane {
-            coding: job.coding(lane.quantization),
+            quantizations: lane.quantizations,
+            coding: job.coding(lane.quantizations),
             reconstruction: job.reconstruction(&lane.top, row, row),
             planes: layer.planes.each_mut().map(|plane| &mut **plane),
             collector: Collector { tokens: layer.tokens, counts: &mut lane.counts },
