@@ -206,6 +206,35 @@ fn datagrams_are_messages() {
 }
 
 #[test]
+fn two_paths_carry_packed_messages_and_both_are_told_of() {
+    let scratch = Scratch::new("link");
+    let (key, stats) = (key(&scratch), scratch.file("stats.jsonl"));
+    let far = udp();
+    let out = format!("2:compress=zstd,out=udp:127.0.0.1:{}", port(&far));
+    let (_listener, address) = listen(&["--key", &key, "--channel", &out]);
+    let ways = ["--path", "127.0.0.1", "--path", "127.0.0.2", "--bonding", "both"];
+    let rest = ["--key", &key, "--channel", "2:compress=zstd,in=udp:127.0.0.1:0", "--stats", &stats];
+    let mut connector = start(&[&["connect", &address][..], &ways, &rest].concat());
+    let to: SocketAddr = said(&mut connector, "datagrams are taken channel=2 address=").parse().unwrap();
+    until("the second path", || connector.output().contains("a second path is there"));
+    let message = "the same words, over and over; ".repeat(40);
+    far.set_nonblocking(false).unwrap();
+    udp().send_to(message.as_bytes(), to).unwrap();
+    let mut buffer = [0; 2000];
+    let length = far.recv(&mut buffer).unwrap();
+    assert_eq!(&buffer[..length], message.as_bytes());
+    until("both in the statistics", || {
+        let text = std::fs::read_to_string(&stats).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()).any(|line| {
+            let link = &line["links"][0];
+            let saved = link["channels"][0]["saved_bytes"].as_u64();
+            link["paths"].as_array().is_some_and(|paths| paths.len() == 2)
+                && saved.is_some_and(|saved| saved > 500)
+        })
+    });
+}
+
+#[test]
 fn a_wrong_key_meets_silence_and_it_is_said() {
     let scratch = Scratch::new("link");
     let (right, wrong) = (key(&scratch), scratch.file("wrong.key"));
@@ -288,6 +317,11 @@ fn bad_usage_is_said_before_anything_runs() {
         (&["--key", &shared, "--channel", "1:in=-", "--channel", "1:out=-"], "given twice"),
         (&["--key", &shared, "--channel", "1:in=-", "--channel", "2:in=-"], "in=-"),
         (&["--key", &shared, "--channel", &format!("1:in={absent}")], "mkfifo"),
+        (
+            &["--key", &shared, "--channel", "1:in=-", "--path", "127.0.0.1", "--bonding", "both"],
+            "second time",
+        ),
+        (&["--key", &shared, "--channel", "1:in=-", "--path", "::1"], "IPv6"),
     ] {
         let outcome = connect(&[&["127.0.0.1:9"], arguments].concat());
         assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);

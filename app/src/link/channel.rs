@@ -1,7 +1,7 @@
 //! `--channel ID:OPTIONS`: what a channel trades, and what is at its ends.
 
 use crate::rate;
-use glassline_transport::link::{MAX_CHANNELS, Options};
+use glassline_transport::link::{Compression, Fec, MAX_CHANNELS, Options};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -80,8 +80,18 @@ impl FromStr for Place {
 }
 
 /// The names of the options with a value, and of those without.
-const VALUED: [&str; 8] =
-    ["priority", "weight", "cancel_after", "max_receive_time", "max_size", "queue", "in", "out"];
+const VALUED: [&str; 10] = [
+    "priority",
+    "weight",
+    "cancel_after",
+    "max_receive_time",
+    "max_size",
+    "queue",
+    "compress",
+    "fec",
+    "in",
+    "out",
+];
 const PLAIN: [&str; 9] =
     ["reliable", "unreliable", "ordered", "unordered", "newest", "cancel_begun", "lines", "raw", "framed"];
 
@@ -149,6 +159,8 @@ impl Channel {
                 "max_size" => options.max_size = size(value)?,
                 "cancel_after" => options.cancel_after = Some(time(name, value)?),
                 "max_receive_time" => options.max_receive_time = Some(time(name, value)?),
+                "compress" => options.compression = compression(value)?,
+                "fec" => options.fec = fec(value)?,
                 "in" => self.input = Some(value.parse()?),
                 "out" => self.output = Some(value.parse()?),
                 _ => return Err(unknown(option)),
@@ -171,6 +183,32 @@ fn number(name: &str, value: &str, least: u64, most: u64) -> Result<u64, String>
 
 fn time(name: &str, value: &str) -> Result<Duration, String> {
     rate::parse_duration(value).map_err(|error| format!("{name}: {error}"))
+}
+
+fn compression(value: &str) -> Result<Compression, String> {
+    match value {
+        "none" => Ok(Compression::None),
+        "zstd" => Ok(Compression::Zstd),
+        "deflate" => Ok(Compression::Deflate),
+        _ => Err(format!("compress={value}: none, zstd or deflate is wanted")),
+    }
+}
+
+/// `none`, `25%` (while packets are lost) or `always:25%`.
+fn fec(value: &str) -> Result<Fec, String> {
+    if value == "none" {
+        return Ok(Fec::Never);
+    }
+    let (always, share) = value.strip_prefix("always:").map_or((false, value), |share| (true, share));
+    let percent = share.strip_suffix('%').and_then(|digits| digits.parse::<u8>().ok());
+    match percent.filter(|percent| (1..=100).contains(percent)) {
+        Some(percent) if always => Ok(Fec::Always(percent)),
+        Some(percent) => Ok(Fec::WhenLossy(percent)),
+        None => Err(format!(
+            "fec={value}: none, a share of parity from 1% to 100% while packets are lost, or always:SHARE is wanted, \
+             as in fec=25%"
+        )),
+    }
 }
 
 /// A message's size: `1200B`, `64k`, `16M`; multiples of 1024.
@@ -220,7 +258,7 @@ mod tests {
     fn options_are_what_they_say() {
         let video = parse(
             "3:unreliable,unordered,priority=4,weight=7,cancel_after=200ms,newest,max_receive_time=50ms,max_size=1M,\
-             queue=9,in=-,out=/tmp/a b",
+             queue=9,compress=zstd,fec=25%,in=-,out=/tmp/a b",
         );
         let expected = Options {
             reliable: false,
@@ -232,6 +270,8 @@ mod tests {
             max_receive_time: Some(Duration::from_millis(50)),
             max_size: 1 << 20,
             queue: 9,
+            compression: Compression::Zstd,
+            fec: Fec::WhenLossy(25),
             ..Options::default()
         };
         assert_eq!((video.id, video.options), (3, expected));
@@ -239,6 +279,9 @@ mod tests {
         assert_eq!(video.output, Some(Place::File("/tmp/a b".into())));
         assert_eq!(parse("0").options, Options::default());
         assert!(parse("1:cancel_begun").options.newest);
+        assert_eq!(parse("1:compress=deflate").options.compression, Compression::Deflate);
+        assert_eq!(parse("1:compress=none,fec=none").options, Options::default());
+        assert_eq!(parse("1:unreliable,fec=always:100%").options.fec, Fec::Always(100));
     }
 
     #[test]
@@ -271,6 +314,10 @@ mod tests {
             ("1:max_size=17M", "up to 16M"),
             ("1:max_size=5", "1200B, 64k"),
             ("1:queue=0", "from 1"),
+            ("1:compress=gzip", "zstd or deflate"),
+            ("1:unreliable,fec=0%", "from 1% to 100%"),
+            ("1:unreliable,fec=25", "fec=25%"),
+            ("1:reliable,fec=25%", "reliable"),
             ("1:xyzzy", "--help lists them"),
             ("1:57600", "not known"),
         ] {

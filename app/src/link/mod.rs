@@ -17,7 +17,7 @@ use crate::{failure, rate};
 use anyhow::{Context, Result};
 use channel::Channel;
 use glassline_engine::link::{Endpoint, Local};
-use glassline_transport::link::{Credentials, Key, MAX_NAME, Settings};
+use glassline_transport::link::{Bonding, Credentials, Key, MAX_NAME, Settings};
 use session::{Mode, Session};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
@@ -59,6 +59,9 @@ Options of a channel, behind ID: (0 to 62) and parted by commas:
   max_receive_time=50ms        the receiver passes over one that is missing for so long
   max_size=16M                 the largest message (1200B, 64k, 16M)             [16M]
   queue=N                      messages that may wait; then reading waits        [4096]
+  compress=none|zstd|deflate   messages are packed where that makes them smaller [none]
+  fec=25% | always:25%         parity, so that a picture survives losses without a resend; while packets are
+                               lost, or always (unreliable channels)             [none]
   in=PLACE, out=PLACE          where messages come from and go to
   framed | lines | raw         how they stand there: behind their length (4 bytes, big-endian), as lines,
                                or not at all: bytes as they come                 [framed; serial: raw]
@@ -103,9 +106,12 @@ struct Connect {
     /// Where the listener is
     #[arg(value_name = "HOST:PORT")]
     address: String,
-    /// Our own address, and the network interface to take
+    /// Our own address, and the network interface to take; given twice, the link has two paths
     #[arg(long, value_name = "ADDR[@IFACE]")]
-    path: Option<Way>,
+    path: Vec<Way>,
+    /// What two paths are for [default: failover]
+    #[arg(long, value_enum, value_name = "HOW", requires = "path")]
+    bonding: Option<TwoPaths>,
     /// End when nobody answers for so long; without it the connect is tried for ever
     #[arg(long, value_name = "TIME", value_parser = rate::parse_duration)]
     connect_timeout: Option<Duration>,
@@ -113,11 +119,21 @@ struct Connect {
     common: Common,
 }
 
+/// What the second path is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum TwoPaths {
+    /// The second is taken while the first is silent
+    Failover,
+    /// Everything goes over both, and what comes first counts
+    Both,
+}
+
 const CONNECT_EXAMPLES: &str = "\
 Examples:
   glassline link connect ground:7000 --key drone.key --channel 1:lines,in=-
   glassline link connect ground:7000 --key drone.key --channel 0:raw,in=film.ts --channel 1:raw,out=answer.bin
-  glassline link connect 192.0.2.1:7000 --key drone.key --path 0.0.0.0@wlan0 --channel 3:unreliable,newest,in=video.pipe
+  glassline link connect 192.0.2.1:7000 --key drone.key --path 0.0.0.0@wlan0 --path 0.0.0.0@wwan0 \\
+      --channel 3:unreliable,newest,in=video.pipe
 
 It ends when all inputs have ended, everything is delivered, and, where it has outputs, the other end has no more to
 say. `glassline link --help` lists the options of channels.";
@@ -170,6 +186,19 @@ impl FromStr for Way {
             }
             (Some(address), interface) => Ok(Way { address, interface: interface.map(str::to_owned) }),
         }
+    }
+}
+
+impl Way {
+    /// The socket's end here for a peer at `to`.
+    fn towards(&self, to: SocketAddr) -> Result<Local> {
+        if self.address.is_ipv4() != to.is_ipv4() {
+            return Err(failure::usage(
+                format!("--path {} cannot reach {to}: one is IPv4, the other IPv6", self.address),
+                "name an address of the same family",
+            ));
+        }
+        Ok(Local { address: (self.address, 0).into(), interface: self.interface.clone() })
     }
 }
 
@@ -245,23 +274,32 @@ fn run_listen(args: &Listen) -> Result<()> {
 }
 
 fn run_connect(args: &Connect) -> Result<()> {
-    let settings =
-        Settings { connect_timeout: args.connect_timeout.unwrap_or(SAY_AFTER), ..args.common.settings()? };
+    let bonding = match args.bonding {
+        Some(_) if args.path.len() < 2 => {
+            return Err(failure::usage("--bonding is about two paths", "give --path a second time"));
+        }
+        Some(TwoPaths::Both) => Bonding::Both,
+        Some(TwoPaths::Failover) | None => Bonding::Failover,
+    };
+    let settings = Settings {
+        connect_timeout: args.connect_timeout.unwrap_or(SAY_AFTER),
+        bonding,
+        ..args.common.settings()?
+    };
     let to = ends::one_address(&args.address)?;
     let signals = session::signals()?;
     let session = Session::new(ends::open(&args.common.channel)?, args.common.stats.as_deref())?;
-    let local = match &args.path {
-        None => Local::towards(to),
-        Some(way) if way.address.is_ipv4() != to.is_ipv4() => {
-            return Err(failure::usage(
-                format!("--path {} cannot reach {to}: one is IPv4, the other IPv6", way.address),
-                "name an address of the same family",
-            ));
-        }
-        Some(way) => Local { address: (way.address, 0).into(), interface: way.interface.clone() },
+    let locals = match &args.path[..] {
+        [] => vec![Local::towards(to)],
+        ways => ways.iter().map(|way| way.towards(to)).collect::<Result<_>>()?,
     };
-    let endpoint = Endpoint::open(settings, std::slice::from_ref(&local))
-        .with_context(|| format!("cannot open a socket at {}", local.address.ip()))?;
+    if locals.len() > 2 {
+        return Err(failure::usage("--path is given more than twice", "a link has one path or two"));
+    }
+    let named =
+        |locals: &[Local]| locals.iter().map(|local| local.address.ip().to_string()).collect::<Vec<_>>();
+    let endpoint = Endpoint::open(settings, &locals)
+        .with_context(|| format!("cannot open a socket at {}", named(&locals).join(" and ")))?;
     let fails = args.connect_timeout.is_some();
     session.run(endpoint, Mode::Connect { to, name: args.address.clone(), fails }, signals)
 }

@@ -189,6 +189,12 @@ fn handle(shared: &Arc<Shared>, peer: &Arc<Peer>, event: Event) {
         Event::PathChanged { path } => {
             tracing::info!(peer = peer.name(), address = %path.remote, "the peer's address has changed");
         }
+        Event::PathUp { path } => {
+            tracing::info!(peer = peer.name(), address = %path.remote, "a second path is there");
+        }
+        Event::PathDown { path } => {
+            tracing::warn!(peer = peer.name(), address = %path.remote, "a path has gone; the other one goes on");
+        }
         Event::Closed { reason } => closed(shared, peer, &reason),
         Event::Opened { channel, .. } if channel != CONTROL && !shared.outputs.contains_key(&channel) => {
             tracing::warn!(

@@ -222,6 +222,9 @@ impl Run {
         self.connect_at = None;
         let Mode::Connect { to, .. } = self.mode else { return Ok(()) };
         let link = self.endpoint.connect(to).context("cannot connect")?;
+        for via in 1..self.endpoint.local_addresses().len() {
+            self.endpoint.add_path(&link, via, to).context("cannot add the second path")?;
+        }
         self.add(link)
     }
 

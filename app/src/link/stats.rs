@@ -7,7 +7,7 @@ use super::channel::CONTROL;
 use super::peer::Peer;
 use crate::logging;
 use anyhow::{Context, Result};
-use glassline_transport::link::{LinkId, Options};
+use glassline_transport::link::{LinkId, Options, PathStatistics};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -62,7 +62,33 @@ struct LinkLine {
     lost_packets: u64,
     refused_packets: u64,
     in_flight_bytes: u64,
+    paths: Vec<PathLine>,
     channels: Vec<ChannelLine>,
+}
+
+#[derive(Serialize)]
+struct PathLine {
+    address: String,
+    carries: bool,
+    silent: bool,
+    rtt_ms: f64,
+    loss: f64,
+    bandwidth_bits: u64,
+    datagram_bytes: u16,
+}
+
+impl PathLine {
+    fn of(path: &PathStatistics) -> PathLine {
+        PathLine {
+            address: path.path.remote.to_string(),
+            carries: path.carries,
+            silent: path.silent,
+            rtt_ms: ms(path.rtt),
+            loss: path.loss,
+            bandwidth_bits: path.bandwidth_bytes.saturating_mul(8),
+            datagram_bytes: path.datagram_bytes,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -74,10 +100,13 @@ struct ChannelLine {
     cancelled: u64,
     lost: u64,
     resent_bytes: u64,
+    saved_bytes: u64,
+    parity_bytes: u64,
     received: u64,
     received_bytes: u64,
     skipped: u64,
     dropped: u64,
+    recovered: u64,
     send_bits: u64,
     receive_bits: u64,
     delay_ms: Option<Delay>,
@@ -175,6 +204,7 @@ impl Stats {
             lost_packets: counted.lost_packets,
             refused_packets: counted.refused_packets,
             in_flight_bytes: counted.in_flight_bytes,
+            paths: peer.link.paths().unwrap_or_default().iter().map(PathLine::of).collect(),
             channels: channels.iter().map(|(id, _)| channel(before, peer, *id, passed)).collect(),
         }
     }
@@ -197,10 +227,13 @@ fn channel(before: &mut Counts, peer: &Peer, id: u8, passed: Duration) -> Channe
         cancelled: sent.cancelled,
         lost: sent.lost,
         resent_bytes: sent.resent_bytes,
+        saved_bytes: sent.saved_bytes,
+        parity_bytes: sent.parity_bytes,
         received: received.messages,
         received_bytes: received.bytes,
         skipped: received.skipped,
         dropped: received.dropped,
+        recovered: received.recovered,
         send_bits,
         receive_bits,
         delay_ms: peer.take_delays(id).as_ref().map(Delay::of),
@@ -283,10 +316,13 @@ mod tests {
             cancelled: 2,
             lost: 3,
             resent_bytes: 4,
+            saved_bytes: 0,
+            parity_bytes: 0,
             received: 0,
             received_bytes: 0,
             skipped: 0,
             dropped: 0,
+            recovered: 0,
             send_bits: 8000,
             receive_bits: 0,
             delay_ms: Some(delay),
@@ -309,6 +345,7 @@ mod tests {
             lost_packets: 0,
             refused_packets: 0,
             in_flight_bytes: 0,
+            paths: vec![],
             channels: vec![channel],
         };
         let text = table(&Line { time_s: 3.0, links: vec![link] });

@@ -74,15 +74,35 @@ impl Endpoint {
         Ok(Link::new(&self.shared, id))
     }
 
+    /// Gives a link that we connected a second path to its peer: from socket `via`, counted as they were opened, to
+    /// `remote`. [`Settings::bonding`] says what goes over it; it is kept and made anew by itself.
+    ///
+    /// # Errors
+    /// No such socket, the link has gone, the peer has connected it, or it has two paths already.
+    pub fn add_path(&self, link: &Link, via: usize, remote: SocketAddr) -> Result<(), Error> {
+        if via >= self.addresses.len() {
+            return Err(Error::Path { what: "no such socket was opened" });
+        }
+        let mut state = self.shared.lock();
+        let added = state.endpoint.add_path(self.shared.clock.now(), link.id(), self.path_by(via, remote));
+        self.shared.hand_over(state);
+        added
+    }
+
     fn path_to(&self, remote: SocketAddr) -> Path {
         let same = self.addresses.iter().position(|address| address.is_ipv4() == remote.is_ipv4());
-        let path = |via: usize, remote| Path { remote, via: via as u8 };
-        match (same, remote) {
-            (Some(via), remote) => path(via, remote),
+        self.path_by(same.unwrap_or(0), remote)
+    }
+
+    fn path_by(&self, via: usize, remote: SocketAddr) -> Path {
+        let remote = match remote {
             // A socket of IPv6 that takes IPv4 too names such addresses so.
-            (None, SocketAddr::V4(four)) => path(0, (four.ip().to_ipv6_mapped(), four.port()).into()),
-            (None, remote) => path(0, remote),
-        }
+            SocketAddr::V4(four) if self.addresses[via].is_ipv6() => {
+                (four.ip().to_ipv6_mapped(), four.port()).into()
+            }
+            remote => remote,
+        };
+        Path { remote, via: via as u8 }
     }
 
     /// Waits for the next link that a peer makes.

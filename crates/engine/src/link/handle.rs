@@ -4,8 +4,8 @@ use super::core::{Shared, State};
 use bytes::Bytes;
 use glassline_media::Time;
 use glassline_transport::link::{
-    CloseReason, Error, Event, LinkId, LinkStatistics, MAX_CHANNELS, MessageId, Options, ReceiveCounters,
-    SendCounters,
+    CloseReason, Error, Event, LinkId, LinkStatistics, MAX_CHANNELS, MessageId, Options, PathStatistics,
+    ReceiveCounters, SendCounters,
 };
 use std::net::SocketAddr;
 use std::sync::{Arc, MutexGuard};
@@ -368,6 +368,14 @@ impl Link {
     /// [`Error::Closed`] if the link has gone.
     pub fn statistics(&self) -> Result<LinkStatistics, Error> {
         Ok(self.lock().link(self.0.id)?.statistics())
+    }
+
+    /// What is known of each of its paths, the one that it was connected over first.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the link has gone.
+    pub fn paths(&self) -> Result<Vec<PathStatistics>, Error> {
+        Ok(self.lock().link(self.0.id)?.paths().collect())
     }
 
     /// Counts of `channel`; zeros where nothing was sent or came.

@@ -1,7 +1,9 @@
 use super::*;
 use bytes::Bytes;
 use glassline_test_support::wait::{PATIENCE, until, until_some};
-use glassline_transport::link::{CloseReason, Credentials, Error, Event, Key, Options, Outcome, Settings};
+use glassline_transport::link::{
+    Bonding, CloseReason, Credentials, Error, Event, Key, Options, Outcome, Settings,
+};
 use std::net::UdpSocket;
 use std::time::Duration;
 
@@ -261,6 +263,31 @@ fn a_stranger_disturbs_nobody_and_learns_nothing() {
     let link = wrong.connect(ground.local_addresses()[0]).unwrap();
     assert_eq!(link.wait_connected(PATIENCE), Err(Error::Closed));
     assert_eq!(link.close_reason(), Some(CloseReason::Unreachable));
+}
+
+#[test]
+fn a_link_has_two_paths_and_goes_on_over_either() {
+    let ground = listener();
+    let both = Settings { bonding: Bonding::Both, ..settings("air") };
+    let air = Endpoint::open(both, &[any(), any()]).unwrap();
+    let to = ground.local_addresses()[0];
+    let up = air.connect(to).unwrap();
+    assert_eq!(air.add_path(&up, 2, to), Err(Error::Path { what: "no such socket was opened" }));
+    air.add_path(&up, 1, to).unwrap();
+    assert!(air.add_path(&up, 1, to).is_err(), "two are all");
+    assert_eq!(up.wait_connected(PATIENCE), Ok(true));
+    let mut seen = Vec::new();
+    until("both paths", || {
+        seen.extend(up.events());
+        seen.iter().any(|event| matches!(event, Event::PathUp { .. }))
+    });
+    up.open(0, Options::default()).unwrap();
+    let down = ground.accept_timeout(PATIENCE).unwrap().expect("it is one link");
+    for number in 0..100u32 {
+        up.send(0, number.to_be_bytes().to_vec()).unwrap();
+        assert_eq!(take(&down, 0), number.to_be_bytes()[..]);
+    }
+    assert!(ground.accept_timeout(Duration::ZERO).unwrap().is_none(), "and no other");
 }
 
 #[test]
