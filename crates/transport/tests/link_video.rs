@@ -116,6 +116,7 @@ fn run_with(
 #[test]
 fn video_above_the_rate_leaves_messages_quick_and_pictures_young() {
     let outcome = run(1, Loss::None, 1.1, 40, |_, _| {});
+    println!("choked: {outcome:?}");
     assert!(outcome.message_p99 <= Duration::from_millis(75), "{outcome:#?}");
     assert!(outcome.shown >= 0.82, "{outcome:#?}");
     assert!(outcome.age_p95 <= Duration::from_millis(200), "{outcome:#?}");
@@ -125,18 +126,21 @@ fn video_above_the_rate_leaves_messages_quick_and_pictures_young() {
 #[test]
 fn bursts_of_losses_are_bridged() {
     let loss = Loss::GilbertElliott { to_bad: 0.0085, to_good: 0.25, loss_good: 0.0, loss_bad: 0.6 };
-    let mut late = 0;
+    // The bound that is asked for holds in half of the runs; in one of six the message and its first copy are
+    // swallowed too often.
+    let (mut within, mut late) = (0, 0);
     for seed in 1..=6 {
         let outcome = run(seed, loss, 0.7, 40, |_, _| {});
-        // One run in six has both the message and its first copy swallowed too often.
+        println!("bursts {seed}: {outcome:?}");
+        within += u32::from(outcome.message_p99 <= Duration::from_millis(75));
+        assert!(seed != 2 || outcome.message_p99 <= Duration::from_millis(75), "{seed}: {outcome:#?}");
         late += u32::from(outcome.message_p99 > Duration::from_millis(77));
         assert!(outcome.message_p99 <= Duration::from_millis(125), "{seed}: {outcome:#?}");
         assert!(outcome.overhead <= 1.10, "{seed}: {outcome:#?}");
         assert!(outcome.shown >= 0.87, "{seed}: {outcome:#?}");
-        // Who knows the rate and loses as many packets comes to 140 to 149.
         assert!(outcome.age_p95 <= Duration::from_millis(157), "{seed}: {outcome:#?}");
     }
-    assert!(late <= 1, "{late}");
+    assert!(within >= 3 && late <= 1, "{within} {late}");
 }
 
 #[test]
@@ -145,6 +149,7 @@ fn parity_makes_pictures_younger_where_bursts_swallow_them() {
     for seed in 1..=3 {
         let plain = run(seed, loss, 0.4, 40, |_, _| {});
         let parity = run_with(Fec::WhenLossy(25), seed, loss, 0.4, 40, |_, _| {});
+        println!("{seed}: {:?}, parity {:?}", plain.age_p95, parity.age_p95);
         let gain = plain.age_p95.saturating_sub(parity.age_p95);
         assert!(gain >= Duration::from_millis(4), "{seed}: {plain:#?} {parity:#?}");
         assert!(parity.shown >= plain.shown + 0.015, "{seed}: {plain:#?} {parity:#?}");
@@ -176,6 +181,7 @@ fn half_the_rate_and_a_blackout_pass() {
             [(0, cut), (9, cut), (27, cut), (300, first), (311, first), (322, first), (340, first)]
         {
             let outcome = blackout(3, holds, offset);
+            println!("kept {holds}, {offset}: {outcome:?}");
             assert!(outcome.message_p95 <= Duration::from_millis(180), "{holds} {offset}: {outcome:#?}");
             assert!(
                 outcome.first_after.is_some_and(|after| after <= Duration::from_millis(first)),

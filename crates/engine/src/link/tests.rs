@@ -2,7 +2,7 @@ use super::*;
 use bytes::Bytes;
 use glassline_test_support::wait::{PATIENCE, until, until_some};
 use glassline_transport::link::{
-    Bonding, CloseReason, Credentials, Error, Event, Key, Options, Outcome, Settings,
+    Bonding, CloseReason, Credentials, Ecn, Error, Event, Key, Options, Outcome, Settings,
 };
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -321,6 +321,8 @@ fn a_listener_that_comes_back_is_found_again() {
 #[test]
 fn sockets_that_cannot_be_are_told() {
     assert!(Endpoint::listen(settings(""), &[]).is_err());
+    let marked = Settings { ecn: Ecn::Ect1, ..settings("") };
+    assert_eq!(Endpoint::listen(marked, &[any()]).unwrap_err().kind(), std::io::ErrorKind::Unsupported);
     let ground = listener();
     let taken = Endpoint::listen(settings(""), &[Local::at(ground.local_addresses()[0])]);
     assert_eq!(taken.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);

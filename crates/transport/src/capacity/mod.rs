@@ -14,8 +14,8 @@
 //!
 //! One who only listens to delay is starved by those who fill the queue until it overflows (CUBIC) or who keep it
 //! half full (BBR). If the queue stands for several round trips, half the rate is tried for two more: if it stands then
-//! too, somebody else fills it, and the window grows and falls as CUBIC's does, until the queue is found short again.
-//! Every few seconds a trial with the short queue tells whether the others are gone.
+//! too, somebody else fills it, and the window grows and falls as CUBIC's does. Every few seconds a trial with the short
+//! queue tells whether the others are gone.
 
 mod arrival;
 mod cubic;
@@ -344,7 +344,8 @@ impl Capacity {
             Mode::Delay => self.look_for_others(now, &round, feedback, least),
             Mode::Competitive => {
                 let since = now - self.mode_since;
-                let alone = least < TARGET.as_secs_f64() && since > feedback.rtt * 8;
+                // Losses of both at once empty a short queue, too: that alone says nothing of who is there.
+                let alone = least < TARGET.as_secs_f64() && since > TRIAL_AFTER;
                 if alone || since > self.trial_gap {
                     self.trial_gap =
                         if alone { TRIAL_AFTER } else { (self.trial_gap * 2).min(TRIAL_AFTER * 4) };
