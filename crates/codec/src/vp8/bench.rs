@@ -1,5 +1,6 @@
 //! Calls of the kernels for `benches/kernels.rs`, which reads the clock: this crate does not.
 
+use super::encode::denoise::filter::Level;
 use super::frame::{FrameHash, Geometry};
 use super::loop_filter::{Area, EdgeFilter, Thresholds};
 use super::measure::Shape;
@@ -196,6 +197,13 @@ impl Cases {
     }
 
     fn planes(&mut self) {
+        self.encode("denoise, one block 8x8", |kernels, samples| {
+            let (level, mut out) = (Level::new(5 * 64, 200), [0; 64]);
+            move || {
+                let (source, predicted) = (&samples.src[AT..], &samples.reference[AT..]);
+                black_box((kernels.denoise)(&level, (source, STRIDE), (predicted, STRIDE), (&mut out, 8)));
+            }
+        });
         self.encode("sse of a plane 1280x64", |kernels, samples| {
             move || {
                 black_box((kernels.plane_sse)(

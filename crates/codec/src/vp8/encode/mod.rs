@@ -5,10 +5,11 @@
 //! `reference` and `subblocks` – and `residue` codes what is left, with `quantization` and `rate` weighing errors
 //! against bits; `rows` does it for rows side by side. `tokens` keeps what that gives; when all of it is counted, `probabilities` are chosen and `write`
 //! makes bytes, while `filter_choice` sets the loop filter. `segments` may be finer than their
-//! frame. `speed` says what a speed level switches.
+//! frame. `speed` says what a speed level switches. `denoise` takes noise out of pictures beforehand.
 
 mod coder;
 mod decision;
+pub(crate) mod denoise;
 mod filter_choice;
 mod frame;
 mod motion_search;
@@ -34,6 +35,7 @@ use super::simd::Kernels;
 use super::simd::encode::EncodeKernels;
 use super::state::{Inner, State};
 use coder::{Coder, Task};
+pub use denoise::{Denoise, Denoised, denoise, denoise_in};
 use frame::Store;
 use glassline_media::{Picture, PixelFormat, Size};
 pub use parallel::{Parallel, Serial};
@@ -324,13 +326,6 @@ fn encode_with(
 }
 
 fn check(picture: &Picture, request: &Request, qualities: &[Quality]) -> Result<Geometry, EncodeError> {
-    if picture.format() != PixelFormat::I420 {
-        return Err(EncodeError::Format { found: picture.format() });
-    }
-    let size = picture.size();
-    if !(1..1 << 14).contains(&size.width) || !(1..1 << 14).contains(&size.height) {
-        return Err(EncodeError::Size { found: size });
-    }
     for &quality in qualities {
         if let Quality::Quantizer(found @ 128..) = quality {
             return Err(EncodeError::Quantizer { found });
@@ -338,6 +333,17 @@ fn check(picture: &Picture, request: &Request, qualities: &[Quality]) -> Result<
     }
     if !matches!(request.token_partitions, 1 | 2 | 4 | 8) {
         return Err(EncodeError::Partitions { found: request.token_partitions });
+    }
+    check_picture(picture)
+}
+
+fn check_picture(picture: &Picture) -> Result<Geometry, EncodeError> {
+    if picture.format() != PixelFormat::I420 {
+        return Err(EncodeError::Format { found: picture.format() });
+    }
+    let size = picture.size();
+    if !(1..1 << 14).contains(&size.width) || !(1..1 << 14).contains(&size.height) {
+        return Err(EncodeError::Size { found: size });
     }
     Ok(Geometry::new(size.width as u16, size.height as u16))
 }
