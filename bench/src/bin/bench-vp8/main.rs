@@ -61,7 +61,7 @@ enum Part {
     Cbr,
     /// Decoders
     Decode,
-    /// What a second and a fourth candidate cost
+    /// What a second and a fourth candidate cost, and the hash of a state
     Candidates,
     /// How well asked sizes are met
     Sizes,
@@ -85,7 +85,7 @@ fn main() -> Result<()> {
     let wants = |part| args.parts.is_empty() || args.parts.contains(&part);
     let mut report = Report::new("vp8").beside("libvpx -6");
     report.note(format!(
-        "{} frames of each clip at 30 frames/s, {} runs; one thread; libvpx -N is vpxenc --rt --cpu-used=-N",
+        "{} frames of each clip, or all, {} runs; one thread; libvpx -N is vpxenc --rt --cpu-used=-N",
         args.frames, args.runs
     ));
     let folder = args.out.join("vp8");

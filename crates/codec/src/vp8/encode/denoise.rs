@@ -146,7 +146,7 @@ fn with_kernels(
             noise = Some([0, 1].map(|at| found[at].min(known[at] + known[at] / 4 + SAMPLES / 4)));
         }
     }
-    let frame = out.finish(0);
+    let frame = out.finish();
     workspace.frames.remember(&frame);
     let mut clean = frame.picture(geometry);
     clean.colour = picture.colour;

@@ -373,7 +373,11 @@ mod tests {
 
     /// Moving stripes with some noise.
     fn picture(number: u32) -> Picture {
-        let mut picture = Picture::new(PixelFormat::I420, Size::new(120, 90).unwrap(), Time::ZERO);
+        picture_of(Size::new(120, 90).unwrap(), number)
+    }
+
+    fn picture_of(size: Size, number: u32) -> Picture {
+        let mut picture = Picture::new(PixelFormat::I420, size, Time::ZERO);
         let mut noise = number.wrapping_mul(77_777) | 1;
         for plane in picture.planes_mut() {
             for (y, line) in plane.lines_mut().enumerate() {
@@ -407,6 +411,32 @@ mod tests {
                     assert_eq!(fast.state, slow.state);
                 }
                 state = fast[0].state.clone();
+            }
+        }
+    }
+
+    #[test]
+    fn what_stands_still_costs_next_to_nothing_and_what_changes_is_seen() {
+        for speed in [0, 6, 10] {
+            let request = Request { speed, quality: Quality::Quantizer(30), ..Request::default() };
+            // Whole macroblocks: what lies beyond the picture's edges changes as well.
+            let picture = picture_of(Size::new(128, 96).unwrap(), 0);
+            let first = encode(&State::new(), &picture, &request).unwrap();
+            // Once more, so that what the key frame left is coded.
+            let second = encode(&first.state, &picture, &request).unwrap();
+            let same = encode(&second.state, &second.picture, &request).unwrap();
+            assert_eq!(same.stats.skipped, same.stats.macroblocks, "speed {speed}");
+            assert!(same.bytes.len() < 60, "speed {speed}: {} bytes", same.bytes.len());
+            // A change of one macroblock, by no more than fourteen: of luma, then of chroma alone.
+            for plane in [0, 1] {
+                let mut changed = second.picture.clone();
+                let side = if plane == 0 { 16 } else { 8 };
+                for line in changed.planes_mut()[plane].lines_mut().skip(2 * side).take(side) {
+                    line[3 * side..4 * side].iter_mut().for_each(|sample| *sample = sample.wrapping_add(14));
+                }
+                let next = encode(&second.state, &changed, &request).unwrap();
+                let coded = next.stats.macroblocks - next.stats.skipped;
+                assert!((1..=4).contains(&coded), "speed {speed}, plane {plane}: {coded} macroblocks");
             }
         }
     }

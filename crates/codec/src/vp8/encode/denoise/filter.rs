@@ -78,7 +78,7 @@ pub(crate) fn block(
     for (differences, (source, out)) in differences.iter().zip(lines) {
         for (difference, (&source, out)) in differences.iter().zip(source.iter().zip(out)) {
             let size = difference.abs();
-            let share = i32::from(((level.limit - size).max(0) * slope >> 4).min(most));
+            let share = i32::from((((level.limit - size).max(0) * slope) >> 4).min(most));
             let way = (i32::from(size) * share) >> 8;
             *out = (i32::from(source) + way * i32::from(difference.signum())).clamp(0, 255) as u8;
         }
