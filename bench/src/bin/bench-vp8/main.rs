@@ -150,12 +150,13 @@ fn encode(
     }
     let mut curves: BTreeMap<String, Curve> = BTreeMap::new();
     for run in 0..args.runs {
-        let mut seconds: BTreeMap<(String, &str), (f64, u32)> = BTreeMap::new();
+        let mut seconds: BTreeMap<(usize, &str), (f64, u32)> = BTreeMap::new();
         // All encoders with one aim, then with the next, so that what disturbs one disturbs all.
-        for (&aim, &who) in aims.iter().flat_map(|aim| present.iter().map(move |who| (aim, who))) {
+        let turns = aims.iter().flat_map(|aim| present.iter().enumerate().map(move |who| (aim, who)));
+        for (&aim, (at, who)) in turns {
             let stream = folder.join(format!("{}.{}", who.name().replace(' ', "-"), who.extension()));
             let took = cpu_time(&mut who.command(clip, aim, &stream)?)?.as_secs_f64();
-            let (total, runs) = seconds.entry((who.name(), speed_of(aim))).or_default();
+            let (total, runs) = seconds.entry((at, speed_of(aim))).or_default();
             (*total, *runs) = (*total + took, *runs + 1);
             if run == 0 {
                 let (rate, Quality { psnr_db, ssim_db }) =
@@ -170,9 +171,9 @@ fn encode(
             }
             fs::remove_file(&stream).with_context(|| stream.display().to_string())?;
         }
-        for ((who, metric), (seconds, runs)) in seconds {
+        for ((at, metric), (seconds, runs)) in seconds {
             let frames = f64::from(clip.frames) * f64::from(runs);
-            report.add(&case, &who, metric, "frames/s", frames / seconds.max(0.01));
+            report.add(&case, &present[at].name(), metric, "frames/s", frames / seconds.max(0.01));
         }
     }
     compare(&case, &present, &curves, report);
