@@ -41,7 +41,7 @@ pub(crate) trait Carrier {
     fn drive(&mut self, wait: Duration) -> Result<()>;
     /// Hands a message over; `false`: there is no room yet.
     fn send(&mut self, lane: Lane, message: &Bytes) -> Result<bool>;
-    /// The next message that came. Of a large one only that it came need be told, by an empty one.
+    /// The next message that came. A large one may be told by an empty one, once it stands whole in memory.
     fn receive(&mut self, lane: Lane) -> Option<Bytes>;
     /// Whether messages pass.
     fn is_up(&self) -> bool;
@@ -51,6 +51,20 @@ pub(crate) trait Carrier {
     fn is_closed(&self) -> bool;
     /// Ends it.
     fn close(&mut self) -> Result<()>;
+}
+
+/// Batches that leave before it is looked for what has come, as in `engine::link`: what waits there goes cold.
+pub(crate) const TRANSMITS: usize = 8;
+
+/// What has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flushed {
+    /// All that may.
+    All,
+    /// Some; there may be more.
+    Some,
+    /// What the kernel had room for.
+    Full,
 }
 
 /// Waits until one of `descriptors` has what is asked of it, or for `wait`.

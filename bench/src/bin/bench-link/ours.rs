@@ -9,7 +9,7 @@ use glassline_transport::link::{
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::carrier::{Carrier, DATAGRAM, Lane, Load, Socket};
+use crate::carrier::{Carrier, DATAGRAM, Flushed, Lane, Load, Socket, TRANSMITS};
 
 const RELIABLE: u8 = 0;
 const UNRELIABLE: u8 = 1;
@@ -100,23 +100,24 @@ impl Ours {
         link.open(UNRELIABLE, options(load, Lane::Unreliable, queue)).context("channels")
     }
 
-    /// Sends what may leave; `true`: the kernel has no room for more.
-    fn flush(&mut self) -> Result<bool> {
-        loop {
+    /// Sends what may leave.
+    fn flush(&mut self) -> Result<Flushed> {
+        for _ in 0..TRANSMITS {
             if self.unsent_to.is_none() {
                 let now = self.now();
                 let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.unsent) else {
-                    return Ok(false);
+                    return Ok(Flushed::All);
                 };
                 self.unsent_to = Some((transmit.path.remote, transmit.segment_bytes));
             }
             if let Some((to, segment)) = self.unsent_to {
                 if !self.socket.send(to, &self.unsent, segment)? {
-                    return Ok(true);
+                    return Ok(Flushed::Full);
                 }
                 self.unsent_to = None;
             }
         }
+        Ok(Flushed::Some)
     }
 }
 
@@ -147,13 +148,13 @@ impl Carrier for Ours {
                 _ => {}
             }
         }
-        let full = self.flush()?;
+        let flushed = self.flush()?;
         let due = self.endpoint.next_timeout();
         let now = self.now();
-        if readable || wait.is_zero() || due <= now {
+        if readable || wait.is_zero() || due <= now || flushed == Flushed::Some {
             return Ok(());
         }
-        self.socket.wait(full, wait.min(due - now))?;
+        self.socket.wait(flushed == Flushed::Full, wait.min(due - now))?;
         self.now();
         Ok(())
     }

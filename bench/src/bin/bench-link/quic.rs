@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::carrier::{Carrier, DATAGRAM, Lane, Load, Socket};
+use crate::carrier::{Carrier, DATAGRAM, Flushed, Lane, Load, Socket, TRANSMITS};
 use crate::delay::DelayConfig;
 use crate::pieces::{Cutter, Joiner};
 use crate::rows::{Row, frame};
@@ -288,25 +288,26 @@ impl Quic {
         Ok(())
     }
 
-    /// Sends what may leave; `true`: the kernel has no room for more.
-    fn flush(&mut self, now: Instant) -> Result<bool> {
-        loop {
+    /// Sends what may leave.
+    fn flush(&mut self, now: Instant) -> Result<Flushed> {
+        for _ in 0..TRANSMITS {
             if self.unsent_to.is_none() {
                 let segments = self.socket.max_segments();
-                let Some((_, connection)) = &mut self.connection else { return Ok(false) };
+                let Some((_, connection)) = &mut self.connection else { return Ok(Flushed::All) };
                 self.unsent.clear();
                 let Some(transmit) = connection.poll_transmit(now, segments, &mut self.unsent) else {
-                    return Ok(false);
+                    return Ok(Flushed::All);
                 };
                 self.unsent_to = Some((transmit.destination, transmit.segment_size.unwrap_or(transmit.size)));
             }
             if let Some((to, segment)) = self.unsent_to {
                 if !self.socket.send(to, &self.unsent, segment)? {
-                    return Ok(true);
+                    return Ok(Flushed::Full);
                 }
                 self.unsent_to = None;
             }
         }
+        Ok(Flushed::Some)
     }
 }
 
@@ -316,15 +317,18 @@ impl Carrier for Quic {
         let now = Instant::now();
         let readable = self.work(now)? || more;
         self.write()?;
-        let full = self.flush(now)?;
+        let mut flushed = self.flush(now)?;
         // What has left made room for more of a picture.
-        if !full && self.cutter.has_more() {
+        if flushed == Flushed::All && self.cutter.has_more() {
             self.write()?;
-            self.flush(now)?;
+            flushed = self.flush(now)?;
         }
         let due = self.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
         let left = due.map_or(wait, |due| due.saturating_duration_since(Instant::now()).min(wait));
-        if readable || left.is_zero() { Ok(()) } else { self.socket.wait(full, left) }
+        if readable || left.is_zero() || flushed == Flushed::Some {
+            return Ok(());
+        }
+        self.socket.wait(flushed == Flushed::Full, left)
     }
 
     fn send(&mut self, lane: Lane, message: &Bytes) -> Result<bool> {

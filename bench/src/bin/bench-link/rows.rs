@@ -8,7 +8,8 @@ pub(crate) fn frame(size: usize) -> [u8; 4] {
     (size as u32).to_be_bytes()
 }
 
-/// Larger messages are passed over, and told by an empty one when their last byte came.
+/// Larger messages are put together in a buffer that serves for all of them, since whoever takes messages wants them
+/// whole; an empty one tells that the last byte came.
 const KEPT: usize = 1 << 18;
 
 /// Finds the messages.
@@ -16,19 +17,22 @@ const KEPT: usize = 1 << 18;
 pub(crate) struct Row {
     /// The begin of a length or of a message.
     part: BytesMut,
-    /// How much of a large message is still to come.
-    passing: usize,
+    /// A large message,
+    large: Vec<u8>,
+    /// and how much of it is still to come.
+    missing: usize,
 }
 
 impl Row {
     /// Takes the next bytes; what has become whole goes into `into`.
     pub(crate) fn push(&mut self, mut bytes: Bytes, into: &mut VecDeque<Bytes>) {
         while !bytes.is_empty() {
-            if self.passing > 0 {
-                let passed = self.passing.min(bytes.len());
-                bytes.advance(passed);
-                self.passing -= passed;
-                if self.passing == 0 {
+            if self.missing > 0 {
+                let taken = self.missing.min(bytes.len());
+                self.large.extend_from_slice(&bytes[..taken]);
+                bytes.advance(taken);
+                self.missing -= taken;
+                if self.missing == 0 {
                     into.push_back(Bytes::new());
                 }
                 continue;
@@ -48,7 +52,9 @@ impl Row {
             self.part.extend_from_slice(&bytes.split_to(taken));
             let Some(size) = length(&self.part) else { continue };
             if size > KEPT {
-                self.passing = size;
+                self.missing = size;
+                self.large.clear();
+                self.large.reserve(size);
                 self.part.clear();
             } else if self.part.len() == 4 + size {
                 into.push_back(self.part.split_off(4).freeze());

@@ -40,6 +40,25 @@ pub(crate) enum Content {
     SizeProbe(u16),
 }
 
+impl Content {
+    /// Takes in a part of the same message that lies right beside this one. An acknowledgement of many packets of a large
+    /// message is one step then.
+    fn join(&mut self, other: Content) -> bool {
+        let (Content::Data { channel, part }, Content::Data { channel: other, part: next }) = (self, other)
+        else {
+            return false;
+        };
+        let same = *channel == other && part.message == next.message && !part.parity && !next.parity;
+        let before = next.offset + next.length == part.offset;
+        if !same || !before && part.offset + part.length != next.offset {
+            return false;
+        }
+        part.offset = part.offset.min(next.offset);
+        part.length += next.length;
+        true
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Flying,
@@ -299,8 +318,14 @@ impl Recovery {
     /// Hands a packet's contents to the caller.
     fn settle(&mut self, packet: &Sent, acked: bool) {
         let start = (packet.contents - self.contents_base) as usize;
-        let contents = self.contents.range(start..start + usize::from(packet.count));
-        if acked { &mut self.acked } else { &mut self.lost }.extend(contents);
+        for index in start..start + usize::from(packet.count) {
+            let content = self.contents[index];
+            if !acked {
+                self.lost.push(content);
+            } else if !self.acked.last_mut().is_some_and(|last| last.join(content)) {
+                self.acked.push(content);
+            }
+        }
     }
 
     /// How long a packet may be behind later ones (RFC 9002 §6.1.2).

@@ -43,6 +43,53 @@ impl Part {
     }
 }
 
+/// The least message whose buffer is kept for the next one.
+const LARGE: usize = 256 << 10;
+/// How many are kept at most: one that the application still has, one that is free.
+const MAX_SPARES: usize = 2;
+/// For how long, while no large message comes.
+const SPARE_LIFE: Duration = Duration::from_secs(1);
+
+/// Buffers of large messages that the application has taken and dropped: fresh pages from the system would cost as much
+/// as the message's way through the kernel.
+struct Spares {
+    messages: VecDeque<Bytes>,
+    /// When they go.
+    until: Time,
+}
+
+impl Default for Spares {
+    fn default() -> Spares {
+        Spares { messages: VecDeque::new(), until: Time::NEVER }
+    }
+}
+
+impl Spares {
+    /// An empty buffer for a message of `size` bytes, if there is one that nobody else holds.
+    fn take(&mut self, size: usize) -> Vec<u8> {
+        let fits = |spare: &Bytes| (size..=2 * size).contains(&spare.len()) && spare.is_unique();
+        let Some(mut spare) = self.messages.iter().position(fits).and_then(|at| self.messages.remove(at))
+        else {
+            return Vec::new();
+        };
+        // What has no bytes is turned into its buffer without being moved.
+        spare.truncate(0);
+        Vec::from(spare)
+    }
+
+    /// The application will get this message, and may be done with it soon.
+    fn keep(&mut self, now: Time, message: &Bytes) {
+        if message.len() < LARGE {
+            return;
+        }
+        if self.messages.len() >= MAX_SPARES {
+            self.messages.pop_front();
+        }
+        self.messages.push_back(message.clone());
+        self.until = now + SPARE_LIFE;
+    }
+}
+
 /// A message, as it was carried.
 struct Whole {
     bytes: Bytes,
@@ -95,6 +142,7 @@ pub(crate) struct Receiver {
     unpacker: Unpacker,
     /// The peer has sent something as compressed that is not.
     pub(crate) damaged: bool,
+    spares: Spares,
     pub(crate) counters: ReceiveCounters,
 }
 
@@ -116,6 +164,7 @@ impl Receiver {
             skipped: false,
             unpacker: Unpacker::new(options.compression, None),
             damaged: false,
+            spares: Spares::default(),
             counters: ReceiveCounters::default(),
         }
     }
@@ -162,7 +211,10 @@ impl Receiver {
             return self.complete(now, data.message, Whole { bytes, packed });
         }
         match self.gather(now, data, packed)? {
-            Some(whole) => self.complete(now, data.message, whole),
+            Some(whole) => {
+                self.spares.keep(now, &whole.bytes);
+                self.complete(now, data.message, whole)
+            }
             None => Ok(false),
         }
     }
@@ -234,7 +286,7 @@ impl Receiver {
             self.drop_oldest_part();
         }
         self.held_bytes += u64::from(total);
-        let (have, bytes) = (Ranges::default(), Vec::new());
+        let (have, bytes) = (Ranges::default(), self.spares.take(total as usize));
         self.held.insert(message, Held::Part(Part { bytes, total, packed, have, parity: None, since: now }));
         if !self.options.reliable && self.held.len() > MAX_OPEN {
             self.drop_oldest_part();
@@ -253,7 +305,7 @@ impl Receiver {
         let (start, end) = (data.offset as usize, data.offset as usize + data.bytes.len());
         let new = part.have.insert(start as u32, end as u32);
         self.counters.duplicate_bytes += data.bytes.len() as u64 - u64::from(new);
-        if bytes.capacity() == 0 {
+        if bytes.capacity() < part.total as usize {
             bytes.reserve_exact(part.total as usize);
         }
         if start == bytes.len() {
@@ -387,8 +439,13 @@ impl Receiver {
         time.or((!self.options.reliable).then_some(Duration::ZERO))
     }
 
-    /// When the message that holds up a complete one is skipped.
+    /// When [`Receiver::handle_timeout`] has something to do.
     pub(crate) fn next_timeout(&self) -> Time {
+        self.skip_at().min(self.spares.until)
+    }
+
+    /// When the message that holds up a complete one is skipped.
+    fn skip_at(&self) -> Time {
         if self.held.is_empty() || !self.options.ordered {
             return Time::NEVER;
         }
@@ -406,8 +463,11 @@ impl Receiver {
 
     /// Goes on to the next complete message if the one before it has had its time. `true`: there is something to take.
     pub(crate) fn handle_timeout(&mut self, now: Time) -> bool {
+        if self.spares.until <= now {
+            self.spares = Spares::default();
+        }
         let before = self.ready.len();
-        while self.next_timeout() <= now {
+        while self.skip_at() <= now {
             let whole =
                 self.held.iter().find(|held| matches!(held.1, Held::Whole { .. })).map(|held| *held.0);
             let Some(whole) = whole else { break };

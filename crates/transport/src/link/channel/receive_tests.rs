@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 const WINDOW: u64 = 1 << 20;
 
@@ -127,4 +128,32 @@ fn a_sender_that_ignores_the_window_is_caught() {
         (1..1000).find(|message| receiver.handle_data(Time::ZERO, &whole(*message, &bytes)).is_err());
     assert!(overrun.is_some_and(|message| message <= 2 * WINDOW / 10_000 + 1));
     assert_eq!(receiver.handle_data(Time::ZERO, &whole(70_000, b"far ahead")), Err(Overrun));
+}
+
+#[test]
+fn large_messages_take_turns_in_few_buffers_which_go_when_no_more_come() {
+    let options = Options { max_size: 1 << 20, ..Options::default() };
+    let mut receiver = Receiver::new(options, None, WINDOW);
+    let (mut places, mut kept) = (BTreeSet::new(), None);
+    for number in 0..20u64 {
+        let message = vec![number as u8; (1 << 20) - number as usize * 1000];
+        for (part, bytes) in message.chunks(1 << 18).enumerate() {
+            let offset = (part << 18) as u32;
+            let data = Data { channel: 0, message: number, total: message.len() as u32, offset, bytes };
+            receiver.handle_data(Time::from_millis(number), &data).unwrap();
+        }
+        let taken = receiver.pop().unwrap();
+        assert_eq!(taken, message);
+        places.insert(taken.as_ptr());
+        if number == 7 {
+            // What the application keeps stays as it is.
+            kept = Some(taken);
+        }
+    }
+    assert!(kept.unwrap().iter().all(|byte| *byte == 7));
+    assert!(places.len() <= 4, "{}", places.len());
+    assert_eq!(receiver.next_timeout(), Time::from_millis(19) + SPARE_LIFE);
+    receiver.handle_timeout(receiver.next_timeout());
+    assert!(receiver.spares.messages.is_empty());
+    assert_eq!(receiver.next_timeout(), Time::NEVER);
 }

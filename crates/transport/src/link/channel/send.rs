@@ -3,6 +3,8 @@
 //! A message gets its number on the wire when it begins, so what is replaced or cancelled while it waits leaves no gap.
 //! Only the message that began last may have bytes that were never sent.
 
+mod run;
+
 use bytes::Bytes;
 use glassline_media::Time;
 use std::collections::{BTreeSet, VecDeque};
@@ -13,6 +15,7 @@ use super::fec::Parity;
 use super::{Compression, Options};
 use crate::link::ranges::Ranges;
 use crate::link::wire::frame::{self, Data, data_head};
+use crate::link::wire::varint;
 use crate::link::{Error, Event, MessageId, Outcome};
 
 /// The most messages that may be begun and not yet consumed at the other end.
@@ -66,6 +69,9 @@ pub(crate) struct Conditions<'a> {
     pub(crate) dictionary: Option<&'a Dictionary>,
     /// Whether the path is seen to lose packets.
     pub(crate) lossy: bool,
+    /// Whether a part may fill its packet to the end, so that it needs no length. One that goes over two paths may not:
+    /// it has to fit behind other frames there.
+    pub(crate) fill: bool,
 }
 
 /// What was written into a packet.
@@ -337,7 +343,7 @@ impl Sender {
         out: &mut Vec<u8>,
     ) -> Option<Written> {
         if let Some(&number) = self.resend.first() {
-            let written = self.write_lost(number, room, on.whole, out)?;
+            let written = self.write_lost(number, room, on, out)?;
             self.counters.resent_bytes += u64::from(written.length);
             return Some(written);
         }
@@ -369,11 +375,17 @@ impl Sender {
                 return None;
             }
         }
-        let length = fragment(number, total, offset, left, room)?;
-        begun.write(self.id, number, offset, length, out);
+        let (length, to_the_end) = fragment(number, total, offset, left, room, on.fill)?;
+        begun.write(self.id, number, offset, length, to_the_end, out);
         begun.sent += length;
         self.unfinished = begun.sent < total || begun.parity.is_some();
         Some(Written { message: number, offset, length, again: false, parity: false })
+    }
+
+    /// Counts what was written for the channel's share.
+    #[inline]
+    pub(crate) fn charge(&mut self, part: Written) {
+        self.share += (u64::from(part.length) + 16) * 256 / u64::from(self.options.weight);
     }
 
     /// Writes the next parity shard of the message that began last, all of which was sent.
@@ -454,18 +466,26 @@ impl Sender {
         self.unfinished = true;
     }
 
-    fn write_lost(&mut self, number: u64, room: usize, whole: usize, out: &mut Vec<u8>) -> Option<Written> {
+    fn write_lost(
+        &mut self,
+        number: u64,
+        room: usize,
+        on: &Conditions<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<Written> {
         let begun = &mut self.begun[(number - self.first) as usize];
         let total = begun.bytes.len() as u32;
         // An empty message has no bytes to be lost; it is in `resend` all the same.
         let (offset, end) = begun.lost.first().unwrap_or((0, 0));
-        let head = data_head(number, total, offset, (end - offset) as usize);
-        let size = head + (end - offset) as usize;
-        if size > room && size <= whole {
+        let left = (end - offset) as usize;
+        let size = data_head(number, total, offset, left) + left;
+        // It may have filled its packet without a length.
+        let fits = |room| size <= room || on.fill && size - varint::size(left as u64) == room;
+        if !fits(room) && fits(on.whole) {
             return None;
         }
-        let length = fragment(number, total, offset, end - offset, room)?;
-        begun.write(self.id, number, offset, length, out);
+        let (length, to_the_end) = fragment(number, total, offset, end - offset, room, on.fill)?;
+        begun.write(self.id, number, offset, length, to_the_end, out);
         begun.lost.remove(offset, offset + length);
         if begun.lost.is_empty() {
             self.resend.remove(&number);
@@ -481,7 +501,7 @@ impl Sender {
         if data_head(part.message, total, part.offset, length) + length > room {
             return Some(false);
         }
-        begun.write(self.id, part.message, part.offset, part.length, out);
+        begun.write(self.id, part.message, part.offset, part.length, false, out);
         Some(true)
     }
 
@@ -618,23 +638,39 @@ impl Sender {
 }
 
 impl Begun {
-    fn write(&self, channel: u8, message: u64, offset: u32, length: u32, out: &mut Vec<u8>) {
+    #[inline]
+    fn write(
+        &self,
+        channel: u8,
+        message: u64,
+        offset: u32,
+        length: u32,
+        to_the_end: bool,
+        out: &mut Vec<u8>,
+    ) {
         let bytes = &self.bytes[offset as usize..(offset + length) as usize];
         let data = Data { channel, message, total: self.bytes.len() as u32, offset, bytes };
-        if self.packed { data.write_packed(out) } else { data.write(false, out) }
+        if self.packed { data.write_packed(to_the_end, out) } else { data.write(to_the_end, out) }
     }
 }
 
-/// How many of `left` bytes at `offset` fit into a frame of `room` bytes; `None` for too few.
-fn fragment(number: u64, total: u32, offset: u32, left: u32, room: usize) -> Option<u32> {
+/// How many of `left` bytes at `offset` fit into a frame of `room` bytes, and whether they fill it to its end without a
+/// length, if they may; `None` for too few.
+#[inline]
+fn fragment(number: u64, total: u32, offset: u32, left: u32, room: usize, fill: bool) -> Option<(u32, bool)> {
     let full = data_head(number, total, offset, left as usize);
     if full + left as usize <= room {
-        return Some(left);
+        return Some((left, false));
     }
-    // The head of a part; its length takes at most four bytes.
-    let head = data_head(number, total, offset, 0) + 3;
-    let length = room.checked_sub(head)?;
-    (length >= MIN_FRAGMENT).then_some((length as u32).min(left))
+    // The head of a part, with a length of one byte.
+    let head = data_head(number, total, offset, 0);
+    let filling = (room + 1).checked_sub(head)?;
+    if fill && filling >= MIN_FRAGMENT && filling <= left as usize {
+        return Some((filling as u32, true));
+    }
+    // The length takes at most four bytes.
+    let length = room.checked_sub(head + 3)?;
+    (length >= MIN_FRAGMENT).then_some(((length as u32).min(left), false))
 }
 
 #[cfg(test)]

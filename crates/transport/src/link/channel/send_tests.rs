@@ -1,4 +1,6 @@
 use super::*;
+use crate::link::wire::frame::Frame;
+use crate::link::wire::varint::Reader;
 use proptest::prelude::*;
 
 const WINDOW: u64 = 1 << 20;
@@ -8,7 +10,7 @@ fn sender(options: Options) -> Sender {
 }
 
 const ON: Conditions<'_> =
-    Conditions { whole: 1200, window: WINDOW, copies: &[], dictionary: None, lossy: false };
+    Conditions { whole: 1200, window: WINDOW, copies: &[], dictionary: None, lossy: false, fill: true };
 
 fn write(sender: &mut Sender, room: usize) -> Option<Written> {
     let mut out = Vec::new();
@@ -108,5 +110,34 @@ proptest! {
         prop_assert_eq!(sender.held_bytes(), 0);
         prop_assert_eq!(events.len(), sizes.len());
         prop_assert_eq!(sender.counters.delivered as usize, sizes.len());
+    }
+}
+
+#[test]
+fn what_fills_a_packet_has_no_length_and_fills_one_again_when_it_was_lost() {
+    for size in [1300usize, 2355, 2356, 2357, 2358, 2359, 2360, 2361, 5000] {
+        let mut events = VecDeque::new();
+        let mut sender = sender(Options::default());
+        let message: Vec<u8> = (0..size).map(|at| at as u8).collect();
+        sender.push(Time::ZERO, message.clone().into(), &mut events).unwrap();
+        let mut got = vec![0; size];
+        let mut lost = true;
+        while !sender.is_idle() {
+            let mut out = Vec::new();
+            let written = sender.write(Time::ZERO, 1200, &ON, &mut out).expect("there is more");
+            let Some(Frame::Data(data)) = Frame::parse(&mut Reader::new(&out)) else { panic!("no data") };
+            assert_eq!((data.offset, data.bytes.len()), (written.offset, written.length as usize));
+            if std::mem::take(&mut lost) {
+                assert_eq!((out.len(), out[0] & 1), (1200, 1), "to the end");
+                sender.handle_lost(written, &mut events);
+                // It does not fit behind anything, but into a packet of its own.
+                assert_eq!(write(&mut sender, 1190), None);
+                continue;
+            }
+            let end = data.offset as usize + data.bytes.len();
+            got[data.offset as usize..end].copy_from_slice(data.bytes);
+            sender.handle_acked(written, &mut events);
+        }
+        assert_eq!(got, message);
     }
 }

@@ -1,8 +1,9 @@
 //! One peer: its channels, and the session that carries them.
 //!
-//! `inbound` takes datagrams apart, `outbound` makes them, `timers` says when time alone changes something, `session`
+//! `inbound` takes datagrams apart, `outbound` makes them, `bulk` many at once, `timers` says when time alone changes something, `session`
 //! holds what one handshake gave, `mtu` finds how large a datagram may be, `legs` is a link over two paths.
 
+mod bulk;
 mod inbound;
 mod legs;
 mod mtu;

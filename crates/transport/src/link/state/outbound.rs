@@ -12,7 +12,7 @@ use crate::link::wire::packet::{DATA_HEADER, DATA_OVERHEAD, TAG, write_data_head
 use crate::link::{Copies, Ecn, MAX_BATCH, MAX_SEGMENTS, Path, Transmit};
 
 /// How far ahead of its pace a batch may run, so that a fast path costs no timer for each packet.
-const BURST: Duration = Duration::from_micros(500);
+pub(super) const BURST: Duration = Duration::from_micros(500);
 /// With more packets than this in a burst, it is worth while to wait for a whole one.
 const BATCH_PACKETS: u32 = 4;
 /// How much pace may be made up for after a timer that came late.
@@ -78,14 +78,21 @@ impl Link {
         }
         let session = self.session.as_ref()?;
         let (path, ecn, mut limit, mut segment) = (session.path, session.ecn, self.datagram(session), 0);
-        for index in 0..MAX_SEGMENTS {
+        let mut count = 0;
+        while count < MAX_SEGMENTS {
             let start = out.len();
-            let Some(packet) = self.write_packet(now, limit, index == 0, segment > 0, out) else { break };
+            let Some(packet) = self.write_packet(now, limit, count == 0, segment > 0, out) else { break };
+            count += 1;
             let size = out.len() - start;
             if segment == 0 {
                 (segment, limit) = (size, size);
             }
-            if size < segment || !packet.full || out.len() + segment > MAX_BATCH {
+            if size < segment || !packet.full {
+                break;
+            }
+            let most = (MAX_SEGMENTS - count).min((MAX_BATCH - out.len()) / segment);
+            count += self.write_run(now, segment, most, out);
+            if out.len() + segment > MAX_BATCH {
                 break;
             }
         }
@@ -315,6 +322,8 @@ impl Link {
             Copies::Never | Copies::WhenLossy => &[],
         };
         let datagram = self.session.as_deref().map_or(0, |session| self.datagram(session));
+        let fast = self.session.as_deref().is_some_and(|session| session.capacity.is_fast());
+        let fill = fast && self.other.is_none();
         // Channels that have nothing, or nothing that fits.
         let (mut tried, mut announced, mut full) = (0u64, 0u64, false);
         loop {
@@ -335,13 +344,14 @@ impl Link {
             // What an empty packet of this channel has room for: its OPEN goes along.
             let whole = datagram - DATA_OVERHEAD - (out.len() - mark);
             let dictionary = session.dictionary.as_deref();
-            match sender.write(now, room, &Conditions { whole, window, copies, dictionary, lossy }, out) {
+            let on = Conditions { whole, window, copies, dictionary, lossy, fill };
+            match sender.write(now, room, &on, out) {
                 Some(part) => {
                     if announce {
                         announced |= 1 << channel;
                         contents.push(Content::Open(channel));
                     }
-                    sender.share += (u64::from(part.length) + 16) * 256 / u64::from(sender.options.weight);
+                    sender.charge(part);
                     contents.push(self.written(channel, part));
                 }
                 None => {
@@ -493,7 +503,8 @@ fn may_send(senders: &[Option<Box<Sender>>], session: &Session, time: Time) -> b
 }
 
 impl Session {
-    fn has_window(&self) -> bool {
+    #[inline]
+    pub(super) fn has_window(&self) -> bool {
         let in_flight = self.recovery.in_flight();
         in_flight == 0 || in_flight + self.datagram as u64 <= self.capacity.window_bytes()
     }
@@ -506,7 +517,8 @@ impl Session {
     }
 
     /// A packet of `size` bytes leaves: the next one waits for as long as it takes at the pacing rate.
-    fn pace(&mut self, now: Time, size: usize) {
+    #[inline]
+    pub(super) fn pace(&mut self, now: Time, size: usize) {
         let nanos = size as u64 * 1_000_000_000 / self.capacity.pacing_rate().max(1);
         let earliest = Time::from_nanos(now.as_nanos().saturating_sub(CATCH_UP.as_nanos() as u64));
         self.next_send = self.next_send.max(earliest) + Duration::from_nanos(nanos);

@@ -53,6 +53,9 @@ pub(crate) const CHALLENGE_SIZE: u64 = (DATA_OVERHEAD + 9) as u64;
 /// How long a datagram above the least size may keep the path busy, seconds: what is urgent waits behind it.
 const DATAGRAM_TIME: f64 = 0.003;
 
+/// Bytes of a block of AES.
+const AES_BLOCK: usize = 16;
+
 /// The most challenges that wait for their answers to leave.
 pub(crate) const MAX_RESPONSES: usize = 4;
 
@@ -183,7 +186,11 @@ impl Session {
     pub(crate) fn fit(&mut self) {
         let (base, found) = (usize::from(BASE), usize::from(self.mtu.size()));
         let quick = (self.capacity.bandwidth() as f64 * DATAGRAM_TIME) as usize;
-        let datagram = if self.recovery.probes() > 0 { base } else { quick.clamp(base, found) };
+        let mut datagram = if self.recovery.probes() > 0 { base } else { quick.clamp(base, found) };
+        if self.capacity.is_fast() {
+            // The last block of AES costs a sixth of all the others if it is not a whole one.
+            datagram -= (datagram - DATA_OVERHEAD) % AES_BLOCK;
+        }
         if datagram != self.datagram {
             self.datagram = datagram;
             self.capacity.resize_packets(datagram);

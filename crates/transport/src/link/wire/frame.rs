@@ -223,10 +223,10 @@ impl Data<'_> {
         self.write_as(if to_the_end { TO_THE_END } else { 0 }, out);
     }
 
-    /// Appends the frame of a message that is compressed.
+    /// Appends the frame of a message that is compressed, as [`Data::write`].
     #[inline]
-    pub fn write_packed(&self, out: &mut Vec<u8>) {
-        self.write_as(PACKED, out);
+    pub fn write_packed(&self, to_the_end: bool, out: &mut Vec<u8>) {
+        self.write_as(PACKED | if to_the_end { TO_THE_END } else { 0 }, out);
     }
 
     #[inline]
@@ -383,7 +383,7 @@ impl<'a> Frame<'a> {
             Frame::Cancel { channel, message } => numbered(CANCEL, channel, message, out),
             Frame::Skipped { channel, message } => numbered(SKIPPED, channel, message, out),
             Frame::Data(data) => data.write(false, out),
-            Frame::Packed(data) => data.write_packed(out),
+            Frame::Packed(data) => data.write_packed(false, out),
             Frame::Parity(parity) => parity.write(out),
         }
     }
