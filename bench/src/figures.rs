@@ -53,7 +53,8 @@ pub fn markdown(json: &Value, words: Option<&str>) -> Result<String> {
     let mut cases: Vec<&str> = Vec::new();
     for row in rows {
         let case = text(row, "case")?;
-        if !cases.contains(&case) && words.is_none_or(|words| case.contains(words)) {
+        let shown = row["context"] != true && words.is_none_or(|words| case.contains(words));
+        if shown && !cases.contains(&case) {
             cases.push(case);
         }
     }
@@ -124,6 +125,7 @@ mod tests {
         report.add("fast", "peer", "delay", "ms", 4.0);
         report.add_context("fast", OURS, "others", "%", 7.0);
         report.add("slow", OURS, "lost", "", 0.0);
+        report.add_context("nothing but context", OURS, "others", "%", 7.0);
         report.term("delay, ms", 2.0, 1.0, true);
         report.json()
     }
@@ -140,7 +142,10 @@ mod tests {
         );
         assert!(filled.contains("| delay, ms | 2 (0.50 ×) | 4 |\n") && !filled.contains("old"), "{filled}");
         assert!(
-            !filled.contains("others") && !filled.contains("slow") && !filled.contains("held"),
+            !filled.contains("others")
+                && !filled.contains("nothing but")
+                && !filled.contains("slow")
+                && !filled.contains("held"),
             "{filled}"
         );
         assert!(filled.ends_with("b\n<!-- figures: none -->\nkept\n<!-- end of figures -->\n"), "{filled}");

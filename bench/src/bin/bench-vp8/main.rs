@@ -243,14 +243,16 @@ fn decode(clip: &Clip, args: &Args, folder: &Path, report: &mut Report) -> Resul
         cpu_time(&mut maker.command(clip, Aim::Quantizer(2), &stream)?)?;
         for _ in 0..args.runs {
             // Several times by turns, so that steps of 10 ms count for little.
-            let mut seconds: BTreeMap<&str, f64> = BTreeMap::new();
-            for who in (0..DECODE_TIMES).flat_map(|_| Decoder::ALL).filter(|who| who.missing().is_none()) {
-                *seconds.entry(who.name()).or_default() +=
-                    cpu_time(&mut who.command(&stream)?)?.as_secs_f64();
+            let present = || Decoder::ALL.into_iter().filter(|who| who.missing().is_none());
+            let mut seconds = [0.0; Decoder::ALL.len()];
+            for _ in 0..DECODE_TIMES {
+                for (who, seconds) in present().zip(&mut seconds) {
+                    *seconds += cpu_time(&mut who.command(&stream)?)?.as_secs_f64();
+                }
             }
-            for (who, seconds) in seconds {
+            for (who, seconds) in present().zip(seconds) {
                 let frames = f64::from(clip.frames * DECODE_TIMES);
-                report.add(&case, who, SPEED, "frames/s", frames / seconds.max(0.01));
+                report.add(&case, who.name(), SPEED, "frames/s", frames / seconds.max(0.01));
             }
         }
         if let Some((ours, theirs)) = report.value(&case, Decoder::Ours.name(), SPEED).zip(report.value(
