@@ -21,6 +21,7 @@ mod insight;
 mod lab_link;
 mod ladder;
 mod link;
+mod link_discovery;
 mod load;
 mod marks;
 mod outputs;

@@ -1,10 +1,11 @@
 //! `glassline link`: pipes messages between files, FIFOs, datagrams, serial lines and the channels of a link, so that any
 //! program in any language gets channels over a bad network.
 //!
-//! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages; `session` is
-//! the run, `peer` what belongs to one link in it, `stats` what is told about it.
+//! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages; `discovery`
+//! finds listeners by name; `session` is the run, `peer` what belongs to one link in it, `stats` what is told about it.
 
 mod channel;
+mod discovery;
 mod ends;
 mod input;
 mod output;
@@ -16,6 +17,7 @@ use crate::key::{self, Secret};
 use crate::{failure, rate};
 use anyhow::{Context, Result};
 use channel::Channel;
+use discovery::{Discover, Wanted};
 use glassline_engine::link::{Endpoint, Local};
 use glassline_transport::link::{Bonding, Credentials, Key, MAX_NAME, Settings};
 use session::{Mode, Session};
@@ -72,6 +74,7 @@ serial:DEV,BAUD.";
 enum Command {
     Listen(Listen),
     Connect(Connect),
+    Discover(Discover),
 }
 
 /// Take links: one or several peers may connect
@@ -87,6 +90,9 @@ struct Listen {
     /// End when the peers that came have gone
     #[arg(long)]
     once: bool,
+    /// Be found in the local network by this name (multicast DNS), for `link discover` and `link connect mdns:NAME`
+    #[arg(long, value_name = "NAME", value_parser = discovery::parse_name)]
+    announce: Option<String>,
     #[command(flatten)]
     common: Common,
 }
@@ -95,6 +101,7 @@ const LISTEN_EXAMPLES: &str = "\
 Examples:
   glassline link listen 0.0.0.0:7000 --key drone.key --channel 1:lines,out=-
   glassline link listen '[::]:7000' --key ground.key --peer $(cat drone.pub) --channel 3:out=video.pipe --stats link.jsonl
+  glassline link listen 0.0.0.0:7000 --key drone.key --announce ground --channel 1:lines,out=-
 
 What is read here goes to every peer; what peers send is written in turn. Reading begins when the first one is there.
 `glassline link --help` lists the options of channels.";
@@ -103,8 +110,8 @@ What is read here goes to every peer; what peers send is written in turn. Readin
 #[derive(Debug, clap::Args)]
 #[command(after_help = CONNECT_EXAMPLES)]
 struct Connect {
-    /// Where the listener is
-    #[arg(value_name = "HOST:PORT")]
+    /// Where the listener is, or mdns: and the name that it announces in this network
+    #[arg(value_name = "HOST:PORT|mdns:NAME")]
     address: String,
     /// Our own address, and the network interface to take; given twice, the link has two paths
     #[arg(long, value_name = "ADDR[@IFACE]")]
@@ -134,6 +141,7 @@ Examples:
   glassline link connect ground:7000 --key drone.key --channel 0:raw,in=film.ts --channel 1:raw,out=answer.bin
   glassline link connect 192.0.2.1:7000 --key drone.key --path 0.0.0.0@wlan0 --path 0.0.0.0@wwan0 \\
       --channel 3:unreliable,newest,in=video.pipe
+  glassline link connect mdns:ground --key drone.key --channel 1:lines,in=-
 
 It ends when all inputs have ended, everything is delivered, and, where it has outputs, the other end has no more to
 say. `glassline link --help` lists the options of channels.";
@@ -255,6 +263,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Listen(listen) => run_listen(listen),
         Command::Connect(connect) => run_connect(connect),
+        Command::Discover(discover) => discovery::run(discover),
     }
 }
 
@@ -269,7 +278,10 @@ fn run_listen(args: &Listen) -> Result<()> {
             "name an address of this machine and a port that is free",
         )
     })?;
-    tracing::info!(address = %endpoint.local_addresses()[0], "listening");
+    let address = endpoint.local_addresses()[0];
+    tracing::info!(%address, "listening");
+    let announce = |name: &String| discovery::announce(name, address, args.interface.as_deref());
+    let _announcement = args.announce.as_ref().map(announce).transpose()?;
     session.run(endpoint, Mode::Listen { once: args.once }, signals)
 }
 
@@ -286,9 +298,18 @@ fn run_connect(args: &Connect) -> Result<()> {
         bonding,
         ..args.common.settings()?
     };
-    let to = ends::one_address(&args.address)?;
+    let wanted = Wanted::parse(&args.address).map(|name| Wanted {
+        name: name.to_owned(),
+        is_ipv4: args.path.first().map(|way| way.address.is_ipv4()),
+    });
+    let opened = ends::open(&args.common.channel)?;
+    // Waiting for a name is ended by signals as a program is that does nothing yet.
+    let to = match &wanted {
+        Some(wanted) => wanted.find(args.connect_timeout)?,
+        None => ends::one_address(&args.address)?,
+    };
     let signals = session::signals()?;
-    let session = Session::new(ends::open(&args.common.channel)?, args.common.stats.as_deref())?;
+    let session = Session::new(opened, args.common.stats.as_deref())?;
     let locals = match &args.path[..] {
         [] => vec![Local::towards(to)],
         ways => ways.iter().map(|way| way.towards(to)).collect::<Result<_>>()?,
@@ -301,7 +322,7 @@ fn run_connect(args: &Connect) -> Result<()> {
     let endpoint = Endpoint::open(settings, &locals)
         .with_context(|| format!("cannot open a socket at {}", named(&locals).join(" and ")))?;
     let fails = args.connect_timeout.is_some();
-    session.run(endpoint, Mode::Connect { to, name: args.address.clone(), fails }, signals)
+    session.run(endpoint, Mode::Connect { to, name: args.address.clone(), wanted, fails }, signals)
 }
 
 #[cfg(test)]

@@ -218,7 +218,10 @@ fn closed(shared: &Shared, peer: &Peer, reason: &CloseReason) {
             let reason: String = reason.chars().filter(|c| !c.is_control()).collect();
             tracing::info!(peer = name, reason, "the peer has ended the link");
         }
-        CloseReason::TimedOut => tracing::warn!(peer = name, "nothing comes from the peer any more"),
+        CloseReason::TimedOut => {
+            tracing::warn!(peer = name, "nothing comes from the peer any more");
+            shared.tell(News::Lost);
+        }
         CloseReason::Reset => tracing::warn!(peer = name, "the peer has restarted; connecting again"),
         CloseReason::Violation(what) => tracing::error!(peer = name, "the peer breaks the protocol: {what}"),
     }

@@ -5,6 +5,7 @@
 //! has failed: who connects tries again, who listens waits for the next one.
 
 use super::channel::CONTROL;
+use super::discovery::Wanted;
 use super::ends::{Ends, Prepared};
 use super::output::Output;
 use super::peer::{self, Peer};
@@ -35,8 +36,18 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 /// Which end this is.
 pub(super) enum Mode {
-    Listen { once: bool },
-    Connect { to: SocketAddr, name: String, fails: bool },
+    Listen {
+        once: bool,
+    },
+    Connect {
+        to: SocketAddr,
+        /// As it was given.
+        name: String,
+        /// The name by which `to` was found in the network, and may be found elsewhere.
+        wanted: Option<Wanted>,
+        /// It is an error that nobody answers.
+        fails: bool,
+    },
 }
 
 /// What the threads of a run tell.
@@ -51,6 +62,10 @@ pub(super) enum News {
     Unreachable {
         was_up: bool,
     },
+    /// Nothing comes from the peer any more.
+    Lost,
+    /// The listener whose name was looked for again is here.
+    Located(SocketAddr),
     InputEnded,
     /// An input or an output cannot go on.
     Failed {
@@ -288,7 +303,12 @@ impl Run {
                 }
             }
             News::Over(id) => return self.over(id),
-            News::Unreachable { was_up } => self.unreachable(was_up)?,
+            News::Unreachable { was_up } => {
+                self.unreachable(was_up)?;
+                self.look_again();
+            }
+            News::Lost => self.look_again(),
+            News::Located(address) => self.located(address),
             News::Failed { channel, error, what } => {
                 return Err(failure::failed(
                     format!("channel {channel}: {what}: {error}"),
@@ -317,6 +337,30 @@ impl Run {
             tracing::warn!("{what}; {why}; trying on");
         }
         Ok(())
+    }
+
+    /// Looks whether a listener that was found by name is somewhere else now.
+    fn look_again(&self) {
+        let Mode::Connect { wanted: Some(wanted), .. } = &self.mode else { return };
+        let (wanted, shared) = (wanted.clone(), Arc::clone(&self.shared));
+        thread::spawn(move || {
+            if let Some(address) = wanted.look_again() {
+                shared.tell(News::Located(address));
+            }
+        });
+    }
+
+    /// Goes where the listener is, unless the link is well where it was.
+    fn located(&mut self, address: SocketAddr) {
+        let Mode::Connect { to, wanted: Some(wanted), .. } = &mut self.mode else { return };
+        let reaches = to.is_ipv4() == address.is_ipv4();
+        if *to == address || !reaches || self.shared.peers().iter().any(|peer| peer.link.is_connected()) {
+            return;
+        }
+        tracing::info!(name = wanted.name, %address, "the listener is at another address now");
+        *to = address;
+        // A new one is made when it is over.
+        self.shared.peers().iter().for_each(|peer| peer.link.close("the listener has moved"));
     }
 
     /// Whether both ends of a link have no more to say, as far as that is known.

@@ -8,6 +8,7 @@ pub mod batch;
 pub mod capture;
 pub mod child;
 pub mod clock;
+pub mod discovery;
 pub mod handover;
 pub mod local;
 mod map;

@@ -5,6 +5,7 @@
 pub mod capture;
 pub mod http;
 pub mod metrics;
+pub mod multicast;
 pub mod numbered;
 pub mod program;
 pub mod tls;

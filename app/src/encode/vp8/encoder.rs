@@ -6,7 +6,8 @@ use super::report::Coded;
 use super::{BITRATE, SPEED};
 use anyhow::{Context, Result};
 use glassline_codec::vp8::{
-    EncodeWorkspace, Plan, Quality, RateControl, RateSettings, Request, Role, State, Verdict, encode_in,
+    Denoise, Denoised, EncodeWorkspace, Plan, Quality, RateControl, RateSettings, Request, Role, State,
+    Verdict, denoise_in, encode_in,
 };
 use glassline_engine::parallel::Threads;
 use glassline_io::clock::Clock;
@@ -21,6 +22,9 @@ pub(super) struct Encoder {
     aim: Aim,
     plan: Plan,
     threads: Threads,
+    denoise: Option<Denoise>,
+    /// The picture before, where noise is taken out.
+    denoised: Option<Denoised>,
 }
 
 /// How good pictures are to be.
@@ -55,12 +59,20 @@ impl Encoder {
             aim,
             plan: Plan::new(format.rate.as_f64(), key_interval),
             threads: Threads::new(threads).context("cannot make threads")?,
+            denoise: options.denoise(),
+            denoised: None,
         })
     }
 
     /// Encodes the next picture.
     pub(super) fn encode(&mut self, picture: &Picture) -> Result<(Vec<u8>, Coded)> {
         let (begun, cpu_before) = (Clock.now(), process_cpu_time());
+        if let Some(strength) = self.denoise {
+            let before = self.denoised.as_ref();
+            let denoised = denoise_in(before, picture, strength, &mut self.workspace, &self.threads)?;
+            self.denoised = Some(denoised);
+        }
+        let picture = self.denoised.as_ref().map_or(picture, Denoised::picture);
         let mut role = self.plan.role();
         let (mut index, mut tries) = (self.quantizer(role), 1);
         let encoded = loop {

@@ -17,6 +17,7 @@ use crate::rate::Bitrate;
 use crate::{failure, output as stdout, stop};
 use anyhow::{Context, Result};
 use encoder::Encoder;
+use glassline_codec::vp8::Denoise;
 use glassline_io::process::processors;
 use output::IvfOutput;
 use report::Report;
@@ -40,17 +41,33 @@ pub(super) struct Options {
     /// VP8: one quantiser, from 0 (finest) to 127, in place of a bit rate; key frames and long-term references are finer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=127), conflicts_with_all = ["bitrate", "vbv"])]
     quantizer: Option<u8>,
+    /// VP8: take noise out of the pictures first, for cameras in the dark: 0 (not at all), 1 (noise that is hardly seen), 2 (seen), 3 (disturbing) [default: 0]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=3))]
+    denoise: Option<u8>,
+}
+
+impl Options {
+    /// How strongly noise is taken out, if at all.
+    fn denoise(&self) -> Option<Denoise> {
+        match self.denoise? {
+            0 => None,
+            1 => Some(Denoise::Light),
+            2 => Some(Denoise::Medium),
+            _ => Some(Denoise::Strong),
+        }
+    }
 }
 
 /// Options that H.264 does not take, as clap names them.
-pub(super) const OWN_OPTIONS: [&str; 2] = ["speed", "quantizer"];
+pub(super) const OWN_OPTIONS: [&str; 3] = ["speed", "quantizer", "denoise"];
 /// All options that VP8 takes.
-const KNOWN_OPTIONS: [&str; 14] = [
+const KNOWN_OPTIONS: [&str; 15] = [
     "input",
     "outputs",
     "codec",
     "speed",
     "quantizer",
+    "denoise",
     "bitrate",
     "vbv",
     "keyint",

@@ -1,4 +1,5 @@
-//! What no command line shows, asked of the crate itself: what a second candidate costs, and how well sizes are met.
+//! What no command line shows, asked of the crate itself: what a second candidate costs, and a state's hash, and how well
+//! sizes are met.
 //! Processor time of this thread, in which all of it runs.
 
 use crate::clips::Clip;
@@ -11,6 +12,7 @@ use glassline_io::process::thread_cpu_time;
 use glassline_media::Picture;
 use glassline_media::container::y4m::Reader;
 use std::fs::File;
+use std::hint::black_box;
 use std::io::Read;
 
 /// Indices of the candidates: one; two as far apart as a sender steps; four.
@@ -48,13 +50,14 @@ fn request(speed: u8) -> Request {
     Request { speed, ..Request::default() }
 }
 
-/// The price of two and of four candidates by that of one; the stream goes on from index [`NATURAL`] each time.
+/// The price of two and of four candidates, and of the hash of the state behind one, by that of one; the stream goes on from index [`NATURAL`] each time.
 pub(crate) fn candidates(clip: &Clip, speed: u8, runs: u32, report: &mut Report) -> Result<()> {
     let case = format!("{}, candidates at speed {speed}", clip.name);
     let pictures = read(clip, MOST_PICTURES)?;
     let metrics = ["one, ms a picture", "two by one", "four by one"];
+    let hash = "hash, % of a frame";
     for _ in 0..runs {
-        let mut seconds = [0.0; SETS.len()];
+        let (mut seconds, mut hash_s) = ([0.0; SETS.len()], 0.0);
         let mut streams = SETS.map(|_| (State::new(), EncodeWorkspace::new()));
         // By turns, picture by picture, so that what disturbs one disturbs all.
         for (number, picture) in pictures.iter().enumerate() {
@@ -70,14 +73,21 @@ pub(crate) fn candidates(clip: &Clip, speed: u8, runs: u32, report: &mut Report)
                 }
                 let kept = encoded.into_iter().find(|one| one.stats.quantizer == NATURAL);
                 *state = kept.context("one of the candidates is the natural one")?.state;
+                // Of the one frame that is new in the state; the others' are known.
+                let before = thread_cpu_time();
+                black_box(state.hash());
+                if set == 0 && number > 0 {
+                    hash_s += thread_cpu_time().saturating_sub(before).as_secs_f64();
+                }
             }
         }
         let frames = pictures.len().saturating_sub(1).max(1) as f64;
         report.add_context(&case, WHO, metrics[0], "", seconds[0] / frames * 1000.0);
         report.add_context(&case, WHO, metrics[1], "×", seconds[1] / seconds[0]);
         report.add_context(&case, WHO, metrics[2], "×", seconds[2] / seconds[0]);
+        report.add_context(&case, WHO, hash, "%", hash_s / seconds[0] * 100.0);
     }
-    for (metric, limit) in [(metrics[1], 1.45), (metrics[2], 2.2)] {
+    for (metric, limit) in [(metrics[1], 1.45), (metrics[2], 2.2), (hash, 2.0)] {
         if let Some(value) = report.value(&case, WHO, metric) {
             report.term(format!("{case}: {metric}"), value, limit, true);
         }

@@ -1,6 +1,7 @@
 //! Calls of the kernels for `benches/kernels.rs`, which reads the clock: this crate does not.
 
-use super::frame::{FrameHash, Geometry};
+use super::encode::denoise::filter::Level;
+use super::frame::{self, Geometry};
 use super::loop_filter::{Area, EdgeFilter, Thresholds};
 use super::measure::Shape;
 use super::predict::intra::Edges;
@@ -196,6 +197,13 @@ impl Cases {
     }
 
     fn planes(&mut self) {
+        self.encode("denoise, one block 8x8", |kernels, samples| {
+            let (level, mut out) = (Level::new(5 * 64, 200), [0; 64]);
+            move || {
+                let (source, predicted) = (&samples.src[AT..], &samples.reference[AT..]);
+                black_box((kernels.denoise)(&level, (source, STRIDE), (predicted, STRIDE), (&mut out, 8)));
+            }
+        });
         self.encode("sse of a plane 1280x64", |kernels, samples| {
             move || {
                 black_box((kernels.plane_sse)(
@@ -255,18 +263,14 @@ impl Cases {
                 }
             });
         }
-        // All lines of a frame, as they are hashed while it is coded.
         self.decode("hash of a frame, 1280x720", |_, samples| {
             let geometry = Geometry::new(1280, 720);
-            let mut planes = [0, 1, 2].map(|index| {
+            let planes = [0, 1, 2].map(|index| {
                 let (_, lines, stride) = geometry.plane(index);
                 samples.src.iter().copied().cycle().take(lines * stride).collect::<Vec<u8>>()
             });
             move || {
-                let mut hash = FrameHash::new(&geometry);
-                let planes = planes.each_mut().map(|plane| &mut plane[..]);
-                (0..geometry.rows).for_each(|row| hash.take_row(&geometry, row, &planes));
-                black_box(hash.finish());
+                black_box(frame::hash(&geometry, planes.each_ref().map(|plane| &plane[..])));
             }
         });
     }

@@ -8,7 +8,7 @@ pub(crate) mod reconstruct;
 
 use super::bool_coder::BoolDecoder;
 use super::error::Error;
-use super::frame::{Frame, FrameHash, Geometry, Workspace};
+use super::frame::{Frame, Geometry, Workspace};
 use super::header::{FrameHeader, FrameTag, KeyTag, Lasting, Update};
 use super::loop_filter::{Area, LoopFilter};
 use super::modes::{Macroblock, ModeReader};
@@ -278,7 +278,6 @@ impl Job<'_> {
             partitions.iter().map(|&data| BoolDecoder::new(data)).collect();
         let filter = LoopFilter::new(self.header, &self.lasting.segmentation, &self.lasting.filter);
         let factors = Factors::of_segments(&self.header.quantizer, &self.lasting.segmentation);
-        let mut hash = FrameHash::new(geometry);
         let mut planes = unfinished.planes_mut();
         let mut no_segments = vec![0; geometry.columns];
         for row in 0..geometry.rows {
@@ -301,14 +300,13 @@ impl Job<'_> {
                 let mut area = Area { y, u, v, y_stride, uv_stride };
                 filter.row(&mut area, geometry, row, &rows.current[1..], self.kernels);
             }
-            hash.take_row(geometry, row, &planes);
             std::mem::swap(&mut rows.above, &mut rows.current);
         }
         let segment_map = match segment_map {
             SegmentMap::Kept(map) => map,
             SegmentMap::Changing(map) => map.into(),
         };
-        Ok((unfinished.finish(hash.finish()), segment_map))
+        Ok((unfinished.finish(), segment_map))
     }
 
     fn check(&self, decoder: BoolDecoder<'_>, partition: usize, row: usize) -> Result<(), Error> {

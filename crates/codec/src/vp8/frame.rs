@@ -1,7 +1,7 @@
 //! Reference frames: three planes that are made once and then only shared, and the pool they come from.
 
 use glassline_media::{Picture, PixelFormat, Plane, Size, Time};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use twox_hash::xxhash3_128;
 
 /// Bytes behind the last line of each plane, so that a kernel may read (never use) a little more than it needs.
@@ -60,14 +60,20 @@ impl Geometry {
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     planes: [Arc<[u8]>; 3],
-    /// See [`PlaneHash`].
-    pub(crate) hash: u128,
+    /// See [`hash`], once someone has asked for it.
+    hash: Arc<OnceLock<u128>>,
 }
 
 impl Frame {
     /// The bytes of a plane.
     pub(crate) fn plane(&self, index: usize) -> &[u8] {
         &self.planes[index]
+    }
+
+    /// The frame's name, see [`hash`]. It is made once, for all who share the frame, when it is first asked for: most
+    /// frames are gone before anyone does.
+    pub(crate) fn hash(&self, geometry: &Geometry) -> u128 {
+        *self.hash.get_or_init(|| hash(geometry, [0, 1, 2].map(|index| self.plane(index))))
     }
 
     /// Whether both are the same piece of memory.
@@ -102,9 +108,9 @@ impl Unfinished {
         })
     }
 
-    /// A frame of bytes that were saved, or were hashed on the way.
-    pub(crate) fn finish(self, hash: u128) -> Frame {
-        Frame { planes: self.planes, hash }
+    /// The frame, which nobody writes to any more.
+    pub(crate) fn finish(self) -> Frame {
+        Frame { planes: self.planes, hash: Arc::default() }
     }
 }
 
@@ -149,42 +155,21 @@ impl Workspace {
     }
 }
 
-/// The hash of a frame, made line by line while its lines are in the cache.
+/// The hash of a frame's planes.
 ///
 /// A line's hash is XXH3-128 of its bytes, as far as whole macroblocks reach; a plane's is XXH3-128 of its lines'
 /// hashes, 16 bytes little endian each, from the top; a frame's is XXH3-128 of its three planes' hashes.
-#[derive(Debug)]
-pub(crate) struct FrameHash {
-    lines: [Vec<u8>; 3],
-}
-
-impl FrameHash {
-    pub(crate) fn new(geometry: &Geometry) -> FrameHash {
-        FrameHash { lines: [0, 1, 2].map(|index| Vec::with_capacity(geometry.plane(index).1 * 16)) }
-    }
-
-    /// Takes the lines of a plane up to `end`, as far as it has not yet.
-    pub(crate) fn take(&mut self, geometry: &Geometry, index: usize, plane: &[u8], end: usize) {
-        let (width, _, stride) = geometry.plane(index);
-        for y in self.lines[index].len() / 16..end {
-            let hash = xxhash3_128::Hasher::oneshot(&plane[y * stride..][..width]);
-            self.lines[index].extend_from_slice(&hash.to_le_bytes());
+pub(crate) fn hash(geometry: &Geometry, planes: [&[u8]; 3]) -> u128 {
+    let hash = xxhash3_128::Hasher::oneshot;
+    let mut lines_hashes = Vec::with_capacity(geometry.plane(0).1 * 16);
+    let mut hashes = [[0; 16]; 3];
+    for (index, (plane, out)) in planes.into_iter().zip(&mut hashes).enumerate() {
+        let (width, lines, stride) = geometry.plane(index);
+        lines_hashes.clear();
+        for line in plane.chunks(stride).take(lines) {
+            lines_hashes.extend_from_slice(&hash(&line[..width]).to_le_bytes());
         }
+        *out = hash(&lines_hashes).to_le_bytes();
     }
-
-    /// Takes what no row of macroblocks below `row` will change any more: a row's filter reaches three lines up.
-    pub(crate) fn take_row(&mut self, geometry: &Geometry, row: usize, planes: &[&mut [u8]; 3]) {
-        let is_last = row + 1 == geometry.rows;
-        for (index, plane) in planes.iter().enumerate() {
-            let side = if index == 0 { 16 } else { 8 };
-            let end = (row + 1) * side - if is_last { 0 } else { 4 };
-            self.take(geometry, index, plane, end);
-        }
-    }
-
-    /// The frame's hash, once all lines were taken.
-    pub(crate) fn finish(&self) -> u128 {
-        let planes = [0, 1, 2].map(|index| xxhash3_128::Hasher::oneshot(&self.lines[index]).to_le_bytes());
-        xxhash3_128::Hasher::oneshot(planes.as_flattened())
-    }
+    hash(hashes.as_flattened())
 }

@@ -52,8 +52,9 @@ mod transform;
 
 pub use decode::{Decoded, Limits, decode, decode_in};
 pub use encode::{
-    EncodeError, EncodeWorkspace, Encoded, Parallel, Quality, References, Replace, Request, Serial, Stats,
-    Updates, encode, encode_candidates, encode_candidates_in, encode_in,
+    Denoise, Denoised, EncodeError, EncodeWorkspace, Encoded, Parallel, Quality, References, Replace,
+    Request, Serial, Stats, Updates, denoise, denoise_in, encode, encode_candidates, encode_candidates_in,
+    encode_in,
 };
 pub use error::Error;
 pub use frame::Workspace;

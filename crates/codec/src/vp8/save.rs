@@ -15,7 +15,7 @@
 
 use super::decode::Limits;
 use super::error::Error;
-use super::frame::{Frame, FrameHash, Geometry, Workspace};
+use super::frame::{Frame, Geometry, Workspace};
 use super::state::{Filter, Inner, Probabilities, Segmentation, State};
 use std::sync::{Arc, OnceLock};
 
@@ -54,7 +54,7 @@ impl Inner {
         out.extend_from_slice(self.probs.vector.as_flattened());
         out.extend_from_slice(&self.segment_map);
         for frame in [&self.last, &self.golden, &self.altref] {
-            out.extend_from_slice(&frame.hash.to_le_bytes());
+            out.extend_from_slice(&frame.hash(&self.geometry).to_le_bytes());
         }
         out
     }
@@ -68,10 +68,11 @@ impl State {
         let mut out = inner.head();
         let mut written: Vec<u128> = Vec::with_capacity(3);
         for frame in [&inner.last, &inner.golden, &inner.altref] {
-            if written.contains(&frame.hash) {
+            let hash = frame.hash(&inner.geometry);
+            if written.contains(&hash) {
                 continue;
             }
-            written.push(frame.hash);
+            written.push(hash);
             for index in 0..3 {
                 let (width, lines, stride) = inner.geometry.plane(index);
                 for line in frame.plane(index).chunks(stride).take(lines) {
@@ -195,7 +196,6 @@ impl<'a> Input<'a> {
         // Looked at before any memory is asked for.
         let mut samples = self.slice(bytes)?;
         let mut frame = Workspace::new().frame(geometry);
-        let mut hash = FrameHash::new(geometry);
         for (index, plane) in frame.planes_mut().into_iter().enumerate() {
             let (width, lines, stride) = geometry.plane(index);
             for y in 0..lines {
@@ -203,11 +203,11 @@ impl<'a> Input<'a> {
                 plane[y * stride..][..width].copy_from_slice(line);
                 samples = rest;
             }
-            hash.take(geometry, index, plane, lines);
         }
-        if hash.finish() != expected {
+        let frame = frame.finish();
+        if frame.hash(geometry) != expected {
             return Err(self.error("the samples of a frame are not those of its hash"));
         }
-        Ok(frame.finish(expected))
+        Ok(frame)
     }
 }

@@ -127,8 +127,9 @@ impl State {
     /// The state's name.
     ///
     /// XXH3-128 of what [`State::save`] writes in front of the planes – their hashes are part of it – so it is
-    /// stable as long as that format is. The planes were hashed while they were decoded; asking costs a few
-    /// microseconds the first time, and nothing later or in clones. It is no defence against someone who builds two
+    /// stable as long as that format is. A frame is hashed once, when a state that holds it is first asked, which
+    /// takes about a tenth of a millisecond at 1280×720, 1 to 2 % of encoding it; the references that a state has in
+    /// common with one that was asked before cost nothing more. It is no defence against someone who builds two
     /// states of the same hash on purpose.
     pub fn hash(&self) -> StateHash {
         StateHash(match &self.0 {

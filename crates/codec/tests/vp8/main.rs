@@ -4,6 +4,7 @@
 // In a test's helpers an unwrap is the assertion.
 #![allow(clippy::unwrap_used)]
 
+mod denoise;
 mod encode;
 mod hostile;
 mod interop;

@@ -13,7 +13,7 @@ use super::tokens::{Counts, NO_COUNTS};
 use super::write::{self, Field, Partitions, Written};
 use super::{EncodeError, Encoded, Quality, Replace, Request, Stats};
 use crate::vp8::decode::next;
-use crate::vp8::frame::{Frame, FrameHash, Geometry, Unfinished, Workspace};
+use crate::vp8::frame::{Frame, Geometry, Unfinished, Workspace};
 use crate::vp8::header::{FrameHeader, KeyTag, Lasting, Quantizer, Update};
 use crate::vp8::loop_filter::{Area, LoopFilter};
 use crate::vp8::modes::{Macroblock, Mode, Reference};
@@ -233,7 +233,7 @@ impl<'a> Coder<'a> {
         Written { field: self.field(), tokens, counts, before: &self.start }
     }
 
-    /// Filters, hashes and writes one of the passes that were run last.
+    /// Filters and writes one of the passes that were run last.
     fn finish(&mut self, pass: Pass) -> Result<Encoded, EncodeError> {
         let Pass { setting, mut unfinished, counts, layer } = pass;
         self.store.show(&self.task.geometry, layer);
@@ -339,7 +339,7 @@ fn as_dyn<'a>(task: &'a mut write::Task<'_>) -> &'a mut (dyn FnMut() + Send + 'a
     &mut **task
 }
 
-/// Filters a frame and hashes it, row by row.
+/// Filters a frame, row by row.
 fn filtered(
     mut unfinished: Unfinished,
     task: &Task<'_>,
@@ -347,7 +347,6 @@ fn filtered(
     field: Field<'_>,
 ) -> Frame {
     let geometry = &task.geometry;
-    let mut hash = FrameHash::new(geometry);
     let mut planes = unfinished.planes_mut();
     for row in 0..geometry.rows {
         if let Some(filter) = filter {
@@ -356,7 +355,6 @@ fn filtered(
             let mut area = Area { y, u, v, y_stride, uv_stride };
             filter.row(&mut area, geometry, row, field.row(row), task.kernels);
         }
-        hash.take_row(geometry, row, &planes);
     }
-    unfinished.finish(hash.finish())
+    unfinished.finish()
 }

@@ -61,10 +61,13 @@ pub(crate) struct Prediction {
     samples: [[u8; 256]; 2],
     best: usize,
     pub(crate) valid: bool,
+    /// Where the macroblock stands still: how far luma is from what was there before.
+    pub(crate) still: Option<u32>,
 }
 
 impl Prediction {
-    pub(crate) const NONE: Prediction = Prediction { samples: [[0; 256]; 2], best: 0, valid: false };
+    pub(crate) const NONE: Prediction =
+        Prediction { samples: [[0; 256]; 2], best: 0, valid: false, still: None };
 
     /// The samples, if they are valid.
     pub(crate) fn samples(&self) -> Option<&[u8; 256]> {
@@ -115,7 +118,7 @@ impl<'a> Decider<'a> {
 
     /// Decides.
     pub(crate) fn decide(&self, planes: &[&mut [u8]; 3], prediction: &mut Prediction) -> Macroblock {
-        prediction.valid = false;
+        (prediction.valid, prediction.still) = (false, None);
         let mut best = Best { cost: u32::MAX, distance: u32::MAX, macroblock: Macroblock::OUTSIDE };
         if !self.job.key {
             let geometry = &self.job.geometry;
@@ -124,7 +127,8 @@ impl<'a> Decider<'a> {
             let near = Suggested::new(Reference::Last, self.above, self.left, self.above_left, [false; 2]);
             for &reference in self.job.references {
                 self.inter(reference, (near, &bounds), &mut best, prediction);
-                if best.distance < self.quiet() && !self.job.tools.search_all {
+                let quiet = best.distance < self.quiet() && !self.job.tools.search_all;
+                if quiet || prediction.still.is_some() {
                     break;
                 }
             }
@@ -166,6 +170,14 @@ impl<'a> Decider<'a> {
         let around = Around { reference, near, best: near.best(bounds) };
         let (nearest, nearer) = (near.nearest(bounds), near.near(bounds));
         self.suggested(&luma, &around, Mode::Zero, Vector::ZERO, (best, prediction));
+        // Nothing has moved or changed here: nothing else is looked at, and of luma nothing can be coded.
+        if reference == Reference::Last
+            && nearest == Vector::ZERO
+            && self.quantization.is_still(best.distance)
+        {
+            prediction.still = Some(best.distance);
+            return;
+        }
         // The neighbours' vectors point into other references; there, they mean little.
         let related = self.job.tools.search_all
             || reference == Reference::Last

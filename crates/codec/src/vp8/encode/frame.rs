@@ -185,7 +185,7 @@ impl Job<'_> {
         let Some((first, others)) = lanes.split_first_mut() else { return };
         let row = first.reconstruction.row;
         self.prefetch(column, row);
-        scratch.prediction.valid = false;
+        (scratch.prediction.valid, scratch.prediction.still) = (false, None);
         if !replay {
             let decider = Decider::new(self, &first.reconstruction, (column, row), above, current);
             current[column + 1] = decider.decide(&first.planes, &mut scratch.prediction);
@@ -200,6 +200,15 @@ impl Job<'_> {
             first.predict_inter(column, macroblock, &scratch.prediction);
             others.iter_mut().for_each(|other| other.copy_macroblock(first, column));
             let (residue, has_y2) = (&mut scratch.residue, macroblock.has_y2());
+            if let Some(distance) = scratch.prediction.still
+                && first.is_still(distance)
+                && others.iter().all(|other| other.is_still(distance))
+            {
+                residue.transform_chroma(self.encode_kernels, &source, &first.samples(column));
+                first.code_chroma(column, macroblock, scratch);
+                others.iter_mut().for_each(|other| other.code_chroma(column, macroblock, scratch));
+                return;
+            }
             residue.transform(self.encode_kernels, &source, &first.samples(column), has_y2);
             first.code(column, macroblock, scratch);
             others.iter_mut().for_each(|other| other.code(column, macroblock, scratch));
@@ -315,6 +324,18 @@ impl Lane<'_> {
         let Scratch { levels, coefficients, residue, .. } = scratch;
         let contexts = (&self.contexts[column], &self.left);
         self.coding.macroblock(residue, macroblock.has_y2(), contexts, levels, coefficients);
+        self.keep(column, macroblock, scratch);
+    }
+
+    fn is_still(&self, distance: u32) -> bool {
+        self.coding.quantization.is_still(distance)
+    }
+
+    /// Codes a macroblock of whose luma nothing is left.
+    fn code_chroma(&mut self, column: usize, macroblock: &Macroblock, scratch: &mut Scratch) {
+        let Scratch { levels, coefficients, residue, .. } = scratch;
+        levels.ends = [0; BLOCKS];
+        self.coding.chroma(residue, (&self.contexts[column], &self.left), levels, coefficients);
         self.keep(column, macroblock, scratch);
     }
 

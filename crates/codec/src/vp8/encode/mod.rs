@@ -5,10 +5,11 @@
 //! `reference` and `subblocks` – and `residue` codes what is left, with `quantization` and `rate` weighing errors
 //! against bits; `rows` does it for rows side by side. `tokens` keeps what that gives; when all of it is counted, `probabilities` are chosen and `write`
 //! makes bytes, while `filter_choice` sets the loop filter. `segments` may be finer than their
-//! frame. `speed` says what a speed level switches.
+//! frame. `speed` says what a speed level switches. `denoise` takes noise out of pictures beforehand.
 
 mod coder;
 mod decision;
+pub(crate) mod denoise;
 mod filter_choice;
 mod frame;
 mod motion_search;
@@ -34,6 +35,7 @@ use super::simd::Kernels;
 use super::simd::encode::EncodeKernels;
 use super::state::{Inner, State};
 use coder::{Coder, Task};
+pub use denoise::{Denoise, Denoised, denoise, denoise_in};
 use frame::Store;
 use glassline_media::{Picture, PixelFormat, Size};
 pub use parallel::{Parallel, Serial};
@@ -324,13 +326,6 @@ fn encode_with(
 }
 
 fn check(picture: &Picture, request: &Request, qualities: &[Quality]) -> Result<Geometry, EncodeError> {
-    if picture.format() != PixelFormat::I420 {
-        return Err(EncodeError::Format { found: picture.format() });
-    }
-    let size = picture.size();
-    if !(1..1 << 14).contains(&size.width) || !(1..1 << 14).contains(&size.height) {
-        return Err(EncodeError::Size { found: size });
-    }
     for &quality in qualities {
         if let Quality::Quantizer(found @ 128..) = quality {
             return Err(EncodeError::Quantizer { found });
@@ -338,6 +333,17 @@ fn check(picture: &Picture, request: &Request, qualities: &[Quality]) -> Result<
     }
     if !matches!(request.token_partitions, 1 | 2 | 4 | 8) {
         return Err(EncodeError::Partitions { found: request.token_partitions });
+    }
+    check_picture(picture)
+}
+
+fn check_picture(picture: &Picture) -> Result<Geometry, EncodeError> {
+    if picture.format() != PixelFormat::I420 {
+        return Err(EncodeError::Format { found: picture.format() });
+    }
+    let size = picture.size();
+    if !(1..1 << 14).contains(&size.width) || !(1..1 << 14).contains(&size.height) {
+        return Err(EncodeError::Size { found: size });
     }
     Ok(Geometry::new(size.width as u16, size.height as u16))
 }
@@ -367,7 +373,11 @@ mod tests {
 
     /// Moving stripes with some noise.
     fn picture(number: u32) -> Picture {
-        let mut picture = Picture::new(PixelFormat::I420, Size::new(120, 90).unwrap(), Time::ZERO);
+        picture_of(Size::new(120, 90).unwrap(), number)
+    }
+
+    fn picture_of(size: Size, number: u32) -> Picture {
+        let mut picture = Picture::new(PixelFormat::I420, size, Time::ZERO);
         let mut noise = number.wrapping_mul(77_777) | 1;
         for plane in picture.planes_mut() {
             for (y, line) in plane.lines_mut().enumerate() {
@@ -401,6 +411,32 @@ mod tests {
                     assert_eq!(fast.state, slow.state);
                 }
                 state = fast[0].state.clone();
+            }
+        }
+    }
+
+    #[test]
+    fn what_stands_still_costs_next_to_nothing_and_what_changes_is_seen() {
+        for speed in [0, 6, 10] {
+            let request = Request { speed, quality: Quality::Quantizer(30), ..Request::default() };
+            // Whole macroblocks: what lies beyond the picture's edges changes as well.
+            let picture = picture_of(Size::new(128, 96).unwrap(), 0);
+            let first = encode(&State::new(), &picture, &request).unwrap();
+            // Once more, so that what the key frame left is coded.
+            let second = encode(&first.state, &picture, &request).unwrap();
+            let same = encode(&second.state, &second.picture, &request).unwrap();
+            assert_eq!(same.stats.skipped, same.stats.macroblocks, "speed {speed}");
+            assert!(same.bytes.len() < 60, "speed {speed}: {} bytes", same.bytes.len());
+            // A change of one macroblock, by no more than fourteen: of luma, then of chroma alone.
+            for plane in [0, 1] {
+                let mut changed = second.picture.clone();
+                let side = if plane == 0 { 16 } else { 8 };
+                for line in changed.planes_mut()[plane].lines_mut().skip(2 * side).take(side) {
+                    line[3 * side..4 * side].iter_mut().for_each(|sample| *sample = sample.wrapping_add(14));
+                }
+                let next = encode(&second.state, &changed, &request).unwrap();
+                let coded = next.stats.macroblocks - next.stats.skipped;
+                assert!((1..=4).contains(&coded), "speed {speed}, plane {plane}: {coded} macroblocks");
             }
         }
     }

@@ -42,6 +42,10 @@ const ROUND_Y2: [u8; 16] = [45, 38, 38, 38, 38, 38, 36, 36, 36, 36, 36, 36, 36, 
 /// No zero bin beyond what rounding leaves.
 const NO_BIN: [u8; 16] = [0; 16];
 
+/// Steps of the quantiser below which the SATD of a macroblock's luma leaves no level: found in real video, where
+/// three times as much left levels in one macroblock of fifty.
+const STILL: u32 = 2;
+
 impl Quantization {
     /// `thrift` is how much a bit is worth when levels are weighed, in percent of what it is as a rule.
     pub(crate) fn new(quantizer: &Quantizer, thrift: u32) -> Quantization {
@@ -57,6 +61,11 @@ impl Quantization {
             price: price.min(u64::from(u32::MAX)) as u32,
             step,
         }
+    }
+
+    /// Whether all of a macroblock's luma is quantised to nothing where so much SATD is left of it.
+    pub(crate) fn is_still(&self, distance: u32) -> bool {
+        distance < STILL * self.step
     }
 
     /// The steps of a kind of block.

@@ -26,8 +26,13 @@ pub(crate) struct Luma<'a> {
 
 impl<'a> Luma<'a> {
     pub(crate) fn new(frame: &'a Frame, geometry: &Geometry) -> Luma<'a> {
-        let (width, height, stride) = geometry.plane(0);
-        Luma { samples: frame.plane(0), stride, width: width as i32, height: height as i32 }
+        Luma::plane(frame, geometry, 0)
+    }
+
+    /// Any plane.
+    pub(crate) fn plane(frame: &'a Frame, geometry: &Geometry, index: usize) -> Luma<'a> {
+        let (width, height, stride) = geometry.plane(index);
+        Luma { samples: frame.plane(index), stride, width: width as i32, height: height as i32 }
     }
 
     /// Where `width`×`height` samples from (`x`, `y`) on begin, if all of them lie in the picture.
@@ -84,13 +89,25 @@ impl<'a> Luma<'a> {
         &self,
         kernels: &Kernels,
         side: usize,
-        (x, y): (i32, i32),
+        place: (i32, i32),
         vector: Vector,
-        (dst, dst_stride): (&mut [u8], usize),
+        dst: (&mut [u8], usize),
     ) {
         let (row, column) = (i32::from(vector.row()), i32::from(vector.column()));
-        let (x, y) = (x + (column >> 2), y + (row >> 2));
-        let (across, down) = (2 * (column & 3) as usize, 2 * (row & 3) as usize);
+        self.predict_eighths(kernels, side, place, (2 * column, 2 * row), dst);
+    }
+
+    /// The same with a vector in eighths of a sample: right, down.
+    pub(crate) fn predict_eighths(
+        &self,
+        kernels: &Kernels,
+        side: usize,
+        (x, y): (i32, i32),
+        (right, below): (i32, i32),
+        (dst, dst_stride): (&mut [u8], usize),
+    ) {
+        let (x, y) = (x + (right >> 3), y + (below >> 3));
+        let (across, down) = ((right & 7) as usize, (below & 7) as usize);
         if across == 0 && down == 0 {
             self.window(x, y, (side, side), |src, stride| {
                 for (dst, src) in dst.chunks_mut(dst_stride).zip(src.chunks(stride)).take(side) {

@@ -32,10 +32,15 @@ fn step(index: u8) -> u64 {
     Factors::new(i32::from(index), &Quantizer::default()).y[1] as u64
 }
 
-/// The finest index whose step is at least `wanted`.
-fn index_of(wanted: u64) -> u8 {
-    (0..=127).find(|&index| step(index) >= wanted).unwrap_or(127)
+/// The finest index whose step has at least the logarithm `wanted`.
+fn index_of(wanted: i64) -> u8 {
+    (0..=127).find(|&index| i64::from(log2(step(index))) >= wanted).unwrap_or(127)
 }
+
+/// By how many times the logarithm of a size shrinks when that of the step grows, in quarters: frames that are
+/// predicted have little but what is larger than a step, and lose it soon.
+const INTER_SLOPE: i64 = 9;
+const KEY_SLOPE: i64 = 4;
 
 /// What is asked for.
 #[derive(Clone, Copy)]
@@ -75,6 +80,7 @@ struct Bracket {
     /// Whether the two sizes that came last were on the same side.
     repeated: bool,
     was_above: bool,
+    key: bool,
 }
 
 impl Bracket {
@@ -84,6 +90,14 @@ impl Bracket {
         self.repeated = side.is_some() && is_above == self.was_above;
         self.was_above = is_above;
         *side = Some((setting, bytes));
+    }
+
+    /// The index that should give the aim, by what frames of this kind do; at most an octave of steps away.
+    fn towards(&self, setting: Setting, bytes: usize, aim: usize) -> u8 {
+        let slope = if self.key { KEY_SLOPE } else { INTER_SLOPE };
+        let octaves = i64::from(log2(bytes.max(1) as u64)) - i64::from(log2(aim.max(1) as u64));
+        let from = i64::from(log2(step(setting.index)));
+        index_of(from + (4 * octaves / slope).clamp(-256, 256))
     }
 
     /// What to try next.
@@ -103,14 +117,10 @@ impl Bracket {
                 (thrift > setting.thrift).then_some(Setting { index: 127, thrift })
             }
             (Some((setting, bytes)), None) => {
-                let wanted = step(setting.index) * bytes as u64 / aim.max(1) as u64 + 1;
-                let wanted = wanted.min(2 * step(setting.index));
-                Some(Setting::new(index_of(wanted).max(setting.index + 1)))
+                Some(Setting::new(self.towards(setting, bytes, aim).max(setting.index + 1)))
             }
             (None, Some((setting, bytes))) => {
-                let wanted = step(setting.index) * bytes as u64 / aim.max(1) as u64;
-                let wanted = wanted.max(step(setting.index) / 2);
-                let finer = index_of(wanted).min(setting.index.saturating_sub(1));
+                let finer = self.towards(setting, bytes, aim).min(setting.index.saturating_sub(1));
                 (setting.index > 0).then_some(Setting::new(finer))
             }
             (None, None) => None,
@@ -136,7 +146,7 @@ fn between(above: Setting, below: Setting, share: u64) -> Option<Setting> {
     }
     // Neighbours: the finer one, with bits worth more.
     let from = above.thrift;
-    let to = if below.index == above.index { below.thrift } else { from.max(50) * 4 };
+    let to = if below.index == above.index { below.thrift } else { from + from / 4 };
     let thrift = to - (u64::from(to.max(from) - from) * share / 256) as u32;
     (thrift > above.thrift && (below.index != above.index || thrift < below.thrift))
         .then_some(Setting { index: above.index, thrift })
@@ -146,7 +156,7 @@ fn between(above: Setting, below: Setting, share: u64) -> Option<Setting> {
 pub(crate) fn search(coder: &mut Coder<'_>, target: usize, never_above: bool) -> Result<Pass, EncodeError> {
     let goal = Goal { target, never_above };
     let aim = goal.aim();
-    let mut bracket = Bracket::default();
+    let mut bracket = Bracket { key: coder.task.key, ..Bracket::default() };
     let mut setting = Setting::new(guess(target, &coder.task));
     let mut best: Option<(usize, Setting)> = None;
     for number in 0..PASSES {
@@ -163,7 +173,7 @@ pub(crate) fn search(coder: &mut Coder<'_>, target: usize, never_above: bool) ->
         // Decisions for a quantiser that is far from this one do not fit.
         if number == 0 && (bytes > 2 * aim || 2 * bytes < aim) {
             coder.forget_decisions();
-            bracket = Bracket::default();
+            bracket = Bracket { key: coder.task.key, ..Bracket::default() };
         }
         setting = next;
     }

@@ -4,6 +4,7 @@
 //! block is a panic at the kernel's edge; what lies beside the block has no influence and is not written.
 
 use crate::vp8::bool_coder::BoolEncoder;
+use crate::vp8::encode::denoise::filter::{self, Level};
 use crate::vp8::encode::tokens::{self, Token};
 use crate::vp8::forward;
 use crate::vp8::measure;
@@ -23,6 +24,9 @@ pub(crate) type SubPelDistance = fn(&[u8], usize, &[u8], usize, usize, usize) ->
 
 /// [`tokens::write`].
 pub(crate) type WriteTokens = fn(&mut BoolEncoder, &[Token], &CoefficientProbs);
+
+/// [`filter::block`]: source, prediction and where it goes, each with its stride.
+pub(crate) type DenoiseBlock = fn(&Level, (&[u8], usize), (&[u8], usize), (&mut [u8], usize)) -> u32;
 
 /// Coefficients of source minus prediction: source and stride, prediction and stride; blocks in raster order.
 pub(crate) type Forward<Blocks> = fn(&[u8], usize, &[u8], usize, &mut Blocks);
@@ -61,6 +65,7 @@ pub(crate) struct EncodeKernels {
     pub(crate) write_tokens: WriteTokens,
     /// Asks for so many lines, as far as they begin in the slice, to be brought into the cache: stride, lines.
     pub(crate) prefetch: fn(&[u8], usize, usize),
+    pub(crate) denoise: DenoiseBlock,
     /// [`measure::plane_sse`].
     pub(crate) plane_sse: fn((&[u8], usize), (&[u8], usize), usize, usize) -> u64,
 }
@@ -91,6 +96,7 @@ pub(crate) static SCALAR: EncodeKernels = EncodeKernels {
     quantize_run: quantize::quantize_run,
     write_tokens: |encoder, tokens, probs| tokens::write(encoder, tokens, probs),
     prefetch: |_, _, _| {},
+    denoise: filter::block,
     plane_sse: measure::plane_sse,
 };
 

@@ -2,6 +2,7 @@
 
 use super::Random;
 use crate::vp8::bool_coder::BoolEncoder;
+use crate::vp8::encode::denoise::filter::Level;
 use crate::vp8::encode::tokens::{Collector, Levels, NO_COUNTS};
 use crate::vp8::measure::Shape;
 use crate::vp8::predict::intra::Edges;
@@ -245,6 +246,35 @@ fn planes_agree() {
         };
         assert_eq!(run(&SCALAR), run(best), "{}, seed {seed}, {width}x{height}", best.name);
     }
+}
+
+#[test]
+fn denoised_blocks_agree() {
+    let Some(best) = best() else { return };
+    let mut moved = 0;
+    for seed in 1..=4000 {
+        let mut random = Random(seed);
+        let (source, predicted) = pair(&mut random, Shape::Quarter, 0);
+        let level = Level::new(random.below(40 * 64) as u32, random.below(300) as u32);
+        let (stride, at) = (8 + random.below(60), random.below(33));
+        let before = random.samples(at + 7 * stride + 8);
+        let (mut a, mut b) = (before.clone(), before.clone());
+        let run = |kernels: &EncodeKernels, out: &mut [u8]| {
+            let (source, predicted) =
+                ((source.samples(), source.stride), (predicted.samples(), predicted.stride));
+            (kernels.denoise)(&level, source, predicted, (&mut out[at..], stride))
+        };
+        assert_eq!(run(&SCALAR, &mut a), run(best, &mut b), "{}, seed {seed}", best.name);
+        assert!(a == b, "{}, seed {seed}, {level:?}", best.name);
+        for (place, (a, before)) in a.iter().zip(&before).enumerate() {
+            let inside = place >= at && (place - at) % stride < 8;
+            assert!(inside || a == before, "seed {seed}: sample {place} beside the block");
+        }
+        let line =
+            |line: usize| (&a[at + line * stride..][..8], &source.samples()[line * source.stride..][..8]);
+        moved += usize::from((0..8).any(|at| line(at).0 != line(at).1));
+    }
+    assert!(moved > 1000, "only {moved} of 4000 blocks moved at all");
 }
 
 #[test]

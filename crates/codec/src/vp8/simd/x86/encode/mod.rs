@@ -3,6 +3,7 @@
 //! Each entry of the table is a safe function that checks its slices by making [`View`]s of them, and calls one that
 //! is compiled for AVX2.
 
+mod denoise;
 mod distance;
 mod intra;
 mod plane;
@@ -39,6 +40,7 @@ pub(super) static AVX2: EncodeKernels = EncodeKernels {
     quantize_run: quantize::quantize_run,
     write_tokens: super::entropy::write_tokens,
     prefetch: plane::prefetch,
+    denoise: denoise::block,
     plane_sse: plane::plane_sse,
 };
 

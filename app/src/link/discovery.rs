@@ -1,0 +1,245 @@
+//! Peers by name: what listeners announce in the local network, listed (`glassline link discover`) or connected to
+//! (`mdns:NAME`).
+
+use crate::{failure, output, rate};
+use anyhow::{Context, Result};
+use glassline_io::discovery::{Announcement, Browser, Change, Found, News, Service, check_name};
+use glassline_transport::link::wire::packet::VERSION;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// The type of links among services.
+const KIND: &str = "_glassline-link._udp.local.";
+/// What is told of a link beside its name and place: the version of the wire format. Anybody may read it.
+const VERSION_KEY: &str = "v";
+/// Names that are listed, at most: anybody in the network may make some.
+const MAX_FOUND: usize = 1000;
+/// How often it is said that a name is not there.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+/// How long a listener that has gone is looked for at another place, each time.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// List the listeners of this network that announce themselves (multicast DNS)
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Discover {
+    /// How long answers are waited for
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = rate::parse_duration)]
+    wait: Duration,
+    /// Ask at this network interface alone
+    #[arg(long, value_name = "IFACE")]
+    interface: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline link listen 0.0.0.0:7000 --key drone.key --announce ground --channel 1:lines,out=-     (elsewhere)
+  glassline link discover
+  glassline link connect mdns:ground --key drone.key --channel 1:lines,in=-
+
+Anybody in the network may announce anything: it is the key by which both ends know each other.";
+
+/// One that announces itself.
+#[derive(Serialize)]
+struct Row<'a> {
+    name: &'a str,
+    addresses: &'a [SocketAddr],
+    host: &'a str,
+    version: Option<u8>,
+}
+
+/// Runs the command to its end.
+pub(super) fn run(args: &Discover) -> Result<()> {
+    let deadline = Instant::now() + args.wait;
+    let browser = browser(args.interface.as_deref())?;
+    let mut found = BTreeMap::new();
+    while let Some(change) = browser.next(deadline) {
+        match change {
+            Change::Found(one) if found.len() < MAX_FOUND || found.contains_key(&one.name) => {
+                found.insert(one.name.clone(), one);
+            }
+            Change::Found(_) => {}
+            Change::Gone(name) => _ = found.remove(&name),
+        }
+    }
+    drop(browser);
+    let rows: Vec<_> = found.values().map(row).collect();
+    if args.json {
+        let mut text = serde_json::to_string_pretty(&rows).context("cannot write JSON")?;
+        text.push('\n');
+        return output::print(&text);
+    }
+    if rows.is_empty() {
+        eprintln!("nobody announces a link here; listeners do with --announce NAME");
+    }
+    output::print(&table(&rows))
+}
+
+fn row(found: &Found) -> Row<'_> {
+    Row { name: &found.name, addresses: &found.addresses, host: &found.host, version: version(found) }
+}
+
+fn version(found: &Found) -> Option<u8> {
+    found.properties.get(VERSION_KEY)?.parse().ok()
+}
+
+/// A line for each address; nothing where there is nobody.
+fn table(rows: &[Row<'_>]) -> String {
+    // Who announces chooses these: they must not steer a terminal.
+    let plain = |text: &str| text.chars().filter(|c| !c.is_control()).collect::<String>();
+    let mut lines = vec![["NAME".to_owned(), "ADDRESS".to_owned(), "HOST".to_owned()]];
+    for row in rows {
+        let name = match row.version {
+            Some(VERSION) => plain(row.name),
+            Some(other) => format!("{} (version {other})", plain(row.name)),
+            None => format!("{} (no version)", plain(row.name)),
+        };
+        lines.extend(row.addresses.iter().map(|at| [name.clone(), at.to_string(), plain(row.host)]));
+    }
+    if lines.len() == 1 {
+        return String::new();
+    }
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let (name, address) = (width(0), width(1));
+    lines.iter().map(|[a, b, c]| format!("{a:<name$}  {b:<address$}  {c}\n")).collect()
+}
+
+fn browser(interface: Option<&str>) -> Result<Browser> {
+    Browser::new(KIND, interface).map_err(|error| {
+        failure::failed(format!("cannot ask the network: {error}"), "`ip link` lists network interfaces")
+    })
+}
+
+/// A name for `--announce`.
+pub(super) fn parse_name(text: &str) -> Result<String, String> {
+    check_name(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// Tells the network that a link can be had at `address`, as long as the result lives.
+pub(super) fn announce(name: &str, address: SocketAddr, interface: Option<&str>) -> Result<Announcement> {
+    let version = VERSION.to_string();
+    let properties = [(VERSION_KEY, version.as_str())];
+    let service = Service { kind: KIND, name, address, interface, properties: &properties };
+    let told = Announcement::new(&service, |news| match news {
+        News::Renamed(name) => {
+            tracing::warn!(
+                name,
+                "another listener has the name that was to be announced: now it is this one"
+            );
+        }
+        News::Trouble(what) => tracing::warn!("announcing: {what}"),
+    });
+    let announcement = told.with_context(|| format!("cannot announce {name:?}"))?;
+    tracing::info!(name, "announced");
+    Ok(announcement)
+}
+
+/// A listener by its name in the network.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub(super) name: String,
+    /// The one family that our sockets reach; the first address counts where both will do.
+    pub(super) is_ipv4: Option<bool>,
+}
+
+impl Wanted {
+    /// `mdns:NAME`; `None` where the text is something else.
+    pub(super) fn parse(text: &str) -> Option<&str> {
+        text.strip_prefix("mdns:")
+    }
+
+    /// Where it is. Waits until it is there, and says now and then that it is not; an error after `patience`.
+    pub(super) fn find(&self, patience: Option<Duration>) -> Result<SocketAddr> {
+        let begin = Instant::now();
+        loop {
+            let left = patience.map_or(SAY_EVERY, |patience| patience.saturating_sub(begin.elapsed()));
+            if let Some(address) = self.look(left.min(SAY_EVERY))? {
+                return Ok(address);
+            }
+            let what = format!("nobody announces itself as {:?} here", self.name);
+            if patience.is_some_and(|patience| patience <= begin.elapsed()) {
+                return Err(failure::failed(what, "`glassline link discover` lists who does"));
+            }
+            tracing::warn!("{what}; `glassline link discover` lists who does; trying on");
+        }
+    }
+
+    /// Where it is now, if it says so within a few seconds.
+    pub(super) fn look_again(&self) -> Option<SocketAddr> {
+        self.look(LOOK).ok().flatten()
+    }
+
+    fn look(&self, timeout: Duration) -> Result<Option<SocketAddr>> {
+        let deadline = Instant::now() + timeout;
+        let browser = browser(None)?;
+        while let Some(change) = browser.next(deadline) {
+            if let Change::Found(found) = change
+                && let Some(address) = self.choose(&found)
+            {
+                return Ok(Some(address));
+            }
+        }
+        // It ends early where it cannot keep up.
+        std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+        Ok(None)
+    }
+
+    fn choose(&self, found: &Found) -> Option<SocketAddr> {
+        if !found.name.eq_ignore_ascii_case(&self.name) {
+            return None;
+        }
+        if let Some(other) = version(found).filter(|version| *version != VERSION) {
+            tracing::warn!("{:?} speaks version {other} of the link, and this program {VERSION}", self.name);
+        }
+        let fits = |address: &&SocketAddr| self.is_ipv4.is_none_or(|wanted| address.is_ipv4() == wanted);
+        found.addresses.iter().find(fits).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(name: &str, version: &str) -> Found {
+        Found {
+            name: name.into(),
+            host: "ground\u{7}.local".into(),
+            addresses: vec!["192.0.2.1:7000".parse().unwrap(), "[2001:db8::1]:7000".parse().unwrap()],
+            properties: [("v".to_owned(), version.to_owned())].into(),
+        }
+    }
+
+    #[test]
+    fn a_table_of_what_others_claim_cannot_steer_a_terminal() {
+        let all = [found("ground\u{1b}[2J", "1"), found("next", "7"), found("odd", "x")];
+        let rows: Vec<_> = all.iter().map(row).collect();
+        let text = table(&rows);
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 7);
+        assert_eq!(
+            lines[1].split_whitespace().collect::<Vec<_>>(),
+            ["ground[2J", "192.0.2.1:7000", "ground.local"]
+        );
+        assert!(lines[3].starts_with("next (version 7)  ") && lines[5].starts_with("odd (no version)"));
+        assert_eq!(table(&[]), "");
+        let json = serde_json::to_value(&rows).unwrap();
+        assert_eq!((&json[0]["version"], &json[2]["version"]), (&1.into(), &serde_json::Value::Null));
+        assert_eq!(json[0]["addresses"][0], "192.0.2.1:7000");
+    }
+
+    #[test]
+    fn the_wanted_one_is_chosen_by_name_and_family() {
+        let wanted = |is_ipv4| Wanted { name: "Ground".into(), is_ipv4 };
+        let ground = found("ground", "1");
+        assert_eq!(wanted(None).choose(&ground), Some(ground.addresses[0]));
+        assert_eq!(wanted(Some(false)).choose(&ground), Some(ground.addresses[1]));
+        assert_eq!(wanted(None).choose(&found("ground (2)", "1")), None);
+        assert_eq!((Wanted::parse("mdns:my drone"), Wanted::parse("ground:7000")), (Some("my drone"), None));
+    }
+}
