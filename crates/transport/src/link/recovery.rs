@@ -318,14 +318,15 @@ impl Recovery {
     /// Hands a packet's contents to the caller.
     fn settle(&mut self, packet: &Sent, acked: bool) {
         let start = (packet.contents - self.contents_base) as usize;
-        for index in start..start + usize::from(packet.count) {
-            let content = self.contents[index];
-            if !acked {
-                self.lost.push(content);
-            } else if !self.acked.last_mut().is_some_and(|last| last.join(content)) {
+        if acked && packet.count == 1 {
+            let content = self.contents[start];
+            if !self.acked.last_mut().is_some_and(|last| last.join(content)) {
                 self.acked.push(content);
             }
+            return;
         }
+        let contents = self.contents.range(start..start + usize::from(packet.count));
+        if acked { &mut self.acked } else { &mut self.lost }.extend(contents);
     }
 
     /// How long a packet may be behind later ones (RFC 9002 §6.1.2).
