@@ -112,11 +112,10 @@ impl Link {
             }
             Frame::Ack(ack) => return self.handle_ack(now, &ack),
             Frame::Padding | Frame::Ping | Frame::Grace(_) => {}
-            Frame::Marks { ce, .. } => {
+            Frame::Marks { ect1, ect0, ce } => {
                 if let Some(session) = &mut self.session {
-                    let new = ce.saturating_sub(session.congested);
-                    session.congested += new;
-                    session.capacity.handle_marks(new, session.ecn == Ecn::Ect1);
+                    let new = session.marking.handle_told(ect1, ect0, ce);
+                    session.capacity.handle_marks(new, session.marking.mark() == Ecn::Ect1);
                 }
             }
             Frame::Open { channel, options } => self.handle_open(channel, options),
@@ -192,6 +191,7 @@ impl Link {
         let silent = session.recovery.probes() > 0;
         let mut sample =
             session.recovery.handle_ack(now, ack).map_err(|_| "an acknowledgement of what was never sent")?;
+        session.marking.handle_acked(sample.packets.0);
         session.peer_arrival_ns = ack.arrival_ns;
         session.sealer.update(self.settings.key_update_packets, session.recovery.largest_acked());
         let one_way = sample.largest_sent_at.map(|sent| {
