@@ -82,7 +82,7 @@ fn what_claims_to_be_compressed_and_is_not_ends_the_link() {
     let link = world.link(End::Far).unwrap();
     // OPEN of channel 0, reliable, ordered, zstd; a compressed message of 4 bytes on it.
     let frames = [0x08, 0, 0b1011, 1, 1, 0x80, 0, 0x10, 0, 0, 0x14, 0, 0, 4, 1, 2, 3, 4];
-    assert!(link.handle_frames(now, path, &frames).is_some());
+    assert!(link.handle_unsealed(now, path, &frames));
     assert_eq!(link.receive(0), None);
     world.run(Duration::from_millis(200));
     let ended = |event: &Event| {

@@ -14,6 +14,8 @@
 
 mod channel;
 mod endpoint;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod random;
 mod ranges;
 mod received;

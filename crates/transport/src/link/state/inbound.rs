@@ -75,9 +75,8 @@ impl Link {
     }
 
     /// Does what the frames of a packet from the peer say: whether one asks for an acknowledgement, and how long the
-    /// sender had paused. `None` if the link has ended with them. For tests and fuzzing: frames of whatever make.
-    #[doc(hidden)]
-    pub fn handle_frames(&mut self, now: Time, path: Path, frames: &[u8]) -> Option<(bool, Duration)> {
+    /// sender had paused. `None` if the link has ended with them.
+    pub(crate) fn handle_frames(&mut self, now: Time, path: Path, frames: &[u8]) -> Option<(bool, Duration)> {
         let (mut eliciting, mut grace, mut reader) = (false, Duration::ZERO, Reader::new(frames));
         while !reader.is_empty() {
             let Some(frame) = Frame::parse(&mut reader) else {
