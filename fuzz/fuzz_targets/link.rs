@@ -1,4 +1,5 @@
-//! A link with a hostile peer. What is checked stands in `bodies/`, free of the fuzzer, so that tests can run it too.
+//! Strangers' datagrams at a link's endpoints. What is checked stands in `bodies/`, free of the fuzzer, so that tests can run
+//! it too.
 #![no_main]
 
 #[path = "../bodies/link.rs"]

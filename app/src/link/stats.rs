@@ -7,7 +7,7 @@ use super::channel::CONTROL;
 use super::peer::Peer;
 use crate::logging;
 use anyhow::{Context, Result};
-use glassline_transport::link::{LinkId, Options, PathStatistics};
+use glassline_transport::link::{Ecn, LinkId, Options, PathStatistics};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -61,6 +61,8 @@ struct LinkLine {
     received_packets: u64,
     lost_packets: u64,
     refused_packets: u64,
+    congested_packets: u64,
+    marked: bool,
     in_flight_bytes: u64,
     paths: Vec<PathLine>,
     channels: Vec<ChannelLine>,
@@ -203,6 +205,8 @@ impl Stats {
             received_packets: counted.received_packets,
             lost_packets: counted.lost_packets,
             refused_packets: counted.refused_packets,
+            congested_packets: counted.congested_packets,
+            marked: counted.mark != Ecn::NotCapable,
             in_flight_bytes: counted.in_flight_bytes,
             paths: peer.link.paths().unwrap_or_default().iter().map(PathLine::of).collect(),
             channels: channels.iter().map(|(id, _)| channel(before, peer, *id, passed)).collect(),
@@ -344,6 +348,8 @@ mod tests {
             received_packets: 1,
             lost_packets: 0,
             refused_packets: 0,
+            congested_packets: 0,
+            marked: true,
             in_flight_bytes: 0,
             paths: vec![],
             channels: vec![channel],

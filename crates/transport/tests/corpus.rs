@@ -5,6 +5,8 @@ use proptest::prelude::*;
 
 #[path = "../../../fuzz/bodies/link.rs"]
 mod link;
+#[path = "../../../fuzz/bodies/link_frames.rs"]
+mod link_frames;
 #[path = "../../../fuzz/bodies/rtp.rs"]
 mod rtp;
 #[path = "../../../fuzz/bodies/trace.rs"]
@@ -25,6 +27,11 @@ fn link_corpus() {
 }
 
 #[test]
+fn link_frames_corpus() {
+    corpus("link_frames", link_frames::run);
+}
+
+#[test]
 fn rtp_corpus() {
     corpus("rtp", rtp::run);
 }
@@ -42,13 +49,31 @@ proptest! {
         trace::run((lines.collect::<String>() + &ending).as_bytes());
     }
 
-    /// Rows of frames that are nearly right, and datagrams that are not: what the fuzzer tries too, each time a little.
+    /// Rows of frames that are nearly right: what the fuzzer tries too, each time a little.
     #[test]
     fn no_peer_breaks_a_link(
-        kind in any::<u8>(), frames in prop::collection::vec((0u8..0x14, prop::collection::vec(0u8..80, 0..12)), 0..60),
+        packets in prop::collection::vec(
+            (any::<u8>(), prop::collection::vec((0u8..0x15, prop::collection::vec(0u8..80, 0..12)), 0..8)), 0..12),
     ) {
-        let mut data = vec![kind];
-        frames.iter().for_each(|(kind, bytes)| data.extend([&[*kind][..], bytes].concat()));
+        let mut data = Vec::new();
+        for (millis, frames) in packets {
+            let frames: Vec<u8> = frames.iter().flat_map(|(kind, bytes)| [&[*kind][..], bytes].concat()).collect();
+            data.extend([millis, frames.len() as u8]);
+            data.extend(frames);
+        }
+        link_frames::run(&data);
+    }
+
+    /// Datagrams of strangers, some of them begun as real ones.
+    #[test]
+    fn no_stranger_breaks_a_link(
+        datagrams in prop::collection::vec((0u8..4, prop::collection::vec(any::<u8>(), 0..40)), 0..12),
+    ) {
+        let mut data = Vec::new();
+        for (kind, bytes) in datagrams {
+            data.extend([kind << 6, bytes.len() as u8]);
+            data.extend(bytes);
+        }
         link::run(&data);
     }
 

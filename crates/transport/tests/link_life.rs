@@ -96,6 +96,24 @@ fn an_end_that_restarts_is_taken_back_at_once() {
 }
 
 #[test]
+fn who_restarts_is_heard_after_one_and_a_half_round_trips() {
+    let mut world = up(3);
+    world.run(Duration::from_secs(2));
+    world.restart(End::Near, settings()[0].clone());
+    let from = world.now();
+    world.connect();
+    world.link(End::Near).unwrap().open(0, Options::default()).unwrap();
+    world.send(End::Near, 0, "from the one that restarted".as_bytes().to_vec());
+    let received = &mut false;
+    world.run_until(from + Duration::from_secs(3), |world| {
+        *received = !world.take(End::Far, 0).is_empty();
+        *received
+    });
+    let took = world.now() - from;
+    assert!(*received && took <= DELAY * 3 + Duration::from_millis(5), "{took:?}");
+}
+
+#[test]
 fn messages_survive_a_new_address_of_either_end() {
     let mut world = up(4);
     let mut next = 0u32;

@@ -7,7 +7,7 @@ use glassline_io::poll::{Poller, Waker};
 use glassline_io::random;
 use glassline_io::udp::{Local, Port};
 use glassline_media::Time;
-use glassline_transport::link::{Ecn, EndpointCounters, Error, Path, Settings};
+use glassline_transport::link::{EndpointCounters, Error, Path, Settings};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,15 +28,10 @@ impl Endpoint {
     /// comes to the socket of `locals[n]` has the [`Path::via`] n.
     ///
     /// # Errors
-    /// A socket cannot be opened (see [`Port::open`]), the system has no thread or descriptor left, or the settings want
-    /// marks of congestion, which sockets do not pass yet.
+    /// A socket cannot be opened (see [`Port::open`]), or the system has no thread or descriptor left.
     pub fn open(settings: Settings, locals: &[Local]) -> io::Result<Endpoint> {
         if locals.is_empty() || locals.len() > usize::from(u8::MAX) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "an endpoint has 1 to 255 sockets"));
-        }
-        if settings.ecn != Ecn::NotCapable {
-            let what = "sockets pass no marks of congestion yet: leave Settings::ecn as it is";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
         }
         let ports = locals.iter().map(Port::open).collect::<io::Result<Vec<_>>>()?;
         let addresses = ports.iter().map(Port::local_address).collect::<io::Result<_>>()?;

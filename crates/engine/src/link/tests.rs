@@ -1,10 +1,12 @@
 use super::*;
 use bytes::Bytes;
+use glassline_io::udp::{Arrivals, Port};
 use glassline_test_support::wait::{PATIENCE, until, until_some};
 use glassline_transport::link::{
-    Bonding, CloseReason, Credentials, Ecn, Error, Event, Key, Options, Outcome, Settings,
+    Bonding, CloseReason, Credentials, Ecn, Error, Event, Key, LinkStatistics, Options, Outcome, Settings,
 };
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::mpsc;
 use std::time::Duration;
 
 fn settings(name: &str) -> Settings {
@@ -265,6 +267,47 @@ fn a_stranger_disturbs_nobody_and_learns_nothing() {
     assert_eq!(link.close_reason(), Some(CloseReason::Unreachable));
 }
 
+/// So many datagrams of 1,200 bytes by somebody who knows no key: data of links that are not there, or Connects.
+fn strangers(connects: bool, count: u32, salt: u32) -> Vec<u8> {
+    let mut bytes = vec![0x5A; count as usize * 1200];
+    for (number, datagram) in (0u32..).zip(bytes.chunks_mut(1200)) {
+        // A Connect but for its gate: an empty token, Noise of 48 bytes.
+        let begin: &[u8] = if connects { &[0x81, 1, 0] } else { &[0x40] };
+        datagram[..begin.len()].copy_from_slice(begin);
+        datagram[begin.len()..][..8].copy_from_slice(&[salt.to_be_bytes(), number.to_be_bytes()].concat());
+        if connects {
+            datagram[11..14].copy_from_slice(&[0, 0, 48]);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn a_flood_of_strangers_is_counted_and_a_link_goes_on() {
+    let (ground, air) = (listener(), caller("air"));
+    let (up, down) = pair(&ground, &air);
+    up.open(0, Options::default()).unwrap();
+    let stranger = Port::open(&any()).unwrap();
+    let to = ground.local_addresses()[0];
+    let mut sent = ground.counters().strangers;
+    for round in 0..200u32 {
+        let bytes = strangers(round % 2 == 0, 44, round);
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            rest = &rest[stranger.send(to, rest, 1200, 0).unwrap().unwrap_or(0)..];
+        }
+        sent += 44;
+        up.send(0, round.to_be_bytes().to_vec()).unwrap();
+        assert_eq!(take(&down, 0), round.to_be_bytes()[..]);
+        until("all of them", || ground.counters().strangers == sent);
+    }
+    assert!(!stranger.receive(&mut Arrivals::default()).unwrap(), "silence");
+    let counters = ground.counters();
+    assert_eq!((counters.connects, counters.resets), (1, 0));
+    assert!(ground.accept_timeout(Duration::ZERO).unwrap().is_none());
+    assert_eq!(up.statistics().unwrap().sessions, 1, "the link has noticed nothing");
+}
+
 #[test]
 fn a_link_has_two_paths_and_goes_on_over_either() {
     let ground = listener();
@@ -319,10 +362,99 @@ fn a_listener_that_comes_back_is_found_again() {
 }
 
 #[test]
+fn a_caller_that_comes_back_is_the_same_peer() {
+    let (ground, air) = (listener(), caller("air"));
+    let (up, down) = pair(&ground, &air);
+    up.open(0, Options::default()).unwrap();
+    up.send(0, &b"before"[..]).unwrap();
+    assert_eq!(take(&down, 0), "before");
+    air.abandon();
+    drop(air);
+    drop(up);
+    let air = caller("air");
+    let up = air.connect(ground.local_addresses()[0]).unwrap();
+    up.open(0, Options::default()).unwrap();
+    up.send(0, &b"after"[..]).unwrap();
+    // The listener's handle goes on, and nobody else has come.
+    assert_eq!(take(&down, 0), "after");
+    assert!(down.events().contains(&Event::Connected { again: true }));
+    assert!(ground.accept_timeout(Duration::ZERO).unwrap().is_none());
+}
+
+/// What a network on the way does to the marks of datagrams towards the listener.
+type OnTheWay = fn(number: u64, mark: u8) -> u8;
+
+/// Passes datagrams between whoever sends to it first and `to`, until the sender of `stop` goes.
+fn relay(to: SocketAddr, change: OnTheWay, stop: mpsc::Receiver<()>) -> SocketAddr {
+    let (near, far) = (Port::open(&any()).unwrap(), Port::open(&any()).unwrap());
+    let address = near.local_address().unwrap();
+    std::thread::spawn(move || {
+        let (mut arrivals, mut from, mut number) = (Arrivals::default(), None, 0);
+        while stop.try_recv() != Err(mpsc::TryRecvError::Disconnected) {
+            let mut idle = !near.receive(&mut arrivals).unwrap_or(false);
+            for arrival in arrivals.datagrams() {
+                from = Some(arrival.from);
+                number += 1;
+                let _ = far.send(to, arrival.bytes, 0, change(number, arrival.mark));
+            }
+            idle &= !far.receive(&mut arrivals).unwrap_or(false);
+            for arrival in arrivals.datagrams() {
+                if let Some(from) = from {
+                    let _ = near.send(from, arrival.bytes, 0, arrival.mark);
+                }
+            }
+            if idle {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    });
+    address
+}
+
+/// Sends over such a network until `is_so`.
+fn marked_until(what: &str, ecn: Ecn, change: OnTheWay, is_so: impl Fn(&LinkStatistics) -> bool) {
+    let ground = listener();
+    let air = Endpoint::open(Settings { ecn, ..settings("air") }, &[any()]).unwrap();
+    let (_running, stop) = mpsc::channel();
+    let up = air.connect(relay(ground.local_addresses()[0], change, stop)).unwrap();
+    assert!(up.wait_connected(PATIENCE).unwrap());
+    let down = ground.accept_timeout(PATIENCE).unwrap().expect("somebody has connected");
+    up.open(0, Options::default()).unwrap();
+    until(what, || {
+        for _ in 0..10 {
+            up.send(0, vec![1; 500]).unwrap();
+            assert_eq!(take(&down, 0).len(), 500);
+        }
+        let statistics = up.statistics().unwrap();
+        statistics.sent_packets > 200 && is_so(&statistics)
+    });
+}
+
+#[test]
+fn marks_of_congestion_pass_the_sockets_both_ways() {
+    marked_until(
+        "marks stay",
+        Ecn::Ect0,
+        |_, mark| mark,
+        |statistics| {
+            assert_eq!((statistics.mark, statistics.congested_packets), (Ecn::Ect0, 0));
+            true
+        },
+    );
+    // A router whose queue grows.
+    let router: OnTheWay = |number, mark| if mark != 0 && number % 8 == 0 { 3 } else { mark };
+    for ecn in [Ecn::Ect0, Ecn::Ect1] {
+        marked_until("the peer tells of it", ecn, router, |statistics| {
+            statistics.mark == ecn && statistics.congested_packets > 5
+        });
+    }
+    // One that wipes them out.
+    marked_until("marks are given up", Ecn::Ect0, |_, _| 0, |statistics| statistics.mark == Ecn::NotCapable);
+}
+
+#[test]
 fn sockets_that_cannot_be_are_told() {
     assert!(Endpoint::listen(settings(""), &[]).is_err());
-    let marked = Settings { ecn: Ecn::Ect1, ..settings("") };
-    assert_eq!(Endpoint::listen(marked, &[any()]).unwrap_err().kind(), std::io::ErrorKind::Unsupported);
     let ground = listener();
     let taken = Endpoint::listen(settings(""), &[Local::at(ground.local_addresses()[0])]);
     assert_eq!(taken.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);

@@ -5,7 +5,7 @@ use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::timer::Timer;
 use glassline_io::udp::{Arrivals, Port};
 use glassline_media::Time;
-use glassline_transport::link::{MAX_BATCH, Path, Transmit};
+use glassline_transport::link::{Ecn, MAX_BATCH, Path, Transmit};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,8 +117,9 @@ impl Worker {
             while datagrams.peek().is_some() {
                 let mut state = self.shared.lock();
                 let now = self.shared.clock.now();
-                for (remote, datagram) in datagrams.by_ref().take(DATAGRAMS) {
-                    state.endpoint.handle_datagram(now, Path { remote, via }, datagram);
+                for arrival in datagrams.by_ref().take(DATAGRAMS) {
+                    let (from, mark) = (Path { remote: arrival.from, via }, Ecn::from_bits(arrival.mark));
+                    state.endpoint.handle_marked_datagram(now, from, mark, arrival.bytes);
                 }
                 if state.distribute() {
                     self.shared.accepted.notify_all();
@@ -183,7 +184,8 @@ impl Worker {
         let place = &mut self.places[index];
         while from < transmit.bytes {
             let rest = &self.buffer[from..transmit.bytes];
-            match place.port.send(transmit.path.remote, rest, transmit.segment_bytes) {
+            let (to, mark) = (transmit.path.remote, transmit.ecn.bits());
+            match place.port.send(to, rest, transmit.segment_bytes, mark) {
                 Ok(Some(sent)) => {
                     place.complaint = None;
                     from += sent;

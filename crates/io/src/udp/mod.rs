@@ -4,13 +4,15 @@
 //! * [`Sender`]: datagrams to an address or a group.
 //! * [`Port`]: datagrams to and from anybody, in batches that the kernel cuts and collects (GSO, GRO).
 
+mod control;
 mod inbox;
+mod messages;
 mod port;
 mod receiver;
 mod sender;
 
 pub use inbox::Inbox;
-pub use port::{Arrivals, Local, Port};
+pub use port::{Arrival, Arrivals, Local, Port};
 pub use receiver::{Receiver, Settings};
 pub use sender::{Route, Sender};
 

@@ -306,6 +306,11 @@ proptest! {
         prop_assert_eq!(link.counters().delivered.packets, out.len() as u64);
         prop_assert!(config.queue.packets.is_none_or(|most| link.queued().packets <= most.into()));
         prop_assert!(config.queue.bytes.is_none_or(|most| link.queued().bytes <= most));
+        // A trace and outages that both repeat may never meet: what is held then stays for ever.
+        let repeats = matches!(config.outages.times, OutageTimes::Periodic { .. });
+        if repeats && matches!(config.service, Service::Trace(_)) {
+            return Ok(());
+        }
         // All leave in the end: every deadline brings something about, so that there are not many.
         let mut steps = 0;
         while link.next_deadline() != Time::NEVER {

@@ -14,6 +14,8 @@
 
 mod channel;
 mod endpoint;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod random;
 mod ranges;
 mod received;
@@ -322,7 +324,8 @@ pub struct Settings {
     /// What is known beforehand of messages on channels with [`Compression::Zstd`]. Used while the peer has the same.
     pub dictionary: Option<Arc<Dictionary>>,
     /// What datagrams are to be marked with, [`Ecn::Ect1`] or [`Ecn::Ect0`], so that routers can say that a queue grows
-    /// before it is seen in the delay. Given up on a path that swallows such datagrams.
+    /// before it is seen in the delay. Given up on a path that swallows such datagrams, wipes the marks out, or sets that
+    /// of congestion always.
     pub ecn: Ecn,
     /// What second paths of links that we connect are for; the listener does the same.
     pub bonding: Bonding,
@@ -348,7 +351,7 @@ impl Settings {
             key_update_packets: 1 << 22,
             copies: Copies::WhenLossy,
             dictionary: None,
-            ecn: Ecn::NotCapable,
+            ecn: Ecn::Ect0,
             bonding: Bonding::Failover,
         }
     }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use glassline_media::Time;
 use glassline_transport::emulator::{Delivery, End, Network};
 use glassline_transport::link::{Credentials, Ecn, Endpoint, Event, Key, Link, LinkId, Path, Settings};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ pub struct World {
     pub events: Vec<(Time, End, Event)>,
     /// Each datagram that left, if it is asked for.
     pub wire: Option<Vec<(End, Vec<u8>)>>,
-    /// A router marks what comes while more than so many bytes wait, if it may be marked.
+    /// A router marks what comes while more than so many bytes wait, if it may be marked; without it marks are wiped out.
     pub marks_above: Option<u64>,
     /// What came to `Far` and is of no kind that a link sends: others' packets, when and what.
     pub foreign: Vec<(Time, Vec<u8>)>,
-    marked: BTreeSet<Vec<u8>>,
+    marked: BTreeMap<Vec<u8>, Ecn>,
     /// Of each address from which `Far` has got something: what was exchanged with it.
     accounts: BTreeMap<SocketAddr, Account>,
     /// By end: since when it has got nothing, and how many datagrams were sent to its address meanwhile.
@@ -61,7 +61,7 @@ impl World {
             wire: None,
             marks_above: None,
             foreign: Vec::new(),
-            marked: BTreeSet::new(),
+            marked: BTreeMap::new(),
             accounts: BTreeMap::new(),
             silence: [(Time::ZERO, 0); 2],
             silent_until: None,
@@ -125,8 +125,9 @@ impl World {
                 assert_eq!(transmit.bytes, buffer.len());
                 for datagram in buffer.chunks(transmit.segment_bytes) {
                     let queued = self.network.link(end).queued().bytes;
-                    if transmit.ecn != Ecn::NotCapable && self.marks_above.is_some_and(|most| queued > most) {
-                        self.marked.insert(datagram.to_vec());
+                    if let (Some(most), true) = (self.marks_above, transmit.ecn != Ecn::NotCapable) {
+                        let mark = if queued > most { Ecn::Ce } else { transmit.ecn };
+                        self.marked.insert(datagram.to_vec(), mark);
                     }
                     if let Some(wire) = &mut self.wire {
                         wire.push((end, datagram.to_vec()));
@@ -219,8 +220,7 @@ impl World {
                     self.arrived(&delivery);
                     let path = Path { remote: delivery.from, via: 0 };
                     let end = &mut self.ends[delivery.end as usize];
-                    let marked = self.marked.remove(&delivery.bytes[..]);
-                    let mark = if marked { Ecn::Ce } else { Ecn::NotCapable };
+                    let mark = self.marked.remove(&delivery.bytes[..]).unwrap_or_default();
                     end.handle_marked_datagram(delivery.at, path, mark, &mut delivery.bytes);
                 }
                 None => {

@@ -1,16 +1,16 @@
 //! UDP with many peers at one port: batches of datagrams of one size to anybody (GSO), and from anybody (GRO).
 //!
 //! One call carries up to 64 kB each way. Where the kernel or a device cannot cut (`UDP_SEGMENT`) or collect
-//! (`UDP_GRO`), the same datagrams go one by one: the callers see no difference but speed.
+//! (`UDP_GRO`), the same datagrams go one by one: the callers see no difference but speed. Marks of congestion in IP's
+//! header (ECN, RFC 3168) are set and read.
 
 mod arrivals;
-mod control;
 
-pub use arrivals::Arrivals;
+pub use arrivals::{Arrival, Arrivals};
 
+use super::control::{self, Control};
 use super::{BATCH_DATAGRAMS, empty_message};
 use crate::tcp::wait_is_none;
-use control::Control;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
@@ -84,13 +84,15 @@ impl Port {
         if local.address.is_ipv6() {
             socket.set_only_v6(false)?;
         }
-        // Without these two, datagrams come one by one, and may be cut by routers.
+        // Without these, datagrams come one by one, without their marks, and may be cut by routers.
         let _ = control::set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, 1);
         let _ =
             control::set_option(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE);
+        let _ = control::set_option(&socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1);
         if local.address.is_ipv6() {
             let probe = libc::IPV6_PMTUDISC_PROBE;
             let _ = control::set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, probe);
+            let _ = control::set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1);
         }
         if let Some(name) = &local.interface {
             super::interface_index(&socket, Some(name))?;
@@ -117,19 +119,32 @@ impl Port {
     }
 
     /// Sends `datagrams`, which stand end to end, each of `segment_bytes` but the last, which may be shorter; at most
-    /// 65,000 bytes. Returns how many bytes of them left, always whole datagrams; `None` where the socket takes nothing
-    /// now.
+    /// 65,000 bytes. All bear `mark` in IP's header: 0 none, 1 ECT(1), 2 ECT(0), 3 CE. Returns how many bytes of them
+    /// left, always whole datagrams; `None` where the socket takes nothing now.
     ///
     /// # Errors
     /// What the kernel says of the first datagram that did not leave, for example `EMSGSIZE`. Those before it may have
     /// left.
-    pub fn send(&self, to: SocketAddr, datagrams: &[u8], segment_bytes: usize) -> io::Result<Option<usize>> {
+    pub fn send(
+        &self,
+        to: SocketAddr,
+        datagrams: &[u8],
+        segment_bytes: usize,
+        mark: u8,
+    ) -> io::Result<Option<usize>> {
+        let mut control = Control::default();
+        if mark & 3 != 0 {
+            control.put_mark(to.ip(), mark);
+        }
         let to = SockAddr::from(to);
         if datagrams.len() <= segment_bytes || segment_bytes == 0 {
-            return self.send_message(&to, datagrams, None);
+            return self.send_message(&to, datagrams, control);
         }
-        if self.cuts.load(Ordering::Relaxed) {
-            match self.send_message(&to, datagrams, Some(segment_bytes)) {
+        if let Some(segment) = u16::try_from(segment_bytes).ok().filter(|_| self.cuts.load(Ordering::Relaxed))
+        {
+            let mut cutting = control;
+            cutting.put_segment(segment);
+            match self.send_message(&to, datagrams, cutting) {
                 // EIO: the device makes no checksums; EINVAL: a kernel that knows nothing of it, or a segment that is
                 // larger than the device's packets.
                 Err(error)
@@ -142,22 +157,19 @@ impl Port {
                 other => return other,
             }
         }
-        self.send_each(&to, datagrams, segment_bytes)
+        self.send_each(&to, datagrams, segment_bytes, control)
     }
 
-    /// One message; with `cut`, the kernel makes datagrams of that size of it.
+    /// One message, with what `control` asks for.
     #[allow(unsafe_code)]
-    fn send_message(&self, to: &SockAddr, bytes: &[u8], cut: Option<usize>) -> io::Result<Option<usize>> {
-        let mut control = Control::default();
+    fn send_message(&self, to: &SockAddr, bytes: &[u8], mut control: Control) -> io::Result<Option<usize>> {
         let mut vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         let mut message = empty_message().msg_hdr;
         (message.msg_iov, message.msg_iovlen) = (&raw mut vector, 1);
         (message.msg_name, message.msg_namelen) = (to.as_ptr().cast_mut().cast(), to.len());
-        if let Some(segment) = cut.and_then(|segment| u16::try_from(segment).ok()) {
-            (message.msg_control, message.msg_controllen) = control.segment(segment);
-        }
+        (message.msg_control, message.msg_controllen) = control.written();
         wait_is_none(|| {
-            // SAFETY: the message names one vector over `bytes`, the address and, where it is set, `control`, each with its
+            // SAFETY: the message names one vector over `bytes`, the address and what stands in `control`, each with its
             // length; all of them live until the call is over, and the kernel writes to none of them.
             let sent = unsafe {
                 libc::sendmsg(
@@ -170,9 +182,16 @@ impl Port {
         })
     }
 
-    /// Datagram by datagram, many by one system call.
+    /// Datagram by datagram, many by one system call, each with what `control` asks for.
     #[allow(unsafe_code)]
-    fn send_each(&self, to: &SockAddr, bytes: &[u8], segment: usize) -> io::Result<Option<usize>> {
+    fn send_each(
+        &self,
+        to: &SockAddr,
+        bytes: &[u8],
+        segment: usize,
+        mut control: Control,
+    ) -> io::Result<Option<usize>> {
+        let control = control.written();
         let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH_DATAGRAMS];
         let mut messages = [empty_message(); BATCH_DATAGRAMS];
         let mut count = 0;
@@ -182,11 +201,13 @@ impl Port {
             let header = &mut message.msg_hdr;
             (header.msg_iov, header.msg_iovlen) = (vector, 1);
             (header.msg_name, header.msg_namelen) = (to.as_ptr().cast_mut().cast(), to.len());
+            (header.msg_control, header.msg_controllen) = control;
             count += 1;
         }
         let sent = wait_is_none(|| {
-            // SAFETY: each of the first `count` messages names one vector and the address, each vector a datagram with its
-            // length; all of them live until the call is over. The kernel writes to the messages' own lengths alone.
+            // SAFETY: each of the first `count` messages names one vector, the address and the same control messages,
+            // each vector a datagram with its length; all of them live until the call is over. The kernel writes to the
+            // messages' own lengths alone.
             let sent = unsafe {
                 libc::sendmmsg(
                     self.socket.as_raw_fd(),

@@ -11,9 +11,9 @@ fn receive(port: &Port, count: usize) -> (Vec<Vec<u8>>, SocketAddr) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while got.len() < count {
         port.receive(&mut arrivals).unwrap();
-        for (sender, datagram) in arrivals.datagrams() {
-            assert_eq!(*from.get_or_insert(sender), sender);
-            got.push(datagram.to_vec());
+        for arrival in arrivals.datagrams() {
+            assert_eq!(*from.get_or_insert(arrival.from), arrival.from);
+            got.push(arrival.bytes.to_vec());
         }
         assert!(Instant::now() < deadline, "{} of {count} datagrams", got.len());
     }
@@ -22,7 +22,7 @@ fn receive(port: &Port, count: usize) -> (Vec<Vec<u8>>, SocketAddr) {
 
 fn send(port: &Port, to: SocketAddr, mut bytes: &[u8], segment: usize) {
     while !bytes.is_empty() {
-        let sent = port.send(to, bytes, segment).unwrap().unwrap_or(0);
+        let sent = port.send(to, bytes, segment, 0).unwrap().unwrap_or(0);
         bytes = &bytes[sent..];
     }
 }
@@ -69,9 +69,9 @@ fn single_large_and_empty_datagrams_pass() {
     let (one, two) = (port("127.0.0.1:0"), port("127.0.0.1:0"));
     let to = two.local_address().unwrap();
     let large = vec![3; 60_000];
-    assert_eq!(one.send(to, &large, large.len()).unwrap(), Some(60_000));
-    assert_eq!(one.send(to, &[], 0).unwrap(), Some(0));
-    assert_eq!(one.send(to, b"last", 100).unwrap(), Some(4));
+    assert_eq!(one.send(to, &large, large.len(), 0).unwrap(), Some(60_000));
+    assert_eq!(one.send(to, &[], 0, 0).unwrap(), Some(0));
+    assert_eq!(one.send(to, b"last", 100, 0).unwrap(), Some(4));
     assert_eq!(receive(&two, 3).0, [large, vec![], b"last".to_vec()]);
     let mut arrivals = Arrivals::default();
     assert!(!two.receive(&mut arrivals).unwrap() && !arrivals.is_full());
@@ -88,7 +88,7 @@ fn what_cannot_be_is_told() {
     assert!(error.to_string().contains("nowhere0"), "{error}");
     let too_long = vec![0; 70_000];
     let to = taken.address;
-    assert_eq!(one.send(to, &too_long, too_long.len()).unwrap_err().raw_os_error(), Some(libc::EMSGSIZE));
+    assert_eq!(one.send(to, &too_long, too_long.len(), 0).unwrap_err().raw_os_error(), Some(libc::EMSGSIZE));
 }
 
 #[test]
@@ -103,5 +103,48 @@ fn a_port_at_an_interface_is_reached_by_it() {
                 "may not bind to interfaces",
             );
         }
+    }
+}
+
+/// Batches with each mark, and single datagrams, from `from` to `target`, where `to` is.
+fn marks_arrive(from: &Port, to: &Port, target: SocketAddr) {
+    let mut arrivals = Arrivals::default();
+    for (mark, datagrams) in [(2, 10), (0, 10), (1, 1), (3, 5), (0, 1), (3, 1), (2, 40)] {
+        let bytes = vec![mark; datagrams * 1000];
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let sent = from.send(target, rest, 1000, mark).unwrap().unwrap_or(0);
+            rest = &rest[sent..];
+        }
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let mut got = 0;
+        while got < datagrams {
+            to.receive(&mut arrivals).unwrap();
+            for arrival in arrivals.datagrams() {
+                assert_eq!((arrival.mark, arrival.bytes[0], arrival.bytes.len()), (mark, mark, 1000));
+                got += 1;
+            }
+            assert!(Instant::now() < deadline, "{got} of {datagrams} datagrams");
+        }
+    }
+}
+
+#[test]
+fn marks_of_congestion_are_set_and_read() {
+    let (one, two) = (port("127.0.0.1:0"), port("127.0.0.1:0"));
+    marks_arrive(&one, &two, two.local_address().unwrap());
+    one.cuts.store(false, Ordering::Relaxed);
+    control::set_option(&two.socket, libc::SOL_UDP, libc::UDP_GRO, 0).unwrap();
+    marks_arrive(&one, &two, two.local_address().unwrap());
+    // Both families at one port, from either side.
+    let any = port("[::]:0");
+    let number = any.local_address().unwrap().port();
+    let to = two.local_address().unwrap();
+    marks_arrive(&two, &any, ([127, 0, 0, 1], number).into());
+    if any.local_address().unwrap().is_ipv6() {
+        marks_arrive(&any, &two, (Ipv4Addr::LOCALHOST.to_ipv6_mapped(), to.port()).into());
+    }
+    if let Ok(six) = Port::open(&Local::at("[::1]:0".parse().unwrap())) {
+        marks_arrive(&six, &any, SocketAddr::new(Ipv6Addr::LOCALHOST.into(), number));
     }
 }

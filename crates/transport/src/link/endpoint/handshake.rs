@@ -3,14 +3,14 @@
 use glassline_media::Time;
 use std::time::Duration;
 
-use super::{Endpoint, LinkId, MAX_ANSWERS, PeerId, Route, Slot};
+use super::{Endpoint, MAX_ANSWERS, PeerId, Route, Slot};
 use crate::link::secure::gate::GATE;
-use crate::link::secure::noise::{Credentials, Handshake, Secrets};
+use crate::link::secure::noise::{Credentials, Handshake};
 use crate::link::state::session::{Agreed, Session};
 use crate::link::state::{Link, Standing};
 use crate::link::wire::packet::{self, CONNECT_SIZE, Connect, ConnectionId, MAX_TOKEN, prologue};
 use crate::link::wire::parameters::Parameters;
-use crate::link::{Bonding, CloseReason, Ecn, Error, Event, Path, Random, Settings, Transmit};
+use crate::link::{Bonding, CloseReason, Ecn, Error, Event, Path, Settings, Transmit};
 
 /// The first wait for an answer to a Connect; each further one is twice as long, up to [`LAST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(150);
@@ -325,34 +325,6 @@ impl Endpoint {
         self.routes.insert(to, Route::Link(index));
         self.handle_data(now, from, to, Ecn::NotCapable, datagram);
         self.gather(index);
-    }
-
-    /// An endpoint with a link that is up without a handshake, under keys that everybody knows: for fuzzing what comes
-    /// after decryption, thousands of times a second.
-    #[doc(hidden)]
-    pub fn linked_for_fuzzing(settings: Settings, now: Time, path: Path) -> (Endpoint, LinkId) {
-        let mut endpoint = Endpoint::new(settings, [0; 32]);
-        let peer =
-            Parameters { window_bytes: endpoint.settings.window_bytes, ..own_parameters(&endpoint.settings) };
-        let agreed = Agreed {
-            secrets: Secrets { send: [1; 32], receive: [2; 32] },
-            local: ConnectionId(1),
-            remote: ConnectionId(2),
-            path,
-            instance: None,
-            second: false,
-            both: false,
-            peer,
-            rtt: None,
-            random: Random::new([3; 32]),
-        };
-        let index = endpoint.add_link(None).unwrap_or_default();
-        if let Some(link) = &mut endpoint.slots[index as usize].link {
-            link.establish(now, agreed);
-        }
-        endpoint.routes.insert(ConnectionId(1), Route::Link(index));
-        let id = endpoint.id(index);
-        (endpoint, id)
     }
 
     /// A data packet with an ID that we do not know. If it was ours before a restart, its sender is told so.

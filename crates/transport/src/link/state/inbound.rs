@@ -75,9 +75,8 @@ impl Link {
     }
 
     /// Does what the frames of a packet from the peer say: whether one asks for an acknowledgement, and how long the
-    /// sender had paused. `None` if the link has ended with them. For tests and fuzzing: frames of whatever make.
-    #[doc(hidden)]
-    pub fn handle_frames(&mut self, now: Time, path: Path, frames: &[u8]) -> Option<(bool, Duration)> {
+    /// sender had paused. `None` if the link has ended with them.
+    pub(crate) fn handle_frames(&mut self, now: Time, path: Path, frames: &[u8]) -> Option<(bool, Duration)> {
         let (mut eliciting, mut grace, mut reader) = (false, Duration::ZERO, Reader::new(frames));
         while !reader.is_empty() {
             let Some(frame) = Frame::parse(&mut reader) else {
@@ -112,11 +111,10 @@ impl Link {
             }
             Frame::Ack(ack) => return self.handle_ack(now, &ack),
             Frame::Padding | Frame::Ping | Frame::Grace(_) => {}
-            Frame::Marks { ce, .. } => {
+            Frame::Marks { ect1, ect0, ce } => {
                 if let Some(session) = &mut self.session {
-                    let new = ce.saturating_sub(session.congested);
-                    session.congested += new;
-                    session.capacity.handle_marks(new, session.ecn == Ecn::Ect1);
+                    let new = session.marking.handle_told(ect1, ect0, ce);
+                    session.capacity.handle_marks(new, session.marking.mark() == Ecn::Ect1);
                 }
             }
             Frame::Open { channel, options } => self.handle_open(channel, options),
@@ -192,6 +190,7 @@ impl Link {
         let silent = session.recovery.probes() > 0;
         let mut sample =
             session.recovery.handle_ack(now, ack).map_err(|_| "an acknowledgement of what was never sent")?;
+        session.marking.handle_acked(sample.packets.0);
         session.peer_arrival_ns = ack.arrival_ns;
         session.sealer.update(self.settings.key_update_packets, session.recovery.largest_acked());
         let one_way = sample.largest_sent_at.map(|sent| {

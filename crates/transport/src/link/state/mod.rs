@@ -6,6 +6,7 @@
 mod bulk;
 mod inbound;
 mod legs;
+mod marking;
 mod mtu;
 mod outbound;
 pub(crate) mod session;
@@ -80,6 +81,8 @@ pub struct LinkStatistics {
     pub arrival_per_kilobyte: Option<Duration>,
     /// Our datagrams that came to the peer with the mark of congestion.
     pub congested_packets: u64,
+    /// What our datagrams are marked with: [`Settings::ecn`], or nothing where marks do not arrive.
+    pub mark: Ecn,
     /// Whether the rate is found by delay, or in competition with others who fill the queue.
     pub competitive: bool,
 }
@@ -288,7 +291,7 @@ impl Link {
     /// What datagrams to the peer are to be marked with: [`super::Settings::ecn`], or nothing where the path swallows
     /// them.
     pub fn ecn(&self) -> Ecn {
-        self.session.as_ref().map_or(Ecn::NotCapable, |session| session.ecn)
+        self.session.as_ref().map_or(Ecn::NotCapable, |session| session.marking.mark())
     }
 
     /// Where the peer is, once the link is up.
@@ -361,7 +364,8 @@ impl Link {
             statistics.in_flight_bytes = session.recovery.in_flight();
             statistics.datagram_bytes = session.mtu.size();
             statistics.loss = session.loss;
-            statistics.congested_packets = session.congested;
+            statistics.congested_packets = session.marking.congested();
+            statistics.mark = session.marking.mark();
             statistics.competitive = capacity.mode() == Mode::Competitive;
             statistics.arrival_per_kilobyte =
                 (session.peer_arrival_ns > 0).then(|| Duration::from_nanos(session.peer_arrival_ns));

@@ -77,7 +77,8 @@ impl Link {
             return Some(transmit);
         }
         let session = self.session.as_ref()?;
-        let (path, ecn, mut limit, mut segment) = (session.path, session.ecn, self.datagram(session), 0);
+        let (path, ecn, mut limit, mut segment) =
+            (session.path, session.marking.mark(), self.datagram(session), 0);
         let mut count = 0;
         while count < MAX_SEGMENTS {
             let start = out.len();
@@ -449,7 +450,7 @@ impl Link {
         self.statistics.sent_packets += 1;
         self.statistics.sent_bytes += out.len() as u64;
         let (path, bytes) = (session.path, out.len());
-        Some(Transmit { path, bytes, segment_bytes: bytes, ecn: session.ecn })
+        Some(Transmit { path, bytes, segment_bytes: bytes, ecn: session.marking.mark() })
     }
 
     fn write_close(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
@@ -462,7 +463,7 @@ impl Link {
         Frame::Close { code: *code, reason }.write(out);
         session.sealer.seal(0, out);
         let (path, bytes) = (session.path, out.len());
-        Some(Transmit { path, bytes, segment_bytes: bytes, ecn: session.ecn })
+        Some(Transmit { path, bytes, segment_bytes: bytes, ecn: session.marking.mark() })
     }
 
     /// When window and pace let data leave that waits; [`Time::NEVER`] if none waits or the window is full.

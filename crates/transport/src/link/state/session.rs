@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::legs::Health;
+use super::marking::Marking;
 use super::mtu::{BASE, Mtu};
 use crate::capacity::{Arrival, Capacity};
 use crate::link::channel::send::Written;
@@ -15,7 +16,7 @@ use crate::link::secure::keys::{Opener, Sealer};
 use crate::link::secure::noise::Secrets;
 use crate::link::wire::packet::{ConnectionId, DATA_OVERHEAD};
 use crate::link::wire::parameters::Parameters;
-use crate::link::{Dictionary, Ecn, Path, Random, Settings};
+use crate::link::{Dictionary, Path, Random, Settings};
 
 /// What a handshake gives.
 pub(crate) struct Agreed {
@@ -111,11 +112,9 @@ pub(crate) struct Session {
     /// Packets were lost not long ago: until then it may happen again.
     pub(crate) lossy_until: Time,
     /// What our datagrams are marked with.
-    pub(crate) ecn: Ecn,
+    pub(crate) marking: Marking,
     /// How many datagrams came with each mark, by [`Ecn::bits`].
     pub(crate) marks: [u64; 4],
-    /// How many of ours came with the mark of congestion, as the peer has told.
-    pub(crate) congested: u64,
     /// The path was silent until then: what was sent before says nothing of its rate.
     pub(crate) silent_until: Time,
     /// When the next message may begin while nothing is acknowledged.
@@ -170,9 +169,8 @@ impl Session {
             unasked: 0,
             loss: 0.0,
             lossy_until: Time::ZERO,
-            ecn: settings.ecn,
+            marking: Marking::new(settings.ecn),
             marks: [0; 4],
-            congested: 0,
             silent_until: Time::ZERO,
             blind_until: Time::ZERO,
             random: agreed.random,
@@ -201,6 +199,7 @@ impl Session {
     pub(crate) fn handle_new_path(&mut self, now: Time) {
         self.mtu = self.mtu.anew(now);
         self.capacity.handle_new_path(now);
+        self.marking.handle_new_path();
         self.fit();
     }
 

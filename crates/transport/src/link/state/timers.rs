@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::legs::PATH_PROBE;
 use super::session::Session;
 use super::{Link, Standing};
-use crate::link::{CloseReason, Ecn, Event};
+use crate::link::{CloseReason, Event};
 
 impl Link {
     /// When [`Link::handle_timeout`] or [`Link::poll_transmit`] has something to do though nothing came.
@@ -100,8 +100,7 @@ impl Link {
             return;
         }
         if session.recovery.probes() >= 3 && session.recovery.largest_acked().is_none() {
-            // Some paths swallow what bears a mark.
-            session.ecn = Ecn::NotCapable;
+            session.marking.handle_silence();
         }
         let (sample, probe) = session.recovery.handle_timeout(now);
         session.fit();

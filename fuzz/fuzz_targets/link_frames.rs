@@ -1,0 +1,8 @@
+//! A link with a hostile peer that holds the keys. What is checked stands in `bodies/`, free of the fuzzer, so that tests can
+//! run it too.
+#![no_main]
+
+#[path = "../bodies/link_frames.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
