@@ -124,6 +124,29 @@ fn standard_output_and_nowhere_are_outputs() {
 }
 
 #[test]
+fn noise_is_taken_out_where_that_is_wanted() {
+    let scratch = Scratch::new("vp8-denoise");
+    let mut noisy = b"YUV4MPEG2 W64 H48 F30:1 C420jpeg\n".to_vec();
+    let mut random = 1u32;
+    for _ in 0..12 {
+        noisy.extend_from_slice(b"FRAME\n");
+        noisy.extend((0..64 * 48 * 3 / 2).map(|_| {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            90 + (random >> 24) as u8 / 16
+        }));
+    }
+    let noisy = scratch.write("noisy.y4m", noisy);
+    let bytes = |arguments: &[&str]| {
+        let (report, ..) =
+            encode(&scratch, &[&[noisy.as_str(), "--quantizer", "10"][..], arguments].concat());
+        report["bytes"].as_u64().unwrap()
+    };
+    let (plain, strong) = (bytes(&[]), bytes(&["--denoise", "3"]));
+    assert!(strong * 3 < plain * 2, "{strong} bytes of {plain}");
+    assert_eq!((bytes(&["--denoise", "0"]), bytes(&["--denoise", "3", "--threads", "2"])), (plain, strong));
+}
+
+#[test]
 fn odd_sizes_stay_as_they_are() {
     let scratch = Scratch::new("vp8-odd");
     let picture: Vec<u8> = (0..19 * 13 + 2 * 10 * 7).map(|at| (at * 7) as u8).collect();
@@ -152,6 +175,8 @@ fn what_does_not_go_together_is_refused() {
     vp8(&["--audio", "opus"], &["--audio", "H.264"]);
     vp8(&["--stats"], &["--stats", "H.264"]);
     vp8(&["--speed", "11"], &["11", "0..=10"]);
+    vp8(&["--denoise", "4"], &["4", "0..=3"]);
+    refused(&["null:", "--limit", "1", "--denoise", "2"], &["--denoise", "VP8"]);
     vp8(&["--quantizer", "128"], &["128", "0..=127"]);
     vp8(&["--quantizer", "20", "--bitrate", "1M"], &["--quantizer", "--bitrate"]);
     vp8(&["--keyint", "0"], &["--keyint", "infinite"]);

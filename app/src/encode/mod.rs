@@ -145,7 +145,8 @@ Examples:
   glassline encode - http://127.0.0.1:8080/live/hall.ts \
       --rendition 1280x720@50:8M --rendition 1280x720@25:2M --rendition 640x360@25:500k
   glassline encode test:1280x720@50 null: --duration 10s --stats
-  glassline encode film.y4m film.ivf --codec vp8 --bitrate 1200k --vbv 1s --speed 6";
+  glassline encode film.y4m film.ivf --codec vp8 --bitrate 1200k --vbv 1s --speed 6
+  glassline encode night.y4m night.ivf --codec vp8 --bitrate 800k --denoise 3";
 
 /// How pictures are coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

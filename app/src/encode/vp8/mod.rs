@@ -1,8 +1,8 @@
 //! `glassline encode --codec vp8`: pictures in, VP8 in IVF out, one picture after the other.
 //!
 //! ```text
-//! y4m, test pattern, ffmpeg ─► source::Pictures ─► vp8::Plan, RateControl ─► vp8::encode ─► IVF: file, standard output
-//!                                                        ▲────── stats, bytes ──────┘
+//! y4m, test pattern, ffmpeg ─► source::Pictures ─► vp8::denoise ─► vp8::Plan, RateControl ─► vp8::encode ─► IVF
+//!                                               where it is wanted           ▲────── stats, bytes ──────┘
 //! ```
 //! Nothing is live here: a picture is read when the one before it is written, and time spent on reading and writing is
 //! not the encoder's.
@@ -41,7 +41,7 @@ pub(super) struct Options {
     /// VP8: one quantiser, from 0 (finest) to 127, in place of a bit rate; key frames and long-term references are finer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=127), conflicts_with_all = ["bitrate", "vbv"])]
     quantizer: Option<u8>,
-    /// VP8: take noise out of the pictures first, for cameras in the dark: 0 (not at all), 1 (noise that is hardly seen), 2 (seen), 3 (disturbing) [default: 0]
+    /// VP8: take noise out of the pictures first, from 1 (hardly seen) over 2 (seen) to 3 (a small camera in the dark); clean pictures stay as they are [default: 0, not at all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=3))]
     denoise: Option<u8>,
 }

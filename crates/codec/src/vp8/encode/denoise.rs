@@ -131,13 +131,12 @@ fn with_kernels(
         None => copy(&source, geometry, out.planes_mut()),
         Some(before) => {
             let costs = ModeCosts::new(false, &Lasting::at_key_frame().probs);
-            let tools = Tools { first_step: 2, quarter_rounds: 1, ..Tools::new(6) };
+            let tools = Tools { first_step: 2, ..Tools::new(6) };
             let job = Job { geometry, source, before, costs: &costs, tools: &tools, kernels, encode_kernels };
             let most = strength.most_noise();
             let mut run = |searched: u32, noise: [u32; 2]| {
-                let levels = noise.map(|noise| Level::new(noise, strength.share()));
+                let levels = noise.map(|noise| Level::new(noise.min(most), strength.share()));
                 job.run(searched, &levels, out.planes_mut(), &mut vectors, parallel)
-                    .map(|found| found.min(most))
             };
             // Before the second picture nothing is known of the noise: it is measured first.
             let known = before.noise.unwrap_or_else(|| run(0, [most; 2]));
@@ -286,7 +285,7 @@ impl Job<'_> {
             first_step: self.tools.first_step,
         };
         // Noise alone, or little more.
-        let quiet = 4 * (noise + noise / 4).max(SAMPLES);
+        let quiet = 4 * (noise + noise / 4).max(2 * SAMPLES);
         let mut best = (u32::MAX, Vector::ZERO);
         for vector in [Vector::ZERO, left, before] {
             if vector == best.1 && best.0 < u32::MAX {
