@@ -1,6 +1,7 @@
 //! The link beside QUIC (quinn), SRT, ENet and TCP.
 //!
 //! * **Speed**: loopback, a process a side on a core of its own; what the kernel and the AEAD allow beside it.
+//! * **Strangers**: how many of their datagrams a listener turns away, and what a link notices of that.
 //! * **Narrow links**: video and small messages through `glassline lab link`, TCP and QUIC beside us.
 //! * **Competition**: two flows on one link.
 //!
@@ -18,6 +19,7 @@ mod raw;
 mod rows;
 mod scenario;
 mod speed;
+mod strangers;
 mod tcp;
 mod video;
 mod who;
@@ -74,6 +76,8 @@ struct Args {
 enum Part {
     /// Loopback at full speed
     Speed,
+    /// Floods of strangers at a listener
+    Strangers,
     /// More video than the link carries
     Choked,
     /// Bursts of loss
@@ -117,6 +121,15 @@ enum Role {
         #[arg(long)]
         result: PathBuf,
     },
+    /// A listener that strangers find
+    #[command(hide = true)]
+    Host { address: SocketAddr },
+    /// Who has a link to it
+    #[command(hide = true)]
+    Guest { address: SocketAddr, seconds: f64 },
+    /// The strangers
+    #[command(hide = true)]
+    Flood { kind: strangers::Kind, address: SocketAddr, rate: f64, seconds: f64 },
     /// Counts both
     #[command(hide = true)]
     Referee {
@@ -177,6 +190,13 @@ fn play(role: &Role) -> Result<()> {
             let verdict = video::judge(&mut *carrier, blackout_ms.map(Duration::from_millis))?;
             video::write_result(result, &verdict)?;
         }
+        Role::Host { address } => strangers::host(*address)?,
+        Role::Guest { address, seconds } => {
+            println!("{}", strangers::guest(*address, Duration::from_secs_f64(*seconds))?);
+        }
+        Role::Flood { kind, address, rate, seconds } => {
+            println!("{}", strangers::flood(*kind, *address, *rate, Duration::from_secs_f64(*seconds))?);
+        }
         Role::Compete { control, seconds, result } => {
             compete::send(far(PORT)?, far(OTHER_PORT)?, control, Duration::from_secs(*seconds))?;
             video::read_result(result, PATIENCE)?;
@@ -210,6 +230,9 @@ fn main() -> Result<()> {
     let folder = scenario::folder(&args.out)?;
     if wants(Part::Speed) {
         speed::run(&mut report, args.runs, args.seconds, &folder)?;
+    }
+    if wants(Part::Strangers) {
+        strangers::run(&mut report, args.runs, args.seconds)?;
     }
     if [Part::Choked, Part::Bursts, Part::Outage, Part::Compete].into_iter().any(wants) {
         narrow(&args, &folder, &mut report)?;
