@@ -126,21 +126,16 @@ fn video_above_the_rate_leaves_messages_quick_and_pictures_young() {
 #[test]
 fn bursts_of_losses_are_bridged() {
     let loss = Loss::GilbertElliott { to_bad: 0.0085, to_good: 0.25, loss_good: 0.0, loss_bad: 0.6 };
-    // The bound that is asked for holds in half of the runs; in one of six the message and its first copy are
-    // swallowed too often.
-    let (mut within, mut late) = (0, 0);
+    // Of the age 130 ms are wished for, which nobody reaches for 15 % more bytes: one who knew the rate and sent a
+    // parity packet with every picture (18 % more) would have 135, with three packets (40 % more) 130.
     for seed in 1..=6 {
         let outcome = run(seed, loss, 0.7, 40, |_, _| {});
         println!("bursts {seed}: {outcome:?}");
-        within += u32::from(outcome.message_p99 <= Duration::from_millis(75));
-        assert!(seed != 2 || outcome.message_p99 <= Duration::from_millis(75), "{seed}: {outcome:#?}");
-        late += u32::from(outcome.message_p99 > Duration::from_millis(77));
-        assert!(outcome.message_p99 <= Duration::from_millis(125), "{seed}: {outcome:#?}");
-        assert!(outcome.overhead <= 1.10, "{seed}: {outcome:#?}");
+        assert!(outcome.message_p99 <= Duration::from_millis(75), "{seed}: {outcome:#?}");
+        assert!(outcome.overhead <= 1.15, "{seed}: {outcome:#?}");
         assert!(outcome.shown >= 0.87, "{seed}: {outcome:#?}");
         assert!(outcome.age_p95 <= Duration::from_millis(157), "{seed}: {outcome:#?}");
     }
-    assert!(within >= 3 && late <= 1, "{within} {late}");
 }
 
 #[test]
@@ -176,7 +171,8 @@ fn blackout(seed: u64, holds: bool, offset: u64) -> Outcome {
 fn half_the_rate_and_a_blackout_pass() {
     // A key frame, which takes four times as long, begins at 26 s: where the blackout's end cuts it, nothing is shown
     // before the picture after it.
-    for (holds, cut, first) in [(true, 120, 120), (false, 220, 145)] {
+    for (holds, cut, queue) in [(true, 120, 20), (false, 220, 5)] {
+        let first = 120;
         for (offset, first) in
             [(0, cut), (9, cut), (27, cut), (300, first), (311, first), (322, first), (340, first)]
         {
@@ -188,7 +184,7 @@ fn half_the_rate_and_a_blackout_pass() {
                 "{holds} {offset}: {outcome:#?}"
             );
             assert!(
-                outcome.mean_queue <= Duration::from_millis(15) && outcome.shown >= 0.82,
+                outcome.mean_queue <= Duration::from_millis(queue) && outcome.shown >= 0.82,
                 "{holds} {offset}: {outcome:#?}"
             );
         }
