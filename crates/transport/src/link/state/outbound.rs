@@ -345,8 +345,9 @@ impl Link {
             }
             let room = (limit - TAG).saturating_sub(out.len() - start);
             let window = session.window_for(sender.options.max_size);
-            // What an empty packet of this channel has room for: its OPEN goes along.
-            let whole = datagram - DATA_OVERHEAD - (out.len() - mark);
+            // What an empty packet of this channel has room for: its OPEN goes along, and so does what tells of a pause,
+            // which is told once.
+            let whole = datagram - DATA_OVERHEAD - (out.len() - mark) - (after_grace - before);
             let dictionary = session.dictionary.as_deref();
             let on = Conditions { whole, window, copies, dictionary, lossy, fill };
             match sender.write(now, room, &on, out) {
