@@ -41,7 +41,10 @@ pub(crate) fn watch(server: &Server, name: &str) -> TcpStream {
 pub(crate) fn see(viewer: &mut TcpStream, check: &mut Check, packets: u64) {
     let mut buffer = [0; 4096];
     while check.packets < packets {
-        let count = viewer.read(&mut buffer).unwrap();
+        let count = match viewer.read(&mut buffer) {
+            Ok(count) => count,
+            Err(error) => panic!("{error} after {} packets of {packets}", check.packets),
+        };
         assert!(count > 0, "ended after {} packets", check.packets);
         check.push(&buffer[..count]).unwrap();
     }
