@@ -299,7 +299,7 @@ impl Run {
                 self.inputs_left -= 1;
                 if self.inputs_left == 0 {
                     self.shared.inputs_ended.store(true, Ordering::Relaxed);
-                    self.shared.peers().iter().for_each(peer::finish);
+                    self.shared.peers().iter().for_each(|peer| peer::finish(&self.shared, peer));
                 }
             }
             News::Over(id) => return self.over(id),
@@ -319,7 +319,7 @@ impl Run {
             News::Signal(_) | News::Changed => {}
         }
         self.served |= self.shared.peers().iter().any(|peer| peer.was_up.load(Ordering::Relaxed));
-        self.end_finished();
+        self.end_finished()?;
         Ok(false)
     }
 
@@ -369,16 +369,26 @@ impl Run {
         is(sent) && (self.shared.outputs.is_empty() || is(&peer.end_received))
     }
 
-    /// Ends links on which there is no more to say. A listener that has nothing to say itself leaves that to its peers.
-    fn end_finished(&self) {
-        if matches!(self.mode, Mode::Listen { .. }) && !self.has_inputs {
-            return;
+    /// Ends links on which there is no more to say, once their last figures are told. A listener that has nothing to say
+    /// itself leaves the end to its peers.
+    fn end_finished(&mut self) -> Result<()> {
+        let waits = matches!(self.mode, Mode::Listen { .. }) && !self.has_inputs;
+        let peers = self.shared.peers().clone();
+        // Nothing is under way but the word that nothing is.
+        let is_new = |peer: &&Arc<Peer>| {
+            self.is_finished(peer, &peer.end_sent) && !peer.is_told.load(Ordering::Relaxed)
+        };
+        let finished: Vec<_> = peers.iter().filter(is_new).collect();
+        finished.iter().for_each(|peer| peer.is_told.store(true, Ordering::Relaxed));
+        if !finished.is_empty() {
+            self.stats.tell(&peers, &self.channels)?;
         }
-        for peer in self.shared.peers().iter() {
+        for peer in peers.iter().filter(|_| !waits) {
             if self.is_finished(peer, &peer.end_delivered) && !peer.link.has_ended() {
                 peer.link.close("finished");
             }
         }
+        Ok(())
     }
 
     /// A link has ended. `true`: the run is over with it.
@@ -414,7 +424,9 @@ impl Run {
     fn end(self, news: &Receiver<News>) {
         let Run { shared, endpoint, mut stats, channels, .. } = self;
         let peers = shared.peers().clone();
-        if let Err(error) = stats.tell(&peers, &channels) {
+        if !(peers.is_empty() && stats.has_told())
+            && let Err(error) = stats.tell(&peers, &channels)
+        {
             tracing::warn!("{error:#}");
         }
         peers.iter().for_each(|peer| peer.link.close("stopped"));
