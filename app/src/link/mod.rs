@@ -2,7 +2,8 @@
 //! program in any language gets channels over a bad network.
 //!
 //! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages; `discovery`
-//! finds listeners by name; `session` is the run, `peer` what belongs to one link in it, `stats` what is told about it.
+//! finds listeners by name; `session` is the run, `peer` what belongs to one link in it, `shared` what their threads have in
+//! common, `stats` what is told about it.
 
 mod channel;
 mod discovery;
@@ -11,6 +12,7 @@ mod input;
 mod output;
 mod peer;
 mod session;
+mod shared;
 mod stats;
 
 use crate::key::{self, Secret};

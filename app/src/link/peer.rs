@@ -1,7 +1,7 @@
 //! One link of a run: the threads that take what comes on it, and what is measured of it.
 
 use super::channel::CONTROL;
-use super::session::{News, Shared};
+use super::shared::{News, Shared};
 use glassline_engine::link::{Channels, Link};
 use glassline_io::clock::Clock;
 use glassline_media::Time;
