@@ -12,11 +12,10 @@ use std::time::Duration;
 
 use super::compression::{Dictionary, Packer};
 use super::fec::Parity;
-use super::{Compression, Options};
 use crate::link::ranges::Ranges;
 use crate::link::wire::frame::{self, Data, data_head};
 use crate::link::wire::varint;
-use crate::link::{Error, Event, MessageId, Outcome};
+use crate::link::{Compression, Error, Event, MessageId, Options, Outcome};
 
 /// The most messages that may be begun and not yet consumed at the other end.
 pub(crate) const MAX_AHEAD: u64 = 1 << 15;

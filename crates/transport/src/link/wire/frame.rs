@@ -1,8 +1,7 @@
 //! The frames inside a data packet. Each begins with a byte that tells its kind; integers are [`super::varint`]s.
 
 use super::varint::{self, Reader};
-use crate::link::channel::Options;
-use crate::link::{MAX_CHANNELS, MAX_MESSAGE};
+use crate::link::{MAX_CHANNELS, MAX_MESSAGE, Options};
 
 const PADDING: u8 = 0x00;
 const PING: u8 = 0x01;
