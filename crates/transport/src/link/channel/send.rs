@@ -8,6 +8,7 @@
 
 mod flight;
 mod queue;
+mod row;
 mod run;
 
 use bytes::Bytes;
@@ -22,6 +23,7 @@ use crate::link::ranges::Ranges;
 use crate::link::wire::frame::{self, Data, data_head};
 use crate::link::wire::varint;
 use crate::link::{Event, MessageId, Outcome};
+pub(crate) use row::Row;
 
 /// The most messages that may be begun and not yet consumed at the other end.
 pub(crate) const MAX_AHEAD: u64 = 1 << 15;
@@ -196,11 +198,16 @@ impl Sender {
     }
 
     fn may_begin(&self, window: u64) -> bool {
-        let Some(next) = self.waiting.front() else { return false };
+        self.waiting.front().is_some_and(|next| self.has_window(0, next.bytes.len() as u64, window))
+    }
+
+    /// Whether one more message may begin after `count` others, with which it has `bytes`.
+    #[inline]
+    fn has_window(&self, count: u64, bytes: u64, window: u64) -> bool {
+        let outstanding = self.unconsumed.len() as u64 + count;
         !self.options.reliable
-            || self.unconsumed.is_empty()
-            || self.unconsumed_bytes + next.bytes.len() as u64 <= window
-                && (self.unconsumed.len() as u64) < MAX_AHEAD
+            || outstanding == 0
+            || self.unconsumed_bytes + bytes <= window && outstanding < MAX_AHEAD
     }
 
     /// Writes one frame of at most `room` bytes. `None`: nothing is there, or nothing fits.
@@ -251,10 +258,10 @@ impl Sender {
         Some(Written { message: number, offset, length, again: false, parity: false })
     }
 
-    /// Counts what was written for the channel's share.
+    /// Counts what was written for the channel's share: so many parts, so many bytes of messages.
     #[inline]
-    pub(crate) fn charge(&mut self, part: Written) {
-        self.share += (u64::from(part.length) + 16) * 256 / u64::from(self.options.weight);
+    pub(crate) fn charge(&mut self, parts: u32, bytes: u32) {
+        self.share += (u64::from(bytes) + 16 * u64::from(parts)) * 256 / u64::from(self.options.weight);
     }
 
     /// Writes the next parity shard of the message that began last, all of which was sent.
@@ -297,6 +304,22 @@ impl Sender {
         Some(next.packed.as_ref().map_or(next.bytes.len(), Bytes::len))
     }
 
+    /// Counts a message that begins for the window, and has its copies follow, if any.
+    #[inline]
+    fn count_begun(&mut self, now: Time, number: u64, bytes: usize, copies: &[Duration]) {
+        if !self.options.reliable {
+            return;
+        }
+        self.unconsumed.push_back(bytes as u32);
+        self.unconsumed_bytes += bytes as u64;
+        if bytes <= SMALL {
+            for after in copies {
+                let at = self.copies.partition_point(|copy| copy.0 <= now + *after);
+                self.copies.insert(at, (now + *after, number));
+            }
+        }
+    }
+
     fn begin(&mut self, now: Time, on: &Conditions<'_>) {
         let Some(Waiting { message, mut bytes, queued, packed, .. }) = self.waiting.pop_front() else {
             return;
@@ -309,16 +332,7 @@ impl Sender {
             self.held_bytes -= saved;
             bytes = packed;
         }
-        if self.options.reliable {
-            self.unconsumed.push_back(bytes.len() as u32);
-            self.unconsumed_bytes += bytes.len() as u64;
-            if bytes.len() <= SMALL {
-                for after in on.copies {
-                    let at = self.copies.partition_point(|copy| copy.0 <= now + *after);
-                    self.copies.insert(at, (now + *after, number));
-                }
-            }
-        }
+        self.count_begun(now, number, bytes.len(), on.copies);
         let (acked, lost) = (Ranges::default(), Ranges::default());
         let parity = Parity::of(&bytes, self.options.fec.percent(on.lossy), on.whole).map(Box::new);
         self.begun.push_back(Begun {
