@@ -2,9 +2,10 @@
 //!
 //! * `send`: messages wait, begin, are cut into fragments, resent, cancelled.
 //! * `compression`, `fec`: what makes messages smaller, or their loss harmless.
-//! * `receive`: fragments become messages again, in order or not, each once.
+//! * `receive`: fragments become messages again, in order or not, each once; `spares`: the memory that they stand in.
 
 pub(crate) mod compression;
 pub(crate) mod fec;
 pub(crate) mod receive;
 pub(crate) mod send;
+mod spares;
