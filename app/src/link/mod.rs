@@ -333,12 +333,17 @@ fn run_connect(args: &Connect) -> Result<()> {
         is_ipv4: args.path.first().map(|way| way.address.is_ipv4()),
     });
     let opened = ends::open(&args.common.channel)?;
-    // Waiting for a name is ended by signals as a program is that does nothing yet.
-    let to = match &wanted {
-        Some(wanted) => wanted.find(args.connect_timeout)?,
-        None => ends::one_address(&args.address)?,
+    let (to, signals) = match &wanted {
+        Some(wanted) => {
+            let mut signals = session::signals()?;
+            tracing::info!(name = wanted.name, "looking for who announces this name");
+            let Some(to) = wanted.find(args.connect_timeout, || session::is_ending(&mut signals))? else {
+                return Ok(());
+            };
+            (to, signals)
+        }
+        None => (ends::one_address(&args.address)?, session::signals()?),
     };
-    let signals = session::signals()?;
     let session = Session::new(opened, args.common.stats.as_deref())?;
     let locals = match &args.path[..] {
         [] => vec![Local::towards(to)],

@@ -1,7 +1,8 @@
 //! One peer: its channels, and the session that carries them.
 //!
-//! `inbound` takes datagrams apart, `outbound` makes them, `bulk` many at once, `timers` says when time alone changes something, `session`
-//! holds what one handshake gave, `mtu` finds how large a datagram may be, `legs` is a link over two paths.
+//! `inbound` takes datagrams apart, `outbound` makes them, `bulk` many at once, `timers` says when time alone changes
+//! something, `session` holds what one handshake gave, `mtu` finds how large a datagram may be, `legs` is a link over two
+//! paths.
 
 mod bulk;
 mod inbound;
