@@ -8,6 +8,7 @@ use super::{Compression, Sender, Waiting};
 use crate::link::{Error, Event, MessageId, Outcome};
 
 impl Sender {
+    #[inline]
     pub(crate) fn push(
         &mut self,
         now: Time,
