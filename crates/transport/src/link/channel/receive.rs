@@ -10,10 +10,10 @@ use super::compression::{Dictionary, Unpacker};
 use super::fec::Gathered;
 use super::send::MAX_AHEAD;
 use super::spares::{Blocks, Spares};
-use super::{Compression, Options};
 use crate::link::ranges::Ranges;
 use crate::link::wire::frame::{Data, Parity};
 use crate::link::wire::row::Row;
+use crate::link::{Compression, Options};
 
 /// On an unreliable, unordered channel: how many messages may be incomplete or come out of order.
 const MAX_OPEN: usize = 1024;

@@ -18,11 +18,10 @@ use std::time::Duration;
 
 use super::compression::{Dictionary, Packer};
 use super::fec::Parity;
-use super::{Compression, Options};
 use crate::link::ranges::Ranges;
 use crate::link::wire::frame::{self, Data, data_head};
 use crate::link::wire::varint;
-use crate::link::{Event, MessageId, Outcome};
+use crate::link::{Event, MessageId, Options, Outcome};
 pub(crate) use row::Row;
 
 /// The most messages that may be begun and not yet consumed at the other end.

@@ -305,6 +305,13 @@ impl Link {
         self.session.as_ref().map(|session| &session.peer.name[..])
     }
 
+    /// Whether both ends hold the same [`super::Dictionary`], once the link is up; `None` too where neither has one.
+    pub fn shares_dictionary(&self) -> Option<bool> {
+        let session = self.session.as_ref()?;
+        let shared = session.dictionary.is_some();
+        (shared || session.holds_dictionary || session.peer.dictionary.is_some()).then_some(shared)
+    }
+
     /// Goes on over another path to the same peer, at once: our own address has changed, or another socket is better.
     /// Of two paths it is the one that carries messages which goes elsewhere.
     pub fn migrate(&mut self, now: Time, path: Path) {

@@ -7,6 +7,7 @@
 //! * [`parameters`]: what the two ends tell each other in the handshake.
 
 pub mod frame;
+mod options;
 pub mod packet;
 pub mod parameters;
 pub mod row;

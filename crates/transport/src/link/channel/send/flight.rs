@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-use super::{Announced, Begun, Compression, Sender, Written, data_head};
+use super::{Announced, Begun, Sender, Written, data_head};
+use crate::link::Compression;
 use crate::link::{Event, Outcome};
 
 impl Sender {

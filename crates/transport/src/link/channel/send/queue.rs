@@ -4,7 +4,8 @@ use bytes::Bytes;
 use glassline_media::Time;
 use std::collections::VecDeque;
 
-use super::{Compression, Sender, Waiting};
+use super::{Sender, Waiting};
+use crate::link::Compression;
 use crate::link::{Error, Event, MessageId, Outcome};
 
 impl Sender {

@@ -4,7 +4,8 @@
 use glassline_media::Time;
 use std::collections::VecDeque;
 
-use super::{Begun, Compression, Conditions, Ranges, Sender, Written};
+use super::{Begun, Conditions, Ranges, Sender, Written};
+use crate::link::Compression;
 use crate::link::wire::row::{MAX_ROW, row_head, write_row_head};
 use crate::link::wire::varint;
 use crate::link::{Event, Outcome};
