@@ -163,14 +163,21 @@ impl Receiver {
 
     #[inline]
     fn handle_part(&mut self, now: Time, data: &Data<'_>, packed: bool) -> Result<bool, Overrun> {
-        if !self.is_wanted(data.message, data.total, data.bytes.len())? {
-            return Ok(false);
-        }
         if data.bytes.len() == data.total as usize {
+            if !self.is_wanted(data.message, data.total, data.bytes.len())? {
+                return Ok(false);
+            }
             let bytes = self.blocks.copy(now, data.bytes).freeze();
             return self.handle_whole(now, data.message, Whole { bytes, packed });
         }
-        match self.gather(now, data, packed)? {
+        // One of which parts have come is wanted, and has its room.
+        if !matches!(self.held.get(&data.message), Some(Held::Part(_))) {
+            if !self.is_wanted(data.message, data.total, data.bytes.len())? {
+                return Ok(false);
+            }
+            self.hold_part(now, data.message, data.total, packed)?;
+        }
+        match self.gather(data, packed)? {
             Some(whole) => {
                 self.spares.keep(now, &whole.bytes);
                 self.complete(now, data.message, whole)
@@ -278,9 +285,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Adds a fragment; the message, if that completes it.
-    fn gather(&mut self, now: Time, data: &Data<'_>, packed: bool) -> Result<Option<Whole>, Overrun> {
-        self.hold_part(now, data.message, data.total, packed)?;
+    /// Adds a fragment of a message that is held; the message, if that completes it.
+    fn gather(&mut self, data: &Data<'_>, packed: bool) -> Result<Option<Whole>, Overrun> {
         let Some(Held::Part(part)) = self.held.get_mut(&data.message) else { return Ok(None) };
         if part.total != data.total || part.packed != packed || part.have.count() > MAX_PARTS {
             return Err(Overrun);
