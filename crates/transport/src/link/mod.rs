@@ -16,6 +16,7 @@ mod channel;
 mod endpoint;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod options;
 mod random;
 mod ranges;
 mod received;
@@ -24,10 +25,11 @@ pub mod secure;
 mod state;
 pub mod wire;
 
+pub use channel::compression::Dictionary;
 pub use channel::receive::ReceiveCounters;
 pub use channel::send::SendCounters;
-pub use channel::{Compression, Dictionary, Fec, Options};
 pub use endpoint::{Endpoint, EndpointCounters, LinkId};
+pub use options::{Compression, Fec, Options};
 pub use random::Random;
 pub use secure::noise::{Credentials, Key, public_key};
 pub use state::{Link, LinkStatistics, PathStatistics};
@@ -327,6 +329,9 @@ pub struct Settings {
     /// before it is seen in the delay. Given up on a path that swallows such datagrams, wipes the marks out, or sets that
     /// of congestion always.
     pub ecn: Ecn,
+    /// How many percent of a path's rate may go for padding, up to 100: whenever too little is sent to tell what the
+    /// path carries, a few full datagrams in a row measure it. 0, the default: what is known may be old.
+    pub probing_percent: u8,
     /// What second paths of links that we connect are for; the listener does the same.
     pub bonding: Bonding,
 }
@@ -352,6 +357,7 @@ impl Settings {
             copies: Copies::WhenLossy,
             dictionary: None,
             ecn: Ecn::Ect0,
+            probing_percent: 0,
             bonding: Bonding::Failover,
         }
     }

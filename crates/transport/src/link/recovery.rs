@@ -4,7 +4,7 @@ use glassline_media::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::channel::send::Written;
+use super::channel::send::{Row, Written};
 use super::received::max_delay;
 use super::wire::frame::Ack;
 
@@ -16,6 +16,10 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 const LEAST_PROBE_GAP: Duration = Duration::from_millis(25);
 /// and never more seldom than this.
 pub(crate) const MAX_PROBE_GAP: Duration = Duration::from_millis(150);
+/// Of a train's rate less than so many packets,
+const TRAIN_PACKETS: u64 = 3;
+/// or less time, says nothing.
+const TRAIN_TIME: Duration = Duration::from_millis(3);
 /// Before a round trip was measured (RFC 9002 §6.2.2 takes 333 ms; links are shorter).
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 
@@ -26,6 +30,8 @@ pub(crate) enum Content {
     Data { channel: u8, part: Written },
     /// The same, sent on another path too.
     Twin { channel: u8, part: Written },
+    /// Whole messages in a row.
+    Row { channel: u8, row: Row },
     /// OPEN of a channel.
     Open(u8),
     /// CONSUMED of a channel.
@@ -41,9 +47,15 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// Takes in a part of the same message that lies right beside this one. An acknowledgement of many packets of a large
-    /// message is one step then.
+    /// Takes in a part of the same message that lies right beside this one, or the messages before or after a row. An
+    /// acknowledgement of many packets of a large message, or of many small ones, is one step then.
+    #[inline]
     fn join(&mut self, other: Content) -> bool {
+        if let (Content::Row { channel, row }, Content::Row { channel: other, row: next }) =
+            (&mut *self, other)
+        {
+            return *channel == other && row.join(next);
+        }
         let (Content::Data { channel, part }, Content::Data { channel: other, part: next }) = (self, other)
         else {
             return false;
@@ -76,6 +88,7 @@ struct Sent {
     contents: u64,
     count: u16,
     app_limited: bool,
+    train: u32,
     delivered: u64,
     delivered_at: Time,
     first_sent_at: Time,
@@ -126,8 +139,39 @@ pub(crate) struct Sample {
     pub(crate) largest_sent_at: Option<Time>,
     /// Bytes a second delivered over about the last round trip, and whether the application had too little to send.
     pub(crate) rate: Option<(u64, bool)>,
+    /// Bytes a second at which packets came that had left one right after the other, however little there was to send.
+    pub(crate) train_rate: Option<u64>,
     /// The round trip that was measured.
     pub(crate) rtt: Option<Duration>,
+}
+
+/// Packets that leave one right after the other, from when the application had something to when it had no more: the
+/// rate at which they come is that of the path if they left faster, and otherwise shows that the path carries as much.
+#[derive(Clone, Copy, Debug, Default)]
+struct Train {
+    number: u32,
+    /// When its first acknowledged packet left, and came by the receiver's clock in microseconds.
+    began: Option<(Time, u64)>,
+    /// Bytes acknowledged since then.
+    bytes: u64,
+    packets: u64,
+}
+
+impl Train {
+    /// `packets` more of `bytes` are acknowledged, the last of which left at `sent` and came at `received_us`.
+    fn rate(&mut self, sent: Time, received_us: Option<u64>, packets: u64, bytes: u64) -> Option<u64> {
+        let Some((left, came_us)) = self.began else {
+            self.began = received_us.map(|came_us| (sent, came_us));
+            return None;
+        };
+        self.bytes += bytes;
+        self.packets += packets;
+        let came = Duration::from_micros(received_us?.saturating_sub(came_us)).max(sent - left);
+        if self.packets < TRAIN_PACKETS || came < TRAIN_TIME {
+            return None;
+        }
+        Some((self.bytes as f64 / came.as_secs_f64()) as u64)
+    }
 }
 
 /// The acknowledgement names a packet that was never sent.
@@ -155,6 +199,11 @@ pub(crate) struct Recovery {
     first_sent_at: Time,
     /// Sent up to here while the application had too little.
     app_limited_until: u64,
+    /// The number of the train that is leaving, and of its last packet.
+    train: u32,
+    train_end: u64,
+    /// The train of which packets were acknowledged last.
+    acked_train: Train,
     /// For the caller to work off after [`Recovery::handle_ack`] and [`Recovery::handle_timeout`].
     pub(crate) acked: Vec<Content>,
     pub(crate) lost: Vec<Content>,
@@ -179,6 +228,9 @@ impl Recovery {
             delivered_at: now,
             first_sent_at: now,
             app_limited_until: 0,
+            train: 0,
+            train_end: u64::MAX,
+            acked_train: Train::default(),
             acked: Vec::new(),
             lost: Vec::new(),
         }
@@ -227,6 +279,8 @@ impl Recovery {
         if eliciting {
             if self.in_flight == 0 {
                 (self.first_sent_at, self.delivered_at) = (now, now);
+                // What is delivered in the round trip that begins is not the path's rate.
+                self.app_limited_until = self.app_limited_until.max(number + 1);
             }
             self.in_flight += bytes as u64;
             self.last_asked_at = now;
@@ -237,12 +291,16 @@ impl Recovery {
             state: if eliciting { State::Flying } else { State::Silent },
             contents: self.contents_base + self.contents.len() as u64,
             count: contents.len() as u16,
-            app_limited: number < self.app_limited_until,
+            app_limited: self.largest_acked.map_or(0, |largest| largest + 1) < self.app_limited_until,
+            train: self.train,
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
         });
         self.contents.extend(contents);
+        if number == self.train_end {
+            self.train = self.train.wrapping_add(1);
+        }
         // Who only receives gets no acknowledgements, at which packets are forgotten otherwise.
         if number.is_multiple_of(64) {
             self.retire(now);
@@ -252,7 +310,8 @@ impl Recovery {
     /// The application has nothing more to send though it might: rates measured until all of this is acknowledged
     /// say little about the path.
     pub(crate) fn mark_app_limited(&mut self) {
-        self.app_limited_until = self.base + self.packets.len() as u64 + 1;
+        self.train_end = self.base + self.packets.len() as u64;
+        self.app_limited_until = self.train_end + 1;
     }
 
     /// Takes an acknowledgement. What it settles stands in `acked` and `lost` then.
@@ -306,6 +365,13 @@ impl Recovery {
             let delivered = self.delivered - packet.delivered;
             let nanos = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
             let rate = u128::from(delivered) * 1_000_000_000 / u128::from(nanos.max(1));
+            if self.acked_train.number != packet.train {
+                self.acked_train = Train { number: packet.train, ..Train::default() };
+            }
+            // Only of the largest number is told when it came.
+            let received_us = sample.rtt.map(|_| ack.received_us);
+            let (packets, bytes) = (sample.packets.0, sample.acked_bytes);
+            sample.train_rate = self.acked_train.rate(packet.at, received_us, packets, bytes);
             if interval >= self.rtt.least.min(Duration::from_millis(1)) {
                 sample.rate = Some((u64::try_from(rate).unwrap_or(u64::MAX), packet.app_limited));
             }

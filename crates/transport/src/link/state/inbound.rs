@@ -106,6 +106,9 @@ impl Link {
             Frame::Packed(data) => {
                 return self.handle_part(data.channel, |receiver| receiver.handle_packed(now, &data));
             }
+            Frame::Row(row) => {
+                return self.handle_part(row.channel, |receiver| receiver.handle_row(now, &row));
+            }
             Frame::Parity(parity) => {
                 return self.handle_part(parity.channel, |receiver| receiver.handle_parity(now, &parity));
             }
@@ -206,7 +209,7 @@ impl Link {
             }
         }
         if sample.largest_sent_at.is_none_or(|sent| sent < session.silent_until) {
-            sample.rate = None;
+            (sample.rate, sample.train_rate) = (None, None);
         }
         self.settle(now, &sample, one_way);
         Ok(())
@@ -235,10 +238,14 @@ impl Link {
                     one_way_us,
                     rate: sample.rate.map(|rate| rate.0),
                     app_limited: sample.rate.is_some_and(|rate| rate.1),
+                    train_rate: sample.train_rate,
                     rtt: rtt.smoothed,
                     least_rtt: rtt.least,
                 },
             );
+        }
+        if sample.train_rate.is_some() || sample.rate.is_some_and(|rate| !rate.1) {
+            session.measured_at = now;
         }
         session.mtu.handle_settled(now, sample.largest.0, sample.largest.1);
         session.fit();
@@ -258,6 +265,11 @@ impl Link {
             Content::Data { channel, part } | Content::Twin { channel, part } => {
                 if let Some(Some(sender)) = self.senders.get_mut(sender(channel)) {
                     sender.handle_acked(part, &mut self.events);
+                }
+            }
+            Content::Row { channel, row } => {
+                if let Some(Some(sender)) = self.senders.get_mut(sender(channel)) {
+                    sender.handle_row_acked(row, &mut self.events);
                 }
             }
             Content::Open(channel) => {
@@ -290,6 +302,11 @@ impl Link {
             Content::Data { channel, part } => {
                 if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) {
                     sender.handle_lost(part, &mut self.events);
+                }
+            }
+            Content::Row { channel, row } => {
+                if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) {
+                    sender.handle_row_lost(row, &mut self.events);
                 }
             }
             Content::Cancel(channel, message) => {

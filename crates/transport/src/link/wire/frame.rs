@@ -1,8 +1,8 @@
 //! The frames inside a data packet. Each begins with a byte that tells its kind; integers are [`super::varint`]s.
 
+use super::row::{ROW, Row};
 use super::varint::{self, Reader};
-use crate::link::channel::Options;
-use crate::link::{MAX_CHANNELS, MAX_MESSAGE};
+use crate::link::{MAX_CHANNELS, MAX_MESSAGE, Options};
 
 const PADDING: u8 = 0x00;
 const PING: u8 = 0x01;
@@ -96,6 +96,8 @@ pub enum Frame<'a> {
     Packed(Data<'a>),
     /// What puts a message together of which parts are lost.
     Parity(Parity<'a>),
+    /// Whole messages one after the other.
+    Row(Row<'a>),
 }
 
 /// A whole message or a part of one.
@@ -316,6 +318,7 @@ impl<'a> Frame<'a> {
             MESSAGE..=0x13 => Frame::Data(Data::parse(kind, reader)?),
             0x14..=0x17 => Frame::Packed(Data::parse(kind, reader)?),
             PARITY | 0x19 => Frame::Parity(Parity::parse(kind, reader)?),
+            ROW => Frame::Row(Row::parse(reader)?),
             ACK => Frame::Ack(Ack::parse(reader)?),
             PADDING => Frame::Padding,
             PING => Frame::Ping,
@@ -386,6 +389,7 @@ impl<'a> Frame<'a> {
             Frame::Data(data) => data.write(false, out),
             Frame::Packed(data) => data.write_packed(false, out),
             Frame::Parity(parity) => parity.write(out),
+            Frame::Row(row) => row.write(out),
         }
     }
 }
@@ -473,7 +477,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..100), kind in 0u8..0x1B) {
+        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..100), kind in 0u8..0x1C) {
             let bytes = [&[kind][..], &bytes].concat();
             let mut reader = Reader::new(&bytes);
             while !reader.is_empty() {
