@@ -174,6 +174,10 @@ struct Common {
     /// compress=zstd become much smaller; both ends need the same
     #[arg(long, value_name = "FILE")]
     dictionary: Option<PathBuf>,
+    /// Find out with up to this share of the rate in padding what the path carries while next to nothing is sent, so
+    /// that what comes next need not wait for it
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u8).range(0..=50))]
+    probing: u8,
     /// By what a listener tells us from others with the same key [default: this machine and command]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -270,7 +274,8 @@ impl Common {
             ));
         }
         let dictionary = self.dictionary.as_deref().map(dictionary).transpose()?;
-        Ok(Settings { name: name.into_bytes(), dictionary, ..Settings::new(credentials) })
+        let probing_percent = self.probing;
+        Ok(Settings { name: name.into_bytes(), dictionary, probing_percent, ..Settings::new(credentials) })
     }
 
     /// The machine's name and what tells this command from others on it: the same after a restart, so that the listener
@@ -333,12 +338,17 @@ fn run_connect(args: &Connect) -> Result<()> {
         is_ipv4: args.path.first().map(|way| way.address.is_ipv4()),
     });
     let opened = ends::open(&args.common.channel)?;
-    // Waiting for a name is ended by signals as a program is that does nothing yet.
-    let to = match &wanted {
-        Some(wanted) => wanted.find(args.connect_timeout)?,
-        None => ends::one_address(&args.address)?,
+    let (to, signals) = match &wanted {
+        Some(wanted) => {
+            let mut signals = session::signals()?;
+            tracing::info!(name = wanted.name, "looking for who announces this name");
+            let Some(to) = wanted.find(args.connect_timeout, || session::is_ending(&mut signals))? else {
+                return Ok(());
+            };
+            (to, signals)
+        }
+        None => (ends::one_address(&args.address)?, session::signals()?),
     };
-    let signals = session::signals()?;
     let session = Session::new(opened, args.common.stats.as_deref())?;
     let locals = match &args.path[..] {
         [] => vec![Local::towards(to)],

@@ -46,6 +46,15 @@ impl Cubic {
         self.starting
     }
 
+    /// One that begins anew with this window.
+    pub(crate) fn again(&self, now: Time, window_bytes: f64) -> Cubic {
+        Cubic::new(now, window_bytes.max(2.0 * self.packet), self.packet as usize)
+    }
+
+    pub(crate) fn packet_bytes(&self) -> f64 {
+        self.packet
+    }
+
     pub(crate) fn window_bytes(&self) -> f64 {
         self.window
     }
@@ -66,9 +75,10 @@ impl Cubic {
         self.window = cubic.max(self.reno) * self.packet;
     }
 
-    pub(crate) fn handle_lost(&mut self, now: Time, sent_at: Time) {
+    /// A packet was lost, and the newest one that is known of was sent then. `false`: the window was lowered for it before.
+    pub(crate) fn handle_lost(&mut self, now: Time, sent_at: Time) -> bool {
         if sent_at <= self.reduced_at {
-            return;
+            return false;
         }
         self.starting = false;
         let window = self.window / self.packet;
@@ -77,6 +87,7 @@ impl Cubic {
         self.window = (window * BETA).max(2.0) * self.packet;
         self.reno = self.window / self.packet;
         (self.since, self.reduced_at) = (now, now);
+        true
     }
 }
 

@@ -16,11 +16,16 @@
 //! half full (BBR). If the queue stands for several round trips, half the rate is tried for two more: if it stands then
 //! too, somebody else fills it, and the window grows and falls as CUBIC's does. Every few seconds a trial with the short
 //! queue tells whether the others are gone.
+//!
+//! An application that pauses between pictures is measured by its trains: the packets that leave one right after the
+//! other between two pauses. They leave a twentieth faster than the path is known to carry, so that more room is seen.
 
 mod arrival;
+mod competition;
 mod cubic;
 
 pub use arrival::Arrival;
+use competition::Competition;
 use cubic::Cubic;
 use glassline_media::Time;
 use std::time::Duration;
@@ -28,9 +33,9 @@ use std::time::Duration;
 /// The queueing delay that is aimed at, on a path that carries a packet in far less.
 pub const TARGET: Duration = Duration::from_millis(6);
 /// A queue that is small for whoever keeps it, bytes: sockets and routers have room for a few MB, and what stays in a
-/// cache is cheaper to handle. Above 1.4 Gbit/s this is less than [`TARGET`],
+/// cache is cheaper to handle. Where it takes less than [`TARGET`], above 1.4 Gbit/s, it is what is aimed at.
 const SMALL_QUEUE: f64 = 1_048_576.0;
-/// down to this: programs look at their sockets no more often.
+/// The least queueing delay that is aimed at, however fast the path: programs look at their sockets no more often.
 const LEAST_TARGET: Duration = Duration::from_millis(1);
 /// The rate before anything was measured, bytes a second: ten packets in 100 ms.
 const INITIAL_RATE: f64 = 120_000.0;
@@ -38,6 +43,8 @@ const INITIAL_RATE: f64 = 120_000.0;
 const LEAST_RATE: f64 = 4_000.0;
 /// How long a smallest one-way delay counts as that of the empty path.
 const BASE_LIFE: Duration = Duration::from_secs(15);
+/// The same while others fill the queue, which then may not be empty for long.
+const SHARED_BASE_LIFE: Duration = Duration::from_secs(120);
 /// Round trips of a queue that stands, after which it is tried whether others fill it; twice as many after each trial
 /// that found nobody,
 const FIRST_TRIAL: u32 = 8;
@@ -45,13 +52,16 @@ const FIRST_TRIAL: u32 = 8;
 const LAST_TRIAL: u32 = 256;
 /// For how many round trips half the rate is tried.
 const TRIAL_ROUNDS: u32 = 2;
-/// A queue that never falls below this share of its height though packets are lost is filled by somebody who does not
-/// listen to losses; neither do we then,
-const DEAF: f64 = 0.8;
-/// up to this share.
-const TOLERABLE: f64 = 0.1;
+/// The gain of one who pauses, where no queue stands: he learns of more room only from what he sends between pauses.
+const PAUSING_GAIN: f64 = 1.05;
 /// How long competition goes on before a trial without.
 const TRIAL_AFTER: Duration = Duration::from_secs(5);
+/// The same, where trials have found others again and again.
+const LAST_TRIAL_AFTER: Duration = Duration::from_secs(20);
+/// After so many rounds with a short queue nobody else fills it.
+const ROOMY: u32 = 4;
+/// Once competition is over, whoever falls below this share of what he had while the queue stands is not alone.
+const DISPLACED: f64 = 0.75;
 
 /// By how much a mark of a router that is not of L4S lowers the rate: the queue that it speaks of may be none of ours to
 /// see in the delay yet.
@@ -74,6 +84,8 @@ pub struct Feedback {
     pub rate: Option<u64>,
     /// Whether the sender had too little to send to fill that round trip.
     pub app_limited: bool,
+    /// Bytes a second at which packets came that had left one right after the other.
+    pub train_rate: Option<u64>,
     /// The smoothed round-trip time.
     pub rtt: Duration,
     /// The least round-trip time.
@@ -111,16 +123,14 @@ pub struct Capacity {
     /// After how many of them a trial begins.
     trial_after: u32,
     trial: Option<Trial>,
-    /// When competition ended last, and its window.
-    shared: Option<(Time, f64)>,
-    /// Between what the queue's delay has swayed since the window was last lowered.
-    sway: (Duration, Duration),
+    /// Competition that ended not long ago.
+    shared: Option<Shared>,
     /// The share of bytes lost, over some round trips.
     loss_share: f64,
     flat_rounds: u32,
     lossy_rounds: u32,
     bandwidth_before: f64,
-    cubic: Option<Cubic>,
+    competition: Option<Competition>,
     mode_since: Time,
     trial_gap: Duration,
     /// The smoothed share of packets that routers mark (DCTCP's α, RFC 8257 §3.3).
@@ -135,6 +145,14 @@ struct Trial {
     rounds: u32,
     /// The queue's delay before, seconds.
     queue: f64,
+}
+
+/// How competition stood when it ended.
+#[derive(Clone, Debug)]
+struct Shared {
+    ended: Time,
+    competition: Competition,
+    bandwidth: f64,
 }
 
 /// What was seen during a round trip.
@@ -167,7 +185,7 @@ impl Round {
     }
 }
 
-/// The least one-way delay of the last [`BASE_LIFE`] to twice that.
+/// The least one-way delay of its life to twice that.
 #[derive(Clone, Copy, Debug)]
 struct BaseDelay {
     before: i64,
@@ -176,8 +194,8 @@ struct BaseDelay {
 }
 
 impl BaseDelay {
-    fn update(&mut self, now: Time, one_way_us: i64) {
-        if now - self.since > BASE_LIFE {
+    fn update(&mut self, now: Time, one_way_us: i64, life: Duration) {
+        if now - self.since > life {
             (self.before, self.now, self.since) = (self.now, one_way_us, now);
         }
         self.now = self.now.min(one_way_us);
@@ -206,12 +224,11 @@ impl Capacity {
             trial_after: FIRST_TRIAL,
             trial: None,
             shared: None,
-            sway: (Duration::ZERO, Duration::ZERO),
             loss_share: 0.0,
             flat_rounds: 0,
             lossy_rounds: 0,
             bandwidth_before: 0.0,
-            cubic: None,
+            competition: None,
             mode_since: now,
             trial_gap: TRIAL_AFTER,
             marked_share: 0.0,
@@ -279,7 +296,9 @@ impl Capacity {
     /// Takes what an acknowledgement told.
     pub fn handle_feedback(&mut self, now: Time, feedback: &Feedback) {
         if let Some(one_way) = feedback.one_way_us {
-            self.base.update(now, one_way);
+            let shared = self.competition.is_some() || self.shared.is_some();
+            let life = if shared { SHARED_BASE_LIFE } else { BASE_LIFE };
+            self.base.update(now, one_way, life);
             self.queue = Duration::from_micros(one_way.saturating_sub(self.base.us()).max(0) as u64);
         }
         let round = &mut self.round;
@@ -291,17 +310,9 @@ impl Capacity {
             round.fastest = round.fastest.max(rate as f64);
             round.last_rate = rate as f64;
         }
-        match &mut self.cubic {
-            Some(cubic) => {
-                let sway = &mut self.sway;
-                *sway = (sway.0.min(self.queue), sway.1.max(self.queue));
-                let deaf = sway.0 > sway.1.mul_f64(DEAF) && self.loss_share < TOLERABLE;
-                if feedback.lost_bytes > 0 && (!deaf || cubic.is_starting()) {
-                    cubic.handle_lost(now, feedback.sent_at.unwrap_or(now));
-                    *sway = (self.queue, self.queue);
-                } else if !feedback.app_limited {
-                    cubic.handle_acked(now, feedback.acked_bytes, feedback.rtt);
-                }
+        match &mut self.competition {
+            Some(competition) => {
+                competition.handle_feedback(now, feedback);
                 if let Some(rate) = feedback.rate {
                     self.bandwidth =
                         if feedback.app_limited { self.bandwidth.max(rate as f64) } else { rate as f64 };
@@ -317,12 +328,15 @@ impl Capacity {
 
     /// Brings the bandwidth up to date: while packets queue it is what is delivered, otherwise at least that.
     fn measure(&mut self, feedback: &Feedback) {
-        let Some(rate) = feedback.rate else { return };
+        // Who pauses is measured by what came between the pauses.
+        let app_limited = feedback.app_limited && feedback.train_rate.is_none();
+        let train = feedback.train_rate.filter(|_| feedback.app_limited);
+        let Some(rate) = train.max(feedback.rate) else { return };
         let rate = rate as f64;
         if rate > self.bandwidth {
             self.bandwidth = rate;
         } else if (self.queue.as_secs_f64() > self.target() || self.relief > 0.0)
-            && !feedback.app_limited
+            && !app_limited
             && self.mode != Mode::Startup
             && self.trial.is_none()
         {
@@ -361,27 +375,55 @@ impl Capacity {
                 }
             }
             Mode::Delay => self.look_for_others(now, &round, feedback, least),
-            Mode::Competitive => {
-                let since = now - self.mode_since;
-                // Losses of both at once empty a short queue, too: that alone says nothing of who is there.
-                let alone = least < TARGET.as_secs_f64() && since > TRIAL_AFTER;
-                if alone || since > self.trial_gap {
-                    self.trial_gap =
-                        if alone { TRIAL_AFTER } else { (self.trial_gap * 2).min(TRIAL_AFTER * 4) };
-                    self.shared = self.cubic.as_ref().map(|cubic| (now, cubic.window_bytes()));
-                    self.enter(Mode::Delay, now);
-                    self.trial_after = FIRST_TRIAL / 2;
-                }
+            Mode::Competitive => self.look_for_nobody(now, &round, feedback, least),
+        }
+    }
+
+    /// Whether the others are gone: the queue is short, or it becomes so at half our rate.
+    fn look_for_nobody(&mut self, now: Time, round: &Round, feedback: &Feedback, least: f64) {
+        if let Some(competition) = &mut self.competition {
+            competition.end_round(now, round, feedback, self.loss_share);
+        }
+        let since = now - self.mode_since;
+        // Losses of both at once empty a short queue, too: that alone says nothing of who is there.
+        let mut alone = self.roomy_rounds >= ROOMY && since > TRIAL_AFTER;
+        if let Some(trial) = &mut self.trial {
+            trial.rounds += 1;
+            if trial.rounds <= TRIAL_ROUNDS {
+                return;
             }
+            // With half in flight of what is, nobody else's would wait for so long.
+            let least_rtt = feedback.least_rtt.min(feedback.rtt).as_secs_f64();
+            let own = ((trial.queue - least_rtt) / 2.0).max(0.0);
+            alone |= least < own + (1.5 * TARGET.as_secs_f64()).max((trial.queue - own) / 4.0);
+            self.trial = None;
+            self.mode_since = now;
+            self.trial_gap = (self.trial_gap * 2).min(LAST_TRIAL_AFTER);
+        } else if !alone && since > self.trial_gap && !round.app_limited {
+            self.trial = Some(Trial { rounds: 0, queue: least });
+        }
+        if alone {
+            let bandwidth = self.bandwidth;
+            let shared = |competition| Shared { ended: now, competition, bandwidth };
+            self.shared = self.competition.take().map(shared);
+            self.enter(Mode::Delay, now);
+            self.trial_after = FIRST_TRIAL / 2;
         }
     }
 
     /// Whether somebody else fills the queue: it stands, and at half our rate it stands as well.
     fn look_for_others(&mut self, now: Time, round: &Round, feedback: &Feedback, least: f64) {
         let long = 1.5 * TARGET.as_secs_f64();
+        self.shared.take_if(|shared| now - shared.ended >= TRIAL_AFTER * 2);
+        let displaced =
+            self.shared.as_ref().is_some_and(|before| self.bandwidth < DISPLACED * before.bandwidth);
+        if displaced && least > TARGET.as_secs_f64() && !round.app_limited {
+            return self.compete(now, feedback);
+        }
         let Some(trial) = &mut self.trial else {
             let stands = least > long && !round.app_limited;
-            self.standing_rounds = if stands { self.standing_rounds + 1 } else { 0 };
+            self.standing_rounds =
+                if stands { self.standing_rounds + 1 } else { self.standing_rounds.saturating_sub(2) };
             if self.standing_rounds >= self.trial_after {
                 self.trial = Some(Trial { rounds: 0, queue: least });
             }
@@ -389,19 +431,24 @@ impl Capacity {
         };
         trial.rounds += 1;
         if trial.rounds == TRIAL_ROUNDS + 1 && !round.app_limited && least > long.max(0.6 * trial.queue) {
-            let window = (self.bandwidth * feedback.rtt.as_secs_f64()).max(4.0 * self.packet as f64);
-            let shared = self.shared.filter(|shared| now - shared.0 < TRIAL_AFTER * 2);
-            self.cubic = Some(match shared {
-                Some((_, before)) => Cubic::new(now, window.max(before), self.packet),
-                None => Cubic::starting(now, window * 1.2, self.packet),
-            });
-            self.enter(Mode::Competitive, now);
+            self.compete(now, feedback);
         } else if trial.rounds > TRIAL_ROUNDS + 1 {
-            self.trial = None;
-            self.sway = (self.queue, self.queue);
+            (self.trial, self.shared) = (None, None);
             self.standing_rounds = 0;
             self.trial_after = (self.trial_after * 2).min(LAST_TRIAL);
         }
+    }
+
+    fn compete(&mut self, now: Time, feedback: &Feedback) {
+        let window = (self.bandwidth * feedback.rtt.as_secs_f64()).max(4.0 * self.packet as f64);
+        (self.competition, self.trial_gap) = match self.shared.take() {
+            Some(before) => (Some(before.competition), (self.trial_gap * 2).min(LAST_TRIAL_AFTER)),
+            None => {
+                let cubic = Cubic::starting(now, window * 1.2, self.packet);
+                (Some(Competition::new(cubic)), TRIAL_AFTER)
+            }
+        };
+        self.enter(Mode::Competitive, now);
     }
 
     fn end_marked_round(&mut self, now: Time, round: &Round, feedback: &Feedback) {
@@ -421,8 +468,8 @@ impl Capacity {
         };
         if round.marked > 0 {
             self.roomy_rounds = 0;
-            if let Some(cubic) = &mut self.cubic {
-                cubic.handle_lost(now, feedback.sent_at.unwrap_or(now));
+            if let Some(competition) = &mut self.competition {
+                competition.give_way(now, feedback);
             }
         }
     }
@@ -433,7 +480,7 @@ impl Capacity {
         (self.standing_rounds, self.roomy_rounds, self.flat_rounds) = (0, 0, 0);
         self.trial = None;
         if mode != Mode::Competitive {
-            self.cubic = None;
+            self.competition = None;
         }
     }
 
@@ -458,6 +505,10 @@ impl Capacity {
                 let boost = 2f64.powi(self.roomy_rounds.saturating_sub(2).min(4) as i32);
                 self.gain =
                     if room > 0.0 { 1.0 + (room.max(0.01) * boost).min(0.5) } else { (1.0 + room).max(0.5) };
+                if feedback.app_limited && queue < target / 2.0 {
+                    // What it sends is over before much of a queue can grow.
+                    self.gain = self.gain.max(PAUSING_GAIN);
+                }
                 if self.trial.is_some_and(|trial| trial.rounds < TRIAL_ROUNDS) {
                     self.gain = 0.5;
                 }
@@ -467,9 +518,12 @@ impl Capacity {
                 self.window = 1.25 * self.bandwidth * (least_rtt + 2.0 * target) + slack;
             }
             Mode::Competitive => {
-                let window = self.cubic.as_ref().map_or(self.window, Cubic::window_bytes);
-                self.window = window;
-                self.rate = (1.1 * window / rtt).max(LEAST_RATE);
+                let share =
+                    if self.trial.is_some_and(|trial| trial.rounds < TRIAL_ROUNDS) { 0.5 } else { 1.0 };
+                if let Some(competition) = &self.competition {
+                    self.window = share * competition.window(feedback);
+                    self.rate = (share * competition.rate(feedback)).max(LEAST_RATE);
+                }
                 return;
             }
         }

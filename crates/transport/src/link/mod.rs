@@ -330,6 +330,9 @@ pub struct Settings {
     /// before it is seen in the delay. Given up on a path that swallows such datagrams, wipes the marks out, or sets that
     /// of congestion always.
     pub ecn: Ecn,
+    /// How many percent of a path's rate may go for padding, up to 100: whenever too little is sent to tell what the
+    /// path carries, a few full datagrams in a row measure it. 0, the default: what is known may be old.
+    pub probing_percent: u8,
     /// What second paths of links that we connect are for; the listener does the same.
     pub bonding: Bonding,
 }
@@ -355,6 +358,7 @@ impl Settings {
             copies: Copies::WhenLossy,
             dictionary: None,
             ecn: Ecn::Ect0,
+            probing_percent: 0,
             bonding: Bonding::Failover,
         }
     }

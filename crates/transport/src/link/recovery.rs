@@ -16,6 +16,10 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 const LEAST_PROBE_GAP: Duration = Duration::from_millis(25);
 /// and never more seldom than this.
 pub(crate) const MAX_PROBE_GAP: Duration = Duration::from_millis(150);
+/// Of a train's rate less than so many packets,
+const TRAIN_PACKETS: u64 = 2;
+/// or less time, says nothing.
+const TRAIN_TIME: Duration = Duration::from_millis(3);
 /// Before a round trip was measured (RFC 9002 §6.2.2 takes 333 ms; links are shorter).
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 
@@ -84,6 +88,7 @@ struct Sent {
     contents: u64,
     count: u16,
     app_limited: bool,
+    train: u32,
     delivered: u64,
     delivered_at: Time,
     first_sent_at: Time,
@@ -134,8 +139,44 @@ pub(crate) struct Sample {
     pub(crate) largest_sent_at: Option<Time>,
     /// Bytes a second delivered over about the last round trip, and whether the application had too little to send.
     pub(crate) rate: Option<(u64, bool)>,
+    /// Bytes a second at which packets came that had left one right after the other, however little there was to send.
+    pub(crate) train_rate: Option<u64>,
     /// The round trip that was measured.
     pub(crate) rtt: Option<Duration>,
+}
+
+/// Packets that leave one right after the other, from when the application had something to when it had no more: the
+/// rate at which they come is that of the path if they left faster, and otherwise shows that the path carries as much.
+#[derive(Clone, Copy, Debug, Default)]
+struct Train {
+    number: u32,
+    /// When its first acknowledged packet left, and came by the receiver's clock in microseconds.
+    began: Option<(Time, u64)>,
+    /// Its size.
+    size: u32,
+    /// Bytes acknowledged since then.
+    bytes: u64,
+    packets: u64,
+}
+
+impl Train {
+    /// `packets` more of `bytes` are acknowledged, `last` the last of them, which came at `received_us`.
+    fn rate(&mut self, last: &Sent, received_us: Option<u64>, packets: u64, bytes: u64) -> Option<u64> {
+        let Some((left, came_us)) = self.began else {
+            self.began = received_us.map(|came_us| (last.at, came_us));
+            self.size = last.bytes;
+            return None;
+        };
+        self.bytes += bytes;
+        self.packets += packets;
+        let came = Duration::from_micros(received_us?.saturating_sub(came_us)).max(last.at - left);
+        // A short one at the end came as long after the one before it as a whole one would have left: it makes the
+        // rate smaller than it is.
+        if self.packets < TRAIN_PACKETS || came < TRAIN_TIME || last.bytes < self.size {
+            return None;
+        }
+        Some((self.bytes as f64 / came.as_secs_f64()) as u64)
+    }
 }
 
 /// The acknowledgement names a packet that was never sent.
@@ -163,6 +204,11 @@ pub(crate) struct Recovery {
     first_sent_at: Time,
     /// Sent up to here while the application had too little.
     app_limited_until: u64,
+    /// The number of the train that is leaving, and of its last packet.
+    train: u32,
+    train_end: u64,
+    /// The train of which packets were acknowledged last.
+    acked_train: Train,
     /// For the caller to work off after [`Recovery::handle_ack`] and [`Recovery::handle_timeout`].
     pub(crate) acked: Vec<Content>,
     pub(crate) lost: Vec<Content>,
@@ -187,6 +233,9 @@ impl Recovery {
             delivered_at: now,
             first_sent_at: now,
             app_limited_until: 0,
+            train: 0,
+            train_end: u64::MAX,
+            acked_train: Train::default(),
             acked: Vec::new(),
             lost: Vec::new(),
         }
@@ -235,6 +284,8 @@ impl Recovery {
         if eliciting {
             if self.in_flight == 0 {
                 (self.first_sent_at, self.delivered_at) = (now, now);
+                // What is delivered in the round trip that begins is not the path's rate.
+                self.app_limited_until = self.app_limited_until.max(number + 1);
             }
             self.in_flight += bytes as u64;
             self.last_asked_at = now;
@@ -245,12 +296,16 @@ impl Recovery {
             state: if eliciting { State::Flying } else { State::Silent },
             contents: self.contents_base + self.contents.len() as u64,
             count: contents.len() as u16,
-            app_limited: number < self.app_limited_until,
+            app_limited: self.largest_acked.map_or(0, |largest| largest + 1) < self.app_limited_until,
+            train: self.train,
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
         });
         self.contents.extend(contents);
+        if number == self.train_end {
+            self.train = self.train.wrapping_add(1);
+        }
         // Who only receives gets no acknowledgements, at which packets are forgotten otherwise.
         if number.is_multiple_of(64) {
             self.retire(now);
@@ -260,7 +315,8 @@ impl Recovery {
     /// The application has nothing more to send though it might: rates measured until all of this is acknowledged
     /// say little about the path.
     pub(crate) fn mark_app_limited(&mut self) {
-        self.app_limited_until = self.base + self.packets.len() as u64 + 1;
+        self.train_end = self.base + self.packets.len() as u64;
+        self.app_limited_until = self.train_end + 1;
     }
 
     /// Takes an acknowledgement. What it settles stands in `acked` and `lost` then.
@@ -314,6 +370,13 @@ impl Recovery {
             let delivered = self.delivered - packet.delivered;
             let nanos = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
             let rate = u128::from(delivered) * 1_000_000_000 / u128::from(nanos.max(1));
+            if self.acked_train.number != packet.train {
+                self.acked_train = Train { number: packet.train, ..Train::default() };
+            }
+            // Only of the largest number is told when it came.
+            let received_us = sample.rtt.map(|_| ack.received_us);
+            let (packets, bytes) = (sample.packets.0, sample.acked_bytes);
+            sample.train_rate = self.acked_train.rate(&packet, received_us, packets, bytes);
             if interval >= self.rtt.least.min(Duration::from_millis(1)) {
                 sample.rate = Some((u64::try_from(rate).unwrap_or(u64::MAX), packet.app_limited));
             }

@@ -105,3 +105,32 @@ fn who_only_acknowledges_remembers_little() {
     }
     assert!(recovery.remembered() < 400, "{}", recovery.remembered());
 }
+
+#[test]
+fn what_leaves_in_a_row_is_measured_by_itself_however_long_the_pause_before() {
+    let mut recovery = Recovery::new(Time::ZERO);
+    let (mut number, mut now) = (0, Time::ZERO);
+    for row in 0..3 {
+        let (first, began) = (number, now);
+        for packet in 0..6 {
+            if packet == 5 {
+                recovery.mark_app_limited();
+            }
+            recovery.handle_sent(began + Duration::from_millis(packet), number, 1000, true, &[]);
+            number += 1;
+        }
+        // They leave a millisecond apart, and two milliseconds apart they come.
+        for packet in 0..6 {
+            let came = began + Duration::from_millis(50 + 2 * packet);
+            let mut bytes = Vec::new();
+            let us = (came - Time::ZERO).as_micros() as u64;
+            write_ack([(0, first + packet)].into_iter(), 0, us, 0, &mut bytes);
+            let Some(Frame::Ack(ack)) = Frame::parse(&mut Reader::new(&bytes)) else { panic!("no ACK") };
+            let sample = recovery.handle_ack(came + Duration::from_millis(50), &ack).unwrap();
+            let expected = (packet >= 2).then_some(500_000);
+            assert_eq!(sample.train_rate, expected, "row {row}, packet {packet}");
+            assert!(sample.rate.is_none_or(|rate| rate.1), "row {row}: the pauses are the application's");
+        }
+        now = began + Duration::from_secs(1);
+    }
+}

@@ -229,7 +229,7 @@ enum Phase {
     ProbeRtt { until: Option<Time> },
 }
 
-/// BBR, first version.
+/// BBR, first version, as Linux has it (net/ipv4/tcp_bbr.c).
 pub struct Bbr {
     phase: Phase,
     /// The fastest rate of each of the last ten rounds.
@@ -239,10 +239,25 @@ pub struct Bbr {
     flat: u32,
     least: Duration,
     least_at: Time,
+    window: f64,
+    /// The window before losses or a probe of the round trip narrowed it.
+    prior: f64,
+    /// Losses are being made good up to this segment; in the first round of that only what has arrived is sent again.
+    recovery: Option<u64>,
+    conserve_until: u64,
+    /// Segments acknowledged since when, as long as they come faster than the bandwidth; by how much they were ahead in
+    /// the last rounds.
+    epoch: (Time, f64),
+    extra: VecDeque<f64>,
 }
 
 const HIGH: f64 = 2.885;
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+const CYCLES_BEGIN: usize = 2;
+/// Rounds after which what was seen is forgotten.
+const ROUNDS: usize = 10;
+/// Three bursts of two segments each, for what the kernel sends and acknowledges at once.
+const BURSTS: f64 = 6.0;
 
 impl Default for Bbr {
     fn default() -> Bbr {
@@ -254,6 +269,12 @@ impl Default for Bbr {
             flat: 0,
             least: Duration::MAX,
             least_at: Time::ZERO,
+            window: 10.0,
+            prior: 10.0,
+            recovery: None,
+            conserve_until: 0,
+            epoch: (Time::ZERO, 0.0),
+            extra: VecDeque::from([0.0]),
         }
     }
 }
@@ -279,10 +300,61 @@ impl Bbr {
                 self.phase = Phase::Drain;
             }
         }
-        self.rates.push_back(0.0);
-        if self.rates.len() > 10 {
-            self.rates.pop_front();
+        for seen in [&mut self.rates, &mut self.extra] {
+            seen.push_back(0.0);
+            if seen.len() > ROUNDS {
+                seen.pop_front();
+            }
         }
+    }
+
+    /// How many segments came ahead of the bandwidth, in one go.
+    fn aggregate(&mut self, now: Time) {
+        let expected = self.bandwidth() * (now - self.epoch.0).as_secs_f64();
+        if self.epoch.1 <= expected {
+            self.epoch = (now, 0.0);
+        }
+        self.epoch.1 += 1.0;
+        let expected = self.bandwidth() * (now - self.epoch.0).as_secs_f64();
+        let ahead = (self.epoch.1 - expected).clamp(0.0, self.window);
+        if let Some(newest) = self.extra.back_mut() {
+            *newest = newest.max(ahead);
+        }
+    }
+
+    fn save_window(&mut self) {
+        let probing = matches!(self.phase, Phase::ProbeRtt { .. });
+        let narrowed = self.recovery.is_some() || probing;
+        self.prior = if narrowed { self.prior.max(self.window) } else { self.window };
+    }
+
+    fn update_window(&mut self, acked: &Acked) {
+        let kept = acked.in_flight as f64 + 1.0;
+        self.window = (self.window - acked.lost as f64).max(1.0);
+        if acked.lost > 0 && self.recovery.is_none() {
+            self.save_window();
+            (self.recovery, self.conserve_until) = (Some(acked.next), acked.next);
+            self.window = kept;
+        } else if self.recovery.is_some_and(|end| acked.number >= end) {
+            self.recovery = None;
+            self.window = self.window.max(self.prior);
+        }
+        if self.recovery.is_some() && acked.number < self.conserve_until {
+            self.window = self.window.max(kept).max(4.0);
+            return;
+        }
+        let extra = self.extra.iter().copied().fold(0.0, f64::max).min(self.bandwidth() * 0.1);
+        let gain = if matches!(self.phase, Phase::Startup | Phase::Drain) { HIGH } else { 2.0 };
+        let mut target = gain * self.product() + extra + BURSTS;
+        if let Phase::ProbeBandwidth { step: 0, .. } = self.phase {
+            target += 2.0;
+        }
+        if self.phase != Phase::Startup {
+            self.window = (self.window + 1.0).min(target);
+        } else if self.window < target {
+            self.window += 1.0;
+        }
+        self.window = self.window.max(4.0);
     }
 }
 
@@ -299,11 +371,12 @@ impl Control for Bbr {
             self.round_end = acked.next;
             self.end_round();
         }
-        let in_flight = acked.in_flight as f64;
+        self.aggregate(acked.now);
+        let in_flight = (acked.in_flight + 1) as f64;
         match self.phase {
             Phase::Startup => {}
             Phase::Drain if in_flight <= self.product() => {
-                self.phase = Phase::ProbeBandwidth { step: 2, since: acked.now };
+                self.phase = Phase::ProbeBandwidth { step: CYCLES_BEGIN, since: acked.now };
             }
             Phase::Drain => {}
             Phase::ProbeBandwidth { step, since } => {
@@ -323,21 +396,20 @@ impl Control for Bbr {
                 }
                 if until.is_some_and(|until| until <= acked.now) {
                     self.least_at = acked.now;
-                    self.phase = Phase::ProbeBandwidth { step: 2, since: acked.now };
+                    self.phase = Phase::ProbeBandwidth { step: CYCLES_BEGIN, since: acked.now };
+                    self.window = self.window.max(self.prior);
                 }
             }
         }
         if stale && !matches!(self.phase, Phase::ProbeRtt { .. }) {
+            self.save_window();
             self.phase = Phase::ProbeRtt { until: None };
         }
+        self.update_window(acked);
     }
 
     fn window(&self) -> f64 {
-        match self.phase {
-            Phase::ProbeRtt { .. } => 4.0,
-            Phase::Startup => (HIGH * self.product()).max(10.0),
-            _ => (2.0 * self.product()).max(4.0),
-        }
+        if let Phase::ProbeRtt { .. } = self.phase { self.window.min(4.0) } else { self.window }
     }
 
     fn pace(&self) -> Option<f64> {
@@ -347,6 +419,7 @@ impl Control for Bbr {
             Phase::ProbeBandwidth { step, .. } => CYCLE[step],
             Phase::ProbeRtt { .. } => 1.0,
         };
-        (self.bandwidth() > 0.0).then(|| gain * self.bandwidth())
+        // The kernel stays a hundredth below.
+        (self.bandwidth() > 0.0).then(|| gain * self.bandwidth() * 0.99)
     }
 }

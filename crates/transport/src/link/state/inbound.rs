@@ -209,7 +209,7 @@ impl Link {
             }
         }
         if sample.largest_sent_at.is_none_or(|sent| sent < session.silent_until) {
-            sample.rate = None;
+            (sample.rate, sample.train_rate) = (None, None);
         }
         self.settle(now, &sample, one_way);
         Ok(())
@@ -238,10 +238,14 @@ impl Link {
                     one_way_us,
                     rate: sample.rate.map(|rate| rate.0),
                     app_limited: sample.rate.is_some_and(|rate| rate.1),
+                    train_rate: sample.train_rate,
                     rtt: rtt.smoothed,
                     least_rtt: rtt.least,
                 },
             );
+        }
+        if sample.train_rate.is_some() || sample.rate.is_some_and(|rate| !rate.1) {
+            session.measured_at = now;
         }
         session.mtu.handle_settled(now, sample.largest.0, sample.largest.1);
         session.fit();

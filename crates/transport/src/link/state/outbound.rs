@@ -15,8 +15,10 @@ use crate::link::{Copies, Ecn, MAX_BATCH, MAX_SEGMENTS, Path, Transmit};
 pub(super) const BURST: Duration = Duration::from_micros(500);
 /// With more packets than this in a burst, it is worth while to wait for a whole one.
 const BATCH_PACKETS: u32 = 4;
-/// How much pace may be made up for after a timer that came late.
+/// How much pace may be made up for after a timer that came late, or so many packets of it: on a busy machine many come
+/// late, and what each costs would add up to a part of the rate.
 const CATCH_UP: Duration = Duration::from_millis(1);
+const CATCH_UP_PACKETS: u64 = 4;
 /// When copies of small reliable messages leave: so far apart that one burst of losses seldom takes all, though there be
 /// a pause between two pictures, and so early that the last still is quicker by far than to send again what is known to
 /// be lost.
@@ -100,7 +102,10 @@ impl Link {
                 break;
             }
         }
-        (!out.is_empty()).then_some(Transmit { path, bytes: out.len(), segment_bytes: segment, ecn })
+        if out.is_empty() {
+            return self.write_padding(now, out);
+        }
+        Some(Transmit { path, bytes: out.len(), segment_bytes: segment, ecn })
     }
 
     /// Writes one packet of at most `limit` bytes; nothing if there is no reason for one.
@@ -469,6 +474,38 @@ impl Link {
         Some(Transmit { path, bytes, segment_bytes: bytes, ecn: session.marking.mark() })
     }
 
+    /// A datagram that says nothing: how fast some of them come, one right after the other, tells what the path carries.
+    fn write_padding(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+        let percent = self.settings.probing_percent;
+        let session = self.session.as_mut().filter(|session| session.padding_timeout(percent) <= now)?;
+        if session.padding_left == 0 {
+            session.padding_left = session.padding_packets();
+        }
+        session.padding_left -= 1;
+        session.measured_at = now;
+        if !session.has_window() {
+            session.padding_left = 0;
+            return None;
+        }
+        write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
+        session.write_grace(now, out);
+        Frame::Ping.write(out);
+        out.resize(session.datagram - TAG, 0);
+        let number = session.sealer.seal(0, out);
+        if session.padding_left == 0 {
+            session.recovery.mark_app_limited();
+            session.idle_since.get_or_insert(now);
+        }
+        session.recovery.handle_sent(now, number, out.len(), true, &[]);
+        session.pace(now, out.len());
+        (session.last_sent, session.last_asked, session.unasked) = (now, now, 0);
+        session.unanswered_since.get_or_insert(now);
+        self.statistics.sent_packets += 1;
+        self.statistics.sent_bytes += out.len() as u64;
+        let (path, bytes) = (session.path, out.len());
+        Some(Transmit { path, bytes, segment_bytes: bytes, ecn: session.marking.mark() })
+    }
+
     fn write_close(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
         let session = self.session.as_mut()?;
         if !std::mem::take(&mut session.close_due) {
@@ -533,6 +570,10 @@ fn may_send(senders: &[Option<Box<Sender>>], session: &Session, time: Time) -> b
     free && session.next_send <= time
 }
 
+fn before(now: Time, time: Duration) -> Time {
+    Time::from_nanos(now.as_nanos().saturating_sub(time.as_nanos() as u64))
+}
+
 impl Session {
     #[inline]
     pub(super) fn has_window(&self) -> bool {
@@ -551,8 +592,8 @@ impl Session {
     #[inline]
     pub(super) fn pace(&mut self, now: Time, size: usize) {
         let nanos = size as u64 * 1_000_000_000 / self.capacity.pacing_rate().max(1);
-        let earliest = Time::from_nanos(now.as_nanos().saturating_sub(CATCH_UP.as_nanos() as u64));
-        self.next_send = self.next_send.max(earliest) + Duration::from_nanos(nanos);
+        let late = Duration::from_nanos(nanos * CATCH_UP_PACKETS).max(CATCH_UP);
+        self.next_send = self.next_send.max(before(now, late)) + Duration::from_nanos(nanos);
         if self.recovery.is_blind() {
             let rate = (self.capacity.bandwidth() as f64 * BLIND_SHARE).max(1.0);
             self.blind_until = self.blind_until.max(now) + Duration::from_secs_f64(size as f64 / rate);
@@ -562,7 +603,10 @@ impl Session {
     /// Tells the receiver of a pause that was the application's and not the path's.
     fn write_grace(&mut self, now: Time, out: &mut Vec<u8>) {
         let Some(idle) = self.idle_since.take() else { return };
-        let grace = now - idle.max(self.next_send);
+        let paced = self.next_send;
+        // A pause of the application's is not made up for.
+        self.next_send = self.next_send.max(before(now, CATCH_UP));
+        let grace = now - idle.max(paced);
         if grace > Duration::from_millis(1) {
             Frame::Grace(grace.as_micros() as u64).write(out);
         }

@@ -57,6 +57,13 @@ const DATAGRAM_TIME: f64 = 0.003;
 /// Bytes of a block of AES.
 const AES_BLOCK: usize = 16;
 
+/// Padding in a row takes the path about so long, seconds,
+const PADDING_TIME: f64 = 0.016;
+/// is so many datagrams at least,
+const LEAST_PADDING: f64 = 8.0;
+/// and comes no more often than this.
+const LEAST_PADDING_GAP: Duration = Duration::from_millis(100);
+
 /// The most challenges that wait for their answers to leave.
 pub(crate) const MAX_RESPONSES: usize = 4;
 
@@ -119,6 +126,10 @@ pub(crate) struct Session {
     pub(crate) marks: [u64; 4],
     /// The path was silent until then: what was sent before says nothing of its rate.
     pub(crate) silent_until: Time,
+    /// When what the path carries was measured last, or padding was last sent for that.
+    pub(crate) measured_at: Time,
+    /// Datagrams of padding that are still to leave in this row.
+    pub(crate) padding_left: u32,
     /// When the next message may begin while nothing is acknowledged.
     pub(crate) blind_until: Time,
     pub(crate) random: Random,
@@ -177,6 +188,8 @@ impl Session {
             marking: Marking::new(settings.ecn),
             marks: [0; 4],
             silent_until: Time::ZERO,
+            measured_at: now,
+            padding_left: 0,
             blind_until: Time::ZERO,
             random: agreed.random,
             dictionary,
@@ -223,6 +236,25 @@ impl Session {
     pub(crate) fn mtu_timeout(&self) -> Time {
         let answered = self.recovery.largest_acked().is_some() && self.recovery.probes() == 0;
         if answered || self.mtu.is_probing() { self.mtu.next_timeout() } else { Time::NEVER }
+    }
+
+    /// How many datagrams of padding in a row measure the path.
+    pub(crate) fn padding_packets(&self) -> u32 {
+        let bytes = self.capacity.bandwidth() as f64 * PADDING_TIME;
+        (bytes / self.datagram as f64).ceil().max(LEAST_PADDING) as u32
+    }
+
+    /// When padding leaves to measure the path, for which `percent` of its rate may be taken; never while it is silent.
+    pub(crate) fn padding_timeout(&self, percent: u8) -> Time {
+        if percent == 0 || self.recovery.probes() > 0 || self.recovery.largest_acked().is_none() {
+            return Time::NEVER;
+        }
+        if self.padding_left > 0 {
+            return self.next_send;
+        }
+        let bytes = f64::from(self.padding_packets()) * self.datagram as f64;
+        let rate = self.capacity.pacing_rate().max(1) as f64 * f64::from(percent.min(100)) / 100.0;
+        self.measured_at + Duration::from_secs_f64(bytes / rate).max(LEAST_PADDING_GAP)
     }
 
     /// The smoothed round trip.

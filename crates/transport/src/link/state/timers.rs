@@ -34,6 +34,7 @@ impl Link {
             .min(session.recovery.next_timeout())
             .min(session.mtu_timeout())
             .min(self.send_timeout(session, rival))
+            .min(session.padding_timeout(self.settings.probing_percent))
             .min(session.candidate_timeout())
     }
 
