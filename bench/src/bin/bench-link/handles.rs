@@ -10,8 +10,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::carrier::{Carrier, DATAGRAM, Lane, Load};
-use crate::ours::{RECEIVE_QUEUE, RELIABLE, SEND_QUEUE, UNRELIABLE, options};
+use crate::ours::{RELIABLE, SEND_QUEUE, UNRELIABLE, options};
 
+/// Messages that may wait to be taken: the thread and who takes share a core, and what comes in the slice of the one
+/// waits for that of the other.
+const RECEIVE_QUEUE: u32 = 1 << 16;
 /// Messages handed over at once.
 const AT_ONCE: usize = 256;
 /// How long a listener waits for its peer.

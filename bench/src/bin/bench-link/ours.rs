@@ -16,7 +16,7 @@ pub(crate) const UNRELIABLE: u8 = 1;
 /// Small messages that may wait to be sent: some hundreds of kilobytes, so that they stay in the processor's cache.
 pub(crate) const SEND_QUEUE: u32 = 1 << 11;
 /// Those that may wait to be taken: more than one look at the socket brings.
-pub(crate) const RECEIVE_QUEUE: u32 = 1 << 14;
+const RECEIVE_QUEUE: u32 = 1 << 14;
 
 pub(crate) struct Ours {
     socket: Socket,
