@@ -235,6 +235,36 @@ fn two_paths_carry_packed_messages_and_both_are_told_of() {
 }
 
 #[test]
+fn a_dictionary_that_both_ends_have_packs_small_messages() {
+    let scratch = Scratch::new("link");
+    let (key, stats, dictionary) = (key(&scratch), scratch.file("stats.jsonl"), scratch.file("dictionary"));
+    let line = |step: u32| {
+        format!("{{\"battery_mv\":{},\"latitude\":52.{step},\"longitude\":13.{step}}}\n", 11_000 + step)
+    };
+    std::fs::write(&dictionary, (0..40).map(line).collect::<String>()).unwrap();
+    let input = scratch.file("input");
+    std::fs::write(&input, line(77)).unwrap();
+    let (here, out) = (format!("1:lines,compress=zstd,in={input}"), scratch.file("output"));
+    let there = format!("1:lines,out={out}");
+    let (listener, address) = listen(&["--key", &key, "--dictionary", &dictionary, "--channel", &there]);
+    let saved = |more: &[&str]| {
+        let common = [&address, "--key", &key, "--stats", &stats, "--channel", &here];
+        let outcome = connect(&[&common, more].concat());
+        assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+        let text = std::fs::read_to_string(&stats).unwrap();
+        let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        (last["links"][0]["channels"][0]["saved_bytes"].as_u64().unwrap(), outcome.stderr)
+    };
+    let (with, log) = saved(&["--dictionary", &dictionary]);
+    assert!(with > 20 && !log.contains("dictionaries"), "{with} {log}");
+    // Who has none is told so, and heard all the same.
+    let (without, log) = saved(&[]);
+    assert!(without < with && log.contains("different dictionaries"), "{without} {log}");
+    until("both messages", || std::fs::read_to_string(&out).is_ok_and(|text| text == line(77).repeat(2)));
+    assert!(listener.output().contains("different dictionaries"));
+}
+
+#[test]
 fn a_wrong_key_meets_silence_and_it_is_said() {
     let scratch = Scratch::new("link");
     let (right, wrong) = (key(&scratch), scratch.file("wrong.key"));
@@ -322,6 +352,8 @@ fn bad_usage_is_said_before_anything_runs() {
             "second time",
         ),
         (&["--key", &shared, "--channel", "1:in=-", "--path", "::1"], "IPv6"),
+        (&["--key", &shared, "--channel", "1:in=-", "--dictionary", &absent], "zstd --train"),
+        (&["--key", &shared, "--channel", "1:in=-", "--probing", "101"], "0..=100"),
     ] {
         let outcome = connect(&[&["127.0.0.1:9"], arguments].concat());
         assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);

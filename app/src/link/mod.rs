@@ -2,7 +2,8 @@
 //! program in any language gets channels over a bad network.
 //!
 //! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages; `discovery`
-//! finds listeners by name; `session` is the run, `peer` what belongs to one link in it, `stats` what is told about it.
+//! finds listeners by name; `session` is the run, `peer` what belongs to one link in it, `shared` what their threads have in
+//! common, `stats` what is told about it.
 
 mod channel;
 mod discovery;
@@ -11,6 +12,7 @@ mod input;
 mod output;
 mod peer;
 mod session;
+mod shared;
 mod stats;
 
 use crate::key::{self, Secret};
@@ -19,16 +21,21 @@ use anyhow::{Context, Result};
 use channel::Channel;
 use discovery::{Discover, Wanted};
 use glassline_engine::link::{Endpoint, Local};
-use glassline_transport::link::{Bonding, Credentials, Key, MAX_NAME, Settings};
+use glassline_transport::link::{Bonding, Credentials, Dictionary, Key, MAX_NAME, Settings};
 use session::{Mode, Session};
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a connect is tried before it is said that nobody answers.
 const SAY_AFTER: Duration = Duration::from_secs(10);
+/// The largest dictionary that is read, bytes.
+const MAX_DICTIONARY: u64 = 16 << 20;
 
 /// Carry messages over an encrypted link of channels, each with its own reliability, order, priority and deadline
 #[derive(Debug, clap::Args)]
@@ -62,13 +69,13 @@ Options of a channel, behind ID: (0 to 62) and parted by commas:
   max_size=16M                 the largest message (1200B, 64k, 16M)             [16M]
   queue=N                      messages that may wait; then reading waits        [4096]
   compress=none|zstd|deflate   messages are packed where that makes them smaller [none]
-  fec=25% | always:25%         parity, so that a picture survives losses without a resend; while packets are
-                               lost, or always (unreliable channels)             [none]
+  fec=25% | always:25%         parity, so that a picture survives losses without a resend:
+                               while packets are lost, or always (unreliable)    [none]
   in=PLACE, out=PLACE          where messages come from and go to
-  framed | lines | raw         how they stand there: behind their length (4 bytes, big-endian), as lines,
-                               or not at all: bytes as they come                 [framed; serial: raw]
-PLACE: a file, a FIFO, fd:N, - (standard input or output), udp:HOST:PORT (a datagram is a message),
-serial:DEV,BAUD.";
+  framed | lines | raw         how they stand there: behind their length (4 bytes, big-endian),
+                               as lines, or bytes as they come   [framed; serial: raw]
+PLACE: a file, a FIFO, fd:N, - (standard input or output), udp:HOST:PORT (a datagram is a
+message), serial:DEV,BAUD.";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
@@ -100,11 +107,12 @@ struct Listen {
 const LISTEN_EXAMPLES: &str = "\
 Examples:
   glassline link listen 0.0.0.0:7000 --key drone.key --channel 1:lines,out=-
-  glassline link listen '[::]:7000' --key ground.key --peer $(cat drone.pub) --channel 3:out=video.pipe --stats link.jsonl
+  glassline link listen '[::]:7000' --key ground.key --peer $(cat drone.pub) \\
+      --channel 3:out=video.pipe --stats link.jsonl
   glassline link listen 0.0.0.0:7000 --key drone.key --announce ground --channel 1:lines,out=-
 
-What is read here goes to every peer; what peers send is written in turn. Reading begins when the first one is there.
-`glassline link --help` lists the options of channels.";
+What is read here goes to every peer; what peers send is written in turn. Reading begins when the
+first one is there. `glassline link --help` lists the options of channels.";
 
 /// Make a link to a listener, and make it anew when it was lost
 #[derive(Debug, clap::Args)]
@@ -138,13 +146,14 @@ enum TwoPaths {
 const CONNECT_EXAMPLES: &str = "\
 Examples:
   glassline link connect ground:7000 --key drone.key --channel 1:lines,in=-
-  glassline link connect ground:7000 --key drone.key --channel 0:raw,in=film.ts --channel 1:raw,out=answer.bin
+  glassline link connect ground:7000 --key drone.key --channel 0:raw,in=film.ts \\
+      --channel 1:raw,out=answer.bin
   glassline link connect 192.0.2.1:7000 --key drone.key --path 0.0.0.0@wlan0 --path 0.0.0.0@wwan0 \\
       --channel 3:unreliable,newest,in=video.pipe
   glassline link connect mdns:ground --key drone.key --channel 1:lines,in=-
 
-It ends when all inputs have ended, everything is delivered, and, where it has outputs, the other end has no more to
-say. `glassline link --help` lists the options of channels.";
+It ends when all inputs have ended, everything is delivered, and, where it has outputs, the other end
+has no more to say. `glassline link --help` lists the options of channels.";
 
 /// What both ends are told.
 #[derive(Debug, clap::Args)]
@@ -161,6 +170,13 @@ struct Common {
     /// A channel with its options; see `glassline link --help`
     #[arg(long, value_name = "ID:OPTIONS", required = true)]
     channel: Vec<Channel>,
+    /// Typical messages one after the other, or what `zstd --train` has made of them: small messages on channels with
+    /// compress=zstd become much smaller; both ends need the same
+    #[arg(long, value_name = "FILE")]
+    dictionary: Option<PathBuf>,
+    /// How many percent of a path's rate may go for padding, so that what it carries is known while little is sent
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100))]
+    probing: u8,
     /// By what a listener tells us from others with the same key [default: this machine and command]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -173,6 +189,22 @@ fn public(text: &str) -> Result<Key, String> {
     key::parse_hex(text).ok_or_else(|| {
         "a public half has 64 hexadecimal digits; glassline key show FILE prints that of a pair".to_owned()
     })
+}
+
+fn dictionary(path: &Path) -> Result<Arc<Dictionary>> {
+    let advice = "make one of many typical messages, each in a file: zstd --train MESSAGES -o FILE";
+    let cannot = |what: String| failure::usage(format!("the dictionary {}: {what}", path.display()), advice);
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| cannot(error.to_string()))?;
+    file.take(MAX_DICTIONARY + 1).read_to_end(&mut bytes).map_err(|error| cannot(error.to_string()))?;
+    match Dictionary::new(&bytes) {
+        _ if bytes.len() as u64 > MAX_DICTIONARY => {
+            Err(cannot("larger than 16 MiB; some 100 kB do all that can be done".into()))
+        }
+        _ if bytes.is_empty() => Err(cannot("it is empty".into())),
+        Some(dictionary) => Ok(Arc::new(dictionary)),
+        None => Err(cannot("it begins as those of zstd --train do and is none".into())),
+    }
 }
 
 /// `ADDR[@IFACE]`.
@@ -240,7 +272,9 @@ impl Common {
                 "choose a shorter --name",
             ));
         }
-        Ok(Settings { name: name.into_bytes(), ..Settings::new(credentials) })
+        let dictionary = self.dictionary.as_deref().map(dictionary).transpose()?;
+        let probing_percent = self.probing;
+        Ok(Settings { name: name.into_bytes(), dictionary, probing_percent, ..Settings::new(credentials) })
     }
 
     /// The machine's name and what tells this command from others on it: the same after a restart, so that the listener

@@ -1,7 +1,7 @@
 //! One link of a run: the threads that take what comes on it, and what is measured of it.
 
 use super::channel::CONTROL;
-use super::session::{News, Shared};
+use super::shared::{News, Shared};
 use glassline_engine::link::{Channels, Link};
 use glassline_io::clock::Clock;
 use glassline_media::Time;
@@ -33,6 +33,8 @@ pub(super) struct Peer {
     /// We have said so.
     pub(super) end_sent: AtomicBool,
     pub(super) was_up: AtomicBool,
+    /// Its last figures are told.
+    pub(super) is_told: AtomicBool,
     delays: Mutex<BTreeMap<u8, Delays>>,
     /// Messages on channels without an output.
     pub(super) unwanted: AtomicU64,
@@ -57,6 +59,7 @@ impl Peer {
             end_delivered: AtomicBool::new(false),
             end_sent: AtomicBool::new(false),
             was_up: AtomicBool::new(false),
+            is_told: AtomicBool::new(false),
             delays: Mutex::new(BTreeMap::new()),
             unwanted: AtomicU64::new(0),
         }
@@ -173,12 +176,20 @@ fn handle(shared: &Arc<Shared>, peer: &Arc<Peer>, event: Event) {
                 // Who has restarted knows nothing of what was said before.
                 peer.end_received.store(false, Ordering::Relaxed);
                 peer.end_delivered.store(false, Ordering::Relaxed);
+                peer.is_told.store(false, Ordering::Relaxed);
             } else {
                 tracing::info!(peer = peer.name(), address = remote(), "the link is up");
             }
+            if peer.link.shares_dictionary() == Some(false) {
+                tracing::warn!(
+                    peer = peer.name(),
+                    "the two ends have different dictionaries, or one has none; messages are packed without; give \
+                     both the same --dictionary"
+                );
+            }
             shared.tell(News::Changed);
             if shared.inputs_ended.load(Ordering::Relaxed) {
-                finish(peer);
+                finish(shared, peer);
             }
         }
         Event::Finished { channel: CONTROL, outcome, .. } => {
@@ -228,14 +239,15 @@ fn closed(shared: &Shared, peer: &Peer, reason: &CloseReason) {
 }
 
 /// Tells the peer that there will be no more, once all is delivered.
-pub(super) fn finish(peer: &Arc<Peer>) {
-    let peer = Arc::clone(peer);
+pub(super) fn finish(shared: &Arc<Shared>, peer: &Arc<Peer>) {
+    let (shared, peer) = (Arc::clone(shared), Arc::clone(peer));
     thread::spawn(move || {
         while let Ok(is_idle) = peer.link.flush(LONG) {
             if is_idle {
                 peer.end_sent.store(true, Ordering::Relaxed);
                 // A link that has ended needs no end.
                 let _ = peer.link.send(CONTROL, END);
+                shared.tell(News::Changed);
                 return;
             }
         }

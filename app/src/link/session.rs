@@ -9,6 +9,7 @@ use super::discovery::Wanted;
 use super::ends::{Ends, Prepared};
 use super::output::Output;
 use super::peer::{self, Peer};
+use super::shared::{News, Shared};
 use super::stats::Stats;
 use crate::failure;
 use crate::output::ReaderGone;
@@ -22,7 +23,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -50,53 +51,22 @@ pub(super) enum Mode {
     },
 }
 
-/// What the threads of a run tell.
-pub(super) enum News {
-    Signal(i32),
-    /// Something is so that may end the run.
-    Changed,
-    /// A link was made by a peer.
-    Accepted(Link),
-    /// A link has ended, and all that came on it is written.
-    Over(LinkId),
-    Unreachable {
-        was_up: bool,
-    },
-    /// Nothing comes from the peer any more.
-    Lost,
-    /// The listener whose name was looked for again is here.
-    Located(SocketAddr),
-    InputEnded,
-    /// An input or an output cannot go on.
-    Failed {
-        channel: u8,
-        error: std::io::Error,
-        what: &'static str,
-    },
-    /// Whoever read an output has gone.
-    ReaderGone,
-}
-
-/// What the threads of a run share.
-pub(super) struct Shared {
-    news: Mutex<Sender<News>>,
-    pub(super) outputs: BTreeMap<u8, Mutex<Output>>,
-    pub(super) inputs_ended: AtomicBool,
-    /// Where the peer is thought to be, for people.
-    pub(super) remote: String,
+/// The peers that are there.
+#[derive(Default)]
+struct Crowd {
     peers: Mutex<Vec<Arc<Peer>>>,
     /// There is a peer.
     arrived: Condvar,
 }
 
-impl Shared {
-    pub(super) fn tell(&self, news: News) {
-        // Nobody listens any more once the run is over.
-        let _ = self.news.lock().unwrap_or_else(PoisonError::into_inner).send(news);
-    }
-
+impl Crowd {
     fn peers(&self) -> MutexGuard<'_, Vec<Arc<Peer>>> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, peer: Arc<Peer>) {
+        self.peers().push(peer);
+        self.arrived.notify_all();
     }
 
     /// Sends a message to all peers; waits for the first one.
@@ -156,18 +126,18 @@ impl Session {
             outputs: self.outputs,
             inputs_ended: AtomicBool::new(self.inputs.is_empty()),
             remote,
-            peers: Mutex::default(),
-            arrived: Condvar::new(),
         });
+        let crowd = Arc::new(Crowd::default());
         let of_signals = Arc::clone(&shared);
         thread::spawn(move || signals.forever().for_each(|signal| of_signals.tell(News::Signal(signal))));
         let inputs = self.inputs.len();
         for (channel, input) in self.inputs {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || read(&shared, channel, input));
+            let (shared, crowd) = (Arc::clone(&shared), Arc::clone(&crowd));
+            thread::spawn(move || read(&shared, &crowd, channel, input));
         }
         let mut run = Run {
             shared,
+            crowd,
             endpoint: Arc::new(endpoint),
             mode,
             channels: self.channels,
@@ -184,11 +154,11 @@ impl Session {
 }
 
 /// Reads an input to its end.
-fn read(shared: &Shared, channel: u8, input: Prepared) {
+fn read(shared: &Shared, crowd: &Crowd, channel: u8, input: Prepared) {
     let read = || -> std::io::Result<()> {
         let mut input = input.open()?;
         while let Some(message) = input.next()? {
-            shared.send(channel, &message);
+            crowd.send(channel, &message);
         }
         Ok(())
     };
@@ -205,6 +175,7 @@ const HUNG_UP: i32 = 5;
 
 struct Run {
     shared: Arc<Shared>,
+    crowd: Arc<Crowd>,
     endpoint: Arc<Endpoint>,
     mode: Mode,
     channels: Vec<(u8, Options)>,
@@ -256,8 +227,7 @@ impl Run {
         let control = Options { priority: u8::MAX, receipts: true, ..Options::default() };
         let _ = link.open(CONTROL, control);
         let peer = Arc::new(Peer::new(link));
-        self.shared.peers().push(Arc::clone(&peer));
-        self.shared.arrived.notify_all();
+        self.crowd.add(Arc::clone(&peer));
         peer::serve(&self.shared, &peer);
         Ok(())
     }
@@ -285,7 +255,7 @@ impl Run {
             }
             if tick <= Instant::now() {
                 tick = Instant::now() + TICK;
-                let peers = self.shared.peers().clone();
+                let peers = self.crowd.peers().clone();
                 self.stats.tell(&peers, &self.channels)?;
             }
         }
@@ -299,7 +269,7 @@ impl Run {
                 self.inputs_left -= 1;
                 if self.inputs_left == 0 {
                     self.shared.inputs_ended.store(true, Ordering::Relaxed);
-                    self.shared.peers().iter().for_each(peer::finish);
+                    self.crowd.peers().iter().for_each(|peer| peer::finish(&self.shared, peer));
                 }
             }
             News::Over(id) => return self.over(id),
@@ -318,8 +288,8 @@ impl Run {
             News::ReaderGone => return Err(ReaderGone.into()),
             News::Signal(_) | News::Changed => {}
         }
-        self.served |= self.shared.peers().iter().any(|peer| peer.was_up.load(Ordering::Relaxed));
-        self.end_finished();
+        self.served |= self.crowd.peers().iter().any(|peer| peer.was_up.load(Ordering::Relaxed));
+        self.end_finished()?;
         Ok(false)
     }
 
@@ -354,13 +324,13 @@ impl Run {
     fn located(&mut self, address: SocketAddr) {
         let Mode::Connect { to, wanted: Some(wanted), .. } = &mut self.mode else { return };
         let reaches = to.is_ipv4() == address.is_ipv4();
-        if *to == address || !reaches || self.shared.peers().iter().any(|peer| peer.link.is_connected()) {
+        if *to == address || !reaches || self.crowd.peers().iter().any(|peer| peer.link.is_connected()) {
             return;
         }
         tracing::info!(name = wanted.name, %address, "the listener is at another address now");
         *to = address;
         // A new one is made when it is over.
-        self.shared.peers().iter().for_each(|peer| peer.link.close("the listener has moved"));
+        self.crowd.peers().iter().for_each(|peer| peer.link.close("the listener has moved"));
     }
 
     /// Whether both ends of a link have no more to say, as far as that is known.
@@ -369,22 +339,32 @@ impl Run {
         is(sent) && (self.shared.outputs.is_empty() || is(&peer.end_received))
     }
 
-    /// Ends links on which there is no more to say. A listener that has nothing to say itself leaves that to its peers.
-    fn end_finished(&self) {
-        if matches!(self.mode, Mode::Listen { .. }) && !self.has_inputs {
-            return;
+    /// Ends links on which there is no more to say, once their last figures are told. A listener that has nothing to say
+    /// itself leaves the end to its peers.
+    fn end_finished(&mut self) -> Result<()> {
+        let waits = matches!(self.mode, Mode::Listen { .. }) && !self.has_inputs;
+        let peers = self.crowd.peers().clone();
+        // Nothing is under way but the word that nothing is.
+        let is_new = |peer: &&Arc<Peer>| {
+            self.is_finished(peer, &peer.end_sent) && !peer.is_told.load(Ordering::Relaxed)
+        };
+        let finished: Vec<_> = peers.iter().filter(is_new).collect();
+        finished.iter().for_each(|peer| peer.is_told.store(true, Ordering::Relaxed));
+        if !finished.is_empty() {
+            self.stats.tell(&peers, &self.channels)?;
         }
-        for peer in self.shared.peers().iter() {
+        for peer in peers.iter().filter(|_| !waits) {
             if self.is_finished(peer, &peer.end_delivered) && !peer.link.has_ended() {
                 peer.link.close("finished");
             }
         }
+        Ok(())
     }
 
     /// A link has ended. `true`: the run is over with it.
     fn over(&mut self, id: LinkId) -> Result<bool> {
         let peer = {
-            let mut peers = self.shared.peers();
+            let mut peers = self.crowd.peers();
             let Some(at) = peers.iter().position(|peer| peer.id() == id) else { return Ok(false) };
             peers.remove(at)
         };
@@ -403,7 +383,7 @@ impl Run {
                 Ok(false)
             }
             Mode::Listen { once } => {
-                let is_last = self.shared.peers().is_empty() && self.served;
+                let is_last = self.crowd.peers().is_empty() && self.served;
                 let ended = self.has_inputs && self.inputs_left == 0;
                 Ok(is_last && (ended && self.is_finished(&peer, &peer.end_sent) || once))
             }
@@ -412,9 +392,11 @@ impl Run {
 
     /// Tells the peers, and lets the outputs take what has come.
     fn end(self, news: &Receiver<News>) {
-        let Run { shared, endpoint, mut stats, channels, .. } = self;
-        let peers = shared.peers().clone();
-        if let Err(error) = stats.tell(&peers, &channels) {
+        let Run { crowd, endpoint, mut stats, channels, .. } = self;
+        let peers = crowd.peers().clone();
+        if !(peers.is_empty() && stats.has_told())
+            && let Err(error) = stats.tell(&peers, &channels)
+        {
             tracing::warn!("{error:#}");
         }
         peers.iter().for_each(|peer| peer.link.close("stopped"));

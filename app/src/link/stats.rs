@@ -155,6 +155,11 @@ impl Stats {
         })
     }
 
+    /// Whether there is a line.
+    pub(super) fn has_told(&self) -> bool {
+        self.told > self.began
+    }
+
     /// Tells what is so now.
     ///
     /// # Errors
@@ -165,7 +170,8 @@ impl Stats {
         }
         let passed = self.told.elapsed();
         self.told = Instant::now();
-        let links = peers.iter().map(|peer| self.link(peer, channels, passed)).collect();
+        // Of one that has just gone nothing is known any more.
+        let links = peers.iter().filter_map(|peer| self.link(peer, channels, passed)).collect();
         self.before.retain(|id, _| peers.iter().any(|peer| peer.id() == *id));
         let line = Line { time_s: (self.began.elapsed().as_secs_f64() * 1e3).round() / 1e3, links };
         if let Some(file) = &mut self.file {
@@ -182,13 +188,13 @@ impl Stats {
         Ok(())
     }
 
-    fn link(&mut self, peer: &Peer, channels: &[(u8, Options)], passed: Duration) -> LinkLine {
-        let counted = peer.link.statistics().unwrap_or_default();
+    fn link(&mut self, peer: &Peer, channels: &[(u8, Options)], passed: Duration) -> Option<LinkLine> {
+        let counted = peer.link.statistics().ok()?;
         let before = self.before.entry(peer.id()).or_default();
         let send_bits = rate(counted.sent_bytes.saturating_sub(before.sent), passed);
         let receive_bits = rate(counted.received_bytes.saturating_sub(before.received), passed);
         (before.sent, before.received) = (counted.sent_bytes, counted.received_bytes);
-        LinkLine {
+        Some(LinkLine {
             peer: peer.name(),
             address: peer.link.remote_address().map(|address| address.to_string()),
             connected: peer.was_up.load(Ordering::Relaxed) && peer.link.is_connected(),
@@ -210,7 +216,7 @@ impl Stats {
             in_flight_bytes: counted.in_flight_bytes,
             paths: peer.link.paths().unwrap_or_default().iter().map(PathLine::of).collect(),
             channels: channels.iter().map(|(id, _)| channel(before, peer, *id, passed)).collect(),
-        }
+        })
     }
 }
 

@@ -6,11 +6,13 @@
     reason = "an example reads a file and the clock"
 )]
 
+mod clip;
+
+use clip::{cpu_seconds, read};
 use glassline_codec::vp8::{
     EncodeWorkspace, Encoded, Quality, Request, Serial, State, encode_candidates_in, encode_in,
 };
 use glassline_media::Picture;
-use glassline_media::container::y4m;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -80,22 +82,4 @@ fn sizes(pictures: &[Picture], request: &Request, never_above: bool) -> Result<(
     );
     println!("  missed: {}", missed.join(" "));
     Ok(())
-}
-
-fn read(path: &str, limit: usize) -> Result<Vec<Picture>, Failure> {
-    let bytes = std::fs::read(path)?;
-    let (mut reader, mut rest) = (y4m::Reader::new(), &bytes[..]);
-    let mut pictures = Vec::new();
-    while pictures.len() < limit
-        && let Some(picture) = reader.parse(&mut rest)?
-    {
-        pictures.push(picture);
-    }
-    Ok(pictures)
-}
-
-/// Seconds that this process has used the processor.
-fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    stat.split(' ').next().and_then(|value| value.parse::<f64>().ok()).unwrap_or_default() / 1e9
 }

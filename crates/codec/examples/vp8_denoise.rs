@@ -7,10 +7,14 @@
     reason = "an example reads a file and the clock"
 )]
 
+mod clip;
+
+use clip::{cpu_seconds, read};
 use glassline_codec::vp8::{
     Denoise, Denoised, EncodeWorkspace, Plan, Quality, Request, Serial, State, denoise_in, encode_in,
 };
-use glassline_media::{Picture, PixelFormat, Size, Time};
+use glassline_media::Picture;
+use glassline_media::measure::psnr::SquaredError;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -57,8 +61,8 @@ fn encode(
         let encoded = encode_in(&state, picture, &request, &mut workspace, &Serial)?;
         seconds += cpu_seconds() - begin;
         plan.encoded(role, &encoded.stats);
-        decibels += psnr(clean, &encoded.picture);
-        denoised_decibels += psnr(clean, picture);
+        decibels += SquaredError::of(clean, &encoded.picture)?.plane_db(0).unwrap_or_default();
+        denoised_decibels += SquaredError::of(clean, picture)?.plane_db(0).unwrap_or_default();
         bytes += encoded.bytes.len();
         state = encoded.state;
     }
@@ -73,50 +77,4 @@ fn encode(
         denoise_seconds / count * 1000.0,
     );
     Ok(())
-}
-
-fn read(path: &str, limit: usize) -> Result<Vec<Picture>, Box<dyn std::error::Error>> {
-    let bytes = std::fs::read(path)?;
-    let end = bytes.iter().position(|&byte| byte == b'\n').ok_or("no header")?;
-    let header = std::str::from_utf8(&bytes[..end])?;
-    let side = |letter: char| -> Result<u32, Box<dyn std::error::Error>> {
-        let word = header.split(' ').find(|word| word.starts_with(letter)).ok_or("no size")?;
-        Ok(word[1..].parse()?)
-    };
-    let size = Size::new(side('W')?, side('H')?)?;
-    let format = PixelFormat::I420;
-    let mut rest = &bytes[end + 1..];
-    let mut pictures = Vec::new();
-    while pictures.len() < limit && !rest.is_empty() {
-        let line = rest.iter().position(|&byte| byte == b'\n').ok_or("no frame")?;
-        rest = &rest[line + 1..];
-        let mut picture = Picture::new(format, size, Time::ZERO);
-        for plane in picture.planes_mut() {
-            let width = plane.size().width as usize;
-            for line in plane.lines_mut() {
-                line.copy_from_slice(&rest[..width]);
-                rest = &rest[width..];
-            }
-        }
-        pictures.push(picture);
-    }
-    Ok(pictures)
-}
-
-fn psnr(a: &Picture, b: &Picture) -> f64 {
-    let (a, b) = (&a.planes()[0], &b.planes()[0]);
-    let squares: u64 = a
-        .lines()
-        .zip(b.lines())
-        .flat_map(|(a, b)| a.iter().zip(b))
-        .map(|(&a, &b)| u64::from(a.abs_diff(b)).pow(2))
-        .sum();
-    let samples = f64::from(a.size().width) * f64::from(a.size().height);
-    10.0 * (255.0 * 255.0 * samples / (squares as f64).max(1.0)).log10()
-}
-
-/// Seconds that this process has used the processor, in user mode.
-fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    stat.split(' ').next().and_then(|value| value.parse::<f64>().ok()).unwrap_or_default() / 1e9
 }

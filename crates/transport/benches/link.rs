@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 use glassline_media::Time;
-use glassline_transport::link::{Credentials, Endpoint, Key, LinkId, Options, Path, Settings};
+use glassline_transport::link::{Compression, Credentials, Endpoint, Key, LinkId, Options, Path, Settings};
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use std::hint::black_box;
 use std::time::Duration;
@@ -84,10 +84,20 @@ fn cpu_seconds() -> f64 {
     stat.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1e9
 }
 
+/// Bytes that no compression makes fewer.
+fn noise(size: usize) -> Bytes {
+    let mut state = 1u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..size).map(|_| next()).collect()
+}
+
 /// Sends `count` messages of `size` bytes; prints what they took.
 fn run(name: &str, size: usize, count: u64, options: Options) {
     let mut pair = Pair::new(options);
-    let message = Bytes::from(vec![0x5A; size]);
+    let message = noise(size);
     let (mut sent, begin) = (0, cpu_seconds());
     let (mut idle, mut turns) = (0, 0u64);
     while pair.taken < count && idle < MAX_IDLE {
@@ -164,11 +174,15 @@ fn main() {
     let reliable = Options { queue: 1 << 14, queue_bytes: 64 << 20, ..Options::default() };
     let small = Options { max_size: 1 << 16, ..reliable };
     let unreliable = Options { reliable: false, ..small };
+    let packed = |options| Options { compression: Compression::Zstd, ..options };
     if wants("AEAD") {
         aead(500_000 * scale);
     }
     for (name, size, count, options) in [
         ("16 MiB reliable", 16 << 20, 30, reliable),
+        ("16 MiB reliable, zstd on noise", 16 << 20, 30, packed(reliable)),
+        ("1200 B reliable", 1200, 400_000, small),
+        ("1200 B reliable, zstd on noise", 1200, 400_000, packed(small)),
         ("200 B reliable", 200, 2_000_000, small),
         ("200 B unreliable", 200, 2_000_000, unreliable),
     ] {

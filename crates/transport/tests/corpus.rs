@@ -7,6 +7,10 @@ use proptest::prelude::*;
 mod link;
 #[path = "../../../fuzz/bodies/link_frames.rs"]
 mod link_frames;
+#[path = "../../../fuzz/bodies/link_packet.rs"]
+mod link_packet;
+#[path = "../../../fuzz/bodies/link_payload.rs"]
+mod link_payload;
 #[path = "../../../fuzz/bodies/rtp.rs"]
 mod rtp;
 #[path = "../../../fuzz/bodies/trace.rs"]
@@ -29,6 +33,16 @@ fn link_corpus() {
 #[test]
 fn link_frames_corpus() {
     corpus("link_frames", link_frames::run);
+}
+
+#[test]
+fn link_packet_corpus() {
+    corpus("link_packet", link_packet::run);
+}
+
+#[test]
+fn link_payload_corpus() {
+    corpus("link_payload", link_payload::run);
 }
 
 #[test]
@@ -75,6 +89,21 @@ proptest! {
             data.extend(bytes);
         }
         link::run(&data);
+    }
+
+    /// One datagram of a stranger, completed so that it comes as far as can be.
+    #[test]
+    fn no_datagram_changes_an_end(kind in 0u8..8, bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        link_packet::run(&[&[kind][..], &bytes].concat());
+    }
+
+    /// Frames that are nearly right.
+    #[test]
+    fn frames_that_are_read_are_written_as_the_same(
+        frames in prop::collection::vec((0u8..0x1B, prop::collection::vec(0u8..80, 0..12)), 0..8),
+    ) {
+        let frames: Vec<u8> = frames.iter().flat_map(|(kind, bytes)| [&[*kind][..], bytes].concat()).collect();
+        link_payload::run(&frames);
     }
 
     /// Datagrams of a few bytes, in any order of a few numbers, at any times: what the fuzzer tries too, each time a little.

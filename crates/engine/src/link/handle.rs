@@ -362,6 +362,11 @@ impl Link {
         self.lock().link(self.0.id).ok()?.peer_name().map(<[u8]>::to_vec)
     }
 
+    /// Whether both ends hold the same dictionary, once the link is up; `None` too where neither has one.
+    pub fn shares_dictionary(&self) -> Option<bool> {
+        self.lock().link(self.0.id).ok()?.shares_dictionary()
+    }
+
     /// Counts and measures.
     ///
     /// # Errors

@@ -1,11 +1,11 @@
 //! What fuzzing wants beside the API: a link that is up without a handshake, and frames that nobody has sealed. There only
 //! with the feature `fuzzing`, which no program has.
 
+use super::endpoint::handshake::own_parameters;
 use super::secure::noise::Secrets;
 use super::state::Link;
 use super::state::session::Agreed;
 use super::wire::packet::ConnectionId;
-use super::wire::parameters::Parameters;
 use super::{Path, Random, Settings, Transmit};
 use glassline_media::Time;
 
@@ -16,18 +16,6 @@ pub struct Linked(Link);
 impl Linked {
     /// A link that is up with whoever is at `path`, who has the same settings.
     pub fn new(settings: Settings, now: Time, path: Path) -> Linked {
-        let peer = Parameters {
-            max_datagram: settings.datagram_bytes,
-            window_bytes: settings.window_bytes,
-            idle_ms: u64::try_from(settings.idle.as_millis()).unwrap_or(u64::MAX),
-            name: settings.name.clone(),
-            connection: None,
-            reset: None,
-            dictionary: None,
-            instance: None,
-            second: false,
-            both: false,
-        };
         let agreed = Agreed {
             secrets: Secrets { send: [1; 32], receive: [2; 32] },
             local: ConnectionId(1),
@@ -36,7 +24,7 @@ impl Linked {
             instance: None,
             second: false,
             both: false,
-            peer,
+            peer: own_parameters(&settings),
             rtt: None,
             random: Random::new([3; 32]),
         };

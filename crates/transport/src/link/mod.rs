@@ -16,6 +16,7 @@ mod channel;
 mod endpoint;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod options;
 mod random;
 mod ranges;
 mod received;
@@ -24,10 +25,11 @@ pub mod secure;
 mod state;
 pub mod wire;
 
+pub use channel::compression::Dictionary;
 pub use channel::receive::ReceiveCounters;
 pub use channel::send::SendCounters;
-pub use channel::{Compression, Dictionary, Fec, Options};
 pub use endpoint::{Endpoint, EndpointCounters, LinkId};
+pub use options::{Compression, Fec, Options};
 pub use random::Random;
 pub use secure::noise::{Credentials, Key, public_key};
 pub use state::{Link, LinkStatistics, PathStatistics};

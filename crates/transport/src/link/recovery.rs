@@ -4,7 +4,7 @@ use glassline_media::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::channel::send::Written;
+use super::channel::send::{Row, Written};
 use super::received::max_delay;
 use super::wire::frame::Ack;
 
@@ -30,6 +30,8 @@ pub(crate) enum Content {
     Data { channel: u8, part: Written },
     /// The same, sent on another path too.
     Twin { channel: u8, part: Written },
+    /// Whole messages in a row.
+    Row { channel: u8, row: Row },
     /// OPEN of a channel.
     Open(u8),
     /// CONSUMED of a channel.
@@ -45,9 +47,15 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// Takes in a part of the same message that lies right beside this one. An acknowledgement of many packets of a large
-    /// message is one step then.
+    /// Takes in a part of the same message that lies right beside this one, or the messages before or after a row. An
+    /// acknowledgement of many packets of a large message, or of many small ones, is one step then.
+    #[inline]
     fn join(&mut self, other: Content) -> bool {
+        if let (Content::Row { channel, row }, Content::Row { channel: other, row: next }) =
+            (&mut *self, other)
+        {
+            return *channel == other && row.join(next);
+        }
         let (Content::Data { channel, part }, Content::Data { channel: other, part: next }) = (self, other)
         else {
             return false;

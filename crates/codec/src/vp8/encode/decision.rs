@@ -4,7 +4,7 @@ use super::frame::Job;
 use super::motion_search::{self, Search};
 use super::quantization::Quantization;
 use super::rate::{self, Cost, intra_index};
-use super::reference::Luma;
+use super::reference::ReferencePlane;
 use super::residue::Coding;
 use super::split::Cutter;
 use super::subblocks::{Choice, Tile};
@@ -118,7 +118,6 @@ impl<'a> Decider<'a> {
 
     /// Decides.
     pub(crate) fn decide(&self, planes: &[&mut [u8]; 3], prediction: &mut Prediction) -> Macroblock {
-        (prediction.valid, prediction.still) = (false, None);
         let mut best = Best { cost: u32::MAX, distance: u32::MAX, macroblock: Macroblock::OUTSIDE };
         if !self.job.key {
             let geometry = &self.job.geometry;
@@ -148,14 +147,14 @@ impl<'a> Decider<'a> {
         self.quantization.step * self.job.tools.quiet
     }
 
-    fn luma(&self, reference: Reference) -> Option<Luma<'a>> {
+    fn luma(&self, reference: Reference) -> Option<ReferencePlane<'a>> {
         let state = self.job.state?;
         let frame = match reference {
             Reference::Golden => &state.golden,
             Reference::Altref => &state.altref,
             Reference::Last | Reference::Intra => &state.last,
         };
-        Some(Luma::new(frame, &self.job.geometry))
+        Some(ReferencePlane::new(frame, &self.job.geometry, 0))
     }
 
     fn inter(
@@ -170,7 +169,7 @@ impl<'a> Decider<'a> {
         let around = Around { reference, near, best: near.best(bounds) };
         let (nearest, nearer) = (near.nearest(bounds), near.near(bounds));
         self.suggested(&luma, &around, Mode::Zero, Vector::ZERO, (best, prediction));
-        // Nothing has moved or changed here: nothing else is looked at, and of luma nothing can be coded.
+        // Nothing has moved or changed here: nothing else is looked at, and of luma nothing is coded.
         if reference == Reference::Last
             && nearest == Vector::ZERO
             && self.quantization.is_still(best.distance)
@@ -226,7 +225,7 @@ impl<'a> Decider<'a> {
     /// Tries pieces with vectors of their own.
     fn split(
         &self,
-        luma: Luma<'_>,
+        luma: ReferencePlane<'_>,
         around: &Around,
         limits: [i32; 4],
         best: &mut Best,
@@ -283,7 +282,7 @@ impl<'a> Decider<'a> {
 
     fn suggested(
         &self,
-        luma: &Luma<'_>,
+        luma: &ReferencePlane<'_>,
         around: &Around,
         mode: Mode,
         vector: Vector,
@@ -299,7 +298,7 @@ impl<'a> Decider<'a> {
 
     fn consider(
         &self,
-        luma: &Luma<'_>,
+        luma: &ReferencePlane<'_>,
         reference: Reference,
         mode: Mode,
         vector: Vector,

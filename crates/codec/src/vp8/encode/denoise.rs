@@ -12,9 +12,9 @@
 pub(crate) mod filter;
 
 use super::motion_search::{self, Search};
-use super::parallel::Parallel;
+use super::parallel::{Parallel, share};
 use super::rate::ModeCosts;
-use super::reference::Luma;
+use super::reference::ReferencePlane;
 use super::source::Source;
 use super::speed::Tools;
 use super::{EncodeError, EncodeWorkspace, Serial, check_picture};
@@ -26,7 +26,6 @@ use crate::vp8::simd::Kernels;
 use crate::vp8::simd::encode::EncodeKernels;
 use filter::{Level, SAMPLES};
 use glassline_media::Picture;
-use std::sync::Mutex;
 
 /// How strongly noise is taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,24 +213,18 @@ impl Job<'_> {
             vectors,
             rests: [luma, chroma],
         };
-        let rows: Vec<Row<'_>> = rows.map(row).collect();
-        let waiting = Mutex::new(rows.into_iter());
-        let work = || {
-            while let Some(row) = waiting.lock().ok().and_then(|mut waiting| waiting.next()) {
+        share(parallel, rows.map(row).collect(), |waiting| {
+            while let Some(row) = waiting.next() {
                 self.row(row, noise, levels);
             }
-        };
-        let mut tasks: Vec<_> = (0..parallel.threads().min(geometry.rows)).map(|_| || work()).collect();
-        let mut tasks: Vec<&mut (dyn FnMut() + Send)> =
-            tasks.iter_mut().map(|task| task as &mut (dyn FnMut() + Send)).collect();
-        parallel.run(&mut tasks);
+        });
         let well = geometry.columns * geometry.rows * WELL_PERCENT / 100;
         rests.each_mut().map(|rests| *rests.select_nth_unstable(well).1)
     }
 
     fn row(&self, row: Row<'_>, noise: u32, levels: &[Level; 2]) {
         let Row { row, mut planes, vectors, rests } = row;
-        let references = [0, 1, 2].map(|index| Luma::plane(&self.before.frame, self.geometry, index));
+        let references = [0, 1, 2].map(|index| ReferencePlane::new(&self.before.frame, self.geometry, index));
         let mut predicted = [0; 256];
         for column in 0..self.geometry.columns {
             let left = if column == 0 { Vector::ZERO } else { vectors[column - 1] };
@@ -268,7 +261,13 @@ impl Job<'_> {
     }
 
     /// Where a block was in the picture before.
-    fn find(&self, (column, row): (usize, usize), reference: &Luma<'_>, left: Vector, noise: u32) -> Vector {
+    fn find(
+        &self,
+        (column, row): (usize, usize),
+        reference: &ReferencePlane<'_>,
+        left: Vector,
+        noise: u32,
+    ) -> Vector {
         let geometry = self.geometry;
         let before = self.before.vectors[row * geometry.columns + column];
         let search = Search {

@@ -1,7 +1,7 @@
 //! Motion search of one block: whole samples by SAD from predicted places on, then between samples.
 
 use super::rate::{Cost, MAX_COMPONENT, ModeCosts};
-use super::reference::Luma;
+use super::reference::ReferencePlane;
 use super::speed::Tools;
 use crate::vp8::measure::Shape;
 use crate::vp8::motion::Vector;
@@ -22,7 +22,7 @@ pub(crate) struct Search<'a> {
     pub(crate) tools: &'a Tools,
     pub(crate) shape: Shape,
     pub(crate) source: (&'a [u8], usize),
-    pub(crate) luma: Luma<'a>,
+    pub(crate) luma: ReferencePlane<'a>,
     /// The block's place.
     pub(crate) place: (i32, i32),
     /// How far whole samples may go: left, right, up, down.

@@ -1,6 +1,7 @@
 //! Work that may be done side by side, without knowing of threads.
 
 use std::fmt::Debug;
+use std::sync::Mutex;
 
 /// Runs tasks, on threads or one after the other. The encoder's bytes are the same with any of them.
 pub trait Parallel: Debug + Sync {
@@ -23,4 +24,29 @@ impl Parallel for Serial {
     fn run(&self, tasks: &mut [&mut (dyn FnMut() + Send)]) {
         tasks.iter_mut().for_each(|task| task());
     }
+}
+
+/// What is left of work that tasks share, in order.
+pub(crate) struct Waiting<I>(Mutex<I>);
+
+impl<I: Iterator> Waiting<I> {
+    /// The next one. A task that has panicked leaves nothing to be done for the others.
+    pub(crate) fn next(&self) -> Option<I::Item> {
+        self.0.lock().ok()?.next()
+    }
+}
+
+/// Runs `work` in as many tasks as `parallel` runs at a time, though not in more than there are `items`: each takes the
+/// next item until none is left.
+pub(crate) fn share<T: Send>(
+    parallel: &dyn Parallel,
+    items: Vec<T>,
+    work: impl Fn(&Waiting<std::vec::IntoIter<T>>) + Sync,
+) {
+    let count = parallel.threads().min(items.len());
+    let waiting = Waiting(Mutex::new(items.into_iter()));
+    let mut tasks: Vec<_> = (0..count).map(|_| || work(&waiting)).collect();
+    let mut tasks: Vec<&mut (dyn FnMut() + Send)> =
+        tasks.iter_mut().map(|task| task as &mut (dyn FnMut() + Send)).collect();
+    parallel.run(&mut tasks);
 }

@@ -42,8 +42,8 @@ const ROUND_Y2: [u8; 16] = [45, 38, 38, 38, 38, 38, 36, 36, 36, 36, 36, 36, 36, 
 /// No zero bin beyond what rounding leaves.
 const NO_BIN: [u8; 16] = [0; 16];
 
-/// Steps of the quantiser below which the SATD of a macroblock's luma leaves no level: found in real video, where
-/// three times as much left levels in one macroblock of fifty.
+/// Steps of the quantiser below which the SATD of a macroblock's luma is not worth a level. Below a third of a step
+/// there is none; up to here a residue made for it would get levels of four in all, real video hardly ever any.
 const STILL: u32 = 2;
 
 impl Quantization {
@@ -63,7 +63,7 @@ impl Quantization {
         }
     }
 
-    /// Whether all of a macroblock's luma is quantised to nothing where so much SATD is left of it.
+    /// Whether nothing of a macroblock's luma is coded where so much SATD is left of it.
     pub(crate) fn is_still(&self, distance: u32) -> bool {
         distance < STILL * self.step
     }
@@ -76,5 +76,65 @@ impl Quantization {
             kind::Y_AC => &self.y_ac,
             _ => &self.y,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vp8::forward::{forward_blocks, forward_wht};
+    use crate::vp8::measure::satd;
+    use crate::vp8::quantize::quantize;
+
+    /// The sum of absolute levels that the luma of a macroblock with one vector gets.
+    fn levels(quantization: &Quantization, src: &[u8; 256], prediction: &[u8; 256]) -> u32 {
+        let mut blocks = [[0; 16]; 16];
+        forward_blocks::<16, 4>(src, 16, prediction, 16, &mut blocks);
+        let sum = |block: &[i16; 16], steps: &Steps| {
+            let mut levels = [0; 16];
+            quantize(block, steps, &mut levels, &mut [0; 16]);
+            levels.iter().map(|level| u32::from(level.unsigned_abs())).sum::<u32>()
+        };
+        let luma: u32 = blocks.iter().map(|block| sum(block, &quantization.y_ac)).sum();
+        luma + sum(&forward_wht(&blocks.map(|block| block[0])), &quantization.y2)
+    }
+
+    /// Residues with all they have in few coefficients: a sample, a block, a line, a column, a checkerboard, all.
+    fn concentrated() -> impl Iterator<Item = fn(usize, usize) -> i32> {
+        let shapes: [fn(usize, usize) -> i32; 8] = [
+            |x, y| i32::from((x, y) == (5, 9)),
+            |x, y| i32::from(x < 4 && y < 4),
+            |x, y| i32::from(x < 4 && y == 2),
+            |x, y| i32::from(x == 3 && y < 4),
+            |x, y| if x < 4 && y < 4 { 1 - 2 * ((x + y) as i32 & 1) } else { 0 },
+            |x, y| if x < 4 && y < 4 { 1 - 2 * i32::from(x >= 2) } else { 0 },
+            |x, _| 1 - 2 * i32::from(x >= 8),
+            |_, _| 1,
+        ];
+        shapes.into_iter()
+    }
+
+    #[test]
+    fn what_stands_still_would_get_levels_of_four_in_all_and_below_a_third_of_a_step_none() {
+        let mut most = 0;
+        for index in 0..=127 {
+            let quantization = Quantization::new(&Quantizer { index, ..Quantizer::default() }, 100);
+            for (shape, height) in
+                concentrated().flat_map(|shape| (1..=120).map(move |height| (shape, height)))
+            {
+                for sign in [-1, 1] {
+                    let at = |at: usize| (128 + sign * height * shape(at % 16, at / 16)) as u8;
+                    let (src, prediction) = (std::array::from_fn(at), [128; 256]);
+                    let distance = satd::<16, 16>(&src, 16, &prediction, 16);
+                    if !quantization.is_still(distance) {
+                        continue;
+                    }
+                    let levels = levels(&quantization, &src, &prediction);
+                    assert!(levels == 0 || 3 * distance >= quantization.step, "{index} {distance} {levels}");
+                    most = most.max(levels);
+                }
+            }
+        }
+        assert_eq!(most, 4);
     }
 }

@@ -1,4 +1,4 @@
-//! Luma of a reference frame, as motion search sees it: blocks anywhere, beyond the picture's edges as well.
+//! A plane of a reference frame, as motion search sees it: blocks anywhere, beyond the picture's edges as well.
 
 use crate::vp8::frame::{Frame, Geometry};
 use crate::vp8::motion::Vector;
@@ -17,22 +17,18 @@ const CONTEXT: usize = 5;
 
 /// A plane of a reference.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Luma<'a> {
+pub(crate) struct ReferencePlane<'a> {
     pub(crate) samples: &'a [u8],
     pub(crate) stride: usize,
     width: i32,
     height: i32,
 }
 
-impl<'a> Luma<'a> {
-    pub(crate) fn new(frame: &'a Frame, geometry: &Geometry) -> Luma<'a> {
-        Luma::plane(frame, geometry, 0)
-    }
-
-    /// Any plane.
-    pub(crate) fn plane(frame: &'a Frame, geometry: &Geometry, index: usize) -> Luma<'a> {
+impl<'a> ReferencePlane<'a> {
+    /// Luma is the plane 0.
+    pub(crate) fn new(frame: &'a Frame, geometry: &Geometry, index: usize) -> ReferencePlane<'a> {
         let (width, height, stride) = geometry.plane(index);
-        Luma { samples: frame.plane(index), stride, width: width as i32, height: height as i32 }
+        ReferencePlane { samples: frame.plane(index), stride, width: width as i32, height: height as i32 }
     }
 
     /// Where `width`×`height` samples from (`x`, `y`) on begin, if all of them lie in the picture.

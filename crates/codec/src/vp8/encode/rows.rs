@@ -6,7 +6,7 @@
 //! memory.
 
 use super::frame::{Job, Lane, Layer, Scratch, Store};
-use super::parallel::Parallel;
+use super::parallel::{Parallel, share};
 use super::quantization::Quantizations;
 use super::tokens::{Collector, Counts, NO_COUNTS, Token};
 use crate::vp8::decode::reconstruct::{TopLines, last_lines};
@@ -58,11 +58,9 @@ pub(crate) fn run(
     let (planes, counts): (Vec<_>, Vec<&mut Counts>) =
         layers.iter_mut().map(|layer| (&mut layer.planes, &mut *layer.counts)).unzip();
     let counts = Mutex::new(counts);
-    let waiting = Mutex::new(rows(job, store, planes).into_iter());
-    let work = || {
+    share(parallel, rows(job, store, planes), |waiting| {
         let mut worker = Worker::new(job, &quantizations, replay);
-        // A task that has panicked leaves nothing to be done for the others.
-        while let Some(row) = waiting.lock().ok().and_then(|mut waiting| waiting.next()) {
+        while let Some(row) = waiting.next() {
             worker.row(row);
         }
         let Ok(mut totals) = counts.lock() else { return };
@@ -70,11 +68,7 @@ pub(crate) fn run(
             let counts = lane.counts.as_flattened();
             total.as_flattened_mut().iter_mut().zip(counts).for_each(|(total, count)| *total += count);
         }
-    };
-    let mut tasks: Vec<_> = (0..parallel.threads().min(job.geometry.rows)).map(|_| || work()).collect();
-    let mut tasks: Vec<&mut (dyn FnMut() + Send)> =
-        tasks.iter_mut().map(|task| task as &mut (dyn FnMut() + Send)).collect();
-    parallel.run(&mut tasks);
+    });
 }
 
 /// Everything that rows write to, cut into rows.

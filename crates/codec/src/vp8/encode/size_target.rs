@@ -73,7 +73,6 @@ impl Goal {
 }
 
 /// Sizes on both sides of the goal: the coarsest setting that is too large, the finest that is small enough.
-#[derive(Default)]
 struct Bracket {
     above: Option<(Setting, usize)>,
     below: Option<(Setting, usize)>,
@@ -84,6 +83,10 @@ struct Bracket {
 }
 
 impl Bracket {
+    fn new(key: bool) -> Bracket {
+        Bracket { above: None, below: None, repeated: false, was_above: false, key }
+    }
+
     fn take(&mut self, setting: Setting, bytes: usize, aim: usize) {
         let is_above = bytes > aim;
         let side = if is_above { &mut self.above } else { &mut self.below };
@@ -156,7 +159,7 @@ fn between(above: Setting, below: Setting, share: u64) -> Option<Setting> {
 pub(crate) fn search(coder: &mut Coder<'_>, target: usize, never_above: bool) -> Result<Pass, EncodeError> {
     let goal = Goal { target, never_above };
     let aim = goal.aim();
-    let mut bracket = Bracket { key: coder.task.key, ..Bracket::default() };
+    let mut bracket = Bracket::new(coder.task.key);
     let mut setting = Setting::new(guess(target, &coder.task));
     let mut best: Option<(usize, Setting)> = None;
     for number in 0..PASSES {
@@ -173,7 +176,7 @@ pub(crate) fn search(coder: &mut Coder<'_>, target: usize, never_above: bool) ->
         // Decisions for a quantiser that is far from this one do not fit.
         if number == 0 && (bytes > 2 * aim || 2 * bytes < aim) {
             coder.forget_decisions();
-            bracket = Bracket { key: coder.task.key, ..Bracket::default() };
+            bracket = Bracket::new(coder.task.key);
         }
         setting = next;
     }

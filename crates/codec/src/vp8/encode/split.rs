@@ -2,7 +2,7 @@
 
 use super::motion_search::{Found, Search};
 use super::rate::{self, ModeCosts};
-use super::reference::Luma;
+use super::reference::ReferencePlane;
 use super::speed::Tools;
 use super::write::split_cost;
 use crate::vp8::measure::Shape;
@@ -18,7 +18,7 @@ pub(crate) struct Cutter<'a> {
     pub(crate) encode_kernels: &'static EncodeKernels,
     pub(crate) tools: &'a Tools,
     pub(crate) source: (&'a [u8], usize),
-    pub(crate) luma: Luma<'a>,
+    pub(crate) luma: ReferencePlane<'a>,
     pub(crate) reference: Reference,
     /// The macroblock's first sample.
     pub(crate) place: (i32, i32),

@@ -9,6 +9,7 @@ use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
 use std::sync::Arc;
 use zstd_safe::{CCtx, CDict, DCtx, DDict};
 
+use crate::link::Compression;
 use crate::link::wire::varint::{self, Reader};
 
 /// How hard zstd tries; 3 is its own default.
@@ -24,38 +25,6 @@ const LONGEST_REST: u32 = 63;
 const LONGEST_REST_BYTES: usize = 4 << 20;
 /// Smaller messages are not tried.
 const LEAST: usize = 32;
-
-/// How the messages of a channel are made smaller on their way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Compression {
-    /// Not at all.
-    #[default]
-    None,
-    /// DEFLATE: the smaller code, for peers without zstd.
-    Deflate,
-    /// Zstandard: faster and smaller; the only one that takes a [`Dictionary`].
-    Zstd,
-}
-
-impl Compression {
-    /// The two bits in the flags of OPEN.
-    pub(crate) const fn code(self) -> u8 {
-        match self {
-            Compression::None => 0,
-            Compression::Deflate => 1,
-            Compression::Zstd => 2,
-        }
-    }
-
-    pub(crate) const fn from_code(code: u8) -> Option<Compression> {
-        match code {
-            0 => Some(Compression::None),
-            1 => Some(Compression::Deflate),
-            2 => Some(Compression::Zstd),
-            _ => None,
-        }
-    }
-}
 
 /// What both ends know beforehand of the messages on their channels: some typical ones, one after the other, or a
 /// dictionary made by `zstd --train`. Small messages shrink little without. It is used on channels with

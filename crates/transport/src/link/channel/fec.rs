@@ -11,29 +11,6 @@ use std::collections::BTreeMap;
 use crate::link::ranges::Ranges;
 use crate::link::wire::frame;
 
-/// When a channel sends parity along, and how much of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fec {
-    /// Never.
-    #[default]
-    Never,
-    /// While the path is seen to lose packets: so many parity fragments for each hundred fragments of a message, 1 to
-    /// 100, at least one.
-    WhenLossy(u8),
-    /// Always, so many for each hundred.
-    Always(u8),
-}
-
-impl Fec {
-    pub(crate) fn percent(self, lossy: bool) -> u8 {
-        match self {
-            Fec::Always(percent) => percent,
-            Fec::WhenLossy(percent) if lossy => percent,
-            Fec::Never | Fec::WhenLossy(_) => 0,
-        }
-    }
-}
-
 /// Bytes of a shard are even in number.
 const ALIGN: u32 = 2;
 /// A shard has at least so many bytes.

@@ -9,9 +9,11 @@ use std::time::Duration;
 use super::compression::{Dictionary, Unpacker};
 use super::fec::Gathered;
 use super::send::MAX_AHEAD;
-use super::{Compression, Options};
+use super::spares::{Blocks, Spares};
 use crate::link::ranges::Ranges;
 use crate::link::wire::frame::{Data, Parity};
+use crate::link::wire::row::Row;
+use crate::link::{Compression, Options};
 
 /// On an unreliable, unordered channel: how many messages may be incomplete or come out of order.
 const MAX_OPEN: usize = 1024;
@@ -40,53 +42,6 @@ impl Part {
     /// What it is counted with: its message's bytes, and those of parity.
     fn held_bytes(&self) -> u64 {
         u64::from(self.total) + self.parity.as_ref().map_or(0, |parity| parity.bytes())
-    }
-}
-
-/// The least message whose buffer is kept for the next one.
-const LARGE: usize = 256 << 10;
-/// How many are kept at most: one that the application still has, one that is free.
-const MAX_SPARES: usize = 2;
-/// For how long, while no large message comes.
-const SPARE_LIFE: Duration = Duration::from_secs(1);
-
-/// Buffers of large messages that the application has taken and dropped: fresh pages from the system would cost as much
-/// as the message's way through the kernel.
-struct Spares {
-    messages: VecDeque<Bytes>,
-    /// When they go.
-    until: Time,
-}
-
-impl Default for Spares {
-    fn default() -> Spares {
-        Spares { messages: VecDeque::new(), until: Time::NEVER }
-    }
-}
-
-impl Spares {
-    /// An empty buffer for a message of `size` bytes, if there is one that nobody else holds.
-    fn take(&mut self, size: usize) -> Vec<u8> {
-        let fits = |spare: &Bytes| (size..=2 * size).contains(&spare.len()) && spare.is_unique();
-        let Some(mut spare) = self.messages.iter().position(fits).and_then(|at| self.messages.remove(at))
-        else {
-            return Vec::new();
-        };
-        // What has no bytes is turned into its buffer without being moved.
-        spare.truncate(0);
-        Vec::from(spare)
-    }
-
-    /// The application will get this message, and may be done with it soon.
-    fn keep(&mut self, now: Time, message: &Bytes) {
-        if message.len() < LARGE {
-            return;
-        }
-        if self.messages.len() >= MAX_SPARES {
-            self.messages.pop_front();
-        }
-        self.messages.push_back(message.clone());
-        self.until = now + SPARE_LIFE;
     }
 }
 
@@ -143,6 +98,7 @@ pub(crate) struct Receiver {
     /// The peer has sent something as compressed that is not.
     pub(crate) damaged: bool,
     spares: Spares,
+    blocks: Blocks,
     pub(crate) counters: ReceiveCounters,
 }
 
@@ -165,6 +121,7 @@ impl Receiver {
             unpacker: Unpacker::new(options.compression, None),
             damaged: false,
             spares: Spares::default(),
+            blocks: Blocks::new(window),
             counters: ReceiveCounters::default(),
         }
     }
@@ -177,6 +134,12 @@ impl Receiver {
     /// Bytes of messages, whole or not, that the application has not taken.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.held_bytes + self.ready_bytes
+    }
+
+    /// Bytes of memory kept for messages to come: large ones', no more than what is held leaves of two windows; and blocks
+    /// for small ones, at most 1 MiB or a window, of which some messages may still be held.
+    pub(crate) fn spare_bytes(&self) -> u64 {
+        self.spares.bytes() + self.blocks.bytes()
     }
 
     /// The number of the first message that has not ended.
@@ -204,11 +167,8 @@ impl Receiver {
             return Ok(false);
         }
         if data.bytes.len() == data.total as usize {
-            let bytes = Bytes::copy_from_slice(data.bytes);
-            if matches!(self.held.get(&data.message), Some(Held::Part(_))) {
-                self.forget(data.message);
-            }
-            return self.complete(now, data.message, Whole { bytes, packed });
+            let bytes = self.blocks.copy(now, data.bytes).freeze();
+            return self.handle_whole(now, data.message, Whole { bytes, packed });
         }
         match self.gather(now, data, packed)? {
             Some(whole) => {
@@ -217,6 +177,28 @@ impl Receiver {
             }
             None => Ok(false),
         }
+    }
+
+    /// Takes a message that came in one piece and is wanted.
+    #[inline]
+    fn handle_whole(&mut self, now: Time, message: u64, whole: Whole) -> Result<bool, Overrun> {
+        if !self.held.is_empty() && matches!(self.held.get(&message), Some(Held::Part(_))) {
+            self.forget(message);
+        }
+        self.complete(now, message, whole)
+    }
+
+    /// Takes whole messages in a row.
+    pub(crate) fn handle_row(&mut self, now: Time, row: &Row<'_>) -> Result<bool, Overrun> {
+        let mut all = self.blocks.copy(now, row.bytes);
+        let mut readable = false;
+        for (message, length) in (row.first..).zip(row.lengths()) {
+            let bytes = all.split_to(length).freeze();
+            if self.is_wanted(message, length as u32, length)? {
+                readable |= self.handle_whole(now, message, Whole { bytes, packed: false })?;
+            }
+        }
+        Ok(readable)
     }
 
     /// Takes a parity shard.
@@ -288,6 +270,8 @@ impl Receiver {
         self.held_bytes += u64::from(total);
         let (have, bytes) = (Ranges::default(), self.spares.take(total as usize));
         self.held.insert(message, Held::Part(Part { bytes, total, packed, have, parity: None, since: now }));
+        // What is kept for messages to come has the room that these leave.
+        self.spares.shrink_to((2 * self.window).saturating_sub(self.held_bytes()));
         if !self.options.reliable && self.held.len() > MAX_OPEN {
             self.drop_oldest_part();
         }
@@ -441,7 +425,7 @@ impl Receiver {
 
     /// When [`Receiver::handle_timeout`] has something to do.
     pub(crate) fn next_timeout(&self) -> Time {
-        self.skip_at().min(self.spares.until)
+        self.skip_at().min(self.spares.until()).min(self.blocks.until())
     }
 
     /// When the message that holds up a complete one is skipped.
@@ -463,9 +447,8 @@ impl Receiver {
 
     /// Goes on to the next complete message if the one before it has had its time. `true`: there is something to take.
     pub(crate) fn handle_timeout(&mut self, now: Time) -> bool {
-        if self.spares.until <= now {
-            self.spares = Spares::default();
-        }
+        self.spares.expire(now);
+        self.blocks.expire(now);
         let before = self.ready.len();
         while self.skip_at() <= now {
             let whole =

@@ -1,4 +1,8 @@
 use super::*;
+use crate::link::channel::spares::SPARE_LIFE;
+use crate::link::wire::frame::Frame;
+use crate::link::wire::row::write_row_head;
+use crate::link::wire::varint::Reader;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -152,8 +156,66 @@ fn large_messages_take_turns_in_few_buffers_which_go_when_no_more_come() {
     }
     assert!(kept.unwrap().iter().all(|byte| *byte == 7));
     assert!(places.len() <= 4, "{}", places.len());
+    assert!((1 << 20..=2 << 20).contains(&receiver.spare_bytes()), "{}", receiver.spare_bytes());
     assert_eq!(receiver.next_timeout(), Time::from_millis(19) + SPARE_LIFE);
     receiver.handle_timeout(receiver.next_timeout());
-    assert!(receiver.spares.messages.is_empty());
-    assert_eq!(receiver.next_timeout(), Time::NEVER);
+    assert_eq!((receiver.spare_bytes(), receiver.next_timeout()), (0, Time::NEVER));
+}
+
+fn row(first: u64, messages: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_row_head(0, first, messages.iter().map(|message| message.len()), &mut out);
+    messages.iter().for_each(|message| out.extend_from_slice(message));
+    out
+}
+
+fn handle_row(receiver: &mut Receiver, bytes: &[u8]) -> Result<bool, Overrun> {
+    let Some(Frame::Row(row)) = Frame::parse(&mut Reader::new(bytes)) else { panic!("no row") };
+    receiver.handle_row(Time::ZERO, &row)
+}
+
+#[test]
+fn a_row_is_its_messages_each_once_and_in_order() {
+    let mut receiver = receiver(true, true, None);
+    assert_eq!(handle_row(&mut receiver, &row(2, &[b"two", b"", b"four"])), Ok(false));
+    let part = Data { channel: 0, message: 1, total: 9, offset: 0, bytes: b"part" };
+    assert_eq!(receiver.handle_data(Time::ZERO, &part), Ok(false));
+    assert_eq!(handle_row(&mut receiver, &row(0, &[b"zero", b"one", b"not two"])), Ok(true));
+    assert_eq!(take(&mut receiver), ["zero", "one", "two", "", "four"]);
+    assert_eq!((receiver.counters.messages, receiver.counters.duplicate_bytes), (5, 7));
+    assert_eq!((receiver.held_bytes(), receiver.next()), (0, 5));
+    let long = vec![0; 10_001];
+    assert_eq!(
+        handle_row(&mut receiver, &row(5, &[b"five", &long])),
+        Err(Overrun),
+        "larger than the channel's"
+    );
+    assert_eq!(handle_row(&mut receiver, &row(1 << 40, &[b"far ahead"])), Err(Overrun));
+}
+
+#[test]
+fn what_is_kept_for_messages_to_come_has_the_room_that_those_held_leave() {
+    let options = Options { max_size: 1 << 20, ..Options::default() };
+    let mut receiver = Receiver::new(options, None, WINDOW);
+    let whole = vec![0; 1 << 20];
+    let half = |message: u64, offset: usize| Data {
+        channel: 0,
+        message,
+        total: 1 << 20,
+        offset: offset as u32,
+        bytes: &whole[..1 << 19],
+    };
+    for message in 0..3 {
+        for offset in [0, 1 << 19] {
+            receiver.handle_data(Time::ZERO, &half(message, offset)).unwrap();
+        }
+    }
+    assert_eq!(take(&mut receiver).len(), 3);
+    assert_eq!(receiver.spare_bytes(), 2 << 20);
+    // More than a window comes, none of it complete.
+    for message in 3..7 {
+        receiver.handle_data(Time::ZERO, &half(message, 0)).unwrap();
+        assert!(receiver.held_bytes() + receiver.spare_bytes() <= 2 * receiver.window);
+    }
+    assert_eq!((receiver.held_bytes(), receiver.spare_bytes()), (4 << 20, 0));
 }

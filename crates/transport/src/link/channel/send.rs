@@ -2,7 +2,13 @@
 //!
 //! A message gets its number on the wire when it begins, so what is replaced or cancelled while it waits leaves no gap.
 //! Only the message that began last may have bytes that were never sent.
+//!
+//! `queue` has what waits, `flight` what is under way, `run` the middle of large messages; here messages begin and are
+//! written into packets.
 
+mod flight;
+mod queue;
+mod row;
 mod run;
 
 use bytes::Bytes;
@@ -12,11 +18,11 @@ use std::time::Duration;
 
 use super::compression::{Dictionary, Packer};
 use super::fec::Parity;
-use super::{Compression, Options};
 use crate::link::ranges::Ranges;
 use crate::link::wire::frame::{self, Data, data_head};
 use crate::link::wire::varint;
-use crate::link::{Error, Event, MessageId, Outcome};
+use crate::link::{Event, MessageId, Options, Outcome};
+pub(crate) use row::Row;
 
 /// The most messages that may be begun and not yet consumed at the other end.
 pub(crate) const MAX_AHEAD: u64 = 1 << 15;
@@ -169,62 +175,6 @@ impl Sender {
         self.held_bytes
     }
 
-    pub(crate) fn push(
-        &mut self,
-        now: Time,
-        bytes: Bytes,
-        events: &mut VecDeque<Event>,
-    ) -> Result<MessageId, Error> {
-        if bytes.len() > self.options.max_size as usize {
-            return Err(Error::TooLarge {
-                found: bytes.len(),
-                limit: self.options.max_size,
-                channel: self.id,
-            });
-        }
-        if self.options.newest {
-            self.replace(events);
-        }
-        let room = self.options.queue_bytes.max(self.options.max_size as usize);
-        if self.waiting.len() >= self.options.queue as usize || self.held_bytes + bytes.len() > room {
-            return Err(Error::QueueFull { channel: self.id });
-        }
-        let message = MessageId(self.next_message);
-        self.next_message += 1;
-        self.held_bytes += bytes.len();
-        self.counters.messages += 1;
-        self.counters.bytes += bytes.len() as u64;
-        let tried = self.options.compression == Compression::None;
-        self.waiting.push_back(Waiting { message, bytes, queued: now, packed: None, tried });
-        Ok(message)
-    }
-
-    /// Whether a message of so many bytes finds room. One that replaces others does not need theirs.
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        let (mut count, mut held) = (self.waiting.len(), self.held_bytes);
-        if self.options.newest {
-            count = 0;
-            held -= self.waiting.iter().map(|waiting| waiting.bytes.len()).sum::<usize>();
-        }
-        if self.options.newest && self.options.cancel_begun {
-            held = 0;
-        }
-        let room = self.options.queue_bytes.max(self.options.max_size as usize);
-        bytes > self.options.max_size as usize || count < self.options.queue as usize && held + bytes <= room
-    }
-
-    /// A new message comes: what waits goes, and what has begun too if that is wished.
-    fn replace(&mut self, events: &mut VecDeque<Event>) {
-        while let Some(waiting) = self.waiting.pop_front() {
-            self.held_bytes -= waiting.bytes.len();
-            self.finish(waiting.message, Outcome::Cancelled, events);
-        }
-        if self.options.cancel_begun {
-            (0..self.begun.len()).for_each(|index| self.give_up(index, Outcome::Cancelled, events));
-            self.retire();
-        }
-    }
-
     fn finish(&mut self, message: MessageId, outcome: Outcome, events: &mut VecDeque<Event>) {
         match outcome {
             Outcome::Delivered => self.counters.delivered += 1,
@@ -233,86 +183,6 @@ impl Sender {
         }
         if self.options.receipts {
             events.push_back(Event::Finished { channel: self.id, message, outcome });
-        }
-    }
-
-    /// Ends the message at `index` of `begun`, if it has not ended yet.
-    fn end(&mut self, index: usize, outcome: Outcome, events: &mut VecDeque<Event>) {
-        let number = self.first + index as u64;
-        let begun = &mut self.begun[index];
-        if begun.done {
-            return;
-        }
-        begun.done = true;
-        begun.lost.clear();
-        begun.acked.clear();
-        self.held_bytes -= begun.bytes.len();
-        begun.bytes = Bytes::new();
-        begun.parity = None;
-        let message = begun.message;
-        self.resend.remove(&number);
-        if index + 1 == self.begun.len() {
-            self.unfinished = false;
-        }
-        self.finish(message, outcome, events);
-    }
-
-    /// As [`Sender::end`], and the other end is told not to wait.
-    fn give_up(&mut self, index: usize, outcome: Outcome, events: &mut VecDeque<Event>) {
-        if !self.begun[index].done {
-            self.end(index, outcome, events);
-            self.cancels.insert(self.first + index as u64);
-        }
-    }
-
-    /// Forgets ended messages at the front.
-    fn retire(&mut self) {
-        while self.begun.front().is_some_and(|begun| begun.done) {
-            self.begun.pop_front();
-            self.first += 1;
-        }
-    }
-
-    /// When the oldest message is given up, or the next copy is due.
-    pub(crate) fn next_timeout(&self) -> Time {
-        if self.stranded.is_some() {
-            return Time::ZERO;
-        }
-        let copy = self.copies.front().map_or(Time::NEVER, |copy| copy.0);
-        let Some(after) = self.options.cancel_after else { return copy };
-        let begun = self.begun.iter().find(|begun| !begun.done).map(|begun| begun.queued);
-        let oldest = begun.or(self.waiting.front().map(|waiting| waiting.queued));
-        oldest.map_or(copy, |queued| copy.min(queued + after))
-    }
-
-    /// Gives up what is too old; takes up copies that are due.
-    pub(crate) fn handle_timeout(&mut self, now: Time, events: &mut VecDeque<Event>) {
-        while let Some(&(_, number)) = self.copies.front().filter(|copy| copy.0 <= now) {
-            self.copies.pop_front();
-            let Some(index) = number.checked_sub(self.first).map(|index| index as usize) else { continue };
-            if let Some(begun) = self.begun.get_mut(index).filter(|begun| !begun.done) {
-                let total = begun.bytes.len();
-                begun.lost.insert(0, total as u32);
-                self.resend.insert(number);
-                self.counters.copied_bytes += total as u64;
-            }
-        }
-        if let Some(index) = self.stranded.take().and_then(|number| number.checked_sub(self.first)) {
-            self.give_up(index as usize, Outcome::Lost, events);
-            self.retire();
-        }
-        let Some(after) = self.options.cancel_after else { return };
-        for index in 0..self.begun.len() {
-            if self.begun[index].queued + after > now {
-                break;
-            }
-            self.give_up(index, Outcome::Cancelled, events);
-        }
-        self.retire();
-        while self.waiting.front().is_some_and(|waiting| waiting.queued + after <= now) {
-            let Some(waiting) = self.waiting.pop_front() else { break };
-            self.held_bytes -= waiting.bytes.len();
-            self.finish(waiting.message, Outcome::Cancelled, events);
         }
     }
 
@@ -327,11 +197,16 @@ impl Sender {
     }
 
     fn may_begin(&self, window: u64) -> bool {
-        let Some(next) = self.waiting.front() else { return false };
+        self.waiting.front().is_some_and(|next| self.has_window(0, next.bytes.len() as u64, window))
+    }
+
+    /// Whether one more message may begin after `count` others, with which it has `bytes`.
+    #[inline]
+    fn has_window(&self, count: u64, bytes: u64, window: u64) -> bool {
+        let outstanding = self.unconsumed.len() as u64 + count;
         !self.options.reliable
-            || self.unconsumed.is_empty()
-            || self.unconsumed_bytes + next.bytes.len() as u64 <= window
-                && (self.unconsumed.len() as u64) < MAX_AHEAD
+            || outstanding == 0
+            || self.unconsumed_bytes + bytes <= window && outstanding < MAX_AHEAD
     }
 
     /// Writes one frame of at most `room` bytes. `None`: nothing is there, or nothing fits.
@@ -382,10 +257,10 @@ impl Sender {
         Some(Written { message: number, offset, length, again: false, parity: false })
     }
 
-    /// Counts what was written for the channel's share.
+    /// Counts what was written for the channel's share: so many parts, so many bytes of messages.
     #[inline]
-    pub(crate) fn charge(&mut self, part: Written) {
-        self.share += (u64::from(part.length) + 16) * 256 / u64::from(self.options.weight);
+    pub(crate) fn charge(&mut self, parts: u32, bytes: u32) {
+        self.share += (u64::from(bytes) + 16 * u64::from(parts)) * 256 / u64::from(self.options.weight);
     }
 
     /// Writes the next parity shard of the message that began last, all of which was sent.
@@ -428,6 +303,22 @@ impl Sender {
         Some(next.packed.as_ref().map_or(next.bytes.len(), Bytes::len))
     }
 
+    /// Counts a message that begins for the window, and has its copies follow, if any.
+    #[inline]
+    fn count_begun(&mut self, now: Time, number: u64, bytes: usize, copies: &[Duration]) {
+        if !self.options.reliable {
+            return;
+        }
+        self.unconsumed.push_back(bytes as u32);
+        self.unconsumed_bytes += bytes as u64;
+        if bytes <= SMALL {
+            for after in copies {
+                let at = self.copies.partition_point(|copy| copy.0 <= now + *after);
+                self.copies.insert(at, (now + *after, number));
+            }
+        }
+    }
+
     fn begin(&mut self, now: Time, on: &Conditions<'_>) {
         let Some(Waiting { message, mut bytes, queued, packed, .. }) = self.waiting.pop_front() else {
             return;
@@ -440,16 +331,7 @@ impl Sender {
             self.held_bytes -= saved;
             bytes = packed;
         }
-        if self.options.reliable {
-            self.unconsumed.push_back(bytes.len() as u32);
-            self.unconsumed_bytes += bytes.len() as u64;
-            if bytes.len() <= SMALL {
-                for after in on.copies {
-                    let at = self.copies.partition_point(|copy| copy.0 <= now + *after);
-                    self.copies.insert(at, (now + *after, number));
-                }
-            }
-        }
+        self.count_begun(now, number, bytes.len(), on.copies);
         let (acked, lost) = (Ranges::default(), Ranges::default());
         let parity = Parity::of(&bytes, self.options.fec.percent(on.lossy), on.whole).map(Box::new);
         self.begun.push_back(Begun {
@@ -491,144 +373,6 @@ impl Sender {
             self.resend.remove(&number);
         }
         Some(Written { message: number, offset, length, again: true, parity: false })
-    }
-
-    /// Writes a part once more, as it was written into another path's packet. `Some(false)`: it does not fit into `room`
-    /// bytes. `None`: it does not matter any more.
-    pub(crate) fn write_twin(&self, part: Written, room: usize, out: &mut Vec<u8>) -> Option<bool> {
-        let begun = self.missing(part)?;
-        let (total, length) = (begun.bytes.len() as u32, part.length as usize);
-        if data_head(part.message, total, part.offset, length) + length > room {
-            return Some(false);
-        }
-        begun.write(self.id, part.message, part.offset, part.length, false, out);
-        Some(true)
-    }
-
-    /// Whether anything of a part is neither acknowledged nor given up.
-    pub(crate) fn is_missing(&self, part: Written) -> bool {
-        self.missing(part).is_some()
-    }
-
-    fn missing(&self, part: Written) -> Option<&Begun> {
-        let index = part.message.checked_sub(self.first)? as usize;
-        let begun = self.begun.get(index).filter(|begun| !begun.done)?;
-        let mut missing = begun.acked.missing(part.offset, part.offset + part.length);
-        (part.length == 0 || missing.next().is_some()).then_some(begun)
-    }
-
-    /// A part has arrived.
-    pub(crate) fn handle_acked(&mut self, part: Written, events: &mut VecDeque<Event>) {
-        let Some(index) = part.message.checked_sub(self.first).map(|index| index as usize) else { return };
-        let Some(begun) = self.begun.get_mut(index).filter(|begun| !begun.done) else { return };
-        let total = begun.bytes.len() as u32;
-        if part.parity {
-            let Some(parity) = &mut begun.parity else { return };
-            parity.acked += 1;
-            if !parity.suffices(&begun.acked, total) {
-                return;
-            }
-        } else if part.length != total {
-            begun.acked.insert(part.offset, part.offset + part.length);
-            begun.lost.remove(part.offset, part.offset + part.length);
-            if begun.lost.is_empty() {
-                self.resend.remove(&part.message);
-            }
-            let enough = begun.parity.as_ref().is_some_and(|parity| parity.suffices(&begun.acked, total));
-            if !enough && !begun.acked.covers(total) {
-                return;
-            }
-        }
-        self.end(index, Outcome::Delivered, events);
-        self.retire();
-    }
-
-    /// A part is deemed lost.
-    pub(crate) fn handle_lost(&mut self, part: Written, events: &mut VecDeque<Event>) {
-        let Some(index) = part.message.checked_sub(self.first).map(|index| index as usize) else { return };
-        let Some(begun) = self.begun.get_mut(index).filter(|begun| !begun.done) else { return };
-        if self.options.reliable {
-            let missing: Vec<_> = begun.acked.missing(part.offset, part.offset + part.length).collect();
-            for (start, end) in &missing {
-                begun.lost.insert(*start, *end);
-            }
-            if !missing.is_empty() || part.length == 0 {
-                self.resend.insert(part.message);
-            }
-        } else {
-            let total = begun.bytes.len() as u32;
-            if let Some(parity) = &mut begun.parity {
-                if part.parity {
-                    parity.lost += 1;
-                } else {
-                    begun.lost.insert(part.offset, part.offset + part.length);
-                }
-                if !parity.is_in_vain(&begun.lost, total) {
-                    return;
-                }
-            }
-            let whole = part.length == total && !part.parity && begun.parity.is_none();
-            if whole {
-                // Nothing of it has come, so there is nothing to be told.
-                self.end(index, Outcome::Lost, events);
-            } else {
-                self.give_up(index, Outcome::Lost, events);
-            }
-            self.retire();
-        }
-    }
-
-    /// Sends a part of the oldest message that is not acknowledged once more, as a probe. Gives whether there is one.
-    pub(crate) fn probe(&mut self) -> bool {
-        if !self.resend.is_empty() {
-            return true;
-        }
-        let Some(index) = self.begun.iter().position(|begun| !begun.done && begun.sent > 0) else {
-            return false;
-        };
-        if !self.options.reliable {
-            return false;
-        }
-        let begun = &mut self.begun[index];
-        let first = begun.acked.missing(0, begun.sent).next();
-        if let Some((start, end)) = first {
-            begun.lost.insert(start, end.min(start + 1200));
-            self.resend.insert(self.first + index as u64);
-        }
-        first.is_some()
-    }
-
-    /// The other end has done with all messages before `next`.
-    pub(crate) fn handle_consumed(&mut self, next: u64) {
-        while self.consumed < next {
-            let Some(size) = self.unconsumed.pop_front() else { break };
-            self.unconsumed_bytes -= u64::from(size);
-            self.consumed += 1;
-        }
-    }
-
-    /// The other end goes on without those messages before `before` that it has not got.
-    pub(crate) fn handle_skipped(&mut self, before: u64, events: &mut VecDeque<Event>) {
-        let count = before.saturating_sub(self.first).min(self.begun.len() as u64) as usize;
-        (0..count).for_each(|index| self.end(index, Outcome::Skipped, events));
-        self.retire();
-    }
-
-    /// The peer has forgotten everything: what had begun is lost, what waits is sent as if nothing had been before.
-    pub(crate) fn restart(&mut self, events: &mut VecDeque<Event>) {
-        (0..self.begun.len()).for_each(|index| self.end(index, Outcome::Lost, events));
-        self.begun.clear();
-        self.resend.clear();
-        self.copies.clear();
-        self.stranded = None;
-        self.cancels.clear();
-        self.unconsumed.clear();
-        (self.first, self.consumed, self.unconsumed_bytes, self.unfinished) = (0, 0, 0, false);
-        // The new peer may hold another dictionary.
-        for waiting in &mut self.waiting {
-            (waiting.packed, waiting.tried) = (None, self.options.compression == Compression::None);
-        }
-        self.announced = Announced::No;
     }
 
     /// Whether nothing waits and all that was sent has ended.

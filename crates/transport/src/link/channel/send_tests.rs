@@ -141,3 +141,60 @@ fn what_fills_a_packet_has_no_length_and_fills_one_again_when_it_was_lost() {
         assert_eq!(got, message);
     }
 }
+
+#[test]
+fn small_messages_in_a_row_are_one_frame_and_end_one_by_one() {
+    let mut events = VecDeque::new();
+    let mut sender = sender(Options { receipts: true, ..Options::default() });
+    let mut out = Vec::new();
+    let row = |sender: &mut Sender, out: &mut Vec<u8>| {
+        out.clear();
+        let row = sender.write_row(Time::ZERO, 1200, &ON, out);
+        assert!(out.len() <= 1200);
+        row
+    };
+    sender.push(Time::ZERO, Bytes::from(vec![9; 200]), &mut events).unwrap();
+    assert_eq!(row(&mut sender, &mut out), None, "one alone is none");
+    for number in 0..12u8 {
+        let size = if number == 10 { 3000 } else { 200 };
+        sender.push(Time::ZERO, Bytes::from(vec![number; size]), &mut events).unwrap();
+    }
+    let (first, bytes) = row(&mut sender, &mut out).unwrap();
+    assert_eq!((first.count(), bytes, out.len()), (5, 1000, 1004 + 5 * 2));
+    let (second, _) = row(&mut sender, &mut out).unwrap();
+    assert_eq!(second.count(), 5);
+    assert_eq!(row(&mut sender, &mut out), None, "what follows does not fit");
+    // The tenth, and the large one.
+    let rest: Vec<Written> = std::iter::from_fn(|| write(&mut sender, 1200)).take(4).collect();
+    assert_eq!(rest.iter().map(|part| part.message).collect::<Vec<_>>(), [10, 11, 11, 11]);
+
+    let mut both = second;
+    assert!(both.join(first) && !both.join(first));
+    assert_eq!(both.count(), 10);
+    sender.handle_row_lost(first, &mut events);
+    sender.handle_row_acked(second, &mut events);
+    let again: Vec<Written> = std::iter::from_fn(|| write(&mut sender, 1200)).take(5).collect();
+    assert!(again.iter().all(|part| part.again && part.length == 200), "{again:?}");
+    again.into_iter().for_each(|part| sender.handle_acked(part, &mut events));
+    sender.handle_row_acked(both, &mut events);
+    assert_eq!(sender.counters.delivered, 10);
+    rest.into_iter().for_each(|part| sender.handle_acked(part, &mut events));
+    let last = write(&mut sender, 1200).unwrap();
+    sender.handle_acked(last, &mut events);
+    assert!(sender.is_idle() && sender.held_bytes() == 0 && events.len() == 13);
+}
+
+#[test]
+fn a_row_has_no_more_than_the_receiver_has_room_for() {
+    let mut events = VecDeque::new();
+    let mut sender = sender(Options::default());
+    for _ in 0..100 {
+        sender.push(Time::ZERO, Bytes::from(vec![0; 10]), &mut events).unwrap();
+    }
+    let mut rows = |window| {
+        let on = Conditions { window, ..ON };
+        let row = sender.write_row(Time::ZERO, 1200, &on, &mut Vec::new());
+        row.map(|row| row.0.count())
+    };
+    assert_eq!((rows(55), rows(55), rows(75), rows(1000)), (Some(5), None, Some(2), Some(63)));
+}

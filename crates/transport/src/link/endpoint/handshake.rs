@@ -375,7 +375,7 @@ impl Endpoint {
 }
 
 /// What we tell a peer about ourselves.
-fn own_parameters(settings: &Settings) -> Parameters {
+pub(in crate::link) fn own_parameters(settings: &Settings) -> Parameters {
     Parameters {
         max_datagram: settings.datagram_bytes.max(1200),
         window_bytes: settings.window_bytes,

@@ -5,7 +5,7 @@
 //! link with the first data packet under the new keys, which no replayed Connect can bring; only then does it replace
 //! an older link of the same peer.
 
-mod handshake;
+pub(super) mod handshake;
 
 use glassline_media::Time;
 use std::collections::{BTreeMap, VecDeque};

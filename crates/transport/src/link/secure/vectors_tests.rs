@@ -11,6 +11,7 @@ use crate::link::Random;
 use crate::link::wire::frame::{Data, Frame, write_ack};
 use crate::link::wire::packet::{self, Connect, ConnectionId, Packet, Pattern};
 use crate::link::wire::parameters::Parameters;
+use crate::link::wire::row::write_row_head;
 
 const FILE: &str = include_str!("../../../../../docs/wire-link-vectors.txt");
 
@@ -146,6 +147,9 @@ fn data(page: &mut Page, secrets: &Secrets, near: ConnectionId, far: ConnectionI
     sealer.update(2, Some(1));
     frames.clear();
     Frame::Cancel { channel: 3, message: 1 }.write(&mut frames);
+    let row: [&[u8]; 3] = [b"two", b"", b"four"];
+    write_row_head(3, 2, row.iter().map(|message| message.len()), &mut frames);
+    frames.extend_from_slice(&row.concat());
     packet(page, "packet 2 of the one who connects, under key 1", &mut sealer, far, &frames);
     frames.clear();
     write_ack([(2, 2), (0, 0)].into_iter(), 1000, 250_000, 80_000, &mut frames);

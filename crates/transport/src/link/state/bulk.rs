@@ -25,7 +25,7 @@ impl Link {
                 out.truncate(start);
                 break;
             };
-            sender.charge(part);
+            sender.charge(1, part.length);
             session.sealer.seal(start, out);
             session.recovery.handle_sent(now, number, size, true, &[Content::Data { channel, part }]);
             session.pace(now, size);

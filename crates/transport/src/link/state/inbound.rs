@@ -106,6 +106,9 @@ impl Link {
             Frame::Packed(data) => {
                 return self.handle_part(data.channel, |receiver| receiver.handle_packed(now, &data));
             }
+            Frame::Row(row) => {
+                return self.handle_part(row.channel, |receiver| receiver.handle_row(now, &row));
+            }
             Frame::Parity(parity) => {
                 return self.handle_part(parity.channel, |receiver| receiver.handle_parity(now, &parity));
             }
@@ -264,6 +267,11 @@ impl Link {
                     sender.handle_acked(part, &mut self.events);
                 }
             }
+            Content::Row { channel, row } => {
+                if let Some(Some(sender)) = self.senders.get_mut(sender(channel)) {
+                    sender.handle_row_acked(row, &mut self.events);
+                }
+            }
             Content::Open(channel) => {
                 if let Some(Some(sender)) = self.senders.get_mut(sender(channel)) {
                     sender.announced = Announced::Yes;
@@ -294,6 +302,11 @@ impl Link {
             Content::Data { channel, part } => {
                 if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) {
                     sender.handle_lost(part, &mut self.events);
+                }
+            }
+            Content::Row { channel, row } => {
+                if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) {
+                    sender.handle_row_lost(row, &mut self.events);
                 }
             }
             Content::Cancel(channel, message) => {

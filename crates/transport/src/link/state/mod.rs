@@ -218,7 +218,8 @@ impl Link {
         sender.is_none_or(|sender| sender.has_room(bytes))
     }
 
-    /// Takes the next message that came on `channel`.
+    /// Takes the next message that came on `channel`. Small ones that came in quick succession share blocks of 16 KiB, each
+    /// of which is there for as long as one of its messages is.
     pub fn receive(&mut self, channel: u8) -> Option<Bytes> {
         if let Some(left) = self.leftover.get_mut(&channel) {
             if let Some(message) = left.pop_front() {
@@ -304,6 +305,13 @@ impl Link {
         self.session.as_ref().map(|session| &session.peer.name[..])
     }
 
+    /// Whether both ends hold the same [`super::Dictionary`], once the link is up; `None` too where neither has one.
+    pub fn shares_dictionary(&self) -> Option<bool> {
+        let session = self.session.as_ref()?;
+        let shared = session.dictionary.is_some();
+        (shared || session.holds_dictionary || session.peer.dictionary.is_some()).then_some(shared)
+    }
+
     /// Goes on over another path to the same peer, at once: our own address has changed, or another socket is better.
     /// Of two paths it is the one that carries messages which goes elsewhere.
     pub fn migrate(&mut self, now: Time, path: Path) {
@@ -331,6 +339,14 @@ impl Link {
         let sending = self.senders.iter().flatten().map(|sender| sender.held_bytes()).sum();
         let received = self.receivers.iter().flatten().map(|receiver| receiver.held_bytes()).sum();
         (sending, received)
+    }
+
+    /// Bytes of memory kept on all channels for messages to come, because there were such not long ago: a second after the
+    /// last of them it is none. On each channel these are at most two buffers of large messages (256 KiB or more), no more
+    /// than what is held there leaves of two windows, and 1 MiB of blocks in which small messages stand that come in quick
+    /// succession (more than 16 KiB in 100 ms).
+    pub fn spare_bytes(&self) -> u64 {
+        self.receivers.iter().flatten().map(|receiver| receiver.spare_bytes()).sum()
     }
 
     /// Packets that are remembered because they may still be acknowledged.

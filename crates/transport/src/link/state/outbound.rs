@@ -340,7 +340,7 @@ impl Link {
             if room < MIN_ROOM {
                 return true;
             }
-            let Some(channel) = self.next_channel(now, tried) else { break };
+            let Some((channel, alone)) = self.next_channel(now, tried) else { break };
             let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) else { break };
             let Some(session) = self.session.as_ref() else { break };
             let mark = out.len();
@@ -355,13 +355,25 @@ impl Link {
             let whole = datagram - DATA_OVERHEAD - (out.len() - mark) - (after_grace - before);
             let dictionary = session.dictionary.as_deref();
             let on = Conditions { whole, window, copies, dictionary, lossy, fill };
+            // Among equals it goes message by message, and over two paths part by part.
+            let row =
+                (alone && self.other.is_none()).then(|| sender.write_row(now, room, &on, out)).flatten();
+            if let Some((row, bytes)) = row {
+                if announce {
+                    announced |= 1 << channel;
+                    contents.push(Content::Open(channel));
+                }
+                sender.charge(row.count(), bytes);
+                contents.push(Content::Row { channel, row });
+                continue;
+            }
             match sender.write(now, room, &on, out) {
                 Some(part) => {
                     if announce {
                         announced |= 1 << channel;
                         contents.push(Content::Open(channel));
                     }
-                    sender.charge(part);
+                    sender.charge(1, part.length);
                     contents.push(self.written(channel, part));
                 }
                 None => {
@@ -382,29 +394,29 @@ impl Link {
         full
     }
 
-    /// The channel that goes next, leaving out those in the set `tried`.
-    fn next_channel(&self, now: Time, tried: u64) -> Option<u8> {
+    /// The channel that goes next, leaving out those in the set `tried`; and whether no other one of its priority has
+    /// anything.
+    fn next_channel(&self, now: Time, tried: u64) -> Option<(u8, bool)> {
         let session = self.session.as_ref()?;
         let may_begin = !session.recovery.is_blind() || session.blind_until <= now;
         let mut best: Option<(&Sender, u8)> = None;
+        let mut alone = true;
         for &channel in &self.order {
             let Some(Some(sender)) = self.senders.get(usize::from(channel)) else { continue };
-            if let Some((chosen, _)) = best {
-                if sender.options.priority > chosen.options.priority {
-                    break;
-                }
-                if sender.share >= chosen.share {
-                    continue;
-                }
+            if best.is_some_and(|(chosen, _)| sender.options.priority > chosen.options.priority) {
+                break;
             }
             if tried & 1 << channel == 0
                 && (may_begin || sender.is_unfinished())
                 && sender.has_data(session.window_for(sender.options.max_size))
             {
-                best = Some((sender, channel));
+                alone = best.is_none();
+                if best.is_none_or(|(chosen, _)| sender.share < chosen.share) {
+                    best = Some((sender, channel));
+                }
             }
         }
-        best.map(|best| best.1)
+        best.map(|best| (best.1, alone))
     }
 
     /// Challenges and their answers go to addresses that may not be the peer's; each in a packet of its own.

@@ -3,10 +3,12 @@
 //!
 //! * [`varint`]: integers of variable length.
 //! * [`packet`]: the outside of a datagram, readable without keys.
-//! * [`frame`]: what a data packet holds once it is opened.
+//! * [`frame`]: what a data packet holds once it is opened; [`row`]: of these, small messages in a row.
 //! * [`parameters`]: what the two ends tell each other in the handshake.
 
 pub mod frame;
+mod options;
 pub mod packet;
 pub mod parameters;
+pub mod row;
 pub mod varint;

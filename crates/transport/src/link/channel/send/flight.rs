@@ -1,0 +1,185 @@
+//! What is under way: messages that have begun, what is known of their parts, and how they end.
+
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+use super::{Announced, Begun, Sender, Written, data_head};
+use crate::link::Compression;
+use crate::link::{Event, Outcome};
+
+impl Sender {
+    /// Ends the message at `index` of `begun`, if it has not ended yet.
+    pub(super) fn end(&mut self, index: usize, outcome: Outcome, events: &mut VecDeque<Event>) {
+        let number = self.first + index as u64;
+        let begun = &mut self.begun[index];
+        if begun.done {
+            return;
+        }
+        begun.done = true;
+        begun.lost.clear();
+        begun.acked.clear();
+        self.held_bytes -= begun.bytes.len();
+        begun.bytes = Bytes::new();
+        begun.parity = None;
+        let message = begun.message;
+        self.resend.remove(&number);
+        if index + 1 == self.begun.len() {
+            self.unfinished = false;
+        }
+        self.finish(message, outcome, events);
+    }
+
+    /// As [`Sender::end`], and the other end is told not to wait.
+    pub(super) fn give_up(&mut self, index: usize, outcome: Outcome, events: &mut VecDeque<Event>) {
+        if !self.begun[index].done {
+            self.end(index, outcome, events);
+            self.cancels.insert(self.first + index as u64);
+        }
+    }
+
+    /// Forgets ended messages at the front.
+    pub(super) fn retire(&mut self) {
+        while self.begun.front().is_some_and(|begun| begun.done) {
+            self.begun.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Writes a part once more, as it was written into another path's packet. `Some(false)`: it does not fit into `room`
+    /// bytes. `None`: it does not matter any more.
+    pub(crate) fn write_twin(&self, part: Written, room: usize, out: &mut Vec<u8>) -> Option<bool> {
+        let begun = self.missing(part)?;
+        let (total, length) = (begun.bytes.len() as u32, part.length as usize);
+        if data_head(part.message, total, part.offset, length) + length > room {
+            return Some(false);
+        }
+        begun.write(self.id, part.message, part.offset, part.length, false, out);
+        Some(true)
+    }
+
+    /// Whether anything of a part is neither acknowledged nor given up.
+    pub(crate) fn is_missing(&self, part: Written) -> bool {
+        self.missing(part).is_some()
+    }
+
+    pub(super) fn missing(&self, part: Written) -> Option<&Begun> {
+        let index = part.message.checked_sub(self.first)? as usize;
+        let begun = self.begun.get(index).filter(|begun| !begun.done)?;
+        let mut missing = begun.acked.missing(part.offset, part.offset + part.length);
+        (part.length == 0 || missing.next().is_some()).then_some(begun)
+    }
+
+    /// A part has arrived.
+    pub(crate) fn handle_acked(&mut self, part: Written, events: &mut VecDeque<Event>) {
+        let Some(index) = part.message.checked_sub(self.first).map(|index| index as usize) else { return };
+        let Some(begun) = self.begun.get_mut(index).filter(|begun| !begun.done) else { return };
+        let total = begun.bytes.len() as u32;
+        if part.parity {
+            let Some(parity) = &mut begun.parity else { return };
+            parity.acked += 1;
+            if !parity.suffices(&begun.acked, total) {
+                return;
+            }
+        } else if part.length != total {
+            begun.acked.insert(part.offset, part.offset + part.length);
+            begun.lost.remove(part.offset, part.offset + part.length);
+            if begun.lost.is_empty() {
+                self.resend.remove(&part.message);
+            }
+            let enough = begun.parity.as_ref().is_some_and(|parity| parity.suffices(&begun.acked, total));
+            if !enough && !begun.acked.covers(total) {
+                return;
+            }
+        }
+        self.end(index, Outcome::Delivered, events);
+        self.retire();
+    }
+
+    /// A part is deemed lost.
+    pub(crate) fn handle_lost(&mut self, part: Written, events: &mut VecDeque<Event>) {
+        let Some(index) = part.message.checked_sub(self.first).map(|index| index as usize) else { return };
+        let Some(begun) = self.begun.get_mut(index).filter(|begun| !begun.done) else { return };
+        if self.options.reliable {
+            let missing: Vec<_> = begun.acked.missing(part.offset, part.offset + part.length).collect();
+            for (start, end) in &missing {
+                begun.lost.insert(*start, *end);
+            }
+            if !missing.is_empty() || part.length == 0 {
+                self.resend.insert(part.message);
+            }
+        } else {
+            let total = begun.bytes.len() as u32;
+            if let Some(parity) = &mut begun.parity {
+                if part.parity {
+                    parity.lost += 1;
+                } else {
+                    begun.lost.insert(part.offset, part.offset + part.length);
+                }
+                if !parity.is_in_vain(&begun.lost, total) {
+                    return;
+                }
+            }
+            let whole = part.length == total && !part.parity && begun.parity.is_none();
+            if whole {
+                // Nothing of it has come, so there is nothing to be told.
+                self.end(index, Outcome::Lost, events);
+            } else {
+                self.give_up(index, Outcome::Lost, events);
+            }
+            self.retire();
+        }
+    }
+
+    /// Sends a part of the oldest message that is not acknowledged once more, as a probe. Gives whether there is one.
+    pub(crate) fn probe(&mut self) -> bool {
+        if !self.resend.is_empty() {
+            return true;
+        }
+        let Some(index) = self.begun.iter().position(|begun| !begun.done && begun.sent > 0) else {
+            return false;
+        };
+        if !self.options.reliable {
+            return false;
+        }
+        let begun = &mut self.begun[index];
+        let first = begun.acked.missing(0, begun.sent).next();
+        if let Some((start, end)) = first {
+            begun.lost.insert(start, end.min(start + 1200));
+            self.resend.insert(self.first + index as u64);
+        }
+        first.is_some()
+    }
+
+    /// The other end has done with all messages before `next`.
+    pub(crate) fn handle_consumed(&mut self, next: u64) {
+        while self.consumed < next {
+            let Some(size) = self.unconsumed.pop_front() else { break };
+            self.unconsumed_bytes -= u64::from(size);
+            self.consumed += 1;
+        }
+    }
+
+    /// The other end goes on without those messages before `before` that it has not got.
+    pub(crate) fn handle_skipped(&mut self, before: u64, events: &mut VecDeque<Event>) {
+        let count = before.saturating_sub(self.first).min(self.begun.len() as u64) as usize;
+        (0..count).for_each(|index| self.end(index, Outcome::Skipped, events));
+        self.retire();
+    }
+
+    /// The peer has forgotten everything: what had begun is lost, what waits is sent as if nothing had been before.
+    pub(crate) fn restart(&mut self, events: &mut VecDeque<Event>) {
+        (0..self.begun.len()).for_each(|index| self.end(index, Outcome::Lost, events));
+        self.begun.clear();
+        self.resend.clear();
+        self.copies.clear();
+        self.stranded = None;
+        self.cancels.clear();
+        self.unconsumed.clear();
+        (self.first, self.consumed, self.unconsumed_bytes, self.unfinished) = (0, 0, 0, false);
+        // The new peer may hold another dictionary.
+        for waiting in &mut self.waiting {
+            (waiting.packed, waiting.tried) = (None, self.options.compression == Compression::None);
+        }
+        self.announced = Announced::No;
+    }
+}

@@ -1,0 +1,170 @@
+//! What a channel trades: bandwidth, delay, reliability, order.
+
+use super::{MAX_CHANNELS, MAX_MESSAGE};
+use std::time::Duration;
+
+/// How one end sends on a channel. Both ends may send on the same channel, each with options of its own.
+///
+/// ```
+/// use glassline_transport::link::Options;
+/// use std::time::Duration;
+///
+/// let commands = Options::default();
+/// assert!(commands.reliable && commands.ordered);
+/// let video = Options { reliable: false, newest: true, priority: 4, ..Options::default() };
+/// let video = Options { max_receive_time: Some(Duration::from_millis(50)), ..video };
+/// assert!(video.check(3).is_ok());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whether what is lost is sent again.
+    pub reliable: bool,
+    /// Whether messages are given to the application in the order of sending.
+    pub ordered: bool,
+    /// Strict: while a channel of a lower number has something to send, those of higher ones wait. 0 goes first.
+    pub priority: u8,
+    /// The share among channels of one priority; at least 1.
+    pub weight: u16,
+    /// A message that is older than this is given up, whether it has begun or not.
+    pub cancel_after: Option<Duration>,
+    /// A new message replaces those that still wait. What has begun is finished.
+    pub newest: bool,
+    /// With `newest`: what has begun is given up too. On a narrow path this starves whoever waits for whole messages.
+    pub cancel_begun: bool,
+    /// The receiver goes on without a message when a later one is complete and it has waited for this long.
+    /// Unreliable channels go on at once where this is not given. The receiving end's own value goes first.
+    pub max_receive_time: Option<Duration>,
+    /// The largest message, bytes; at most [`MAX_MESSAGE`].
+    pub max_size: u32,
+    /// The most messages that wait to be sent, or, received on an unreliable channel, to be taken.
+    pub queue: u32,
+    /// The most bytes of messages that wait, or that are sent and not acknowledged. One message of `max_size` always
+    /// has room.
+    pub queue_bytes: usize,
+    /// Whether messages are made smaller on their way. What does not shrink is sent as it is, and seldom tried.
+    pub compression: Compression,
+    /// Whether parity goes along with each message, of which lost parts are made without a round trip. For unreliable
+    /// channels alone. It costs its share of the rate.
+    pub fec: Fec,
+    /// Whether each message's end is told by an event: delivered, cancelled or lost.
+    pub receipts: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            reliable: true,
+            ordered: true,
+            priority: 1,
+            weight: 1,
+            cancel_after: None,
+            newest: false,
+            cancel_begun: false,
+            max_receive_time: None,
+            max_size: MAX_MESSAGE as u32,
+            queue: 4096,
+            queue_bytes: 32 << 20,
+            compression: Compression::None,
+            fec: Fec::Never,
+            receipts: false,
+        }
+    }
+}
+
+impl Options {
+    /// Whether they make sense on channel `id`; otherwise says what does not.
+    pub fn check(&self, id: u8) -> Result<(), super::Error> {
+        let wrong = |what| Err(super::Error::Options { channel: id, what });
+        if usize::from(id) >= MAX_CHANNELS {
+            return wrong("its number is above 63");
+        }
+        if self.weight == 0 {
+            return wrong("its weight is 0");
+        }
+        if self.max_size as usize > MAX_MESSAGE {
+            return wrong("its messages may be larger than 16 MiB");
+        }
+        if let Fec::WhenLossy(percent) | Fec::Always(percent) = self.fec {
+            if self.reliable {
+                return wrong("what is lost of a reliable channel is sent again and needs no parity");
+            }
+            if !(1..=100).contains(&percent) {
+                return wrong("its parity is not between 1 and 100 percent");
+            }
+        }
+        if self.queue == 0 {
+            return wrong("its queue has no place");
+        }
+        Ok(())
+    }
+
+    /// What of these the other end learns; the rest is as in [`Options::default`].
+    pub fn on_the_wire(&self) -> Options {
+        let receive_ms = self.max_receive_time.map(|time| time.as_millis().min(u128::from(u32::MAX)) as u64);
+        Options {
+            reliable: self.reliable,
+            ordered: self.ordered,
+            priority: self.priority,
+            weight: self.weight,
+            max_size: self.max_size,
+            compression: self.compression,
+            max_receive_time: receive_ms.map(Duration::from_millis),
+            ..Options::default()
+        }
+    }
+}
+
+/// How the messages of a channel are made smaller on their way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// DEFLATE: the smaller code, for peers without zstd.
+    Deflate,
+    /// Zstandard: faster and smaller; the only one that takes a [`super::Dictionary`].
+    Zstd,
+}
+
+impl Compression {
+    /// The two bits in the flags of OPEN.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Compression::None => 0,
+            Compression::Deflate => 1,
+            Compression::Zstd => 2,
+        }
+    }
+
+    pub(crate) const fn from_code(code: u8) -> Option<Compression> {
+        match code {
+            0 => Some(Compression::None),
+            1 => Some(Compression::Deflate),
+            2 => Some(Compression::Zstd),
+            _ => None,
+        }
+    }
+}
+
+/// When a channel sends parity along, and how much of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fec {
+    /// Never.
+    #[default]
+    Never,
+    /// While the path is seen to lose packets: so many parity fragments for each hundred fragments of a message, 1 to
+    /// 100, at least one.
+    WhenLossy(u8),
+    /// Always, so many for each hundred.
+    Always(u8),
+}
+
+impl Fec {
+    pub(crate) fn percent(self, lossy: bool) -> u8 {
+        match self {
+            Fec::Always(percent) => percent,
+            Fec::WhenLossy(percent) if lossy => percent,
+            Fec::Never | Fec::WhenLossy(_) => 0,
+        }
+    }
+}
