@@ -23,11 +23,13 @@
 mod arrival;
 mod competition;
 mod cubic;
+mod marks;
 
 pub use arrival::Arrival;
 use competition::Competition;
 use cubic::Cubic;
 use glassline_media::Time;
+use marks::Marks;
 use std::time::Duration;
 
 /// The queueing delay that is aimed at, on a path that carries a packet in far less.
@@ -62,10 +64,6 @@ const LAST_TRIAL_AFTER: Duration = Duration::from_secs(20);
 const ROOMY: u32 = 4;
 /// Once competition is over, whoever falls below this share of what he had while the queue stands is not alone.
 const DISPLACED: f64 = 0.75;
-
-/// By how much a mark of a router that is not of L4S lowers the rate: the queue that it speaks of may be none of ours to
-/// see in the delay yet.
-const CLASSIC_RELIEF: f64 = 0.15;
 
 /// What one acknowledgement told.
 #[derive(Clone, Copy, Debug, Default)]
@@ -133,10 +131,8 @@ pub struct Capacity {
     competition: Option<Competition>,
     mode_since: Time,
     trial_gap: Duration,
-    /// The smoothed share of packets that routers mark (DCTCP's α, RFC 8257 §3.3).
-    marked_share: f64,
-    /// By how much the rate stays below what is delivered, for the sake of marks of the last round.
-    relief: f64,
+    /// The answer to routers' marks.
+    marks: Marks,
 }
 
 /// Half the rate for some round trips: does the queue shrink?
@@ -231,8 +227,7 @@ impl Capacity {
             competition: None,
             mode_since: now,
             trial_gap: TRIAL_AFTER,
-            marked_share: 0.0,
-            relief: 0.0,
+            marks: Marks::default(),
         }
     }
 
@@ -335,7 +330,7 @@ impl Capacity {
         let rate = rate as f64;
         if rate > self.bandwidth {
             self.bandwidth = rate;
-        } else if (self.queue.as_secs_f64() > self.target() || self.relief > 0.0)
+        } else if (self.queue.as_secs_f64() > self.target() || self.marks.are_heeded())
             && !app_limited
             && self.mode != Mode::Startup
             && self.trial.is_none()
@@ -452,20 +447,8 @@ impl Capacity {
     }
 
     fn end_marked_round(&mut self, now: Time, round: &Round, feedback: &Feedback) {
-        if round.marked == 0 && self.marked_share == 0.0 {
-            return;
-        }
-        let packets = (round.acked / self.packet as u64).max(round.marked).max(1);
-        let share = round.marked as f64 / packets as f64;
-        self.marked_share += (share - self.marked_share) / 16.0;
-        if self.marked_share < 1e-4 {
-            self.marked_share = 0.0;
-        }
-        self.relief = match round.marked {
-            0 => 0.0,
-            _ if round.scalable => self.marked_share.max(share / 4.0) / 2.0,
-            _ => CLASSIC_RELIEF,
-        };
+        let rtt = feedback.rtt.as_secs_f64().max(0.0005);
+        self.marks.end_round(round, self.packet as f64, rtt, self.bandwidth);
         if round.marked > 0 {
             self.roomy_rounds = 0;
             if let Some(competition) = &mut self.competition {
@@ -488,7 +471,7 @@ impl Capacity {
     fn steer(&mut self, now: Time, feedback: &Feedback) {
         let (target, queue) = (self.target(), self.queue.as_secs_f64());
         let rtt = feedback.rtt.as_secs_f64().max(0.0005);
-        if self.mode == Mode::Startup && queue > 1.5 * target {
+        if self.mode == Mode::Startup && (queue > 1.5 * target || self.round.marked > 0) {
             self.enter(Mode::Delay, now);
         }
         let least_rtt = feedback.least_rtt.min(feedback.rtt).as_secs_f64();
@@ -512,9 +495,6 @@ impl Capacity {
                 if self.trial.is_some_and(|trial| trial.rounds < TRIAL_ROUNDS) {
                     self.gain = 0.5;
                 }
-                if self.relief > 0.0 {
-                    self.gain = self.gain.min(1.0 - self.relief);
-                }
                 self.window = 1.25 * self.bandwidth * (least_rtt + 2.0 * target) + slack;
             }
             Mode::Competitive => {
@@ -527,7 +507,7 @@ impl Capacity {
                 return;
             }
         }
-        self.rate = (self.bandwidth * self.gain).max(LEAST_RATE);
+        self.rate = self.marks.limit(self.bandwidth * self.gain).max(LEAST_RATE);
     }
 
     /// Nothing was acknowledged for so long that the path is believed away, or it has changed: what was known of the
