@@ -52,7 +52,7 @@ impl<'a> Row<'a> {
         out.extend_from_slice(&[ROW, self.channel]);
         varint::write(self.first, out);
         out.push(self.count);
-        out.extend_from_slice(self.lengths);
+        self.lengths().for_each(|length| varint::write(length as u64, out));
         out.extend_from_slice(self.bytes);
     }
 }
