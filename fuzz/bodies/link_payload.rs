@@ -2,7 +2,8 @@
 
 use glassline_transport::link::wire::frame::{self, Data, Frame, MAX_RANGES};
 use glassline_transport::link::wire::packet::MAX_DATAGRAM;
-use glassline_transport::link::wire::varint::Reader;
+use glassline_transport::link::wire::row::{MAX_ROW, Row, row_head};
+use glassline_transport::link::wire::varint::{self, Reader};
 
 /// Takes the bytes as the frames of one packet. Panics and writing that reads as something else fail.
 pub fn run(data: &[u8]) {
@@ -50,16 +51,28 @@ fn write(frame: &Frame<'_>, out: &mut Vec<u8>) {
             frame.write(out);
             assert_eq!(out.len() - before, parity.size());
         }
+        Frame::Row(row) => {
+            frame.write(out);
+            let lengths: Vec<_> = row.lengths().collect();
+            assert!((1..=MAX_ROW).contains(&lengths.len()));
+            assert_eq!(lengths.iter().sum::<usize>(), row.bytes.len());
+            let sizes: usize = lengths.iter().map(|length| varint::size(*length as u64)).sum();
+            assert_eq!(out.len() - before, row_head(row.first) + sizes + row.bytes.len());
+        }
         _ => frame.write(out),
     }
 }
 
-/// Whether they say the same. Of ACKs the ranges count, not how their numbers were written.
+/// Whether they say the same. Of ACKs the ranges count and of rows the lengths, not how their numbers were written.
 fn is_same(one: &Frame<'_>, two: &Frame<'_>) -> bool {
     match (one, two) {
         (Frame::Ack(one), Frame::Ack(two)) => {
             let rest = |ack: &frame::Ack<'_>| (ack.delay_us, ack.received_us, ack.arrival_ns);
             rest(one) == rest(two) && one.ranges().eq(two.ranges())
+        }
+        (Frame::Row(one), Frame::Row(two)) => {
+            let rest = |row: &Row<'_>| (row.channel, row.first);
+            rest(one) == rest(two) && one.lengths().eq(two.lengths()) && one.bytes == two.bytes
         }
         _ => one == two,
     }

@@ -265,6 +265,26 @@ fn a_dictionary_that_both_ends_have_packs_small_messages() {
 }
 
 #[test]
+fn an_idle_path_is_measured_by_padding() {
+    let scratch = Scratch::new("link");
+    let (key, stats) = (key(&scratch), scratch.file("stats.jsonl"));
+    let far = udp();
+    let out = format!("1:out=udp:127.0.0.1:{}", port(&far));
+    let (_listener, address) = listen(&["--key", &key, "--channel", &out]);
+    let rest = ["--key", &key, "--channel", "1:in=udp:127.0.0.1:0", "--stats", &stats, "--probing", "3"];
+    let _connector = start(&[&["connect", &address][..], &rest].concat());
+    // Otherwise a packet or two a second tell that the end is there.
+    until("padding", || {
+        let text = std::fs::read_to_string(&stats).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()).any(|line| {
+            let link = &line["links"][0];
+            link["sent_packets"].as_u64().is_some_and(|sent| sent > 200)
+                && link["bandwidth_bits"].as_u64().is_some_and(|bits| bits > 1_000_000)
+        })
+    });
+}
+
+#[test]
 fn a_wrong_key_meets_silence_and_it_is_said() {
     let scratch = Scratch::new("link");
     let (right, wrong) = (key(&scratch), scratch.file("wrong.key"));
@@ -353,7 +373,7 @@ fn bad_usage_is_said_before_anything_runs() {
         ),
         (&["--key", &shared, "--channel", "1:in=-", "--path", "::1"], "IPv6"),
         (&["--key", &shared, "--channel", "1:in=-", "--dictionary", &absent], "zstd --train"),
-        (&["--key", &shared, "--channel", "1:in=-", "--probing", "101"], "0..=100"),
+        (&["--key", &shared, "--channel", "1:in=-", "--probing", "51"], "--probing"),
     ] {
         let outcome = connect(&[&["127.0.0.1:9"], arguments].concat());
         assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);

@@ -80,6 +80,24 @@ fn a_listener_is_found_by_its_name_wherever_it_comes_back() {
 }
 
 #[test]
+fn waiting_for_a_name_ends_with_a_signal() {
+    if !loopback_hears_itself() {
+        let reason = "no multicast at the loopback interface, or its port is taken";
+        skip("waiting_for_a_name_ends_with_a_signal", reason);
+        return;
+    }
+    let name = format!("mdns:nobody {}", std::process::id());
+    let arguments = ["link", "connect", &name, "--insecure", "--channel", "1:in=udp:127.0.0.1:0"];
+    for signal in ["INT", "TERM"] {
+        let mut connector = Running::start(Command::new(GLASSLINE).args(arguments));
+        until("looking", || connector.output().contains("looking for who announces this name"));
+        connector.signal(signal);
+        assert_eq!(connector.wait().code(), Some(0), "{signal}: {}", connector.output());
+        until("a word", || connector.output().contains("ending"));
+    }
+}
+
+#[test]
 fn what_cannot_be_announced_is_said() {
     let at = ["link", "listen", "127.0.0.1:0", "--insecure", "--channel", "1:out=-"];
     for (name, complaint) in

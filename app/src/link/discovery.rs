@@ -20,6 +20,8 @@ const MAX_FOUND: usize = 1000;
 const SAY_EVERY: Duration = Duration::from_secs(10);
 /// How long a listener that has gone is looked for at another place, each time.
 const LOOK: Duration = Duration::from_secs(5);
+/// How soon it is heeded that one is not looked for any more.
+const HEED: Duration = Duration::from_millis(100);
 
 /// List the listeners of this network that announce themselves (multicast DNS)
 #[derive(Debug, clap::Args)]
@@ -153,13 +155,23 @@ impl Wanted {
         text.strip_prefix("mdns:")
     }
 
-    /// Where it is. Waits until it is there, and says now and then that it is not; an error after `patience`.
-    pub(super) fn find(&self, patience: Option<Duration>) -> Result<SocketAddr> {
+    /// Where it is. Waits until it is there, and says now and then that it is not; an error after `patience`, `None` once
+    /// it `is_stopped`.
+    pub(super) fn find(
+        &self,
+        patience: Option<Duration>,
+        mut is_stopped: impl FnMut() -> bool,
+    ) -> Result<Option<SocketAddr>> {
         let begin = Instant::now();
+        let mut stopped = false;
         loop {
             let left = patience.map_or(SAY_EVERY, |patience| patience.saturating_sub(begin.elapsed()));
-            if let Some(address) = self.look(left.min(SAY_EVERY))? {
-                return Ok(address);
+            let found = self.look(left.min(SAY_EVERY), || {
+                stopped = stopped || is_stopped();
+                stopped
+            })?;
+            if found.is_some() || stopped {
+                return Ok(found);
             }
             let what = format!("nobody announces itself as {:?} here", self.name);
             if patience.is_some_and(|patience| patience <= begin.elapsed()) {
@@ -171,21 +183,25 @@ impl Wanted {
 
     /// Where it is now, if it says so within a few seconds.
     pub(super) fn look_again(&self) -> Option<SocketAddr> {
-        self.look(LOOK).ok().flatten()
+        self.look(LOOK, || false).ok().flatten()
     }
 
-    fn look(&self, timeout: Duration) -> Result<Option<SocketAddr>> {
+    fn look(&self, timeout: Duration, mut is_stopped: impl FnMut() -> bool) -> Result<Option<SocketAddr>> {
         let deadline = Instant::now() + timeout;
         let browser = browser(None)?;
-        while let Some(change) = browser.next(deadline) {
-            if let Change::Found(found) = change
-                && let Some(address) = self.choose(&found)
-            {
-                return Ok(Some(address));
+        while Instant::now() < deadline && !is_stopped() {
+            let until = deadline.min(Instant::now() + HEED);
+            match browser.next(until) {
+                Some(Change::Found(found)) => {
+                    if let Some(address) = self.choose(&found) {
+                        return Ok(Some(address));
+                    }
+                }
+                Some(Change::Gone(_)) => {}
+                // It ends early where it cannot keep up.
+                None => std::thread::sleep(until.saturating_duration_since(Instant::now())),
             }
         }
-        // It ends early where it cannot keep up.
-        std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
         Ok(None)
     }
 

@@ -174,8 +174,9 @@ struct Common {
     /// compress=zstd become much smaller; both ends need the same
     #[arg(long, value_name = "FILE")]
     dictionary: Option<PathBuf>,
-    /// How many percent of a path's rate may go for padding, so that what it carries is known while little is sent
-    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100))]
+    /// Find out with up to this share of the rate in padding what the path carries while next to nothing is sent, so
+    /// that what comes next need not wait for it
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u8).range(0..=50))]
     probing: u8,
     /// By what a listener tells us from others with the same key [default: this machine and command]
     #[arg(long, value_name = "NAME")]
@@ -337,12 +338,17 @@ fn run_connect(args: &Connect) -> Result<()> {
         is_ipv4: args.path.first().map(|way| way.address.is_ipv4()),
     });
     let opened = ends::open(&args.common.channel)?;
-    // Waiting for a name is ended by signals as a program is that does nothing yet.
-    let to = match &wanted {
-        Some(wanted) => wanted.find(args.connect_timeout)?,
-        None => ends::one_address(&args.address)?,
+    let (to, signals) = match &wanted {
+        Some(wanted) => {
+            let mut signals = session::signals()?;
+            tracing::info!(name = wanted.name, "looking for who announces this name");
+            let Some(to) = wanted.find(args.connect_timeout, || session::is_ending(&mut signals))? else {
+                return Ok(());
+            };
+            (to, signals)
+        }
+        None => (ends::one_address(&args.address)?, session::signals()?),
     };
-    let signals = session::signals()?;
     let session = Session::new(opened, args.common.stats.as_deref())?;
     let locals = match &args.path[..] {
         [] => vec![Local::towards(to)],

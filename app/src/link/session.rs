@@ -94,6 +94,15 @@ pub(super) fn signals() -> Result<Signals> {
     Signals::new([SIGINT, SIGTERM]).context("cannot wait for signals")
 }
 
+/// Whether a signal has come that ends us, which is said.
+pub(super) fn is_ending(signals: &mut Signals) -> bool {
+    let came = signals.pending().next();
+    if let Some(signal) = came {
+        tracing::info!(signal, "ending");
+    }
+    came.is_some()
+}
+
 /// A run that is about to begin.
 pub(super) struct Session {
     channels: Vec<(u8, Options)>,

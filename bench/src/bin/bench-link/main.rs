@@ -12,6 +12,7 @@ mod compete;
 mod delay;
 mod end;
 mod foreign;
+mod handles;
 mod ours;
 mod pieces;
 mod quic;

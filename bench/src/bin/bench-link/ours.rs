@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use crate::carrier::{Carrier, DATAGRAM, Flushed, Lane, Load, Socket, TRANSMITS};
 
-const RELIABLE: u8 = 0;
-const UNRELIABLE: u8 = 1;
+pub(crate) const RELIABLE: u8 = 0;
+pub(crate) const UNRELIABLE: u8 = 1;
 /// Small messages that may wait to be sent: some hundreds of kilobytes, so that they stay in the processor's cache.
-const SEND_QUEUE: u32 = 1 << 11;
+pub(crate) const SEND_QUEUE: u32 = 1 << 11;
 /// Those that may wait to be taken: more than one look at the socket brings.
 const RECEIVE_QUEUE: u32 = 1 << 14;
 
@@ -38,7 +38,7 @@ fn time_since(begin: Instant) -> Time {
     Time::from_millis(1000) + begin.elapsed()
 }
 
-fn options(load: Load, lane: Lane, queue: u32) -> Options {
+pub(crate) fn options(load: Load, lane: Lane, queue: u32) -> Options {
     let base = Options { queue, queue_bytes: 64 << 20, ..Options::default() };
     match (load, lane) {
         (Load::Bulk, _) => base,

@@ -52,7 +52,7 @@ pub(crate) fn run(report: &mut Report, runs: u32, seconds: f64, folder: &Path) -
         }
     }
     for (case, load, size) in CASES {
-        let mut racers = vec![Racer::Own(Who::Ours), Racer::Own(Who::Quinn)];
+        let mut racers = vec![Racer::Own(Who::Ours), Racer::Own(Who::Handles), Racer::Own(Who::Quinn)];
         for (name, peer, program) in &foreign {
             // SRT's unreliable mode is one for live streams, whose messages wait for a fixed delay.
             if load != Load::Unreliable || *peer != Foreign::Srt {

@@ -5,6 +5,7 @@ use clap::ValueEnum;
 use std::net::SocketAddr;
 
 use crate::carrier::{Carrier, Load};
+use crate::handles::Handles;
 use crate::ours::Ours;
 use crate::quic::{Control, Quic};
 use crate::tcp::Tcp;
@@ -12,8 +13,10 @@ use crate::tcp::Tcp;
 /// A carrier of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Who {
-    /// Ours
+    /// Ours: the core in the bench's loop
     Ours,
+    /// Ours by the handles that programs have; for speed alone
+    Handles,
     /// quinn with CUBIC
     Quinn,
     /// quinn with BBR
@@ -31,6 +34,7 @@ impl Who {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Who::Ours => "glassline",
+            Who::Handles => "handles",
             Who::Quinn => "quinn",
             Who::QuinnBbr => "quinn BBR",
             Who::QuinnDelay => "quinn delay",
@@ -56,6 +60,7 @@ impl Who {
     pub(crate) fn listen(self, address: SocketAddr, load: Load) -> Result<Box<dyn Carrier>> {
         Ok(match self {
             Who::Ours => Box::new(Ours::listen(address, load)?),
+            Who::Handles => Box::new(Handles::listen(address, load)?),
             Who::Quinn => Box::new(Quic::listen(address, load, Control::Cubic)?),
             Who::QuinnBbr => Box::new(Quic::listen(address, load, Control::Bbr)?),
             Who::QuinnDelay => Box::new(Quic::listen(address, load, Control::Delay)?),
@@ -67,6 +72,7 @@ impl Who {
     pub(crate) fn connect(self, address: SocketAddr, load: Load) -> Result<Box<dyn Carrier>> {
         Ok(match self {
             Who::Ours => Box::new(Ours::connect(address, load)?),
+            Who::Handles => Box::new(Handles::connect(address, load)?),
             Who::Quinn => Box::new(Quic::connect(address, load, Control::Cubic)?),
             Who::QuinnBbr => Box::new(Quic::connect(address, load, Control::Bbr)?),
             Who::QuinnDelay => Box::new(Quic::connect(address, load, Control::Delay)?),

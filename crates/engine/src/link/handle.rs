@@ -169,7 +169,8 @@ impl Link {
         state
     }
 
-    /// Takes the next message that came on `channel`; waits for one.
+    /// Takes the next message that came on `channel`; waits for one. Small ones that came in quick succession share
+    /// blocks of 16 KiB, each of which is there for as long as one of its messages is.
     ///
     /// # Errors
     /// [`Error::Closed`] once the link has ended and all that came was taken.

@@ -1,7 +1,7 @@
 //! What this machine offers.
 
-use super::{MAX_NAME_BYTES, Scope, check_interface, io_error, shut_down};
-use mdns_sd::{DaemonEvent, ServiceDaemon, ServiceInfo};
+use super::{Daemon, MAX_NAME_BYTES, Scope, check_interface, io_error};
+use mdns_sd::{DaemonEvent, ServiceInfo};
 use std::io;
 use std::net::SocketAddr;
 
@@ -30,8 +30,10 @@ pub enum News {
 }
 
 /// A service that others find, as long as this exists. When it is dropped, they are told that it has gone.
+#[derive(Debug)]
 pub struct Announcement {
-    daemon: ServiceDaemon,
+    /// Answers until it is dropped, and says goodbye then.
+    _daemon: Daemon,
 }
 
 impl Announcement {
@@ -57,30 +59,16 @@ impl Announcement {
         )
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
         let info = if address.is_unspecified() { info.enable_addr_auto() } else { info };
-        let daemon = ServiceDaemon::new().map_err(io_error)?;
-        let announcement = Announcement { daemon };
-        let daemon = &announcement.daemon;
-        let events = daemon.monitor().map_err(io_error)?;
+        let daemon = Daemon::new()?;
+        let events = daemon.0.monitor().map_err(io_error)?;
         let kind = service.kind.to_owned();
         // It ends with the daemon, whose end of the channel goes then.
         std::thread::Builder::new().name("announce".into()).spawn(move || {
             events.iter().filter_map(|event| news(event, &kind)).for_each(tell);
         })?;
-        Scope { interface: service.interface.map(str::to_owned), address }.restrict(daemon)?;
-        daemon.register(info).map_err(io_error)?;
-        Ok(announcement)
-    }
-}
-
-impl Drop for Announcement {
-    fn drop(&mut self) {
-        shut_down(&self.daemon);
-    }
-}
-
-impl std::fmt::Debug for Announcement {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Announcement")
+        Scope { interface: service.interface.map(str::to_owned), address }.restrict(&daemon)?;
+        daemon.0.register(info).map_err(io_error)?;
+        Ok(Announcement { _daemon: daemon })
     }
 }
 

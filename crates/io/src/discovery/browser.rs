@@ -1,7 +1,7 @@
 //! What others offer.
 
-use super::{Scope, check_interface, io_error, shut_down};
-use mdns_sd::{Receiver, ResolvedService, ScopedIp, ServiceDaemon, ServiceEvent};
+use super::{Daemon, Scope, check_interface, io_error};
+use mdns_sd::{Receiver, ResolvedService, ScopedIp, ServiceEvent};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -35,8 +35,10 @@ pub enum Change {
 }
 
 /// Asks for services of one type, and goes on asking, more and more seldom.
+#[derive(Debug)]
 pub struct Browser {
-    daemon: ServiceDaemon,
+    /// Asks until it is dropped.
+    _daemon: Daemon,
     events: Receiver<ServiceEvent>,
     kind: String,
 }
@@ -48,18 +50,11 @@ impl Browser {
     /// `NotFound` where there is no such interface; what the system says where there is no thread or descriptor left.
     pub fn new(kind: &str, interface: Option<&str>) -> io::Result<Browser> {
         check_interface(interface)?;
-        let daemon = ServiceDaemon::new().map_err(io_error)?;
+        let daemon = Daemon::new()?;
         let any = Ipv6Addr::UNSPECIFIED.into();
-        let started = Scope { interface: interface.map(str::to_owned), address: any }
-            .restrict(&daemon)
-            .and_then(|()| daemon.browse(kind).map_err(io_error));
-        match started {
-            Ok(events) => Ok(Browser { daemon, events, kind: kind.to_owned() }),
-            Err(error) => {
-                shut_down(&daemon);
-                Err(error)
-            }
-        }
+        Scope { interface: interface.map(str::to_owned), address: any }.restrict(&daemon)?;
+        let events = daemon.0.browse(kind).map_err(io_error)?;
+        Ok(Browser { _daemon: daemon, events, kind: kind.to_owned() })
     }
 
     /// The next that is new; waits for it until `deadline`. `None` also where the network tells more than anybody can
@@ -78,18 +73,6 @@ impl Browser {
                 _ => {}
             }
         }
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        shut_down(&self.daemon);
-    }
-}
-
-impl std::fmt::Debug for Browser {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Browser")
     }
 }
 

@@ -59,16 +59,32 @@ impl Scope {
     }
 
     /// Has the daemon speak nowhere else.
-    fn restrict(self, daemon: &ServiceDaemon) -> io::Result<()> {
+    fn restrict(self, daemon: &Daemon) -> io::Result<()> {
         let others = IfPredicate::new(move |other| !self.has(&other.name, other.ip()));
-        daemon.disable_interface(IfKind::Predicate(others)).map_err(io_error)
+        daemon.0.disable_interface(IfKind::Predicate(others)).map_err(io_error)
     }
 }
 
-/// Ends a daemon; waits until it has.
-fn shut_down(daemon: &ServiceDaemon) {
-    if let Ok(done) = daemon.shutdown() {
-        let _ = done.recv_timeout(FAREWELL);
+/// The thread that speaks multicast DNS. Ends when it is dropped, which waits until it has.
+struct Daemon(ServiceDaemon);
+
+impl Daemon {
+    fn new() -> io::Result<Daemon> {
+        ServiceDaemon::new().map(Daemon).map_err(io_error)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Ok(done) = self.0.shutdown() {
+            let _ = done.recv_timeout(FAREWELL);
+        }
+    }
+}
+
+impl std::fmt::Debug for Daemon {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Daemon")
     }
 }
 

@@ -301,7 +301,8 @@ pub struct Settings {
     /// found by probes, from 1200 up (RFC 8899); the caller's socket must not fragment (IP's DF is set), and what the
     /// system refuses to send as too large is to be taken for lost.
     pub datagram_bytes: u16,
-    /// Bytes of reliable messages kept for the application on each channel; at least twice a message is granted.
+    /// Bytes of reliable messages kept for the application on each channel; at least twice a message is granted. Memory
+    /// for messages to come is on top: [`Link::spare_bytes`].
     pub window_bytes: u64,
     /// After how long without a datagram a link is given up.
     pub idle: Duration,

@@ -17,7 +17,7 @@ const LEAST_PROBE_GAP: Duration = Duration::from_millis(25);
 /// and never more seldom than this.
 pub(crate) const MAX_PROBE_GAP: Duration = Duration::from_millis(150);
 /// Of a train's rate less than so many packets,
-const TRAIN_PACKETS: u64 = 3;
+const TRAIN_PACKETS: u64 = 2;
 /// or less time, says nothing.
 const TRAIN_TIME: Duration = Duration::from_millis(3);
 /// Before a round trip was measured (RFC 9002 §6.2.2 takes 333 ms; links are shorter).
@@ -152,22 +152,27 @@ struct Train {
     number: u32,
     /// When its first acknowledged packet left, and came by the receiver's clock in microseconds.
     began: Option<(Time, u64)>,
+    /// Its size.
+    size: u32,
     /// Bytes acknowledged since then.
     bytes: u64,
     packets: u64,
 }
 
 impl Train {
-    /// `packets` more of `bytes` are acknowledged, the last of which left at `sent` and came at `received_us`.
-    fn rate(&mut self, sent: Time, received_us: Option<u64>, packets: u64, bytes: u64) -> Option<u64> {
+    /// `packets` more of `bytes` are acknowledged, `last` the last of them, which came at `received_us`.
+    fn rate(&mut self, last: &Sent, received_us: Option<u64>, packets: u64, bytes: u64) -> Option<u64> {
         let Some((left, came_us)) = self.began else {
-            self.began = received_us.map(|came_us| (sent, came_us));
+            self.began = received_us.map(|came_us| (last.at, came_us));
+            self.size = last.bytes;
             return None;
         };
         self.bytes += bytes;
         self.packets += packets;
-        let came = Duration::from_micros(received_us?.saturating_sub(came_us)).max(sent - left);
-        if self.packets < TRAIN_PACKETS || came < TRAIN_TIME {
+        let came = Duration::from_micros(received_us?.saturating_sub(came_us)).max(last.at - left);
+        // A short one at the end came as long after the one before it as a whole one would have left: it makes the
+        // rate smaller than it is.
+        if self.packets < TRAIN_PACKETS || came < TRAIN_TIME || last.bytes < self.size {
             return None;
         }
         Some((self.bytes as f64 / came.as_secs_f64()) as u64)
@@ -371,7 +376,7 @@ impl Recovery {
             // Only of the largest number is told when it came.
             let received_us = sample.rtt.map(|_| ack.received_us);
             let (packets, bytes) = (sample.packets.0, sample.acked_bytes);
-            sample.train_rate = self.acked_train.rate(packet.at, received_us, packets, bytes);
+            sample.train_rate = self.acked_train.rate(&packet, received_us, packets, bytes);
             if interval >= self.rtt.least.min(Duration::from_millis(1)) {
                 sample.rate = Some((u64::try_from(rate).unwrap_or(u64::MAX), packet.app_limited));
             }

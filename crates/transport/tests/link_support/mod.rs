@@ -26,8 +26,13 @@ pub struct World {
     marked: BTreeMap<Vec<u8>, Ecn>,
     /// Of each address from which `Far` has got something: what was exchanged with it.
     accounts: BTreeMap<SocketAddr, Account>,
-    /// By end: since when it has got nothing, and how many datagrams were sent to its address meanwhile.
-    silence: [(Time, u32); 2],
+    /// When each end sent something first since it started.
+    pub first_sent: [Option<Time>; 2],
+    /// When the other end got something of it first since then.
+    pub first_heard: [Option<Time>; 2],
+    /// By end: since when it has got nothing, how many datagrams were sent to its address meanwhile, and how many of its
+    /// own had been lost when it began.
+    silence: [(Time, u32, u64); 2],
     /// When such a silence ended last.
     silent_until: Option<Time>,
     /// A link was lost though its datagrams might have arrived.
@@ -63,7 +68,9 @@ impl World {
             foreign: Vec::new(),
             marked: BTreeMap::new(),
             accounts: BTreeMap::new(),
-            silence: [(Time::ZERO, 0); 2],
+            first_sent: [None; 2],
+            first_heard: [None; 2],
+            silence: [(Time::ZERO, 0, 0); 2],
             silent_until: None,
             lost: false,
             cut_off: false,
@@ -93,6 +100,7 @@ impl World {
         self.starts += 1;
         self.ends[end as usize] = Endpoint::new(settings, bytes_of(self.seed, self.starts));
         self.links[end as usize] = None;
+        (self.first_sent[end as usize], self.first_heard[end as usize]) = (None, None);
     }
 
     /// The link of an end, if it has one.
@@ -141,6 +149,7 @@ impl World {
 
     /// A datagram leaves. Nobody gets more from the listener than he has sent before he has proven his address.
     fn account(&mut self, end: End, to: SocketAddr, bytes: usize) {
+        self.first_sent[end as usize].get_or_insert(self.network.now());
         if to == self.network.address(end.other()) {
             self.silence[end.other() as usize].1 += 1;
         }
@@ -157,7 +166,11 @@ impl World {
         if self.is_silent(delivery.end) {
             self.silent_until = Some(delivery.at);
         }
-        self.silence[delivery.end as usize] = (delivery.at, 0);
+        self.silence[delivery.end as usize] = (delivery.at, 0, self.lost_of(delivery.end));
+        let other = delivery.end.other() as usize;
+        if self.first_sent[other].is_some_and(|first| first <= delivery.sent) {
+            self.first_heard[other].get_or_insert(delivery.at);
+        }
         if delivery.end == End::Far {
             let account = self.accounts.entry(delivery.from).or_default();
             account.received += delivery.bytes.len();
@@ -167,9 +180,15 @@ impl World {
         }
     }
 
-    /// Whether an end has got nothing for long though much was sent to where it is.
+    /// How many datagrams of an end the network has lost.
+    fn lost_of(&self, end: End) -> u64 {
+        self.network.link(end).counters().dropped().packets
+    }
+
+    /// Whether an end has got nothing for long though much was sent to where it is, or was lost that asked for an answer.
     fn is_silent(&self, end: End) -> bool {
-        let (since, tried) = self.silence[end as usize];
+        let (since, tried, lost) = self.silence[end as usize];
+        let tried = u64::from(tried) + self.lost_of(end) - lost;
         self.network.now() - since >= Duration::from_millis(3800) && tried >= 10
     }
 

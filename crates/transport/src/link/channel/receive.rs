@@ -163,14 +163,21 @@ impl Receiver {
 
     #[inline]
     fn handle_part(&mut self, now: Time, data: &Data<'_>, packed: bool) -> Result<bool, Overrun> {
-        if !self.is_wanted(data.message, data.total, data.bytes.len())? {
-            return Ok(false);
-        }
         if data.bytes.len() == data.total as usize {
+            if !self.is_wanted(data.message, data.total, data.bytes.len())? {
+                return Ok(false);
+            }
             let bytes = self.blocks.copy(now, data.bytes).freeze();
             return self.handle_whole(now, data.message, Whole { bytes, packed });
         }
-        match self.gather(now, data, packed)? {
+        // One of which parts have come is wanted, and has its room.
+        if !matches!(self.held.get(&data.message), Some(Held::Part(_))) {
+            if !self.is_wanted(data.message, data.total, data.bytes.len())? {
+                return Ok(false);
+            }
+            self.hold_part(now, data.message, data.total, packed)?;
+        }
+        match self.gather(data, packed)? {
             Some(whole) => {
                 self.spares.keep(now, &whole.bytes);
                 self.complete(now, data.message, whole)
@@ -191,6 +198,21 @@ impl Receiver {
     /// Takes whole messages in a row.
     pub(crate) fn handle_row(&mut self, now: Time, row: &Row<'_>) -> Result<bool, Overrun> {
         let mut all = self.blocks.copy(now, row.bytes);
+        if row.first == self.next && self.held.is_empty() {
+            // Nothing is missing before them, and none of them has come.
+            for (message, length) in (row.first..).zip(row.lengths()) {
+                if length > self.options.max_size as usize {
+                    return Err(Overrun);
+                }
+                self.ready
+                    .push_back((message, Whole { bytes: all.split_to(length).freeze(), packed: false }));
+            }
+            self.next += u64::from(row.count);
+            self.ready_bytes += row.bytes.len() as u64;
+            self.counters.messages += u64::from(row.count);
+            self.counters.bytes += row.bytes.len() as u64;
+            return self.bounded(true);
+        }
         let mut readable = false;
         for (message, length) in (row.first..).zip(row.lengths()) {
             let bytes = all.split_to(length).freeze();
@@ -278,9 +300,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Adds a fragment; the message, if that completes it.
-    fn gather(&mut self, now: Time, data: &Data<'_>, packed: bool) -> Result<Option<Whole>, Overrun> {
-        self.hold_part(now, data.message, data.total, packed)?;
+    /// Adds a fragment of a message that is held; the message, if that completes it.
+    fn gather(&mut self, data: &Data<'_>, packed: bool) -> Result<Option<Whole>, Overrun> {
         let Some(Held::Part(part)) = self.held.get_mut(&data.message) else { return Ok(None) };
         if part.total != data.total || part.packed != packed || part.have.count() > MAX_PARTS {
             return Err(Overrun);

@@ -44,8 +44,8 @@ struct Waiting {
     message: MessageId,
     bytes: Bytes,
     queued: Time,
-    /// `bytes` packed, if that was tried and was worth it.
-    packed: Option<Bytes>,
+    /// `bytes` packed, if that was tried and was worth it; seldom, and many wait.
+    packed: Option<Box<Bytes>>,
     tried: bool,
 }
 
@@ -298,9 +298,9 @@ impl Sender {
         let next = self.waiting.front_mut()?;
         if !next.tried {
             next.tried = true;
-            next.packed = self.packer.pack(&next.bytes, dictionary);
+            next.packed = self.packer.pack(&next.bytes, dictionary).map(Box::new);
         }
-        Some(next.packed.as_ref().map_or(next.bytes.len(), Bytes::len))
+        Some(next.packed.as_ref().map_or(next.bytes.len(), |packed| packed.len()))
     }
 
     /// Counts a message that begins for the window, and has its copies follow, if any.
@@ -329,7 +329,7 @@ impl Sender {
             let saved = bytes.len() - packed.len();
             self.counters.saved_bytes += saved as u64;
             self.held_bytes -= saved;
-            bytes = packed;
+            bytes = *packed;
         }
         self.count_begun(now, number, bytes.len(), on.copies);
         let (acked, lost) = (Ranges::default(), Ranges::default());

@@ -1,7 +1,8 @@
 //! One peer: its channels, and the session that carries them.
 //!
-//! `inbound` takes datagrams apart, `outbound` makes them, `bulk` many at once, `timers` says when time alone changes something, `session`
-//! holds what one handshake gave, `mtu` finds how large a datagram may be, `legs` is a link over two paths.
+//! `inbound` takes datagrams apart, `outbound` makes them, `bulk` many at once, `timers` says when time alone changes
+//! something, `session` holds what one handshake gave, `mtu` finds how large a datagram may be, `legs` is a link over two
+//! paths.
 
 mod bulk;
 mod inbound;
@@ -360,7 +361,8 @@ impl Link {
     pub fn budget(&self, delay: Duration) -> u64 {
         let Some(session) = &self.session else { return 0 };
         let capacity = &session.capacity;
-        let carried = capacity.bandwidth() as f64 * delay.as_secs_f64();
+        // By the pace, not by what is known to pass: who goes by what is known never learns of more.
+        let carried = capacity.pacing_rate() as f64 * delay.as_secs_f64();
         let queued = capacity.bandwidth() as f64 * capacity.queue_delay().as_secs_f64();
         let waiting = self.held_bytes().0.saturating_sub(session.recovery.in_flight() as usize) as f64;
         (carried - queued - waiting).max(0.0) as u64

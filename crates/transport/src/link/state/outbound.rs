@@ -83,7 +83,7 @@ impl Link {
         }
         let session = self.session.as_ref()?;
         let (path, ecn, mut limit, mut segment) =
-            (session.path, session.marking.mark(), self.datagram(session), 0);
+            (session.path, session.marking.mark(), self.batch_datagram(now, session), 0);
         let mut count = 0;
         while count < MAX_SEGMENTS {
             let start = out.len();
@@ -531,6 +531,20 @@ impl Link {
             return if unfinished { session.next_send } else { session.next_send.max(session.blind_until) };
         }
         if session.has_window() { session.next_send } else { Time::NEVER }
+    }
+
+    /// The largest datagram of a batch that begins now, bytes. One more small message is worth more than whole blocks of
+    /// AES, which rows of them seldom fill.
+    fn batch_datagram(&self, now: Time, session: &Session) -> usize {
+        let datagram = self.datagram(session);
+        if session.largest == datagram || self.other.is_some() {
+            return datagram;
+        }
+        let row = self.next_channel(now, 0).filter(|next| {
+            let sender = self.senders.get(usize::from(next.0)).and_then(Option::as_ref);
+            next.1 && sender.is_some_and(|sender| sender.is_row_next(datagram))
+        });
+        if row.is_some() { session.largest } else { datagram }
     }
 
     /// The largest datagram that leaves, bytes. What goes over two paths has to fit into either's.

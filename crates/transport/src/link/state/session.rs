@@ -86,6 +86,8 @@ pub(crate) struct Session {
     pub(crate) mtu: Mtu,
     /// The largest datagram to be sent now, bytes.
     pub(crate) datagram: usize,
+    /// The same, whatever the processor likes best.
+    pub(crate) largest: usize,
     /// When pace lets the next packet leave.
     pub(crate) next_send: Time,
     /// Since when there was nothing to send though it might have been.
@@ -162,6 +164,7 @@ impl Session {
             peer_arrival_ns: 0,
             mtu,
             datagram,
+            largest: datagram,
             next_send: now,
             idle_since: None,
             last_received: now,
@@ -201,6 +204,7 @@ impl Session {
         let (base, found) = (usize::from(BASE), usize::from(self.mtu.size()));
         let quick = (self.capacity.bandwidth() as f64 * DATAGRAM_TIME) as usize;
         let mut datagram = if self.recovery.probes() > 0 { base } else { quick.clamp(base, found) };
+        self.largest = datagram;
         if self.capacity.is_fast() {
             // The last block of AES costs a sixth of all the others if it is not a whole one.
             datagram -= (datagram - DATA_OVERHEAD) % AES_BLOCK;

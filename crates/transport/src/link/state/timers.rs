@@ -97,6 +97,14 @@ impl Link {
             session.probe = true;
         }
         session.mtu.handle_timeout(now);
+        self.handle_recovery_timeout(now, carries);
+        // Behind what is late there may be a silence that has lasted long enough, too.
+        self.handle_recovery_timeout(now, carries);
+    }
+
+    /// What is late is lost, or what is silent is asked.
+    fn handle_recovery_timeout(&mut self, now: Time, carries: bool) {
+        let Some(session) = &mut self.session else { return };
         if session.recovery.next_timeout() > now {
             return;
         }

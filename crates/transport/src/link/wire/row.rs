@@ -20,6 +20,8 @@ pub struct Row<'a> {
     pub channel: u8,
     /// The first message's number.
     pub first: u64,
+    /// How many there are.
+    pub count: u8,
     lengths: &'a [u8],
     /// All messages, end to end.
     pub bytes: &'a [u8],
@@ -42,12 +44,15 @@ impl<'a> Row<'a> {
             size += reader.varint_up_to(MAX_DATAGRAM as u64)? as usize;
         }
         let lengths = { start }.bytes(start.left() - reader.left())?;
-        Some(Row { channel, first, lengths, bytes: reader.bytes(size)? })
+        Some(Row { channel, first, count, lengths, bytes: reader.bytes(size)? })
     }
 
     /// Appends the frame.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        write_row_head(self.channel, self.first, self.lengths(), out);
+        out.extend_from_slice(&[ROW, self.channel]);
+        varint::write(self.first, out);
+        out.push(self.count);
+        self.lengths().for_each(|length| varint::write(length as u64, out));
         out.extend_from_slice(self.bytes);
     }
 }
@@ -59,15 +64,16 @@ pub const fn row_head(first: u64) -> usize {
 
 /// Appends the head of a row; the messages follow, each of its length, at most [`MAX_ROW`].
 #[inline]
-pub fn write_row_head(channel: u8, first: u64, lengths: impl Iterator<Item = usize>, out: &mut Vec<u8>) {
+pub fn write_row_head(
+    channel: u8,
+    first: u64,
+    lengths: impl ExactSizeIterator<Item = usize>,
+    out: &mut Vec<u8>,
+) {
     out.extend_from_slice(&[ROW, channel]);
     varint::write(first, out);
-    let count = out.len();
-    out.push(0);
-    for length in lengths {
-        out[count] += 1;
-        varint::write(length as u64, out);
-    }
+    out.push(lengths.len() as u8);
+    lengths.for_each(|length| varint::write(length as u64, out));
 }
 
 #[cfg(test)]
@@ -89,6 +95,7 @@ mod tests {
             out.extend_from_slice(&bytes);
             let Some(Frame::Row(row)) = Frame::parse(&mut Reader::new(&out)) else { panic!("no row") };
             prop_assert_eq!((row.channel, row.first, row.bytes), (channel, first, &bytes[..]));
+            prop_assert_eq!(usize::from(row.count), lengths.len());
             prop_assert_eq!(row.lengths().collect::<Vec<_>>(), lengths);
             let mut again = Vec::new();
             Frame::Row(row).write(&mut again);

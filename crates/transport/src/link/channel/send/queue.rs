@@ -9,6 +9,7 @@ use crate::link::Compression;
 use crate::link::{Error, Event, MessageId, Outcome};
 
 impl Sender {
+    #[inline]
     pub(crate) fn push(
         &mut self,
         now: Time,

@@ -36,6 +36,12 @@ impl Row {
 }
 
 impl Sender {
+    /// Whether messages wait of which several fit into `room` bytes.
+    pub(crate) fn is_row_next(&self, room: usize) -> bool {
+        let small = |at: usize| self.waiting.get(at).is_some_and(|waiting| waiting.bytes.len() < room / 2);
+        self.resend.is_empty() && !self.unfinished && small(0) && small(1)
+    }
+
     /// Begins as many of the messages that wait as fit into `room` bytes, two at least, and writes them as one frame.
     /// Gives them and how many bytes they have. `None`: nothing was written, and it is for [`Sender::write`] to say what
     /// there is to send.
