@@ -10,12 +10,12 @@
 //! [`TARGET`] it falls below 1, so that the queue drains over the next round trips; below, it rises a little above 1,
 //! and more the longer there is room. While the queue is not empty the delivery rate *is* the path's capacity, so a
 //! rate that has fallen is known after a round trip. Losses alone change nothing: a radio loses packets without being
-//! full. A router that marks packets (ECN) says that its queue grows before the delay shows it: that counts as delay.
+//! full. A router that marks packets (ECN) says that its queue grows before the delay shows it: see `marks`.
 //!
 //! One who only listens to delay is starved by those who fill the queue until it overflows (CUBIC) or who keep it
 //! half full (BBR). If the queue stands for several round trips, half the rate is tried for two more: if it stands then
-//! too, somebody else fills it, and the window grows and falls as CUBIC's does. Every few seconds a trial with the short
-//! queue tells whether the others are gone.
+//! too, somebody else fills it, and a share is held among the others (`competition`). Every few seconds half the window for
+//! two round trips tells whether they are gone.
 //!
 //! An application that pauses between pictures is measured by its trains: the packets that leave one right after the
 //! other between two pauses. They leave a twentieth faster than the path is known to carry, so that more room is seen.
@@ -390,7 +390,7 @@ impl Capacity {
             // With half in flight of what is, nobody else's would wait for so long.
             let least_rtt = feedback.least_rtt.min(feedback.rtt).as_secs_f64();
             let own = ((trial.queue - least_rtt) / 2.0).max(0.0);
-            alone |= least < own + (1.5 * TARGET.as_secs_f64()).max((trial.queue - own) / 4.0);
+            alone |= least < own + TARGET.as_secs_f64().max((trial.queue - own) / 8.0);
             self.trial = None;
             self.mode_since = now;
             self.trial_gap = (self.trial_gap * 2).min(LAST_TRIAL_AFTER);
@@ -410,9 +410,10 @@ impl Capacity {
     fn look_for_others(&mut self, now: Time, round: &Round, feedback: &Feedback, least: f64) {
         let long = 1.5 * TARGET.as_secs_f64();
         self.shared.take_if(|shared| now - shared.ended >= TRIAL_AFTER * 2);
+        // Some who fill a queue beside us hardly have one alone (BBR): what they take tells of them.
         let displaced =
             self.shared.as_ref().is_some_and(|before| self.bandwidth < DISPLACED * before.bandwidth);
-        if displaced && least > TARGET.as_secs_f64() && !round.app_limited {
+        if displaced && self.queue > TARGET && !round.app_limited {
             return self.compete(now, feedback);
         }
         let Some(trial) = &mut self.trial else {
