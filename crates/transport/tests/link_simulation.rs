@@ -82,7 +82,8 @@ fn promises_hold_on_any_network() {
         // Keys change often, and what is kept is little.
         let key_update_packets = 20 + seed % 60;
         let small = |settings| Settings {
-            probing_percent: (seed % 3 * 5) as u8,
+            // Padding is most of the packets where there is any.
+            probing_percent: if seed % 8 == 0 { 5 } else { 0 },
             datagram_bytes: 1452,
             key_update_packets,
             window_bytes: WINDOW,

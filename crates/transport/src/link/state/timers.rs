@@ -40,7 +40,11 @@ impl Link {
 
     /// When the path is asked whether it is there. One of two has to answer often: so that the other one is taken soon.
     fn keep_alive(&self, session: &Session, bonded: bool) -> Time {
-        let keep_alive = session.last_sent + self.settings.keep_alive;
+        let often = self.settings.keep_alive;
+        // Who has asked twice for nothing asks more often: a burst of losses is as many packets long on an idle link, and
+        // is not to end it.
+        let is_unheard = session.last_sent >= session.last_received + 2 * often;
+        let keep_alive = session.last_sent + if is_unheard { often / 8 } else { often };
         if bonded { keep_alive.min(session.last_asked + PATH_PROBE) } else { keep_alive }
     }
 
