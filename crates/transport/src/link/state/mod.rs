@@ -1,9 +1,10 @@
 //! One peer: its channels, and the session that carries them.
 //!
-//! `inbound` takes datagrams apart, `outbound` makes them, `bulk` many at once, `timers` says when time alone changes
-//! something, `session` holds what one handshake gave, `mtu` finds how large a datagram may be, `legs` is a link over two
-//! paths.
+//! `inbound` takes datagrams apart, `outbound` makes them, `bulk` many at once, `alone` those without messages, `timers`
+//! says when time alone changes something, `session` holds what one handshake gave, `marking` what becomes of marks of
+//! congestion, `mtu` finds how large a datagram may be, `legs` is a link over two paths.
 
+mod alone;
 mod bulk;
 mod inbound;
 mod legs;

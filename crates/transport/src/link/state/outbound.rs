@@ -3,13 +3,13 @@
 use glassline_media::Time;
 use std::time::Duration;
 
-use super::session::{CHALLENGE_SIZE, Session};
+use super::session::Session;
 use super::{Link, Standing};
 use crate::link::channel::send::{Conditions, Sender};
-use crate::link::recovery::{Content, MAX_PROBE_GAP};
+use crate::link::recovery::Content;
 use crate::link::wire::frame::{DATA_HEAD, Frame};
 use crate::link::wire::packet::{DATA_HEADER, DATA_OVERHEAD, TAG, write_data_header};
-use crate::link::{Copies, Ecn, MAX_BATCH, MAX_SEGMENTS, Path, Transmit};
+use crate::link::{Copies, MAX_BATCH, MAX_SEGMENTS, Transmit};
 
 /// How far ahead of its pace a batch may run, so that a fast path costs no timer for each packet.
 pub(super) const BURST: Duration = Duration::from_micros(500);
@@ -36,8 +36,6 @@ const BLIND_SHARE: f64 = 0.75;
 const MARKS_SIZE: usize = 1 + 3 * 8;
 /// Less room than this is not worth a frame.
 const MIN_ROOM: usize = 16;
-/// The least time for which the answer to a probe of a datagram's size is waited for.
-const LEAST_PATIENCE: Duration = Duration::from_millis(200);
 /// A datagram in the middle of a batch may be padded by this share of its size.
 const MAX_PADDING: usize = 8;
 
@@ -419,106 +417,6 @@ impl Link {
         best.map(|best| (best.1, alone))
     }
 
-    /// Challenges and their answers go to addresses that may not be the peer's; each in a packet of its own.
-    fn write_elsewhere(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
-        let session = self.session.as_mut()?;
-        let own = session.path;
-        if let Some(at) = session.responses.iter().position(|response| response.0 != own) {
-            let (path, data) = session.responses.remove(at);
-            return self.write_single(now, path, Frame::Response(data), out);
-        }
-        let due = session.candidate_timeout() <= now;
-        // Where the round trip is long, or was measured when packets were lost, a challenge that is lost itself must not
-        // be waited for: everything else goes to the old address until one is answered.
-        let gap = session.recovery.probe_time().min(MAX_PROBE_GAP);
-        let candidate = session.candidate.as_mut().filter(|_| due)?;
-        candidate.next_at = now + gap;
-        candidate.sent += CHALLENGE_SIZE;
-        let (path, challenge) = (candidate.path, candidate.challenge);
-        self.write_single(now, path, Frame::Challenge(challenge), out)
-    }
-
-    fn write_single(
-        &mut self,
-        now: Time,
-        path: Path,
-        frame: Frame<'_>,
-        out: &mut Vec<u8>,
-    ) -> Option<Transmit> {
-        let session = self.session.as_mut()?;
-        write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
-        frame.write(out);
-        let number = session.sealer.seal(0, out);
-        session.recovery.handle_sent(now, number, out.len(), false, &[]);
-        self.statistics.sent_packets += 1;
-        self.statistics.sent_bytes += out.len() as u64;
-        Some(Transmit { path, bytes: out.len(), segment_bytes: out.len(), ecn: Ecn::NotCapable })
-    }
-
-    /// A datagram larger than those before, to see whether the path carries it (RFC 8899 §4.1). It is no part of what
-    /// window and losses are reckoned by.
-    fn write_size_probe(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
-        let session = self.session.as_mut().filter(|session| session.mtu_timeout() <= now)?;
-        let patience = (session.recovery.probe_time() * 3).max(LEAST_PATIENCE);
-        let size = session.mtu.poll(now, patience)?;
-        write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
-        Frame::Ping.write(out);
-        out.resize(usize::from(size) - TAG, 0);
-        let number = session.sealer.seal(0, out);
-        session.recovery.handle_sent(now, number, out.len(), false, &[Content::SizeProbe(size)]);
-        session.pace(now, out.len());
-        session.last_sent = now;
-        self.statistics.sent_packets += 1;
-        self.statistics.sent_bytes += out.len() as u64;
-        let (path, bytes) = (session.path, out.len());
-        Some(Transmit { path, bytes, segment_bytes: bytes, ecn: session.marking.mark() })
-    }
-
-    /// A datagram that says nothing: how fast some of them come, one right after the other, tells what the path carries.
-    fn write_padding(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
-        let percent = self.settings.probing_percent;
-        let session = self.session.as_mut().filter(|session| session.padding_timeout(percent) <= now)?;
-        if session.padding_left == 0 {
-            session.padding_left = session.padding_packets();
-        }
-        session.padding_left -= 1;
-        session.measured_at = now;
-        if !session.has_window() {
-            session.padding_left = 0;
-            return None;
-        }
-        write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
-        session.write_grace(now, out);
-        Frame::Ping.write(out);
-        out.resize(session.datagram - TAG, 0);
-        let number = session.sealer.seal(0, out);
-        if session.padding_left == 0 {
-            session.recovery.mark_app_limited();
-            session.idle_since.get_or_insert(now);
-        }
-        session.recovery.handle_sent(now, number, out.len(), true, &[]);
-        session.pace(now, out.len());
-        (session.last_sent, session.last_asked, session.unasked) = (now, now, 0);
-        session.unanswered_since.get_or_insert(now);
-        self.statistics.sent_packets += 1;
-        self.statistics.sent_bytes += out.len() as u64;
-        let (path, bytes) = (session.path, out.len());
-        Some(Transmit { path, bytes, segment_bytes: bytes, ecn: session.marking.mark() })
-    }
-
-    fn write_close(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
-        let session = self.session.as_mut()?;
-        if !std::mem::take(&mut session.close_due) {
-            return None;
-        }
-        let (code, reason) = self.close.as_ref()?;
-        write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
-        Frame::Close { code: *code, reason }.write(out);
-        session.sealer.seal(0, out);
-        let (path, bytes) = (session.path, out.len());
-        Some(Transmit { path, bytes, segment_bytes: bytes, ecn: session.marking.mark() })
-    }
-
     /// When window and pace let data leave that waits; [`Time::NEVER`] if none waits or the window is full.
     pub(super) fn send_timeout(&self, session: &Session, rival: Option<&Session>) -> Time {
         let carries = self.carries(session, rival);
@@ -601,7 +499,7 @@ impl Session {
     }
 
     /// Tells the receiver of a pause that was the application's and not the path's.
-    fn write_grace(&mut self, now: Time, out: &mut Vec<u8>) {
+    pub(super) fn write_grace(&mut self, now: Time, out: &mut Vec<u8>) {
         let Some(idle) = self.idle_since.take() else { return };
         let paced = self.next_send;
         // A pause of the application's is not made up for.
