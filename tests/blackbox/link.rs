@@ -271,16 +271,14 @@ fn an_idle_path_is_measured_by_padding() {
     let far = udp();
     let out = format!("1:out=udp:127.0.0.1:{}", port(&far));
     let (_listener, address) = listen(&["--key", &key, "--channel", &out]);
-    let rest = ["--key", &key, "--channel", "1:in=udp:127.0.0.1:0", "--stats", &stats, "--probing", "3"];
+    let rest = ["--key", &key, "--channel", "1:in=udp:127.0.0.1:0", "--stats", &stats, "--probing", "50"];
     let _connector = start(&[&["connect", &address][..], &rest].concat());
-    // Otherwise a packet or two a second tell that the end is there.
+    // Half of the least rate that is ever assumed are twenty a second; otherwise two or three tell that the ends are there.
     until("padding", || {
         let text = std::fs::read_to_string(&stats).unwrap_or_default();
-        text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()).any(|line| {
-            let link = &line["links"][0];
-            link["sent_packets"].as_u64().is_some_and(|sent| sent > 200)
-                && link["bandwidth_bits"].as_u64().is_some_and(|bits| bits > 1_000_000)
-        })
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let mut sent = lines.filter_map(|line| line["links"][0]["sent_packets"].as_u64());
+        sent.any(|sent| sent > 300)
     });
 }
 
