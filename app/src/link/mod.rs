@@ -198,14 +198,14 @@ fn dictionary(path: &Path) -> Result<Arc<Dictionary>> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| cannot(error.to_string()))?;
     file.take(MAX_DICTIONARY + 1).read_to_end(&mut bytes).map_err(|error| cannot(error.to_string()))?;
-    match Dictionary::new(&bytes) {
-        _ if bytes.len() as u64 > MAX_DICTIONARY => {
-            Err(cannot("larger than 16 MiB; some 100 kB do all that can be done".into()))
-        }
-        _ if bytes.is_empty() => Err(cannot("it is empty".into())),
-        Some(dictionary) => Ok(Arc::new(dictionary)),
-        None => Err(cannot("it begins as those of zstd --train do and is none".into())),
+    if bytes.is_empty() {
+        return Err(cannot("it is empty".into()));
     }
+    if bytes.len() as u64 > MAX_DICTIONARY {
+        return Err(cannot("larger than 16 MiB; some 100 kB do all that can be done".into()));
+    }
+    let dictionary = Dictionary::new(&bytes);
+    dictionary.map(Arc::new).ok_or_else(|| cannot("it begins as those of zstd --train do and is none".into()))
 }
 
 /// `ADDR[@IFACE]`.

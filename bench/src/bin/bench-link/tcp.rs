@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::carrier::{Carrier, Lane, Load, wait_for};
 use crate::rows::{Row, frame};
@@ -18,6 +18,8 @@ const UNSENT: u32 = 16_000;
 /// Bytes that wait here.
 const ROOM: usize = 1 << 20;
 const READ: usize = 1 << 16;
+/// How long the other end may take to listen.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One connection.
 struct Way {
@@ -41,6 +43,19 @@ fn count(load: Load) -> usize {
     if load == Load::Video { 2 } else { 1 }
 }
 
+/// Connects; where two carriers listen beside each other, ours may be there before TCP is.
+fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match TcpStream::connect(address) {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            connected => return connected,
+        }
+    }
+}
+
 impl Tcp {
     pub(crate) fn listen(address: SocketAddr, load: Load, control: &str) -> Result<Tcp> {
         let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
@@ -52,8 +67,7 @@ impl Tcp {
 
     pub(crate) fn connect(address: SocketAddr, load: Load, control: &str) -> Result<Tcp> {
         // One after the other, so that they are accepted in this order.
-        let streams: std::io::Result<Vec<_>> =
-            (0..count(load)).map(|_| TcpStream::connect(address)).collect();
+        let streams: std::io::Result<Vec<_>> = (0..count(load)).map(|_| connect(address)).collect();
         Tcp::new(streams.context("cannot connect")?, load, control)
     }
 

@@ -31,10 +31,11 @@ pub(super) struct Competition {
     cubic: Cubic,
     /// While others do not listen to losses.
     firm: Option<Firm>,
-    /// When packets were lost last, and the fastest rate since losses began to come early.
+    /// When the window was last lowered for losses, and how many times in a row that was early.
     lost_at: Option<Time>,
-    best: f64,
     early: u32,
+    /// The fastest rate since losses began to come early.
+    best: f64,
 }
 
 /// Holds what it was seen to get.
@@ -67,9 +68,6 @@ impl Competition {
         let rate = feedback.rate.unwrap_or_default() as f64;
         if let Some(firm) = &mut self.firm {
             firm.rates[firm.newest] = firm.rates[firm.newest].max(rate);
-            if feedback.lost_bytes > 0 {
-                firm.quiet_rounds = 0;
-            }
             let since = now - firm.step_since;
             if since >= feedback.least_rtt.min(feedback.rtt) {
                 (firm.step, firm.step_since) = ((firm.step + 1) % GAINS.len(), now);
@@ -102,7 +100,7 @@ impl Competition {
         }
     }
 
-    /// A router has marked packets, or something else says that others listen.
+    /// A router has marked packets: it tells others, too, who may listen.
     pub(super) fn give_way(&mut self, now: Time, feedback: &Feedback) {
         if self.firm.is_some() {
             self.listen(now, feedback);

@@ -62,7 +62,7 @@ const TRIAL_AFTER: Duration = Duration::from_secs(5);
 const LAST_TRIAL_AFTER: Duration = Duration::from_secs(20);
 /// After so many rounds with a short queue nobody else fills it.
 const ROOMY: u32 = 4;
-/// Once competition is over, whoever falls below this share of what he had while the queue stands is not alone.
+/// Once competition is over, whoever falls below this share of what he had though there is a queue is not alone.
 const DISPLACED: f64 = 0.75;
 
 /// What one acknowledgement told.

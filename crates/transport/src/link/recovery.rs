@@ -471,7 +471,7 @@ impl Recovery {
         self.last_asked_at + gap
     }
 
-    /// Deems lost what is late; `true` if a probe is to be sent instead.
+    /// Deems lost what is late; `true` if a probe is to be sent, because behind that there is silence.
     pub(crate) fn handle_timeout(&mut self, now: Time) -> (Sample, bool) {
         let mut sample = Sample::default();
         if self.next_timeout() > now {
@@ -480,7 +480,9 @@ impl Recovery {
         if self.loss_at != Time::NEVER {
             self.detect_losses(now, &mut sample);
             self.retire(now);
-            return (sample, false);
+            if self.next_timeout() > now {
+                return (sample, false);
+            }
         }
         if self.probes == 0 {
             self.silent_since = now;

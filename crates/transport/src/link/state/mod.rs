@@ -311,7 +311,7 @@ impl Link {
     pub fn shares_dictionary(&self) -> Option<bool> {
         let session = self.session.as_ref()?;
         let shared = session.dictionary.is_some();
-        (shared || session.holds_dictionary || session.peer.dictionary.is_some()).then_some(shared)
+        (shared || self.settings.dictionary.is_some() || session.peer.dictionary.is_some()).then_some(shared)
     }
 
     /// Goes on over another path to the same peer, at once: our own address has changed, or another socket is better.
@@ -356,8 +356,8 @@ impl Link {
         self.session.as_ref().map_or(0, |session| session.recovery.remembered())
     }
 
-    /// How many bytes of a message handed over now would leave within `delay`, as far as is known: what the path
-    /// carries in that time, less what is under way beyond the empty path and what waits here (Salsify's budget, NSDI
+    /// How many bytes of a message handed over now would leave within `delay`, as far as is known: what the pace lets
+    /// leave in that time, less what is under way beyond the empty path and what waits here (Salsify's budget, NSDI
     /// 2018 §4).
     pub fn budget(&self, delay: Duration) -> u64 {
         let Some(session) = &self.session else { return 0 };

@@ -440,7 +440,7 @@ impl Link {
         }
         let row = self.next_channel(now, 0).filter(|next| {
             let sender = self.senders.get(usize::from(next.0)).and_then(Option::as_ref);
-            next.1 && sender.is_some_and(|sender| sender.is_row_next(datagram))
+            next.1 && sender.is_some_and(|sender| sender.is_row_next(datagram, now < session.lossy_until))
         });
         if row.is_some() { session.largest } else { datagram }
     }

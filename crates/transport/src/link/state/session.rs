@@ -135,8 +135,6 @@ pub(crate) struct Session {
     pub(crate) random: Random,
     /// The dictionary that both ends hold.
     pub(crate) dictionary: Option<Arc<Dictionary>>,
-    /// We have one.
-    pub(crate) holds_dictionary: bool,
 }
 
 impl Session {
@@ -193,7 +191,6 @@ impl Session {
             blind_until: Time::ZERO,
             random: agreed.random,
             dictionary,
-            holds_dictionary: settings.dictionary.is_some(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::legs::PATH_PROBE;
 use super::session::Session;
 use super::{Link, Standing};
+use crate::link::recovery::Sample;
 use crate::link::{CloseReason, Event};
 
 impl Link {
@@ -101,14 +102,6 @@ impl Link {
             session.probe = true;
         }
         session.mtu.handle_timeout(now);
-        self.handle_recovery_timeout(now, carries);
-        // Behind what is late there may be a silence that has lasted long enough, too.
-        self.handle_recovery_timeout(now, carries);
-    }
-
-    /// What is late is lost, or what is silent is asked.
-    fn handle_recovery_timeout(&mut self, now: Time, carries: bool) {
-        let Some(session) = &mut self.session else { return };
         if session.recovery.next_timeout() > now {
             return;
         }
@@ -117,10 +110,8 @@ impl Link {
         }
         let (sample, probe) = session.recovery.handle_timeout(now);
         session.fit();
-        if !probe {
-            self.settle(now, &sample, None);
-            return;
-        }
+        self.settle(now, &sample, None);
+        let Some(session) = self.session.as_mut().filter(|_| probe) else { return };
         session.probe = true;
         if session.recovery.is_blind() {
             // The path is away. What it has swallowed is to be sent again, but no window waits for it.
@@ -128,7 +119,7 @@ impl Link {
             let age = session.recovery.probe_time().max(session.recovery.silence(now) / 2);
             let age = age.min(Duration::from_millis(500));
             session.recovery.give_up_older(now, age);
-            self.settle(now, &sample, None);
+            self.settle(now, &Sample::default(), None);
         } else if carries && session.recovery.probes() == 1 {
             // The first probe brings the oldest information that is missing; who sees a later one is not waited for.
             let order = self.order.clone();

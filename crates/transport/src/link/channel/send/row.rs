@@ -37,9 +37,17 @@ impl Row {
 
 impl Sender {
     /// Whether messages wait of which several fit into `room` bytes.
-    pub(crate) fn is_row_next(&self, room: usize) -> bool {
+    pub(crate) fn is_row_next(&self, room: usize, lossy: bool) -> bool {
         let small = |at: usize| self.waiting.get(at).is_some_and(|waiting| waiting.bytes.len() < room / 2);
-        self.resend.is_empty() && !self.unfinished && small(0) && small(1)
+        self.may_begin_row(lossy) && small(0) && small(1)
+    }
+
+    /// Whether what waits leaves as it is, and nothing goes before it.
+    fn may_begin_row(&self, lossy: bool) -> bool {
+        self.options.compression == Compression::None
+            && self.options.fec.percent(lossy) == 0
+            && self.resend.is_empty()
+            && !self.unfinished
     }
 
     /// Begins as many of the messages that wait as fit into `room` bytes, two at least, and writes them as one frame.
@@ -52,11 +60,7 @@ impl Sender {
         on: &Conditions<'_>,
         out: &mut Vec<u8>,
     ) -> Option<(Row, u32)> {
-        let plain = self.options.compression == Compression::None
-            && self.options.fec.percent(on.lossy) == 0
-            && self.resend.is_empty()
-            && !self.unfinished;
-        if !plain || self.waiting.len() < 2 {
+        if !self.may_begin_row(on.lossy) || self.waiting.len() < 2 {
             return None;
         }
         let first = self.first + self.begun.len() as u64;
