@@ -32,6 +32,7 @@ mod pull_tls;
 mod rtp;
 mod rules;
 mod score;
+mod setup;
 mod site;
 mod soak;
 mod tls;
