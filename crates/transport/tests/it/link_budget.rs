@@ -1,12 +1,10 @@
 //! A sender that fits each picture to what the link says would leave at once.
-#![allow(clippy::unwrap_used)]
 
-mod link_support;
 
 use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Network, Queue, Service};
 use glassline_transport::link::Options;
-use link_support::{World, quantile};
+use crate::link_support::{World, quantile};
 use std::time::Duration;
 
 /// How often a picture is taken.

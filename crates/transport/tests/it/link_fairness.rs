@@ -1,14 +1,11 @@
 //! The link beside a TCP that fills the queue (CUBIC) and one that keeps it half full (BBR), at one bottleneck.
-#![allow(clippy::unwrap_used)]
 
-mod link_support;
-mod tcp_models;
 
 use glassline_transport::emulator::{End, LinkConfig, Network, Queue};
 use glassline_transport::link::Options;
-use link_support::{World, quantile};
+use crate::link_support::{World, quantile};
 use std::time::Duration;
-use tcp_models::{Bbr, Control, Cubic, Flow, SEGMENT};
+use crate::tcp_models::{Bbr, Control, Cubic, Flow, SEGMENT};
 
 const RATE: u64 = 20_000_000;
 /// One way; the round trip of the empty path is twice that.

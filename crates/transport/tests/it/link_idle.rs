@@ -1,11 +1,9 @@
 //! What a path carries, as far as is known, while next to nothing is sent over it.
-#![allow(clippy::unwrap_used)]
 
-mod link_support;
 
 use glassline_transport::emulator::{End, LinkConfig, Network, Queue, Service};
 use glassline_transport::link::Options;
-use link_support::{World, quantile, settings};
+use crate::link_support::{World, quantile, settings};
 use std::time::Duration;
 
 const RATE: u64 = 8_000_000;

@@ -1,14 +1,12 @@
 //! What channels do with messages on their way: compression, parity.
-#![allow(clippy::unwrap_used)]
 
-mod link_support;
 
 use bytes::Bytes;
 use glassline_transport::emulator::{End, LinkConfig, Loss, Network};
 use glassline_transport::link::{
     CloseReason, Compression, Dictionary, Ecn, Event, Fec, Options, Outcome, Path, Settings,
 };
-use link_support::{World, settings};
+use crate::link_support::{World, settings};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,19 +4,19 @@
 
 use std::path::Path;
 
-#[path = "../../../fuzz/bodies/ivf.rs"]
+#[path = "../../../../fuzz/bodies/ivf.rs"]
 mod ivf;
-#[path = "../../../fuzz/bodies/nal.rs"]
+#[path = "../../../../fuzz/bodies/nal.rs"]
 mod nal;
-#[path = "../../../fuzz/bodies/s302m.rs"]
+#[path = "../../../../fuzz/bodies/s302m.rs"]
 mod s302m;
-#[path = "../../../fuzz/bodies/split.rs"]
+#[path = "../../../../fuzz/bodies/split.rs"]
 mod split;
-#[path = "../../../fuzz/bodies/ts.rs"]
+#[path = "../../../../fuzz/bodies/ts.rs"]
 mod ts;
-#[path = "../../../fuzz/bodies/wav.rs"]
+#[path = "../../../../fuzz/bodies/wav.rs"]
 mod wav;
-#[path = "../../../fuzz/bodies/y4m.rs"]
+#[path = "../../../../fuzz/bodies/y4m.rs"]
 mod y4m;
 
 /// Calls `run` with each file, and with each cut short and with bits turned over.

@@ -1,12 +1,10 @@
 //! One link over two paths: what becomes of messages when one of them falls silent, or an end restarts.
-#![allow(clippy::unwrap_used)]
 
-mod link_support;
 
 use glassline_media::Time;
 use glassline_transport::emulator::{Delivery, End, LinkConfig, Loss, Network, Queue, Random};
 use glassline_transport::link::{Bonding, Endpoint, Error, Event, Link, LinkId, Options, Path, Settings};
-use link_support::{quantile, settings};
+use crate::link_support::{quantile, settings};
 use std::time::Duration;
 
 /// Two ends and two networks between them; a path's `via` is its network.

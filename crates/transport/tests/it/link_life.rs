@@ -1,14 +1,12 @@
 //! The life of a link: connecting, restarts, other addresses, ends; and what strangers can do to it.
-#![allow(clippy::unwrap_used)]
 
-mod link_support;
 
 use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Loss, Network};
 use glassline_transport::link::{
     CloseReason, Credentials, Error, Event, Key, Link, Options, Outcome, Path, Settings, public_key,
 };
-use link_support::{World, settings};
+use crate::link_support::{World, settings};
 use std::time::Duration;
 
 const DELAY: Duration = Duration::from_millis(50);

@@ -1,12 +1,10 @@
 //! The scenarios of a link that is too narrow for its video: what becomes of messages and pictures.
-#![allow(clippy::unwrap_used)]
 
-mod link_support;
 
 use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Loss, Network, Queue, Service};
 use glassline_transport::link::{Fec, Options};
-use link_support::{World, quantile};
+use crate::link_support::{World, quantile};
 use std::time::Duration;
 
 const RATE: u64 = 3_200_000;

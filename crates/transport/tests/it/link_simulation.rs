@@ -1,14 +1,12 @@
 //! Many seeds of bad networks: whatever they do, what the channels promise holds.
-#![allow(clippy::unwrap_used)]
 
-mod link_support;
 
 use glassline_media::Time;
 use glassline_transport::emulator::{
     End, LinkConfig, Loss, Network, OutageEffect, OutageTimes, Queue, Random,
 };
 use glassline_transport::link::{Compression, Event, Fec, Options, Settings};
-use link_support::{World, settings};
+use crate::link_support::{World, settings};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;

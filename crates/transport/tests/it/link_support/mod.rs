@@ -1,5 +1,5 @@
 //! Two endpoints on an emulated network in virtual time, and what tests ask of them.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+#![allow(dead_code, unreachable_pub)]
 
 use bytes::Bytes;
 use glassline_media::Time;

@@ -1,11 +1,9 @@
 //! How large datagrams may be on a path: what is found, and what becomes of messages when it changes.
-#![allow(clippy::unwrap_used)]
 
-mod link_support;
 
 use glassline_transport::emulator::{End, LinkConfig, Network};
 use glassline_transport::link::{Options, Settings};
-use link_support::{World, settings};
+use crate::link_support::{World, settings};
 use std::time::Duration;
 
 const HEADERS: u32 = Network::HEADER_BYTES as u32;

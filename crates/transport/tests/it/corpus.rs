@@ -3,17 +3,17 @@
 
 use proptest::prelude::*;
 
-#[path = "../../../fuzz/bodies/link.rs"]
+#[path = "../../../../fuzz/bodies/link.rs"]
 mod link;
-#[path = "../../../fuzz/bodies/link_frames.rs"]
+#[path = "../../../../fuzz/bodies/link_frames.rs"]
 mod link_frames;
-#[path = "../../../fuzz/bodies/link_packet.rs"]
+#[path = "../../../../fuzz/bodies/link_packet.rs"]
 mod link_packet;
-#[path = "../../../fuzz/bodies/link_payload.rs"]
+#[path = "../../../../fuzz/bodies/link_payload.rs"]
 mod link_payload;
-#[path = "../../../fuzz/bodies/rtp.rs"]
+#[path = "../../../../fuzz/bodies/rtp.rs"]
 mod rtp;
-#[path = "../../../fuzz/bodies/trace.rs"]
+#[path = "../../../../fuzz/bodies/trace.rs"]
 mod trace;
 
 fn corpus(name: &str, run: impl Fn(&[u8])) {
