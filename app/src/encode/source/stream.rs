@@ -3,9 +3,12 @@
 use crate::encode::film::{Film, Part, Reel};
 use crate::failure;
 use anyhow::{Context, Result};
+use glassline_io::clock::Clock;
 use glassline_media::Picture;
+use glassline_media::Time;
 use glassline_media::container::y4m::{Header, Interlacing, Reader};
 use glassline_media::pixels::FieldOrder;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -44,6 +47,16 @@ impl Read for Bytes {
             Bytes::Film { reel, .. } => reel.read(buffer),
         }
     }
+}
+
+/// What came out of [`Y4m::next_picture_before`].
+pub(super) enum Next {
+    /// The next picture.
+    Picture(Picture),
+    /// It is not there yet.
+    Later,
+    /// There are no more.
+    End,
 }
 
 /// A y4m stream whose header has been read.
@@ -132,6 +145,22 @@ impl Y4m {
         std::mem::take(&mut self.again)
     }
 
+    /// The next picture, waited for no longer than to `deadline`, where there is one. Of standard input alone: another
+    /// source is read until the picture is there.
+    pub(super) fn next_picture_before(&mut self, deadline: Option<Time>, clock: Clock) -> Result<Next> {
+        while self.ready.is_empty()
+            && let (Bytes::Stdin(file), Some(deadline)) = (&self.bytes, deadline)
+        {
+            if !is_readable(file, deadline, clock).with_context(|| self.name.clone())? {
+                return Ok(Next::Later);
+            }
+            if !read(&self.name, &mut self.bytes, &mut self.buffer, &mut self.reader, &mut self.ready)? {
+                break;
+            }
+        }
+        Ok(self.next_picture()?.map_or(Next::End, Next::Picture))
+    }
+
     /// The next picture, or `None` at the end.
     pub(super) fn next_picture(&mut self) -> Result<Option<Picture>> {
         while self.ready.is_empty() {
@@ -154,6 +183,23 @@ impl Y4m {
             reel.approach(self.header.frame_rate.time_of(self.pictures));
         }
         Ok(self.ready.pop_front())
+    }
+}
+
+/// Whether a read of `file` would return at once, at `deadline` at the latest.
+fn is_readable(file: &File, deadline: Time, clock: Clock) -> io::Result<bool> {
+    let wait = deadline.since(clock.now());
+    if wait.is_zero() {
+        return Ok(false);
+    }
+    let timeout = Timespec {
+        tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: wait.subsec_nanos().into(),
+    };
+    match rustix::event::poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
