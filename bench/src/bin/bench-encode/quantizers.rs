@@ -98,22 +98,20 @@ pub(crate) fn add_score(
     Ok(())
 }
 
-/// What our prediction saves beside x264's rate control, in a case of its own: by how much the medians are less.
+/// What our prediction saves beside x264's rate control, in a case of its own.
 fn add_saved(who: &str, case: &str, report: &mut Report) {
-    let values = |report: &Report, metric| {
-        Some((report.value(case, OURS, metric)?, report.value(case, X264, metric)?))
-    };
     for (metric, of) in [
         ("less of x264's own time", X264_TIME),
         ("less time to the first slice", FIRST_SLICE),
         ("less rate", TS_RATE),
     ] {
-        if let Some((ours, theirs)) = values(report, of) {
-            report.add(SAVED, who, metric, "%", (1.0 - ours / theirs) * 100.0);
+        if let Some(ratio) = report.ratio_of(case, OURS, of) {
+            report.add(SAVED, who, metric, "%", (1.0 - ratio) * 100.0);
         }
     }
     for (metric, of) in [("more PSNR", PSNR), ("more SSIM", SSIM)] {
-        if let Some((ours, theirs)) = values(report, of) {
+        let values = report.value(case, OURS, of).zip(report.value(case, X264, of));
+        if let Some((ours, theirs)) = values {
             report.add(SAVED, who, metric, "dB", ours - theirs);
         }
     }
