@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import {
-  glassline, https, launch, open, outerAddress, plays, publishBunny, publishIntraRefresh, screenshot, serve, skip, start, stats, until,
+  MIN_CONTRAST, assertDelay, glassline, https, launch, open, outerAddress, plays, publishBunny, publishIntraRefresh, screenshot,
+  serve, showsPicture, skip, start, stats, until,
 } from "./support.mjs";
 
 const CONTACT = "Trouble? Ring the <video> desk & ask: +49 30 123";
@@ -18,31 +19,6 @@ function browserTest(name, body) {
   test(name, { timeout: 240_000 }, async (t) => {
     if (!browser) return skip(t, "chromium is not installed");
     return body(t);
-  });
-}
-
-/** Checks that a glass-to-glass delay is measured, and is one, as far as the page knows the server's clock. */
-async function assertDelay(page) {
-  const { delayMs, clockRoundTripMs } = await until("a measured delay", async () => {
-    const figures = await stats(page);
-    return figures.delayMs !== null && figures;
-  }, () => stats(page));
-  const { p50, p95 } = delayMs;
-  assert.ok(p50 + clockRoundTripMs / 2 > 0 && p50 < 5000 && p95 >= p50, JSON.stringify([delayMs, clockRoundTripMs]));
-  return delayMs;
-}
-
-/** Whether the player's element shows a picture and not one colour: some samples of it differ. */
-async function showsPicture(page) {
-  return page.evaluate(() => {
-    const shown = document.querySelector(".picture-place video") ?? document.querySelector(".picture-place canvas");
-    const canvas = document.createElement("canvas");
-    [canvas.width, canvas.height] = [64, 36];
-    const context = canvas.getContext("2d");
-    context.drawImage(shown, 0, 0, 64, 36);
-    const { data } = context.getImageData(0, 0, 64, 36);
-    const luma = Array.from({ length: 64 * 36 }, (_, i) => data[4 * i] + data[4 * i + 1] + data[4 * i + 2]);
-    return Math.max(...luma) - Math.min(...luma) > 90;
   });
 }
 
@@ -108,7 +84,7 @@ for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
     const page = await open(t, browser, `${server.origin}/watch/hall-180p25${query}`);
     assert.equal((await plays(page, 50)).engine, engine);
     // From here on the page looks all the time whether a picture is there.
-    await page.evaluate(() => {
+    await page.evaluate((contrast) => {
       const canvas = Object.assign(document.createElement("canvas"), { width: 32, height: 18 });
       const context = canvas.getContext("2d", { willReadFrequently: true });
       window.looks = { all: 0, blank: 0 };
@@ -119,12 +95,12 @@ for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
         const { data } = context.getImageData(0, 0, 32, 18);
         const luma = Array.from({ length: 32 * 18 }, (_, i) => data[4 * i] + data[4 * i + 1] + data[4 * i + 2]);
         window.looks.all += 1;
-        if (Math.max(...luma) - Math.min(...luma) < 90) window.looks.blank += 1;
+        if (Math.max(...luma) - Math.min(...luma) < contrast) window.looks.blank += 1;
         context.clearRect(0, 0, 32, 18);
         requestAnimationFrame(look);
       };
       requestAnimationFrame(look);
-    });
+    }, MIN_CONTRAST);
     const quality = page.locator("select.quality");
     await quality.waitFor({ state: "attached" });
     for (const [name, width] of [["hall-90p25", 160], ["hall-180p25", 320]]) {

@@ -148,6 +148,34 @@ export async function plays(page, more = 50) {
   return stats(page);
 }
 
+/** What brightest and darkest sample of a picture differ by at the least, in sums of red, green and blue. */
+export const MIN_CONTRAST = 150;
+
+/** Checks that a glass-to-glass delay is measured, and is one, as far as the page knows the server's clock. */
+export async function assertDelay(page) {
+  const { delayMs, clockRoundTripMs } = await until("a measured delay", async () => {
+    const figures = await stats(page);
+    return figures.delayMs !== null && figures;
+  }, () => stats(page));
+  const { p50, p95 } = delayMs;
+  assert.ok(p50 + clockRoundTripMs / 2 > 0 && p50 < 5000 && p95 >= p50, JSON.stringify([delayMs, clockRoundTripMs]));
+  return delayMs;
+}
+
+/** Whether the player's element shows a picture and not one colour: some samples of it differ. */
+export async function showsPicture(page) {
+  return page.evaluate((contrast) => {
+    const shown = document.querySelector(".picture-place video") ?? document.querySelector(".picture-place canvas");
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [64, 36];
+    const context = canvas.getContext("2d");
+    context.drawImage(shown, 0, 0, 64, 36);
+    const { data } = context.getImageData(0, 0, 64, 36);
+    const luma = Array.from({ length: 64 * 36 }, (_, i) => data[4 * i] + data[4 * i + 1] + data[4 * i + 2]);
+    return Math.max(...luma) - Math.min(...luma) > contrast;
+  }, MIN_CONTRAST);
+}
+
 /** Keeps a picture of the page for people to look at. */
 export const screenshot = (page, name) => page.screenshot({ path: join(pictures, `${name}.png`) });
 
