@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import {
-  MIN_CONTRAST, assertDelay, glassline, https, launch, open, outerAddress, plays, publishBunny, publishIntraRefresh, screenshot,
+  MIN_CONTRAST, assertDelay, glassline, https, launch, open, outerAddress, plays, publishBunny, publishChanging, publishIntraRefresh, screenshot,
   serve, showsPicture, skip, start, stats, until,
 } from "./support.mjs";
 
@@ -213,6 +213,45 @@ browserTest("a stream without key frames is joined at a recovery point, and the 
     await page.close();
   }
 });
+
+for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
+  browserTest(`a program whose PIDs change goes on with ${engine}`, async (t) => {
+    const server = await serve(t);
+    const publisher = publishChanging(t, server, "change");
+    if (!publisher) return;
+    await server.live("change");
+    const page = await open(t, browser, `${server.origin}/watch/change${query}`);
+    assert.equal((await plays(page, 10)).engine, engine);
+    const { parts } = publisher;
+    // Over two changes that the page has seen, of video and sound alone and of the PMT.
+    await until("three more parts", () => publisher.parts >= parts + 3, () => publisher.parts);
+    const figures = await plays(page, 50);
+    assert.equal(figures.reconnects, 0);
+    assert.equal(figures.continuityErrors, 0);
+    assert.ok(figures.framesShown >= 100, JSON.stringify(figures));
+    await until("a picture of more than one colour", () => showsPicture(page));
+  });
+}
+
+for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
+  browserTest(`sound that changes, goes and comes back does not stop the picture with ${engine}`, async (t) => {
+    const server = await serve(t);
+    const publisher = publishChanging(t, server, "sound");
+    if (!publisher) return;
+    await server.live("sound");
+    const page = await open(t, browser, `${server.origin}/watch/sound${query}`);
+    await plays(page, 10);
+    await page.locator(".stage").hover();
+    await page.getByRole("button", { name: "Unmute" }).click();
+    await until("sound", async () => /AAC/.test((await stats(page)).audio) && !/muted/.test((await stats(page)).audio), () => stats(page));
+    for (const [sound, shown] of [["libopus", /Opus/], [null, /none/], ["aac", /AAC/]]) {
+      publisher.sound = sound;
+      await until(`the page to tell of ${sound ?? "no"} sound`, async () => shown.test((await stats(page)).audio), () => stats(page));
+      const figures = await plays(page, 75);
+      assert.equal(figures.engine, engine, "the engine has not failed");
+    }
+  });
+}
 
 browserTest("who joins at an old key frame catches up to live", async (t) => {
   const server = await serve(t);
