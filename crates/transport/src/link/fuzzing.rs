@@ -38,6 +38,11 @@ impl Linked {
         &mut self.0
     }
 
+    /// What is held of what came and was not taken: the second of [`Link::held_bytes`].
+    pub fn held_bytes(&self) -> u64 {
+        self.0.held_bytes().1
+    }
+
     /// As [`super::Endpoint::poll_transmit`].
     pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
         self.0.poll_transmit(now, out)

@@ -92,6 +92,46 @@ fn what_claims_to_be_compressed_and_is_not_ends_the_link() {
     assert!(world.events.iter().any(|event| event.1 == End::Far && ended(&event.2)), "{:?}", world.events);
 }
 
+/// What has begun ends when something newer comes, at both ends, on channels of every kind; and it is never given to the
+/// application, in part or whole.
+#[test]
+fn what_has_begun_gives_way_to_what_is_newer() {
+    for (reliable, ordered) in [(true, true), (true, false), (false, true), (false, false)] {
+        let narrow = LinkConfig::rate(1_000_000).with_delay(Duration::from_millis(20));
+        let mut world = World::shared(Network::symmetric(narrow, 5).unwrap(), 5);
+        world.connect();
+        let wish = Options { newest: true, cancel_begun: true, receipts: true, ..Options::default() };
+        world.link(End::Near).unwrap().open(0, Options { reliable, ordered, ..wish }).unwrap();
+        world.run_until_up();
+        // 50 kB take 400 ms; after 100 each has begun and none is whole.
+        for number in 0..5u8 {
+            world.send(End::Near, 0, vec![number; 50_000]);
+            world.run(Duration::from_millis(100));
+        }
+        world.send(End::Near, 0, vec![9; 50_000]);
+        world.run(Duration::from_secs(3));
+        let got = world.take(End::Far, 0);
+        assert_eq!(got, [vec![9; 50_000]], "reliable {reliable}, ordered {ordered}");
+        let outcomes: Vec<Outcome> = world
+            .events
+            .iter()
+            .filter_map(|event| match event.2 {
+                Event::Finished { outcome, .. } => Some(outcome),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(outcomes[..5], [Outcome::Cancelled; 5], "reliable {reliable}, ordered {ordered}");
+        assert_eq!(outcomes[5..], [Outcome::Delivered]);
+        for end in End::BOTH {
+            let link = world.link(end).unwrap();
+            assert!(link.is_idle() && link.held_bytes() == (0, 0), "{:?}", link.held_bytes());
+        }
+        let counters = world.link(End::Near).unwrap().send_counters(0).unwrap();
+        assert_eq!((counters.cancelled, counters.delivered, counters.messages), (5, 1, 6));
+        assert_eq!(world.link(End::Far).unwrap().receive_counters(0).unwrap().messages, 1);
+    }
+}
+
 /// Messages of up to 20 kB on an unreliable channel; how many came, and what became of each as the sender saw it.
 fn lossy(fec: Fec, loss: f64) -> (usize, Vec<Outcome>, World) {
     let mut world = World::shared(network(Loss::Random(loss), 3), 3);

@@ -30,11 +30,16 @@ struct Outcome {
 /// Video of 30 pictures a second at `load` of the rate, key frames four times as large each 60, and 20 reliable
 /// messages of 300 bytes a second, for `seconds`. `change` is called each millisecond.
 fn run(seed: u64, loss: Loss, load: f64, seconds: u64, change: impl FnMut(u64, &mut Network)) -> Outcome {
-    run_with(Fec::Never, seed, loss, load, seconds, change)
+    run_with(video(), seed, loss, load, seconds, change)
+}
+
+/// A new picture replaces those that wait.
+fn video() -> Options {
+    Options { reliable: false, newest: true, priority: 4, ..Options::default() }
 }
 
 fn run_with(
-    fec: Fec,
+    video: Options,
     seed: u64,
     loss: Loss,
     load: f64,
@@ -46,7 +51,6 @@ fn run_with(
     let mut world = World::shared(network, seed);
     world.connect();
     let command = Options { priority: 0, ..Options::default() };
-    let video = Options { reliable: false, newest: true, priority: 4, fec, ..Options::default() };
     let link = world.link(End::Near).unwrap();
     link.open(0, command).unwrap();
     link.open(1, video).unwrap();
@@ -92,11 +96,11 @@ fn run_with(
     let carried = world.network.link(End::Near).counters().arrived.bytes as f64;
     let counters =
         |world: &mut World, channel| world.link(End::Near).unwrap().send_counters(channel).unwrap();
-    let video = counters(&mut world, 1);
+    let sent = counters(&mut world, 1);
     world.run(Duration::from_secs(3));
     delays.extend(world.take(End::Far, 0).iter().map(|_| Duration::from_secs(3)));
     assert_eq!(delays.len() as u64, messages, "every message, once");
-    let offered = video.bytes as f64 + messages as f64 * 300.0;
+    let offered = sent.bytes as f64 + messages as f64 * 300.0;
     Outcome {
         message_p50: quantile(&mut delays, 0.5),
         message_p95: quantile(&mut delays, 0.95),
@@ -115,10 +119,27 @@ fn run_with(
 fn video_above_the_rate_leaves_messages_quick_and_pictures_young() {
     let outcome = run(1, Loss::None, 1.1, 40, |_, _| {});
     println!("choked: {outcome:?}");
-    assert!(outcome.message_p99 <= Duration::from_millis(75), "{outcome:#?}");
-    assert!(outcome.shown >= 0.82, "{outcome:#?}");
-    assert!(outcome.age_p95 <= Duration::from_millis(200), "{outcome:#?}");
-    assert!(outcome.mean_queue <= Duration::from_millis(15), "{outcome:#?}");
+    assert!(outcome.message_p95 <= Duration::from_millis(66), "{outcome:#?}");
+    assert!(outcome.message_p99 <= Duration::from_millis(72), "{outcome:#?}");
+    assert!(outcome.shown >= 0.83, "{outcome:#?}");
+    assert!(outcome.age_p95 <= Duration::from_millis(187), "{outcome:#?}");
+    assert!(outcome.mean_queue <= Duration::from_micros(5650), "{outcome:#?}");
+}
+
+#[test]
+fn who_gives_up_what_has_begun_shows_little_on_a_narrow_path() {
+    let outcome = run_with(Options { cancel_begun: true, ..video() }, 1, Loss::None, 1.1, 40, |_, _| {});
+    println!("choked, what has begun is given up: {outcome:?}");
+    // A picture takes longer than the next one is away: but for a few each is given up for it.
+    assert!(outcome.shown <= 0.01, "{outcome:#?}");
+    // Commands are as quick.
+    assert!(outcome.message_p99 <= Duration::from_millis(72), "{outcome:#?}");
+    assert!(outcome.mean_queue <= Duration::from_micros(5650), "{outcome:#?}");
+    // Where there is room for them all are shown but the key frames, each of which takes longer than the next picture is
+    // away.
+    let outcome = run_with(Options { cancel_begun: true, ..video() }, 1, Loss::None, 0.7, 40, |_, _| {});
+    println!("with room, what has begun is given up: {outcome:?}");
+    assert!((0.95..0.99).contains(&outcome.shown), "{outcome:#?}");
 }
 
 #[test]
@@ -129,10 +150,11 @@ fn bursts_of_losses_are_bridged() {
     for seed in 1..=6 {
         let outcome = run(seed, loss, 0.7, 40, |_, _| {});
         println!("bursts {seed}: {outcome:?}");
-        assert!(outcome.message_p99 <= Duration::from_millis(75), "{seed}: {outcome:#?}");
-        assert!(outcome.overhead <= 1.15, "{seed}: {outcome:#?}");
-        assert!(outcome.shown >= 0.87, "{seed}: {outcome:#?}");
-        assert!(outcome.age_p95 <= Duration::from_millis(157), "{seed}: {outcome:#?}");
+        assert!(outcome.message_p99 <= Duration::from_millis(70), "{seed}: {outcome:#?}");
+        assert!(outcome.overhead <= 1.115, "{seed}: {outcome:#?}");
+        assert!(outcome.shown >= 0.89, "{seed}: {outcome:#?}");
+        assert!(outcome.age_p95 <= Duration::from_millis(152), "{seed}: {outcome:#?}");
+        assert!(outcome.mean_queue <= Duration::from_micros(1550), "{seed}: {outcome:#?}");
     }
 }
 
@@ -142,10 +164,15 @@ fn parity_makes_pictures_younger_where_bursts_swallow_them() {
     let mut shown = 0.0;
     for seed in 1..=6 {
         let plain = run(seed, loss, 0.4, 40, |_, _| {});
-        let parity = run_with(Fec::WhenLossy(25), seed, loss, 0.4, 40, |_, _| {});
+        let parity = run_with(Options { fec: Fec::WhenLossy(25), ..video() }, seed, loss, 0.4, 40, |_, _| {});
         println!("{seed}: {:?}, parity {:?}", plain.age_p95, parity.age_p95);
-        let gain = plain.age_p95.saturating_sub(parity.age_p95);
-        assert!(gain >= Duration::from_millis(4), "{seed}: {plain:#?} {parity:#?}");
+        let (above, below) = (plain.age_p95, parity.age_p95);
+        let millis = |least, most| Duration::from_millis(least)..=Duration::from_millis(most);
+        assert!(millis(111, 120).contains(&above), "{seed}: {plain:#?}");
+        assert!(
+            millis(99, 111).contains(&below) && below + Duration::from_millis(7) <= above,
+            "{seed}: {parity:#?}"
+        );
         shown += (parity.shown - plain.shown) / 6.0;
     }
     assert!(shown >= 0.015, "{shown}");
@@ -171,20 +198,22 @@ fn blackout(seed: u64, holds: bool, offset: u64) -> Outcome {
 fn half_the_rate_and_a_blackout_pass() {
     // A key frame, which takes four times as long, begins at 26 s: where the blackout's end cuts it, nothing is shown
     // before the picture after it.
-    for (holds, cut, queue) in [(true, 120, 20), (false, 220, 5)] {
-        let first = 120;
+    for (holds, cut, first, shown, p95, age, queue) in
+        [(true, 82, 82, 0.86, 180, 324, 18_100), (false, 200, 119, 0.865, 86, 235, 3350)]
+    {
         for (offset, first) in
             [(0, cut), (9, cut), (27, cut), (300, first), (311, first), (322, first), (340, first)]
         {
             let outcome = blackout(3, holds, offset);
             println!("kept {holds}, {offset}: {outcome:?}");
-            assert!(outcome.message_p95 <= Duration::from_millis(180), "{holds} {offset}: {outcome:#?}");
+            assert!(outcome.message_p95 <= Duration::from_millis(p95), "{holds} {offset}: {outcome:#?}");
+            assert!(outcome.age_p95 <= Duration::from_millis(age), "{holds} {offset}: {outcome:#?}");
             assert!(
                 outcome.first_after.is_some_and(|after| after <= Duration::from_millis(first)),
                 "{holds} {offset}: {outcome:#?}"
             );
             assert!(
-                outcome.mean_queue <= Duration::from_millis(queue) && outcome.shown >= 0.82,
+                outcome.mean_queue <= Duration::from_micros(queue) && outcome.shown >= shown,
                 "{holds} {offset}: {outcome:#?}"
             );
         }
