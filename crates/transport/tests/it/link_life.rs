@@ -4,7 +4,7 @@
 use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Loss, Network};
 use glassline_transport::link::{
-    CloseReason, Credentials, Error, Event, Key, Link, Options, Outcome, Path, Settings, public_key,
+    CloseReason, Credentials, Endpoint, Error, Event, Key, Link, Options, Outcome, Path, Settings, public_key,
 };
 use crate::link_support::{World, settings};
 use std::time::Duration;
@@ -36,13 +36,14 @@ fn data_is_there_after_one_and_a_half_round_trips() {
 #[test]
 fn key_pairs_link_those_who_know_each_other() {
     let (one, two) = (Key([5; 32]), Key([6; 32]));
-    let pair = |private, peer| Credentials::Pair { private, peers: vec![public_key(&peer)] };
-    let near = Settings::new(pair(one, two));
-    let far = Settings { listen: true, ..Settings::new(pair(two, one)) };
+    let pair =
+        |private: &Key, peer| Credentials::Pair { private: private.clone(), peers: vec![public_key(peer)] };
+    let near = Settings::new(pair(&one, &two));
+    let far = Settings { listen: true, ..Settings::new(pair(&two, &one)) };
     let mut world = World::new(network(2), [near, far.clone()], 2);
     world.connect();
     world.run_until_up();
-    let stranger = Settings::new(pair(Key([7; 32]), two));
+    let stranger = Settings::new(pair(&Key([7; 32]), &two));
     let mut world = World::new(network(2), [stranger, far], 2);
     world.connect();
     world.run(Duration::from_secs(2));
@@ -226,7 +227,7 @@ fn strangers_meet_silence_and_nobody_gets_more_than_he_sent() {
     // Connects of many who know the key, all from one address that may be forged.
     let (mut sent, mut answered, mut retries) = (0, 0, 0);
     for number in 0..200u8 {
-        let mut other = glassline_transport::link::Endpoint::new(settings()[0].clone(), [number; 32]);
+        let mut other = Endpoint::new(settings()[0].clone(), [number; 32]);
         other.connect(now, stranger).unwrap();
         let transmit = other.poll_transmit(now, &mut out).unwrap();
         sent += transmit.bytes;
@@ -299,4 +300,176 @@ fn receipts_tell_how_each_message_ended() {
     assert_eq!(ends(1), [Outcome::Delivered]);
     assert_eq!(ends(2), [Outcome::Cancelled, Outcome::Cancelled, Outcome::Delivered]);
     assert_eq!(ends(3), [Outcome::Cancelled]);
+}
+
+fn at(address: &str) -> Path {
+    Path { remote: address.parse().unwrap(), via: 0 }
+}
+
+fn endpoint(settings: &Settings, seed: u8) -> Endpoint {
+    Endpoint::new(settings.clone(), [seed; 32])
+}
+
+/// All datagrams that an end has to send now.
+fn sent(end: &mut Endpoint, now: Time) -> Vec<Vec<u8>> {
+    let (mut all, mut buffer) = (Vec::new(), Vec::new());
+    while let Some(transmit) = end.poll_transmit(now, &mut buffer) {
+        all.extend(buffer.chunks(transmit.segment_bytes).map(<[u8]>::to_vec));
+    }
+    all
+}
+
+/// Hands all that `from` has to send to `to`, and gives it.
+fn hand(from: &mut Endpoint, to: &mut Endpoint, path: Path, now: Time) -> Vec<Vec<u8>> {
+    let all = sent(from, now);
+    all.iter().for_each(|datagram| to.handle_datagram(now, path, &mut datagram.clone()));
+    all
+}
+
+/// Passes datagrams to and fro until neither end has any.
+fn exchange(near: &mut Endpoint, far: &mut Endpoint, here: Path, there: Path, now: Time) {
+    for _ in 0..20 {
+        if hand(near, far, here, now).is_empty() & hand(far, near, there, now).is_empty() {
+            return;
+        }
+    }
+    panic!("they speak without end");
+}
+
+fn is_up(end: &Endpoint) -> bool {
+    end.links().any(|(_, link)| link.is_up())
+}
+
+#[test]
+fn only_the_listener_that_had_a_link_can_reset_it() {
+    let [near, far] = settings();
+    let (here, there, now) = (at("192.0.2.1:4000"), at("192.0.2.2:7000"), Time::from_millis(5));
+    let (mut caller, mut first) = (endpoint(&near, 1), endpoint(&far, 2));
+    caller.connect(now, there).unwrap();
+    exchange(&mut caller, &mut first, here, there, now);
+    assert!(is_up(&caller) && is_up(&first));
+    let id = caller.links().next().unwrap().0;
+    caller.link_mut(id).unwrap().open(0, Options::default()).unwrap();
+    caller.link_mut(id).unwrap().send(now, 0, vec![7; 500]).unwrap();
+    let data = sent(&mut caller, now).pop().unwrap();
+
+    // Others that listen with the same key: one on another machine, one at another port of this one, one that keeps nothing.
+    let other = |reset_secret| Settings { reset_secret, ..far.clone() };
+    let elsewhere = [Some(Key([77; 32])), Some(Key([10; 32]).of_listener("0.0.0.0:7001@")), None];
+    for (seed, secret) in (10..).zip(elsewhere) {
+        let mut second = endpoint(&other(secret), seed);
+        second.handle_datagram(now, here, &mut data.clone());
+        assert_eq!(
+            sent(&mut second, now),
+            Vec::<Vec<u8>>::new(),
+            "it tells whoever asks the token of another's link"
+        );
+        assert_eq!((second.counters().strangers, second.counters().resets), (1, 0));
+    }
+    // The first one, which has forgotten all but its secret.
+    let mut again = endpoint(&far, 3);
+    again.handle_datagram(now, here, &mut data.clone());
+    let reset = sent(&mut again, now);
+    assert_eq!((reset.len(), reset[0][0]), (1, 0x84));
+    caller.handle_datagram(now, there, &mut reset[0].clone());
+    assert!(!is_up(&caller), "it believes the one whose link it was");
+    // One that keeps nothing gives no token beforehand: nobody can reset its links.
+    let (mut caller, mut first) = (endpoint(&near, 4), endpoint(&other(None), 5));
+    caller.connect(now, there).unwrap();
+    exchange(&mut caller, &mut first, here, there, now);
+    assert!(is_up(&caller) && is_up(&first));
+    let id = caller.links().next().unwrap().0;
+    caller.link_mut(id).unwrap().open(0, Options::default()).unwrap();
+    caller.link_mut(id).unwrap().send(now, 0, vec![7; 500]).unwrap();
+    let data = sent(&mut caller, now).pop().unwrap();
+    let token = &reset[0][10..];
+    for token in [token, &[0; 16]] {
+        caller.handle_datagram(now, there, &mut [&[0x84, 1][..], &data[1..9], token].concat());
+        assert!(is_up(&caller));
+    }
+}
+
+/// Recorded Connects of `count` callers that nobody has answered.
+fn recorded(near: &Settings, count: u8, there: Path, now: Time) -> Vec<Vec<u8>> {
+    let connect = |seed| {
+        let mut caller = endpoint(near, seed);
+        caller.connect(now, there).unwrap();
+        sent(&mut caller, now).pop().unwrap()
+    };
+    (100..100 + count).map(connect).collect()
+}
+
+/// Whether somebody at `here` gets in at `far`, whose answers to others are lost.
+fn comes_in(near: &Settings, far: &mut Endpoint, here: Path, there: Path, now: Time) -> bool {
+    sent(far, now);
+    let mut caller = endpoint(near, 9);
+    caller.connect(now, there).unwrap();
+    exchange(&mut caller, far, here, there, now);
+    is_up(&caller)
+}
+
+#[test]
+fn one_recorded_connect_locks_no_address_out() {
+    let [near, far] = settings();
+    let (there, now) = (at("192.0.2.2:7000"), Time::from_millis(5));
+    let connect = recorded(&near, 1, there, now).remove(0);
+    let mut listener = endpoint(&far, 2);
+    // As if it came from many ports of an address that is not the sender's.
+    for port in 1000..2000 {
+        listener.handle_datagram(now, at(&format!("192.0.2.1:{port}")), &mut connect.clone());
+        let answers = sent(&mut listener, now);
+        assert!(answers.iter().map(Vec::len).sum::<usize>() < connect.len() / 4);
+    }
+    assert_eq!(listener.pending_handshakes(), 1, "it is one handshake wherever it comes from");
+    assert!(comes_in(&near, &mut listener, at("192.0.2.1:4000"), there, now));
+    assert_eq!(listener.links().count(), 1);
+}
+
+#[test]
+fn at_every_bound_who_is_there_proves_it_and_comes_in() {
+    let [near, far] = settings();
+    let (there, now) = (at("192.0.2.2:7000"), Time::from_millis(5));
+    let connects = recorded(&near, 60, there, now);
+    // All of one address; each of another one; with less room than is needed before a proof is asked for.
+    let few = Settings { max_pending: 8, ..far.clone() };
+    for (settings, of_one) in [(&far, true), (&far, false), (&few, true), (&few, false)] {
+        let mut listener = endpoint(settings, 2);
+        for (number, connect) in connects.iter().enumerate() {
+            let from = if of_one {
+                format!("192.0.2.1:{}", 1000 + number)
+            } else {
+                format!("203.0.113.{number}:99")
+            };
+            listener.handle_datagram(now, at(&from), &mut connect.clone());
+            sent(&mut listener, now);
+        }
+        let most = if of_one { settings.max_pending_per_address } else { settings.retry_above };
+        assert_eq!(listener.pending_handshakes(), most.min(settings.max_pending));
+        assert!(listener.counters().retries > 20);
+        assert!(comes_in(&near, &mut listener, at("192.0.2.1:4000"), there, now), "{of_one}");
+        // Who was let in made no more room than there is.
+        assert!(listener.pending_handshakes() <= most.min(settings.max_pending));
+    }
+}
+
+#[test]
+fn who_has_proven_its_address_is_bounded_too() {
+    let [near, far] = settings();
+    let (there, now) = (at("192.0.2.2:7000"), Time::from_millis(5));
+    let mut listener = endpoint(&Settings { max_pending: 40, retry_above: 0, ..far }, 2);
+    let mut entered = 0;
+    for seed in 100..200u8 {
+        let from = at(&format!("192.0.2.{}:{}", 10 + seed % 4, 1000 + u16::from(seed)));
+        let mut caller = endpoint(&near, seed);
+        caller.connect(now, there).unwrap();
+        hand(&mut caller, &mut listener, from, now);
+        let retry = hand(&mut listener, &mut caller, there, now);
+        assert_eq!((retry.len(), retry[0][0]), (1, 0x83));
+        // It comes with its token, and goes away then.
+        hand(&mut caller, &mut listener, from, now);
+        entered += sent(&mut listener, now).len();
+        assert!(listener.pending_handshakes() <= 40);
+    }
+    assert_eq!((entered, listener.pending_handshakes()), (40, 40));
+    assert_eq!(listener.counters().limited, 60);
 }
