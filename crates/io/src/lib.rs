@@ -19,6 +19,7 @@ pub mod privileges;
 pub mod process;
 pub mod random;
 pub mod resolve;
+pub mod secret_file;
 pub mod serial;
 pub mod spool;
 pub mod tcp;
