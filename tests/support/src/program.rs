@@ -4,8 +4,9 @@ use crate::http;
 use crate::metrics::Metrics;
 use crate::wait::{until, until_some};
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -246,12 +247,15 @@ impl Scratch {
         self.0.join(name).to_string_lossy().into_owned()
     }
 
-    /// Writes a file in it and returns its path.
+    /// Writes a file in it and returns its path. One whose name ends with `key` is its user's alone, as keys have to be.
     ///
     /// # Panics
     /// Where it cannot be written.
     pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
-        std::fs::write(self.0.join(name), bytes).expect("a scratch file");
+        let (path, mode) = (self.0.join(name), if name.ends_with("key") { 0o600 } else { 0o644 });
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(mode).open(path);
+        file.and_then(|mut file| file.write_all(bytes.as_ref())).expect("a scratch file");
         self.file(name)
     }
 }

@@ -65,10 +65,6 @@ impl Certificates {
 
     /// Shows `fresh` ones from now on.
     pub(super) fn show(&self, fresh: Fresh) {
-        for file in fresh.identities.exposed_keys() {
-            let file = file.display();
-            tracing::warn!(%file, "every user of this machine can read this private key; 'chmod o-r' takes that away");
-        }
         self.acceptor.use_identities(fresh.identities);
         *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = fresh.looked;
     }

@@ -8,6 +8,7 @@ mod link_budget;
 mod link_channels;
 mod link_fairness;
 mod link_fast;
+mod link_hostile;
 mod link_idle;
 mod link_life;
 mod link_memory;

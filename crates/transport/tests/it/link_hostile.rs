@@ -1,8 +1,6 @@
 //! A peer that holds the keys and keeps no rule: what it makes us hold is what it sent, within budgets, and honest peers
 //! lose nothing by them.
-#![allow(clippy::unwrap_used)]
 
-mod link_support;
 
 use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Network};
@@ -11,7 +9,7 @@ use glassline_transport::link::wire::frame::{Data, Frame, Parity};
 use glassline_transport::link::{
     CloseReason, Credentials, Endpoint, Event, Key, LinkId, Options, Path, Settings,
 };
-use link_support::{World, settings};
+use crate::link_support::{World, settings};
 use std::time::Duration;
 
 /// Bytes of frames in a datagram.
