@@ -340,7 +340,7 @@ fn the_admin_listener_can_speak_https() {
     let admin = admin.split('/').next().unwrap().parse().unwrap();
     let status = |address| {
         let mut stream = tls::connect(address, NAME, &tls::client(&[&secure.identity]));
-        write!(stream, "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: {NAME}\r\n\r\n").unwrap();
         read_head(&mut stream).status
     };
     assert_eq!(status(admin), 200);

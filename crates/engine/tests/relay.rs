@@ -47,13 +47,13 @@ fn connect(relay: &Relay) -> TcpStream {
 
 fn publish(relay: &Relay, target: &str) -> TcpStream {
     let mut stream = connect(relay);
-    write!(stream, "PUT {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "PUT {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     stream
 }
 
 fn watch(relay: &Relay, name: &str) -> TcpStream {
     let mut stream = connect(relay);
-    write!(stream, "GET /live/{name}.ts HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    write!(stream, "GET /live/{name}.ts HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let head = read_head(&mut stream);
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     stream
@@ -188,7 +188,8 @@ fn viewers_are_let_go_when_the_publisher_does_not_return() {
 fn what_is_no_transport_stream_is_refused() {
     let relay = relay();
     let mut publisher = connect(&relay);
-    write!(publisher, "PUT /live/a.ts HTTP/1.1\r\nHost: h\r\nContent-Length: 200000\r\n\r\n").unwrap();
+    write!(publisher, "PUT /live/a.ts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n")
+        .unwrap();
     publisher.write_all(&[b'x'; 200_000]).unwrap();
     let told = answer(&mut publisher);
     assert!(told.starts_with("HTTP/1.1 415 "), "{told}");
@@ -264,7 +265,7 @@ fn requests_on_one_connection_are_answered_in_order() {
     let relay = relay();
     let mut client = connect(&relay);
     client
-        .write_all(b"GET /a HTTP/1.1\r\n\r\nHEAD /bb HTTP/1.1\r\n\r\nOPTIONS * HTTP/1.1\r\n\r\nGET /c HTTP/1.1\r\nConnection: close\r\n\r\n")
+        .write_all(b"GET /a HTTP/1.1\r\nHost: localhost\r\n\r\nHEAD /bb HTTP/1.1\r\nHost: localhost\r\n\r\nOPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\nGET /c HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         .unwrap();
     let text = answer(&mut client);
     let positions: Vec<_> = ["\r\n\r\n/a", "Content-Length: 3\r\n", "HTTP/1.1 204", "\r\n\r\n/c"]
@@ -283,9 +284,9 @@ fn a_client_that_asks_much_and_reads_late_gets_all_answers() {
     let count = 4000;
     let asker = std::thread::spawn(move || {
         for _ in 0..count {
-            write!(writer, "GET {path} HTTP/1.1\r\n\r\n").unwrap();
+            write!(writer, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         }
-        write!(writer, "GET /end HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
+        write!(writer, "GET /end HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     });
     // 32 MB of answers: far more than the sockets and the relay's own queue hold.
     let text = answer(&mut client);
@@ -304,14 +305,21 @@ fn bad_requests_get_an_answer() {
         client.write_all(bytes).unwrap();
         answer(&mut client)
     };
-    let long = [b"GET / HTTP/1.1\r\nX: ".as_slice(), &[b'a'; 64 << 10]].concat();
+    let long = [b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ".as_slice(), &[b'a'; 64 << 10]].concat();
     assert!(ask(&long).starts_with("HTTP/1.1 431 "));
     assert!(ask(b"BLAH\r\n\r\n").starts_with("HTTP/1.1 400 "));
     assert!(ask(b"GET / HTT").starts_with("HTTP/1.1 408 "), "slow loris");
     assert_eq!(ask(b""), "", "a connection that never speaks is closed");
-    assert!(ask(b"PUT /live/..ts HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
-    assert!(ask(b"GET /live/none.ts HTTP/1.1\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 404 "));
-    let body = [b"POST /api HTTP/1.1\r\nContent-Length: 100000\r\n\r\n".as_slice(), &[0; 100_000]].concat();
+    assert!(ask(b"PUT /live/..ts HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(
+        ask(b"GET /live/none.ts HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .starts_with("HTTP/1.1 404 ")
+    );
+    let body = [
+        b"POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n".as_slice(),
+        &[0; 100_000],
+    ]
+    .concat();
     assert!(ask(&body).starts_with("HTTP/1.1 413 "));
 }
 
@@ -321,7 +329,7 @@ fn a_client_that_asks_first_is_told_to_go_on() {
     let mut publisher = connect(&relay);
     write!(
         publisher,
-        "PUT /live/a.ts HTTP/1.1\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n"
+        "PUT /live/a.ts HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n"
     )
     .unwrap();
     assert_eq!(read_head(&mut publisher), "HTTP/1.1 100 Continue\r\n\r\n");
@@ -363,7 +371,7 @@ fn a_reload_opens_and_closes_listeners_and_keeps_who_came_by_them() {
     let was = relay.addresses();
     let mut idle = connect(&relay);
     let mut asked = |path: &str| {
-        write!(idle, "GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        write!(idle, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         assert!(read_head(&mut idle).starts_with("HTTP/1.1 200 "));
         idle.read_exact(&mut vec![0; path.len()]).unwrap();
     };

@@ -8,12 +8,14 @@ pub mod body;
 pub mod client;
 mod error;
 mod head;
+mod host;
 mod negotiate;
 mod response;
 pub mod server;
 
 pub use error::HttpError;
 pub use head::{Headers, Method, Version};
+pub use host::Host;
 pub use negotiate::preferred_coding;
 pub use response::{Response, problem};
 
