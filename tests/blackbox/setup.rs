@@ -200,8 +200,9 @@ impl Machine {
 
     /// What `rustc --version` of this home says.
     fn rustc(&self, path: &Path) -> String {
-        let output = Command::new(path).arg("--version").env("HOME", self.home()).env_remove("RUSTUP_HOME");
-        let output = output.env_remove("CARGO_HOME").env_remove("RUSTUP_TOOLCHAIN").output().unwrap();
+        let mut rustc = Command::new(path);
+        rustc.arg("--version").env("HOME", self.home()).env_remove("RUSTUP_HOME");
+        let output = rustc.env_remove("CARGO_HOME").env_remove("RUSTUP_TOOLCHAIN").output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 }
