@@ -289,7 +289,7 @@ fn run_h264(args: Args) -> Result<()> {
         if args.json {
             stdout::print(&format!("{}\n", stats.json(&status.name, queue.dropped())))?;
         } else if args.stats {
-            eprint!("{which}{}", stats.table());
+            stdout::print_aside(&format!("{which}{}", stats.table()))?;
         }
         budgets.push(budget::draw(stats, &format!("{}, preset {}", status.name, args.settings.preset)));
     }

@@ -207,7 +207,7 @@ impl Stats {
     /// Leaves the live line, so that what follows has lines of its own.
     pub(super) fn end_live(&mut self) {
         if self.live.take().is_some() {
-            eprintln!();
+            crate::output::tell("\n");
         }
     }
 

@@ -19,6 +19,7 @@ mod succession;
 use crate::config::{self, Config, Mux};
 use crate::{encode, failure, logging, output};
 use anyhow::{Context, Result};
+use glassline_delivery::http1::Limits;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
@@ -148,6 +149,8 @@ fn settings(config: &Config) -> Settings {
         certificates: certificates(config),
         certificate_check: config.tls.check_interval,
         max_connections_per_address: config.viewer.max_connections_per_address,
+        max_unanswered_per_address: config.viewer.max_unanswered_per_address,
+        http: Limits { body_time: config.viewer.body_timeout, ..Limits::DEFAULT },
         pulls: pulls(config),
         outputs: outputs(config),
         drain: config.process.drain,
@@ -234,6 +237,7 @@ fn explain(error: StartError) -> anyhow::Error {
         StartError::Tls(TlsError::Unreadable { .. }) => {
             "check [tls] certificates and the streams' ca, and that this user may read them"
         }
+        StartError::Tls(TlsError::Secret(_)) => "its owner alone has to read a private key",
         StartError::Tls(_) => {
             "check [tls] certificates: 'chain' is the certificate with its issuers' behind it, 'key' its private key; \
              a stream's ca: certificates alone"

@@ -116,6 +116,7 @@ impl Server {
                     return Ok(None);
                 };
                 self.keep_alive = request.headers.keeps_alive(request.version);
+                self.since = now;
                 self.state = State::Body(Decoder::new(framing(&request)?));
                 Ok(Some(Event::Request(Box::new(request))))
             }
@@ -160,13 +161,33 @@ impl Server {
         matches!(self.state, State::Head { .. }) && self.head.is_empty()
     }
 
-    /// When this connection has waited too long for a head. A body's pace is the caller's business.
+    /// Whether a request's body is still coming.
+    pub fn is_in_body(&self) -> bool {
+        matches!(self.state, State::Body(_))
+    }
+
+    /// Whether all requests that have begun are answered, of which there was one at least.
+    pub fn has_answered(&self) -> bool {
+        matches!(self.state, State::Head { first: false }) && self.head.is_empty()
+    }
+
+    /// When this connection has waited too long for a head, or for the rest of a body; a body that is a stream has no such
+    /// time, which is the caller's business. Changes with [`Server::next`] and [`Server::done`].
     pub fn poll_timeout(&self) -> Option<Time> {
         match self.state {
             State::Head { first: false } => Some(self.since + self.limits.idle_time),
             State::Head { first: true } => Some(self.since + self.limits.head_time),
-            _ => None,
+            State::Body(_) => Some(self.since + self.limits.body_time),
+            State::Answering | State::Failed => None,
         }
+    }
+
+    /// What is late where [`Server::poll_timeout`] has passed.
+    pub fn late(&self) -> HttpError {
+        HttpError::TimedOut(match self.state {
+            State::Body(_) => "the request's body took too long",
+            _ => "the request's head took too long",
+        })
     }
 }
 
@@ -401,6 +422,29 @@ mod tests {
         }
         assert_eq!(server.poll_timeout(), Some(Time::from_millis(15_000)));
         assert!(server.end().is_err());
+    }
+
+    #[test]
+    fn a_body_that_does_not_come_times_out() {
+        let mut server = Server::new(Limits::DEFAULT, Time::ZERO);
+        assert!(!server.has_answered());
+        let mut input = &b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n"[..];
+        assert!(matches!(server.next(&mut input, Time::from_millis(5000)), Ok(Some(Event::Request(_)))));
+        assert_eq!(server.poll_timeout(), Some(Time::from_millis(15_000)));
+        // What trickles in does not put it off.
+        assert_eq!(server.next(&mut &b"abcd"[..], Time::from_millis(14_000)), Ok(Some(Event::Data(b"abcd"))));
+        assert_eq!(server.poll_timeout(), Some(Time::from_millis(15_000)));
+        assert_eq!(server.late(), HttpError::TimedOut("the request's body took too long"));
+        assert!(!server.is_idle() && !server.has_answered());
+        let mut input = &b"e"[..];
+        while let Some(event) = server.next(&mut input, Time::from_millis(14_500)).unwrap() {
+            if event == Event::End {
+                assert_eq!(server.poll_timeout(), None);
+                server.done(Time::from_millis(14_500));
+            }
+        }
+        assert!(server.has_answered());
+        assert_eq!(server.late(), HttpError::TimedOut("the request's head took too long"));
     }
 
     #[test]

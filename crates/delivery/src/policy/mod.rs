@@ -5,6 +5,7 @@ mod meter;
 mod network;
 mod publish;
 mod rules;
+mod secret;
 mod slow;
 mod watch;
 
@@ -13,6 +14,7 @@ pub use meter::Meter;
 pub use network::{NetworkError, Networks};
 pub use publish::{PublishPolicy, Refusal, is_from_foreign_page};
 pub use rules::{Rules, StreamRules};
+pub use secret::Secret;
 pub use slow::{Moves, SlowPolicy};
 pub use watch::{Load, Token, WatchPolicy, WatchRefusal};
 

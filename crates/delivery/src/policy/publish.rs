@@ -1,6 +1,6 @@
 //! Who may publish.
 
-use super::Networks;
+use super::{Networks, Secret};
 use crate::http1::server::Request;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -13,7 +13,7 @@ use subtle::ConstantTimeEq;
 pub struct PublishPolicy {
     /// The secret that a publisher must show: `Authorization: Bearer KEY`, the password of Basic authentication
     /// (any user name), or `?key=KEY`.
-    pub key: Option<String>,
+    pub key: Option<Secret>,
     /// Without a key: whether others than this machine may publish.
     pub open: bool,
     /// From where publishing is allowed at all; without a key, those there need none.

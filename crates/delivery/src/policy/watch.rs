@@ -8,7 +8,7 @@
 //! /live/NAME.ts?expires=1790000000&token=…                                   expires: Unix time in seconds
 //! ```
 
-use super::{Networks, StreamName};
+use super::{Networks, Secret, StreamName};
 use crate::http1::server::Request;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -22,7 +22,7 @@ use std::net::IpAddr;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct WatchPolicy {
     /// The secret that viewers' tokens are signed with; without one nobody needs a token.
-    pub key: Option<String>,
+    pub key: Option<Secret>,
     /// From where watching is allowed.
     pub networks: Networks,
     /// Viewers of all streams at once; 0 is any number.

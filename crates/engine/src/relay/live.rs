@@ -482,6 +482,12 @@ impl Live {
         core.holder.is_none() && now.since(core.gone_since) > window
     }
 
+    /// Since when it waits for a publisher with nobody watching; `None` where it does not.
+    pub(super) fn waits_since(&self) -> Option<Time> {
+        let core = self.lock();
+        (core.holder.is_none() && self.viewers() == 0).then_some(core.gone_since)
+    }
+
     /// A viewer sits down with, or leaves, worker `worker`.
     pub(super) fn viewer_joins(&self, worker: usize) {
         self.viewer_sits(worker);

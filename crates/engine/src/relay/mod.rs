@@ -18,6 +18,7 @@ mod access;
 mod blocks;
 mod certificates;
 mod connection;
+mod descriptors;
 mod fan_out;
 mod handover;
 mod hub;
@@ -52,6 +53,7 @@ pub use status::{StreamStatus, Totals};
 pub use tls_ends::Remains;
 
 use certificates::Fresh;
+use descriptors::Division;
 use glassline_delivery::http1::Limits;
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
@@ -112,6 +114,9 @@ pub struct Settings {
     pub certificate_check: Duration,
     /// Connections from one address at once, but for those of admin listeners; 0 is any number.
     pub max_connections_per_address: usize,
+    /// Connections from one address at once that have not been answered, but for those of admin listeners; 0 is any number.
+    /// Half of all connections at most.
+    pub max_unanswered_per_address: usize,
     /// Streams that are fetched from elsewhere.
     pub pulls: Vec<Pull>,
     /// How patiently they are.
@@ -172,6 +177,7 @@ impl Default for Settings {
             certificates: Vec::new(),
             certificate_check: Duration::from_secs(60),
             max_connections_per_address: 0,
+            max_unanswered_per_address: 1024,
             pulls: Vec::new(),
             pull_policy: Policy::default(),
             outputs: Vec::new(),
@@ -277,9 +283,6 @@ impl Waiting {
 fn worker_count(settings: &Settings) -> usize {
     if settings.workers == 0 { glassline_io::process::processors() } else { settings.workers }
 }
-
-/// Descriptors that are kept free of connections: spools, listeners, logs, files that a page is made of.
-const SPARE_DESCRIPTORS: u64 = 256;
 
 impl Relay {
     /// Listens and starts the workers. `site` answers what is not about a stream's bytes.
@@ -420,13 +423,11 @@ impl Relay {
         let settings = self.hub.settings();
         self.listening
             .sort_by_key(|opened| settings.listen.iter().position(|wanted| *wanted == opened.listen));
-        let descriptors = glassline_io::process::raise_descriptor_limit().saturating_sub(SPARE_DESCRIPTORS);
-        let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
-        let connections = match settings.max_connections {
-            0 => descriptors,
-            limit => limit.min(descriptors),
-        };
-        let limit = connections.div_ceil(crew.workers.len().max(1));
+        let division = Division::of(glassline_io::process::raise_descriptor_limit(), &settings);
+        if let Some(complaint) = division.complaint() {
+            tracing::warn!("{complaint}");
+        }
+        let limit = division.connections.div_ceil(crew.workers.len().max(1));
         if crew.fetcher.is_none() && !self.hub.boards().is_empty() {
             crew.fetcher = Some(Fetcher::new(&self.hub)?);
         }
