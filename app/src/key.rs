@@ -188,8 +188,11 @@ mod tests {
     #[test]
     fn what_is_written_reads_back() {
         let key = Key(std::array::from_fn(|index| index as u8 * 7));
-        assert_eq!(parse_hex(&hex(&key)), Some(key));
-        assert_eq!(parse(&format!("# for people\n\n shared {}\n", hex(&key))), Some(Secret::Shared(key)));
+        assert_eq!(parse_hex(&hex(&key)), Some(key.clone()));
+        assert_eq!(
+            parse(&format!("# for people\n\n shared {}\n", hex(&key))),
+            Some(Secret::Shared(key.clone()))
+        );
         assert_eq!(parse(&format!("private  {}", hex(&key).to_uppercase())), Some(Secret::Private(key)));
     }
 
