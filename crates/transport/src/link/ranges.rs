@@ -15,6 +15,7 @@ impl Number for u64 {}
 
 /// A set of numbers. Small where loss is rare: what comes in order is one range. An empty one is a pointer, since each
 /// message under way has two of them.
+#[allow(clippy::box_collection, reason = "an empty map alone is three words")]
 #[derive(Clone, Debug)]
 pub(crate) struct Ranges<N = u32>(Option<Box<BTreeMap<N, N>>>);
 

@@ -170,7 +170,7 @@ mod tests {
         fn memory_is_taken_by_what_came(
             total in 1u32..200_000, parts in prop::collection::vec((any::<u32>(), 1u32..3000), 1..120),
         ) {
-            let message: Vec<u8> = (0..total).map(|at| (at * 31 >> 3) as u8).collect();
+            let message: Vec<u8> = (0..total).map(|at| ((at * 31) >> 3) as u8).collect();
             let mut assembly = Assembly::new(Vec::new(), total);
             let mut new = 0;
             for (at, length) in parts {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::link::channel::spares::SPARE_LIFE;
 use crate::link::steps;
-use crate::link::wire::frame::Frame;
+use crate::link::wire::frame::{Data, Frame, Parity};
 use crate::link::wire::row::write_row_head;
 use crate::link::wire::varint::Reader;
 use proptest::prelude::*;
