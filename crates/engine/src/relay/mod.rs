@@ -19,6 +19,8 @@ mod blocks;
 mod certificates;
 mod connection;
 mod fan_out;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handover;
 mod hub;
 mod listen;
