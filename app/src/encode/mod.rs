@@ -42,6 +42,7 @@ mod vp8;
 use crate::{failure, output as stdout, rate};
 use anyhow::{Context, Result};
 pub(crate) use control::{Controls, Status};
+pub(crate) use control_socket::answers_to;
 use feed::Feed;
 use glassline_io::clock::Clock;
 use input::Input;

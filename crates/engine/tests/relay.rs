@@ -3,12 +3,15 @@
 
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Limits, Response};
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::pull;
 use glassline_delivery::stream::Backlog;
-use glassline_engine::relay::{Door, Hub, Listen, Relay, Settings, Site};
+use glassline_engine::relay::fuzzing::passed_on;
+use glassline_engine::relay::{Door, Hub, Listen, Pull, Relay, Settings, Site};
 use glassline_media::container::ts::{Aligner, ContinuityChecker, PACKET_BYTES, Packet};
 use glassline_test_support::ts::Source;
 use std::io::{Read, Write};
-use std::net::{IpAddr, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -393,4 +396,64 @@ fn a_reload_opens_and_closes_listeners_and_keeps_who_came_by_them() {
     assert_eq!(relay.addresses(), both[..1]);
     TcpStream::connect(both[0]).unwrap();
     asked("/still");
+}
+
+/// What a relay would leave to the next process; it goes on itself.
+fn left_by(relay: &mut Relay) -> Vec<u8> {
+    let mut left = Vec::new();
+    let refused = relay.hand_over(|message, _| {
+        left = message.to_vec();
+        Err(std::io::Error::other("nobody is there"))
+    });
+    assert!(refused.is_err());
+    left
+}
+
+#[test]
+fn what_a_process_leaves_is_the_same_for_all_that_come_after() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/pulled.ts", upstream.local_addr().unwrap());
+    let mut relay = relay_with(|settings| {
+        settings.listen.push(local());
+        let (name, source) = (StreamName::parse("pulled").unwrap(), pull::Source::parse(&address).unwrap());
+        settings.pulls.push(Pull { name, source, mux: None, ca: None });
+    });
+    let (mut from_there, _) = upstream.accept().unwrap();
+    read_head(&mut from_there);
+    let (mut source, mut publisher) = (Source::default(), publish(&relay, "/live/a.ts"));
+    let pictures = [source.tables(), source.picture(true, 2), source.picture(false, 3)].concat();
+    publisher.write_all(&pictures).unwrap();
+    let mut flv = publish(&relay, "/live/b.flv");
+    let tag = |payload: &[u8]| {
+        let size = (payload.len() as u32).to_be_bytes();
+        let back = (payload.len() as u32 + 11).to_be_bytes();
+        [&[9][..], &size[1..], &[0; 7], payload, &back].concat()
+    };
+    let header = [&b"FLV\x01\x05\0\0\0\x09\0\0\0\0"[..], &tag(&[0x17, 0, 1])].concat();
+    let there = [Source::default().tables(), Source::default().picture(true, 1)].concat();
+    write!(from_there, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n").unwrap();
+    from_there.write_all(&there).unwrap();
+    flv.write_all(&[header, tag(&[0x17, 1, 7, 7]), tag(&[0x27, 1, 8])].concat()).unwrap();
+    until("three streams", || {
+        let streams = relay.hub().streams();
+        streams.len() == 3 && streams.iter().all(|stream| stream.bytes_in > 40)
+    });
+    let mut viewer = watch(&relay, "a");
+    viewer.read_exact(&mut vec![0; pictures.len()]).unwrap();
+    let mut in_blocks = connect(&relay);
+    write!(in_blocks, "GET /live/a.ts?encoding=metacube HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    read_head(&mut in_blocks);
+    let mut asking = connect(&relay);
+    write!(asking, "GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET /b HTTP/1.1\r\nHo").unwrap();
+    let mut echo = [0; 1];
+    asking.read_exact(&mut echo).unwrap();
+
+    let left = left_by(&mut relay);
+    let second = passed_on(&left).unwrap();
+    assert!(second.len() > left.len() / 2, "{} of {} bytes", second.len(), left.len());
+    assert!(passed_on(&second).unwrap() == second);
+    assert!(passed_on(&left[..left.len() / 2]).is_err());
+    // Nothing has become of it here.
+    publisher.write_all(&source.picture(false, 1)).unwrap();
+    viewer.read_exact(&mut vec![0; PACKET_BYTES]).unwrap();
 }

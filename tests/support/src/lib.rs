@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
+pub mod corpus;
 pub mod http;
 pub mod metrics;
 pub mod multicast;

@@ -20,6 +20,8 @@ mod certificates;
 mod connection;
 mod descriptors;
 mod fan_out;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handover;
 mod hub;
 mod listen;

@@ -1,10 +1,13 @@
-//! Runs the body of the fuzz target over the committed corpus: what fuzzing found once stays found.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, unreachable_pub)]
+//! Runs the bodies of the fuzz targets over the committed corpora: what fuzzing found once stays found.
+#![allow(unreachable_pub, reason = "the bodies are public for the fuzz targets")]
 
+use glassline_test_support::corpus;
 use proptest::prelude::*;
 
 #[path = "../../../../fuzz/bodies/link.rs"]
 mod link;
+#[path = "../../../../fuzz/bodies/link_compressed.rs"]
+mod link_compressed;
 #[path = "../../../../fuzz/bodies/link_frames.rs"]
 mod link_frames;
 #[path = "../../../../fuzz/bodies/link_packet.rs"]
@@ -16,43 +19,39 @@ mod rtp;
 #[path = "../../../../fuzz/bodies/trace.rs"]
 mod trace;
 
-fn corpus(name: &str, run: impl Fn(&[u8])) {
-    let folder = format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
-    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(files.len() >= 5, "the corpus of {name} is missing");
-    for file in files {
-        run(&std::fs::read(file).unwrap());
-    }
+#[test]
+fn link_corpus() {
+    corpus::run("link", link::run);
 }
 
 #[test]
-fn link_corpus() {
-    corpus("link", link::run);
+fn link_compressed_corpus() {
+    corpus::run("link_compressed", link_compressed::run);
 }
 
 #[test]
 fn link_frames_corpus() {
-    corpus("link_frames", link_frames::run);
+    corpus::run("link_frames", link_frames::run);
 }
 
 #[test]
 fn link_packet_corpus() {
-    corpus("link_packet", link_packet::run);
+    corpus::run("link_packet", link_packet::run);
 }
 
 #[test]
 fn link_payload_corpus() {
-    corpus("link_payload", link_payload::run);
+    corpus::run("link_payload", link_payload::run);
 }
 
 #[test]
 fn rtp_corpus() {
-    corpus("rtp", rtp::run);
+    corpus::run("rtp", rtp::run);
 }
 
 #[test]
 fn trace_corpus() {
-    corpus("trace", trace::run);
+    corpus::run("trace", trace::run);
 }
 
 proptest! {
