@@ -161,7 +161,6 @@ fn settings(config: &Config) -> Settings {
             reorder: config.pull.reorder,
             ..Policy::default()
         },
-        ..Settings::default()
     }
 }
 

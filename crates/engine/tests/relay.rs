@@ -455,5 +455,5 @@ fn what_a_process_leaves_is_the_same_for_all_that_come_after() {
     assert!(passed_on(&left[..left.len() / 2]).is_err());
     // Nothing has become of it here.
     publisher.write_all(&source.picture(false, 1)).unwrap();
-    viewer.read_exact(&mut vec![0; PACKET_BYTES]).unwrap();
+    viewer.read_exact(&mut [0; PACKET_BYTES]).unwrap();
 }

@@ -409,7 +409,7 @@ mod tests {
     fn both_ends_of_a_shared_key_have_the_same_secrets() {
         let key = Credentials::Shared(Key([3; 32]));
         let (one, two, peer) = shake(&key, &key).unwrap();
-        assert_eq!((one.send, one.receive), (two.receive, two.send));
+        assert_eq!((&one.send, &one.receive), (&two.receive, &two.send));
         assert_ne!(one.send, one.receive);
         assert_eq!(peer, None);
         assert!(shake(&key, &Credentials::Shared(Key([4; 32]))).is_none());

@@ -107,7 +107,7 @@ fn handshake(page: &mut Page, initiator: &Credentials, listener: &Credentials) {
     page.line("Accept", &packet::write_accept(near, &noise));
     assert_eq!(here.read(&noise).unwrap(), payload);
     let (here, there) = (here.secrets().unwrap(), there.secrets().unwrap());
-    assert_eq!((here.send, here.receive), (there.receive, there.send));
+    assert_eq!((&here.send, &here.receive), (&there.receive, &there.send));
     data(page, &here, near, far);
 
     let mut retry = packet::write_retry(near, b"a token");
