@@ -35,11 +35,11 @@ pub fn run(data: &[u8]) {
             (true, ["status"]) => {}
             (true, ["bitrate", _]) => bitrates_bps[0] = Some(()),
             (true, ["bitrate", _, index]) => {
-                bitrates_bps[index.parse::<usize>().expect("an index")] = Some(())
+                bitrates_bps[index.parse::<usize>().expect("an index")] = Some(());
             }
             (true, other) => panic!("{other:?} was done"),
             (false, refused) => {
-                assert!(!matches!(refused, ["keyframe"] | ["status"]) || line.len() == LINE_MAX_BYTES)
+                assert!(!matches!(refused, ["keyframe"] | ["status"]) || line.len() == LINE_MAX_BYTES);
             }
         }
     }
