@@ -6,7 +6,7 @@ mod link_support;
 use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Loss, Network};
 use glassline_transport::link::{
-    CloseReason, Credentials, Error, Event, Key, Link, Options, Outcome, Path, Settings, public_key,
+    CloseReason, Credentials, Endpoint, Error, Event, Key, Link, Options, Outcome, Path, Settings, public_key,
 };
 use link_support::{World, settings};
 use std::time::Duration;
@@ -38,13 +38,14 @@ fn data_is_there_after_one_and_a_half_round_trips() {
 #[test]
 fn key_pairs_link_those_who_know_each_other() {
     let (one, two) = (Key([5; 32]), Key([6; 32]));
-    let pair = |private, peer| Credentials::Pair { private, peers: vec![public_key(&peer)] };
-    let near = Settings::new(pair(one, two));
-    let far = Settings { listen: true, ..Settings::new(pair(two, one)) };
+    let pair =
+        |private: &Key, peer| Credentials::Pair { private: private.clone(), peers: vec![public_key(peer)] };
+    let near = Settings::new(pair(&one, &two));
+    let far = Settings { listen: true, ..Settings::new(pair(&two, &one)) };
     let mut world = World::new(network(2), [near, far.clone()], 2);
     world.connect();
     world.run_until_up();
-    let stranger = Settings::new(pair(Key([7; 32]), two));
+    let stranger = Settings::new(pair(&Key([7; 32]), &two));
     let mut world = World::new(network(2), [stranger, far], 2);
     world.connect();
     world.run(Duration::from_secs(2));
@@ -228,7 +229,7 @@ fn strangers_meet_silence_and_nobody_gets_more_than_he_sent() {
     // Connects of many who know the key, all from one address that may be forged.
     let (mut sent, mut answered, mut retries) = (0, 0, 0);
     for number in 0..200u8 {
-        let mut other = glassline_transport::link::Endpoint::new(settings()[0].clone(), [number; 32]);
+        let mut other = Endpoint::new(settings()[0].clone(), [number; 32]);
         other.connect(now, stranger).unwrap();
         let transmit = other.poll_transmit(now, &mut out).unwrap();
         sent += transmit.bytes;
@@ -301,4 +302,91 @@ fn receipts_tell_how_each_message_ended() {
     assert_eq!(ends(1), [Outcome::Delivered]);
     assert_eq!(ends(2), [Outcome::Cancelled, Outcome::Cancelled, Outcome::Delivered]);
     assert_eq!(ends(3), [Outcome::Cancelled]);
+}
+
+fn at(address: &str) -> Path {
+    Path { remote: address.parse().unwrap(), via: 0 }
+}
+
+fn endpoint(settings: &Settings, seed: u8) -> Endpoint {
+    Endpoint::new(settings.clone(), [seed; 32])
+}
+
+/// All datagrams that an end has to send now.
+fn sent(end: &mut Endpoint, now: Time) -> Vec<Vec<u8>> {
+    let (mut all, mut buffer) = (Vec::new(), Vec::new());
+    while let Some(transmit) = end.poll_transmit(now, &mut buffer) {
+        all.extend(buffer.chunks(transmit.segment_bytes).map(<[u8]>::to_vec));
+    }
+    all
+}
+
+/// Hands all that `from` has to send to `to`, and gives it.
+fn hand(from: &mut Endpoint, to: &mut Endpoint, path: Path, now: Time) -> Vec<Vec<u8>> {
+    let all = sent(from, now);
+    all.iter().for_each(|datagram| to.handle_datagram(now, path, &mut datagram.clone()));
+    all
+}
+
+/// Passes datagrams to and fro until neither end has any.
+fn exchange(near: &mut Endpoint, far: &mut Endpoint, here: Path, there: Path, now: Time) {
+    for _ in 0..20 {
+        if hand(near, far, here, now).is_empty() & hand(far, near, there, now).is_empty() {
+            return;
+        }
+    }
+    panic!("they speak without end");
+}
+
+fn is_up(end: &Endpoint) -> bool {
+    end.links().any(|(_, link)| link.is_up())
+}
+
+#[test]
+fn only_the_listener_that_had_a_link_can_reset_it() {
+    let [near, far] = settings();
+    let (here, there, now) = (at("192.0.2.1:4000"), at("192.0.2.2:7000"), Time::from_millis(5));
+    let (mut caller, mut first) = (endpoint(&near, 1), endpoint(&far, 2));
+    caller.connect(now, there).unwrap();
+    exchange(&mut caller, &mut first, here, there, now);
+    assert!(is_up(&caller) && is_up(&first));
+    let id = caller.links().next().unwrap().0;
+    caller.link_mut(id).unwrap().open(0, Options::default()).unwrap();
+    caller.link_mut(id).unwrap().send(now, 0, vec![7; 500]).unwrap();
+    let data = sent(&mut caller, now).pop().unwrap();
+
+    // Others that listen with the same key: one on another machine, one at another port of this one, one that keeps nothing.
+    let other = |reset_secret| Settings { reset_secret, ..far.clone() };
+    let elsewhere = [Some(Key([77; 32])), Some(Key([10; 32]).of_listener("0.0.0.0:7001@")), None];
+    for (seed, secret) in (10..).zip(elsewhere) {
+        let mut second = endpoint(&other(secret), seed);
+        second.handle_datagram(now, here, &mut data.clone());
+        assert_eq!(
+            sent(&mut second, now),
+            Vec::<Vec<u8>>::new(),
+            "it tells whoever asks the token of another's link"
+        );
+        assert_eq!((second.counters().strangers, second.counters().resets), (1, 0));
+    }
+    // The first one, which has forgotten all but its secret.
+    let mut again = endpoint(&far, 3);
+    again.handle_datagram(now, here, &mut data.clone());
+    let reset = sent(&mut again, now);
+    assert_eq!((reset.len(), reset[0][0]), (1, 0x84));
+    caller.handle_datagram(now, there, &mut reset[0].clone());
+    assert!(!is_up(&caller), "it believes the one whose link it was");
+    // One that keeps nothing gives no token beforehand: nobody can reset its links.
+    let (mut caller, mut first) = (endpoint(&near, 4), endpoint(&other(None), 5));
+    caller.connect(now, there).unwrap();
+    exchange(&mut caller, &mut first, here, there, now);
+    assert!(is_up(&caller) && is_up(&first));
+    let id = caller.links().next().unwrap().0;
+    caller.link_mut(id).unwrap().open(0, Options::default()).unwrap();
+    caller.link_mut(id).unwrap().send(now, 0, vec![7; 500]).unwrap();
+    let data = sent(&mut caller, now).pop().unwrap();
+    let token = &reset[0][10..];
+    for token in [token, &[0; 16]] {
+        caller.handle_datagram(now, there, &mut [&[0x84, 1][..], &data[1..9], token].concat());
+        assert!(is_up(&caller));
+    }
 }

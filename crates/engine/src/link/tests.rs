@@ -10,7 +10,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 fn settings(name: &str) -> Settings {
-    Settings { name: name.as_bytes().to_vec(), ..Settings::new(Credentials::Shared(Key([7; 32]))) }
+    let reset_secret = Some(Key([8; 32]).of_listener(name));
+    Settings {
+        name: name.as_bytes().to_vec(),
+        reset_secret,
+        ..Settings::new(Credentials::Shared(Key([7; 32])))
+    }
 }
 
 fn any() -> Local {

@@ -6,7 +6,7 @@ use super::secure::noise::Secrets;
 use super::state::Link;
 use super::state::session::Agreed;
 use super::wire::packet::ConnectionId;
-use super::{Path, Random, Settings, Transmit};
+use super::{Key, Path, Random, Settings, Transmit};
 use glassline_media::Time;
 
 /// A link under keys that everybody knows, without an endpoint.
@@ -17,7 +17,7 @@ impl Linked {
     /// A link that is up with whoever is at `path`, who has the same settings.
     pub fn new(settings: Settings, now: Time, path: Path) -> Linked {
         let agreed = Agreed {
-            secrets: Secrets { send: [1; 32], receive: [2; 32] },
+            secrets: Secrets { send: Key([1; 32]), receive: Key([2; 32]) },
             local: ConnectionId(1),
             remote: ConnectionId(2),
             path,

@@ -297,6 +297,10 @@ pub struct Settings {
     pub name: Vec<u8>,
     /// Whether others may connect.
     pub listen: bool,
+    /// What a listener keeps over its restarts, and no other one has: by it a peer of a link that the listener has lost
+    /// learns so at once (a Reset) and connects anew. `None`: such a peer has to notice by [`Settings::idle`].
+    /// [`Key::of_listener`] makes one for each listener of a machine.
+    pub reset_secret: Option<Key>,
     /// The largest datagram that we send and take, bytes of UDP payload: 1200 or more. What a path carries of it is
     /// found by probes, from 1200 up (RFC 8899); the caller's socket must not fragment (IP's DF is set), and what the
     /// system refuses to send as too large is to be taken for lost.
@@ -314,11 +318,13 @@ pub struct Settings {
     pub reconnect: bool,
     /// The most links.
     pub max_links: usize,
-    /// The most handshakes that are half done; beyond, Connects are dropped.
+    /// The most handshakes that are half done. Beyond, one whose address is not proven gives way to one whose is, and
+    /// where all are, Connects are dropped.
     pub max_pending: usize,
-    /// Of these, from one IP address.
+    /// Of these, from one IP address that they have not proven; beyond, who connects has to prove it (Retry, as in
+    /// RFC 9000 §8.1). As many again may come from there that have.
     pub max_pending_per_address: usize,
-    /// With more than so many half-done handshakes, who connects has to prove its address (Retry).
+    /// With more than so many half-done handshakes, who connects has to prove its address, whatever it is.
     pub retry_above: usize,
     /// After how many packets a direction's key is replaced.
     pub key_update_packets: u64,
@@ -344,6 +350,7 @@ impl Settings {
             credentials,
             name: Vec::new(),
             listen: false,
+            reset_secret: None,
             datagram_bytes: 1452,
             window_bytes: 32 << 20,
             idle: Duration::from_secs(5),

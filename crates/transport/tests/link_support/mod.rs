@@ -270,7 +270,7 @@ impl World {
 /// larger ones is no part of what is looked at.
 pub fn settings() -> [Settings; 2] {
     let near = Settings { datagram_bytes: 1200, ..Settings::new(Credentials::Shared(Key([9; 32]))) };
-    let far = Settings { listen: true, ..near.clone() };
+    let far = Settings { listen: true, reset_secret: Some(Key([10; 32])), ..near.clone() };
     [near, far]
 }
 

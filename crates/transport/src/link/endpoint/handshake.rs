@@ -239,7 +239,7 @@ impl Endpoint {
         let instance = peer.instance.map(|asked| [asked, self.instance_for(&identity, asked)]);
         let parameters = Parameters {
             connection: Some(local),
-            reset: Some(reset),
+            reset,
             instance: instance.map(|instance| instance[1]),
             ..own_parameters(&self.settings)
         };
@@ -331,8 +331,12 @@ impl Endpoint {
     pub(super) fn answer_unknown(&mut self, from: Path, to: ConnectionId, size: usize) {
         self.counters.strangers += 1;
         // The cheap questions first: strangers' datagrams may be many.
-        if self.settings.listen && self.answers.len() < MAX_ANSWERS && self.identity.is_ours(to) {
-            let reset = packet::write_reset(to, self.identity.reset_token(to));
+        if self.settings.listen
+            && self.answers.len() < MAX_ANSWERS
+            && self.identity.is_ours(to)
+            && let Some(token) = self.identity.reset_token(to)
+        {
+            let reset = packet::write_reset(to, token);
             if reset.len() < size {
                 self.counters.resets += 1;
                 self.answers.push_back((from, reset));

@@ -1,9 +1,10 @@
 //! One address, many peers: whose datagram is it, who may come in, who has to wait.
 //!
 //! A Connect passes, in this order and each step dearer than the one before: its gate (a MAC, so that strangers meet
-//! silence), the bounds on half-done handshakes, a token where there are many of those, Noise. Its sender becomes a
-//! link with the first data packet under the new keys, which no replayed Connect can bring; only then does it replace
-//! an older link of the same peer.
+//! silence), the bounds on half-done handshakes, a token where there are many of those (address validation, RFC 9000
+//! §8.1), Noise. Its sender becomes a link with the first data packet under the new keys, which no replayed Connect can
+//! bring; only then does it replace an older link of the same peer. Replays take no room from those who are there: who
+//! proves its address is counted apart.
 
 pub(super) mod handshake;
 
@@ -136,10 +137,11 @@ impl Endpoint {
     pub fn new(settings: Settings, seed: [u8; 32]) -> Endpoint {
         let mut random = Random::new(seed);
         let credentials = &settings.credentials;
+        let lasting = settings.reset_secret.as_ref().map(|own| credentials.lasting_secret(own));
         Endpoint {
-            gate: Gate::new(&credentials.own_gate()),
-            remote_gate: credentials.remote_gate().map(|known| Gate::new(&known)),
-            identity: Identity::new(credentials.lasting_secret()),
+            gate: Gate::new(&credentials.own_gate().0),
+            remote_gate: credentials.remote_gate().map(|known| Gate::new(&known.0)),
+            identity: Identity::new(lasting.as_ref()),
             tokens: Tokens::new(&mut random),
             settings,
             random,
