@@ -390,3 +390,88 @@ fn only_the_listener_that_had_a_link_can_reset_it() {
         assert!(is_up(&caller));
     }
 }
+
+/// Recorded Connects of `count` callers that nobody has answered.
+fn recorded(near: &Settings, count: u8, there: Path, now: Time) -> Vec<Vec<u8>> {
+    let connect = |seed| {
+        let mut caller = endpoint(near, seed);
+        caller.connect(now, there).unwrap();
+        sent(&mut caller, now).pop().unwrap()
+    };
+    (100..100 + count).map(connect).collect()
+}
+
+/// Whether somebody at `here` gets in at `far`, whose answers to others are lost.
+fn comes_in(near: &Settings, far: &mut Endpoint, here: Path, there: Path, now: Time) -> bool {
+    sent(far, now);
+    let mut caller = endpoint(near, 9);
+    caller.connect(now, there).unwrap();
+    exchange(&mut caller, far, here, there, now);
+    is_up(&caller)
+}
+
+#[test]
+fn one_recorded_connect_locks_no_address_out() {
+    let [near, far] = settings();
+    let (there, now) = (at("192.0.2.2:7000"), Time::from_millis(5));
+    let connect = recorded(&near, 1, there, now).remove(0);
+    let mut listener = endpoint(&far, 2);
+    // As if it came from many ports of an address that is not the sender's.
+    for port in 1000..2000 {
+        listener.handle_datagram(now, at(&format!("192.0.2.1:{port}")), &mut connect.clone());
+        let answers = sent(&mut listener, now);
+        assert!(answers.iter().map(Vec::len).sum::<usize>() < connect.len() / 4);
+    }
+    assert_eq!(listener.pending_handshakes(), 1, "it is one handshake wherever it comes from");
+    assert!(comes_in(&near, &mut listener, at("192.0.2.1:4000"), there, now));
+    assert_eq!(listener.links().count(), 1);
+}
+
+#[test]
+fn at_every_bound_who_is_there_proves_it_and_comes_in() {
+    let [near, far] = settings();
+    let (there, now) = (at("192.0.2.2:7000"), Time::from_millis(5));
+    let connects = recorded(&near, 60, there, now);
+    // All of one address; each of another one; with less room than is needed before a proof is asked for.
+    let few = Settings { max_pending: 8, ..far.clone() };
+    for (settings, of_one) in [(&far, true), (&far, false), (&few, true), (&few, false)] {
+        let mut listener = endpoint(settings, 2);
+        for (number, connect) in connects.iter().enumerate() {
+            let from = if of_one {
+                format!("192.0.2.1:{}", 1000 + number)
+            } else {
+                format!("203.0.113.{number}:99")
+            };
+            listener.handle_datagram(now, at(&from), &mut connect.clone());
+            sent(&mut listener, now);
+        }
+        let most = if of_one { settings.max_pending_per_address } else { settings.retry_above };
+        assert_eq!(listener.pending_handshakes(), most.min(settings.max_pending));
+        assert!(listener.counters().retries > 20);
+        assert!(comes_in(&near, &mut listener, at("192.0.2.1:4000"), there, now), "{of_one}");
+        // Who was let in made no more room than there is.
+        assert!(listener.pending_handshakes() <= most.min(settings.max_pending));
+    }
+}
+
+#[test]
+fn who_has_proven_its_address_is_bounded_too() {
+    let [near, far] = settings();
+    let (there, now) = (at("192.0.2.2:7000"), Time::from_millis(5));
+    let mut listener = endpoint(&Settings { max_pending: 40, retry_above: 0, ..far }, 2);
+    let mut entered = 0;
+    for seed in 100..200u8 {
+        let from = at(&format!("192.0.2.{}:{}", 10 + seed % 4, 1000 + u16::from(seed)));
+        let mut caller = endpoint(&near, seed);
+        caller.connect(now, there).unwrap();
+        hand(&mut caller, &mut listener, from, now);
+        let retry = hand(&mut listener, &mut caller, there, now);
+        assert_eq!((retry.len(), retry[0][0]), (1, 0x83));
+        // It comes with its token, and goes away then.
+        hand(&mut caller, &mut listener, from, now);
+        entered += sent(&mut listener, now).len();
+        assert!(listener.pending_handshakes() <= 40);
+    }
+    assert_eq!((entered, listener.pending_handshakes()), (40, 40));
+    assert_eq!(listener.counters().limited, 60);
+}
