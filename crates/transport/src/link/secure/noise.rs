@@ -382,6 +382,10 @@ impl types::Cipher for Aes256 {
 }
 
 #[cfg(test)]
+#[path = "published_tests.rs"]
+mod published;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

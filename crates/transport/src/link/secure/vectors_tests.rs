@@ -178,3 +178,15 @@ fn the_vectors_of_the_page_are_what_is_sent() {
     let page = page();
     assert!(page == FILE, "docs/wire-link-vectors.txt is not what the code makes:\n{page}");
 }
+
+#[test]
+fn the_vectors_of_the_page_are_what_an_implementation_in_another_language_makes() {
+    let test = "the_vectors_of_the_page_are_what_an_implementation_in_another_language_makes";
+    if !glassline_test_support::has_program("python3") {
+        return glassline_test_support::skip(test, "no python3");
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/wire_link.py");
+    let made = glassline_test_support::program::run("python3", &[script], 120);
+    assert_eq!(made.status, Some(0), "{}", made.stderr);
+    assert!(made.text() == FILE, "docs/wire-link-vectors.txt is not what {script} makes:\n{}", made.text());
+}
