@@ -160,7 +160,9 @@ struct Machine {
 impl Machine {
     /// `None` where the system's own folders have a Rust, which would be found before any other.
     fn new() -> Option<Machine> {
-        let has = |name: &str| ["/usr/bin", "/bin", "/usr/local/bin"].iter().any(|at| Path::new(at).join(name).exists());
+        let has = |name: &str| {
+            ["/usr/bin", "/bin", "/usr/local/bin"].iter().any(|at| Path::new(at).join(name).exists())
+        };
         if has("cargo") || has("rustc") || has("rustup") {
             return None;
         }
@@ -216,7 +218,9 @@ fn debian_12(machine: &Machine) {
 #[test]
 fn the_official_installer_brings_rust_to_who_has_none() {
     let test = "the_official_installer_brings_rust_to_who_has_none";
-    let Some(machine) = Machine::new() else { return skip(test, "the system's folders have a Rust of their own") };
+    let Some(machine) = Machine::new() else {
+        return skip(test, "the system's folders have a Rust of their own");
+    };
     let sum = fixed(&format!("rustup_sha256_{}", std::env::consts::ARCH));
     let Some(rustup) = rustup().filter(|file| sha256(file) == sum) else {
         return skip(test, &format!("there is no rustup {} here to hand out", fixed("rustup_version")));
@@ -227,7 +231,10 @@ fn the_official_installer_brings_rust_to_who_has_none() {
     assert!(done, "{said}");
     // It says what it will do before it does it.
     assert!(said.find("no Rust toolchain found: installing") < said.find("fetching "), "{said}");
-    assert!(said.contains("GLASSLINE_NO_RUSTUP=1 refuses") && said.contains("installed Rust 1.95.0"), "{said}");
+    assert!(
+        said.contains("GLASSLINE_NO_RUSTUP=1 refuses") && said.contains("installed Rust 1.95.0"),
+        "{said}"
+    );
     assert!(files.asked().iter().any(|path| path.ends_with("/rustup-init")), "{:?}", files.asked());
     let rustc = machine.home().join(".cargo/bin/rustc");
     assert!(machine.rustc(&rustc).contains("1.95.0 (stand-in)"), "{said}");
@@ -238,13 +245,16 @@ fn the_official_installer_brings_rust_to_who_has_none() {
 #[test]
 fn debians_rustup_is_taken_where_there_is_one() {
     let test = "debians_rustup_is_taken_where_there_is_one";
-    let Some(machine) = Machine::new() else { return skip(test, "the system's folders have a Rust of their own") };
+    let Some(machine) = Machine::new() else {
+        return skip(test, "the system's folders have a Rust of their own");
+    };
     let Some(rustup) = rustup() else { return skip(test, "there is no rustup here") };
     let files = distribution(&machine.folder, "1.95.0", Vec::new());
     // Debian 13: the package has rustup and its proxies.
     let bin = machine.folder.path().join("bin");
     let names = ["rustup", "cargo", "rustc"].map(|name| bin.join(name).display().to_string()).join(" ");
-    let install = format!("case \"$*\" in *rustup*) for at in {names}; do ln -s {} $at; done;; esac", rustup.display());
+    let install =
+        format!("case \"$*\" in *rustup*) for at in {names}; do ln -s {} $at; done;; esac", rustup.display());
     machine.command("apt-get", &install);
     machine.command("apt-cache", "printf 'rustup:\\n  Candidate: 1.27.1-1+b4\\n'");
     let (done, said) = machine.setup(&files, &[]);
@@ -256,7 +266,9 @@ fn debians_rustup_is_taken_where_there_is_one() {
 #[test]
 fn rustup_without_a_toolchain_gets_one() {
     let test = "rustup_without_a_toolchain_gets_one";
-    let Some(machine) = Machine::new() else { return skip(test, "the system's folders have a Rust of their own") };
+    let Some(machine) = Machine::new() else {
+        return skip(test, "the system's folders have a Rust of their own");
+    };
     let Some(rustup) = rustup() else { return skip(test, "there is no rustup here") };
     let files = distribution(&machine.folder, "1.95.0", Vec::new());
     let bin = machine.folder.path().join("bin");
@@ -271,7 +283,9 @@ fn rustup_without_a_toolchain_gets_one() {
 #[test]
 fn an_installer_with_another_checksum_is_not_started() {
     let test = "an_installer_with_another_checksum_is_not_started";
-    let Some(machine) = Machine::new() else { return skip(test, "the system's folders have a Rust of their own") };
+    let Some(machine) = Machine::new() else {
+        return skip(test, "the system's folders have a Rust of their own");
+    };
     let marker = machine.folder.path().join("started");
     let foreign = format!("#!/bin/sh\ntouch {}\n", marker.display());
     let files = distribution(&machine.folder, "1.95.0", foreign.into_bytes());
@@ -284,7 +298,9 @@ fn an_installer_with_another_checksum_is_not_started() {
 #[test]
 fn rust_that_is_refused_or_cannot_be_fetched_or_is_too_old_is_told() {
     let test = "rust_that_is_refused_or_cannot_be_fetched_or_is_too_old_is_told";
-    let Some(machine) = Machine::new() else { return skip(test, "the system's folders have a Rust of their own") };
+    let Some(machine) = Machine::new() else {
+        return skip(test, "the system's folders have a Rust of their own");
+    };
     debian_12(&machine);
     let nothing = Files::serve(|_| HashMap::new());
     let (done, said) = machine.setup(&nothing, &[("GLASSLINE_NO_RUSTUP", "1")]);

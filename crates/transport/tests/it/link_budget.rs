@@ -1,10 +1,9 @@
 //! A sender that fits each picture to what the link says would leave at once.
 
-
+use crate::link_support::{World, quantile};
 use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Network, Queue, Service};
 use glassline_transport::link::Options;
-use crate::link_support::{World, quantile};
 use std::time::Duration;
 
 /// How often a picture is taken.

@@ -1,12 +1,11 @@
 //! What channels do with messages on their way: compression, parity.
 
-
+use crate::link_support::{World, settings};
 use bytes::Bytes;
 use glassline_transport::emulator::{End, LinkConfig, Loss, Network};
 use glassline_transport::link::{
     CloseReason, Compression, Dictionary, Ecn, Event, Fec, Options, Outcome, Path, Settings,
 };
-use crate::link_support::{World, settings};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,11 +1,10 @@
 //! The link beside a TCP that fills the queue (CUBIC) and one that keeps it half full (BBR), at one bottleneck.
 
-
+use crate::link_support::{World, quantile};
+use crate::tcp_models::{Bbr, Control, Cubic, Flow, SEGMENT};
 use glassline_transport::emulator::{End, LinkConfig, Network, Queue};
 use glassline_transport::link::Options;
-use crate::link_support::{World, quantile};
 use std::time::Duration;
-use crate::tcp_models::{Bbr, Control, Cubic, Flow, SEGMENT};
 
 const RATE: u64 = 20_000_000;
 /// One way; the round trip of the empty path is twice that.

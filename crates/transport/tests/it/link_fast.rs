@@ -1,9 +1,8 @@
 //! Paths on which the processor is what limits: many full packets of one message in a row, a short queue.
 
-
+use crate::link_support::{World, settings};
 use glassline_transport::emulator::{End, LinkConfig, Loss, Network};
 use glassline_transport::link::{Options, Settings};
-use crate::link_support::{World, settings};
 use std::time::Duration;
 
 /// A link over 4 Gbit/s that has been used for a while: a message of 2 MiB after the other on channel 0.

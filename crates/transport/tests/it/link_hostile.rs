@@ -1,7 +1,7 @@
 //! A peer that holds the keys and keeps no rule: what it makes us hold is what it sent, within budgets, and honest peers
 //! lose nothing by them.
 
-
+use crate::link_support::{World, settings};
 use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Network};
 use glassline_transport::link::fuzzing::Linked;
@@ -9,7 +9,6 @@ use glassline_transport::link::wire::frame::{Data, Frame, Parity};
 use glassline_transport::link::{
     CloseReason, Credentials, Endpoint, Event, Key, LinkId, Options, Path, Settings,
 };
-use crate::link_support::{World, settings};
 use std::time::Duration;
 
 /// Bytes of frames in a datagram.

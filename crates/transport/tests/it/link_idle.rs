@@ -1,9 +1,8 @@
 //! What a path carries, as far as is known, while next to nothing is sent over it.
 
-
+use crate::link_support::{World, quantile, settings};
 use glassline_transport::emulator::{End, LinkConfig, Network, Queue, Service};
 use glassline_transport::link::Options;
-use crate::link_support::{World, quantile, settings};
 use std::time::Duration;
 
 const RATE: u64 = 8_000_000;

@@ -1,12 +1,11 @@
 //! The life of a link: connecting, restarts, other addresses, ends; and what strangers can do to it.
 
-
+use crate::link_support::{World, settings};
 use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Loss, Network};
 use glassline_transport::link::{
     CloseReason, Credentials, Endpoint, Error, Event, Key, Link, Options, Outcome, Path, Settings, public_key,
 };
-use crate::link_support::{World, settings};
 use std::time::Duration;
 
 const DELAY: Duration = Duration::from_millis(50);

@@ -1,9 +1,8 @@
 //! One simulated hour at twice what a path carries: nothing grows. Alone in its process, whose memory it looks at.
 
-
+use crate::link_support::World;
 use glassline_transport::emulator::{End, LinkConfig, Network, Queue};
 use glassline_transport::link::{Error, Options};
-use crate::link_support::World;
 use std::time::Duration;
 
 /// Bytes of this process in memory; 0 where the system does not tell.

@@ -1,9 +1,8 @@
 //! How large datagrams may be on a path: what is found, and what becomes of messages when it changes.
 
-
+use crate::link_support::{World, settings};
 use glassline_transport::emulator::{End, LinkConfig, Network};
 use glassline_transport::link::{Options, Settings};
-use crate::link_support::{World, settings};
 use std::time::Duration;
 
 const HEADERS: u32 = Network::HEADER_BYTES as u32;

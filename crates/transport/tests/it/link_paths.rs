@@ -1,10 +1,9 @@
 //! One link over two paths: what becomes of messages when one of them falls silent, or an end restarts.
 
-
+use crate::link_support::{quantile, settings};
 use glassline_media::Time;
 use glassline_transport::emulator::{Delivery, End, LinkConfig, Loss, Network, Queue, Random};
 use glassline_transport::link::{Bonding, Endpoint, Error, Event, Link, LinkId, Options, Path, Settings};
-use crate::link_support::{quantile, settings};
 use std::time::Duration;
 
 /// Two ends and two networks between them; a path's `via` is its network.

@@ -1,12 +1,11 @@
 //! Many seeds of bad networks: whatever they do, what the channels promise holds.
 
-
+use crate::link_support::{World, settings};
 use glassline_media::Time;
 use glassline_transport::emulator::{
     End, LinkConfig, Loss, Network, OutageEffect, OutageTimes, Queue, Random,
 };
 use glassline_transport::link::{Compression, Event, Fec, Options, Settings};
-use crate::link_support::{World, settings};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;

@@ -1,10 +1,9 @@
 //! The scenarios of a link that is too narrow for its video: what becomes of messages and pictures.
 
-
+use crate::link_support::{World, quantile};
 use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Loss, Network, Queue, Service};
 use glassline_transport::link::{Fec, Options};
-use crate::link_support::{World, quantile};
 use std::time::Duration;
 
 const RATE: u64 = 3_200_000;

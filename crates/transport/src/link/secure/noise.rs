@@ -422,7 +422,7 @@ mod tests {
         let initiator = Credentials::Pair { private: one.clone(), peers: vec![public_key(&two)] };
         let responder = Credentials::Pair { private: two, peers: vec![public_key(&one)] };
         let (here, there, peer) = shake(&initiator, &responder).unwrap();
-        assert_eq!((here.send, here.receive), (there.receive, there.send));
+        assert_eq!((&here.send, &here.receive), (&there.receive, &there.send));
         assert_eq!(peer, Some(public_key(&one)));
         let stranger = Credentials::Pair { private: one.clone(), peers: vec![public_key(&Key([7; 32]))] };
         assert!(shake(&stranger, &responder).is_none(), "another listener's key");
