@@ -284,7 +284,11 @@ fn no_log_tells_a_secret() {
         .unwrap();
     assert_eq!(read_head(&mut viewer).status, 200);
     assert_eq!(ask(address, "HEAD", &target, &[]).status, 200);
-    assert_eq!(get(address, &target.replace("stage", "pulled")).status, 503);
+    assert_eq!(get(address, &target.replace("stage", "pulled")).status, 401, "another stream's token");
+    let general_key = keys.write("general.key", "general-viewer-secret\n");
+    let url = server.url("/live/pulled.ts");
+    let signed = glassline(&["sign", &url, "--key-file", &general_key]).text();
+    assert_eq!(get(address, signed.trim().strip_prefix(&server.url("")).unwrap()).status, 503);
     assert_eq!(get(address, "/live/stage.ts?token=a-wrong-secret&expires=9").status, 401);
     assert_eq!(get(address, "/watch/stage?token=a-wrong-secret").status, 200);
     drop((viewer, publisher));

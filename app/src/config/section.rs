@@ -3,7 +3,7 @@
 use crate::logging;
 use crate::rate::{self, Bitrate, ByteSize, QuantityError};
 use glassline_delivery::output::Destination;
-use glassline_delivery::policy::{self, MarkRange, Networks};
+use glassline_delivery::policy::{self, Hosts, MarkRange, Networks};
 use glassline_delivery::pull::{Policy, Source};
 use glassline_delivery::stream;
 use glassline_media::picture::Size;
@@ -51,6 +51,10 @@ pub(crate) struct Admin {
     pub(crate) listen: Vec<SocketAddr>,
     /// Whether HTTPS is spoken there.
     pub(crate) tls: bool,
+    /// From where the crew looks after it, beside this machine. Empty: with `listen`, from wherever that is reached;
+    /// without it, from nowhere else.
+    #[serde(deserialize_with = "networks")]
+    pub(crate) networks: Networks,
 }
 
 /// `[tls]`: where HTTPS is served, and with what.
@@ -467,6 +471,15 @@ pub(super) fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<S
         })
     };
     Vec::<String>::deserialize(deserializer)?.iter().map(address).collect()
+}
+
+pub(super) fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Hosts, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    Hosts::parse(texts.iter().map(String::as_str)).map_err(|found| {
+        serde::de::Error::custom(format!(
+            "{found:?} is no host name; write it without scheme and port, as in \"relay.example.org\" or \"*.example.org\""
+        ))
+    })
 }
 
 fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Networks, D::Error> {

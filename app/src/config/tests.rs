@@ -212,6 +212,8 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
         ("listen = []", "glassline.toml:1: listen: is empty"),
         ("[tls]\nlisten = ['[::]:1']", "glassline.toml:2: tls.listen: needs a certificate"),
         ("[admin]\ntls = true", "glassline.toml:2: admin.tls: needs a certificate"),
+        ("[admin]\nnetworks = ['near']", "glassline.toml:2: admin.networks: \"near\" is no network"),
+        ("hosts = ['a.example', 'b:80']", "glassline.toml:1: hosts: \"b:80\" is no host name"),
         (
             "[tls]\ncertificates = [{ chain = 'a' }]",
             "glassline.toml:2: tls.certificates: missing field `key`",

@@ -28,6 +28,7 @@ use glassline_io::tls::{Identities, TlsError};
 use service::Service;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -133,6 +134,9 @@ fn settings(config: &Config) -> Settings {
         listen: listeners(config),
         workers: config.workers,
         rules: rules::rules(config),
+        hosts: config.hosts.clone(),
+        admin_networks: config.admin.networks.clone(),
+        reserved: encoded_names(config),
         max_publishers_per_address: config.publish.max_per_address,
         allow_origin: config.viewer.allow_origin.clone(),
         silence_timeout: config.publish.silence_timeout,
@@ -162,6 +166,13 @@ fn settings(config: &Config) -> Settings {
             ..Policy::default()
         },
     }
+}
+
+/// The streams that encoders inside make.
+fn encoded_names(config: &Config) -> BTreeSet<StreamName> {
+    let demo = config.demo.enabled.then_some(&config.demo.name);
+    let sections = config.encode.iter().flat_map(|(name, section)| encode::stream_names(name, section));
+    sections.chain(demo.cloned()).filter_map(|name| StreamName::parse(&name)).collect()
 }
 
 /// What is shown over TLS.

@@ -1,5 +1,6 @@
 //! Who may publish, who may watch, how much, and under what names.
 
+mod caller;
 mod marks;
 mod meter;
 mod network;
@@ -9,10 +10,11 @@ mod secret;
 mod slow;
 mod watch;
 
+pub use caller::{Caller, Distrust, Hosts, KnownHosts};
 pub use marks::{MarkRange, MarkRangeError, Marking, Marks};
 pub use meter::Meter;
 pub use network::{NetworkError, Networks};
-pub use publish::{PublishPolicy, Refusal, is_from_foreign_page};
+pub use publish::{PublishPolicy, Refusal};
 pub use rules::{Rules, StreamRules};
 pub use secret::Secret;
 pub use slow::{Moves, SlowPolicy};

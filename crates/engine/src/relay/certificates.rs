@@ -63,6 +63,11 @@ impl Certificates {
         self.acceptor.accept()
     }
 
+    /// Whether one of them is for the DNS name `name`.
+    pub(super) fn have_name(&self, name: &str) -> bool {
+        self.acceptor.has_name(name)
+    }
+
     /// Shows `fresh` ones from now on.
     pub(super) fn show(&self, fresh: Fresh) {
         self.acceptor.use_identities(fresh.identities);

@@ -12,7 +12,7 @@ use crate::relay::status::{StreamStatus, Totals};
 use crate::relay::{ClaimError, Door, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::policy::{self, Load, StreamName};
+use glassline_delivery::policy::{Load, StreamName};
 use glassline_delivery::stream::Mux;
 use glassline_delivery::telemetry::History;
 use glassline_io::clock::Clock;
@@ -256,23 +256,6 @@ impl Hub {
         Some(self.find(stream)?.telemetry.read(read))
     }
 
-    /// Whether `peer` may see who watches, addresses and all: whoever reaches the admin listener; where there is none,
-    /// whom [`PublishPolicy::may_see_viewers`](policy::PublishPolicy::may_see_viewers) names, by what `request` shows.
-    pub fn may_see_viewers(
-        &self,
-        door: Door,
-        peer: IpAddr,
-        request: &Request,
-    ) -> Result<(), policy::Refusal> {
-        let settings = self.settings();
-        match door {
-            Door::Public => Err(policy::Refusal::NotLocal),
-            Door::Crew if policy::is_from_foreign_page(request) => Err(policy::Refusal::ForeignPage),
-            Door::Crew if settings.listen.iter().any(|listen| listen.is_admin) => Ok(()),
-            Door::Crew => settings.rules.general.publish.may_see_viewers(peer, request),
-        }
-    }
-
     /// Writes down how each stream is, once a second. Called by one worker.
     pub(super) fn record_history(&self, now: Time) {
         let streams = self.all();
@@ -387,10 +370,13 @@ impl Hub {
         seat: Option<Seat>,
         take_over: bool,
     ) -> Result<(Arc<Live>, u64), ClaimError> {
+        let (now, settings) = (self.clock.now(), self.settings());
         if seat.is_some() && self.boards().has(name) {
             return Err(ClaimError::Pulled { name: name.clone() });
         }
-        let (now, settings) = (self.clock.now(), self.settings());
+        if seat.is_some() && settings.reserved.contains(name) {
+            return Err(ClaimError::Inside { name: name.clone() });
+        }
         let mut streams = lock(&self.streams);
         let former = streams.get(name).filter(|live| !live.has_ended()).cloned();
         let other_mux = former.as_ref().filter(|live| live.mux != mux).cloned();

@@ -19,6 +19,7 @@ mod blocks;
 mod certificates;
 mod connection;
 mod descriptors;
+mod entitled;
 mod fan_out;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -59,7 +60,7 @@ use descriptors::Division;
 use glassline_delivery::http1::Limits;
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::policy::{Rules, StreamName};
+use glassline_delivery::policy::{Hosts, Networks, Rules, StreamName};
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
 use glassline_io::clock::Clock;
@@ -69,7 +70,7 @@ use handover::Inherited;
 use hub::Phase;
 use output::{Feeder, Sending};
 use pull::{Fetcher, Pulling};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -90,6 +91,14 @@ pub struct Settings {
     pub http: Limits,
     /// Who may publish and watch what, how much, and what is done about it.
     pub rules: Rules,
+    /// The names by which clients may call it, beside those of [`Settings::certificates`], where it goes by the address
+    /// that a request comes from: others may be a web page's that has its visitor's browser ask (DNS rebinding).
+    pub hosts: Hosts,
+    /// From where the crew looks after it, beside this machine. Empty: of a relay with an admin listener whoever reaches
+    /// that, of others nobody else.
+    pub admin_networks: Networks,
+    /// Names under which only this process publishes.
+    pub reserved: BTreeSet<StreamName>,
     /// Publishers from one address at once; 0 is any number.
     pub max_publishers_per_address: usize,
     /// The web pages that may read what is answered (`Access-Control-Allow-Origin`): an origin or `*`.
@@ -161,6 +170,9 @@ impl Default for Settings {
             workers: 0,
             http: Limits::DEFAULT,
             rules: Rules::default(),
+            hosts: Hosts::default(),
+            admin_networks: Networks::default(),
+            reserved: BTreeSet::new(),
             max_publishers_per_address: 0,
             allow_origin: None,
             silence_timeout: Duration::from_secs(5),

@@ -84,6 +84,12 @@ impl Identities {
         })
     }
 
+    /// Whether one of the certificates is for the DNS name `name`.
+    fn have_name(&self, name: &str) -> bool {
+        let name = ServerName::try_from(name).ok().filter(|name| matches!(name, ServerName::DnsName(_)));
+        name.is_some_and(|name| self.keys.iter().any(|key| has_name(key, &name)))
+    }
+
     /// The first that has `name` and that `suits` the client; without one, the first that suits.
     fn choose(
         &self,
@@ -145,6 +151,10 @@ pub(super) struct Resolver(RwLock<Arc<Identities>>);
 impl Resolver {
     pub(super) fn set(&self, identities: Identities) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(identities);
+    }
+
+    pub(super) fn have_name(&self, name: &str) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).have_name(name)
     }
 }
 

@@ -22,6 +22,7 @@ use crate::relay::outgoing::Outgoing;
 use crate::relay::presence::Purpose;
 use crate::relay::viewer::{Fed, Viewer};
 use crate::relay::wire::Wire;
+use answering::{guarded, is_live};
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::policy::Meter;
@@ -354,7 +355,7 @@ impl Connection {
             }
             (Role::Publishing(_), Event::End) => {
                 self.leave_seat(desk, "ended");
-                self.finish_answer(&Response::new(204), false, desk);
+                self.finish_answer(&guarded(Response::new(204)), false, desk);
             }
             (Role::Publishing(_), Event::Request(_)) | (Role::Watching(_) | Role::Draining { .. }, _) => {}
         }
@@ -363,8 +364,7 @@ impl Connection {
 
     fn begin_request(&mut self, request: Box<Request>, desk: &mut Desk<'_>) {
         self.asked = desk.hub.asked(&request);
-        let publishes =
-            matches!(request.method, Method::Put | Method::Post) && request.path.starts_with("/live/");
+        let publishes = matches!(request.method, Method::Put | Method::Post) && is_live(&request.path);
         if publishes {
             match self.claim(&request, desk) {
                 Ok(publishing) => {
@@ -389,7 +389,7 @@ impl Connection {
             Role::Publishing(_) => {
                 let whole = self.http.end().is_ok();
                 self.leave_seat(desk, if whole { "ended" } else { "was cut off" });
-                self.finish_answer(&Response::new(204), false, desk);
+                self.finish_answer(&guarded(Response::new(204)), false, desk);
                 let _ = self.outgoing.flush(&mut self.socket)?;
                 Ok(Turn::Over)
             }
