@@ -315,7 +315,8 @@ mod tests {
         if let Err(error) = may_mark() {
             assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
             assert_eq!(connection.mark(7).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-            glassline_test_support::skip("a_connection_is_marked", "no CAP_NET_ADMIN");
+            let test = "a_connection_is_marked_where_the_process_may";
+            glassline_test_support::skip(test, "no CAP_NET_ADMIN");
             return;
         }
         connection.mark(u32::MAX).unwrap();

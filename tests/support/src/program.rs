@@ -220,6 +220,17 @@ pub fn run<S: AsRef<OsStr>>(program: &str, arguments: &[S], seconds: u32) -> Out
     Outcome { status, stdout: done.stdout, stderr }
 }
 
+/// Pictures that `encode` has left out, as it says at its end among all that it `said`: a busy machine makes it do so, and
+/// nothing else may be missing of its stream.
+///
+/// # Panics
+/// Where it does not say.
+pub fn left_out(said: &str) -> u32 {
+    let summary = said.lines().rev().find(|line| line.contains(" of transport stream"));
+    let counted = summary.and_then(|line| line.split(" dropped").next()?.rsplit(' ').next()?.parse().ok());
+    counted.unwrap_or_else(|| panic!("no summary: {said}"))
+}
+
 /// A folder of its own for a test, removed with it.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);

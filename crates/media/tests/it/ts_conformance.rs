@@ -33,7 +33,10 @@ fn broken(checker: &Checker) -> Vec<Verdict> {
 fn a_constant_rate_of_pictures_of_constant_size_keeps_the_rules() {
     let x264 = "bitrate=1500:vbv-maxrate=1500:vbv-bufsize=60:keyint=25:intra-refresh=1:nal-hrd=none:filler=1:level=3.0";
     let mux = ["-muxrate", "2000k", "-pcr_period", "20", "-pat_period", "0.1"];
-    let Some(checker) = checked("a_constant_rate_keeps_the_rules", x264, &mux) else { return };
+    let Some(checker) = checked("a_constant_rate_of_pictures_of_constant_size_keeps_the_rules", x264, &mux)
+    else {
+        return;
+    };
     assert_eq!(checker.is_constant_rate(), Some(true));
     assert_eq!(broken(&checker), [], "{:?}", checker.buffers());
     let accuracy = checker.verdicts()[Rule::PcrAccuracy as usize];
@@ -45,7 +48,9 @@ fn a_constant_rate_of_pictures_of_constant_size_keeps_the_rules() {
 fn key_frames_that_burst_overrun_the_buffers_of_a_low_level() {
     // Level 1.2 allows 460 kbit/s; the pictures have more, whatever their parameter set says.
     let x264 = "bitrate=3000:keyint=25:level=1.2";
-    let Some(checker) = checked("key_frames_that_burst", x264, &[]) else { return };
+    let Some(checker) = checked("key_frames_that_burst_overrun_the_buffers_of_a_low_level", x264, &[]) else {
+        return;
+    };
     let rules: Vec<Rule> = broken(&checker).iter().map(|verdict| verdict.rule).collect();
     assert!(rules.contains(&Rule::TransportBuffer), "{rules:?}");
     assert!(!rules.contains(&Rule::Continuity) && !rules.contains(&Rule::DtsOrder), "{rules:?}");

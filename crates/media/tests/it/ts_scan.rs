@@ -91,7 +91,11 @@ fn ffmpeg_log(bytes: &[u8]) -> String {
 
 #[test]
 fn every_key_frame_is_an_entry_with_or_without_the_containers_word() {
-    let Some(mut bytes) = ffmpeg_ts("every_key_frame_is_an_entry", &VIDEO_AND_AAC) else { return };
+    let Some(mut bytes) =
+        ffmpeg_ts("every_key_frame_is_an_entry_with_or_without_the_containers_word", &VIDEO_AND_AAC)
+    else {
+        return;
+    };
     let (scanner, announced) = entries(&bytes);
     let program = scanner.program().unwrap();
     assert_eq!(program.video().unwrap().codec, Some(Codec::H264));
@@ -127,7 +131,10 @@ fn a_new_viewer_gets_a_stream_without_gaps() {
 
 #[test]
 fn a_viewer_who_is_moved_forward_sees_announced_jumps_only() {
-    let Some(bytes) = ffmpeg_ts("a_viewer_who_is_moved_forward", &VIDEO_AND_AAC) else { return };
+    let Some(bytes) = ffmpeg_ts("a_viewer_who_is_moved_forward_sees_announced_jumps_only", &VIDEO_AND_AAC)
+    else {
+        return;
+    };
     let (_, found) = entries(&bytes);
     for left in [20, 57, 111, 140] {
         let seen = &bytes[..left * PACKET_BYTES];
