@@ -65,7 +65,7 @@ fn with_a_viewer_key_only_signed_addresses_let_in() {
 #[test]
 fn sign_says_what_it_needs() {
     let scratch = Scratch::new("sign");
-    let (key, short) = (scratch.write("good", "a-viewer-key"), scratch.write("short", "short"));
+    let (key, short) = (scratch.write("good.key", "a-viewer-key"), scratch.write("short.key", "short"));
     for (arguments, words) in [
         (["http://h/stage", &key], "/live/NAME.ts"),
         (["http://h/live/stage.ts", &short], "8 to 256"),

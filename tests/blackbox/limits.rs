@@ -60,11 +60,17 @@ fn who_asks_for_nothing_is_limited_by_address_and_who_watches_is_not() {
         })
         .collect();
     // Nor do those count that rest between two requests.
-    let mut resting: Vec<TcpStream> = (0..10).map(|_| connect(server.address())).collect();
-    for stream in &mut resting {
+    let ask = |stream: &mut TcpStream| {
         stream.write_all(b"GET /gen204 HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-        assert_eq!(read_head(stream).status, 204);
-    }
+        read_head(stream).status
+    };
+    let mut resting: Vec<TcpStream> = (0..10)
+        .map(|_| {
+            let mut stream = connect(server.address());
+            assert_eq!(ask(&mut stream), 204);
+            stream
+        })
+        .collect();
     // One worker takes them in their order.
     let mut silent: Vec<TcpStream> = (0..3).map(|_| connect(server.address())).collect();
     silent.push(connect(server.address()));
@@ -73,8 +79,7 @@ fn who_asks_for_nothing_is_limited_by_address_and_who_watches_is_not() {
     assert_eq!(refused.status, 503);
     assert_eq!(refused.header("retry-after"), Some("1"));
     // One more request makes a connection that rested one of them, and does not end it.
-    resting[0].write_all(b"GET /gen204 HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-    assert_eq!(read_head(&mut resting[0]).status, 204);
+    assert_eq!(ask(&mut resting[0]), 204);
     drop(silent.pop());
     until("room", || read_all(&mut half_asked(&server)).starts_with(b"HTTP/1.1 200"));
     let metrics = server.metrics();
@@ -154,7 +159,8 @@ fn with_descriptors(limit: u32, config: &str) -> (Server, Scratch) {
 #[test]
 fn a_server_without_descriptors_goes_on_and_recovers() {
     const LIMIT: u32 = 80;
-    let (server, _scratch) = with_descriptors(LIMIT, "workers = 1\n[publish]\nreturn_window = '1h'\n");
+    let (server, _scratch) =
+        with_descriptors(LIMIT, "workers = 1\n[publish]\nreturn_window = '1h'\nsilence_timeout = '1h'\n");
     until("the warning", || server.process.output().contains("the hard limit of open descriptors is 80"));
     let mut publisher = publish(server.address(), "/live/stage.ts");
     publisher.write_all(&SHAPE.picture(0)).unwrap();
@@ -208,7 +214,7 @@ fn a_server_without_descriptors_goes_on_and_recovers() {
     next(&mut viewer);
     let mut another = watch(&server, "stage");
     assert_eq!(read_head(&mut another).status, 200);
-    assert!(server.metrics().sum("glassline_connections_refused_total", "") > 0.0);
+    assert!(server.process.output().contains("Too many open files"), "descriptors were left");
 }
 
 #[test]

@@ -267,6 +267,10 @@ fn replaced_files_are_noticed_and_bad_ones_are_not_taken() {
     for (name, text) in [("one.pem", &next.chain), ("one.key", &next.key)] {
         std::fs::rename(secure.folder.write("new", text), secure.folder.file(name)).unwrap();
     }
+    // The key is everybody's to read; who does as he is told is heard without a signal.
+    until("the refusal", || said("; type: chmod 600 ") == 1);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(secure.folder.file("one.key"), mode).unwrap();
     until("the new certificate", || shown(&secure, NAME, &[&next]).is_some());
     assert_eq!(shown(&secure, NAME, &[&secure.identity]), None);
     // Who was there stays.

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What tells a file from the one that was there before: device, inode, size, and when it was written.
-type Print = (u64, u64, u64, i64, i64);
+/// What tells a file from the one that was there before: device, inode, size, and when it was written or who may read it
+/// was changed.
+type Print = (u64, u64, u64, [i64; 4]);
 
 /// The files that were looked at last, and how they were.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -23,7 +24,8 @@ impl Looked {
     fn at(files: &[CertificateFiles]) -> Looked {
         let print = |file: &Path| {
             let found = fs::metadata(file).ok()?;
-            Some((found.dev(), found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
+            let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+            Some((found.dev(), found.ino(), found.size(), times))
         };
         let prints = files.iter().flat_map(|files| [print(&files.chain), print(&files.key)]);
         Looked { files: files.to_vec(), prints: prints.collect() }

@@ -28,6 +28,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 /// The token under which workers are woken.
 pub(super) const WAKE: u64 = u64::MAX;
 
+/// Streams that give up their descriptors at once, where there are none: a few connections are then let in before it is
+/// looked again.
+const DISPLACED_AT_ONCE: usize = 16;
+
 /// What runs through a relay.
 pub struct Hub {
     settings: RwLock<Arc<Settings>>,
@@ -446,9 +450,10 @@ impl Hub {
         true
     }
 
-    /// The system has no descriptor left: a stream that nobody needs gives its own up.
+    /// The system has no descriptor left: some streams that nobody needs give theirs up.
     pub(super) fn lacks_descriptors(&self) {
-        self.displace(&mut lock(&self.streams));
+        let mut streams = lock(&self.streams);
+        let _ = (0..DISPLACED_AT_ONCE).all(|_| self.displace(&mut streams));
     }
 
     /// A worker has no time left for a send for each picture, or has it again.
