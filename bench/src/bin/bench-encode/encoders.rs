@@ -57,6 +57,11 @@ impl Who {
         }
     }
 
+    /// Whether it is none of ours.
+    pub(crate) fn is_peer(self) -> bool {
+        matches!(self, Who::Ffmpeg | Who::FfmpegOneThread | Who::Gstreamer)
+    }
+
     /// Why it cannot be measured here, if it cannot.
     pub(crate) fn missing(self) -> Option<String> {
         match self {
