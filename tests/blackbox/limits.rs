@@ -14,7 +14,7 @@ const SHAPE: Shape = Shape { packets: 5, group: 5 };
 
 fn watch(server: &Server, stream: &str) -> TcpStream {
     let mut viewer = connect(server.address());
-    write!(viewer, "GET /live/{stream}.ts HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    write!(viewer, "GET /live/{stream}.ts HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     viewer
 }
 
@@ -23,9 +23,9 @@ fn bodies_that_never_come_are_not_waited_for() {
     // A publisher that brought something might be silent for an hour.
     let (server, _scratch) = serve_with("[publish]\nsilence_timeout = '1h'\n[viewer]\nbody_timeout = '1s'\n");
     let heads = [
-        "POST /api/streams/a/keyframe HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n",
-        "PUT /live/a.ts HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "POST /api/streams/a/keyframe HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "PUT /live/a.ts HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
         "PUT /live/b.ts HTTP/1.0\r\n\r\n",
     ];
     let open = |head: &&str| {
@@ -61,7 +61,7 @@ fn who_asks_for_nothing_is_limited_by_address_and_who_watches_is_not() {
         .collect();
     // Nor do those count that rest between two requests.
     let ask = |stream: &mut TcpStream| {
-        stream.write_all(b"GET /gen204 HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        stream.write_all(b"GET /gen204 HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         read_head(stream).status
     };
     let mut resting: Vec<TcpStream> = (0..10)
@@ -90,7 +90,7 @@ fn who_asks_for_nothing_is_limited_by_address_and_who_watches_is_not() {
 fn half_asked(server: &Server) -> TcpStream {
     let mut stream = connect(server.address());
     // Refused ones may be reset before all of it is taken.
-    let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream
 }
 
@@ -182,7 +182,7 @@ fn a_server_without_descriptors_goes_on_and_recovers() {
     let mut callers = Vec::new();
     for number in 0..150 {
         let target =
-            format!("PUT /live/s{number}.ts HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
+            format!("PUT /live/s{number}.ts HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
         let mut caller = connect(server.address());
         let bytes = SHAPE.picture(0);
         // Those that are refused may be gone by then.

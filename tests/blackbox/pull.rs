@@ -50,9 +50,10 @@ pub(crate) fn see(viewer: &mut TcpStream, check: &mut Check, packets: u64) {
     }
 }
 
-/// An address on which nobody listens.
+/// An address on which nobody listens, nor will: other tests' servers are at 127.0.0.1, and might be given a port
+/// there that is free for a moment.
 fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    TcpListener::bind("127.31.7.1:0").unwrap().local_addr().unwrap()
 }
 
 #[test]

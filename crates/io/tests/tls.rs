@@ -204,6 +204,9 @@ fn bad_files_are_told_without_their_secrets() {
     folder.write("empty.pem", "");
     folder.write("strange.key", "-----BEGIN very-secret\nvery-secret\n-----END PRIVATE KEY-----\n");
     folder.write("short.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    for key in ["one.pem", "strange.key"] {
+        std::fs::set_permissions(folder.path().join(key), std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
     let complaint = |chain: &str, key: &str| {
         let files = CertificateFiles { chain: folder.path().join(chain), key: folder.path().join(key) };
         let error: TlsError = Identities::read(&[files]).unwrap_err();
