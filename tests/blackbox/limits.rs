@@ -181,8 +181,9 @@ fn a_server_without_descriptors_goes_on_and_recovers() {
     // Half of the descriptors are for connections; the files of their streams take the other half and more.
     let mut callers = Vec::new();
     for number in 0..150 {
-        let target =
-            format!("PUT /live/s{number}.ts HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let target = format!(
+            "PUT /live/s{number}.ts HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        );
         let mut caller = connect(server.address());
         let bytes = SHAPE.picture(0);
         // Those that are refused may be gone by then.
