@@ -216,7 +216,7 @@ impl Default for Viewer {
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
             max_connections_per_address: 0,
-            max_unanswered_per_address: 1024,
+            max_unanswered_per_address: 4096,
             body_timeout: Duration::from_secs(10),
         }
     }

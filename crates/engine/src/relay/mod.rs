@@ -191,7 +191,7 @@ impl Default for Settings {
             certificates: Vec::new(),
             certificate_check: Duration::from_secs(60),
             max_connections_per_address: 0,
-            max_unanswered_per_address: 1024,
+            max_unanswered_per_address: 4096,
             pulls: Vec::new(),
             pull_policy: Policy::default(),
             outputs: Vec::new(),
