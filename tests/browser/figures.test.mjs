@@ -106,7 +106,7 @@ browserTest("who may not see viewers is told who may", async (t) => {
   // As if the page came through a proxy: then this machine's address says nothing.
   await page.setExtraHTTPHeaders({ "x-forwarded-for": "192.0.2.1" });
   await page.goto(`${server.origin}/stream/demo`);
-  await page.getByText(/Viewers' addresses are shown on the server's own machine/).waitFor();
+  await page.getByText(/Viewers' addresses are shown to who has the publish key/).waitFor();
   const watcher = await watch(t, server, "demo", true);
   await page.getByLabel("Publish key").fill("wrong");
   await page.getByRole("button", { name: "Show viewers" }).click();
