@@ -19,8 +19,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Above this share of one core that others used, delays are not the encoder's.
-const DISTURBED: f64 = 0.1;
 /// How long the receiver listens on after the encoder has ended: what it sent is there by then.
 const TAIL: Duration = Duration::from_millis(50);
 /// The writer and the receiver go before the encoders where they are allowed to, so that stamps are those of the
@@ -96,12 +94,7 @@ pub(crate) fn measure(
     );
     let others = process::spent_on_others()?.saturating_sub(others_before).as_secs_f64();
     let others = others / clock.now().since(started).as_secs_f64();
-    if others > DISTURBED {
-        report.note(format!(
-            "{case}, {name}: DISTURBED, other programs used {:.0} % of a core; believe no delay of this run",
-            others * 100.0
-        ));
-    }
+    report.disturbance(case, name, others);
     add_delays(name, case, &written, &arrivals, usize::try_from(skip)?, report)?;
     let pictures = (count - skip) as f64;
     report.add(case, name, "CPU for a picture", "ms", spent.as_secs_f64() * 1e3 / pictures);
