@@ -68,7 +68,7 @@ explore: ## property tests with cases that nobody has seen: CASES=4096 of each
 	PROPTEST_CASES=$(or $(CASES),4096) cargo test --workspace --locked --lib
 
 .PHONY: fuzz
-fuzz: ## fuzz the parsers (needs a C++ compiler); FUZZ=name FUZZ_SECONDS=60
+fuzz: ## fuzz for an hour over all targets (needs a C++ compiler); FUZZ="name …" FUZZ_SECONDS=60
 	@scripts/fuzz "$(FUZZ)" "$(FUZZ_SECONDS)"
 
 .PHONY: clean

@@ -5,12 +5,14 @@
 
 use crate::{failure, output};
 use anyhow::{Context, Result};
+use glassline_io::secret_file::{self, SecretFileError};
 use glassline_transport::link::{Key, public_key};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
 
 /// Make and show the keys of links
 #[derive(Debug, clap::Args)]
@@ -67,7 +69,7 @@ Examples:
   glassline key show drone.key             of a shared key: 16 digits that are the same at both ends";
 
 /// What stands in a key's file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Secret {
     /// Both ends have it.
     Shared(Key),
@@ -88,18 +90,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn make(new: &New) -> Result<()> {
     let key = Key(glassline_io::random::seed().context("the system has no randomness")?);
-    let public = hex(&public_key(&key));
-    let text = if new.pair {
+    let (public, secret) = (hex(&public_key(&key)), Zeroizing::new(hex(&key)));
+    let text = Zeroizing::new(if new.pair {
         format!(
             "# A private key of `glassline link`. Its public half, for the other end's --peer:\n# {public}\nprivate {}\n",
-            hex(&key)
+            *secret
         )
     } else {
         format!(
             "# A key of `glassline link`, to be shared by both ends and by nobody else.\nshared {}\n",
-            hex(&key)
+            *secret
         )
-    };
+    });
     let Some(path) = &new.file else { return output::print(&text) };
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut file = match file {
@@ -121,26 +123,26 @@ fn make(new: &New) -> Result<()> {
     }
 }
 
-/// Reads a key's file; warns where others may read it too.
+/// Reads a key's file, which is refused where others may read it too.
 pub(crate) fn read(path: &Path) -> Result<Secret> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        failure::usage(
-            format!("cannot read the key {}: {error}", path.display()),
-            format!("make one: glassline key new {}", path.display()),
-        )
-    })?;
-    let secret = parse(&text).ok_or_else(|| {
+    let no_key = || {
         failure::usage(
             format!("{} is no key of a link", path.display()),
             "it wants one line of `shared` or `private` and 64 hexadecimal digits, as glassline key new writes it",
         )
+    };
+    let text = secret_file::read_text(path).map_err(|error| match error {
+        SecretFileError::Exposed { file, mode, remedy } => failure::usage(
+            format!("others may read the key {} (mode {mode:04o})", file.display()),
+            format!("type: {remedy}   (and make another key if somebody may have done so)"),
+        ),
+        SecretFileError::Unreadable { file, reason } => failure::usage(
+            format!("cannot read the key {}: {reason}", file.display()),
+            format!("make one: glassline key new {}", file.display()),
+        ),
+        _ => no_key(),
     })?;
-    if let Ok(meta) = std::fs::metadata(path)
-        && meta.permissions().mode() & 0o077 != 0
-    {
-        tracing::warn!("others may read the key {0}; chmod 600 {0}", path.display());
-    }
-    Ok(secret)
+    parse(&text).ok_or_else(no_key)
 }
 
 fn parse(text: &str) -> Option<Secret> {
@@ -168,7 +170,7 @@ pub(crate) fn parse_hex(text: &str) -> Option<Key> {
 }
 
 pub(crate) fn hex(key: &Key) -> String {
-    key.0.iter().fold(String::new(), |mut text, byte| {
+    key.0.iter().fold(String::with_capacity(64), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
     })
@@ -186,8 +188,11 @@ mod tests {
     #[test]
     fn what_is_written_reads_back() {
         let key = Key(std::array::from_fn(|index| index as u8 * 7));
-        assert_eq!(parse_hex(&hex(&key)), Some(key));
-        assert_eq!(parse(&format!("# for people\n\n shared {}\n", hex(&key))), Some(Secret::Shared(key)));
+        assert_eq!(parse_hex(&hex(&key)), Some(key.clone()));
+        assert_eq!(
+            parse(&format!("# for people\n\n shared {}\n", hex(&key))),
+            Some(Secret::Shared(key.clone()))
+        );
         assert_eq!(parse(&format!("private  {}", hex(&key).to_uppercase())), Some(Secret::Private(key)));
     }
 

@@ -8,8 +8,9 @@ use serde::Deserialize;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Layer, Layered, SubscriberExt};
-use tracing_subscriber::{EnvFilter, Registry, fmt as text_layer, reload};
+use tracing_subscriber::{Registry, fmt as text_layer, reload};
 
 /// The level where nobody chooses one.
 const DEFAULT_FILTER: &str = "info";
@@ -53,7 +54,7 @@ impl std::str::FromStr for Filter {
                 LEVELS.join(", ")
             ));
         }
-        EnvFilter::builder().parse(text).map_err(|error| format!("log level {text:?}: {error}"))?;
+        text.parse::<Targets>().map_err(|error| format!("log level {text:?}: {error}"))?;
         Ok(Filter(text.to_owned()))
     }
 }
@@ -98,14 +99,14 @@ impl Options {
     }
 }
 
-type Filtered = Layered<reload::Layer<EnvFilter, Registry>, Registry>;
+type Filtered = Layered<reload::Layer<Targets, Registry>, Registry>;
 type Writer = Box<dyn Layer<Filtered> + Send + Sync>;
 
 /// The running log: what the command line said, and the means to change the rest. The filter stands beside the
 /// writer and not around it: a writer that brings its own filter cannot be exchanged.
 struct Running {
     options: Options,
-    filter: reload::Handle<EnvFilter, Registry>,
+    filter: reload::Handle<Targets, Registry>,
     writer: reload::Handle<Writer, Filtered>,
 }
 
@@ -113,7 +114,7 @@ static RUNNING: OnceLock<Running> = OnceLock::new();
 
 /// Starts the log as the command line says. Called once, first of all.
 pub(crate) fn start(options: &Options) -> Result<()> {
-    let (filter, filter_handle) = reload::Layer::new(env_filter(options, &Filter::default()));
+    let (filter, filter_handle) = reload::Layer::new(targets(options, &Filter::default()));
     let (writer, writer_handle) = reload::Layer::new(writer(options, Format::default()));
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(filter).with(writer))
         .context("the log can be started once only")?;
@@ -125,15 +126,16 @@ pub(crate) fn start(options: &Options) -> Result<()> {
 /// Does nothing where no log runs (in tests).
 pub(crate) fn configure(format: Format, filter: &Filter) -> Result<()> {
     if let Some(running) = RUNNING.get() {
-        running.filter.reload(env_filter(&running.options, filter))?;
+        running.filter.reload(targets(&running.options, filter))?;
         running.writer.reload(writer(&running.options, format))?;
     }
     Ok(())
 }
 
-/// The options' filter, or else `filter`.
-fn env_filter(options: &Options, filter: &Filter) -> EnvFilter {
-    EnvFilter::new(options.filter().as_ref().unwrap_or(filter).to_string())
+/// The options' filter, or else `default`.
+fn targets(options: &Options, default: &Filter) -> Targets {
+    let filter = options.filter();
+    filter.as_ref().unwrap_or(default).0.parse().expect("a filter has been parsed before")
 }
 
 /// What writes lines in the options' format, or else in `format`.

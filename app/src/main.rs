@@ -1,37 +1,8 @@
-//! The program `glassline`: one file or folder for each command, and what they share: the command line, the
-//! configuration, the log and the exit status.
+//! The program `glassline`. What it does stands in the library beside it.
 #![forbid(unsafe_code)]
 
-mod cli;
-mod completions;
-mod config;
-mod decode;
-mod durations;
-#[cfg(feature = "x264")]
-mod encode;
-#[cfg(not(feature = "x264"))]
-#[path = "encode_absent.rs"]
-mod encode;
-mod failure;
-mod key;
-mod lab;
-mod link;
-mod logging;
-mod output;
-mod probe;
-mod rate;
-mod serve;
-mod sign;
-mod stop;
-
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Bad usage ends here, with clap's explanation and status 2; `--help` and `--version` with status 0.
-    let cli = cli::Cli::parse();
-    match logging::start(&cli.log).and_then(|()| cli.command.run()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failure::report(&error),
-    }
+    glassline::main()
 }

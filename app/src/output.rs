@@ -1,4 +1,4 @@
-//! Standard output: what a command was asked for, and nothing else.
+//! Standard output: what a command was asked for, and nothing else. Beside it, on standard error, what it says to people.
 
 use std::io::{self, Write};
 
@@ -18,4 +18,19 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ReaderGone.into()),
         Err(error) => Err(anyhow::Error::from(error).context("cannot write to standard output")),
     }
+}
+
+/// Writes to standard error what was asked for where standard output is for something else.
+///
+/// # Errors
+/// Where it cannot be written, as on a full disk: whoever asked does not have it.
+pub(crate) fn print_aside(text: &str) -> anyhow::Result<()> {
+    let written = io::stderr().lock().write_all(text.as_bytes());
+    written.map_err(|error| anyhow::Error::from(error).context("cannot write to standard error"))
+}
+
+/// Says something on standard error. Where that cannot be written there is nowhere left to say so, and it is no reason to
+/// end: `eprintln!` would panic.
+pub(crate) fn tell(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
 }

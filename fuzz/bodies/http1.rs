@@ -1,6 +1,7 @@
 //! HTTP/1.1 from a hostile peer: the first byte says where to cut, the rest is read by both ends.
 
 use glassline_delivery::http1::{Limits, Method, Response, client, preferred_coding, server};
+use glassline_delivery::pull::stream_media_type;
 use glassline_media::Time;
 
 /// Reads `data` as requests and as a response. Only panics and endless loops fail.
@@ -16,6 +17,8 @@ pub fn run(data: &[u8]) {
                 Ok(Some(server::Event::Data(data))) => assert!(!data.is_empty() && input.len() < before),
                 Ok(Some(server::Event::Request(request))) => {
                     let _ = (request.parameter("key"), request.expects_continue());
+                    let hosts = request.headers.all("host").count();
+                    assert!(hosts <= 1 && request.host().is_some() == (hosts == 1), "one good host at most");
                     let _ = preferred_coding(&request.headers, &["br", "gzip"]);
                     let whole = Response::ok("text/plain", "0123456789").with_header("ETag", "\"a\"");
                     assert!(whole.for_request(&request).body.len() <= 300);
@@ -34,6 +37,9 @@ pub fn run(data: &[u8]) {
         loop {
             match client.next(&mut input) {
                 Ok(Some(client::Event::End)) | Err(_) => break 'client,
+                Ok(Some(client::Event::Head(head))) => {
+                    let _ = head.headers.first("content-type").and_then(stream_media_type);
+                }
                 Ok(Some(_)) => {}
                 Ok(None) => break,
             }

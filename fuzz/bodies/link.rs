@@ -48,6 +48,7 @@ impl Ends {
     fn new() -> Ends {
         let settings = |name: &[u8]| Settings {
             name: name.to_vec(),
+            reset_secret: Some(Key([9; 32])),
             ..Settings::new(Credentials::Shared(Key([7; 32])))
         };
         let listen = || Settings { listen: true, ..settings(b"far") };

@@ -81,7 +81,8 @@ struct Ends {
 }
 
 fn settings(name: &[u8]) -> Settings {
-    Settings { name: name.to_vec(), ..Settings::new(Credentials::Shared(Key(KEY))) }
+    let reset_secret = Some(Key([9; 32]));
+    Settings { name: name.to_vec(), reset_secret, ..Settings::new(Credentials::Shared(Key(KEY))) }
 }
 
 fn listener(seed: u8, retry_above: usize) -> Endpoint {

@@ -33,7 +33,7 @@ fn a_body_that_is_no_transport_stream_is_refused() {
         ),
     ] {
         let head = format!(
-            "PUT /live/a.ts HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            "PUT /live/a.ts HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
         let answer = raw(server.address(), &[head.as_bytes(), &body].concat()).expect(name);
@@ -120,10 +120,10 @@ fn what_is_no_request_is_refused() {
     for (bytes, status) in [
         (b"BLAH\r\n\r\n".as_slice(), 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello", 400),
-        (b"PUT /live/a.ts HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
-        (b"PUT /live/a.ts HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
-        (b"PUT /live/a.ts HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello", 400),
+        (b"PUT /live/a.ts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+        (b"PUT /live/a.ts HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (b"PUT /live/a.ts HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n", 400),
     ] {
         let answer = raw(server.address(), bytes).unwrap_or_else(|| panic!("no answer to {bytes:?}"));
         assert_problem(&answer, status);
@@ -137,6 +137,48 @@ fn what_is_no_request_is_refused() {
     assert!(matches!(other.status, 404 | 405 | 501), "{}", other.status);
 }
 
+/// What a lenient reader passes over is another request to a strict one behind it, or the other way round.
+#[test]
+fn what_two_readers_could_read_differently_is_refused() {
+    let server = serve(&[]);
+    let host = "Host: localhost\r\n";
+    for wire in [
+        // HTTP/1.1 has exactly one host, and nobody has two.
+        "GET /healthz HTTP/1.1\r\n\r\n".to_owned(),
+        format!("GET /healthz HTTP/1.1\r\n{host}{host}\r\n"),
+        format!("GET /healthz HTTP/1.0\r\n{host}Host: other\r\n\r\n"),
+        "GET /healthz HTTP/1.1\r\nHost: a b\r\n\r\n".to_owned(),
+        // Line feeds alone.
+        "GET /healthz HTTP/1.1\nHost: localhost\r\n\r\n".to_owned(),
+        "GET /healthz HTTP/1.1\r\nHost: localhost\n\r\n".to_owned(),
+        format!("GET /healthz HTTP/1.1\r\n{host}\n"),
+        format!("\nGET /healthz HTTP/1.1\r\n{host}\r\n"),
+    ] {
+        assert_problem(&raw(server.address(), wire.as_bytes()).expect("an answer"), 400);
+    }
+    for body in [
+        "5 \r\nhello\r\n0\r\n\r\n",
+        "5x\r\nhello\r\n0\r\n\r\n",
+        "5;=\r\nhello\r\n0\r\n\r\n",
+        "5\nhello\r\n0\r\n\r\n",
+        "5\r\nhello\n0\r\n\r\n",
+        "5\r\nhello\r\n0\r\nA\r\n\r\n",
+        "5\r\nhello\r\n0\r\n\n",
+    ] {
+        let wire = format!("POST /api/none HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n{body}");
+        assert_problem(
+            &raw(server.address(), wire.as_bytes()).unwrap_or_else(|| panic!("no answer to {body:?}")),
+            400,
+        );
+    }
+    for fine in [
+        "GET /healthz HTTP/1.0\r\n\r\n".to_owned(),
+        format!("\r\nGET http://localhost/healthz HTTP/1.1\r\n{host}Connection: close\r\n\r\n"),
+    ] {
+        assert_eq!(raw(server.address(), fine.as_bytes()).expect("an answer").status, 200, "{fine:?}");
+    }
+}
+
 #[test]
 fn strangers_cost_no_memory() {
     let server = serve(&[]);
@@ -148,9 +190,9 @@ fn strangers_cost_no_memory() {
             let prefix: &[u8] = match number % 5 {
                 0 => b"",
                 1 => b"GET / HTTP/1.1\r\n",
-                2 => b"PUT /live/g.ts?takeover=1 HTTP/1.1\r\nHost: h\r\n\r\n",
-                3 => b"PUT /live/g.ts?takeover=1 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
-                _ => b"POST /api/streams HTTP/1.1\r\nContent-Length: 9999999\r\n\r\n",
+                2 => b"PUT /live/g.ts?takeover=1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                3 => b"PUT /live/g.ts?takeover=1 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+                _ => b"POST /api/streams HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n",
             };
             let mut stream = connect(server.address());
             let _ = stream.write_all(&[prefix, &garbage].concat());

@@ -74,6 +74,33 @@ fn streams_are_made_inside_and_their_encoders_do_as_they_are_told() {
     assert_eq!(metrics.sum("glassline_encoder_running", "studio") as u64, 1);
 }
 
+/// A name that an encoder inside has is nobody else's, while the encoder runs and while it does not.
+#[test]
+fn names_of_encoders_inside_are_not_taken_over() {
+    let failing = "[encode.broken]\ninput = 'none.y4m'\n";
+    let ladder = section("hall", "renditions = ['160x90@25:300k']");
+    let demo = "[demo]\nenabled = true\nname = 'test'\nsize = '160x90'\nbitrate = '300k'\n";
+    let (server, scratch) = serve_with(&format!("{}{failing}{ladder}{demo}", section("studio", "")));
+    for name in ["studio", "hall-90p25", "test"] {
+        server.wait_for_pictures(name);
+    }
+    for target in ["studio.ts", "studio.flv", "broken.ts", "hall-90p25.ts", "test.ts"] {
+        for query in ["", "?takeover=1"] {
+            let refused =
+                ask(server.address(), "PUT", &format!("/live/{target}{query}"), &["Content-Length: 0"]);
+            assert_eq!(refused.status, 409, "{target}{query}: {}", refused.text());
+            assert!(refused.text().contains("encoder"), "{}", refused.text());
+        }
+    }
+    assert!(["studio", "hall-90p25", "test"].iter().all(|name| server.count(name, "publishers") == 1));
+    assert!(server.stream("broken").is_none());
+    assert_eq!(ask(server.address(), "PUT", "/live/hall.ts", &["Content-Length: 0"]).status, 204);
+    // What a reload takes away is free again.
+    reload(&server, &scratch, &section("studio", ""));
+    assert_eq!(ask(server.address(), "PUT", "/live/broken.ts", &["Content-Length: 0"]).status, 204);
+    assert_eq!(ask(server.address(), "PUT", "/live/studio.ts", &["Content-Length: 0"]).status, 409);
+}
+
 #[test]
 fn with_an_admin_listener_encoders_are_asked_there() {
     let config = section("studio", "") + "[admin]\nlisten = ['127.0.0.1:0']\n";

@@ -4,10 +4,11 @@ use crate::encode::contents;
 use crate::{GLASSLINE, glassline};
 use glassline_media::container::ts::{Demuxer, Event};
 use glassline_test_support::program::{Outcome, Scratch};
+use serde_json::Value;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn succeeded(outcome: &Outcome) {
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
@@ -96,6 +97,80 @@ fn a_pipe_that_stalls_is_told_and_the_clock_goes_on() {
     let gap = pictures.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
     // The stall, less what was still waiting for its turn.
     assert!(gap > 90 * 1000, "{} ms: {pictures:?}", gap / 90);
+}
+
+/// A row of what `--stats --json` told, its median in milliseconds.
+fn median(told: &Value, name: &str) -> f64 {
+    let rows = told["milliseconds"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name} in {told}"));
+    row["p50"].as_f64().unwrap()
+}
+
+#[test]
+fn a_picture_that_waits_at_the_start_does_not_delay_those_behind_it() {
+    const RATE: u32 = 25;
+    // A camera that began before the encoder: so many pictures are there at once, then one each 40 ms.
+    for bunch in [1u32, 3] {
+        let mut child = Command::new(GLASSLINE)
+            .args(["encode", "-", "null:", "--realtime", "--preset", "ultrafast", "--stats", "--json"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let feeder = thread::spawn(move || {
+            let stream = grey((64, 48), 150);
+            let header = stream.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+            input.write_all(&stream[..header]).unwrap();
+            let began = Instant::now();
+            for (number, picture) in (0u32..).zip(stream[header..].chunks((stream.len() - header) / 150)) {
+                let due = began + Duration::from_secs(1) * number.saturating_sub(bunch) / RATE;
+                thread::sleep(due.saturating_duration_since(Instant::now()));
+                input.write_all(picture).unwrap();
+            }
+        });
+        let outcome = child.wait_with_output().unwrap();
+        feeder.join().unwrap();
+        let said = String::from_utf8_lossy(&outcome.stderr);
+        assert!(outcome.status.success(), "{said}");
+        let told: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+        // A machine that is busy makes pictures late, and none early. A grid that lies a picture's time behind the
+        // camera holds each of them for 40 ms.
+        let held = median(&told, "held");
+        assert!(held < 10.0, "half of the pictures are held for {held} ms or more: {told}\n{said}");
+    }
+}
+
+#[test]
+fn a_writer_that_is_too_fast_is_held_to_its_rate() {
+    let mut child = Command::new(GLASSLINE)
+        .args(["encode", "-", "-", "--realtime", "--preset", "ultrafast"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let feeder = thread::spawn(move || input.write_all(&grey((64, 48), 76)).unwrap());
+    let began = Instant::now();
+    let outcome = child.wait_with_output().unwrap();
+    let took = began.elapsed();
+    feeder.join().unwrap();
+    assert!(outcome.status.success());
+    let mut demuxer = Demuxer::new();
+    demuxer.push(&outcome.stdout);
+    demuxer.finish();
+    let units = std::iter::from_fn(|| demuxer.poll()).filter_map(|event| match event {
+        Event::AccessUnit { unit, .. } => Some(unit.pts.0),
+        _ => None,
+    });
+    let stamps: Vec<i64> = units.collect();
+    // An encoder that a busy machine keeps waiting leaves pictures out.
+    assert!((40..=76).contains(&stamps.len()), "{stamps:?}");
+    assert!(stamps.is_sorted_by(|one, next| next - one >= 1799), "{stamps:?}");
+    // Three seconds, less two pictures' time that may have been taken for a camera's lead; a busy machine adds to it.
+    assert!(took >= Duration::from_millis(2900), "{took:?}");
 }
 
 #[test]

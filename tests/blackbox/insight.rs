@@ -148,7 +148,8 @@ fn addresses_are_for_the_crew_alone() {
     }
     let (keyed, _scratch) = serve_with("[publish]\nkey = 'open-sesame-of-16'\n");
     let proxied = "Via: 1.1 proxy";
-    assert_eq!(status(&keyed, "/api/clients", &[]), 200);
+    assert_eq!(status(&keyed, "/api/clients", &[]), 401);
+    assert_eq!(status(&keyed, "/api/clients", &["Authorization: Bearer open-sesame-of-16"]), 200);
     assert_eq!(status(&keyed, "/api/clients", &[proxied]), 401);
     assert_eq!(status(&keyed, "/api/clients", &[proxied, "Authorization: Bearer wrong"]), 401);
     assert_eq!(status(&keyed, "/api/clients", &[proxied, "Authorization: Bearer open-sesame-of-16"]), 200);

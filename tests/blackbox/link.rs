@@ -4,7 +4,7 @@ use crate::{GLASSLINE, glassline};
 use glassline_test_support::program::{Outcome, Running, Scratch};
 use glassline_test_support::skip;
 use glassline_test_support::wait::{PATIENCE, until, until_some};
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
@@ -113,7 +113,109 @@ fn keys_are_made_once_and_for_their_owner_alone() {
     let text = glassline(&["key", "new"]).text();
     assert!(text.lines().last().unwrap().starts_with("shared "), "{text}");
     let other = scratch.write("other", "what");
+    std::fs::set_permissions(&other, Permissions::from_mode(0o600)).unwrap();
     assert!(glassline(&["key", "show", &other]).stderr.contains("no key of a link"));
+}
+
+#[test]
+fn a_key_that_others_may_read_is_refused_with_what_to_type() {
+    let scratch = Scratch::new("key");
+    let (shared, pair) = (key(&scratch), scratch.file("pair.key"));
+    let public = glassline(&["key", "new", "--pair", &pair]).text().trim().to_owned();
+    for file in [&shared, &pair] {
+        std::fs::set_permissions(file, Permissions::from_mode(0o644)).unwrap();
+        let peer = if *file == pair { &["--peer", &public][..] } else { &[] };
+        let way = ["--channel", "1:lines,in=-", "--connect-timeout", "100ms", "--key", file];
+        let connecting = [&["link", "connect", "127.0.0.1:9"], &way[..], peer].concat();
+        for arguments in [&connecting[..], &["key", "show", file]] {
+            let outcome = glassline(arguments);
+            assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);
+            let remedy = format!("chmod 600 {file}");
+            assert!(outcome.stderr.contains(&remedy), "{arguments:?}: {}", outcome.stderr);
+            assert!(outcome.stderr.contains("mode 0644"), "{arguments:?}: {}", outcome.stderr);
+        }
+        assert!(Command::new("chmod").args(["600", file]).status().unwrap().success());
+        assert_eq!(glassline(&["key", "show", file]).status, Some(0));
+        // It fails because nobody is there, and no more because of the key.
+        assert_eq!(glassline(&connecting).status, Some(1));
+    }
+}
+
+/// An address of this machine that is free; nobody else takes it on purpose.
+fn free_address() -> String {
+    let socket = udp();
+    socket.local_addr().unwrap().to_string()
+}
+
+/// A listener's first datagram after the restart of a link's other end, as somebody sees who has recorded the link's data.
+fn asked_with(data: &[u8], address: &str) -> Option<Vec<u8>> {
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    stranger.set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
+    stranger.send_to(data, address).unwrap();
+    let mut answer = [0; 2000];
+    stranger.recv(&mut answer).ok().map(|length| answer[..length].to_vec())
+}
+
+#[test]
+fn a_listener_resets_its_own_links_alone_by_a_secret_beside_its_key() {
+    let scratch = Scratch::new("reset");
+    let key = key(&scratch);
+    let kept = format!("{key}.reset");
+    let (first, second) = (free_address(), free_address());
+    let arguments = ["--key", &key, "--channel", "1:lines,out=-"];
+    let (mut listener, _) = listen_at(&first, &arguments);
+    assert_eq!(std::fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
+    let secret = std::fs::read_to_string(&kept).unwrap();
+
+    // Somebody on the way, who records a data packet of the link.
+    let recorder = udp();
+    let at = recorder.local_addr().unwrap().to_string();
+    let connector = start(&["connect", &at, "--key", &key, "--channel", "1:lines,in=udp:127.0.0.1:0"]);
+    let (mut buffer, mut caller, mut data) = ([0; 2000], None, None);
+    let to: SocketAddr = first.parse().unwrap();
+    while data.is_none() || !connector.output().contains("the link is up") {
+        let (length, from) = recorder.recv_from(&mut buffer).unwrap();
+        if from == to {
+            recorder.send_to(&buffer[..length], caller.unwrap()).unwrap();
+            continue;
+        }
+        caller = Some(from);
+        if buffer[0] & 0x40 != 0 {
+            data = Some(buffer[..length].to_vec());
+        }
+        recorder.send_to(&buffer[..length], to).unwrap();
+    }
+    let mut data = data.unwrap();
+    // Longer than the answer may be, and as good a question.
+    data.resize(100, 0);
+
+    // Another listener of this machine and key, and one of another machine with the same key.
+    let copy = scratch.write("copy.key", std::fs::read(&key).unwrap());
+    std::fs::set_permissions(&copy, Permissions::from_mode(0o600)).unwrap();
+    let (mut near, _) = listen_at(&second, &arguments);
+    assert_eq!(asked_with(&data, &second), None);
+    near.kill();
+    let (mut far, _) = listen_at(&second, &["--key", &copy, "--channel", "1:lines,out=-"]);
+    assert_eq!(asked_with(&data, &second), None);
+    assert_ne!(std::fs::read_to_string(format!("{copy}.reset")).unwrap(), secret);
+    far.kill();
+    // The one that had the link, after a restart.
+    listener.kill();
+    let (mut listener, _) = listen_at(&first, &arguments);
+    let reset = asked_with(&data, &first).expect("a Reset");
+    assert_eq!((reset[0], reset.len(), &reset[2..10]), (0x84, 26, &data[1..9]));
+    assert!(!listener.output().contains("no resets"), "{}", listener.output());
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), secret);
+    // Where the secret is none any more, there are no Resets, and that is said.
+    listener.kill();
+    std::fs::set_permissions(&kept, Permissions::from_mode(0o644)).unwrap();
+    let (listener, _) = listen_at(&first, &arguments);
+    assert_eq!(asked_with(&data, &first), None);
+    let output = listener.output();
+    assert!(
+        output.contains("no resets are sent") && output.contains(&format!("chmod 600 {kept}")),
+        "{output}"
+    );
 }
 
 #[test]

@@ -5,8 +5,10 @@ use glassline_test_support::multicast::loopback_hears_itself;
 use glassline_test_support::program::{Running, Scratch};
 use glassline_test_support::skip;
 use glassline_test_support::wait::{until, until_some};
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 fn listen(name: &str, key: &str, output: &str) -> Running {
     let channel = format!("1:lines,out={output}");
@@ -77,6 +79,59 @@ fn a_listener_is_found_by_its_name_wherever_it_comes_back() {
     let absent = glassline(&absent);
     assert_eq!(absent.status, Some(1));
     assert!(absent.stderr.contains("nobody announces itself"), "{}", absent.stderr);
+}
+
+/// An unasked answer of multicast DNS (RFC 6762 §6): there is an instance of `kind` whose whole name is `instance`.
+fn claim(kind: &str, instance: &str) -> Vec<u8> {
+    let name = |text: &str| -> Vec<u8> {
+        let labels = text.trim_end_matches('.').split('.');
+        labels.flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat()).chain([0]).collect()
+    };
+    // Name, type, class IN, 120 s to live, length, data.
+    let record = |of: &str, kind: u16, data: &[u8]| {
+        let fixed = [&kind.to_be_bytes()[..], &[0, 1, 0, 0, 0, 120], &(data.len() as u16).to_be_bytes()];
+        [name(of), fixed.concat(), data.to_vec()].concat()
+    };
+    let place = [&[0, 0, 0, 0, 0x1b, 0x58][..], &name("claimed.local.")].concat();
+    let records = [
+        record(kind, 12, &name(instance)),
+        record(instance, 33, &place),
+        record(instance, 16, b"\x03v=1"),
+        record("claimed.local.", 1, &[127, 0, 0, 1]),
+    ];
+    [&[0, 0, 0x84, 0, 0, 0, 0, 4, 0, 0, 0, 0][..], &records.concat()].concat()
+}
+
+#[test]
+fn no_name_that_a_stranger_announces_ends_the_search() {
+    let test = "no_name_that_a_stranger_announces_ends_the_search";
+    if !loopback_hears_itself() {
+        skip(test, "no multicast at the loopback interface, or its port is taken");
+        return;
+    }
+    let stranger = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
+    stranger.set_multicast_if_v4(&Ipv4Addr::LOCALHOST).unwrap();
+    let stranger = UdpSocket::from(stranger);
+    // As long as the type and the dot before it, with a letter of two bytes in the dot's place.
+    let odd = "äglassline-link._udp.local.";
+    let good = format!("good {}", std::process::id());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                for instance in [odd.to_owned(), format!("{good}._glassline-link._udp.local.")] {
+                    let claim = claim("_glassline-link._udp.local.", &instance);
+                    stranger.send_to(&claim, (Ipv4Addr::new(224, 0, 0, 251), 5353)).unwrap();
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let both = std::panic::catch_unwind(|| {
+            until("both names", || discovered(&good).is_some() && discovered(odd).is_some());
+        });
+        done.store(true, Ordering::Relaxed);
+        both.unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+    });
 }
 
 #[test]

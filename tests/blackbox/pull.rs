@@ -50,9 +50,10 @@ pub(crate) fn see(viewer: &mut TcpStream, check: &mut Check, packets: u64) {
     }
 }
 
-/// An address on which nobody listens.
+/// An address on which nobody listens, nor will: other tests' servers are at 127.0.0.1, and might be given a port
+/// there that is free for a moment.
 fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    TcpListener::bind("127.31.7.1:0").unwrap().local_addr().unwrap()
 }
 
 #[test]
@@ -354,6 +355,39 @@ fn metacube_is_unpacked_and_its_time_stamps_are_told() {
     assert!((2000.0..62_000.0).contains(&delay), "{delay} ms");
     assert!(server.metrics().sum("glassline_stream_source_encoder_delay_seconds", "cube") >= 2.0);
     assert_eq!(server.count("cube", "garbage_bytes"), 0);
+}
+
+/// A source that calls its bytes a page has no browser take them for one of this server's.
+#[test]
+fn of_what_a_source_calls_its_bytes_only_media_is_passed_on() {
+    let kinds = [
+        ("video/x-matroska", "video/x-matroska"),
+        ("audio/ogg; codecs=opus", "audio/ogg; codecs=opus"),
+        ("text/html", "application/octet-stream"),
+        ("image/svg+xml", "application/octet-stream"),
+        ("video/mp4, text/html", "application/octet-stream"),
+    ];
+    let upstream = Upstream::new(move |stream, head, _| {
+        let number: usize = head.split(['/', ' ']).nth(2).and_then(|path| path.parse().ok()).unwrap();
+        let kind = kinds[number].0;
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Encoding: metacube\r\nContent-Type: {kind}\r\n\r\n")?;
+        stream.write_all(&block(b"<script>alert(1)</script>", 1))?;
+        loop {
+            stream.write_all(&block(b"<script>alert(1)</script>", 0))?;
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let sections = (0..kinds.len()).map(|number| {
+        format!("[stream.s{number}]\nsource = '{}'\nmux = 'raw'\n", upstream.url(&format!("/{number}")))
+    });
+    let (server, _scratch) = serve_with(&(HASTE.to_owned() + &sections.collect::<String>()));
+    for (number, (told, expected)) in kinds.iter().enumerate() {
+        until_live(&server, &format!("s{number}"));
+        let head = ask(server.address(), "HEAD", &format!("/live/s{number}.raw"), &[]);
+        assert_eq!((head.status, head.header("content-type")), (200, Some(*expected)), "{told}");
+        assert_eq!(head.header("content-security-policy"), Some("sandbox"), "{told}");
+        assert_eq!(head.header("x-content-type-options"), Some("nosniff"), "{told}");
+    }
 }
 
 /// Sends pictures in datagrams of up to seven packets until `done`, slowly enough for any receiver.

@@ -55,7 +55,7 @@ fn stalls(server: &Server, _: u64) {
 fn sends_garbage(server: &Server, round: u64) {
     let mut stream = connect(server.address());
     let garbage: Vec<u8> = (0..3000u64).map(|at| ((at * 2_654_435_761 + round * 77) >> 11) as u8).collect();
-    let heads = ["", "GET ", "PUT /live/rubbish.ts HTTP/1.1\r\nHost: h\r\n\r\n", "\x16\x03\x01"];
+    let heads = ["", "GET ", "PUT /live/rubbish.ts HTTP/1.1\r\nHost: localhost\r\n\r\n", "\x16\x03\x01"];
     let _ = stream.write_all(heads[round as usize % heads.len()].as_bytes());
     let _ = stream.write_all(&garbage);
     let _ = stream.shutdown(Shutdown::Write);

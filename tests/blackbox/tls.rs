@@ -267,6 +267,10 @@ fn replaced_files_are_noticed_and_bad_ones_are_not_taken() {
     for (name, text) in [("one.pem", &next.chain), ("one.key", &next.key)] {
         std::fs::rename(secure.folder.write("new", text), secure.folder.file(name)).unwrap();
     }
+    // The key is everybody's to read; who does as he is told is heard without a signal.
+    until("the refusal", || said("; type: chmod 600 ") == 1);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(secure.folder.file("one.key"), mode).unwrap();
     until("the new certificate", || shown(&secure, NAME, &[&next]).is_some());
     assert_eq!(shown(&secure, NAME, &[&secure.identity]), None);
     // Who was there stays.
@@ -305,14 +309,30 @@ fn without_good_certificates_it_does_not_start_and_says_why() {
 }
 
 #[test]
-fn a_key_that_everybody_reads_is_warned_of() {
+fn a_key_that_everybody_reads_is_refused_with_the_command_that_mends_it() {
     use std::os::unix::fs::PermissionsExt;
-    for (mode, warned) in [(0o644, true), (0o600, false)] {
-        let (identity, folder) = (Identity::new(&[NAME]), Scratch::new("https"));
-        identity.write(&folder, "one");
-        std::fs::set_permissions(folder.file("one.key"), PermissionsExt::from_mode(mode)).unwrap();
-        let secure = serve_identity("", identity, folder);
-        assert_eq!(secure.server.process.output().contains("chmod o-r"), warned);
+    let (identity, folder) = (Identity::new(&[NAME]), Scratch::new("https"));
+    identity.write(&folder, "one");
+    let file = folder.write(
+        "glassline.toml",
+        "listen = []\n[tls]\nlisten = ['127.0.0.1:0']\ncertificates = [{ chain = 'one.pem', key = 'one.key' }]\n",
+    );
+    std::fs::set_permissions(folder.file("one.key"), PermissionsExt::from_mode(0o644)).unwrap();
+    for test_config in [&["--test-config"][..], &[]] {
+        let outcome = crate::glassline(&[&["serve", "--config", &file][..], test_config].concat());
+        let command = format!("chmod 600 {}", folder.file("one.key"));
+        assert!(
+            outcome.status == Some(1) && outcome.stderr.contains(&format!("type: {command};")),
+            "{}",
+            outcome.stderr
+        );
+        let mended = std::process::Command::new("sh").args(["-c", &command]).status().unwrap();
+        assert!(mended.success());
+        if test_config.is_empty() {
+            drop(serve_identity("", identity, folder));
+            return;
+        }
+        std::fs::set_permissions(folder.file("one.key"), PermissionsExt::from_mode(0o644)).unwrap();
     }
 }
 
@@ -340,7 +360,7 @@ fn the_admin_listener_can_speak_https() {
     let admin = admin.split('/').next().unwrap().parse().unwrap();
     let status = |address| {
         let mut stream = tls::connect(address, NAME, &tls::client(&[&secure.identity]));
-        write!(stream, "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: {NAME}\r\n\r\n").unwrap();
         read_head(&mut stream).status
     };
     assert_eq!(status(admin), 200);

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import {
-  glassline, https, launch, open, outerAddress, plays, publishBunny, publishIntraRefresh, screenshot, serve, skip, start, stats, until,
+  MIN_CONTRAST, assertDelay, glassline, https, launch, open, outerAddress, plays, publishBunny, publishChanging, publishIntraRefresh, screenshot,
+  serve, showsPicture, skip, start, stats, until,
 } from "./support.mjs";
 
 const CONTACT = "Trouble? Ring the <video> desk & ask: +49 30 123";
@@ -18,31 +19,6 @@ function browserTest(name, body) {
   test(name, { timeout: 240_000 }, async (t) => {
     if (!browser) return skip(t, "chromium is not installed");
     return body(t);
-  });
-}
-
-/** Checks that a glass-to-glass delay is measured, and is one, as far as the page knows the server's clock. */
-async function assertDelay(page) {
-  const { delayMs, clockRoundTripMs } = await until("a measured delay", async () => {
-    const figures = await stats(page);
-    return figures.delayMs !== null && figures;
-  }, () => stats(page));
-  const { p50, p95 } = delayMs;
-  assert.ok(p50 + clockRoundTripMs / 2 > 0 && p50 < 5000 && p95 >= p50, JSON.stringify([delayMs, clockRoundTripMs]));
-  return delayMs;
-}
-
-/** Whether the player's element shows a picture and not one colour: some samples of it differ. */
-async function showsPicture(page) {
-  return page.evaluate(() => {
-    const shown = document.querySelector(".picture-place video") ?? document.querySelector(".picture-place canvas");
-    const canvas = document.createElement("canvas");
-    [canvas.width, canvas.height] = [64, 36];
-    const context = canvas.getContext("2d");
-    context.drawImage(shown, 0, 0, 64, 36);
-    const { data } = context.getImageData(0, 0, 64, 36);
-    const luma = Array.from({ length: 64 * 36 }, (_, i) => data[4 * i] + data[4 * i + 1] + data[4 * i + 2]);
-    return Math.max(...luma) - Math.min(...luma) > 90;
   });
 }
 
@@ -108,7 +84,7 @@ for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
     const page = await open(t, browser, `${server.origin}/watch/hall-180p25${query}`);
     assert.equal((await plays(page, 50)).engine, engine);
     // From here on the page looks all the time whether a picture is there.
-    await page.evaluate(() => {
+    await page.evaluate((contrast) => {
       const canvas = Object.assign(document.createElement("canvas"), { width: 32, height: 18 });
       const context = canvas.getContext("2d", { willReadFrequently: true });
       window.looks = { all: 0, blank: 0 };
@@ -119,12 +95,12 @@ for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
         const { data } = context.getImageData(0, 0, 32, 18);
         const luma = Array.from({ length: 32 * 18 }, (_, i) => data[4 * i] + data[4 * i + 1] + data[4 * i + 2]);
         window.looks.all += 1;
-        if (Math.max(...luma) - Math.min(...luma) < 90) window.looks.blank += 1;
+        if (Math.max(...luma) - Math.min(...luma) < contrast) window.looks.blank += 1;
         context.clearRect(0, 0, 32, 18);
         requestAnimationFrame(look);
       };
       requestAnimationFrame(look);
-    });
+    }, MIN_CONTRAST);
     const quality = page.locator("select.quality");
     await quality.waitFor({ state: "attached" });
     for (const [name, width] of [["hall-90p25", 160], ["hall-180p25", 320]]) {
@@ -237,6 +213,45 @@ browserTest("a stream without key frames is joined at a recovery point, and the 
     await page.close();
   }
 });
+
+for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
+  browserTest(`a program whose PIDs change goes on with ${engine}`, async (t) => {
+    const server = await serve(t);
+    const publisher = publishChanging(t, server, "change");
+    if (!publisher) return;
+    await server.live("change");
+    const page = await open(t, browser, `${server.origin}/watch/change${query}`);
+    assert.equal((await plays(page, 10)).engine, engine);
+    const { parts } = publisher;
+    // Over two changes that the page has seen, of video and sound alone and of the PMT.
+    await until("three more parts", () => publisher.parts >= parts + 3, () => publisher.parts);
+    const figures = await plays(page, 50);
+    assert.equal(figures.reconnects, 0);
+    assert.equal(figures.continuityErrors, 0);
+    assert.ok(figures.framesShown >= 100, JSON.stringify(figures));
+    await until("a picture of more than one colour", () => showsPicture(page));
+  });
+}
+
+for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
+  browserTest(`sound that changes, goes and comes back does not stop the picture with ${engine}`, async (t) => {
+    const server = await serve(t);
+    const publisher = publishChanging(t, server, "sound");
+    if (!publisher) return;
+    await server.live("sound");
+    const page = await open(t, browser, `${server.origin}/watch/sound${query}`);
+    await plays(page, 10);
+    await page.locator(".stage").hover();
+    await page.getByRole("button", { name: "Unmute" }).click();
+    await until("sound", async () => /AAC/.test((await stats(page)).audio) && !/muted/.test((await stats(page)).audio), () => stats(page));
+    for (const [sound, shown] of [["libopus", /Opus/], [null, /none/], ["aac", /AAC/]]) {
+      publisher.sound = sound;
+      await until(`the page to tell of ${sound ?? "no"} sound`, async () => shown.test((await stats(page)).audio), () => stats(page));
+      const figures = await plays(page, 75);
+      assert.equal(figures.engine, engine, "the engine has not failed");
+    }
+  });
+}
 
 browserTest("who joins at an old key frame catches up to live", async (t) => {
   const server = await serve(t);

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
 import { networkInterfaces, tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -148,6 +149,34 @@ export async function plays(page, more = 50) {
   return stats(page);
 }
 
+/** What brightest and darkest sample of a picture differ by at the least, in sums of red, green and blue. */
+export const MIN_CONTRAST = 150;
+
+/** Checks that a glass-to-glass delay is measured, and is one, as far as the page knows the server's clock. */
+export async function assertDelay(page) {
+  const { delayMs, clockRoundTripMs } = await until("a measured delay", async () => {
+    const figures = await stats(page);
+    return figures.delayMs !== null && figures;
+  }, () => stats(page));
+  const { p50, p95 } = delayMs;
+  assert.ok(p50 + clockRoundTripMs / 2 > 0 && p50 < 5000 && p95 >= p50, JSON.stringify([delayMs, clockRoundTripMs]));
+  return delayMs;
+}
+
+/** Whether the player's element shows a picture and not one colour: some samples of it differ. */
+export async function showsPicture(page) {
+  return page.evaluate((contrast) => {
+    const shown = document.querySelector(".picture-place video") ?? document.querySelector(".picture-place canvas");
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [64, 36];
+    const context = canvas.getContext("2d");
+    context.drawImage(shown, 0, 0, 64, 36);
+    const { data } = context.getImageData(0, 0, 64, 36);
+    const luma = Array.from({ length: 64 * 36 }, (_, i) => data[4 * i] + data[4 * i + 1] + data[4 * i + 2]);
+    return Math.max(...luma) - Math.min(...luma) > contrast;
+  }, MIN_CONTRAST);
+}
+
 /** Keeps a picture of the page for people to look at. */
 export const screenshot = (page, name) => page.screenshot({ path: join(pictures, `${name}.png`) });
 
@@ -182,4 +211,43 @@ export function publishBunny(t, server, name) {
     "-v", "warning", "-re", "-stream_loop", "-1", "-i", file, "-c", "copy", "-f", "mpegts",
     `${server.origin}/live/${name}.ts`,
   ]);
+}
+
+/**
+ * FFmpeg, part after part of two seconds in one upload: each part numbers its PIDs anew, and each second one has its PMT
+ * elsewhere. `parts` counts those that are over; `sound` is FFmpeg's encoder for that of the parts to come, or null for
+ * none. Null where FFmpeg is missing.
+ */
+export function publishChanging(t, server, name) {
+  const ffmpeg = findProgram("ffmpeg");
+  if (!ffmpeg) {
+    skip(t, "ffmpeg is not installed");
+    return null;
+  }
+  const upload = request(`${server.origin}/live/${name}.ts`, { method: "PUT" });
+  upload.on("error", () => {});
+  const run = { parts: 0, sound: "aac", child: null, over: false };
+  t.after(() => {
+    run.over = true;
+    run.child?.kill("SIGKILL");
+    upload.destroy();
+  });
+  const part = () => {
+    if (run.over) return;
+    const pmt = run.parts % 4 < 2 ? 0x1000 : 0x1001;
+    const sound = run.sound ? ["-c:a", run.sound] : ["-an"];
+    run.child = spawn(ffmpeg, [
+      "-v", "error", "-re", "-f", "lavfi", "-i", "testsrc2=size=640x360:rate=25", "-f", "lavfi", "-i", "sine=sample_rate=48000",
+      "-t", "2", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-preset", "ultrafast", "-tune", "zerolatency", "-g", "25", ...sound,
+      "-muxdelay", "0", "-muxpreload", "0", "-output_ts_offset", String(10 + 2 * run.parts), "-mpegts_start_pid",
+      String(0x100 + 16 * run.parts), "-mpegts_pmt_start_pid", String(pmt), "-tables_version", String(run.parts % 32), "-f", "mpegts", "-",
+    ], { stdio: ["ignore", "pipe", "inherit"] });
+    run.child.stdout.pipe(upload, { end: false });
+    run.child.on("close", () => {
+      run.parts += 1;
+      part();
+    });
+  };
+  part();
+  return run;
 }

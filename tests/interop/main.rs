@@ -14,6 +14,7 @@ mod https;
 mod inputs;
 mod mp4;
 mod pictures;
+mod program_changes;
 mod recovery;
 mod score;
 mod sound;
@@ -48,6 +49,12 @@ fn demo() -> Server {
 /// A server without streams.
 fn serve() -> Server {
     Server::start(GLASSLINE, &[])
+}
+
+/// Pictures that the demo's encoder has left out so far, as a busy machine makes it do: the only gaps that a viewer of it
+/// may see.
+fn left_out_by_demo(server: &Server) -> u32 {
+    server.metrics().sum("glassline_encoder_dropped_pictures_total", "") as u32
 }
 
 /// FFmpeg that publishes Big Buck Bunny for ever, as it is: one key frame in 5.3 s.

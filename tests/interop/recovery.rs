@@ -65,7 +65,8 @@ const NOT_RIGHT_YET: [&str; 2] = ["corrupt decoded frame", "Last message repeate
 
 #[test]
 fn a_viewer_at_a_recovery_point_has_exact_pictures_after_as_many_as_the_stream_says() {
-    if !have("a_viewer_at_a_recovery_point", &["ffmpeg"]) {
+    if !have("a_viewer_at_a_recovery_point_has_exact_pictures_after_as_many_as_the_stream_says", &["ffmpeg"])
+    {
         return;
     }
     let scratch = Scratch::new("recovery");

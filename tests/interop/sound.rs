@@ -7,6 +7,7 @@ use glassline_media::measure::pattern::Pattern;
 use glassline_media::measure::tone::{self, Tone};
 use glassline_media::{FrameRate, Picture, Size, Time, Utc};
 use glassline_test_support::program::{Outcome, Scratch, run};
+use glassline_test_support::{has_library, skip};
 use serde_json::Value;
 
 const RATE: f64 = 48_000.0;
@@ -141,13 +142,13 @@ fn lip_sync(test: &str, audio: &[&str]) {
     if !have(test, &["ffmpeg", "ffprobe"]) {
         return;
     }
+    if audio.iter().any(|word| word.contains("aac")) && !has_library("libavcodec.so.") {
+        return skip(test, "libavcodec is not installed");
+    }
     let folder = Scratch::new(test);
     let stream = folder.file("out.ts");
     let common = ["encode", "test:640x360@50", &stream, "--preset", "ultrafast", "--duration", "5s"];
     let outcome = run(GLASSLINE, &[&common, audio].concat(), 120);
-    if outcome.stderr.contains("cannot be opened") {
-        return glassline_test_support::skip(test, outcome.stderr.trim());
-    }
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
     // Only where the machine had no time for the source, which then leaves pictures out too, may sound be missing.
     let starved = !outcome.stderr.contains(" 0 dropped");
@@ -185,7 +186,7 @@ fn compare(stream: &str, folder: &Scratch, missing: bool) -> (f64, usize) {
 #[test]
 fn opus_keeps_lip_sync() {
     lip_sync("opus_keeps_lip_sync", &["--audio", "opus"]);
-    lip_sync("opus_keeps_lip_sync_in_short_frames", &["--audio", "opus", "--audio-frame", "2.5ms"]);
+    lip_sync("opus_keeps_lip_sync", &["--audio", "opus", "--audio-frame", "2.5ms"]);
 }
 
 #[test]

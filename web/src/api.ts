@@ -140,14 +140,24 @@ export async function crewContact(): Promise<string | null> {
   return typeof answer?.contact === "string" ? answer.contact : null;
 }
 
-export async function streamInfo(name: string): Promise<StreamInfo | null> {
-  return (await json(`/api/streams/${encodeURIComponent(name)}`)) as StreamInfo | null;
+/** Path of what the server tells about a stream; `search` is the query of the page that asks, whose token lets it know. */
+export function infoPath(name: string, search: string): string {
+  const query = access(search);
+  return `/api/streams/${encodeURIComponent(name)}${query && `?${query}`}`;
 }
 
-/** How a stream was: the newest `points` steps of `step` seconds. */
+export async function streamInfo(name: string): Promise<StreamInfo | null> {
+  return (await json(infoPath(name, location.search))) as StreamInfo | null;
+}
+
+/** Path of how a stream was: the newest `points` steps of `step` seconds. */
+export function historyPath(name: string, search: string, step: 1 | 10, points: number): string {
+  const query = access(search);
+  return `/api/streams/${encodeURIComponent(name)}/history?step=${step}&points=${points}${query && `&${query}`}`;
+}
+
 export async function history(name: string, step: 1 | 10, points: number): Promise<Curves | null> {
-  const path = `/api/streams/${encodeURIComponent(name)}/history?step=${step}&points=${points}`;
-  const answer = (await json(path)) as Curves | null;
+  const answer = (await json(historyPath(name, location.search, step, points))) as Curves | null;
   return answer && Array.isArray(answer.in_bps) ? answer : null;
 }
 

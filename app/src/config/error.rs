@@ -1,5 +1,6 @@
 //! Why a configuration is refused.
 
+use glassline_io::secret_file::SecretFileError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -26,6 +27,9 @@ pub(crate) enum ConfigError {
     /// The file, or a file that it names, cannot be read.
     #[error("cannot read {}: {error}; check the path and that this user may read it", .file.display())]
     Unreadable { file: PathBuf, error: io::Error },
+    /// A file that holds a key is one that others may read, or holds none.
+    #[error(transparent)]
+    Secret(SecretFileError),
     /// A key or section that does not exist.
     #[error("{place}: unknown {what}; {advice}")]
     UnknownKey { place: Place, what: String, advice: String },

@@ -5,15 +5,23 @@
 
 use super::error::Place;
 use super::{Config, ConfigError, Secret, validate};
+use glassline_io::secret_file::{self, SecretFileError};
 use std::fs;
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
+use zeroize::Zeroizing;
 
 impl Config {
     /// Reads the file at `path`, and the key files that it may name.
     pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
-        let text = read(path)?;
+        let text = Zeroizing::new(read(path)?);
         let mut config = Config::parse(&text, path)?;
+        if config.holds_keys()
+            && let Ok(file) = fs::File::open(path)
+            && let Err(exposed) = secret_file::check(&file, path)
+        {
+            tracing::warn!("{exposed}; or have its keys in files of their own (key_file)");
+        }
         let folder = path.parent().unwrap_or(Path::new(""));
         let Config { publish, viewer, stream, encode, log, tls, .. } = &mut config;
         for file in tls.certificates.iter_mut().flat_map(|files| [&mut files.chain, &mut files.key]) {
@@ -45,6 +53,13 @@ impl Config {
         Ok(config)
     }
 
+    /// Whether a key stands in the text itself; to be asked before key files are read.
+    fn holds_keys(&self) -> bool {
+        let Config { publish, viewer, stream, .. } = self;
+        let own = stream.values().flat_map(|stream| [&stream.publish_key, &stream.viewer_key]);
+        own.chain([&publish.key, &viewer.key]).any(Option::is_some)
+    }
+
     /// Reads a configuration's text; `path` is only named in errors. A key file is not read.
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         let place =
@@ -58,9 +73,12 @@ impl Config {
     }
 }
 
-/// The key in a file that holds nothing else.
+/// The key in a file that holds nothing else, and that others may not read.
 pub(crate) fn read_key(file: &Path, what: &str) -> Result<Secret, ConfigError> {
-    let text = read(file)?;
+    let text = secret_file::read_text(file).map_err(|error| match error {
+        SecretFileError::Unreadable { file, reason } => ConfigError::Unreadable { file, error: reason },
+        error => ConfigError::Secret(error),
+    })?;
     let key = Secret::new(text.trim_end_matches(['\n', '\r']));
     match validate::key(&key) {
         Ok(()) => Ok(key),

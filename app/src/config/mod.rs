@@ -19,6 +19,7 @@ pub(crate) use section::{
     Tls, Viewer,
 };
 
+use glassline_delivery::policy::Hosts;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,6 +31,9 @@ pub(crate) struct Config {
     /// Where HTTP is served. At least one, if none is in `tls`; none twice.
     #[serde(deserialize_with = "section::listen")]
     pub(crate) listen: Vec<SocketAddr>,
+    /// The names by which it is called.
+    #[serde(deserialize_with = "section::hosts")]
+    pub(crate) hosts: Hosts,
     /// Where the crew looks after it.
     pub(crate) admin: Admin,
     /// Where HTTPS is served, and with what.
@@ -60,6 +64,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             listen: vec![SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 8080))],
+            hosts: Hosts::default(),
             admin: Admin::default(),
             tls: Tls::default(),
             contact: None,

@@ -3,44 +3,42 @@
 use crate::logging;
 use crate::rate::{self, Bitrate, ByteSize, QuantityError};
 use glassline_delivery::output::Destination;
-use glassline_delivery::policy::{MarkRange, Networks};
+use glassline_delivery::policy::{self, Hosts, MarkRange, Networks};
 use glassline_delivery::pull::{Policy, Source};
 use glassline_delivery::stream;
 use glassline_media::picture::Size;
 use glassline_media::time::FrameRate;
 use serde::{Deserialize, Deserializer};
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A secret that no log or error shows.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(String);
+/// A secret that no log or error shows, and that is overwritten when it is dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Secret(policy::Secret);
 
 /// Serde's own words for what is no text would repeat it.
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
         let text = String::deserialize(deserializer);
-        text.map(Secret).map_err(|_| serde::de::Error::custom("must be a text in quotes"))
+        text.map(Secret::new).map_err(|_| serde::de::Error::custom("must be a text in quotes"))
     }
 }
 
 impl Secret {
     /// Wraps a secret.
     pub(crate) fn new(secret: impl Into<String>) -> Secret {
-        Secret(secret.into())
+        Secret(policy::Secret::new(secret))
     }
 
     /// The secret itself: to compare with, never to print.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
-}
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
+    /// The same for rules.
+    pub(crate) fn rule(&self) -> policy::Secret {
+        self.0.clone()
     }
 }
 
@@ -53,6 +51,10 @@ pub(crate) struct Admin {
     pub(crate) listen: Vec<SocketAddr>,
     /// Whether HTTPS is spoken there.
     pub(crate) tls: bool,
+    /// From where the crew looks after it, beside this machine. Empty: with `listen`, from wherever that is reached;
+    /// without it, from nowhere else.
+    #[serde(deserialize_with = "networks")]
+    pub(crate) networks: Networks,
 }
 
 /// `[tls]`: where HTTPS is served, and with what.
@@ -182,6 +184,11 @@ pub(crate) struct Viewer {
     pub(crate) max_connections: usize,
     /// Connections from one address at once; 0 is any number.
     pub(crate) max_connections_per_address: usize,
+    /// Connections from one address at once that have not been answered; 0 is any number.
+    pub(crate) max_unanswered_per_address: usize,
+    /// How long a request's body may take that is no stream, and a publisher to its first byte.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) body_timeout: Duration,
 }
 
 impl Default for Viewer {
@@ -209,6 +216,8 @@ impl Default for Viewer {
             stall_timeout: Duration::from_secs(20),
             max_connections: 0,
             max_connections_per_address: 0,
+            max_unanswered_per_address: 4096,
+            body_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -462,6 +471,15 @@ pub(super) fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<S
         })
     };
     Vec::<String>::deserialize(deserializer)?.iter().map(address).collect()
+}
+
+pub(super) fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Hosts, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    Hosts::parse(texts.iter().map(String::as_str)).map_err(|found| {
+        serde::de::Error::custom(format!(
+            "{found:?} is no host name; write it without scheme and port, as in \"relay.example.org\" or \"*.example.org\""
+        ))
+    })
 }
 
 fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Networks, D::Error> {

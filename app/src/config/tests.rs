@@ -118,6 +118,8 @@ fn the_examples_ranges_are_the_ones_that_are_checked() {
         ("viewer", "stall_timeout", "'1s'", "'10m'", "'999ms'", "'601s'"),
         ("viewer", "max_connections", "0", "10000000", "-1", "10000001"),
         ("viewer", "max_connections_per_address", "0", "10000000", "-1", "10000001"),
+        ("viewer", "max_unanswered_per_address", "0", "10000000", "-1", "10000001"),
+        ("viewer", "body_timeout", "'1s'", "'10m'", "'999ms'", "'601s'"),
         ("pull", "silence_timeout", "'1s'", "'1h'", "'999ms'", "'3601s'"),
         ("pull", "retry_min", "'50ms'", "'60s'", "'49ms'", "'61s'"),
         ("pull", "retry_max", "'50ms'", "'1h'", "'49ms'", "'3601s'"),
@@ -210,6 +212,8 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
         ("listen = []", "glassline.toml:1: listen: is empty"),
         ("[tls]\nlisten = ['[::]:1']", "glassline.toml:2: tls.listen: needs a certificate"),
         ("[admin]\ntls = true", "glassline.toml:2: admin.tls: needs a certificate"),
+        ("[admin]\nnetworks = ['near']", "glassline.toml:2: admin.networks: \"near\" is no network"),
+        ("hosts = ['a.example', 'b:80']", "glassline.toml:1: hosts: \"b:80\" is no host name"),
         (
             "[tls]\ncertificates = [{ chain = 'a' }]",
             "glassline.toml:2: tls.certificates: missing field `key`",
@@ -485,13 +489,22 @@ fn a_key_file_is_found_beside_the_configuration() {
 
     let error = Config::load(&file).unwrap_err().to_string();
     assert!(error.contains("publish.key: No such file"), "{error}");
+    let mode = |file: &str, mode| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(folder.join(file), mode).unwrap();
+    };
     std::fs::write(folder.join("publish.key"), "short\n").unwrap();
+    mode("publish.key", 0o644);
+    let error = Config::load(&file).unwrap_err().to_string();
+    assert!(error.contains("others may read") && error.contains("; type: chmod 600 "), "{error}");
+    mode("publish.key", 0o600);
     let error = Config::load(&file).unwrap_err().to_string();
     assert!(error.contains("publish.key:1: the publish key must be 8 to 256"), "{error}");
     std::fs::write(folder.join("publish.key"), "from-the-file\n").unwrap();
     let key = Config::load(&file).unwrap().publish.key.unwrap();
     assert_eq!(key.expose(), "from-the-file");
     std::fs::write(folder.join("viewer.key"), "for-viewers\n").unwrap();
+    mode("viewer.key", 0o600);
     std::fs::write(
         &file,
         "[stream.a]\npublish_key_file = 'publish.key'\nviewer_key_file = 'viewer.key'\n[stream.b]\nmark = 1\n",

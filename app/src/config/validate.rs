@@ -117,7 +117,10 @@ impl Config {
         duration("viewer.stall_timeout", viewer.stall_timeout, seconds(1), seconds(600))?;
         number("viewer.max_connections", viewer.max_connections, 0, 10_000_000)?;
         let of_address = viewer.max_connections_per_address;
-        number("viewer.max_connections_per_address", of_address, 0, 10_000_000)
+        number("viewer.max_connections_per_address", of_address, 0, 10_000_000)?;
+        let unanswered = viewer.max_unanswered_per_address;
+        number("viewer.max_unanswered_per_address", unanswered, 0, 10_000_000)?;
+        duration("viewer.body_timeout", viewer.body_timeout, seconds(1), seconds(600))
     }
 
     fn check_pull(&self) -> Result<(), Problem> {

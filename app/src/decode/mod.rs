@@ -69,8 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.json && !output.takes_stdout() {
         return stdout::print(&text);
     }
-    eprint!("{text}");
-    Ok(())
+    stdout::print_aside(&text)
 }
 
 /// A stream's state, and the memory in which it goes on.

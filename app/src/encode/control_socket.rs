@@ -87,8 +87,13 @@ fn serve(listener: &Listener, subject: &Arc<Subject>) {
 fn converse(stream: UnixStream, subject: &Subject) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let mut out = stream.try_clone()?;
-    let mut lines = BufReader::new(stream);
+    let out = stream.try_clone()?;
+    answer_lines(stream, out, subject)
+}
+
+/// Answers each line of `input` with a line in `out`, until the input ends or a line is too long.
+fn answer_lines(input: impl Read, mut out: impl Write, subject: &Subject) -> std::io::Result<()> {
+    let mut lines = BufReader::new(input);
     loop {
         let mut line = Vec::new();
         let length = lines.by_ref().take(LINE_MAX_BYTES).read_until(b'\n', &mut line)?;
@@ -108,6 +113,20 @@ fn converse(stream: UnixStream, subject: &Subject) -> std::io::Result<()> {
             return Ok(());
         }
     }
+}
+
+/// What an encoder of two renditions, of which the second may have at most 8 Mbit/s, answers to `input`, and what was
+/// asked of it then: a key frame, and bits a second of each rendition.
+pub(crate) fn answers_to(input: impl Read) -> (Vec<u8>, bool, [Option<Bitrate>; 2]) {
+    let rate = Bitrate::from_bits_per_second(5_000_000);
+    let status = |name: &str| Status::new(name.to_owned(), rate, "fast");
+    let controls = Controls::new(vec![status("64x48@25"), status("32x24@25")]);
+    controls.limit_bitrate(1, Bitrate::from_bits_per_second(8_000_000));
+    let subject = Subject { controls: controls.clone(), outputs: Vec::new() };
+    let mut answers = Vec::new();
+    // Memory takes all answers; where the input fails, the conversation is over as where it ends.
+    let _ = answer_lines(input, &mut answers, &subject);
+    (answers, controls.take_key_frame(), [0, 1].map(|index| controls.take_bitrate(index)))
 }
 
 fn refused(error: impl ToString) -> Answer {

@@ -16,9 +16,18 @@ use std::sync::{Arc, Condvar, Mutex};
 #[derive(Debug)]
 pub(super) enum Item {
     /// A picture, its time stamp, and when it was handed over.
-    Picture { picture: Picture, pts: Ticks, queued: Time },
+    Picture { picture: Picture, pts: Ticks, when: Handed },
     /// Sound.
     Sound(AudioBlock),
+}
+
+/// When a source had a picture, and when it gave it away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Handed {
+    /// All of it was there.
+    pub(super) arrived: Time,
+    /// Its own time had come, and it was handed over.
+    pub(super) queued: Time,
 }
 
 /// Where a source puts what it has. Pictures and sound may come from different threads.
@@ -143,7 +152,7 @@ impl Feed {
     /// sound could not be coded, and the source should end.
     pub(super) fn push(&self, item: Item) -> bool {
         match item {
-            Item::Picture { picture, pts, queued } => {
+            Item::Picture { picture, pts, when } => {
                 self.begin(Beginning::Picture(picture.captured));
                 let noted = self.with_sound(|companion| {
                     companion.picture(pts);
@@ -151,7 +160,7 @@ impl Feed {
                 });
                 noted
                     && self.with_sound(Companion::before)
-                    && self.give_picture(&picture, pts, queued)
+                    && self.give_picture(&picture, pts, when)
                     && self.with_sound(Companion::behind)
             }
             Item::Sound(block) => {
@@ -174,10 +183,10 @@ impl Feed {
         }
     }
 
-    fn give_picture(&self, picture: &Picture, pts: Ticks, queued: Time) -> bool {
+    fn give_picture(&self, picture: &Picture, pts: Ticks, when: Handed) -> bool {
         let key = self.controls.take_key_frame();
         match &self.ladder {
-            None => self.give(|| Work::Picture { picture: picture.clone(), pts, queued, key }),
+            None => self.give(|| Work::Picture { picture: picture.clone(), pts, when, key }),
             Some(ladder) => {
                 let ladder = &mut *ladder.lock().expect(UNPOISONED);
                 let turn = ladder.plan.picture(pts, key);
@@ -192,7 +201,7 @@ impl Feed {
                     let scaled = scaler.scale(picture);
                     for queue in queues {
                         let picture = scaled.clone();
-                        open &= queue.push(Work::Picture { picture, pts, queued, key });
+                        open &= queue.push(Work::Picture { picture, pts, when, key });
                     }
                 }
                 open

@@ -12,6 +12,7 @@
 
 use crate::failure;
 use anyhow::Result;
+use glassline_io::child::without_capabilities;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -90,7 +91,7 @@ impl Film {
         let mut command = Command::new("ffprobe");
         let entries = "stream=codec_type,channels,start_time:format=start_time,duration";
         command.args(["-v", "quiet", "-show_entries", entries, "-of", "json", "-i"]).arg(self.url());
-        let output = command.stdin(Stdio::null()).process_group(0).output();
+        let output = without_capabilities(&mut command).stdin(Stdio::null()).process_group(0).output();
         serde_json::from_slice(&output.ok()?.stdout).ok()
     }
 
@@ -156,7 +157,7 @@ impl Film {
         let mut command = self.command(part);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own: Ctrl-C reaches it through us, after the stream has been ended well.
-        command.process_group(0);
+        without_capabilities(command.process_group(0));
         let (id, bytes, errors) = self.children.start(&mut command).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => failure::failed(
                 format_args!("{} is to be decoded by ffmpeg, which is not installed", self.path.display()),

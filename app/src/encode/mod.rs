@@ -42,6 +42,7 @@ mod vp8;
 use crate::{failure, output as stdout, rate};
 use anyhow::{Context, Result};
 pub(crate) use control::{Controls, Status};
+pub(crate) use control_socket::answers_to;
 use feed::Feed;
 use glassline_io::clock::Clock;
 use input::Input;
@@ -289,7 +290,7 @@ fn run_h264(args: Args) -> Result<()> {
         if args.json {
             stdout::print(&format!("{}\n", stats.json(&status.name, queue.dropped())))?;
         } else if args.stats {
-            eprint!("{which}{}", stats.table());
+            stdout::print_aside(&format!("{which}{}", stats.table()))?;
         }
         budgets.push(budget::draw(stats, &format!("{}, preset {}", status.name, args.settings.preset)));
     }

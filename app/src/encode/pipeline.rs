@@ -3,6 +3,7 @@
 use super::adapt::Adapt;
 use super::constant_rate;
 use super::control::{Controls, Status};
+use super::feed::Handed;
 use super::picture::{PictureWriter, Written};
 use super::queue::{Popped, Queue, Work};
 use super::settings::Settings;
@@ -131,11 +132,11 @@ impl Pipeline {
                 Popped::End => return self.finish(sink),
                 Popped::Timeout => self.idle(queue.is_live(), sink)?,
                 Popped::Work(work) => match *work {
-                    Work::Picture { picture, pts, queued, key } => {
+                    Work::Picture { picture, pts, when, key } => {
                         let dropped = queue.dropped();
                         self.tell_stall(|watch, now| watch.picture(now));
                         self.obey(key)?;
-                        self.code_picture(&picture, pts, queued, queue, sink)?;
+                        self.code_picture(&picture, pts, when, queue, sink)?;
                         self.tell_drops(dropped);
                     }
                     Work::Sound(unit) => self.write_sound(&unit, sink)?,
@@ -160,7 +161,7 @@ impl Pipeline {
         &mut self,
         picture: &Picture,
         pts: Ticks,
-        queued: Time,
+        when: Handed,
         queue: &Queue,
         sink: &mut Sink<'_>,
     ) -> Result<()> {
@@ -181,7 +182,7 @@ impl Pipeline {
         if written.demand == Demand::KeyFrame {
             self.want_key_frame();
         }
-        let times = Times { captured: picture.captured, queued, begun, written };
+        let times = Times { captured: picture.captured, when, begun, written };
         self.stats.dropped = dropped;
         self.stats.picture(&times, coded.bytes);
         self.controls.report(self.index, |status| {

@@ -1,8 +1,9 @@
 //! What stands between source and encoder: a bounded queue that never lets a live source wait. Each rendition has
 //! its own; [`super::feed`] fills them.
 
+use super::feed::Handed;
 use anyhow::Error;
-use glassline_media::{AccessUnit, Picture, Ticks, Time};
+use glassline_media::{AccessUnit, Picture, Ticks};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -17,7 +18,7 @@ const MAX_SOUND: usize = 1000;
 #[derive(Debug)]
 pub(super) enum Work {
     /// A picture to code, its time stamp, when it was handed over, and whether it is to be a key frame.
-    Picture { picture: Picture, pts: Ticks, queued: Time, key: bool },
+    Picture { picture: Picture, pts: Ticks, when: Handed, key: bool },
     /// Coded sound.
     Sound(AccessUnit),
 }
@@ -189,12 +190,13 @@ const UNPOISONED: &str = "no thread panics while it holds the queue";
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use glassline_media::{Codec, PixelFormat, Size, Stamps};
+    use glassline_media::{Codec, PixelFormat, Size, Stamps, Time};
     use std::sync::Arc;
 
     fn picture(number: i64) -> Work {
         let picture = Picture::new(PixelFormat::I420, Size::new(2, 2).unwrap(), Time::ZERO);
-        Work::Picture { picture, pts: Ticks(number), queued: Time::ZERO, key: number == 1 }
+        let when = Handed { arrived: Time::ZERO, queued: Time::ZERO };
+        Work::Picture { picture, pts: Ticks(number), when, key: number == 1 }
     }
 
     fn sound() -> Work {

@@ -1,6 +1,6 @@
 //! Running renditions, fed by hand: what leaves when, and what can be asked of them meanwhile.
 
-use super::feed::Item;
+use super::feed::{Handed, Item};
 use super::keyint::Keyint;
 use super::pipeline::Demand;
 use super::session::OwnedSink;
@@ -10,7 +10,7 @@ use super::*;
 use crate::rate::Bitrate;
 use glassline_media::bitstream::h264::{NalType, Sei, nals};
 use glassline_media::container::ts::packet::packets;
-use glassline_media::container::ts::{Demuxer, Event, Scanner};
+use glassline_media::container::ts::{Demuxer, Event, Packet, Scanner};
 use glassline_media::measure::pattern::Pattern;
 use glassline_media::{AccessUnit, AudioBlock, Codec, Colour, FrameRate, Size, Ticks, Time, Utc};
 use glassline_test_support::{has_program, skip};
@@ -67,7 +67,8 @@ impl Fed {
         let time = Time::from_millis(self.pushed * 1000 / RATE);
         let picture = self.pattern.draw(self.pushed, time, Utc::from_nanos(self.pushed));
         self.pushed += 1;
-        assert!(self.feed.push(Item::Picture { picture, pts: Ticks::from_time(time), queued: time }));
+        let when = Handed { arrived: time, queued: time };
+        assert!(self.feed.push(Item::Picture { picture, pts: Ticks::from_time(time), when }));
     }
 
     /// Waits until rendition `index` has given `count` pictures, each whole without the next one.
@@ -124,10 +125,76 @@ fn each_picture_says_when_it_was_captured() {
     (0..8).for_each(|_| fed.push());
     let (video, _) = units(&fed.finish()[0]);
     for (number, unit) in video.iter().enumerate() {
-        let said = nals(&unit.data)
-            .filter(|nal| nal.kind() == NalType::Sei)
-            .find_map(|nal| Sei::parse(nal.payload()).capture_utc());
-        assert_eq!(said, Some(Utc::from_nanos(number as u64)));
+        assert_eq!(said_utc(unit), Some(Utc::from_nanos(number as u64)));
+    }
+}
+
+/// The capture time that a picture says.
+fn said_utc(unit: &AccessUnit) -> Option<Utc> {
+    nals(&unit.data)
+        .filter(|nal| nal.kind() == NalType::Sei)
+        .find_map(|nal| Sei::parse(nal.payload()).capture_utc())
+}
+
+#[test]
+fn a_wall_clock_that_is_set_in_mid_run_disturbs_neither_stamps_nor_clock_nor_pace() {
+    const HOUR: u64 = 3_600_000_000_000;
+    let (size, rate) = (Size::new(64, 48).unwrap(), FrameRate::new(25, 1).unwrap());
+    let length = Length { pictures: Some(40), time: None };
+    let clock = Clock::new();
+    let began = clock.now();
+    // An hour forward after half a second, and two back after another.
+    let offset = move |time: Time| match time.since(began).as_millis() {
+        0..500 => 2 * HOUR,
+        500..1000 => 3 * HOUR,
+        _ => HOUR,
+    };
+    // The capture times that it is asked about, in order.
+    let captured = Arc::<Mutex<Vec<Time>>>::default();
+    let asked = Arc::clone(&captured);
+    let source = Source::test(size, rate, None, length, clock).with_wall(move |time| {
+        asked.lock().unwrap().push(time);
+        Utc::from_nanos(time.as_nanos() + offset(time))
+    });
+    let (format, settings) = (source.format(), small());
+    let controls = Controls::new(vec![Pipeline::status(format, &settings)]);
+    // Not a live one: a busy machine loses nothing on the way.
+    let queue = Arc::new(Queue::new(false));
+    let pipeline = Pipeline::new(format, &settings, None, controls.clone(), 0, clock).unwrap();
+    let stream = Arc::<Mutex<Vec<u8>>>::default();
+    let into = Arc::clone(&stream);
+    let sink: OwnedSink = Box::new(move |packets: &Packets<'_>| {
+        into.lock().unwrap().extend_from_slice(packets.bytes);
+        Ok(Demand::Nothing)
+    });
+    let renditions = vec![Rendition { pipeline, queue: Arc::clone(&queue), sink }];
+    let feed = Arc::new(Feed::new(vec![Arc::clone(&queue)], None, controls));
+    Session::start(source, feed, renditions).unwrap().join().1.unwrap();
+    assert!(clock.now().since(began) >= rate.time_of(39), "faster than its rate");
+    let stream = stream.lock().unwrap();
+    let (video, _) = units(&stream);
+    // The source leaves out what it is too late for, and says so.
+    assert_eq!(video.len() as u64 + queue.dropped(), 40);
+    let clocks: Vec<u64> = packets(&stream)
+        .filter_map(|packet| Packet::parse(packet).unwrap().pcr().map(|pcr| pcr.ticks()))
+        .collect();
+    let captured = captured.lock().unwrap();
+    assert_eq!(video.len(), captured.len());
+    let mut offsets = Vec::new();
+    for (unit, captured) in video.iter().zip(captured.iter()) {
+        // The wall clock is what each picture says, to the nanosecond.
+        assert_eq!(said_utc(unit), Some(Utc::from_nanos(captured.as_nanos() + offset(*captured))));
+        offsets.push(offset(*captured));
+        // The stream's own times know nothing of it: frames' times apart, 50 ms behind a clock that is the capture.
+        assert_eq!(unit.pts.wrapped(), (Ticks::from_time(*captured) + Ticks(4500)).wrapped());
+        let clock = captured.as_nanos() * 27 / 1000 % (300 << 33);
+        assert!(clocks.iter().any(|found| found.abs_diff(clock) <= 1), "{clock} is not in {clocks:?}");
+    }
+    offsets.dedup();
+    assert!(offsets.len() > 1, "the clock was set in mid-run");
+    for pair in captured.windows(2) {
+        let apart = pair[1].since(pair[0]).as_nanos();
+        assert!(apart >= 39_999_999 && (apart + 1) % 40_000_000 <= 2, "{apart} ns");
     }
 }
 

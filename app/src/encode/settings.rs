@@ -48,8 +48,8 @@ pub(crate) struct Settings {
     /// sound, tables and clock take at most]
     #[arg(long, value_name = "RATE")]
     pub(crate) mux_rate: Option<Bitrate>,
-    /// Who chooses the quantisers: x264, which looks at the whole picture first (a third of its time at the fast
-    /// presets); or predicted from the pictures before, so that coding begins at once; auto: predicted for ultrafast
+    /// Who chooses the quantisers: x264, which looks at the whole picture first (up to a quarter of its time at the
+    /// fast presets); or predicted from the pictures before, so that coding begins at once; auto: predicted for ultrafast
     /// and superfast, where the VBV has room for the odd surprise
     #[arg(long, value_name = "WHO", value_enum, default_value_t = RateControl::Auto)]
     pub(crate) rate_control: RateControl,

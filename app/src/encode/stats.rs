@@ -1,5 +1,6 @@
 //! Where the milliseconds go, from capture to the kernel.
 
+use super::feed::Handed;
 use super::picture::Written;
 use glassline_media::Time;
 use hdrhistogram::Histogram;
@@ -31,8 +32,8 @@ pub(crate) struct Stats {
 pub(super) struct Times {
     /// Its own time.
     pub(super) captured: Time,
-    /// Handed to the encoder's queue.
-    pub(super) queued: Time,
+    /// There, and handed to the encoder's queue.
+    pub(super) when: Handed,
     /// Handed to x264.
     pub(super) begun: Time,
     /// The rest of the way.
@@ -66,11 +67,13 @@ pub(super) enum Row {
     X264,
     /// From the queue to the last packet in the kernel, less x264's time.
     Added,
+    /// From the picture's arrival, whole, to the queue.
+    Held,
 }
 
 impl Row {
     /// In the order of the table.
-    pub(super) const ALL: [Row; 12] = [
+    pub(super) const ALL: [Row; 13] = [
         Row::Queued,
         Row::EncoderIn,
         Row::FirstSlice,
@@ -83,6 +86,7 @@ impl Row {
         Row::AfterX264,
         Row::X264,
         Row::Added,
+        Row::Held,
     ];
     /// The stages that make up the whole way, in order.
     pub(super) const STAGES: [Row; 6] =
@@ -103,6 +107,7 @@ impl Row {
             Row::AfterX264 => "last packet after x264 ended",
             Row::X264 => "x264's own time",
             Row::Added => "added beyond x264 (queued to sent, less x264)",
+            Row::Held => "held before queued",
         }
     }
 
@@ -121,11 +126,12 @@ impl Row {
             Row::AfterX264 => "last_packet_after_x264",
             Row::X264 => "x264",
             Row::Added => "added",
+            Row::Held => "held",
         }
     }
 
     fn of(self, times: &Times) -> Duration {
-        let Times { captured, queued, begun, written } = times;
+        let Times { captured, when: Handed { arrived, queued }, begun, written } = times;
         let x264 = || written.last_slice.since(*begun).saturating_sub(written.outside);
         match self {
             Row::Queued => queued.since(*captured),
@@ -140,6 +146,7 @@ impl Row {
             Row::AfterX264 => written.sent.since(written.last_slice),
             Row::X264 => x264(),
             Row::Added => written.sent.since(*queued).saturating_sub(x264()),
+            Row::Held => queued.since(*arrived),
         }
     }
 }
@@ -200,7 +207,7 @@ impl Stats {
     /// Leaves the live line, so that what follows has lines of its own.
     pub(super) fn end_live(&mut self) {
         if self.live.take().is_some() {
-            eprintln!();
+            crate::output::tell("\n");
         }
     }
 
@@ -323,7 +330,8 @@ mod tests {
             demand: Demand::Nothing,
         };
         let mut stats = Stats::new(Time::ZERO);
-        stats.picture(&Times { captured: at(0), queued: at(3), begun: at(4), written }, 100);
+        let when = Handed { arrived: at(1), queued: at(3) };
+        stats.picture(&Times { captured: at(0), when, begun: at(4), written }, 100);
         stats
     }
 
@@ -336,7 +344,7 @@ mod tests {
             .map(|line| line.split_whitespace().rev().nth(2).unwrap().parse::<f64>().unwrap().round())
             .collect();
         // x264 had seven milliseconds, less two in muxer and outputs; queued to sent were twelve.
-        assert_eq!(medians, [3.0, 1.0, 2.0, 5.0, 1.0, 3.0, 15.0, 4.0, 12.0, 4.0, 5.0, 7.0], "{table}");
+        assert_eq!(medians, [3.0, 1.0, 2.0, 5.0, 1.0, 3.0, 15.0, 4.0, 12.0, 4.0, 5.0, 7.0, 2.0], "{table}");
         let widths: Vec<_> = table.lines().map(str::len).collect();
         assert!(widths.iter().all(|&width| width == widths[0]), "{table}");
     }

@@ -175,7 +175,7 @@ fn what_is_wrong_is_said_before_anything_is_written() {
         (["--preset", "fastest"], "ultrafast, superfast"),
         #[cfg(feature = "opus")]
         (["--audio", "opus"], "this input carries no sound"),
-        (["--publish-key-file", "/no/such/file"], "key file /no/such/file"),
+        (["--publish-key-file", "/no/such/file"], "cannot read /no/such/file"),
         (["--slices", "99"], "slices is 99"),
     ] {
         let refused = refused(&[&[input.as_str(), output.as_str()], &args[..]].concat());

@@ -77,7 +77,7 @@ pub(super) fn run(args: &Discover) -> Result<()> {
         return output::print(&text);
     }
     if rows.is_empty() {
-        eprintln!("nobody announces a link here; listeners do with --announce NAME");
+        output::tell("nobody announces a link here; listeners do with --announce NAME\n");
     }
     output::print(&table(&rows))
 }

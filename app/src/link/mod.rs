@@ -2,7 +2,7 @@
 //! program in any language gets channels over a bad network.
 //!
 //! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages; `discovery`
-//! finds listeners by name; `session` is the run, `peer` what belongs to one link in it, `shared` what their threads have in
+//! finds listeners by name; `reset` is what a listener keeps over its restarts; `session` is the run, `peer` what belongs to one link in it, `shared` what their threads have in
 //! common, `stats` what is told about it.
 
 mod channel;
@@ -11,6 +11,7 @@ mod ends;
 mod input;
 mod output;
 mod peer;
+mod reset;
 mod session;
 mod shared;
 mod stats;
@@ -306,6 +307,8 @@ fn run_listen(args: &Listen) -> Result<()> {
     let settings = args.common.settings()?;
     let signals = session::signals()?;
     let session = Session::new(ends::open(&args.common.channel)?, args.common.stats.as_deref())?;
+    let reset_secret = reset::secret(args.common.key.as_deref(), args.address, args.interface.as_deref());
+    let settings = Settings { reset_secret, ..settings };
     let local = Local { address: args.address, interface: args.interface.clone() };
     let endpoint = Endpoint::listen(settings, &[local]).map_err(|error| {
         failure::failed(

@@ -234,6 +234,10 @@ fn closed(shared: &Shared, peer: &Peer, reason: &CloseReason) {
             shared.tell(News::Lost);
         }
         CloseReason::Reset => tracing::warn!(peer = name, "the peer has restarted; connecting again"),
+        CloseReason::NoRoom => tracing::error!(
+            peer = name,
+            "all links together hold more than there is room for, and this one most; it has ended: are its outputs taken from?"
+        ),
         CloseReason::Violation(what) => tracing::error!(peer = name, "the peer breaks the protocol: {what}"),
     }
 }

@@ -19,7 +19,7 @@ use glassline_media::container::ts::{
     Aligner, Continuity, ContinuityChecker, Demuxer, Event, NULL_PID, Packet, Pcr,
 };
 use glassline_media::time::Ticks;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Streams that are followed; a program that changes again and again brings ever new ones.
 const STREAMS_MAX: usize = 64;
@@ -80,6 +80,8 @@ struct State {
     continuity: ContinuityChecker,
     pids: BTreeMap<u16, Pid>,
     programs: Vec<(u16, u16)>,
+    /// All PIDs that have been a program map's: they may change.
+    map_pids: BTreeSet<u16>,
     demuxer: Demuxer,
     program: Option<Program>,
     clock: ClockTrack,
@@ -261,6 +263,7 @@ impl State {
             && let Some(section) = sections.get(usize::from(skip)..)
             && let Ok(pat) = Pat::parse(whole_section(section))
         {
+            self.map_pids.extend(pat.programs.iter().filter(|(number, _)| *number != 0).map(|(_, map)| *map));
             self.programs = pat.programs;
         }
     }
@@ -378,7 +381,7 @@ impl State {
             let other = || format!("stream type 0x{stream_type:02x}");
             return stream.announced.codec.map_or_else(other, |codec| codec.name().to_owned());
         }
-        let is_map = self.programs.iter().any(|(number, map)| *number != 0 && *map == pid);
+        let is_map = self.map_pids.contains(&pid);
         let is_clock = self.program.as_ref().is_some_and(|program| program.pcr_pid == pid);
         match pid {
             PAT_PID => "programs (PAT)",

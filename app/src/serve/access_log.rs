@@ -8,6 +8,7 @@ use glassline_engine::relay::Access;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -33,12 +34,16 @@ pub(super) struct Opened {
     pub(super) is_new: bool,
 }
 
-/// Opens the file at `path` to append to, which is made where there is none.
+/// The mode of a file that is made: addresses of viewers are nobody's business but the crew's. The group may read, for
+/// what turns logs into figures.
+const MODE: u32 = 0o640;
+
+/// Opens the file at `path` to append to, which is made where there is none. One that is there keeps its mode.
 pub(super) fn open(path: &Path) -> Result<Opened> {
-    let made = OpenOptions::new().append(true).create_new(true).open(path);
+    let made = OpenOptions::new().append(true).create_new(true).mode(MODE).open(path);
     let opened = match made {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let file = OpenOptions::new().append(true).create(true).open(path);
+            let file = OpenOptions::new().append(true).create(true).mode(MODE).open(path);
             file.map(|file| Opened { file, is_new: false })
         }
         made => made.map(|file| Opened { file, is_new: true }),

@@ -4,7 +4,7 @@ use super::insight::{BehindCounts, behind_counts, why_counts};
 use super::renditions::{Groups, Rendition, group};
 use glassline_delivery::http1::Response;
 use glassline_delivery::policy::StreamName;
-use glassline_engine::relay::{Door, Hub, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
+use glassline_engine::relay::{Hub, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
 use glassline_media::bitstream::h264::Join;
 use glassline_media::container::tracks::{Kind, Track};
 use serde::Serialize;
@@ -162,30 +162,41 @@ pub(super) fn time(hub: &Hub) -> Now {
     Now { utc_us: hub.clock().utc().as_micros() }
 }
 
-pub(super) fn streams<'a>(hub: &Hub, contact: Option<&'a str>) -> Streams<'a> {
+/// What is told of `all` streams.
+pub(super) fn streams<'a>(
+    hub: &Hub,
+    all: Vec<StreamStatus>,
+    contact: Option<&'a str>,
+    to_crew: bool,
+) -> Streams<'a> {
     let server = Server {
         version: env!("CARGO_PKG_VERSION"),
         uptime_s: hub.totals().uptime.as_secs_f64(),
         contact,
         now_utc_us: hub.clock().utc().as_micros(),
     };
-    let all = hub.streams();
     let groups = Groups::of(&all);
-    Streams { server, streams: all.iter().map(|status| stream(status, Door::Crew, &groups)).collect() }
+    Streams { server, streams: all.iter().map(|status| stream(status, to_crew, &groups)).collect() }
 }
 
-/// What is told of the stream `name`; `None` where there is none.
-pub(super) fn stream_named(hub: &Hub, name: &StreamName, door: Door) -> Option<Stream> {
+/// What is told of the stream `name`, and of those renditions beside it that are `known` to who asks; `None` where there
+/// is no such stream.
+pub(super) fn stream_named(
+    hub: &Hub,
+    name: &StreamName,
+    known: impl Fn(&StreamName) -> bool,
+    to_crew: bool,
+) -> Option<Stream> {
     let found = hub.stream(name)?;
     let groups = match group(name.as_str()) {
-        Some(_) => Groups::of(&hub.streams()),
+        Some(_) => Groups::of(hub.streams().iter().filter(|stream| known(&stream.name))),
         None => Groups::default(),
     };
-    Some(stream(&found, door, &groups))
+    Some(stream(&found, to_crew, &groups))
 }
 
-/// What is told of a stream; where it comes from, only to the crew.
-fn stream(status: &StreamStatus, door: Door, groups: &Groups) -> Stream {
+/// What is told of a stream; where it comes from and goes to, only to the crew.
+fn stream(status: &StreamStatus, to_crew: bool, groups: &Groups) -> Stream {
     Stream {
         group: group(status.name.as_str()).map(str::to_owned),
         renditions: groups.renditions(status.name.as_str()),
@@ -212,8 +223,8 @@ fn stream(status: &StreamStatus, door: Door, groups: &Groups) -> Stream {
         why: why_counts(&status.why),
         behind: behind_counts(&status.behind),
         publishers: status.sessions,
-        source: status.source.as_ref().filter(|_| door == Door::Crew).map(source),
-        outputs: status.outputs.iter().filter(|_| door == Door::Crew).map(output).collect(),
+        source: status.source.as_ref().filter(|_| to_crew).map(source),
+        outputs: status.outputs.iter().filter(|_| to_crew).map(output).collect(),
     }
 }
 

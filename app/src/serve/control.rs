@@ -1,7 +1,7 @@
 //! What the crew may ask of encoders inside: `POST /api/streams/NAME/keyframe`, `POST /api/streams/NAME/bitrate?rate=3M`.
 
 use super::encoders::{Encoders, Unasked};
-use super::site::no_stream;
+use super::site::{no_stream, refused};
 use crate::config::encode_bitrates;
 use crate::rate::Bitrate;
 use glassline_delivery::http1::server::Request;
@@ -41,9 +41,10 @@ pub(super) fn post_alone() -> Response {
 pub(super) fn act(request: &Request, door: Door, peer: IpAddr, hub: &Hub, encoders: &Encoders) -> Response {
     let Some((name, action)) = parse(&request.path) else { return no_stream() };
     if let Err(refusal) = hub.may_see_viewers(door, peer, request) {
-        let words = "Encoders are asked from the server's own machine, from [publish] networks, with the publish key \
-                     ('Authorization: Bearer KEY'), or on the admin listener.";
-        return problem(refusal.explain().0, "may not control encoders", words);
+        let words = "Encoders are asked with the publish key ('Authorization: Bearer KEY') or, where there is none, from the \
+                     server's own machine and from [publish] and [admin] networks of its configuration; or on the admin \
+                     listener.";
+        return refused(refusal, "may not control encoders", words);
     }
     let Some(name) = StreamName::parse(name) else { return no_stream() };
     let asked = match action {

@@ -302,7 +302,6 @@ impl Encoder {
             state.error = None;
         }
         tracing::info!(stream = %self.name, "its encoder runs");
-        // Where somebody takes a name over, this fails and tries to have it again.
         job.run(sinks)
     }
 

@@ -1,6 +1,7 @@
 //! What the crew sees of viewers: `/api/clients` and `/api/streams/NAME/history`.
 
 use super::api;
+use super::site::refused;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
 use glassline_delivery::policy::StreamName;
@@ -90,9 +91,9 @@ struct Curves {
 /// decides it.
 fn refuse_stranger(request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Option<Response> {
     let refusal = hub.may_see_viewers(door, peer, request).err()?;
-    let words = "Viewers' addresses are shown to the server's own machine, to [publish] networks, and to who sends the \
-                 publish key ('Authorization: Bearer KEY').";
-    Some(problem(refusal.explain().0, "may not see viewers", words))
+    let words = "Viewers' addresses are shown to who sends the publish key ('Authorization: Bearer KEY') or, where there \
+                 is none, to the server's own machine and to [publish] and [admin] networks of its configuration.";
+    Some(refused(refusal, "may not see viewers", words))
 }
 
 pub(super) fn clients(request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Response {

@@ -6,6 +6,7 @@ use crate::config::Config;
 use anyhow::Result;
 use glassline_engine::relay::Remains;
 use glassline_io::handover::{Channel, Meeting};
+use glassline_io::{privileges, process};
 use signal_hook::consts::{SIGHUP, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::io::ErrorKind;
@@ -18,6 +19,8 @@ use std::time::Duration;
 
 /// How long a predecessor may take to end.
 const MEETING_TRIES: u32 = 500;
+/// After these it is looked who holds the place to meet.
+const MEETING_TRIES_OF_OTHERS: u32 = 25;
 const MEETING_RETRY: Duration = Duration::from_millis(20);
 
 enum Event {
@@ -131,10 +134,25 @@ fn wait_for_successors(name: String, events: Sender<Event>) -> Result<()> {
 
 /// The predecessor holds the place to meet until it has ended, which it does in a moment.
 fn open_meeting(name: &str) -> Option<Meeting> {
-    for _ in 0..MEETING_TRIES {
+    for tries in 1..=MEETING_TRIES {
         match Meeting::open(name) {
             Ok(meeting) => return Some(meeting),
-            Err(error) if error.kind() == ErrorKind::AddrInUse => thread::sleep(MEETING_RETRY),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                // Asked once: where it is a server, it sees somebody come and go.
+                let holder = (tries == MEETING_TRIES_OF_OTHERS).then(|| Meeting::holder(name)).flatten();
+                if let Some((user, process)) = holder.filter(|(user, _)| is_foreign(*user)) {
+                    let user = privileges::name(user);
+                    tracing::warn!(
+                        name,
+                        user,
+                        process,
+                        "no new program can take over: a process of another user holds the place to meet, an \
+                         abstract socket of this name; end that process and start this server anew"
+                    );
+                    return None;
+                }
+                thread::sleep(MEETING_RETRY);
+            }
             Err(error) => {
                 tracing::warn!(%error, "no new program can take over");
                 return None;
@@ -143,6 +161,11 @@ fn open_meeting(name: &str) -> Option<Meeting> {
     }
     tracing::warn!(name, "no new program can take over: another server holds the place to meet");
     None
+}
+
+/// Whether a user is neither ours nor root, who may well be our predecessor.
+fn is_foreign(user: u32) -> bool {
+    user != 0 && user != process::user()
 }
 
 /// Takes note of a new program that fails. One that does not is its own master.

@@ -86,10 +86,28 @@ pub(super) fn exposition(hub: &Hub, encoders: &Report) -> String {
         totals.refused,
     );
     text.total(
+        "connections_refused_unanswered_total",
+        "counter",
+        "Of these, for too many of their address that had not been answered.",
+        totals.refused_unanswered,
+    );
+    text.total(
         "connections_timed_out_total",
         "counter",
         "Connections ended because a peer was too slow.",
         totals.timed_out,
+    );
+    text.total(
+        "request_bodies_timed_out_total",
+        "counter",
+        "Of these, with a request's body that did not come.",
+        totals.bodies_timed_out,
+    );
+    text.total(
+        "streams_displaced_total",
+        "counter",
+        "Streams without publisher and viewers that ended early, for others to have a place.",
+        totals.streams_displaced,
     );
     text.total("marks_in_use", "gauge", "Viewers with a mark of their own now.", totals.marks_in_use);
     text.total(

@@ -19,6 +19,7 @@ mod succession;
 use crate::config::{self, Config, Mux};
 use crate::{encode, failure, logging, output};
 use anyhow::{Context, Result};
+use glassline_delivery::http1::Limits;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
@@ -27,6 +28,7 @@ use glassline_io::tls::{Identities, TlsError};
 use service::Service;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -132,6 +134,9 @@ fn settings(config: &Config) -> Settings {
         listen: listeners(config),
         workers: config.workers,
         rules: rules::rules(config),
+        hosts: config.hosts.clone(),
+        admin_networks: config.admin.networks.clone(),
+        reserved: encoded_names(config),
         max_publishers_per_address: config.publish.max_per_address,
         allow_origin: config.viewer.allow_origin.clone(),
         silence_timeout: config.publish.silence_timeout,
@@ -148,6 +153,8 @@ fn settings(config: &Config) -> Settings {
         certificates: certificates(config),
         certificate_check: config.tls.check_interval,
         max_connections_per_address: config.viewer.max_connections_per_address,
+        max_unanswered_per_address: config.viewer.max_unanswered_per_address,
+        http: Limits { body_time: config.viewer.body_timeout, ..Limits::DEFAULT },
         pulls: pulls(config),
         outputs: outputs(config),
         drain: config.process.drain,
@@ -158,8 +165,14 @@ fn settings(config: &Config) -> Settings {
             reorder: config.pull.reorder,
             ..Policy::default()
         },
-        ..Settings::default()
     }
+}
+
+/// The streams that encoders inside make.
+fn encoded_names(config: &Config) -> BTreeSet<StreamName> {
+    let demo = config.demo.enabled.then_some(&config.demo.name);
+    let sections = config.encode.iter().flat_map(|(name, section)| encode::stream_names(name, section));
+    sections.chain(demo.cloned()).filter_map(|name| StreamName::parse(&name)).collect()
 }
 
 /// What is shown over TLS.
@@ -234,6 +247,7 @@ fn explain(error: StartError) -> anyhow::Error {
         StartError::Tls(TlsError::Unreadable { .. }) => {
             "check [tls] certificates and the streams' ca, and that this user may read them"
         }
+        StartError::Tls(TlsError::Secret(_)) => "its owner alone has to read a private key",
         StartError::Tls(_) => {
             "check [tls] certificates: 'chain' is the certificate with its issuers' behind it, 'key' its private key; \
              a stream's ca: certificates alone"

@@ -16,9 +16,8 @@ pub(super) fn rules(config: &Config) -> Rules {
 
 fn stream_rules(config: &Config, own: &Stream) -> StreamRules {
     let Config { publish, viewer, .. } = config;
-    let key = |own: &Option<Secret>, general: &Option<Secret>| {
-        own.as_ref().or(general.as_ref()).map(|key| key.expose().to_owned())
-    };
+    let key =
+        |own: &Option<Secret>, general: &Option<Secret>| own.as_ref().or(general.as_ref()).map(Secret::rule);
     let bps = |rate: Option<crate::rate::Bitrate>| rate.map(|rate| rate.bits_per_second());
     StreamRules {
         publish: PublishPolicy {

@@ -5,7 +5,7 @@ use super::encoders::Encoders;
 use super::{api, assets, control, encoding, insight, metrics};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
-use glassline_delivery::policy::StreamName;
+use glassline_delivery::policy::{Refusal, StreamName};
 use glassline_engine::relay::{Access, Door, Hub, Site};
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -42,9 +42,11 @@ impl PageSite {
     }
 
     fn read(&self, request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Response {
-        if door == Door::Public && is_the_crews(&request.path) {
-            return not_here();
+        if let Some(refusal) = refuse_stranger(request, door, peer, hub) {
+            return refusal;
         }
+        let may_know = |name: &StreamName| hub.may_know(name, door, peer, request);
+        let is_crew = || hub.is_crew(door, peer, request).is_ok();
         match request.path.as_str() {
             "/healthz" | "/readyz" => Response::ok("text/plain; charset=utf-8", "ok\n"),
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
@@ -53,20 +55,24 @@ impl PageSite {
             }
             "/api/time" => api::json(&api::time(hub)),
             "/api/contact" => api::json(&api::Contact { contact: self.now().contact.as_deref() }),
-            "/api/streams" => api::json(&api::streams(hub, self.now().contact.as_deref())),
+            "/api/streams" => {
+                let streams = hub.streams().into_iter().filter(|stream| may_know(&stream.name)).collect();
+                api::json(&api::streams(hub, streams, self.now().contact.as_deref(), is_crew()))
+            }
             "/api/clients" => insight::clients(request, door, peer, hub),
             "/api/encoders" => api::json(&self.encoders.report()),
             path => {
                 if let Some(name) = path.strip_prefix("/api/streams/") {
+                    let known = |name: &str| StreamName::parse(name).filter(&may_know);
                     if let Some(name) = name.strip_suffix("/history") {
-                        let found =
-                            StreamName::parse(name).and_then(|name| insight::history(request, &name, hub));
+                        let found = known(name).and_then(|name| insight::history(request, &name, hub));
                         return found.unwrap_or_else(no_stream);
                     }
                     if control::is_action(path) {
                         return control::post_alone();
                     }
-                    let found = StreamName::parse(name).and_then(|name| api::stream_named(hub, &name, door));
+                    let found =
+                        known(name).and_then(|name| api::stream_named(hub, &name, may_know, is_crew()));
                     return found.map_or_else(no_stream, |stream| api::json(&stream));
                 }
                 assets::serve(request).unwrap_or_else(no_page)
@@ -105,6 +111,30 @@ impl Site for PageSite {
     }
 }
 
+/// The answer to who asks for what is the crew's without being of it. Without an admin listener the pages and the streams'
+/// figures are everybody's; what tells of the inside, and where streams come from, is not.
+fn refuse_stranger(request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Option<Response> {
+    let path = request.path.as_str();
+    let is_closed = match door {
+        Door::Public if is_the_crews(path) => return Some(not_here()),
+        Door::Public => false,
+        Door::Shared => matches!(path, "/metrics" | "/api/encoders"),
+        Door::Admin => is_the_crews(path) && !matches!(path, "/healthz" | "/readyz"),
+    };
+    if !is_closed {
+        return None;
+    }
+    let (status, words) = hub.is_crew(door, peer, request).err()?.explain();
+    Some(problem(status, "for the crew alone", words))
+}
+
+/// A refusal with `words` on who may; where the trouble is not who asks but how, with what to do about that.
+pub(super) fn refused(refusal: Refusal, title: &str, words: &str) -> Response {
+    let (status, own_words) = refusal.explain();
+    let is_about_how = matches!(refusal, Refusal::Host | Refusal::Proxied | Refusal::ForeignPage);
+    problem(status, title, if is_about_how { own_words } else { words })
+}
+
 /// Whether what is at `path` concerns the crew alone. Viewers need a stream's page, what the page asks about that
 /// stream, the server's clock, how to reach the crew, and `/gen204`; what is new is the crew's until it is named here.
 fn is_the_crews(path: &str) -> bool {
@@ -128,7 +158,9 @@ fn not_here() -> Response {
 }
 
 pub(super) fn no_stream() -> Response {
-    problem(404, "no such stream", "No stream of this name is known. GET /api/streams lists those that are.")
+    let words = "No stream of this name is known, or it takes a signed address to see it. \
+                 GET /api/streams lists those that may be watched.";
+    problem(404, "no such stream", words)
 }
 
 fn no_page() -> Response {

@@ -17,6 +17,7 @@ use crate::failure;
 use anyhow::{Context, Result, bail};
 use glassline_engine::relay::{HandoverError, Relay, Remains};
 use glassline_io::handover::Channel;
+use glassline_io::privileges;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -61,7 +62,8 @@ pub(super) fn receive(mut channel: Channel) -> Result<Channel> {
     channel.set_patience(PATIENCE)?;
     let (user, process) = channel.peer()?;
     if user != 0 && user != own_user() {
-        bail!("process {process} of another user (uid {user}) wants to take over, and may not");
+        let user = privileges::name(user);
+        bail!("process {process} of user {user} wants to take over, and may not");
     }
     let (hello, _) = channel.receive(WORDS_BYTES)?;
     if hello != HELLO {
@@ -108,9 +110,11 @@ impl Estate {
             channel.set_patience(PATIENCE)?;
             let (user, process) = channel.peer()?;
             if user != 0 && user != own_user() {
-                bail!(
-                    "process {process}, which waits there, is another user's (uid {user}): start this one as that user"
-                );
+                let user = privileges::name(user);
+                return Err(failure::failed(
+                    format!("process {process}, which holds the place to meet ({name:?}), is user {user}'s"),
+                    "start this one as that user, if that is the server to take over from; else end that process",
+                ));
             }
             match channel.send(HELLO, &[]).and_then(|()| channel.receive(MESSAGE_BYTES)) {
                 Ok((message, descriptors)) => return Ok(Estate { channel, message, descriptors }),

@@ -14,6 +14,8 @@
 //!
 //! Without features the crate builds without a C compiler or library.
 #![deny(unsafe_code)]
+// A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
+#![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod audio;
 pub mod error;

@@ -139,9 +139,7 @@ impl Destination {
                 let ttl = value.parse().ok().filter(|ttl| *ttl > 0);
                 self.ttl = Some(ttl.ok_or("ttl is a number from 1 to 255")?);
             }
-            "interface" if (1..16).contains(&value.len()) && value.bytes().all(is_of_name) => {
-                self.interface = Some(value.to_owned());
-            }
+            "interface" if is_interface(value) => self.interface = Some(value.to_owned()),
             "interface" => return Err("an interface's name has 1 to 15 letters, digits and .-_:@"),
             "source" => self.source = Some(value.parse().map_err(|_| "the source is no IP address")?),
             "packets" => {
@@ -169,8 +167,10 @@ fn is_name(host: &str) -> bool {
         && host.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
-fn is_of_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b".-_:@".contains(&byte)
+/// Whether a text is the name of a network interface that can be written into a URL, and shown, as it is.
+pub(crate) fn is_interface(name: &str) -> bool {
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:@".contains(&byte);
+    (1..16).contains(&name.len()) && name.bytes().all(is_of_name)
 }
 
 impl fmt::Display for Destination {

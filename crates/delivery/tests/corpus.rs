@@ -1,26 +1,40 @@
-//! The fuzz targets' corpora, run as plain tests.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, unreachable_pub)]
+//! Runs the bodies of the fuzz targets over the committed corpora: what fuzzing found once stays found.
+#![allow(unreachable_pub, reason = "the bodies are public for the fuzz targets")]
 
+use glassline_test_support::corpus;
+
+#[path = "../../../fuzz/bodies/carried.rs"]
+mod carried;
 #[path = "../../../fuzz/bodies/http1.rs"]
 mod http1;
 #[path = "../../../fuzz/bodies/metacube.rs"]
 mod metacube;
+#[path = "../../../fuzz/bodies/redirects.rs"]
+mod redirects;
+#[path = "../../../fuzz/bodies/urls.rs"]
+mod urls;
 
-fn run(name: &str, body: fn(&[u8])) {
-    let folder = [env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/", name].concat();
-    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(files.len() >= 5, "the corpus is missing");
-    for file in files {
-        body(&std::fs::read(file).unwrap());
-    }
+#[test]
+fn carried_streams() {
+    corpus::run("carried", carried::run);
 }
 
 #[test]
 fn http1_corpus() {
-    run("http1", http1::run);
+    corpus::run("http1", http1::run);
 }
 
 #[test]
 fn metacube_corpus() {
-    run("metacube", metacube::run);
+    corpus::run("metacube", metacube::run);
+}
+
+#[test]
+fn answers_of_upstreams() {
+    corpus::run("redirects", redirects::run);
+}
+
+#[test]
+fn urls_of_sources_and_outputs() {
+    corpus::run("urls", urls::run);
 }

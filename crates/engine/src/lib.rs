@@ -4,6 +4,8 @@
 //! * [`parallel`]: the threads of encoders (`codec` + `io`).
 //! * [`relay`]: one stream to everyone, over HTTP (`delivery` + `io`).
 #![forbid(unsafe_code)]
+// A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
+#![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod link;
 pub mod parallel;

@@ -3,12 +3,15 @@
 
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Limits, Response};
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::pull;
 use glassline_delivery::stream::Backlog;
-use glassline_engine::relay::{Door, Hub, Listen, Relay, Settings, Site};
+use glassline_engine::relay::fuzzing::passed_on;
+use glassline_engine::relay::{Door, Hub, Listen, Pull, Relay, Settings, Site};
 use glassline_media::container::ts::{Aligner, ContinuityChecker, PACKET_BYTES, Packet};
 use glassline_test_support::ts::Source;
 use std::io::{Read, Write};
-use std::net::{IpAddr, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -47,13 +50,13 @@ fn connect(relay: &Relay) -> TcpStream {
 
 fn publish(relay: &Relay, target: &str) -> TcpStream {
     let mut stream = connect(relay);
-    write!(stream, "PUT {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "PUT {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     stream
 }
 
 fn watch(relay: &Relay, name: &str) -> TcpStream {
     let mut stream = connect(relay);
-    write!(stream, "GET /live/{name}.ts HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    write!(stream, "GET /live/{name}.ts HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let head = read_head(&mut stream);
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     stream
@@ -188,7 +191,8 @@ fn viewers_are_let_go_when_the_publisher_does_not_return() {
 fn what_is_no_transport_stream_is_refused() {
     let relay = relay();
     let mut publisher = connect(&relay);
-    write!(publisher, "PUT /live/a.ts HTTP/1.1\r\nHost: h\r\nContent-Length: 200000\r\n\r\n").unwrap();
+    write!(publisher, "PUT /live/a.ts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n")
+        .unwrap();
     publisher.write_all(&[b'x'; 200_000]).unwrap();
     let told = answer(&mut publisher);
     assert!(told.starts_with("HTTP/1.1 415 "), "{told}");
@@ -264,7 +268,7 @@ fn requests_on_one_connection_are_answered_in_order() {
     let relay = relay();
     let mut client = connect(&relay);
     client
-        .write_all(b"GET /a HTTP/1.1\r\n\r\nHEAD /bb HTTP/1.1\r\n\r\nOPTIONS * HTTP/1.1\r\n\r\nGET /c HTTP/1.1\r\nConnection: close\r\n\r\n")
+        .write_all(b"GET /a HTTP/1.1\r\nHost: localhost\r\n\r\nHEAD /bb HTTP/1.1\r\nHost: localhost\r\n\r\nOPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\nGET /c HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         .unwrap();
     let text = answer(&mut client);
     let positions: Vec<_> = ["\r\n\r\n/a", "Content-Length: 3\r\n", "HTTP/1.1 204", "\r\n\r\n/c"]
@@ -283,9 +287,9 @@ fn a_client_that_asks_much_and_reads_late_gets_all_answers() {
     let count = 4000;
     let asker = std::thread::spawn(move || {
         for _ in 0..count {
-            write!(writer, "GET {path} HTTP/1.1\r\n\r\n").unwrap();
+            write!(writer, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         }
-        write!(writer, "GET /end HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
+        write!(writer, "GET /end HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     });
     // 32 MB of answers: far more than the sockets and the relay's own queue hold.
     let text = answer(&mut client);
@@ -304,14 +308,21 @@ fn bad_requests_get_an_answer() {
         client.write_all(bytes).unwrap();
         answer(&mut client)
     };
-    let long = [b"GET / HTTP/1.1\r\nX: ".as_slice(), &[b'a'; 64 << 10]].concat();
+    let long = [b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ".as_slice(), &[b'a'; 64 << 10]].concat();
     assert!(ask(&long).starts_with("HTTP/1.1 431 "));
     assert!(ask(b"BLAH\r\n\r\n").starts_with("HTTP/1.1 400 "));
     assert!(ask(b"GET / HTT").starts_with("HTTP/1.1 408 "), "slow loris");
     assert_eq!(ask(b""), "", "a connection that never speaks is closed");
-    assert!(ask(b"PUT /live/..ts HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
-    assert!(ask(b"GET /live/none.ts HTTP/1.1\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 404 "));
-    let body = [b"POST /api HTTP/1.1\r\nContent-Length: 100000\r\n\r\n".as_slice(), &[0; 100_000]].concat();
+    assert!(ask(b"PUT /live/..ts HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(
+        ask(b"GET /live/none.ts HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .starts_with("HTTP/1.1 404 ")
+    );
+    let body = [
+        b"POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n".as_slice(),
+        &[0; 100_000],
+    ]
+    .concat();
     assert!(ask(&body).starts_with("HTTP/1.1 413 "));
 }
 
@@ -321,7 +332,7 @@ fn a_client_that_asks_first_is_told_to_go_on() {
     let mut publisher = connect(&relay);
     write!(
         publisher,
-        "PUT /live/a.ts HTTP/1.1\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n"
+        "PUT /live/a.ts HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n"
     )
     .unwrap();
     assert_eq!(read_head(&mut publisher), "HTTP/1.1 100 Continue\r\n\r\n");
@@ -363,7 +374,7 @@ fn a_reload_opens_and_closes_listeners_and_keeps_who_came_by_them() {
     let was = relay.addresses();
     let mut idle = connect(&relay);
     let mut asked = |path: &str| {
-        write!(idle, "GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        write!(idle, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         assert!(read_head(&mut idle).starts_with("HTTP/1.1 200 "));
         idle.read_exact(&mut vec![0; path.len()]).unwrap();
     };
@@ -385,4 +396,64 @@ fn a_reload_opens_and_closes_listeners_and_keeps_who_came_by_them() {
     assert_eq!(relay.addresses(), both[..1]);
     TcpStream::connect(both[0]).unwrap();
     asked("/still");
+}
+
+/// What a relay would leave to the next process; it goes on itself.
+fn left_by(relay: &mut Relay) -> Vec<u8> {
+    let mut left = Vec::new();
+    let refused = relay.hand_over(|message, _| {
+        left = message.to_vec();
+        Err(std::io::Error::other("nobody is there"))
+    });
+    assert!(refused.is_err());
+    left
+}
+
+#[test]
+fn what_a_process_leaves_is_the_same_for_all_that_come_after() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/pulled.ts", upstream.local_addr().unwrap());
+    let mut relay = relay_with(|settings| {
+        settings.listen.push(local());
+        let (name, source) = (StreamName::parse("pulled").unwrap(), pull::Source::parse(&address).unwrap());
+        settings.pulls.push(Pull { name, source, mux: None, ca: None });
+    });
+    let (mut from_there, _) = upstream.accept().unwrap();
+    read_head(&mut from_there);
+    let (mut source, mut publisher) = (Source::default(), publish(&relay, "/live/a.ts"));
+    let pictures = [source.tables(), source.picture(true, 2), source.picture(false, 3)].concat();
+    publisher.write_all(&pictures).unwrap();
+    let mut flv = publish(&relay, "/live/b.flv");
+    let tag = |payload: &[u8]| {
+        let size = (payload.len() as u32).to_be_bytes();
+        let back = (payload.len() as u32 + 11).to_be_bytes();
+        [&[9][..], &size[1..], &[0; 7], payload, &back].concat()
+    };
+    let header = [&b"FLV\x01\x05\0\0\0\x09\0\0\0\0"[..], &tag(&[0x17, 0, 1])].concat();
+    let there = [Source::default().tables(), Source::default().picture(true, 1)].concat();
+    write!(from_there, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n").unwrap();
+    from_there.write_all(&there).unwrap();
+    flv.write_all(&[header, tag(&[0x17, 1, 7, 7]), tag(&[0x27, 1, 8])].concat()).unwrap();
+    until("three streams", || {
+        let streams = relay.hub().streams();
+        streams.len() == 3 && streams.iter().all(|stream| stream.bytes_in > 40)
+    });
+    let mut viewer = watch(&relay, "a");
+    viewer.read_exact(&mut vec![0; pictures.len()]).unwrap();
+    let mut in_blocks = connect(&relay);
+    write!(in_blocks, "GET /live/a.ts?encoding=metacube HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    read_head(&mut in_blocks);
+    let mut asking = connect(&relay);
+    write!(asking, "GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET /b HTTP/1.1\r\nHo").unwrap();
+    let mut echo = [0; 1];
+    asking.read_exact(&mut echo).unwrap();
+
+    let left = left_by(&mut relay);
+    let second = passed_on(&left).unwrap();
+    assert!(second.len() > left.len() / 2, "{} of {} bytes", second.len(), left.len());
+    assert!(passed_on(&second).unwrap() == second);
+    assert!(passed_on(&left[..left.len() / 2]).is_err());
+    // Nothing has become of it here.
+    publisher.write_all(&source.picture(false, 1)).unwrap();
+    viewer.read_exact(&mut [0; PACKET_BYTES]).unwrap();
 }

@@ -4,6 +4,9 @@ use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 pub use rustix::process::Signal;
 use rustix::process::{Pid, getpid, getppid, kill_process, kill_process_group};
 use rustix::process::{set_parent_process_death_signal, test_kill_process_group};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
+};
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::unix::process::CommandExt;
@@ -67,12 +70,40 @@ impl AsFd for Signals {
     }
 }
 
+/// Has `command` run with nothing of the privileges that this process kept when it became another user
+/// ([`privileges`](crate::privileges)), which are its own business: no ambient capabilities, none to be inherited. A
+/// program that root starts as root has root's.
+#[allow(unsafe_code)]
+pub fn without_capabilities(command: &mut Command) -> &mut Command {
+    let prepare = || {
+        // A kernel without ambient capabilities (before 4.3) has none to hand on.
+        let _ = clear_ambient_capability_set();
+        let sets = capabilities(None)?;
+        if !sets.inheritable.is_empty() {
+            set_capabilities(None, CapabilitySets { inheritable: CapabilitySet::empty(), ..sets })?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only system calls are made: nothing is allocated, no lock taken.
+    unsafe { command.pre_exec(prepare) }
+}
+
 /// Starts a program that the kernel kills when the calling thread ends, however that comes, and that gets all signals.
+/// It has no capabilities of ours ([`without_capabilities`]).
+///
+/// # Errors
+/// Where it cannot be started.
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    spawn_with_capabilities(without_capabilities(command))
+}
+
+/// The same with the capabilities that this process hands on: for programs that are to look at a network of ours
+/// ([`unshare_user`](crate::namespace::unshare_user)).
 ///
 /// # Errors
 /// Where it cannot be started.
 #[allow(unsafe_code)]
-pub fn spawn(command: &mut Command) -> io::Result<Child> {
+pub fn spawn_with_capabilities(command: &mut Command) -> io::Result<Child> {
     let parent = getpid();
     let prepare = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -123,5 +154,43 @@ fn signal_set(signals: &[Signal]) -> libc::sigset_t {
             libc::sigaddset(set.as_mut_ptr(), signal.as_raw());
         }
         set.assume_init()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::thread::configure_capability_in_ambient_set;
+    use std::process::Stdio;
+
+    /// The capabilities that a program says it has, started by a thread that hands some on.
+    fn shown(start: fn(&mut Command) -> io::Result<Child>) -> Option<String> {
+        // Credentials are each thread's own: the test runner's other threads keep theirs.
+        let thread = std::thread::spawn(move || {
+            let sets = capabilities(None).ok()?;
+            let handed = CapabilitySet::NET_BIND_SERVICE;
+            set_capabilities(None, CapabilitySets { inheritable: sets.inheritable | handed, ..sets }).ok()?;
+            configure_capability_in_ambient_set(handed, true).ok()?;
+            let mut command = Command::new("grep");
+            command.args(["-E", "CapAmb|CapInh", "/proc/self/status"]).stdout(Stdio::piped());
+            let output = start(&mut command).unwrap().wait_with_output().unwrap();
+            Some(String::from_utf8(output.stdout).unwrap())
+        });
+        thread.join().unwrap()
+    }
+
+    #[test]
+    fn a_program_gets_no_capabilities_of_ours() {
+        let (Some(bare), Some(given)) = (shown(spawn), shown(spawn_with_capabilities)) else {
+            return glassline_test_support::skip(
+                "a_program_gets_no_capabilities_of_ours",
+                "no CAP_NET_BIND_SERVICE to hand on",
+            );
+        };
+        let none = "0000000000000000";
+        assert_eq!(bare.matches(none).count(), 2, "{bare}");
+        assert_eq!(given.matches(none).count(), 0, "{given}");
+        let other = shown(|command| without_capabilities(command).spawn()).unwrap();
+        assert_eq!(other.matches(none).count(), 2, "{other}");
     }
 }

@@ -30,6 +30,12 @@ impl Meeting {
         Ok(Meeting(UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?))
     }
 
+    /// The user that holds `name`, and the process; `None` where nobody does, or the system does not tell.
+    pub fn holder(name: &str) -> Option<(u32, u32)> {
+        // Of a socket that listens these are its credentials when it began to.
+        Channel::connect(name).ok()?.peer().ok()
+    }
+
     /// Waits for somebody to come.
     pub fn accept(&self) -> io::Result<Channel> {
         loop {
@@ -179,6 +185,8 @@ mod tests {
         drop(one);
         assert_eq!(other.receive(10).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         let name = format!("ends-{}", std::process::id());
+        let own = (rustix::process::getuid().as_raw(), std::process::id());
+        assert_eq!((Meeting::holder(&name), Meeting::holder("nobody-has-this-name")), (Some(own), None));
         assert_eq!(Meeting::open(&name).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         drop(meeting);
         Meeting::open(&name).unwrap();

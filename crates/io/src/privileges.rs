@@ -108,6 +108,17 @@ pub fn find(user: &str, group: Option<&str>) -> Result<Identity, PrivilegeError>
     find_in(user, group, &read(USERS)?, &read(GROUPS)?)
 }
 
+/// How people call a user: by name and number where /etc/passwd has a name for it.
+pub fn name(uid: u32) -> String {
+    let users = std::fs::read_to_string(USERS).unwrap_or_default();
+    name_in(uid, &users).map_or_else(|| format!("uid {uid}"), |name| format!("{name} (uid {uid})"))
+}
+
+fn name_in(uid: u32, users: &str) -> Option<&str> {
+    let mut entries = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    entries.find(|entry| entry.len() >= 4 && entry[2].parse() == Ok(uid)).map(|entry| entry[0])
+}
+
 fn find_in(user: &str, group: Option<&str>, users: &str, groups: &str) -> Result<Identity, PrivilegeError> {
     let unknown = |what, name: &str, file| PrivilegeError::Unknown { what, name: name.into(), file };
     // name:password:number:… (passwd(5), group(5)); in /etc/passwd the group follows, in /etc/group the members.
@@ -218,6 +229,13 @@ mod tests {
         assert_eq!(find("7", None).unwrap().uid, 1007);
         assert_eq!(find("4711", None).unwrap(), Identity { uid: 4711, gid: 4711, groups: vec![] });
         assert_eq!(find("4711", Some("815")).unwrap().gid, 815);
+    }
+
+    #[test]
+    fn a_user_is_called_by_name() {
+        assert_eq!(name_in(990, USERS_TEXT), Some("glassline"));
+        assert_eq!(name_in(4711, USERS_TEXT), None);
+        assert_eq!(name(0), "root (uid 0)");
     }
 
     #[test]

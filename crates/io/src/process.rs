@@ -12,6 +12,11 @@ pub fn raise_descriptor_limit() -> u64 {
     granted.unwrap_or(u64::MAX)
 }
 
+/// Whether something failed because this process, or the system, has no descriptor left.
+pub fn lacks_descriptors(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 /// The user that this process acts as.
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()

@@ -24,6 +24,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+/// What the bytes of a link are a multiple of: huge pages are as large.
+const LINK_UNIT_BYTES: u64 = 2 << 20;
+
 /// Where the links' pages come from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backing {
@@ -77,8 +80,16 @@ impl Spool {
     /// which readers see. `settings` are as they were there.
     ///
     /// # Errors
-    /// `InvalidData` where the links do not hold what is said.
+    /// `InvalidData` where the links do not hold what is said, or `settings` make no spool.
     pub fn restore(settings: Settings, head: u64, first: u64, links: Vec<OwnedFd>) -> io::Result<Spool> {
+        let Settings { link_bytes, record_bytes, .. } = settings;
+        if link_bytes == 0
+            || !link_bytes.is_multiple_of(LINK_UNIT_BYTES)
+            || !(1..=link_bytes).contains(&record_bytes)
+        {
+            let words = format!("links of {link_bytes} bytes for records of {record_bytes}");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+        }
         let mut spool = Spool::new(settings);
         let capacity = spool.chain.0.capacity;
         let end = (links.len() as u64).checked_add(first).and_then(|end| end.checked_mul(capacity));
@@ -478,7 +489,11 @@ mod tests {
         restored.publish();
         reader.seek(2 * LINK);
         assert_eq!(reader.send(&sink, 2 * LINK + 12).unwrap(), Sent::Bytes(12));
-        assert!(Spool::restore(settings, 3 * LINK, 1, Vec::new()).is_err());
+        assert!(Spool::restore(settings.clone(), 3 * LINK, 1, Vec::new()).is_err());
+        for (link_bytes, record_bytes) in [(0, 1), (LINK, 0), (LINK + 1, 1), (LINK, LINK + 1)] {
+            let settings = Settings { link_bytes, record_bytes, ..settings.clone() };
+            assert!(Spool::restore(settings, 0, 0, Vec::new()).is_err(), "{link_bytes}, {record_bytes}");
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //! * [`flight`]: how bursty packets arrive; [`pcap`] reads them from captures, [`report`] draws them.
 //! * [`score`]: how near decoded pictures are to what was encoded.
 #![forbid(unsafe_code)]
+// A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
+#![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod flight;
 pub mod link;

@@ -5,6 +5,8 @@
 //! and this one on none.
 //! `unsafe` stands in `pixels` alone, for its SIMD.
 #![deny(unsafe_code)]
+// A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
+#![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod access_unit;
 pub mod audio;

@@ -7,6 +7,8 @@
 //! * [`capacity`]: how much a path carries, found by its queue's delay.
 //! * [`emulator`]: a network in virtual time: rates, queues, delays, losses.
 #![forbid(unsafe_code)]
+// A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
+#![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod capacity;
 pub mod emulator;

@@ -4,8 +4,9 @@ use crate::http;
 use crate::metrics::Metrics;
 use crate::wait::{until, until_some};
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -219,6 +220,17 @@ pub fn run<S: AsRef<OsStr>>(program: &str, arguments: &[S], seconds: u32) -> Out
     Outcome { status, stdout: done.stdout, stderr }
 }
 
+/// Pictures that `encode` has left out, as it says at its end among all that it `said`: a busy machine makes it do so, and
+/// nothing else may be missing of its stream.
+///
+/// # Panics
+/// Where it does not say.
+pub fn left_out(said: &str) -> u32 {
+    let summary = said.lines().rev().find(|line| line.contains(" of transport stream"));
+    let counted = summary.and_then(|line| line.split(" dropped").next()?.rsplit(' ').next()?.parse().ok());
+    counted.unwrap_or_else(|| panic!("no summary: {said}"))
+}
+
 /// A folder of its own for a test, removed with it.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
@@ -246,12 +258,15 @@ impl Scratch {
         self.0.join(name).to_string_lossy().into_owned()
     }
 
-    /// Writes a file in it and returns its path.
+    /// Writes a file in it and returns its path. One whose name ends with `key` is its user's alone, as keys have to be.
     ///
     /// # Panics
     /// Where it cannot be written.
     pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
-        std::fs::write(self.0.join(name), bytes).expect("a scratch file");
+        let (path, mode) = (self.0.join(name), if name.ends_with("key") { 0o600 } else { 0o644 });
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(mode).open(path);
+        file.and_then(|mut file| file.write_all(bytes.as_ref())).expect("a scratch file");
         self.file(name)
     }
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { AUDIO_PID, TsBuilder, VIDEO_PID, pes, picture } from "../testing/ts_builder";
+import { concat } from "./bits";
 import { type AudioUnit, Feed, Timeline, type VideoConfig, type VideoUnit, stampDistance } from "./feed";
 
 const WRAP = 2 ** 33;
@@ -74,6 +75,30 @@ describe("Feed", () => {
     expect(video.map((u) => u.reset)).toEqual([true, false, false, false, false, true]);
     expect(video[5]!.dtsUs).toBeGreaterThan(video[4]!.dtsUs);
     expect(video[5]!.dtsUs - video[4]!.dtsUs).toBeLessThan(100_000);
+  });
+
+  it("begins a video on another PID with a key frame, on the same line of time", () => {
+    const b = new TsBuilder();
+    const { feed: f, video, audio } = feed();
+    const at = (pid: number, n: number, key: boolean): Uint8Array =>
+      b.packets(pid, [pes(0xe0, n * 3600, n * 3600, picture(key, 1, 300), true)], { random: key });
+    const sound = (pid: number, n: number): Uint8Array =>
+      b.packets(pid, [pes(0xbd, n * 3600, n * 3600, new Uint8Array([0x7f, 0xe0, 3, 0xfc, 0xff, 0xfe]), true)]);
+    f.push(b.tables("opus"));
+    for (let n = 0; n < 5; n++) f.push(concat([at(VIDEO_PID, n, n === 0), sound(AUDIO_PID, n)]));
+    f.push(b.tables("opus", { video: 0x200, sound: 0x201, version: 1 }));
+    // Pictures that refer to others, which were never on this PID.
+    for (let n = 5; n < 8; n++) f.push(concat([at(0x200, n, false), sound(0x201, n)]));
+    for (let n = 8; n < 11; n++) f.push(concat([at(0x200, n, n === 8), sound(0x201, n)]));
+    const line = (units: readonly { ptsUs: number }[]): number[] => units.map((u) => (u.ptsUs - units[0]!.ptsUs) / 40_000);
+    expect(line(video)).toEqual([0, 1, 2, 3, 4, 8, 9, 10]);
+    expect(video.map((u) => u.reset)).toEqual([true, false, false, false, false, true, false, false]);
+    expect(line(audio)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    expect(audio.map((u) => u.reset).filter(Boolean)).toHaveLength(2);
+    // The same tables once more change nothing.
+    f.push(b.tables("opus", { video: 0x200, sound: 0x201, version: 1 }));
+    f.push(at(0x200, 11, false));
+    expect(video.at(-1)!.reset).toBe(false);
   });
 
   it("tells of changed parameter sets before the picture that needs them", () => {

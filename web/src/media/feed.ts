@@ -108,6 +108,10 @@ function at(epoch: Epoch, stamp: number): number {
   return epoch.us + Math.round((stampDistance(stamp, epoch.stamp) * 100) / 9);
 }
 
+function sameStream(one: Track | null, other: Track | null): boolean {
+  return one?.pid === other?.pid && one?.codec === other?.codec;
+}
+
 /** The whole way from bytes to units. */
 export class Feed {
   readonly demuxer: TsDemuxer;
@@ -192,8 +196,14 @@ export class Feed {
   private choose(tracks: readonly Track[]): void {
     const pick = (kind: Track["kind"]): Track | null =>
       tracks.find((t) => t.kind === kind && t.codec !== "unsupported") ?? null;
-    this.video = pick("video");
-    this.audio = pick("audio");
+    const [video, audio] = [pick("video"), pick("audio")];
+    // What comes on another PID, or in another codec, continues nothing: it begins with a key frame.
+    if (!sameStream(video, this.video)) this.videoReset = true;
+    if (!sameStream(audio, this.audio)) {
+      this.audioReset = true;
+      this.adts.reset();
+    }
+    [this.video, this.audio] = [video, audio];
     if (this.audio?.codec === "opus") this.opus = opusConfig(this.audio.channels || 2);
     this.tracks = tracks;
     if (!this.gate) this.handler.tracks(tracks);

@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
-import { AUDIO_PID, TsBuilder, VIDEO_PID, pes, picture, random } from "../testing/ts_builder";
+import { AUDIO_PID, TsBuilder, VIDEO_PID, association, pes, picture, random } from "../testing/ts_builder";
 import { concat } from "./bits";
 import { type PesUnit, type Track, TsDemuxer } from "./ts";
 
@@ -16,8 +16,8 @@ function collect(): { demuxer: TsDemuxer; units: PesUnit[]; tracks: Track[][]; b
   return { demuxer, units, tracks, broken };
 }
 
-const video = (builder: TsBuilder, n: number, slices = 1, bounded = false): Uint8Array =>
-  builder.packets(VIDEO_PID, [pes(0xe0, n * 3600, n * 3600, picture(n % 10 === 0, slices, 100 + 37 * (n % 7)), bounded)], {
+const video = (builder: TsBuilder, n: number, slices = 1, bounded = false, pid = VIDEO_PID): Uint8Array =>
+  builder.packets(pid, [pes(0xe0, n * 3600, n * 3600, picture(n % 10 === 0, slices, 100 + 37 * (n % 7)), bounded)], {
     random: n % 10 === 0,
   });
 
@@ -143,6 +143,48 @@ describe("TsDemuxer", () => {
     demuxer.push(bytes.subarray(lost + 188));
     expect(demuxer.continuityErrors).toBe(1);
     expect(units.filter((u) => u.discontinuity)).toHaveLength(1);
+  });
+
+  it("follows a program whose PIDs change, and loses no picture", () => {
+    // The PMT anew in its place; the PMT elsewhere and so the PAT; both.
+    for (const layout of [{ video: 0x200, sound: 0x201 }, { pmt: 0x1100 }, { video: 0x200, sound: 0x201, pmt: 0x1100 }]) {
+      const builder = new TsBuilder();
+      const { demuxer, units, tracks, broken } = collect();
+      const audio = (n: number, pid: number): Uint8Array =>
+        builder.packets(pid, [pes(0xbd, n * 3600, n * 3600, new Uint8Array(50 + n).fill(n), true)]);
+      const { video: pid, sound } = { video: VIDEO_PID, sound: AUDIO_PID, ...layout };
+      const parts = [builder.tables("opus")];
+      for (let n = 0; n < 20; n++) parts.push(video(builder, n), audio(n, AUDIO_PID));
+      parts.push(builder.tables("opus", { ...layout, version: 1 }));
+      for (let n = 20; n < 40; n++) parts.push(video(builder, n, 1, false, pid), audio(n, sound));
+      // At once, so that nothing but the next picture, or the change, tells of a picture's end.
+      demuxer.push(concat(parts));
+      const stamps = (kind: string): number[] => units.filter((u) => u.track.kind === kind).map((u) => u.pts / 3600);
+      const all = Array.from({ length: 40 }, (_, n) => n);
+      expect(stamps("video")).toEqual(all);
+      expect(stamps("audio")).toEqual(all);
+      expect(tracks.at(-1)!.map((t) => t.pid)).toEqual([pid, sound]);
+      expect([demuxer.continuityErrors, broken]).toEqual([0, []]);
+    }
+  });
+
+  it("stays with its program where the PAT lists another first, or both share a PID", () => {
+    const builder = new TsBuilder();
+    const { demuxer, units, tracks } = collect();
+    demuxer.push(builder.tables());
+    demuxer.push(video(builder, 0, 1, true));
+    demuxer.push(builder.packets(0, [association(1, [[7, 0x1200], [1, 0x1000]])]));
+    demuxer.push(builder.map(null, { program: 7, pmt: 0x1200, video: 0x300 }));
+    demuxer.push(builder.map(null, { program: 7, video: 0x300, version: 1 }));
+    demuxer.push(video(builder, 1, 1, true));
+    demuxer.push(video(builder, 1, 1, true, 0x300));
+    expect(tracks.map((list) => list.map((t) => t.pid))).toEqual([[VIDEO_PID]]);
+    expect(units.map((u) => [u.track.pid, u.pts])).toEqual([[VIDEO_PID, 0], [VIDEO_PID, 3600]]);
+    // It is gone: the first of the others takes its place.
+    demuxer.push(builder.packets(0, [association(2, [[7, 0x1200]])]));
+    demuxer.push(builder.map(null, { program: 7, pmt: 0x1200, video: 0x300 }));
+    demuxer.push(video(builder, 2, 1, true, 0x300));
+    expect(units.at(-1)!.track.pid).toBe(0x300);
   });
 
   it("finds packets behind foreign bytes", () => {

@@ -79,6 +79,8 @@ interface SectionAssembly {
 
 export class TsDemuxer {
   private rest: Uint8Array = new Uint8Array(0);
+  /** The program that is followed for as long as the PAT lists it: its number and its PMT's PID. */
+  private program = -1;
   private pmtPid = -1;
   private lastPmt: Uint8Array | null = null;
   private readonly sections = new Map<number, SectionAssembly>();
@@ -93,6 +95,7 @@ export class TsDemuxer {
   /** Forgets everything but the handler: for a new connection. */
   reset(): void {
     this.rest = new Uint8Array(0);
+    this.program = -1;
     this.pmtPid = -1;
     this.lastPmt = null;
     this.sections.clear();
@@ -274,16 +277,22 @@ export class TsDemuxer {
   }
 
   private programAssociation(table: Uint8Array): void {
+    let first: [number, number] | null = null;
     for (let at = 8; at + 4 <= table.length - 4; at += 4) {
       const program = (table[at]! << 8) | table[at + 1]!;
       if (program === 0) continue;
-      this.pmtPid = ((table[at + 2]! & 0x1f) << 8) | table[at + 3]!;
-      return;
+      const pid = ((table[at + 2]! & 0x1f) << 8) | table[at + 3]!;
+      if (program === this.program && pid === this.pmtPid) return;
+      first ??= [program, pid];
     }
+    if (!first) return;
+    this.sections.delete(this.pmtPid);
+    [this.program, this.pmtPid] = first;
   }
 
   private programMap(table: Uint8Array): void {
-    if (equalBytes(table, this.lastPmt)) return;
+    // Several programs may share a PID.
+    if (((table[3]! << 8) | table[4]!) !== this.program || equalBytes(table, this.lastPmt)) return;
     this.lastPmt = table.slice();
     const tracks: Track[] = [];
     const end = table.length - 4;
@@ -299,9 +308,13 @@ export class TsDemuxer {
     this.streams.clear();
     for (const track of tracks) {
       const known = old.get(track.pid);
-      if (known && known.track.codec === track.codec) this.streams.set(track.pid, Object.assign(known, { track }));
-      else this.streams.set(track.pid, emptyAssembly(track));
+      if (known && known.track.codec === track.codec) {
+        this.streams.set(track.pid, Object.assign(known, { track }));
+        old.delete(track.pid);
+      } else this.streams.set(track.pid, emptyAssembly(track));
     }
+    // A stream that goes leaves its last picture: one of unknown length ends here.
+    for (const stream of old.values()) if (stream.open && stream.expected === -1) this.emit(stream, false);
     this.handler.tracks(tracks);
   }
 }

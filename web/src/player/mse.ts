@@ -44,6 +44,8 @@ export class MseEngine implements Engine {
   private audioQueue: AppendQueue | null = null;
   private config: VideoConfig | null = null;
   private audioConfig: AudioConfig | null = null;
+  /** What the audio queue was told last. */
+  private queuedConfig: AudioConfig | null = null;
   private audioTrack: Track | null = null;
   private needsKey = true;
   /** Pictures that wait for the sound's configuration, from a key frame on. */
@@ -88,8 +90,14 @@ export class MseEngine implements Engine {
   }
 
   tracks(tracks: readonly Track[]): void {
+    const before = this.audioTrack;
     this.audioTrack = tracks.find((t) => t.kind === "audio" && t.codec !== "unsupported") ?? null;
     this.audioConfig = null;
+    // The element waits for each of its source's buffers: sound that comes or goes needs another source.
+    if (this.source && !this.muted && (before === null) !== (this.audioTrack === null)) {
+      this.rebuild();
+      this.context.rejoin();
+    }
   }
 
   videoConfig(config: VideoConfig): void {
@@ -135,10 +143,10 @@ export class MseEngine implements Engine {
 
   audio(unit: AudioUnit): void {
     if (this.closed || this.muted) return;
-    const known = this.audioConfig;
-    if (known && !sameBytes(known, unit.config)) {
+    if (this.queuedConfig && !sameBytes(this.queuedConfig, unit.config)) {
       this.flushAudio();
       this.audioQueue?.init(audioMime(unit.config), audioInit(unit.config));
+      this.queuedConfig = unit.config;
     }
     this.audioConfig = unit.config;
     if (this.held.length > 0) for (const held of this.held.splice(0)) this.video(held);
@@ -226,6 +234,7 @@ export class MseEngine implements Engine {
     if (sound && Source.isTypeSupported(audioMime(sound))) {
       this.audioQueue = new AppendQueue(failed);
       this.audioQueue.init(audioMime(sound), audioInit(sound));
+      this.queuedConfig = sound;
     }
     this.control = new EdgeControl(this.audioQueue ? TARGET_WITH_SOUND_S : TARGET_SILENT_S);
     source.addEventListener("sourceopen", () => {
@@ -265,6 +274,7 @@ export class MseEngine implements Engine {
     this.audioBatch = [];
     this.keyTimes = [];
     this.audioConfig = null;
+    this.queuedConfig = null;
     this.nextAudio = -1;
     this.firstUnitMs = null;
     this.needsKey = true;

@@ -76,15 +76,39 @@ export class TsBuilder {
   }
 
   /** PAT and PMT: H.264, and `audio` where it is wanted. */
-  tables(audio: "opus" | "aac" | null = null): Uint8Array {
-    const streams = [0x1b, 0xe0 | (VIDEO_PID >> 8), VIDEO_PID & 255, 0xf0, 0];
-    const pid = [0xe0 | (AUDIO_PID >> 8), AUDIO_PID & 255];
+  tables(audio: "opus" | "aac" | null = null, layout: Partial<Layout> = {}): Uint8Array {
+    const { pmt, version, program, others } = { ...LAYOUT, ...layout };
+    const pat = association(version, [[program, pmt], ...others]);
+    return concat([fillSections(this.packets(0, [pat])), this.map(audio, layout)]);
+  }
+
+  /** The PMT alone. */
+  map(audio: "opus" | "aac" | null, layout: Partial<Layout> = {}): Uint8Array {
+    const { video, sound, pmt, version, program } = { ...LAYOUT, ...layout };
+    const streams = [0x1b, 0xe0 | (video >> 8), video & 255, 0xf0, 0];
+    const pid = [0xe0 | (sound >> 8), sound & 255];
     if (audio === "aac") streams.push(0x0f, ...pid, 0xf0, 0);
     if (audio === "opus") streams.push(0x06, ...pid, 0xf0, 10, 5, 4, 0x4f, 0x70, 0x75, 0x73, 0x7f, 2, 0x80, 2);
-    const pat = section(0, [0, 1, 0xe0 | (PMT_PID >> 8), PMT_PID & 255]);
-    const pmt = section(2, [0xe0 | (VIDEO_PID >> 8), VIDEO_PID & 255, 0xf0, 0, ...streams]);
-    return concat([this.packets(0, [pat]), this.packets(PMT_PID, [pmt])].map(fillSections));
+    const body = [0xe0 | (video >> 8), video & 255, 0xf0, 0, ...streams];
+    return fillSections(this.packets(pmt, [section(2, program, version, body)]));
   }
+}
+
+/** Where a program lies; `others` are further programs' numbers and PIDs in the PAT. */
+interface Layout {
+  video: number;
+  sound: number;
+  pmt: number;
+  version: number;
+  program: number;
+  others: readonly (readonly [number, number])[];
+}
+
+const LAYOUT: Layout = { video: VIDEO_PID, sound: AUDIO_PID, pmt: PMT_PID, version: 0, program: 1, others: [] };
+
+/** A PAT: programs' numbers and the PIDs of their PMTs, in this order. */
+export function association(version: number, programs: readonly (readonly [number, number])[]): Uint8Array {
+  return section(0, 1, version, programs.flatMap(([number, pid]) => [number >> 8, number & 255, 0xe0 | (pid >> 8), pid & 255]));
 }
 
 /** Behind a section come 0xFF bytes in the payload, rather than an adaptation field. */
@@ -97,9 +121,10 @@ function fillSections(packet: Uint8Array): Uint8Array {
   return out;
 }
 
-function section(table: number, body: readonly number[]): Uint8Array {
+function section(table: number, id: number, version: number, body: readonly number[]): Uint8Array {
   const length = 5 + body.length + 4;
-  const bytes = new Uint8Array([table, 0xb0 | (length >> 8), length & 255, 0, 1, 0xc1, 0, 0, ...body]);
+  const numbers = [id >> 8, id & 255, 0xc1 | (version << 1), 0, 0];
+  const bytes = new Uint8Array([table, 0xb0 | (length >> 8), length & 255, ...numbers, ...body]);
   const crc = crc32(bytes);
   return concat([new Uint8Array([0]), bytes, new Uint8Array([crc >>> 24, (crc >> 16) & 255, (crc >> 8) & 255, crc & 255])]);
 }

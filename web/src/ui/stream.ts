@@ -156,7 +156,8 @@ class ViewersPanel {
 export function refusalText(status: number, hasKey: boolean): string {
   if (status !== 401 && status !== 403) return `The server does not list viewers here (${status}).`;
   if (hasKey) return "That key does not open the list.";
-  return "Viewers' addresses are shown on the server's own machine, in the networks that may publish, and with the publish key.";
+  if (status === 401) return "Viewers' addresses are shown to who has the publish key.";
+  return "Viewers' addresses are shown on the server's own machine, in the networks that its configuration names, and with the publish key, where there is one.";
 }
 
 export function countText(answer: Pick<Clients, "viewers" | "clients" | "rate_bps">): string {

@@ -90,7 +90,8 @@ describe("the figures", () => {
     expect(countText({ viewers: 1, clients: [client("a", 0)], rate_bps: 5e6 })).toBe("1 viewer, 5.0 Mbit/s together");
     expect(countText({ viewers: 3000, clients: [client("a", 0)], rate_bps: 15e9 })).toMatch(/^3,000 viewers, .*; the 1 furthest behind are shown$/);
     expect(refusalText(401, true)).toContain("key does not open");
-    expect(refusalText(403, false)).toContain("publish key");
+    expect(refusalText(401, false)).toContain("publish key");
+    expect(refusalText(403, false)).toContain("own machine");
     expect(refusalText(404, false)).toContain("404");
   });
 

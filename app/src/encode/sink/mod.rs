@@ -21,12 +21,14 @@ use super::queue::Queue;
 use crate::{failure, output as stdout};
 use anyhow::Result;
 use beside::Beside;
+use glassline_io::secret_file;
 use glassline_io::tls::{Connector, Roots};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use zeroize::Zeroizing;
 
 /// Takes packets. An error ends the output.
 trait Sink: Send {
@@ -104,7 +106,7 @@ impl Board {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Credentials {
     /// The key that publishers show.
-    pub(super) key: Option<String>,
+    pub(super) key: Option<Zeroizing<String>>,
     /// The file with the roots that are trusted in place of the system's.
     pub(super) ca: Option<PathBuf>,
 }
@@ -138,7 +140,7 @@ impl Sinks {
                 }
                 Output::Http(server) => {
                     let connector = connector.clone().filter(|_| server.tls);
-                    let key = credentials.key.as_deref();
+                    let key = credentials.key.as_deref().map(String::as_str);
                     Box::new(http::Http::open(server, connector, key, queue, Arc::clone(&board)))
                 }
                 Output::Stdout => beside(Box::new(Stdout(Arc::clone(&board))), queue, &board)?,
@@ -230,17 +232,16 @@ fn connector(credentials: &Credentials) -> Result<Connector> {
 }
 
 /// Reads the key that publishers show: the file's first line.
-pub(super) fn read_key(path: &Path) -> Result<String> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        failure::usage(format_args!("key file {}: {error}", path.display()), "check --publish-key-file")
-    })?;
+pub(super) fn read_key(path: &Path) -> Result<Zeroizing<String>> {
+    let text = secret_file::read_text(path)
+        .map_err(|error| failure::usage(format_args!("key file: {error}"), "check --publish-key-file"))?;
     let key = text.lines().next().unwrap_or("").trim();
     // What RFC 6750 §2.1 lets a bearer token be made of.
     if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         let message = format_args!("key file {}: its first line is no key", path.display());
         return Err(failure::usage(message, "put the key there, in printable ASCII without spaces"));
     }
-    Ok(key.to_owned())
+    Ok(Zeroizing::new(key.to_owned()))
 }
 
 struct Null(Arc<Board>);

@@ -141,9 +141,11 @@ mod tests {
         let device = match Device::open("null", None) {
             Ok(device) => device,
             Err(error) => {
-                let why = format!("ALSA's null device cannot be opened: {error:#}");
-                glassline_test_support::skip("the_null_device_is_read_at_its_nominal_rate", &why);
-                return;
+                // ALSA's own configuration defines the device: with it, it opens.
+                let known = std::path::Path::new("/usr/share/alsa/alsa.conf").exists();
+                assert!(!known, "ALSA's null device: {error:#}");
+                let why = "ALSA's configuration is not installed";
+                return glassline_test_support::skip("the_null_device_is_read_at_its_nominal_rate", why);
             }
         };
         let mut device = device;

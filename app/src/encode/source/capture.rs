@@ -58,7 +58,8 @@ pub(super) fn run(
             outlet.feed.count_dropped(lost.into());
         }
         expected = Some(frame.sequence.wrapping_add(1));
-        let captured = believed(frame.captured, outlet.clock.now());
+        let arrived = outlet.clock.now();
+        let captured = believed(frame.captured, arrived);
         let (converter, scan) = prepare.unpacker();
         let unpacked =
             converter.unpack(frame.bytes, format.layout, format.size, format.stride_bytes, (scan, captured));
@@ -74,7 +75,7 @@ pub(super) fn run(
         picture.colour = format.colour;
         for picture in prepare.pictures(picture) {
             let captured = picture.captured;
-            if length.ends_before(outlet.number, outlet.rate) || !outlet.push_at(picture, captured) {
+            if length.ends_before(outlet.number, outlet.rate) || !outlet.push_at(picture, captured, arrived) {
                 return Ok(());
             }
         }

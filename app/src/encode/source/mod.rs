@@ -5,10 +5,11 @@
 //!   y4m: file, standard input, ffmpeg ─► prepare ─► timeline ─────────────┼─► feed
 //!   capture device, at the driver's time ─► prepare ──────────────────────┘
 //! ```
-//! [`prepare`] makes 8-bit 4:2:0 of everything and whole pictures of fields; [`timeline`] finds out when pictures
+//! [`paced`] hands pictures over when their time has come; [`prepare`] makes 8-bit 4:2:0 of everything and whole pictures of fields; [`timeline`] finds out when pictures
 //! without time stamps were captured.
 
 mod capture;
+mod paced;
 mod prepare;
 mod pull;
 mod stream;
@@ -17,7 +18,7 @@ mod tests;
 mod timeline;
 
 use super::Deinterlace;
-use super::feed::{Feed, Item};
+use super::feed::{Feed, Handed, Item};
 use super::film::Film;
 use super::input::Input;
 use anyhow::Result;
@@ -26,13 +27,13 @@ use glassline_io::clock::Clock;
 use glassline_media::measure::pattern::Pattern;
 use glassline_media::measure::tone::Tone;
 use glassline_media::pixels::FieldOrder;
-use glassline_media::{Colour, FrameRate, Picture, Size, Ticks, Time};
+use glassline_media::{Colour, FrameRate, Picture, Size, Ticks, Time, Utc};
 use prepare::Prepare;
 pub(super) use pull::Pictures;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use stream::Y4m;
-use timeline::{Place, Timeline};
 
 const SOUND_RATE_HZ: u32 = 48_000;
 pub(super) const SOUND_CHANNELS: u8 = 2;
@@ -90,6 +91,23 @@ pub(super) struct Source {
     format: Format,
     length: Length,
     clock: Clock,
+    wall: Wall,
+}
+
+/// The wall clock at a capture time. Pictures say it, and nothing else depends on it: whoever sets the machine's clock
+/// moves neither time stamps nor the pace.
+#[derive(Clone)]
+pub(super) struct Wall(Arc<dyn Fn(Time) -> Utc + Send + Sync>);
+
+impl Wall {
+    /// The machine's.
+    fn of(clock: Clock) -> Wall {
+        Wall(Arc::new(move |time| clock.utc_at(time)))
+    }
+
+    fn at(&self, time: Time) -> Utc {
+        (self.0)(time)
+    }
 }
 
 /// How pictures come.
@@ -147,7 +165,8 @@ impl Source {
             fields: prepare.fields(),
             live: paced && stream.is_stdin(),
         };
-        Ok(Source { kind: Kind::Y4m { stream: Box::new(stream), prepare, paced }, format, length, clock })
+        let kind = Kind::Y4m { stream: Box::new(stream), prepare, paced };
+        Ok(Source { kind, format, length, clock, wall: Wall::of(clock) })
     }
 
     /// The live test pattern and, if asked for, the tone in blocks of `sound` samples.
@@ -159,7 +178,7 @@ impl Source {
         clock: Clock,
     ) -> Source {
         let format = Format { size, rate, colour: Colour::BT709, fields: None, live: true };
-        Source { kind: Kind::Test { sound }, format, length, clock }
+        Source { kind: Kind::Test { sound }, format, length, clock, wall: Wall::of(clock) }
     }
 
     /// A device that is capturing.
@@ -178,7 +197,13 @@ impl Source {
             fields: prepare.fields(),
             live: true,
         };
-        Source { kind: Kind::Capture { capture, prepare }, format, length, clock }
+        Source { kind: Kind::Capture { capture, prepare }, format, length, clock, wall: Wall::of(clock) }
+    }
+
+    /// The same with another wall clock, which can be set without setting the machine's.
+    #[cfg(test)]
+    pub(super) fn with_wall(self, wall: impl Fn(Time) -> Utc + Send + Sync + 'static) -> Source {
+        Source { wall: Wall(Arc::new(wall)), ..self }
     }
 
     /// What the pictures are like.
@@ -202,15 +227,20 @@ impl Source {
 
     /// Feeds `feed` until the source ends or the end is asked for.
     pub(super) fn run(self, feed: &Feed) {
-        let Source { kind, format, length, clock } = self;
-        let mut outlet = Outlet { feed, clock, rate: format.rate, number: 0, last: None, again: false };
+        let Source { kind, format, length, clock, wall } = self;
+        let rate = format.rate;
+        let mut outlet = Outlet { feed, clock, wall, rate, number: 0, last: None, again: false };
         let ended = match kind {
             Kind::Test { sound } => {
-                run_test(format, sound, length, clock, feed);
+                run_test(format, sound, length, &outlet);
                 Ok(())
             }
             Kind::Y4m { mut stream, mut prepare, paced } => {
-                run_y4m(&mut stream, &mut prepare, paced, length, &mut outlet)
+                if paced {
+                    paced::run(&mut stream, &mut prepare, length, &mut outlet)
+                } else {
+                    run_unpaced(&mut stream, &mut prepare, length, &mut outlet)
+                }
             }
             Kind::Capture { mut capture, mut prepare } => {
                 capture::run(&mut *capture, &mut prepare, length, &mut outlet)
@@ -224,6 +254,7 @@ impl Source {
 struct Outlet<'a> {
     feed: &'a Feed,
     clock: Clock,
+    wall: Wall,
     /// Of the pictures that are pushed.
     rate: FrameRate,
     /// Pictures pushed so far.
@@ -234,9 +265,9 @@ struct Outlet<'a> {
 }
 
 impl Outlet<'_> {
-    /// Pushes a picture that was captured at `captured`, once that time has come; false where nobody wants more. One
-    /// that is not later than the last is left out and counted.
-    fn push_at(&mut self, mut picture: Picture, captured: Time) -> bool {
+    /// Pushes a picture that was captured at `captured`, once that time has come, and was there at `arrived`; false where
+    /// nobody wants more. One that is not later than the last is left out and counted.
+    fn push_at(&mut self, mut picture: Picture, captured: Time, arrived: Time) -> bool {
         let pts = Ticks::from_time(captured);
         if self.last.is_some_and(|last| pts <= last) {
             self.feed.count_dropped(1);
@@ -244,23 +275,26 @@ impl Outlet<'_> {
         }
         sleep_until(captured, self.clock);
         picture.captured = captured;
-        picture.captured_utc = Some(self.clock.utc_at(captured));
-        self.push(picture, pts)
+        picture.captured_utc = Some(self.wall.at(captured));
+        self.push(picture, pts, arrived)
     }
 
-    fn push(&mut self, picture: Picture, pts: Ticks) -> bool {
+    fn push(&mut self, picture: Picture, pts: Ticks, arrived: Time) -> bool {
         self.number += 1;
         self.last = Some(pts);
         if std::mem::take(&mut self.again) && !self.feed.begin_again(pts) {
             return false;
         }
-        self.feed.push(Item::Picture { picture, pts, queued: self.clock.now() })
+        let when = Handed { arrived, queued: self.clock.now() };
+        self.feed.push(Item::Picture { picture, pts, when })
     }
 }
 
 /// The test pattern is a camera whose shutter opens exactly at the frame rate: a picture's capture time is when it
 /// was due, and what drawing and waking cost counts as delay.
-fn run_test(format: Format, sound: Option<usize>, length: Length, clock: Clock, feed: &Feed) {
+fn run_test(format: Format, sound: Option<usize>, length: Length, outlet: &Outlet<'_>) {
+    let Outlet { feed, clock, wall, .. } = outlet;
+    let clock = *clock;
     let rate = format.rate;
     let mut pattern = Pattern::new(format.size, rate);
     let mut tone = Tone::new(SOUND_RATE_HZ, SOUND_CHANNELS);
@@ -280,7 +314,7 @@ fn run_test(format: Format, sound: Option<usize>, length: Length, clock: Clock, 
             if clock.now().since(block_end) > SOUND_TOO_LATE {
                 continue;
             }
-            feed.push(Item::Sound(tone.next(block_frames, block_start, clock.utc_at(block_start))))
+            feed.push(Item::Sound(tone.next(block_frames, block_start, wall.at(block_start))))
         } else {
             sleep_until(due, clock);
             // Later than the next picture's time: this one is left out, as a camera would.
@@ -289,9 +323,11 @@ fn run_test(format: Format, sound: Option<usize>, length: Length, clock: Clock, 
                 number += 1;
                 continue;
             }
-            let picture = pattern.draw(number, due, clock.utc_at(due));
+            let picture = pattern.draw(number, due, wall.at(due));
             number += 1;
-            feed.push(Item::Picture { picture, pts: Ticks::from_time(due), queued: clock.now() })
+            let drawn = clock.now();
+            let when = Handed { arrived: drawn, queued: drawn };
+            feed.push(Item::Picture { picture, pts: Ticks::from_time(due), when })
         };
         if !pushed {
             return;
@@ -299,16 +335,13 @@ fn run_test(format: Format, sound: Option<usize>, length: Length, clock: Clock, 
     }
 }
 
-/// Paced, a stream's pictures lie on the clock; otherwise their time stamps follow from the frame rate and begin at
-/// zero.
-fn run_y4m(
+/// As fast as they are taken, time stamps follow from the frame rate and begin at zero.
+fn run_unpaced(
     stream: &mut Y4m,
     prepare: &mut Prepare,
-    paced: bool,
     length: Length,
     outlet: &mut Outlet<'_>,
 ) -> Result<()> {
-    let mut timeline = paced.then(|| Timeline::new(outlet.rate, stream.is_stdin()));
     while !length.ends_before(outlet.number, outlet.rate) {
         let Some(picture) = stream.next_picture()? else { break };
         let arrived = outlet.clock.now();
@@ -317,25 +350,9 @@ fn run_y4m(
             if length.ends_before(outlet.number, outlet.rate) {
                 break;
             }
-            let pushed = match timeline.as_mut().map(|timeline| timeline.arrive(arrived)) {
-                None => {
-                    picture.captured = arrived;
-                    let pts = Ticks::from_time(Time::ZERO + outlet.rate.time_of(outlet.number));
-                    outlet.push(picture, pts)
-                }
-                Some(Place::Dropped) => {
-                    outlet.feed.count_dropped(1);
-                    true
-                }
-                Some(Place::At { captured, stalled }) => {
-                    if let Some(late) = stalled {
-                        let name = stream.name();
-                        tracing::warn!("{name} gave no picture for {:.1} s", late.as_secs_f64());
-                    }
-                    outlet.push_at(picture, captured)
-                }
-            };
-            if !pushed {
+            picture.captured = arrived;
+            let pts = Ticks::from_time(Time::ZERO + outlet.rate.time_of(outlet.number));
+            if !outlet.push(picture, pts, arrived) {
                 return Ok(());
             }
         }

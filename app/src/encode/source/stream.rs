@@ -3,7 +3,10 @@
 use crate::encode::film::{Film, Part, Reel};
 use crate::failure;
 use anyhow::{Context, Result};
+use glassline_io::clock::Clock;
+use glassline_io::poll::{Poller, Watch};
 use glassline_media::Picture;
+use glassline_media::Time;
 use glassline_media::container::y4m::{Header, Interlacing, Reader};
 use glassline_media::pixels::FieldOrder;
 use std::collections::VecDeque;
@@ -22,8 +25,12 @@ enum Bytes {
         file: File,
         looped: bool,
     },
-    /// The descriptor itself: [`std::io::Stdin`] would copy short reads.
-    Stdin(File),
+    /// The descriptor itself: [`std::io::Stdin`] would copy short reads. A regular file cannot be watched, and need not
+    /// be: it can always be read.
+    Stdin {
+        file: File,
+        poller: Option<Poller>,
+    },
     Film {
         reel: Box<Reel>,
         looped: bool,
@@ -40,10 +47,20 @@ struct Buffer {
 impl Read for Bytes {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Bytes::File { file, .. } | Bytes::Stdin(file) => file.read(buffer),
+            Bytes::File { file, .. } | Bytes::Stdin { file, .. } => file.read(buffer),
             Bytes::Film { reel, .. } => reel.read(buffer),
         }
     }
+}
+
+/// What came out of [`Y4m::next_picture_before`].
+pub(super) enum Next {
+    /// The next picture.
+    Picture(Picture),
+    /// It is not there yet.
+    Later,
+    /// There are no more.
+    End,
 }
 
 /// A y4m stream whose header has been read.
@@ -74,7 +91,10 @@ impl Y4m {
     pub(super) fn stdin() -> Result<Y4m> {
         let name = "standard input";
         let stdin = std::io::stdin().as_fd().try_clone_to_owned().context(name)?;
-        Y4m::open(name.to_owned(), Bytes::Stdin(File::from(stdin)))
+        let file = File::from(stdin);
+        let poller = Poller::new().context(name)?;
+        let watched = poller.add(&file, 0, Watch::Accepts).is_ok();
+        Y4m::open(name.to_owned(), Bytes::Stdin { file, poller: watched.then_some(poller) })
     }
 
     /// A film's pictures, over and over if `looped`.
@@ -124,12 +144,28 @@ impl Y4m {
 
     /// Whether somebody writes who may have a clock of their own.
     pub(super) fn is_stdin(&self) -> bool {
-        matches!(self.bytes, Bytes::Stdin(_))
+        matches!(self.bytes, Bytes::Stdin { .. })
     }
 
     /// Whether the picture that was given last is the first of a file that has begun again; told once.
     pub(super) fn take_again(&mut self) -> bool {
         std::mem::take(&mut self.again)
+    }
+
+    /// The next picture, waited for no longer than to `deadline`, where there is one. Of standard input alone: another
+    /// source is read until the picture is there.
+    pub(super) fn next_picture_before(&mut self, deadline: Option<Time>, clock: Clock) -> Result<Next> {
+        while self.ready.is_empty()
+            && let (Bytes::Stdin { poller, .. }, Some(deadline)) = (&self.bytes, deadline)
+        {
+            if !is_readable(poller.as_ref(), deadline, clock).with_context(|| self.name.clone())? {
+                return Ok(Next::Later);
+            }
+            if !read(&self.name, &mut self.bytes, &mut self.buffer, &mut self.reader, &mut self.ready)? {
+                break;
+            }
+        }
+        Ok(self.next_picture()?.map_or(Next::End, Next::Picture))
     }
 
     /// The next picture, or `None` at the end.
@@ -155,6 +191,18 @@ impl Y4m {
         }
         Ok(self.ready.pop_front())
     }
+}
+
+/// Whether a read would return at once, at `deadline` at the latest.
+fn is_readable(poller: Option<&Poller>, deadline: Time, clock: Clock) -> io::Result<bool> {
+    let wait = deadline.since(clock.now());
+    if wait.is_zero() {
+        return Ok(false);
+    }
+    let Some(poller) = poller else { return Ok(true) };
+    let mut ready = Vec::new();
+    poller.wait(Some(wait), &mut ready)?;
+    Ok(!ready.is_empty())
 }
 
 /// Reads what is there; false at the end. Samples go from the pipe straight into their picture.

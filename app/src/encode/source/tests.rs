@@ -133,6 +133,37 @@ fn a_stamp_that_cannot_be_is_not_believed() {
 }
 
 #[test]
+fn a_wall_clock_that_is_set_moves_no_time_stamp_of_a_device_s_pictures() {
+    let stamps = stamps(6);
+    let (second, fourth) = (stamps[2].1, stamps[4].1);
+    // An hour forward before the third picture, and two back before the fifth.
+    let hour = 3_600_000_000_000;
+    let wall = move |time: Time| {
+        let forward = if time >= fourth {
+            0
+        } else if time >= second {
+            2 * hour
+        } else {
+            hour
+        };
+        Utc::from_nanos(1_700_000_000_000_000_000 + forward + time.as_nanos())
+    };
+    let fake = Fake::new(PackedFormat::Nv12, None, &stamps);
+    let source = Source::capture(Box::new(fake), Deinterlace::Auto, Length::default(), Clock::new());
+    let (source, queue) = (source.with_wall(wall), Arc::new(Queue::new(false)));
+    let into = feed(&queue);
+    let thread = thread::spawn(move || source.run(&into));
+    for (_, captured, _) in stamps {
+        let Popped::Work(work) = queue.pop(None).unwrap() else { panic!("a picture is missing") };
+        let Work::Picture { picture, pts, .. } = *work else { panic!("no picture") };
+        assert_eq!((picture.captured, pts), (captured, Ticks::from_time(captured)));
+        assert_eq!(picture.captured_utc, Some(wall(captured)));
+    }
+    assert!(queue.pop(None).is_err());
+    thread.join().unwrap();
+}
+
+#[test]
 fn two_pictures_become_of_two_fields() {
     let fake = || Fake::new(PackedFormat::Uyvy, Some(FieldOrder::TopFirst), &stamps(3));
     let (format, found, ..) = run(fake(), Deinterlace::Auto, Length::default());

@@ -124,6 +124,5 @@ pub(super) fn run(line: &Line) -> Result<()> {
     if args.json && *target != Output::Stdout {
         return stdout::print(&text);
     }
-    eprint!("{text}");
-    Ok(())
+    stdout::print_aside(&text)
 }

@@ -196,8 +196,7 @@ fn say(args: &Args, networks: &Networks, report: &Report) -> Result<()> {
         return output::print(&format!("{json:#}\n"));
     }
     // Standard output is the command's.
-    eprint!("{}", report.table());
-    Ok(())
+    output::print_aside(&report.table())
 }
 
 /// Says what would help.

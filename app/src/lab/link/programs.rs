@@ -44,7 +44,8 @@ impl Programs {
             // A group of its own, so that all that the shell starts can be ended. What it prints is not the command's.
             command.args(["-c", far]).process_group(0).stdin(Stdio::null()).stdout(own_stderr()?);
             addressed(&mut command);
-            self.far = Some(child::spawn(&mut command).context("cannot start a shell for --far")?);
+            self.far =
+                Some(child::spawn_with_capabilities(&mut command).context("cannot start a shell for --far")?);
         }
         let mut command = Command::new(&args.command[0]);
         command.args(&args.command[1..]);
@@ -52,7 +53,7 @@ impl Programs {
         if args.json {
             command.stdout(own_stderr()?);
         }
-        let child = networks.within(|| child::spawn(&mut command))?.map_err(|error| {
+        let child = networks.within(|| child::spawn_with_capabilities(&mut command))?.map_err(|error| {
             let name = args.command[0].to_string_lossy();
             failure::usage(
                 format!("cannot run {name:?}: {error}"),

@@ -3,6 +3,7 @@
 use super::ages::Ages;
 use crate::failure;
 use anyhow::{Context, Result};
+use glassline_io::child::without_capabilities;
 use glassline_io::clock::Clock;
 use glassline_media::bitstream::h264::ACCESS_UNIT_DELIMITER;
 use glassline_media::container::y4m;
@@ -46,7 +47,8 @@ impl Decoder {
     }
 
     fn run(command: &mut Command, time: Duration) -> Result<Decoder> {
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        without_capabilities(command).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn();
         let mut child = child.map_err(|error| {
             let advice = "install it (apt install ffmpeg): --glass decodes with it";
             failure::failed(format!("cannot start ffmpeg: {error}"), advice)

@@ -12,6 +12,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 pub(crate) const SIZE: Size = Size { width: 1280, height: 720 };
 /// Pictures a second.
@@ -130,12 +131,18 @@ impl Clip {
         write().with_context(|| path.display().to_string())
     }
 
-    /// Writes `count` pictures at their times and returns when each was there to be taken, and when all but what the
-    /// pipe holds was taken. Tells `before` of each picture before it is written.
+    /// The rate that its header says.
+    pub(crate) fn rate(&self) -> FrameRate {
+        self.rate
+    }
+
+    /// Writes `count` pictures, each at its time after the first (`due`), and returns when each was there to be taken,
+    /// and when all but what the pipe holds was taken. Tells `before` of each picture before it is written.
     pub(crate) fn play(
         &self,
         mut into: ChildStdin,
         count: u64,
+        due: &(dyn Fn(u64) -> Duration + Sync),
         clock: Clock,
         before: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<Vec<Written>> {
@@ -144,7 +151,7 @@ impl Clip {
         let mut written = Vec::new();
         for (number, picture) in (0..count).zip(self.pictures.iter().cycle()) {
             before(number)?;
-            let due = start + self.rate.time_of(number);
+            let due = start + due(number);
             let late = clock.now() > due;
             if !late {
                 thread::sleep(due.since(clock.now()));

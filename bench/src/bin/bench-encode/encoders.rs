@@ -14,6 +14,8 @@ pub(crate) enum Who {
     Threads,
     /// Ours as it comes: a thread for each processor, each with several slices.
     Default,
+    /// The same with x264's own rate control, as the peers have it: what is left is the pipeline's doing.
+    X264Control,
     /// As many sliced threads as it chooses.
     Ffmpeg,
     /// One thread.
@@ -23,8 +25,15 @@ pub(crate) enum Who {
 }
 
 /// The order in which they take turns.
-pub(crate) const ALL: [Who; 6] =
-    [Who::Slices, Who::Ffmpeg, Who::Threads, Who::FfmpegOneThread, Who::Default, Who::Gstreamer];
+pub(crate) const ALL: [Who; 7] = [
+    Who::Slices,
+    Who::Ffmpeg,
+    Who::Threads,
+    Who::FfmpegOneThread,
+    Who::Default,
+    Who::X264Control,
+    Who::Gstreamer,
+];
 /// Elements without which GStreamer is left out, and Debian's packages that have them.
 const ELEMENTS: [(&str, &str); 5] = [
     ("fdsrc", "gstreamer1.0-tools"),
@@ -41,16 +50,22 @@ impl Who {
             Who::Slices => "glassline 8 slices",
             Who::Threads => "glassline 2 threads",
             Who::Default => "glassline default",
+            Who::X264Control => "glassline --rate-control x264",
             Who::Ffmpeg => "ffmpeg",
             Who::FfmpegOneThread => "ffmpeg 1 thread",
             Who::Gstreamer => "gstreamer",
         }
     }
 
+    /// Whether it is none of ours.
+    pub(crate) fn is_peer(self) -> bool {
+        matches!(self, Who::Ffmpeg | Who::FfmpegOneThread | Who::Gstreamer)
+    }
+
     /// Why it cannot be measured here, if it cannot.
     pub(crate) fn missing(self) -> Option<String> {
         match self {
-            Who::Slices | Who::Threads | Who::Default => None,
+            Who::Slices | Who::Threads | Who::Default | Who::X264Control => None,
             Who::Ffmpeg | Who::FfmpegOneThread => {
                 (!runs("ffmpeg", "-version")).then(|| "it is not installed (apt install ffmpeg)".into())
             }
@@ -67,6 +82,7 @@ impl Who {
             Who::Slices => ours(preset, to, &["--slices", "8", "--threads", "1"])?,
             Who::Threads => ours(preset, to, &["--slices", "2", "--threads", "2"])?,
             Who::Default => ours(preset, to, &[])?,
+            Who::X264Control => ours(preset, to, &["--rate-control", "x264"])?,
             Who::Ffmpeg => ffmpeg(preset, to, &[]),
             Who::FfmpegOneThread => ffmpeg(preset, to, &["-threads", "1"]),
             Who::Gstreamer => gstreamer(preset, to),
@@ -81,9 +97,18 @@ fn runs(program: &str, argument: &str) -> bool {
 }
 
 fn ours(preset: &str, to: SocketAddr, how: &[&str]) -> Result<Command> {
-    let mut command = Command::new(machine::glassline()?);
     // The writer keeps the time: what comes is coded when it comes.
-    command.args(["encode", "-", &format!("udp://{to}"), "--no-realtime", "--preset", preset]);
+    encode(preset, to, &[&["--no-realtime"], how].concat())
+}
+
+/// Ours as it comes beside a camera: it finds out when pictures were captured, and tells what that cost.
+pub(crate) fn live(preset: &str, to: SocketAddr) -> Result<Command> {
+    encode(preset, to, &["--realtime", "--stats"])
+}
+
+fn encode(preset: &str, to: SocketAddr, how: &[&str]) -> Result<Command> {
+    let mut command = Command::new(machine::glassline()?);
+    command.args(["encode", "-", &format!("udp://{to}"), "--preset", preset]);
     command.args(["--bitrate", "5M", "--vbv", "1s", "--keyint", "1s"]).args(how);
     Ok(command)
 }

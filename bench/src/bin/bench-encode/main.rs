@@ -16,6 +16,7 @@ mod clip;
 mod encoders;
 mod glass;
 mod measure;
+mod patterns;
 mod quantizers;
 
 use anyhow::{Context, Result, ensure};
@@ -58,6 +59,8 @@ struct Args {
 enum Part {
     /// Pictures in by a pipe, packets out by UDP, beside FFmpeg and GStreamer
     Beside,
+    /// Cameras that began earlier, stall, or keep another rate than their header says
+    Arrivals,
     /// What --stats tells
     Inside,
     /// Predicted quantisers beside x264's rate control: time, rate, quality
@@ -75,6 +78,9 @@ fn main() -> Result<()> {
     report.how(format!("runs of {} s", args.seconds));
     if wants(Part::Beside) {
         beside(&args, &mut report)?;
+    }
+    if wants(Part::Arrivals) {
+        patterns::measure_all(&args, &mut report)?;
     }
     if wants(Part::Inside) {
         args.presets.iter().try_for_each(|preset| from_inside(preset, &args, &mut report))?;
@@ -117,14 +123,38 @@ fn beside(args: &Args, report: &mut Report) -> Result<()> {
             Some(why) => report.note(format!("SKIPPED {}: {why}", who.name())),
         }
     }
+    let folder = args.out.join("encode");
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let (reference, stream) = (folder.join("received.y4m"), folder.join("received.ts"));
+    let decodes = Who::Ffmpeg.missing().is_none();
+    if decodes {
+        clip.save(&reference, (args.warm_up + args.seconds) * u64::from(RATE))?;
+    } else {
+        report.note("SKIPPED quality of what was received, which FFmpeg decodes");
+    }
     for preset in &args.presets {
         let case = format!("{preset}, from the picture");
         for _ in 0..args.runs {
             for who in &present {
-                measure(*who, preset, &case, &clip, args, report)?;
+                let received = measure(*who, preset, &case, &clip, args, report)?;
+                if decodes {
+                    std::fs::write(&stream, received).with_context(|| stream.display().to_string())?;
+                    match quantizers::add_score(who.name(), &case, &reference, &stream, report) {
+                        // Every picture has arrived; what a peer's stream lacks all the same is told, and no more.
+                        Err(error) if who.is_peer() => {
+                            report.note(format!("SKIPPED quality of {}: {error:#}", who.name()));
+                        }
+                        scored => scored?,
+                    }
+                }
             }
         }
         terms(preset, &case, report);
+    }
+    if decodes {
+        for file in [&reference, &stream] {
+            std::fs::remove_file(file).with_context(|| file.display().to_string())?;
+        }
     }
     Ok(())
 }

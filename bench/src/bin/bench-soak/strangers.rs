@@ -91,7 +91,7 @@ pub(crate) fn come(address: SocketAddr, over: &AtomicBool, tally: &Tally) {
 
 fn ask_to_watch(address: SocketAddr) -> Result<TcpStream> {
     let mut stream = connect(address)?;
-    write!(stream, "GET {} HTTP/1.1\r\nHost: h\r\n\r\n", crate::PATH)?;
+    write!(stream, "GET {} HTTP/1.1\r\nHost: localhost\r\n\r\n", crate::PATH)?;
     Ok(stream)
 }
 
@@ -121,9 +121,9 @@ fn send_garbage(address: SocketAddr, round: u64) -> Result<()> {
     let heads = [
         "",
         "GET / HTTP/1.1\r\nHost: ",
-        "PUT /live/rubbish.ts?takeover=1 HTTP/1.1\r\nHost: h\r\n\r\n",
-        "PUT /live/rubbish.ts?takeover=1 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n",
-        "POST /api/streams HTTP/1.1\r\nHost: h\r\nContent-Length: 9999999\r\n\r\n",
+        "PUT /live/rubbish.ts?takeover=1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "PUT /live/rubbish.ts?takeover=1 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "POST /api/streams HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n",
         "\x16\x03\x01\x02\x00",
     ];
     // The server may close before it has all.
@@ -140,7 +140,7 @@ fn close_half(address: SocketAddr, round: u64) -> Result<()> {
     stream.shutdown(Shutdown::Write)?;
     let _ = stream.read(&mut [0; 4096]);
     let mut publisher = connect(address)?;
-    write!(publisher, "PUT /live/half-{}.ts?takeover=1 HTTP/1.1\r\nHost: h\r\n\r\n", round % NAMES)?;
+    write!(publisher, "PUT /live/half-{}.ts?takeover=1 HTTP/1.1\r\nHost: localhost\r\n\r\n", round % NAMES)?;
     let _ = publisher.write_all(&frames(1)[..1000]);
     publisher.shutdown(Shutdown::Write)?;
     read_all(&mut publisher)?;
@@ -152,9 +152,9 @@ fn pipeline(address: SocketAddr, _: u64) -> Result<()> {
     let asked =
         [("HEAD /healthz", "200"), ("GET /gen204", "204"), ("GET /metrics", "200"), ("GET /none", "404")];
     for (request, _) in asked {
-        write!(stream, "{request} HTTP/1.1\r\nHost: h\r\n\r\n")?;
+        write!(stream, "{request} HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
     }
-    write!(stream, "HEAD {} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", crate::PATH)?;
+    write!(stream, "HEAD {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", crate::PATH)?;
     let text = String::from_utf8_lossy(&read_all(&mut stream)?).into_owned();
     let statuses: Vec<&str> = text.split("HTTP/1.1 ").skip(1).filter_map(|answer| answer.get(..3)).collect();
     let expected: Vec<&str> = asked.iter().map(|(_, status)| *status).chain(["200"]).collect();
@@ -171,7 +171,7 @@ fn frames(count: usize) -> Vec<u8> {
 
 fn begin(address: SocketAddr, name: &str) -> Result<TcpStream> {
     let mut publisher = connect(address)?;
-    write!(publisher, "PUT /live/{name}.ts?takeover=1 HTTP/1.1\r\nHost: h\r\n\r\n")?;
+    write!(publisher, "PUT /live/{name}.ts?takeover=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
     Ok(publisher)
 }
 

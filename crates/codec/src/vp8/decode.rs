@@ -78,7 +78,8 @@ pub fn decode_in(
     limits: &Limits,
     workspace: &mut Workspace,
 ) -> Result<Decoded, Error> {
-    decode_with(state, frame, limits, workspace, Kernels::best())
+    let kernels = workspace.kernels();
+    decode_with(state, frame, limits, workspace, kernels)
 }
 
 pub(crate) fn decode_with(

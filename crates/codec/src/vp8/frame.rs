@@ -1,5 +1,7 @@
 //! Reference frames: three planes that are made once and then only shared, and the pool they come from.
 
+use super::simd::encode::EncodeKernels;
+use super::simd::{self, Kernels};
 use glassline_media::{Picture, PixelFormat, Plane, Size, Time};
 use std::sync::{Arc, OnceLock};
 use twox_hash::xxhash3_128;
@@ -114,6 +116,16 @@ impl Unfinished {
     }
 }
 
+/// With which kernels frames are worked on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum KernelChoice {
+    /// The fastest that this processor runs.
+    #[default]
+    Best,
+    /// Those that every processor runs.
+    Portable,
+}
+
 /// Memory that decoding needs and that need not be asked of the system for every frame.
 ///
 /// It holds planes of frames that it has given out. Where nobody else holds one any more – no state, no picture –
@@ -121,6 +133,7 @@ impl Unfinished {
 /// frames of memory for good. A workspace has no influence on any result.
 #[derive(Debug, Default)]
 pub struct Workspace {
+    kernels: KernelChoice,
     given: Vec<[Arc<[u8]>; 3]>,
     pub(crate) rows: super::decode::RowStore,
 }
@@ -132,6 +145,28 @@ impl Workspace {
     /// A workspace that holds nothing yet.
     pub fn new() -> Workspace {
         Workspace::default()
+    }
+
+    /// A workspace whose frames are decoded by the portable kernels alone, as on a processor without vector units that
+    /// we know: the same bits, several times slower. For tests and measurements.
+    pub fn portable() -> Workspace {
+        Workspace { kernels: KernelChoice::Portable, ..Workspace::default() }
+    }
+
+    /// The kernels that work on its frames.
+    pub(crate) fn kernels(&self) -> &'static Kernels {
+        match self.kernels {
+            KernelChoice::Best => Kernels::best(),
+            KernelChoice::Portable => &simd::SCALAR,
+        }
+    }
+
+    /// The kernels that encode with it.
+    pub(crate) fn encode_kernels(&self) -> &'static EncodeKernels {
+        match self.kernels {
+            KernelChoice::Best => EncodeKernels::best(),
+            KernelChoice::Portable => &simd::encode::SCALAR,
+        }
     }
 
     /// A frame to be filled; its content is whatever an earlier one left.
@@ -172,4 +207,15 @@ pub(crate) fn hash(geometry: &Geometry, planes: [&[u8]; 3]) -> u128 {
         *out = hash(&lines_hashes).to_le_bytes();
     }
     hash(hashes.as_flattened())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_portable_workspace_has_the_scalar_kernels_on_every_processor() {
+        let workspace = Workspace::portable();
+        assert_eq!((workspace.kernels().name, workspace.encode_kernels().name), ("scalar", "scalar"));
+    }
 }

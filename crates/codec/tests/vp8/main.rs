@@ -6,9 +6,11 @@
 
 mod denoise;
 mod encode;
+mod golden;
 mod hostile;
 mod interop;
 mod plan;
+mod quality;
 mod rate;
 mod states;
 mod vectors;

@@ -5,15 +5,15 @@ use glassline_codec::vp8::{Limits, State, Workspace, decode_in};
 use md5::{Digest, Md5};
 use std::fmt::Write;
 
-#[test]
-fn every_conformance_stream_decodes_to_its_checksums() {
-    let streams = streams("every_conformance_stream_decodes_to_its_checksums");
+/// Decodes each stream in a workspace of its own, which `new` makes.
+fn check(test: &str, new: fn() -> Workspace) {
+    let streams = streams(test);
     assert!(streams.is_empty() || streams.len() == 61, "{} streams", streams.len());
     let mut wrong = Vec::new();
     for path in &streams {
         let sums = std::fs::read_to_string(path.with_extension("ivf.md5")).unwrap();
         let mut expected = sums.lines().map(|line| &line[..32]);
-        let (mut state, mut workspace) = (State::new(), Workspace::new());
+        let (mut state, mut workspace) = (State::new(), new());
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         for (number, frame) in frames(path).iter().enumerate() {
             let decoded = match decode_in(&state, frame, &Limits::default(), &mut workspace) {
@@ -45,4 +45,14 @@ fn every_conformance_stream_decodes_to_its_checksums() {
         streams.len(),
         wrong.join("\n")
     );
+}
+
+#[test]
+fn every_conformance_stream_decodes_to_its_checksums() {
+    check("every_conformance_stream_decodes_to_its_checksums", Workspace::new);
+}
+
+#[test]
+fn every_conformance_stream_decodes_to_its_checksums_with_portable_kernels() {
+    check("every_conformance_stream_decodes_to_its_checksums_with_portable_kernels", Workspace::portable);
 }

@@ -185,6 +185,23 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_a_head_and_of_chunks_end_with_both_bytes() {
+        for wire in [
+            &b"HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n"[..],
+            b"HTTP/1.1 200 OK\r\nContent-Length: 0\n\n",
+            b"HTTP/1.1 100 Continue\r\n\nHTTP/1.1 200 OK\r\n\r\n",
+        ] {
+            assert_eq!(read(Method::Get, &[wire]), Err(HttpError::BareLineEnd));
+        }
+        let chunked = |body: &str| {
+            let wire = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}");
+            read(Method::Get, &[wire.as_bytes()])
+        };
+        assert_eq!(chunked("2;a=\"b;\\\"c\"\r\n\n\n\r\n0\r\n\r\n"), Ok((200, b"\n\n".to_vec(), true)));
+        assert!(matches!(chunked("2\nab\r\n0\r\n\r\n"), Err(HttpError::BadChunk(_))));
+    }
+
+    #[test]
     fn our_server_reads_our_client() {
         let mut wire =
             Request::new(Method::Put, "host:1", "/live/a b.ts").with_header("X", "1\r\nY: 2").chunked();

@@ -13,6 +13,12 @@ pub enum HttpError {
         /// The limit, in bytes.
         limit: usize,
     },
+    /// A line of a head ends with a line feed alone, or a carriage return stands by itself (RFC 9112 §2.2).
+    #[error("malformed HTTP head: each line has to end with CR LF (RFC 9112 §2.2)")]
+    BareLineEnd,
+    /// None, several or a broken `Host` where exactly one has to be.
+    #[error("{0}; HTTP/1.1 needs exactly one (RFC 9112 §3.2)")]
+    BadHost(&'static str),
     /// More headers than [`super::Limits::HEADERS`].
     #[error("more than {} header fields", super::Limits::HEADERS)]
     TooManyHeaders,

@@ -87,6 +87,19 @@ impl Headers {
             .map(|(_, value)| value.as_str())
     }
 
+    /// Whether there is a field whose name begins with `prefix`, without case.
+    pub fn has_prefix(&self, prefix: &str) -> bool {
+        let begins =
+            |name: &str| name.get(..prefix.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(prefix));
+        self.0.iter().any(|(name, _)| begins(name))
+    }
+
+    /// Puts one field of this name in place of all that there are.
+    pub(super) fn replace(&mut self, name: &str, value: &str) {
+        self.0.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.0.push((name.to_owned(), value.to_owned()));
+    }
+
     /// Whether a comma-separated field of this name holds `token`, without case.
     pub fn has_token(&self, name: &str, token: &str) -> bool {
         self.all(name).flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(token))
@@ -157,23 +170,25 @@ impl HeadBuffer {
         limits: &Limits,
         parse: impl FnOnce(&[u8]) -> Parsed<T>,
     ) -> Result<Option<T>, HttpError> {
-        if self.bytes.is_empty() {
-            // Empty lines before a request line are to be ignored (RFC 9112 §2.2).
-            while let [b'\r' | b'\n', rest @ ..] = input {
-                *input = rest;
-            }
-        }
+        self.skip_empty_lines(input)?;
         let before = self.bytes.len();
         let room = limits.head_bytes.saturating_sub(before);
         let taken = &input[..room.min(input.len())];
         // A head ends with a line feed: without a new one there is nothing new to find.
         let maybe_whole = taken.contains(&b'\n');
         self.bytes.extend_from_slice(taken);
-        if maybe_whole && let Some((length, head)) = parse(&self.bytes)? {
-            *input = &input[length - before..];
-            // Most connections have said all that they will, and there may be very many: no room is kept for more.
-            self.bytes = Vec::new();
-            return Ok(Some(head));
+        if maybe_whole {
+            let end = end_of_head(&self.bytes, before)?;
+            let head = &self.bytes[..end.unwrap_or(self.bytes.len())];
+            if let Some((length, head)) = parse(head)? {
+                *input = &input[length - before..];
+                // Most connections have said all that they will, and there may be very many: no room is kept for more.
+                self.bytes = Vec::new();
+                return Ok(Some(head));
+            }
+            if end.is_some() {
+                return Err(HttpError::Malformed("an empty line stands where the head is not whole".into()));
+            }
         }
         *input = &input[taken.len()..];
         if self.bytes.len() >= limits.head_bytes {
@@ -181,6 +196,38 @@ impl HeadBuffer {
         }
         Ok(None)
     }
+
+    /// Empty lines before a request line are to be ignored (RFC 9112 §2.2). The carriage return of one may be the last
+    /// byte that has come; it is kept then.
+    fn skip_empty_lines(&mut self, input: &mut &[u8]) -> Result<(), HttpError> {
+        loop {
+            match (self.bytes.as_slice(), *input) {
+                ([], [b'\r', b'\n', rest @ ..]) => *input = rest,
+                ([b'\r'], [b'\n', rest @ ..]) => {
+                    self.bytes.clear();
+                    *input = rest;
+                }
+                ([], [b'\n', ..] | [b'\r', _, ..]) | ([b'\r'], [_, ..]) => {
+                    return Err(HttpError::BareLineEnd);
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Where the first head in `bytes` ends, once it is whole: behind its empty line. Only what stands at `from` and behind
+/// it has not been looked at. A lenient reader and a strict one behind it would see two different messages where a line
+/// feed alone ended a line, so that is an error.
+fn end_of_head(bytes: &[u8], from: usize) -> Result<Option<usize>, HttpError> {
+    for (at, _) in bytes.iter().enumerate().skip(from).filter(|(_, byte)| **byte == b'\n') {
+        match &bytes[..at] {
+            [.., b'\r', b'\n', b'\r'] => return Ok(Some(at + 1)),
+            [.., b'\r'] => {}
+            _ => return Err(HttpError::BareLineEnd),
+        }
+    }
+    Ok(None)
 }
 
 pub(super) fn malformed(error: httparse::Error) -> HttpError {

@@ -8,12 +8,14 @@ pub mod body;
 pub mod client;
 mod error;
 mod head;
+mod host;
 mod negotiate;
 mod response;
 pub mod server;
 
 pub use error::HttpError;
 pub use head::{Headers, Method, Version};
+pub use host::Host;
 pub use negotiate::preferred_coding;
 pub use response::{Response, problem};
 
@@ -26,14 +28,17 @@ pub struct Limits {
     pub head_time: std::time::Duration,
     /// How long a connection may rest between two requests.
     pub idle_time: std::time::Duration,
+    /// How long a request's body may take from the head's end to its own, where it is no stream.
+    pub body_time: std::time::Duration,
 }
 
 impl Limits {
-    /// 16 KiB of head within 10 s; a minute of rest.
+    /// 16 KiB of head within 10 s, a body within 10 s more; a minute of rest.
     pub const DEFAULT: Limits = Limits {
         head_bytes: 16 << 10,
         head_time: std::time::Duration::from_secs(10),
         idle_time: std::time::Duration::from_secs(60),
+        body_time: std::time::Duration::from_secs(10),
     };
 
     /// Headers that a head may have; more are refused, whatever their size.

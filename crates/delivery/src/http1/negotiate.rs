@@ -141,7 +141,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn request(method: &str, fields: &str) -> Request {
-        let wire = format!("{method} / HTTP/1.1\r\n{fields}\r\n");
+        let wire = format!("{method} / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
         let mut input = wire.as_bytes();
         match Server::new(Limits::DEFAULT, Time::ZERO).next(&mut input, Time::ZERO) {
             Ok(Some(Event::Request(request))) => *request,

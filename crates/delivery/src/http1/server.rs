@@ -10,7 +10,7 @@
 
 use super::body::{Decoder, Framing, Piece};
 use super::head::{HeadBuffer, Parsed, malformed};
-use super::{Headers, HttpError, Limits, Method, Version};
+use super::{Headers, Host, HttpError, Limits, Method, Version, host};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,12 @@ impl Request {
     pub fn parameter(&self, name: &str) -> Option<String> {
         let mut pairs = form_urlencoded::parse(self.query.as_bytes());
         pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+    }
+
+    /// Under which name or at which address the client called this server; `None` where it does not say, as HTTP/1.0
+    /// need not.
+    pub fn host(&self) -> Option<Host<'_>> {
+        self.headers.first("host").and_then(Host::parse)
     }
 
     /// Whether the client waits for `100 Continue` before it sends a body (RFC 9110 §10.1.1).
@@ -110,6 +116,7 @@ impl Server {
                     return Ok(None);
                 };
                 self.keep_alive = request.headers.keeps_alive(request.version);
+                self.since = now;
                 self.state = State::Body(Decoder::new(framing(&request)?));
                 Ok(Some(Event::Request(Box::new(request))))
             }
@@ -154,13 +161,33 @@ impl Server {
         matches!(self.state, State::Head { .. }) && self.head.is_empty()
     }
 
-    /// When this connection has waited too long for a head. A body's pace is the caller's business.
+    /// Whether a request's body is still coming.
+    pub fn is_in_body(&self) -> bool {
+        matches!(self.state, State::Body(_))
+    }
+
+    /// Whether all requests that have begun are answered, of which there was one at least.
+    pub fn has_answered(&self) -> bool {
+        matches!(self.state, State::Head { first: false }) && self.head.is_empty()
+    }
+
+    /// When this connection has waited too long for a head, or for the rest of a body; a body that is a stream has no such
+    /// time, which is the caller's business. Changes with [`Server::next`] and [`Server::done`].
     pub fn poll_timeout(&self) -> Option<Time> {
         match self.state {
             State::Head { first: false } => Some(self.since + self.limits.idle_time),
             State::Head { first: true } => Some(self.since + self.limits.head_time),
-            _ => None,
+            State::Body(_) => Some(self.since + self.limits.body_time),
+            State::Answering | State::Failed => None,
         }
+    }
+
+    /// What is late where [`Server::poll_timeout`] has passed.
+    pub fn late(&self) -> HttpError {
+        HttpError::TimedOut(match self.state {
+            State::Body(_) => "the request's body took too long",
+            _ => "the request's head took too long",
+        })
     }
 }
 
@@ -181,22 +208,37 @@ fn parse_request(bytes: &[u8]) -> Parsed<Request> {
     let httparse::Status::Complete(length) = parsed.parse(bytes).map_err(malformed)? else {
         return Ok(None);
     };
-    let target = parsed.path.unwrap_or("/");
-    // The absolute form, which proxies send, names the same resource (RFC 9112 §3.2.2).
-    let after_scheme = target.strip_prefix("http://").or(target.strip_prefix("https://"));
-    let target = match after_scheme {
-        Some(rest) => rest.find('/').map_or("/", |slash| &rest[slash..]),
-        None => target,
-    };
+    let version = Version::of(parsed.version);
+    let mut headers = Headers::from_parsed(parsed.headers);
+    host::check(&headers, version)?;
+    let mut target = parsed.path.unwrap_or("/");
+    // The absolute form, which proxies send, names the same resource, and its host counts (RFC 9112 §3.2.2).
+    if let Some(after_scheme) = without_scheme(target) {
+        let end = after_scheme.find(['/', '?']).unwrap_or(after_scheme.len());
+        let (authority, rest) = after_scheme.split_at(end);
+        if authority.is_empty() || Host::parse(authority).is_none() {
+            return Err(HttpError::Malformed("the request's target names no host".into()));
+        }
+        headers.replace("host", authority);
+        target = rest;
+    }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let request = Request {
         method: Method::parse(parsed.method.unwrap_or("")),
-        path: path.to_owned(),
+        path: if path.is_empty() { "/".to_owned() } else { path.to_owned() },
         query: query.to_owned(),
-        version: Version::of(parsed.version),
-        headers: Headers::from_parsed(parsed.headers),
+        version,
+        headers,
     };
     Ok(Some((length, request)))
+}
+
+/// What stands behind `http://` or `https://`, in whatever case.
+fn without_scheme(target: &str) -> Option<&str> {
+    let has_scheme =
+        |scheme: &str| target.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme));
+    let scheme = ["http://", "https://"].into_iter().find(|scheme| has_scheme(scheme))?;
+    target.get(scheme.len()..)
 }
 
 #[cfg(test)]
@@ -234,8 +276,8 @@ mod tests {
     }
 
     const WIRE: &[u8] = b"\r\nGET /a?x=1 HTTP/1.1\r\nHost: h\r\n\r\n\
-        PUT /live/b.ts HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n\
-        POST /c HTTP/1.1\r\ncontent-length: 2\r\n\r\nxy\
+        PUT /live/b.ts HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n\
+        POST /c HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\nx\n\
         HEAD /d HTTP/1.0\r\n\r\n";
 
     fn expected() -> Vec<Seen> {
@@ -246,7 +288,7 @@ mod tests {
             request(Method::Put, "/live/b.ts"),
             Seen::Body(b"abc".to_vec()),
             request(Method::Post, "/c"),
-            Seen::Body(b"xy".to_vec()),
+            Seen::Body(b"x\n".to_vec()),
             request(Method::Head, "/d"),
             Seen::Body(vec![]),
         ]
@@ -286,14 +328,79 @@ mod tests {
             "Transfer-Encoding: gzip, chunked",
             "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
         ] {
-            let wire = format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
-            assert!(feed(wire.as_bytes(), &[]).is_err(), "{fields}");
+            let wire = format!("POST / HTTP/1.1\r\nHost: h\r\n{fields}\r\n\r\n");
+            let error = feed(wire.as_bytes(), &[]).unwrap_err();
+            assert!(!matches!(error, HttpError::BadHost(_)), "{fields}: {error}");
+        }
+    }
+
+    #[test]
+    fn there_is_one_host_and_it_is_a_good_one() {
+        let heads =
+            |version: &str, fields: &str| feed(format!("GET / {version}\r\n{fields}\r\n").as_bytes(), &[]);
+        for fields in ["Host: a\r\n", "hOsT: [::1]:80\r\n", "Host:\r\n"] {
+            assert!(heads("HTTP/1.1", fields).is_ok() && heads("HTTP/1.0", fields).is_ok(), "{fields}");
+        }
+        assert!(heads("HTTP/1.0", "").is_ok());
+        for fields in
+            ["Host: a\r\nHost: a\r\n", "Host: a\r\nX: y\r\nhost: b\r\n", "Host: a, b\r\n", "Host: a@b\r\n"]
+        {
+            for version in ["HTTP/1.1", "HTTP/1.0"] {
+                let error = heads(version, fields).unwrap_err();
+                assert!(matches!(error, HttpError::BadHost(_)) && error.status() == 400, "{fields}: {error}");
+            }
+        }
+        assert!(matches!(heads("HTTP/1.1", "X: y\r\n"), Err(HttpError::BadHost(_))));
+        let absolute =
+            |target: &str| feed(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes(), &[]);
+        for (target, path) in [("HTTP://a:80", "/"), ("https://[::1]/x?y", "/x"), ("http://a?y", "/")] {
+            assert_eq!(absolute(target).unwrap()[0], Seen::Request(Method::Get, path.into()), "{target}");
+        }
+        for target in ["http:///x", "http://user@a/x", "http://a b/"] {
+            assert!(absolute(target).is_err(), "{target}");
+        }
+    }
+
+    #[test]
+    fn lines_of_a_head_end_with_both_bytes() {
+        for wire in [
+            "GET / HTTP/1.1\nHost: h\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: h\n\r\n",
+            "GET / HTTP/1.1\r\nHost: h\r\n\n",
+            "GET / HTTP/1.1\r\nHost: h\n\n",
+            "\nGET / HTTP/1.1\r\nHost: h\r\n\r\n",
+            "\r\n\nGET / HTTP/1.1\r\nHost: h\r\n\r\n",
+            "\rGET / HTTP/1.1\r\nHost: h\r\n\r\n",
+            "\r\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n",
+        ] {
+            for cut in 0..wire.len() {
+                assert_eq!(
+                    feed(wire.as_bytes(), &[cut]),
+                    Err(HttpError::BareLineEnd),
+                    "{wire:?} cut at {cut}"
+                );
+            }
+        }
+        assert!(
+            feed(b"GET / HTTP/1.1\r\nHost: h\r\nA: b\rc\r\n\r\n", &[]).is_err(),
+            "a return inside a line"
+        );
+    }
+
+    proptest! {
+        /// Wherever one of the carriage returns of a head is left away, the head is refused, however it is cut.
+        #[test]
+        fn a_head_without_one_of_its_carriage_returns_is_refused(which in 0usize..4, cut in 0usize..60) {
+            let whole = "GET /a HTTP/1.1\r\nHost: h\r\nAccept: */*\r\n\r\n";
+            let (at, _) = whole.match_indices('\r').nth(which).expect("four lines");
+            let wire = [&whole[..at], &whole[at + 1..]].concat();
+            prop_assert_eq!(feed(wire.as_bytes(), &[cut.min(wire.len())]), Err(HttpError::BareLineEnd));
         }
     }
 
     #[test]
     fn a_publisher_may_send_until_it_closes() {
-        let wire = b"POST /live/x.ts HTTP/1.1\r\nConnection: close\r\n\r\nGGGG";
+        let wire = b"POST /live/x.ts HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\nGGGG";
         let mut server = Server::new(Limits::DEFAULT, Time::ZERO);
         let mut input = &wire[..];
         assert!(matches!(server.next(&mut input, Time::ZERO), Ok(Some(Event::Request(_)))));
@@ -306,7 +413,7 @@ mod tests {
     fn a_slow_head_and_a_long_rest_time_out() {
         let mut server = Server::new(Limits::DEFAULT, Time::ZERO);
         assert_eq!(server.poll_timeout(), Some(Time::ZERO + Duration::from_secs(10)));
-        let mut input = &b"GET / HTTP/1.1\r\n\r\nGE"[..];
+        let mut input = &b"GET / HTTP/1.1\r\nHost: h\r\n\r\nGE"[..];
         while let Some(event) = server.next(&mut input, Time::from_millis(5000)).unwrap() {
             if event == Event::End {
                 server.done(Time::from_millis(5000));
@@ -318,14 +425,37 @@ mod tests {
     }
 
     #[test]
+    fn a_body_that_does_not_come_times_out() {
+        let mut server = Server::new(Limits::DEFAULT, Time::ZERO);
+        assert!(!server.has_answered());
+        let mut input = &b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"[..];
+        assert!(matches!(server.next(&mut input, Time::from_millis(5000)), Ok(Some(Event::Request(_)))));
+        assert_eq!(server.poll_timeout(), Some(Time::from_millis(15_000)));
+        // What trickles in does not put it off.
+        assert_eq!(server.next(&mut &b"abcd"[..], Time::from_millis(14_000)), Ok(Some(Event::Data(b"abcd"))));
+        assert_eq!(server.poll_timeout(), Some(Time::from_millis(15_000)));
+        assert_eq!(server.late(), HttpError::TimedOut("the request's body took too long"));
+        assert!(!server.is_idle() && !server.has_answered());
+        let mut input = &b"e"[..];
+        while let Some(event) = server.next(&mut input, Time::from_millis(14_500)).unwrap() {
+            if event == Event::End {
+                assert_eq!(server.poll_timeout(), None);
+                server.done(Time::from_millis(14_500));
+            }
+        }
+        assert!(server.has_answered());
+        assert_eq!(server.late(), HttpError::TimedOut("the request's head took too long"));
+    }
+
+    #[test]
     fn query_and_expectations_are_read() {
-        let wire = b"PUT http://host/live/x.ts?takeover=1&key=a%20b HTTP/1.1\r\nExpect: 100-Continue\r\n\r\n";
+        let wire = b"PUT http://host/live/x.ts?takeover=1&key=a%20b HTTP/1.1\r\nHost: other\r\nExpect: 100-Continue\r\n\r\n";
         let mut server = Server::new(Limits::DEFAULT, Time::ZERO);
         let mut input = &wire[..];
         let Ok(Some(Event::Request(request))) = server.next(&mut input, Time::ZERO) else {
             panic!("no request")
         };
-        assert_eq!(request.path, "/live/x.ts");
+        assert_eq!((request.path.as_str(), request.host()), ("/live/x.ts", Some(Host::Name("host"))));
         assert_eq!(request.parameter("takeover").as_deref(), Some("1"));
         assert_eq!(request.parameter("key").as_deref(), Some("a b"));
         assert_eq!(request.parameter("none"), None);

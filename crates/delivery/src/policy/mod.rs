@@ -1,18 +1,22 @@
 //! Who may publish, who may watch, how much, and under what names.
 
+mod caller;
 mod marks;
 mod meter;
 mod network;
 mod publish;
 mod rules;
+mod secret;
 mod slow;
 mod watch;
 
+pub use caller::{Caller, Distrust, Hosts, KnownHosts};
 pub use marks::{MarkRange, MarkRangeError, Marking, Marks};
 pub use meter::Meter;
 pub use network::{NetworkError, Networks};
-pub use publish::{PublishPolicy, Refusal, is_from_foreign_page};
+pub use publish::{PublishPolicy, Refusal};
 pub use rules::{Rules, StreamRules};
+pub use secret::Secret;
 pub use slow::{Moves, SlowPolicy};
 pub use watch::{Load, Token, WatchPolicy, WatchRefusal};
 

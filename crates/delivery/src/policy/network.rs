@@ -31,6 +31,11 @@ impl Networks {
         self.0.is_empty()
     }
 
+    /// Whether `address` is in one that is named; nobody is where none is.
+    pub fn name(&self, address: IpAddr) -> bool {
+        !self.are_all() && self.contain(address)
+    }
+
     /// Whether `address` is in one of them. IPv4 in IPv6's clothes (`::ffff:a.b.c.d`) counts as IPv4.
     pub fn contain(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
@@ -51,7 +56,9 @@ mod tests {
         for outside in ["10.2.0.1", "192.0.2.8", "2001:db9::1", "::1"] {
             assert!(!networks.contain(outside.parse().unwrap()), "{outside}");
         }
-        assert!(Networks::default().contain("203.0.113.9".parse().unwrap()));
+        let (nobody, somebody) = (Networks::default(), "203.0.113.9".parse().unwrap());
+        assert!(nobody.contain(somebody) && !nobody.name(somebody) && !networks.name(somebody));
+        assert!(networks.name("10.1.255.1".parse().unwrap()));
     }
 
     #[test]

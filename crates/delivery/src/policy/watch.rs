@@ -8,7 +8,8 @@
 //! /live/NAME.ts?expires=1790000000&token=…                                   expires: Unix time in seconds
 //! ```
 
-use super::{Networks, StreamName};
+use super::caller::UNKNOWN_HOST;
+use super::{Caller, Distrust, Networks, Secret, StreamName};
 use crate::http1::server::Request;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -16,14 +17,13 @@ use glassline_media::Utc;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
-use std::net::IpAddr;
 
 /// Who may watch.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct WatchPolicy {
     /// The secret that viewers' tokens are signed with; without one nobody needs a token.
-    pub key: Option<String>,
-    /// From where watching is allowed.
+    pub key: Option<Secret>,
+    /// From where watching is allowed; without a key, nobody whom a proxy passes on is from there.
     pub networks: Networks,
     /// Viewers of all streams at once; 0 is any number.
     pub max_viewers: usize,
@@ -68,6 +68,10 @@ pub enum WatchRefusal {
     Expired,
     /// From an address outside of the networks that may.
     Network,
+    /// The address would do, but a proxy passed the request on.
+    Proxied,
+    /// The address would do, but the request names a host that is not known here.
+    Host,
     /// The stream has as many viewers as it may have.
     StreamIsFull,
     /// The address has as many viewers as it may have.
@@ -76,6 +80,15 @@ pub enum WatchRefusal {
     AllIsFull,
     /// The address takes as many bits a second as it may take.
     AddressIsBusy,
+}
+
+impl From<Distrust> for WatchRefusal {
+    fn from(distrust: Distrust) -> WatchRefusal {
+        match distrust {
+            Distrust::Proxied => WatchRefusal::Proxied,
+            Distrust::Host => WatchRefusal::Host,
+        }
+    }
 }
 
 impl WatchRefusal {
@@ -92,6 +105,12 @@ impl WatchRefusal {
             WatchRefusal::Network => {
                 (403, "This address is not in [viewer] networks of the server's configuration.")
             }
+            WatchRefusal::Proxied => (
+                403,
+                "A proxy passed this on, so its address says nothing about who asks, and [viewer] networks of the \
+                 server's configuration goes by addresses: restrict them at the proxy, or set [viewer] key.",
+            ),
+            WatchRefusal::Host => (403, UNKNOWN_HOST),
             WatchRefusal::StreamIsFull => {
                 (503, "The stream has as many viewers as it may have; try again later.")
             }
@@ -137,21 +156,26 @@ fn mac(key: &str, name: &StreamName, expires_s: u64) -> Hmac<Sha256> {
 }
 
 impl WatchPolicy {
-    /// Whether `peer` may watch `name` with `request`. Tokens are compared in constant time.
-    pub fn check(
-        &self,
-        peer: IpAddr,
-        request: &Request,
-        name: &StreamName,
-        now: Utc,
-    ) -> Result<(), WatchRefusal> {
-        if !self.networks.contain(peer) {
+    /// Whether `caller` may watch `name` with its request. Tokens are compared in constant time, and looked at where none is
+    /// needed too: how long it takes does not tell streams that need one from those that do not. Where nothing but the
+    /// address lets in, that has to be believable ([`Caller::check_address`]).
+    pub fn check(&self, caller: &Caller<'_>, name: &StreamName, now: Utc) -> Result<(), WatchRefusal> {
+        if !self.networks.contain(caller.peer) {
             return Err(WatchRefusal::Network);
         }
-        let Some(key) = &self.key else { return Ok(()) };
+        let verdict = self.check_token(caller.request, name, now);
+        match &self.key {
+            Some(_) => verdict,
+            None if self.networks.are_all() => Ok(()),
+            None => Ok(caller.check_address()?),
+        }
+    }
+
+    fn check_token(&self, request: &Request, name: &StreamName, now: Utc) -> Result<(), WatchRefusal> {
         let expires = request.parameter("expires").and_then(|text| text.parse::<u64>().ok());
         let shown = request.parameter("token").and_then(|text| BASE64_URL_SAFE_NO_PAD.decode(text).ok());
         let (Some(expires_s), Some(shown)) = (expires, shown) else { return Err(WatchRefusal::Token) };
+        let key = self.key.as_deref().unwrap_or_default();
         mac(key, name, expires_s).verify_slice(&shown).map_err(|_| WatchRefusal::Token)?;
         if now.as_nanos() / 1_000_000_000 < expires_s { Ok(()) } else { Err(WatchRefusal::Expired) }
     }
@@ -186,28 +210,25 @@ impl WatchPolicy {
 
 #[cfg(test)]
 mod tests {
+    use super::super::caller::tests::{from, request as parse};
     use super::*;
-    use crate::http1::Limits;
-    use crate::http1::server::{Event, Server};
-    use glassline_media::Time;
 
-    fn request(query: &str) -> Request {
-        let wire = format!("GET /live/stage.ts?{query} HTTP/1.1\r\nHost: relay\r\n\r\n");
-        let mut server = Server::new(Limits::DEFAULT, Time::ZERO);
-        match server.next(&mut wire.as_bytes(), Time::ZERO) {
-            Ok(Some(Event::Request(request))) => *request,
-            other => panic!("{other:?}"),
-        }
+    fn request(query: &str, fields: &str) -> Request {
+        parse(&format!("GET /live/stage.ts?{query} HTTP/1.1"), &format!("Host: relay.example\r\n{fields}"))
     }
 
     fn policy() -> WatchPolicy {
         WatchPolicy { key: Some("a-viewer-key".into()), ..WatchPolicy::default() }
     }
 
-    fn check(query: &str, at_s: u64) -> Result<(), WatchRefusal> {
+    fn ask(policy: &WatchPolicy, peer: &str, request: &Request, at_s: u64) -> Result<(), WatchRefusal> {
         let name = StreamName::parse("stage").unwrap();
         let now = Utc::from_nanos(at_s * 1_000_000_000);
-        policy().check("192.0.2.1".parse().unwrap(), &request(query), &name, now)
+        from(peer, request, |caller| policy.check(caller, &name, now))
+    }
+
+    fn check(query: &str, at_s: u64) -> Result<(), WatchRefusal> {
+        ask(&policy(), "192.0.2.1", &request(query, ""), at_s)
     }
 
     #[test]
@@ -257,11 +278,27 @@ mod tests {
         assert_eq!(policy.check_load(9, load(1, 20), load(9, 91), 10), Err(WatchRefusal::AllIsFull));
         assert_eq!(policy.check_load(9, load(1, 21), load(9, 90), 10), Err(WatchRefusal::AddressIsBusy));
         assert_eq!(WatchPolicy::default().check_load(9, load(9, 9), load(9, u64::MAX), 9), Ok(()));
-        let policy =
-            WatchPolicy { networks: Networks::parse(["10.0.0.0/8"]).unwrap(), ..WatchPolicy::default() };
-        let (name, now) = (StreamName::parse("stage").unwrap(), Utc::from_nanos(0));
-        let check = |peer: &str| policy.check(peer.parse().unwrap(), &request(""), &name, now);
-        assert_eq!((check("10.9.9.9"), check("11.9.9.9")), (Ok(()), Err(WatchRefusal::Network)));
         assert!(!format!("{:?}", self::policy()).contains("a-viewer-key"));
+    }
+
+    #[test]
+    fn networks_are_judged_by_addresses_that_can_be_believed() {
+        let networks = Networks::parse(["10.0.0.0/8", "127.0.0.1"]).unwrap();
+        let near = WatchPolicy { networks, ..WatchPolicy::default() };
+        let plain = request("", "");
+        assert_eq!((ask(&near, "10.9.9.9", &plain, 1), ask(&near, "127.0.0.1", &plain, 1)), (Ok(()), Ok(())));
+        assert_eq!(ask(&near, "11.9.9.9", &plain, 1), Err(WatchRefusal::Network));
+        let proxied = request("", "X-Forwarded-For: 192.0.2.1\r\n");
+        let rebound = parse("GET /live/stage.ts HTTP/1.1", "Host: evil.example\r\n");
+        for peer in ["10.9.9.9", "127.0.0.1"] {
+            assert_eq!(ask(&near, peer, &proxied, 1), Err(WatchRefusal::Proxied));
+            assert_eq!(ask(&near, peer, &rebound, 1), Err(WatchRefusal::Host));
+        }
+        // A token says more than an address, and where everybody may watch there is nothing to believe.
+        let token = Token::sign("a-viewer-key", &StreamName::parse("stage").unwrap(), 9).query();
+        let signed = request(&token, "Via: 1.1 proxy\r\n");
+        assert_eq!(ask(&WatchPolicy { key: policy().key, ..near }, "10.9.9.9", &signed, 1), Ok(()));
+        assert_eq!(ask(&WatchPolicy::default(), "10.9.9.9", &proxied, 1), Ok(()));
+        assert_eq!(ask(&WatchPolicy::default(), "10.9.9.9", &rebound, 1), Ok(()));
     }
 }

@@ -7,11 +7,13 @@
 
 mod backoff;
 mod error;
+mod media_type;
 mod puller;
 mod source;
 
 pub use backoff::Backoff;
 pub use error::PullError;
+pub use media_type::stream_media_type;
 pub use puller::{Counts, Event, Output, Phase, Policy, Puller};
 pub(crate) use source::split_port;
 pub use source::{HttpUrl, Source, SourceError, UdpAddress};

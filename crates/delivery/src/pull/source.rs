@@ -7,6 +7,7 @@
 //! ```
 //! Neither `Display` nor `Debug` shows user, password or query: these go into logs and answers.
 
+use crate::output::is_interface;
 use crate::stream::Mux;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -226,14 +227,15 @@ impl UdpAddress {
         let mut source = UdpAddress { address, interface: None, sender };
         for (key, value) in form_urlencoded::parse(options.as_bytes()) {
             match &*key {
-                "interface" if (1..16).contains(&value.len()) && !value.contains('/') => {
-                    source.interface = Some(value.into_owned());
-                }
+                "interface" if is_interface(&value) => source.interface = Some(value.into_owned()),
                 "source" if source.sender.is_some() => {
                     return Err(SourceError::Option("the sender is given twice"));
                 }
                 "source" => source.sender = Some(value.parse().map_err(no_sender)?),
-                "interface" => return Err(SourceError::Option("an interface's name has 1 to 15 characters")),
+                "interface" => {
+                    let words = "an interface's name has 1 to 15 letters, digits and .-_:@";
+                    return Err(SourceError::Option(words));
+                }
                 _ => return Err(SourceError::Option("there is another option")),
             }
         }
@@ -272,7 +274,11 @@ pub(crate) fn split_port(text: &str) -> Result<(&str, Option<u16>), SourceError>
             None => (text, None),
         },
     };
-    let number = |port: &str| port.parse().ok().filter(|port| *port != 0).ok_or(SourceError::Port);
+    // `u16`'s own parser takes a plus sign.
+    let number = |port: &str| {
+        let number = port.parse().ok().filter(|port| *port != 0);
+        number.filter(|_| port.bytes().all(|byte| byte.is_ascii_digit())).ok_or(SourceError::Port)
+    };
     Ok((host, port.filter(|port| !port.is_empty()).map(number).transpose()?))
 }
 
@@ -434,6 +440,9 @@ mod tests {
             "rtp://192.0.2.7@239.1.2.3:5000?source=192.0.2.8",
             "udp://239.1.2.3:5000?source=::1",
             "udp://239.1.2.3:5000?interface=",
+            "udp://239.1.2.3:5000?interface=a%0Ab",
+            "udp://239.1.2.3:5000?interface=a%26source%3D1.2.3.4",
+            "udp://239.1.2.3:+5000",
             "udp://127.0.0.1:5000?interface=lo",
             "udp://::1:5000",
         ] {

@@ -128,6 +128,30 @@ fn a_viewer_leaves_at_a_records_end_alone() {
 }
 
 #[test]
+fn headers_that_change_hold_no_more_memory_than_the_stream() {
+    let mut written = Written::new();
+    let script = tag(18, &[1; 1000]).repeat(1000);
+    let front = b"FLV\x01\x05\0\0\0\x09\0\0\0\0";
+    written.push(&[front, &script[..], &tag(9, &[0x17, 0, 0]), &picture(true, 9)].concat(), at(0.0)).unwrap();
+    // Some bytes each time, so slowly that each key frame is a place to join.
+    let mut pushes = 1_u8..200;
+    let refused = pushes.find_map(|mark| {
+        let bytes = [tag(9, &[0x17, 0, mark]), picture(true, 9)].concat();
+        written.push(&bytes, at(f64::from(mark) * 0.2)).err()
+    });
+    let said = refused.expect("refused").to_string();
+    assert!(said.contains("another header of"), "{said}");
+    let mut held: Vec<Vec<u8>> = Vec::new();
+    for back in 0..60 {
+        let back = Prebuffer::Time(Duration::from_millis(back * 500));
+        held.push(written.stream.entry_to_join(Some(back), at(40.0)).unwrap().prelude(false));
+    }
+    held.dedup();
+    let bytes: usize = held.iter().map(Vec::len).sum();
+    assert!(bytes < 6 << 20, "{bytes} bytes of headers for {} of the stream", written.file.len());
+}
+
+#[test]
 fn what_waits_for_its_key_frame_too_long_is_entered_anywhere() {
     let mut written = Written::new();
     written.push(&header(1), at(0.0)).unwrap();

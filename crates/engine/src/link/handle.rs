@@ -14,6 +14,8 @@ use std::time::Duration;
 /// After so many messages or bytes were taken, the thread looks whether the peer is to be told of the room.
 const TELL_MESSAGES: u64 = 1024;
 const TELL_BYTES: u64 = 1 << 20;
+/// Bytes of messages after which [`Link::receive_all`] takes no more: what a peer has packed is much larger when it is taken.
+const TAKE_BYTES: u64 = 4 << 20;
 /// Messages that [`Link::send_all`] hands over before the thread is woken.
 const SEND_AT_ONCE: usize = 256;
 
@@ -199,17 +201,22 @@ impl Link {
         self.receive_until(channels.0, self.now() + timeout)
     }
 
-    /// Takes all messages that wait on `channel` and appends them to `into`; waits for the first one. Returns how many.
+    /// Takes the messages that wait on `channel` and appends them to `into`, until they come to 4 MiB; waits for the first
+    /// one. Returns how many.
     ///
     /// # Errors
     /// As those of [`Link::receive`].
     pub fn receive_all(&self, channel: u8, into: &mut Vec<Bytes>) -> Result<usize, Error> {
         let before = into.len();
-        into.push(self.receive(channel)?);
+        let message = self.receive(channel)?;
+        let first = message.len() as u64;
+        into.push(message);
         let mut state = self.lock();
         let mut bytes = 0;
         if let Ok(link) = state.link(self.0.id) {
-            while let Some(message) = link.receive(channel) {
+            while first + bytes < TAKE_BYTES
+                && let Some(message) = link.receive(channel)
+            {
                 bytes += message.len() as u64;
                 into.push(message);
             }

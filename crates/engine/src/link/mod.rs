@@ -9,7 +9,7 @@
 //! Link::receive ◄─ core (its window is the bound) ◄─ thread: handle_datagram ◄─ io::udp::Port
 //! ```
 //! A message costs no system call of its own: the thread is woken when it sleeps, a waiting receiver when what it waits
-//! for has come; [`Link::receive_all`] takes all that is there with the lock taken once.
+//! for has come; [`Link::receive_all`] takes what is there, up to 4 MiB, with the lock taken once.
 //!
 //! ```
 //! use glassline_engine::link::{Endpoint, Local};

@@ -3,14 +3,20 @@ use bytes::Bytes;
 use glassline_io::udp::{Arrivals, Port};
 use glassline_test_support::wait::{PATIENCE, until, until_some};
 use glassline_transport::link::{
-    Bonding, CloseReason, Credentials, Ecn, Error, Event, Key, LinkStatistics, Options, Outcome, Settings,
+    Bonding, CloseReason, Compression, Credentials, Ecn, Error, Event, Key, LinkStatistics, Options, Outcome,
+    Settings,
 };
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc;
 use std::time::Duration;
 
 fn settings(name: &str) -> Settings {
-    Settings { name: name.as_bytes().to_vec(), ..Settings::new(Credentials::Shared(Key([7; 32]))) }
+    let reset_secret = Some(Key([8; 32]).of_listener(name));
+    Settings {
+        name: name.as_bytes().to_vec(),
+        reset_secret,
+        ..Settings::new(Credentials::Shared(Key([7; 32])))
+    }
 }
 
 fn any() -> Local {
@@ -130,6 +136,27 @@ fn many_at_once() {
     }
     assert_eq!(got, messages);
     assert_eq!(sender.join().unwrap().0, 20_000);
+}
+
+#[test]
+fn what_a_peer_has_packed_is_unpacked_a_few_megabytes_at_a_time() {
+    let (ground, air) = (listener(), caller("air"));
+    let (up, down) = pair(&ground, &air);
+    up.open(0, Options { compression: Compression::Zstd, ..Options::default() }).unwrap();
+    let message = Bytes::from(vec![0; 2 << 20]);
+    for _ in 0..20 {
+        up.send(0, message.clone()).unwrap();
+    }
+    assert!(up.flush(PATIENCE).unwrap());
+    until("all of them", || down.channel_statistics(0).unwrap().received.messages == 20);
+    let mut count = 0;
+    while count < 20 {
+        let mut got = Vec::new();
+        let taken = down.receive_all(0, &mut got).unwrap();
+        assert!(taken == got.len() && taken <= 2, "{taken} messages of 2 MiB at once");
+        assert!(got.iter().all(|taken| *taken == message));
+        count += taken;
+    }
 }
 
 #[test]

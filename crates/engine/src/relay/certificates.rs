@@ -8,8 +8,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What tells a file from the one that was there before: device, inode, size, and when it was written.
-type Print = (u64, u64, u64, i64, i64);
+/// What tells a file from the one that was there before: device, inode, size, and when it was written or who may read it
+/// was changed.
+type Print = (u64, u64, u64, [i64; 4]);
 
 /// The files that were looked at last, and how they were.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -23,7 +24,8 @@ impl Looked {
     fn at(files: &[CertificateFiles]) -> Looked {
         let print = |file: &Path| {
             let found = fs::metadata(file).ok()?;
-            Some((found.dev(), found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
+            let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+            Some((found.dev(), found.ino(), found.size(), times))
         };
         let prints = files.iter().flat_map(|files| [print(&files.chain), print(&files.key)]);
         Looked { files: files.to_vec(), prints: prints.collect() }
@@ -63,12 +65,13 @@ impl Certificates {
         self.acceptor.accept()
     }
 
+    /// Whether one of them is for the DNS name `name`.
+    pub(super) fn have_name(&self, name: &str) -> bool {
+        self.acceptor.has_name(name)
+    }
+
     /// Shows `fresh` ones from now on.
     pub(super) fn show(&self, fresh: Fresh) {
-        for file in fresh.identities.exposed_keys() {
-            let file = file.display();
-            tracing::warn!(%file, "every user of this machine can read this private key; 'chmod o-r' takes that away");
-        }
         self.acceptor.use_identities(fresh.identities);
         *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = fresh.looked;
     }

@@ -200,6 +200,24 @@ pub(super) struct Inherited {
     pub(super) listeners: Vec<(Opened, Vec<Listener>)>,
 }
 
+fn read(bytes: &[u8]) -> Result<Estate, HandoverError> {
+    let estate: Estate =
+        rmp_serde::from_slice(bytes).map_err(|error| HandoverError::Unreadable(error.to_string()))?;
+    if !(OLDEST_FORMAT..=FORMAT).contains(&estate.format) {
+        let words =
+            format!("it has format {}, this program knows {OLDEST_FORMAT} to {FORMAT}", estate.format);
+        return Err(HandoverError::Unreadable(words));
+    }
+    Ok(estate)
+}
+
+/// How many descriptors a message needs at most, if it is one.
+pub(super) fn descriptor_count(bytes: &[u8]) -> Result<usize, HandoverError> {
+    let Estate { listeners, streams, connections, sources, .. } = read(bytes)?;
+    let links = streams.iter().fold(0_usize, |sum, (_, links)| sum.saturating_add(*links));
+    Ok(links.saturating_add(listeners.len() + 3 * connections.len() + sources.len()))
+}
+
 /// Builds everything out of what another process left. Nothing runs yet, and nothing has been done to any socket.
 pub(super) fn unpack(
     settings: Settings,
@@ -208,13 +226,7 @@ pub(super) fn unpack(
     bytes: &[u8],
     descriptors: Vec<OwnedFd>,
 ) -> Result<Inherited, HandoverError> {
-    let estate: Estate =
-        rmp_serde::from_slice(bytes).map_err(|error| HandoverError::Unreadable(error.to_string()))?;
-    if !(OLDEST_FORMAT..=FORMAT).contains(&estate.format) {
-        let words =
-            format!("it has format {}, this program knows {OLDEST_FORMAT} to {FORMAT}", estate.format);
-        return Err(HandoverError::Unreadable(words));
-    }
+    let estate = read(bytes)?;
     let mut descriptors = Descriptors(descriptors.into_iter());
     let listeners = inherit_listeners(estate.listeners, &settings, count, &mut descriptors)?;
     let lives = inherit_streams(estate.streams, count, &mut descriptors)?;

@@ -12,7 +12,7 @@ use crate::relay::status::{StreamStatus, Totals};
 use crate::relay::{ClaimError, Door, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::policy::{self, Load, StreamName};
+use glassline_delivery::policy::{Load, StreamName};
 use glassline_delivery::stream::Mux;
 use glassline_delivery::telemetry::History;
 use glassline_io::clock::Clock;
@@ -27,6 +27,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// The token under which workers are woken.
 pub(super) const WAKE: u64 = u64::MAX;
+
+/// Streams that give up their descriptors at once, where there are none: a few connections are then let in before it is
+/// looked again.
+const DISPLACED_AT_ONCE: usize = 16;
 
 /// What runs through a relay.
 pub struct Hub {
@@ -55,7 +59,7 @@ pub struct Hub {
 pub(super) struct HubState {
     began: Time,
     next_id: u64,
-    counts: [u64; 7],
+    counts: [u64; 10],
 }
 
 #[derive(Debug, Default)]
@@ -63,9 +67,12 @@ pub(super) struct Counts {
     pub(super) connections: AtomicU64,
     pub(super) accepted: AtomicU64,
     pub(super) refused: AtomicU64,
+    pub(super) refused_unanswered: AtomicU64,
     pub(super) requests: AtomicU64,
     pub(super) errors: AtomicU64,
     pub(super) timed_out: AtomicU64,
+    pub(super) bodies_timed_out: AtomicU64,
+    pub(super) streams_displaced: AtomicU64,
     pub(super) tls_handshakes: AtomicU64,
     pub(super) tls_failed: AtomicU64,
     /// Connections now whose TLS another process does.
@@ -98,6 +105,11 @@ pub(super) enum Phase {
 struct Inbox {
     messages: Mutex<Vec<Message>>,
     waker: Waker,
+}
+
+/// Lets in whoever comes to an address that has fewer than `limit`; 0 is any number.
+fn up_to(limit: usize) -> impl FnOnce(Load, Load) -> Result<(), ()> {
+    move |of_address, _| if limit == 0 || of_address.count < limit { Ok(()) } else { Err(()) }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -146,14 +158,28 @@ impl Hub {
             connections: _,
             accepted,
             refused,
+            refused_unanswered,
             requests,
             errors,
             timed_out,
+            bodies_timed_out,
+            streams_displaced,
             tls_handshakes,
             tls_failed,
             tls_apart: _,
         } = &self.counts;
-        let counts = [accepted, refused, requests, errors, timed_out, tls_handshakes, tls_failed];
+        let counts = [
+            accepted,
+            refused,
+            refused_unanswered,
+            requests,
+            errors,
+            timed_out,
+            bodies_timed_out,
+            streams_displaced,
+            tls_handshakes,
+            tls_failed,
+        ];
         HubState {
             began: self.began,
             next_id: self.next_id.load(Ordering::Relaxed),
@@ -165,16 +191,29 @@ impl Hub {
     pub(super) fn inherit(&mut self, state: HubState, streams: Vec<Arc<Live>>) {
         self.began = state.began;
         self.next_id = AtomicU64::new(state.next_id);
-        let [accepted, refused, requests, errors, timed_out, tls_handshakes, tls_failed] =
-            state.counts.map(AtomicU64::new);
+        let [
+            accepted,
+            refused,
+            refused_unanswered,
+            requests,
+            errors,
+            timed_out,
+            bodies_timed_out,
+            streams_displaced,
+            tls_handshakes,
+            tls_failed,
+        ] = state.counts.map(AtomicU64::new);
         let (connections, tls_apart) = (AtomicU64::new(0), AtomicU64::new(0));
         self.counts = Counts {
             connections,
             accepted,
             refused,
+            refused_unanswered,
             requests,
             errors,
             timed_out,
+            bodies_timed_out,
+            streams_displaced,
             tls_handshakes,
             tls_failed,
             tls_apart,
@@ -221,23 +260,6 @@ impl Hub {
         Some(self.find(stream)?.telemetry.read(read))
     }
 
-    /// Whether `peer` may see who watches, addresses and all: whoever reaches the admin listener; where there is none,
-    /// whom [`PublishPolicy::may_see_viewers`](policy::PublishPolicy::may_see_viewers) names, by what `request` shows.
-    pub fn may_see_viewers(
-        &self,
-        door: Door,
-        peer: IpAddr,
-        request: &Request,
-    ) -> Result<(), policy::Refusal> {
-        let settings = self.settings();
-        match door {
-            Door::Public => Err(policy::Refusal::NotLocal),
-            Door::Crew if policy::is_from_foreign_page(request) => Err(policy::Refusal::ForeignPage),
-            Door::Crew if settings.listen.iter().any(|listen| listen.is_admin) => Ok(()),
-            Door::Crew => settings.rules.general.publish.may_see_viewers(peer, request),
-        }
-    }
-
     /// Writes down how each stream is, once a second. Called by one worker.
     pub(super) fn record_history(&self, now: Time) {
         let streams = self.all();
@@ -258,9 +280,12 @@ impl Hub {
             connections: count(&self.counts.connections),
             accepted: count(&self.counts.accepted),
             refused: count(&self.counts.refused),
+            refused_unanswered: count(&self.counts.refused_unanswered),
             requests: count(&self.counts.requests),
             errors: count(&self.counts.errors),
             timed_out: count(&self.counts.timed_out),
+            bodies_timed_out: count(&self.counts.bodies_timed_out),
+            streams_displaced: count(&self.counts.streams_displaced),
             tls_handshakes: count(&self.counts.tls_handshakes),
             tls_failed: count(&self.counts.tls_failed),
             tls_apart: count(&self.counts.tls_apart),
@@ -314,10 +339,17 @@ impl Hub {
     /// Whether one more connection may come from `address` where `limit` may be there; 0 is any number. It is counted
     /// then, until [`Hub::disconnected`].
     pub(super) fn connects(&self, address: IpAddr, limit: usize) -> bool {
-        let may = |of_address: Load, _| {
-            if limit == 0 || of_address.count < limit { Ok(()) } else { Err(()) }
-        };
-        self.presence.enter(address, Purpose::Connect, 0, may).is_ok()
+        self.presence.enter(address, Purpose::Connect, 0, up_to(limit)).is_ok()
+    }
+
+    /// The same of one that has not been answered, until [`Hub::answered`].
+    pub(super) fn asks(&self, address: IpAddr, limit: usize) -> bool {
+        self.presence.enter(address, Purpose::Ask, 0, up_to(limit)).is_ok()
+    }
+
+    /// A connection from `address` has been answered, or is over.
+    pub(super) fn answered(&self, address: IpAddr) {
+        self.presence.leave(address, Purpose::Ask, 0);
     }
 
     /// A connection from `address` is over.
@@ -342,10 +374,13 @@ impl Hub {
         seat: Option<Seat>,
         take_over: bool,
     ) -> Result<(Arc<Live>, u64), ClaimError> {
+        let (now, settings) = (self.clock.now(), self.settings());
         if seat.is_some() && self.boards().has(name) {
             return Err(ClaimError::Pulled { name: name.clone() });
         }
-        let (now, settings) = (self.clock.now(), self.settings());
+        if seat.is_some() && settings.reserved.contains(name) {
+            return Err(ClaimError::Inside { name: name.clone() });
+        }
         let mut streams = lock(&self.streams);
         let former = streams.get(name).filter(|live| !live.has_ended()).cloned();
         let other_mux = former.as_ref().filter(|live| live.mux != mux).cloned();
@@ -354,7 +389,7 @@ impl Hub {
         }
         let live = match former.filter(|live| live.mux == mux) {
             Some(live) => live,
-            None if streams.len() >= settings.max_streams && !streams.contains_key(name) => {
+            None if !streams.contains_key(name) && !self.has_room(&mut streams, settings.max_streams) => {
                 return Err(ClaimError::TooMany { limit: settings.max_streams });
             }
             None => {
@@ -384,6 +419,41 @@ impl Hub {
                 Ok((live, session))
             }
         }
+    }
+
+    /// Whether there is room for one more of `limit` streams, which others may have to make. A name that was used once
+    /// would otherwise hold its place for the whole return window.
+    fn has_room(&self, streams: &mut BTreeMap<StreamName, Arc<Live>>, limit: usize) -> bool {
+        while streams.len() >= limit {
+            if !self.displace(streams) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Ends the stream that waits longest for its publisher to return, of those that nobody watches, for others to have
+    /// its place or its descriptors. Returns whether there was one.
+    fn displace(&self, streams: &mut BTreeMap<StreamName, Arc<Live>>) -> bool {
+        let boards = self.boards();
+        // Those that have a source are the configuration's.
+        let waiting = streams.values().filter(|live| !boards.has(&live.name));
+        let waiting = waiting.filter_map(|live| Some((live.waits_since()?, live)));
+        let Some((_, live)) = waiting.min_by_key(|(since, _)| *since) else { return false };
+        let live = Arc::clone(live);
+        live.end();
+        streams.remove(&live.name);
+        self.counts.streams_displaced.fetch_add(1, Ordering::Relaxed);
+        tracing::info!(stream = %live.name, "stream ended before its publisher's time to return was over: room is needed");
+        // Who has come since it was looked at learns it.
+        self.announce(&live, None);
+        true
+    }
+
+    /// The system has no descriptor left: some streams that nobody needs give theirs up.
+    pub(super) fn lacks_descriptors(&self) {
+        let mut streams = lock(&self.streams);
+        let _ = (0..DISPLACED_AT_ONCE).all(|_| self.displace(&mut streams));
     }
 
     /// A worker has no time left for a send for each picture, or has it again.
@@ -449,7 +519,8 @@ impl Hub {
         inbox.waker.wake();
     }
 
-    fn workers(&self) -> usize {
+    /// How many workers there are.
+    pub(super) fn workers(&self) -> usize {
         self.inboxes.len() - 1
     }
 

@@ -31,16 +31,22 @@ impl From<SocketAddr> for Listen {
 /// What a request may ask for besides streams, by the listener that it came in by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
-    /// What viewers need.
+    /// What viewers need: a public listener of a relay that has an admin listener too.
     Public,
-    /// Everything: the admin listener, or any listener of a relay that has none.
-    Crew,
+    /// Everything: a listener of a relay that has no admin listener. What is the crew's depends on who asks.
+    Shared,
+    /// Everything: the admin listener.
+    Admin,
 }
 
 impl Door {
     /// That of a connection, `is_admin` where its listener was such a one, as things stand with the listeners of now.
     pub(super) fn of(is_admin: bool, listen: &[Listen]) -> Door {
-        if is_admin || !listen.iter().any(|listen| listen.is_admin) { Door::Crew } else { Door::Public }
+        match (is_admin, listen.iter().any(|listen| listen.is_admin)) {
+            (true, _) => Door::Admin,
+            (false, true) => Door::Public,
+            (false, false) => Door::Shared,
+        }
     }
 }
 
@@ -49,12 +55,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_an_admin_listener_every_one_is_the_crews() {
+    fn without_an_admin_listener_every_one_is_the_crews_too() {
         let public = Listen::from(SocketAddr::from(([127, 0, 0, 1], 1)));
         let admin = Listen { is_admin: true, ..public.clone() };
-        assert_eq!(Door::of(false, std::slice::from_ref(&public)), Door::Crew);
+        assert_eq!(Door::of(false, std::slice::from_ref(&public)), Door::Shared);
         assert_eq!(Door::of(false, &[public.clone(), admin.clone()]), Door::Public);
-        assert_eq!(Door::of(true, &[public, admin]), Door::Crew);
+        assert_eq!(Door::of(true, &[public, admin]), Door::Admin);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::relay::status::StreamStatus;
 use crate::relay::telemetry::{Telemetry, TelemetryState};
 use glassline_delivery::policy::StreamName;
+use glassline_delivery::pull::stream_media_type;
 use glassline_delivery::stream::{self, Block, Entry, Mark, Mux, Pacing, Prebuffer, Stream, StreamError};
 use glassline_io::spool::{self, Chain, LinkFile, Spool};
 use glassline_media::Time;
@@ -234,6 +235,8 @@ impl Live {
             state.counts.map(AtomicU64::new);
         let LiveState { stream, media_type, holder, sessions, gone_since, .. } = state;
         let stream = stream.restored();
+        // An earlier version passed on whatever its source said.
+        let media_type = media_type.filter(|media_type| stream_media_type(media_type).is_some());
         let (chain, tail, newest_seam) = (spool.chain(), stream.tail(), stream.newest_seam());
         Ok(Live {
             id: state.id,
@@ -388,9 +391,9 @@ impl Live {
         Ok(())
     }
 
-    /// The stream is to be called so; `None`: as its mux is.
+    /// The stream is to be called so, where that is a media type of streams; otherwise as its mux is.
     pub(super) fn call(&self, media_type: Option<&str>) {
-        self.lock().media_type = media_type.map(str::to_owned);
+        self.lock().media_type = media_type.and_then(stream_media_type).map(str::to_owned);
     }
 
     /// What its bytes are called in HTTP.
@@ -480,6 +483,12 @@ impl Live {
         // A stream that never had a byte has nothing that viewers could wait for.
         let window = if core.stream.head() == 0 { Duration::ZERO } else { window };
         core.holder.is_none() && now.since(core.gone_since) > window
+    }
+
+    /// Since when it waits for a publisher with nobody watching; `None` where it does not.
+    pub(super) fn waits_since(&self) -> Option<Time> {
+        let core = self.lock();
+        (core.holder.is_none() && self.viewers() == 0).then_some(core.gone_since)
     }
 
     /// A viewer sits down with, or leaves, worker `worker`.

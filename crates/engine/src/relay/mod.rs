@@ -18,7 +18,11 @@ mod access;
 mod blocks;
 mod certificates;
 mod connection;
+mod descriptors;
+mod entitled;
 mod fan_out;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handover;
 mod hub;
 mod listen;
@@ -52,10 +56,11 @@ pub use status::{StreamStatus, Totals};
 pub use tls_ends::Remains;
 
 use certificates::Fresh;
+use descriptors::Division;
 use glassline_delivery::http1::Limits;
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::policy::{Rules, StreamName};
+use glassline_delivery::policy::{Hosts, Networks, Rules, StreamName};
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
 use glassline_io::clock::Clock;
@@ -65,7 +70,7 @@ use handover::Inherited;
 use hub::Phase;
 use output::{Feeder, Sending};
 use pull::{Fetcher, Pulling};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -86,6 +91,14 @@ pub struct Settings {
     pub http: Limits,
     /// Who may publish and watch what, how much, and what is done about it.
     pub rules: Rules,
+    /// The names by which clients may call it, beside those of [`Settings::certificates`], where it goes by the address
+    /// that a request comes from: others may be a web page's that has its visitor's browser ask (DNS rebinding).
+    pub hosts: Hosts,
+    /// From where the crew looks after it, beside this machine. Empty: of a relay with an admin listener whoever reaches
+    /// that, of others nobody else.
+    pub admin_networks: Networks,
+    /// Names under which only this process publishes.
+    pub reserved: BTreeSet<StreamName>,
     /// Publishers from one address at once; 0 is any number.
     pub max_publishers_per_address: usize,
     /// The web pages that may read what is answered (`Access-Control-Allow-Origin`): an origin or `*`.
@@ -112,6 +125,9 @@ pub struct Settings {
     pub certificate_check: Duration,
     /// Connections from one address at once, but for those of admin listeners; 0 is any number.
     pub max_connections_per_address: usize,
+    /// Connections from one address at once that have not been answered, but for those of admin listeners; 0 is any number.
+    /// Half of all connections at most.
+    pub max_unanswered_per_address: usize,
     /// Streams that are fetched from elsewhere.
     pub pulls: Vec<Pull>,
     /// How patiently they are.
@@ -154,6 +170,9 @@ impl Default for Settings {
             workers: 0,
             http: Limits::DEFAULT,
             rules: Rules::default(),
+            hosts: Hosts::default(),
+            admin_networks: Networks::default(),
+            reserved: BTreeSet::new(),
             max_publishers_per_address: 0,
             allow_origin: None,
             silence_timeout: Duration::from_secs(5),
@@ -172,6 +191,7 @@ impl Default for Settings {
             certificates: Vec::new(),
             certificate_check: Duration::from_secs(60),
             max_connections_per_address: 0,
+            max_unanswered_per_address: 4096,
             pulls: Vec::new(),
             pull_policy: Policy::default(),
             outputs: Vec::new(),
@@ -277,9 +297,6 @@ impl Waiting {
 fn worker_count(settings: &Settings) -> usize {
     if settings.workers == 0 { glassline_io::process::processors() } else { settings.workers }
 }
-
-/// Descriptors that are kept free of connections: spools, listeners, logs, files that a page is made of.
-const SPARE_DESCRIPTORS: u64 = 256;
 
 impl Relay {
     /// Listens and starts the workers. `site` answers what is not about a stream's bytes.
@@ -420,13 +437,11 @@ impl Relay {
         let settings = self.hub.settings();
         self.listening
             .sort_by_key(|opened| settings.listen.iter().position(|wanted| *wanted == opened.listen));
-        let descriptors = glassline_io::process::raise_descriptor_limit().saturating_sub(SPARE_DESCRIPTORS);
-        let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
-        let connections = match settings.max_connections {
-            0 => descriptors,
-            limit => limit.min(descriptors),
-        };
-        let limit = connections.div_ceil(crew.workers.len().max(1));
+        let division = Division::of(glassline_io::process::raise_descriptor_limit(), &settings);
+        if let Some(complaint) = division.complaint() {
+            tracing::warn!("{complaint}");
+        }
+        let limit = division.connections.div_ceil(crew.workers.len().max(1));
         if crew.fetcher.is_none() && !self.hub.boards().is_empty() {
             crew.fetcher = Some(Fetcher::new(&self.hub)?);
         }

@@ -14,6 +14,8 @@ pub(super) enum Purpose {
     Watch,
     /// For whatever it may be.
     Connect,
+    /// To be answered.
+    Ask,
 }
 
 /// The counts. An address that has nobody takes no memory.

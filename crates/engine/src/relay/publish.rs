@@ -31,6 +31,12 @@ pub enum ClaimError {
         /// The name.
         name: StreamName,
     },
+    /// An encoder in this process has it, by configuration.
+    #[error("stream {name:?} is encoded inside this server")]
+    Inside {
+        /// The name.
+        name: StreamName,
+    },
     /// There are as many streams as the configuration allows.
     #[error("all {limit} streams that the configuration allows are in use")]
     TooMany {

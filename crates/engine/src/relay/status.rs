@@ -131,12 +131,18 @@ pub struct Totals {
     pub accepted: u64,
     /// Connections refused because there were too many.
     pub refused: u64,
+    /// Of these, because too many from one address had not been answered.
+    pub refused_unanswered: u64,
     /// Requests.
     pub requests: u64,
     /// Requests answered with an error.
     pub errors: u64,
     /// Connections ended because a peer took too long.
     pub timed_out: u64,
+    /// Of these, with a request's body that did not come.
+    pub bodies_timed_out: u64,
+    /// Streams that ended before their publishers' time to return was over, to make room for others.
+    pub streams_displaced: u64,
     /// TLS handshakes that were completed.
     pub tls_handshakes: u64,
     /// Connections to listeners for TLS that ended without one.

@@ -15,6 +15,7 @@ use glassline_io::tcp::{Connection as Socket, Listener};
 use glassline_media::Time;
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -319,13 +320,17 @@ impl Worker {
         let now = self.hub.clock.now();
         let mut desk = desk!(self, now);
         let turn = act(connection, &mut desk);
+        connection.count_answers(&self.hub);
         if connection.publishes() && !self.publishers.contains(&token) {
             self.publishers.push(token);
         }
         match turn {
             Turn::Over => self.close(slot),
             Turn::Again => self.again.push(token),
-            Turn::Rests => connection.end_if_written(now),
+            Turn::Rests => {
+                connection.end_if_written(now);
+                connection.count_answers(&self.hub);
+            }
             Turn::Watches => {
                 if let Some((viewer, _)) = connection.viewer() {
                     let live = Arc::clone(&viewer.live);
@@ -343,6 +348,8 @@ impl Worker {
     }
 
     fn accept(&mut self, listener: usize) {
+        // Those that came in this turn, and have had none of their own.
+        let mut fresh = Vec::new();
         for _ in 0..ACCEPTS_A_TURN {
             let (listen, listener) = &self.listeners[listener];
             let (is_admin, tls) = (listen.is_admin, listen.tls);
@@ -351,28 +358,32 @@ impl Worker {
                 Ok(None) => return,
                 Err(error) => {
                     tracing::warn!(worker = self.index, %error, "cannot accept; trying again shortly");
+                    if glassline_io::process::lacks_descriptors(&error) {
+                        self.hub.lacks_descriptors();
+                    }
                     self.pause_listening();
                     return;
                 }
             };
             let (socket, peer) = accepted;
-            let counts = &self.hub.counts;
             // The crew comes in whoever else is there.
             let limit = if is_admin { 0 } else { self.settings.max_connections_per_address };
             if self.connections >= self.limit || !self.hub.connects(peer.ip(), limit) {
-                counts.refused.fetch_add(1, Ordering::Relaxed);
-                if tls {
-                    continue;
-                }
                 let words = "The server has as many connections as it may have, or as it may have from one address; \
                      try again later.";
-                let response = problem(503, "too many connections", words);
-                let _ = socket.write(&[response.head(false), response.body.to_vec()].concat());
-                let _ = socket.end();
+                self.refuse(&socket, tls, words);
+                continue;
+            }
+            if !is_admin && !self.may_ask(peer.ip(), &mut fresh) {
+                self.hub.disconnected(peer.ip());
+                self.hub.counts.refused_unanswered.fetch_add(1, Ordering::Relaxed);
+                let words = "As many connections from this address as may be wait for their requests to be whole and \
+                     answered; try again shortly.";
+                self.refuse(&socket, tls, words);
                 continue;
             }
             let Some(wire) = self.wire(socket, tls) else {
-                self.hub.disconnected(peer.ip());
+                self.forget(peer.ip(), is_admin);
                 continue;
             };
             let counts = &self.hub.counts;
@@ -382,7 +393,7 @@ impl Worker {
             let token = token(self.slots[slot as usize].generation, slot);
             if let Err(error) = self.poller.add(&wire, token, Watch::Edges) {
                 tracing::warn!(%peer, %error, "cannot watch a connection");
-                self.hub.disconnected(peer.ip());
+                self.forget(peer.ip(), is_admin);
                 self.hub.counts.connections.fetch_sub(1, Ordering::Relaxed);
                 self.free.push(slot);
                 continue;
@@ -392,6 +403,43 @@ impl Worker {
             let connection = Connection::new(wire, peer, is_admin, seat, &self.settings, now);
             self.slots[slot as usize].connection = Some(Box::new(connection));
             self.connections += 1;
+            fresh.push(token);
+        }
+    }
+
+    /// Whether one more connection from `address` may come that has not been answered; it is counted then. Many may come
+    /// at once from one address with their requests already here, as from a hall whose players begin anew: those that
+    /// came in this turn, `fresh`, are looked at before anybody is refused.
+    fn may_ask(&mut self, address: IpAddr, fresh: &mut Vec<u64>) -> bool {
+        let all = self.limit.saturating_mul(self.hub.workers());
+        let limit = match self.settings.max_unanswered_per_address {
+            0 => 0,
+            limit => limit.min(all / 2).max(1),
+        };
+        if self.hub.asks(address, limit) {
+            return true;
+        }
+        fresh.drain(..).for_each(|token| self.turn(token));
+        self.hub.asks(address, limit)
+    }
+
+    /// Answers a connection that is not taken, where it does not expect TLS first.
+    fn refuse(&self, socket: &Socket, tls: bool, words: &str) {
+        let counts = &self.hub.counts;
+        counts.refused.fetch_add(1, Ordering::Relaxed);
+        if tls {
+            return;
+        }
+        let response = problem(503, "too many connections", words).with_header("Retry-After", "1");
+        let _ = socket.write(&[response.head(false), response.body.to_vec()].concat());
+        let _ = socket.end();
+    }
+
+    /// A connection that was counted does not come to be.
+    fn forget(&self, address: IpAddr, is_admin: bool) {
+        self.hub.disconnected(address);
+        if !is_admin {
+            self.hub.answered(address);
         }
     }
 
@@ -515,6 +563,7 @@ impl Worker {
             let mut desk = desk!(self, now);
             let over = connection.check_time(&mut desk);
             connection.end_if_written(now);
+            connection.count_answers(&self.hub);
             if over {
                 self.close(slot);
             }

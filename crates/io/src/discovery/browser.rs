@@ -125,11 +125,12 @@ pub(super) fn rank(ip: IpAddr) -> u8 {
     }
 }
 
-/// What stands before the type, whose case does not matter.
+/// What stands before the type, whose case does not matter. Whoever announces chooses `full`: the type's length from its
+/// end may lie within a letter.
 pub(super) fn instance_name(full: &str, kind: &str) -> String {
-    let at = full.len().checked_sub(kind.len() + 1).filter(|at| full.is_char_boundary(*at));
-    match at.map(|at| full.split_at(at)) {
-        Some((name, rest)) if rest[1..].eq_ignore_ascii_case(kind) => name.to_owned(),
+    let parts = full.len().checked_sub(kind.len()).and_then(|at| full.split_at_checked(at));
+    match parts.and_then(|(front, rest)| Some((front.strip_suffix('.')?, rest))) {
+        Some((name, rest)) if rest.eq_ignore_ascii_case(kind) => name.to_owned(),
         _ => full.to_owned(),
     }
 }

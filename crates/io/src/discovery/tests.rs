@@ -2,6 +2,7 @@ use super::announcement::host_label;
 use super::browser::{instance_name, rank};
 use super::*;
 use mdns_sd::ServiceInfo;
+use proptest::prelude::*;
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -55,6 +56,28 @@ fn names_stand_before_the_type() {
     {
         let name = instance_name(other, KIND);
         assert!(name == other || !name.contains(KIND), "{other}: {name}");
+    }
+    // A letter of two bytes stands where the dot before the type would.
+    assert_eq!(instance_name("äglassline-test._udp.local.", KIND), "äglassline-test._udp.local.");
+}
+
+proptest! {
+    /// Anybody in the network may announce any name of up to 255 bytes.
+    #[test]
+    fn any_name_is_read(
+        name in any::<String>(),
+        letters in prop::collection::vec(any::<char>(), 0..40),
+        cut in 0usize..40,
+        upper in any::<bool>(),
+    ) {
+        let kind = if upper { KIND.to_ascii_uppercase() } else { KIND.to_owned() };
+        prop_assert_eq!(instance_name(&format!("{name}.{kind}"), KIND), name.as_str());
+        // What has no type at its end keeps its name, wherever the cut falls in it.
+        let tail: String = KIND.chars().skip(1 + cut.min(KIND.len() - 2)).collect();
+        let other = format!("{name}{}{tail}", letters.iter().collect::<String>());
+        if !other.to_ascii_lowercase().ends_with(&format!(".{KIND}")) {
+            prop_assert_eq!(instance_name(&other, KIND), other.as_str());
+        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! Certificates and their keys, from files.
 
+use crate::secret_file::{self, SecretFileError};
 use rustls::client::verify_server_name;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::{fmt, fs, io};
@@ -41,6 +41,9 @@ pub enum TlsError {
         /// What it should hold.
         what: &'static str,
     },
+    /// A private key that others may read, or that is none.
+    #[error(transparent)]
+    Secret(SecretFileError),
     /// A certificate or key of no use.
     #[error("{chain} with {key}: {reason}", chain = files.chain.display(), key = files.key.display())]
     Unusable {
@@ -70,26 +73,21 @@ impl TlsError {
 #[derive(Default)]
 pub struct Identities {
     keys: Vec<Arc<CertifiedKey>>,
-    exposed: Vec<PathBuf>,
 }
 
 impl Identities {
-    /// Reads them; the first is for whoever asks for a name that none has, or for none. All are good, or it fails.
+    /// Reads them; the first is for whoever asks for a name that none has, or for none. All are good, and no key's file
+    /// is one that others may read ([`secret_file`]), or it fails.
     pub fn read(files: &[CertificateFiles]) -> Result<Identities, TlsError> {
-        let mut identities = Identities::default();
-        for files in files {
-            identities.keys.push(Arc::new(read(files)?));
-            let everybody_reads = |metadata: fs::Metadata| metadata.permissions().mode() & 0o004 != 0;
-            if fs::metadata(&files.key).is_ok_and(everybody_reads) {
-                identities.exposed.push(files.key.clone());
-            }
-        }
-        Ok(identities)
+        Ok(Identities {
+            keys: files.iter().map(|files| read(files).map(Arc::new)).collect::<Result<_, _>>()?,
+        })
     }
 
-    /// The key files that every user of this machine may read.
-    pub fn exposed_keys(&self) -> &[PathBuf] {
-        &self.exposed
+    /// Whether one of the certificates is for the DNS name `name`.
+    fn have_name(&self, name: &str) -> bool {
+        let name = ServerName::try_from(name).ok().filter(|name| matches!(name, ServerName::DnsName(_)));
+        name.is_some_and(|name| self.keys.iter().any(|key| has_name(key, &name)))
     }
 
     /// The first that has `name` and that `suits` the client; without one, the first that suits.
@@ -126,7 +124,11 @@ fn read(files: &CertificateFiles) -> Result<CertifiedKey, TlsError> {
         };
         TlsError::Unusable { files: files.clone(), reason }
     };
-    let (chain, key) = (contents(&files.chain)?, contents(&files.key)?);
+    let chain = contents(&files.chain)?;
+    let key = secret_file::read(&files.key).map_err(|error| match error {
+        SecretFileError::Unreadable { file, reason } => TlsError::Unreadable { file, reason },
+        error => TlsError::Secret(error),
+    })?;
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&chain)
         .collect::<Result<_, _>>()
         .map_err(|_| lacks(&files.chain, "certificate in PEM"))?;
@@ -149,6 +151,10 @@ pub(super) struct Resolver(RwLock<Arc<Identities>>);
 impl Resolver {
     pub(super) fn set(&self, identities: Identities) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(identities);
+    }
+
+    pub(super) fn have_name(&self, name: &str) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).have_name(name)
     }
 }
 

@@ -55,6 +55,12 @@ impl Acceptor {
         self.resolver.set(identities);
     }
 
+    /// Whether a certificate that is shown is for the DNS name `name` (RFC 6125 §6.4, wildcards too). Reads the
+    /// certificates anew each time: some microseconds each.
+    pub fn has_name(&self, name: &str) -> bool {
+        self.resolver.have_name(name)
+    }
+
     /// A session for a connection that has just been accepted.
     pub fn accept(&self) -> Result<Session, TlsError> {
         Session::of_server(Arc::clone(&self.config))

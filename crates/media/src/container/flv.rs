@@ -8,11 +8,12 @@
 //! audio: format u4, …, AAC packet type u8 …             or   9 u4, packet type u4, FourCC …
 //! ```
 //! * **Header**: the file header, and the script data and sequence headers that come before the first other tag. A
-//!   sequence header that comes later replaces the one before for whom joins later.
+//!   sequence header that comes later replaces the one before for whom joins later: it is told before the next join, where
+//!   it is another than before. A stream whose headers take more bytes than the stream is refused.
 //! * **Record**: a tag with the size behind it.
 //! * **Join**: a video tag with a key frame; any audio tag as long as no video has shown.
 
-use super::split::{Error, Mark, Walk};
+use super::split::{Error, HEADER_MAX_BYTES, Mark, Walk};
 use serde::{Deserialize, Serialize};
 
 const AUDIO: u8 = 8;
@@ -22,6 +23,11 @@ const FILE_HEADER_BYTES: usize = 9;
 const TAG_HEADER_BYTES: usize = 11;
 /// What a tag is followed by: its length once more.
 const BACK_POINTER_BYTES: u64 = 4;
+/// Where in a tag its time stands, which says nothing of what the tag holds.
+const TIME: std::ops::Range<usize> = 4..8;
+/// Bytes of headers that a stream may tell at once, after the first one. Beyond that a changed header costs its length
+/// in bytes of the stream before it, so that all headers together take no more than the stream itself.
+const HEADERS_BURST_BYTES: u64 = 4 * HEADER_MAX_BYTES as u64;
 /// Sound and pictures tell in their first two bytes what they are.
 const KIND_BYTES: usize = 2;
 /// The longest file header that is believed; it has 9 bytes.
@@ -102,8 +108,75 @@ pub(super) struct Scanner {
     state: State,
     body_began: bool,
     has_video: bool,
-    /// The header's parts: the file header and script data first, each sequence header as it is now.
-    parts: Vec<(Tag, Vec<u8>)>,
+    header: Header,
+}
+
+/// The header as it is now, for whom joins from here on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Header {
+    /// The file header, and the script data that came before the body.
+    #[serde(with = "serde_bytes")]
+    front: Vec<u8>,
+    /// The newest sequence header of each kind, in the order in which the kinds first came: two at most.
+    sequence: Vec<(Tag, Vec<u8>)>,
+    /// It differs from what was told, which the next join needs.
+    has_changed: bool,
+    /// What may be told at `counted_at` in bytes: it grows by one for each byte of the stream.
+    allowance_bytes: u64,
+    counted_at: u64,
+}
+
+impl Default for Header {
+    fn default() -> Header {
+        Header {
+            front: Vec::new(),
+            sequence: Vec::new(),
+            has_changed: false,
+            allowance_bytes: HEADERS_BURST_BYTES,
+            counted_at: 0,
+        }
+    }
+}
+
+impl Header {
+    /// Adds script data, or puts a sequence header in the place of the one before. Costs as much as the tag is long.
+    fn take(&mut self, tag: Tag, bytes: Vec<u8>) -> Result<(), Error> {
+        match self.sequence.iter_mut().find(|(kind, _)| *kind == tag) {
+            _ if tag == Tag::Script => self.front.extend_from_slice(&bytes),
+            // Encoders repeat it, with the time of each repetition.
+            Some((_, before)) if is_same(before, &bytes) => {}
+            Some((_, before)) => (*before, self.has_changed) = (bytes, true),
+            None => {
+                self.sequence.push((tag, bytes));
+                self.has_changed = true;
+            }
+        }
+        let found = self.length();
+        if found > HEADER_MAX_BYTES as u64 { Err(Error::HeaderTooLong { found }) } else { Ok(()) }
+    }
+
+    fn length(&self) -> u64 {
+        (self.front.len() + self.sequence.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()) as u64
+    }
+
+    /// The header, where it has changed since it was last asked for. Each costs its length out of what the stream may
+    /// tell up to `at`.
+    fn poll(&mut self, at: u64) -> Result<Option<Vec<u8>>, Error> {
+        if !std::mem::take(&mut self.has_changed) {
+            return Ok(None);
+        }
+        let (grown, found) = (at - self.counted_at, self.length());
+        let allowance = self.allowance_bytes.saturating_add(grown).min(HEADERS_BURST_BYTES);
+        let left = allowance.checked_sub(found).ok_or(Error::HeaderChanges { found, at })?;
+        (self.allowance_bytes, self.counted_at) = (left, at);
+        let parts = std::iter::once(&self.front).chain(self.sequence.iter().map(|(_, bytes)| bytes));
+        Ok(Some(parts.map(Vec::as_slice).collect::<Vec<_>>().concat()))
+    }
+}
+
+/// Whether two tags are the same but for their times.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    one.get(..TIME.start) == other.get(..TIME.start) && one.get(TIME.end..) == other.get(TIME.end..)
 }
 
 impl Scanner {
@@ -135,12 +208,12 @@ impl Scanner {
                     if !self.walk.pass(&mut input) {
                         return Ok(());
                     }
-                    self.parts.push((Tag::Script, self.walk.next().unwrap_or_default()));
+                    self.header.front = self.walk.next().unwrap_or_default();
                     self.state = State::Head;
                 }
                 State::Head => {
                     let Some(tag) = self.head(&mut input)? else { return Ok(()) };
-                    self.begin(tag, marks);
+                    self.begin(tag, marks)?;
                     self.state = State::Payload(tag);
                 }
                 State::Payload(tag) => {
@@ -177,15 +250,23 @@ impl Scanner {
         Ok(Some(tag))
     }
 
-    fn begin(&mut self, tag: Tag, marks: &mut Vec<Mark>) {
+    fn begin(&mut self, tag: Tag, marks: &mut Vec<Mark>) -> Result<(), Error> {
         let at = self.walk.start();
         self.has_video |= matches!(tag, Tag::VideoHeader | Tag::KeyFrame | Tag::Picture);
         if tag.is_header() || tag == Tag::Script {
-            return;
+            return Ok(());
         }
         if !self.body_began {
             self.body_began = true;
+            // It is what came so far, byte for byte.
+            (self.header.has_changed, self.header.counted_at) = (false, at);
             marks.push(Mark::BodyBegins { at });
+        }
+        // Nobody needs it before the next join: of headers that follow each other the last one alone is told.
+        if tag != Tag::Other
+            && let Some(header) = self.header.poll(at)?
+        {
+            marks.push(Mark::Header(header));
         }
         match tag {
             Tag::KeyFrame => marks.push(Mark::Join { at, key_frame: true }),
@@ -196,22 +277,12 @@ impl Scanner {
         if matches!(tag, Tag::KeyFrame | Tag::Picture) {
             marks.push(Mark::Picture);
         }
+        Ok(())
     }
 
     fn end(&mut self, tag: Tag, marks: &mut Vec<Mark>) -> Result<(), Error> {
         if let Some(bytes) = self.walk.next() {
-            match self.parts.iter_mut().find(|(kind, _)| tag.is_header() && *kind == tag && self.body_began) {
-                Some((_, part)) => *part = bytes,
-                None => self.parts.push((tag, bytes)),
-            }
-            let length: usize = self.parts.iter().map(|(_, part)| part.len()).sum();
-            if length > super::split::HEADER_MAX_BYTES {
-                return Err(Error::HeaderTooLong { found: length as u64 });
-            }
-            if self.body_began {
-                let parts: Vec<&[u8]> = self.parts.iter().map(|(_, part)| part.as_slice()).collect();
-                marks.push(Mark::Header(parts.concat()));
-            }
+            self.header.take(tag, bytes)?;
         }
         if self.body_began {
             marks.push(Mark::RecordEnd { at: self.walk.position() });

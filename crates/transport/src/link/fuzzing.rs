@@ -1,13 +1,16 @@
 //! What fuzzing wants beside the API: a link that is up without a handshake, and frames that nobody has sealed. There only
 //! with the feature `fuzzing`, which no program has.
 
+use super::channel::compression::{Packer, Unpacker};
 use super::endpoint::handshake::own_parameters;
 use super::secure::noise::Secrets;
 use super::state::Link;
 use super::state::session::Agreed;
 use super::wire::packet::ConnectionId;
-use super::{Path, Random, Settings, Transmit};
+use super::{Compression, Dictionary, Key, Path, Random, Settings, Transmit};
+use bytes::Bytes;
 use glassline_media::Time;
+use std::sync::Arc;
 
 /// A link under keys that everybody knows, without an endpoint.
 #[derive(Debug)]
@@ -17,7 +20,7 @@ impl Linked {
     /// A link that is up with whoever is at `path`, who has the same settings.
     pub fn new(settings: Settings, now: Time, path: Path) -> Linked {
         let agreed = Agreed {
-            secrets: Secrets { send: [1; 32], receive: [2; 32] },
+            secrets: Secrets { send: Key([1; 32]), receive: Key([2; 32]) },
             local: ConnectionId(1),
             remote: ConnectionId(2),
             path,
@@ -36,6 +39,11 @@ impl Linked {
     /// The link, as its owner has it.
     pub fn link(&mut self) -> &mut Link {
         &mut self.0
+    }
+
+    /// What is held of what came and was not taken: the second of [`Link::held_bytes`].
+    pub fn held_bytes(&self) -> u64 {
+        self.0.held_bytes().1
     }
 
     /// As [`super::Endpoint::poll_transmit`].
@@ -59,5 +67,29 @@ impl Link {
     /// `false`: the link has ended with them.
     pub fn handle_unsealed(&mut self, now: Time, path: Path, frames: &[u8]) -> bool {
         self.handle_frames(now, path, frames).is_some()
+    }
+}
+
+/// A channel's compression, both ends of it.
+pub struct Compressed {
+    packer: Packer,
+    unpacker: Unpacker,
+    dictionary: Option<Arc<Dictionary>>,
+}
+
+impl Compressed {
+    /// As a channel with these options begins.
+    pub fn new(how: Compression, dictionary: Option<Arc<Dictionary>>) -> Compressed {
+        Compressed { packer: Packer::new(how), unpacker: Unpacker::new(how, dictionary.clone()), dictionary }
+    }
+
+    /// What is sent of a message in place of it, if that is worth it.
+    pub fn pack(&mut self, message: &Bytes) -> Option<Bytes> {
+        self.packer.pack(message, self.dictionary.as_deref())
+    }
+
+    /// The message of at most `limit` bytes that was packed; `None` if it is none, or a larger one.
+    pub fn unpack(&mut self, packed: &[u8], limit: u32) -> Option<Bytes> {
+        self.unpacker.unpack(packed, limit)
     }
 }

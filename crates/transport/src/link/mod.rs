@@ -23,6 +23,7 @@ mod received;
 mod recovery;
 pub mod secure;
 mod state;
+mod steps;
 pub mod wire;
 
 pub use channel::compression::Dictionary;
@@ -199,6 +200,8 @@ pub enum CloseReason {
     Violation(&'static str),
     /// The peer has restarted and does not know the link any more.
     Reset,
+    /// All links together held more than [`Settings::endpoint_bytes`], and this one most. What came on it is dropped.
+    NoRoom,
 }
 
 /// Codes of a CLOSE frame.
@@ -208,6 +211,8 @@ pub enum CloseCode {
     Done = 0,
     /// A frame was malformed or against the rules.
     Violation = 1,
+    /// The endpoint holds too much for its applications, and of this link most.
+    NoRoom = 2,
 }
 
 /// Why something cannot be done.
@@ -297,13 +302,26 @@ pub struct Settings {
     pub name: Vec<u8>,
     /// Whether others may connect.
     pub listen: bool,
+    /// What a listener keeps over its restarts, and no other one has: by it a peer of a link that the listener has lost
+    /// learns so at once (a Reset) and connects anew. `None`: such a peer has to notice by [`Settings::idle`].
+    /// [`Key::of_listener`] makes one for each listener of a machine.
+    pub reset_secret: Option<Key>,
     /// The largest datagram that we send and take, bytes of UDP payload: 1200 or more. What a path carries of it is
     /// found by probes, from 1200 up (RFC 8899); the caller's socket must not fragment (IP's DF is set), and what the
     /// system refuses to send as too large is to be taken for lost.
     pub datagram_bytes: u16,
-    /// Bytes of reliable messages kept for the application on each channel; at least twice a message is granted. Memory
-    /// for messages to come is on top: [`Link::spare_bytes`].
+    /// Bytes of reliable messages kept for the application on each channel, 128 for each message among them; at least two
+    /// messages of the largest size are granted. All channels of a link together have two windows, and each of them a 64th
+    /// of one whatever the others have. Default: 32 MiB.
     pub window_bytes: u64,
+    /// The most bytes held of what came on one link and was not taken, on all channels and with all that messages, parts and
+    /// parity take beside their bytes; and of what is kept for messages to come ([`Link::spare_bytes`]). Four windows, and
+    /// four of the largest messages of a channel, are granted at least. A peer that sends more reliable messages breaks the
+    /// rules; unreliable ones are dropped. Default: 128 MiB.
+    pub link_bytes: u64,
+    /// The same for all links of the endpoint together, those among them that have ended. Where it is exceeded, the link
+    /// that holds most ends and is emptied ([`CloseReason::NoRoom`]). Default: 512 MiB.
+    pub endpoint_bytes: u64,
     /// After how long without a datagram a link is given up.
     pub idle: Duration,
     /// How often something is sent so that the peer and what is between do not forget us.
@@ -314,11 +332,13 @@ pub struct Settings {
     pub reconnect: bool,
     /// The most links.
     pub max_links: usize,
-    /// The most handshakes that are half done; beyond, Connects are dropped.
+    /// The most handshakes that are half done. Beyond, one whose address is not proven gives way to one whose is, and
+    /// where all are, Connects are dropped.
     pub max_pending: usize,
-    /// Of these, from one IP address.
+    /// Of these, from one IP address that they have not proven; beyond, who connects has to prove it (Retry, as in
+    /// RFC 9000 §8.1). As many again may come from there that have.
     pub max_pending_per_address: usize,
-    /// With more than so many half-done handshakes, who connects has to prove its address (Retry).
+    /// With more than so many half-done handshakes, who connects has to prove its address, whatever it is.
     pub retry_above: usize,
     /// After how many packets a direction's key is replaced.
     pub key_update_packets: u64,
@@ -344,8 +364,11 @@ impl Settings {
             credentials,
             name: Vec::new(),
             listen: false,
+            reset_secret: None,
             datagram_bytes: 1452,
             window_bytes: 32 << 20,
+            link_bytes: 128 << 20,
+            endpoint_bytes: 512 << 20,
             idle: Duration::from_secs(5),
             keep_alive: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(10),

@@ -1,24 +1,25 @@
 //! Random bytes from a seed that is handed in, so that a simulation repeats itself.
 
 use ring::hmac;
+use zeroize::Zeroizing;
 
 /// A generator of random bytes: HMAC-SHA256 over a counter, whose key is replaced after each request, so that what
 /// was drawn cannot be found from what is kept (after NIST SP 800-90A §10.1.2, without reseeding).
 ///
 /// As secret as its seed: hand 32 bytes of the system's randomness in, or any in a simulation.
 pub struct Random {
-    key: [u8; 32],
+    key: Zeroizing<[u8; 32]>,
 }
 
 impl Random {
     /// A generator that gives the same bytes for the same seed.
     pub fn new(seed: [u8; 32]) -> Random {
-        Random { key: seed }
+        Random { key: Zeroizing::new(seed) }
     }
 
     /// Fills `out`. Cost: a microsecond or so for each 32 bytes.
     pub fn fill(&mut self, out: &mut [u8]) {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.key);
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.key[..]);
         for (index, chunk) in out.chunks_mut(32).enumerate() {
             let block = hmac::sign(&key, &(index as u64 + 1).to_be_bytes());
             chunk.copy_from_slice(&block.as_ref()[..chunk.len()]);

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::channel::send::{Row, Written};
+use super::ranges::Ranges;
 use super::received::max_delay;
+use super::steps::step;
 use super::wire::frame::Ack;
 
 /// Packets that must be acknowledged after one for it to be lost (RFC 9002 §6.1.1).
@@ -20,6 +22,11 @@ pub(crate) const MAX_PROBE_GAP: Duration = Duration::from_millis(150);
 const TRAIN_PACKETS: u64 = 2;
 /// or less time, says nothing.
 const TRAIN_TIME: Duration = Duration::from_millis(3);
+/// Packets remembered beside those of which many are under way, at most: a peer that never acknowledges one can make us
+/// send many small ones, such as acknowledgements of its own.
+const MAX_REMEMBERED: usize = 1 << 15;
+/// A packet under way of so many bytes is remembered on top.
+const LARGE_PACKET: u64 = 1000;
 /// Before a round trip was measured (RFC 9002 §6.2.2 takes 333 ms; links are shorter).
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 
@@ -187,6 +194,11 @@ pub(crate) struct NeverSent;
 pub(crate) struct Recovery {
     base: u64,
     packets: VecDeque<Sent>,
+    /// Numbers from `base` on that are acknowledged.
+    settled: Ranges<u64>,
+    gaps: Vec<(u64, u64)>,
+    /// No packet before this number is under way.
+    flying_from: u64,
     contents: VecDeque<Content>,
     contents_base: u64,
     in_flight: u64,
@@ -219,6 +231,9 @@ impl Recovery {
         Recovery {
             base: 0,
             packets: VecDeque::new(),
+            settled: Ranges::default(),
+            gaps: Vec::new(),
+            flying_from: 0,
             contents: VecDeque::new(),
             contents_base: 0,
             in_flight: 0,
@@ -266,7 +281,7 @@ impl Recovery {
         if self.probes == 0 { Duration::ZERO } else { now - self.silent_since }
     }
 
-    /// Packets remembered; bounded by what may be under way.
+    /// Packets remembered: 32,768, and as many as may be under way of 1,000 bytes each, at most.
     pub(crate) fn remembered(&self) -> usize {
         self.packets.len()
     }
@@ -327,37 +342,21 @@ impl Recovery {
         }
         let mut sample = Sample::default();
         let mut newest: Option<Sent> = None;
+        let mut gaps = std::mem::take(&mut self.gaps);
         for (low, high) in ack.ranges() {
             if high < self.base {
                 break;
             }
-            for number in (low.max(self.base)..=high).rev() {
-                let packet = self.packets[(number - self.base) as usize];
-                match packet.state {
-                    State::Acked => continue,
-                    State::Silent => {}
-                    State::Flying | State::Lost => {
-                        if packet.state == State::Flying {
-                            self.in_flight -= u64::from(packet.bytes);
-                        }
-                        self.delivered += u64::from(packet.bytes);
-                        sample.acked_bytes += u64::from(packet.bytes);
-                        sample.packets.0 += 1;
-                        sample.largest.0 = sample.largest.0.max(packet.bytes);
-                        if newest.is_none() {
-                            newest = Some(packet);
-                        }
-                    }
-                }
-                if number == ack.largest {
-                    let asked = packet.state != State::Silent;
-                    sample.rtt = asked.then(|| now - packet.at);
-                    sample.largest_sent_at = Some(packet.at);
-                }
-                self.settle(&packet, true);
-                self.packets[(number - self.base) as usize].state = State::Acked;
+            // Only what is new: an acknowledgement names what others named before.
+            let low = low.max(self.base);
+            gaps.clear();
+            gaps.extend(self.settled.missing(low, high + 1));
+            for number in gaps.iter().rev().flat_map(|gap| (gap.0..gap.1).rev()) {
+                self.handle_acked(now, number, ack.largest, &mut newest, &mut sample);
             }
+            self.settled.insert(low, high + 1);
         }
+        self.gaps = gaps;
         self.largest_acked = self.largest_acked.max(Some(ack.largest));
         if let Some(rtt) = sample.rtt {
             self.rtt.update(rtt, Duration::from_micros(ack.delay_us));
@@ -386,6 +385,37 @@ impl Recovery {
         Ok(sample)
     }
 
+    /// A packet is acknowledged that was not before.
+    #[inline]
+    fn handle_acked(
+        &mut self,
+        now: Time,
+        number: u64,
+        largest: u64,
+        newest: &mut Option<Sent>,
+        sample: &mut Sample,
+    ) {
+        step();
+        let packet = self.packets[(number - self.base) as usize];
+        if packet.state != State::Silent {
+            if packet.state == State::Flying {
+                self.in_flight -= u64::from(packet.bytes);
+            }
+            self.delivered += u64::from(packet.bytes);
+            sample.acked_bytes += u64::from(packet.bytes);
+            sample.packets.0 += 1;
+            sample.largest.0 = sample.largest.0.max(packet.bytes);
+            newest.get_or_insert(packet);
+        }
+        if number == largest {
+            let asked = packet.state != State::Silent;
+            sample.rtt = asked.then(|| now - packet.at);
+            sample.largest_sent_at = Some(packet.at);
+        }
+        self.settle(&packet, true);
+        self.packets[(number - self.base) as usize].state = State::Acked;
+    }
+
     /// Hands a packet's contents to the caller.
     fn settle(&mut self, packet: &Sent, acked: bool) {
         let start = (packet.contents - self.contents_base) as usize;
@@ -409,12 +439,18 @@ impl Recovery {
         self.loss_at = Time::NEVER;
         let Some(largest) = self.largest_acked else { return };
         let delay = self.loss_delay();
-        for index in 0..largest.saturating_sub(self.base).min(self.packets.len() as u64) as usize {
+        let end = largest.min(self.base + self.packets.len() as u64);
+        self.flying_from = self.flying_from.max(self.base);
+        // What is not under way is not looked at again.
+        while self.flying_from < end {
+            step();
+            let number = self.flying_from;
+            let index = (number - self.base) as usize;
             let packet = self.packets[index];
             if packet.state != State::Flying {
+                self.flying_from += 1;
                 continue;
             }
-            let number = self.base + index as u64;
             if largest - number >= PACKET_THRESHOLD || packet.at + delay <= now {
                 self.packets[index].state = State::Lost;
                 self.in_flight -= u64::from(packet.bytes);
@@ -422,6 +458,7 @@ impl Recovery {
                 sample.packets.1 += 1;
                 sample.largest.1 = sample.largest.1.max(packet.bytes);
                 self.settle(&packet, false);
+                self.flying_from += 1;
             } else {
                 self.loss_at = packet.at + delay;
                 break;
@@ -432,20 +469,29 @@ impl Recovery {
     /// Forgets packets at the front that are settled; lost ones a while later, since they may only be late.
     fn retire(&mut self, now: Time) {
         let late = self.rtt.smoothed * 2 + Duration::from_millis(20);
-        while let Some(packet) = self.packets.front() {
+        let most = MAX_REMEMBERED + (self.in_flight / LARGE_PACKET) as usize;
+        let before = self.base;
+        while let Some(&packet) = self.packets.front() {
             let over = match packet.state {
                 State::Acked => true,
                 State::Lost | State::Silent => packet.at + late < now,
                 State::Flying => false,
             };
-            if !over {
+            if !over && self.packets.len() <= most {
                 break;
+            }
+            if packet.state == State::Flying {
+                self.in_flight -= u64::from(packet.bytes);
+                self.settle(&packet, false);
             }
             let count = usize::from(packet.count);
             self.contents.drain(..count);
             self.contents_base += count as u64;
             self.packets.pop_front();
             self.base += 1;
+        }
+        if self.base > before {
+            self.settled.remove(0, self.base);
         }
     }
 
@@ -499,7 +545,7 @@ impl Recovery {
     /// cost another round trip.
     pub(crate) fn give_up_older(&mut self, now: Time, age: Duration) -> u64 {
         let mut bytes = 0;
-        for index in 0..self.packets.len() {
+        for index in self.flying_from.saturating_sub(self.base) as usize..self.packets.len() {
             let packet = self.packets[index];
             if packet.at + age > now {
                 break;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::link::steps;
 use crate::link::wire::frame::{Frame, write_ack};
 use crate::link::wire::varint::Reader;
 
@@ -133,4 +134,34 @@ fn what_leaves_in_a_row_is_measured_by_itself_however_long_the_pause_before() {
         }
         now = began + Duration::from_secs(1);
     }
+}
+
+#[test]
+fn who_acknowledges_all_but_one_packet_neither_fills_the_memory_nor_takes_the_time() {
+    let mut recovery = Recovery::new(Time::ZERO);
+    // A peer whose answers take a minute, so that what is lost is remembered for two.
+    recovery.handle_sent(Time::ZERO, 0, 50, true, &[]);
+    acknowledge(&mut recovery, Time::from_millis(60_000), &[(0, 0)]);
+    let _ = steps::take();
+    let start = Time::from_millis(60_000);
+    for number in 1..100_000u64 {
+        let now = start + Duration::from_micros(number);
+        // Of three packets one asks for an acknowledgement and gets it, but for the first of all.
+        recovery.handle_sent(now, number, 50, number % 3 == 1, &[Content::Ack(number)]);
+        if number > 10 {
+            acknowledge(&mut recovery, now, &[(2, number)]);
+        }
+        recovery.acked.clear();
+        let steps = steps::take();
+        assert!(steps < 60, "packet {number}: {steps} steps");
+    }
+    assert!(recovery.remembered() <= MAX_REMEMBERED + 64, "{}", recovery.remembered());
+    // One that acknowledges nothing at all.
+    let mut recovery = flying(1);
+    for number in 1..100_000u64 {
+        recovery.handle_sent(Time::from_millis(1), number, 50, number % 3 == 0, &[Content::Ack(number)]);
+    }
+    let most = MAX_REMEMBERED + 2 * MAX_REMEMBERED * 50 / LARGE_PACKET as usize;
+    assert!(recovery.remembered() <= most, "{}", recovery.remembered());
+    assert!(recovery.in_flight() <= 50 * most as u64);
 }

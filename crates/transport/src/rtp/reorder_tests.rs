@@ -57,7 +57,7 @@ fn a_gap_is_waited_for_and_then_given_up() {
         bench.push(7, 0, number, at_ms);
     }
     bench.timeout(149);
-    assert_eq!(bench.took(), []);
+    assert_eq!(bench.took(), [0u32; 0]);
     // What came first has waited for its time: both gaps before it are given up.
     bench.timeout(150);
     assert_eq!((bench.took(), bench.reorder.poll_timeout()), (vec![5, 7], Time::NEVER));

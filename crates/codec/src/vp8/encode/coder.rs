@@ -230,7 +230,8 @@ impl<'a> Coder<'a> {
 
     fn written<'b>(&'b self, layer: usize, counts: &'b Counts) -> Written<'b> {
         let tokens = &self.store.layers[layer].tokens;
-        Written { field: self.field(), tokens, counts, before: &self.start }
+        let kernels = self.task.encode_kernels;
+        Written { field: self.field(), tokens, counts, before: &self.start, kernels }
     }
 
     /// Filters and writes one of the passes that were run last.

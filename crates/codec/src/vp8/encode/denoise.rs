@@ -112,7 +112,7 @@ pub fn denoise_in(
     parallel: &dyn Parallel,
 ) -> Result<Denoised, EncodeError> {
     let geometry = check_picture(picture)?;
-    let kernels = (Kernels::best(), EncodeKernels::best());
+    let kernels = workspace.kernels();
     Ok(with_kernels((before, strength), (picture, &geometry), workspace, (parallel, kernels)))
 }
 

@@ -230,6 +230,15 @@ impl EncodeWorkspace {
     pub fn new() -> EncodeWorkspace {
         EncodeWorkspace::default()
     }
+
+    /// A workspace that encodes and denoises with the portable kernels alone; see [`Workspace::portable`].
+    pub fn portable() -> EncodeWorkspace {
+        EncodeWorkspace { frames: Workspace::portable(), ..EncodeWorkspace::default() }
+    }
+
+    fn kernels(&self) -> (&'static Kernels, &'static EncodeKernels) {
+        (self.frames.kernels(), self.frames.encode_kernels())
+    }
 }
 
 /// Encodes one picture (I420, any size from 1×1 to 16383×16383) against `state`.
@@ -289,7 +298,7 @@ pub fn encode_candidates_in(
     workspace: &mut EncodeWorkspace,
     parallel: &dyn Parallel,
 ) -> Result<Vec<Encoded>, EncodeError> {
-    let kernels = (Kernels::best(), EncodeKernels::best());
+    let kernels = workspace.kernels();
     encode_with(state, picture, request, qualities, workspace, (parallel, kernels))
 }
 

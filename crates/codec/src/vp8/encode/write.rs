@@ -171,6 +171,7 @@ pub(crate) struct Written<'a> {
     pub(crate) counts: &'a Counts,
     /// What the state in front of the frame says.
     pub(crate) before: &'a Lasting,
+    pub(crate) kernels: &'static EncodeKernels,
 }
 
 /// What was chosen beside the probabilities: whether modes' probabilities are new.
@@ -232,7 +233,7 @@ impl Written<'_> {
             (0..self.field.geometry.rows).for_each(|row| writer.row(&mut encoder, row));
             *first = encoder.finish();
         })];
-        let write = EncodeKernels::best().write_tokens;
+        let write = self.kernels.write_tokens;
         tasks.extend(out.tokens.iter_mut().enumerate().map(|(at, partition)| -> Task<'b> {
             let rows = self.tokens.iter().skip(at).step_by(count);
             Box::new(move || {

@@ -4,36 +4,21 @@ use super::{Connection, Desk, Role};
 use crate::relay::{Door, Settings};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
-use glassline_delivery::policy::StreamName;
 use std::io;
 use std::sync::atomic::Ordering;
 
 impl Connection {
     /// Answers a whole request. Returns whether the peer has become a viewer.
     pub(super) fn answer(&mut self, request: &Request, desk: &mut Desk<'_>) -> io::Result<bool> {
-        let reads = matches!(request.method, Method::Get | Method::Head);
-        if reads && request.path.starts_with("/live/") {
-            let named = StreamName::of_live_path(&request.path);
-            let live = named.as_ref().and_then(|(name, mux)| Some((desk.hub.find(name)?, *mux)));
-            if let Some((live, mux)) = live {
-                if live.mux == mux {
-                    return self.watch(live, request, desk);
+        let is_live = is_live(&request.path);
+        if is_live && matches!(request.method, Method::Get | Method::Head) {
+            match self.find_watched(request, desk) {
+                Ok(live) => return self.watch(live, request, desk),
+                Err(response) => {
+                    self.finish_answer(&guarded(response), request.method == Method::Head, desk);
+                    return Ok(false);
                 }
-                let words = format!("It is at /live/{}.{}.", live.name, live.mux.extension());
-                let response = problem(404, &format!("this stream is {}", live.mux), &words);
-                self.finish_answer(&response, request.method == Method::Head, desk);
-                return Ok(false);
             }
-            if named.is_some_and(|(name, _)| desk.hub.boards().has(&name)) {
-                let words = "Its source is not there now; GET /api/streams says why. Try again shortly.";
-                let response = problem(503, "the stream's source is not there", words);
-                let response = response.with_header("Retry-After", "1");
-                self.finish_answer(&response, request.method == Method::Head, desk);
-                return Ok(false);
-            }
-            let words = "No stream of this name is live. GET /api/streams lists those that are.";
-            self.finish_answer(&problem(404, "no such stream", words), request.method == Method::Head, desk);
-            return Ok(false);
         }
         let response = match request.method {
             Method::Options => preflight(desk.settings),
@@ -42,6 +27,7 @@ impl Connection {
                 shared_with(desk.settings, desk.hub.respond(request, door, self.peer.ip()))
             }
         };
+        let response = if is_live { guarded(response) } else { response };
         self.finish_answer(&response, request.method == Method::Head, desk);
         Ok(false)
     }
@@ -67,6 +53,7 @@ impl Connection {
 
     /// Answers while the request's body is still coming, and ends the connection.
     pub(super) fn refuse(&mut self, response: Response, desk: &mut Desk<'_>) {
+        let response = guarded(response);
         desk.hub.counts.errors.fetch_add(1, Ordering::Relaxed);
         self.outgoing.push(response.head(false));
         self.log(response.status, response.body.len() as u64, desk);
@@ -94,6 +81,23 @@ impl Connection {
         self.role = Role::Draining { since: None };
         self.waiting_input.clear();
     }
+}
+
+/// Whether streams are at `path`, and nothing else.
+pub(super) fn is_live(path: &str) -> bool {
+    path == "/live" || path.starts_with("/live/")
+}
+
+/// `response`, such that no browser makes a page of it: neither by looking at its bytes (Fetch standard, `nosniff`) nor
+/// by what a source calls them (Content Security Policy Level 3, `sandbox`: no scripts, an origin of its own). Streams'
+/// bytes come from others, under this server's name.
+pub(super) fn guarded(mut response: Response) -> Response {
+    for (name, value) in [("X-Content-Type-Options", "nosniff"), ("Content-Security-Policy", "sandbox")] {
+        if !response.headers.iter().any(|(known, _)| *known == name) {
+            response = response.with_header(name, value);
+        }
+    }
+    response
 }
 
 /// `response`, readable for the web pages that the configuration names (Fetch standard, CORS protocol).

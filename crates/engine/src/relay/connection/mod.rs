@@ -19,10 +19,12 @@ use crate::relay::access::{Asked, GONE};
 use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, Seat};
 use crate::relay::outgoing::Outgoing;
+use crate::relay::presence::Purpose;
 use crate::relay::viewer::{Fed, Viewer};
 use crate::relay::wire::Wire;
+use answering::{guarded, is_live};
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
-use glassline_delivery::http1::{HttpError, Method, Response, problem};
+use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::policy::Meter;
 use glassline_media::Time;
 use std::io;
@@ -59,6 +61,8 @@ pub(in crate::relay) struct Connection {
     published_bytes: u64,
     /// What a viewer has taken and gives back.
     place: Place,
+    /// Whether it is counted among those of its address that have not been answered.
+    asks: bool,
 }
 
 /// A place for a connection. The generation tells an old token from a new one's.
@@ -153,7 +157,34 @@ impl Connection {
             asked: None,
             published_bytes: 0,
             place: Place::default(),
+            // Who lets it in has counted it.
+            asks: !is_admin,
         }
+    }
+
+    /// Whether its peer has cost a descriptor and has neither got a whole answer nor sent a stream: one that says nothing,
+    /// or half a request, or that does not take its answer. Not so who watches, publishes, or rests between two requests.
+    /// Those of admin listeners are not asked about.
+    fn is_unanswered(&self) -> bool {
+        !self.is_admin
+            && match &self.role {
+                Role::Exchange { .. } => !(self.http.has_answered() && self.outgoing.is_empty()),
+                Role::Publishing(publishing) => publishing.bytes == 0,
+                Role::Watching(_) => false,
+                Role::Draining { since } => since.is_none(),
+            }
+    }
+
+    /// Counts it among those of its address that have not been answered, or no longer, as it is now.
+    pub(in crate::relay) fn count_answers(&mut self, hub: &Hub) {
+        let asks = self.is_unanswered();
+        match (self.asks, asks) {
+            (true, false) => hub.answered(self.peer.ip()),
+            // It is here already, whatever the limit is.
+            (false, true) => hub.presence.count(self.peer.ip(), Purpose::Ask, 0),
+            _ => {}
+        }
+        self.asks = asks;
     }
 
     /// Tells the access log, if there is one, that the exchange is over.
@@ -324,7 +355,7 @@ impl Connection {
             }
             (Role::Publishing(_), Event::End) => {
                 self.leave_seat(desk, "ended");
-                self.finish_answer(&Response::new(204), false, desk);
+                self.finish_answer(&guarded(Response::new(204)), false, desk);
             }
             (Role::Publishing(_), Event::Request(_)) | (Role::Watching(_) | Role::Draining { .. }, _) => {}
         }
@@ -333,8 +364,7 @@ impl Connection {
 
     fn begin_request(&mut self, request: Box<Request>, desk: &mut Desk<'_>) {
         self.asked = desk.hub.asked(&request);
-        let publishes =
-            matches!(request.method, Method::Put | Method::Post) && request.path.starts_with("/live/");
+        let publishes = matches!(request.method, Method::Put | Method::Post) && is_live(&request.path);
         if publishes {
             match self.claim(&request, desk) {
                 Ok(publishing) => {
@@ -359,7 +389,7 @@ impl Connection {
             Role::Publishing(_) => {
                 let whole = self.http.end().is_ok();
                 self.leave_seat(desk, if whole { "ended" } else { "was cut off" });
-                self.finish_answer(&Response::new(204), false, desk);
+                self.finish_answer(&guarded(Response::new(204)), false, desk);
                 let _ = self.outgoing.flush(&mut self.socket)?;
                 Ok(Turn::Over)
             }
@@ -396,13 +426,21 @@ impl Connection {
                     if self.http.is_idle() {
                         return true;
                     }
-                    self.refuse_http(&HttpError::TimedOut("the request's head took too long"), desk);
+                    if self.http.is_in_body() {
+                        desk.hub.counts.bodies_timed_out.fetch_add(1, Ordering::Relaxed);
+                    }
+                    self.refuse_http(&self.http.late(), desk);
                     let _ = self.outgoing.flush(&mut self.socket);
                 }
                 false
             }
             Role::Publishing(publishing) => {
-                if now.since(publishing.last_bytes) >= settings.silence_timeout {
+                // Who has sent nothing at all has no stream to come back to.
+                let patience = match publishing.bytes {
+                    0 => settings.silence_timeout.min(settings.http.body_time),
+                    _ => settings.silence_timeout,
+                };
+                if now.since(publishing.last_bytes) >= patience {
                     // On a busy worker what has come may still wait to be read: that is no silence.
                     let bytes = publishing.bytes;
                     if matches!(self.take_turn(desk), Turn::Over) {
@@ -412,6 +450,9 @@ impl Connection {
                         return false;
                     }
                     desk.hub.counts.timed_out.fetch_add(1, Ordering::Relaxed);
+                    if bytes == 0 {
+                        desk.hub.counts.bodies_timed_out.fetch_add(1, Ordering::Relaxed);
+                    }
                     let words = "A publisher that sends nothing gives up its name; publish again when there is something to send.";
                     self.leave_seat(desk, "was silent and gave up its name");
                     self.refuse(problem(408, "nothing was sent for too long", words), desk);
@@ -447,6 +488,9 @@ impl Connection {
             desk.hub.counts.tls_failed.fetch_add(1, Ordering::Relaxed);
         }
         self.socket.take_leave();
+        if std::mem::take(&mut self.asks) {
+            desk.hub.answered(self.peer.ip());
+        }
         desk.hub.disconnected(self.peer.ip());
     }
 }

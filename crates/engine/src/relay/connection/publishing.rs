@@ -2,11 +2,12 @@
 
 use super::{Connection, Desk, Publishing, Role};
 use crate::relay::ClaimError;
+use crate::relay::entitled::OwnHosts;
 use crate::relay::live::{Flushed, PushError};
 use crate::relay::presence::Purpose;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
-use glassline_delivery::policy::{Load, Meter, StreamName};
+use glassline_delivery::policy::{Caller, Load, Meter, StreamName};
 use glassline_delivery::stream::Mux;
 
 impl Connection {
@@ -20,7 +21,9 @@ impl Connection {
             ));
         };
         let rules = desk.settings.rules.of(&name);
-        if let Err(refusal) = rules.publish.check(self.peer.ip(), request) {
+        let hosts = OwnHosts::of(desk.hub, desk.settings);
+        let caller = Caller { peer: self.peer.ip(), request, hosts: &hosts };
+        if let Err(refusal) = rules.publish.check(&caller) {
             let (status, words) = refusal.explain();
             tracing::warn!(peer = %self.peer, stream = %name, ?refusal, "publisher refused");
             let response = problem(status, "may not publish", words);
@@ -49,6 +52,9 @@ impl Connection {
                 ),
                 ClaimError::Pulled { .. } => {
                     (409, "Choose another name; the server's configuration gives this one a source.")
+                }
+                ClaimError::Inside { .. } => {
+                    (409, "Choose another name; the server's configuration has an encoder for this one.")
                 }
                 ClaimError::TooMany { .. } => {
                     (503, "End a stream, or raise [publish] max_streams in the server's configuration.")

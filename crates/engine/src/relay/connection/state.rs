@@ -119,11 +119,13 @@ impl Connection {
             asked: state.asked.map(Box::new),
             published_bytes: state.published_bytes,
             place: state.place,
+            asks: false,
         })
     }
 
     /// Counts it among those of its address and its stream, as if it had come here.
-    pub(in crate::relay) fn count_in(&self, hub: &Hub) {
+    pub(in crate::relay) fn count_in(&mut self, hub: &Hub) {
+        self.count_answers(hub);
         let address = self.peer.ip();
         hub.presence.count(address, Purpose::Connect, 0);
         match &self.role {

@@ -1,7 +1,8 @@
 //! A connection that becomes a viewer.
 
-use super::answering::shared_with;
+use super::answering::{guarded, shared_with};
 use super::{Connection, Desk, Role, Turn};
+use crate::relay::entitled::OwnHosts;
 use crate::relay::hub::Hub;
 use crate::relay::live::Live;
 use crate::relay::presence::Purpose;
@@ -9,7 +10,7 @@ use crate::relay::viewer::Viewer;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::metacube::CONTENT_CODING;
-use glassline_delivery::policy::WatchRefusal;
+use glassline_delivery::policy::{Caller, StreamName, WatchRefusal};
 use glassline_delivery::stream::Prebuffer;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -49,26 +50,50 @@ impl Place {
 }
 
 impl Connection {
-    /// Whether the peer may watch, and if `stays` counts it among the viewers and gives it its place.
-    fn enter_as_viewer(
-        &mut self,
-        live: &Live,
-        request: &Request,
-        stays: bool,
-        desk: &Desk<'_>,
-    ) -> Result<(), WatchRefusal> {
+    /// The stream that `request` is for, where the peer may watch it; the answer otherwise. Whether it may is decided by
+    /// the name alone, before anybody looks whether there is such a stream: who has no token gets the same answer either
+    /// way, so that nobody finds out names by trying.
+    pub(super) fn find_watched(&self, request: &Request, desk: &Desk<'_>) -> Result<Arc<Live>, Response> {
+        let absent = || {
+            let words = "No stream of this name is live, or it is watched by a signed address alone. \
+                         GET /api/streams lists those that may be watched.";
+            problem(404, "no such stream", words)
+        };
+        let (name, mux) = StreamName::of_live_path(&request.path).ok_or_else(absent)?;
+        let rules = &desk.settings.rules;
+        let hosts = OwnHosts::of(desk.hub, desk.settings);
+        let caller = Caller { peer: self.peer.ip(), request, hosts: &hosts };
+        if let Err(refusal) = rules.of(&name).watch.check(&caller, &name, desk.hub.clock.utc()) {
+            tracing::debug!(peer = %self.peer, stream = %name, ?refusal, "viewer refused");
+            // Where streams in general need no token, those that do answer as if they were not there.
+            let is_hidden = refusal == WatchRefusal::Token && rules.general.watch.key.is_none();
+            return Err(if is_hidden { absent() } else { may_not_watch(refusal) });
+        }
+        let Some(live) = desk.hub.find(&name) else {
+            if desk.hub.boards().has(&name) {
+                let words = "Its source is not there now; GET /api/streams says why. Try again shortly.";
+                let response = problem(503, "the stream's source is not there", words);
+                return Err(response.with_header("Retry-After", "1"));
+            }
+            return Err(absent());
+        };
+        if live.mux != mux {
+            let words = format!("It is at /live/{}.{}.", live.name, live.mux.extension());
+            return Err(problem(404, &format!("this stream is {}", live.mux), &words));
+        }
+        Ok(live)
+    }
+
+    /// Counts the peer among the viewers and gives it its place, where there is room.
+    fn enter_as_viewer(&mut self, live: &Live, desk: &Desk<'_>) -> Result<(), WatchRefusal> {
         let (hub, address) = (desk.hub, self.peer.ip());
         let rules = desk.settings.rules.of(&live.name);
         let policy = &rules.watch;
-        policy.check(address, request, &live.name, hub.clock.utc())?;
-        if !stays {
-            return Ok(());
-        }
         let bps = live.bitrate_bps(desk.now);
         hub.presence.enter(address, Purpose::Watch, bps, |of_address, in_all| {
             policy.check_load(live.viewers(), of_address, in_all, bps)?;
             live.viewer_joins(self.seat.worker);
-            Ok(())
+            Ok::<(), WatchRefusal>(())
         })?;
         self.place = Place { bps, mark: hub.marker.mark(self.socket.tcp(), rules.marking) };
         Ok(())
@@ -86,7 +111,7 @@ impl Connection {
             Some(CONTENT_CODING) => true,
             Some(_) => {
                 let words = "Ask for ?encoding=metacube, or for no encoding: that is the stream as it is.";
-                let response = problem(400, "unknown encoding", words);
+                let response = guarded(problem(400, "unknown encoding", words));
                 self.finish_answer(&response, head_only, desk);
                 return Ok(false);
             }
@@ -96,16 +121,15 @@ impl Connection {
             Some(Some(time)) => Some(Prebuffer::Time(time)),
             Some(None) => {
                 let words = "Ask for ?prebuffer=SECONDS, from 0 to 600, as in ?prebuffer=2.5.";
-                self.finish_answer(&problem(400, "bad prebuffer", words), head_only, desk);
+                self.finish_answer(&guarded(problem(400, "bad prebuffer", words)), head_only, desk);
                 return Ok(false);
             }
         };
         // What can fail comes before the viewer is counted: who is counted is a viewer from here on, and leaves as one.
         self.outgoing.flush(&mut self.socket)?;
-        if let Err(refusal) = self.enter_as_viewer(&live, request, !head_only, desk) {
-            let (status, words) = refusal.explain();
+        if !head_only && let Err(refusal) = self.enter_as_viewer(&live, desk) {
             tracing::debug!(peer = %self.peer, stream = %live.name, ?refusal, "viewer refused");
-            self.finish_answer(&problem(status, "may not watch", words), head_only, desk);
+            self.finish_answer(&guarded(may_not_watch(refusal)), head_only, desk);
             return Ok(false);
         }
         let mut response = Response::new(200)
@@ -114,7 +138,7 @@ impl Connection {
         if in_blocks {
             response = response.with_header("Content-Encoding", CONTENT_CODING);
         }
-        let response = shared_with(desk.settings, response);
+        let response = shared_with(desk.settings, guarded(response));
         if head_only {
             self.outgoing.push(response.endless_head());
             self.log(response.status, 0, desk);
@@ -147,6 +171,11 @@ impl Connection {
         }
         Ok(Turn::Over)
     }
+}
+
+fn may_not_watch(refusal: WatchRefusal) -> Response {
+    let (status, words) = refusal.explain();
+    problem(status, "may not watch", words)
 }
 
 /// A time in seconds of up to the longest backlog.

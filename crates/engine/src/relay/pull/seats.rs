@@ -9,9 +9,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest media type that is passed on, in characters.
-const MEDIA_TYPE_MAX: usize = 128;
-
 /// One upstream's streams: all have it, or none.
 pub(super) struct Seats {
     hub: Arc<Hub>,
@@ -50,13 +47,10 @@ impl Seats {
         Ok(())
     }
 
-    /// Of a mux that is not known, passes on what its source calls it.
+    /// Of a mux that is not known, passes on what its source calls it, where that is something to watch or hear.
     pub(super) fn call(&self, media_type: Option<&str>) {
-        let is_one = |name: &&str| {
-            name.len() <= MEDIA_TYPE_MAX && name.bytes().all(|byte| (b' '..=b'~').contains(&byte))
-        };
         if self.mux == Mux::Raw {
-            self.publishers.iter().for_each(|publisher| publisher.call(media_type.filter(is_one)));
+            self.publishers.iter().for_each(|publisher| publisher.call(media_type));
         }
     }
 

@@ -85,9 +85,87 @@ fn a_sequence_header_that_comes_later_is_for_whom_joins_later() {
     let bytes = [header(), key_frame(5), late.clone(), tag(18, b"onCuePoint"), key_frame(5)].concat();
     let told = whole(Container::Flv, &bytes);
     let now = [FILE_HEADER.to_vec(), tag(18, b"onMetaData"), late, tag(8, &[0xAF, 0, 0x12, 0x10])].concat();
-    assert_eq!(told.headers, [(0, header()), (1, now)]);
+    // It is told where it is needed: before the key frame, behind three records.
+    assert_eq!(told.headers, [(0, header()), (3, now)]);
     assert_eq!(told.data, bytes[header().len()..]);
     assert_eq!(told.key_frames().len(), 2);
+}
+
+/// A tag at another time.
+fn later(mut tag: Vec<u8>) -> Vec<u8> {
+    tag[6] ^= 0x55;
+    tag
+}
+
+#[test]
+fn a_header_that_is_repeated_is_not_told_again() {
+    let again = later(tag(9, &[0x17, 0, 1, 2, 3]));
+    let bytes =
+        [header(), [key_frame(5), again, tag(8, &[0xAF, 0, 0x12, 0x10])].concat().repeat(50)].concat();
+    assert_eq!(whole(Container::Flv, &bytes).headers, [(0, header())]);
+}
+
+/// A header of nearly the longest length, and behind it `count` sequence headers of some bytes, each another one.
+fn flood(between: &[u8], count: u32) -> Vec<u8> {
+    let script: Vec<u8> = tag(18, &[1; 60_000]).repeat(17);
+    let mut bytes = [header(), script, key_frame(5)].concat();
+    for number in 0..count {
+        bytes.extend(tag(9, &[&[0x17, 0][..], &number.to_be_bytes()].concat()));
+        bytes.extend_from_slice(between);
+    }
+    bytes.extend(key_frame(5));
+    bytes
+}
+
+fn header_bytes(told: &crate::container::split::testing::Told) -> usize {
+    told.headers.iter().map(|(_, header)| header.len()).sum()
+}
+
+#[test]
+fn of_many_headers_in_a_row_the_last_one_leaves() {
+    let bytes = flood(&[], 2000);
+    for cut in [bytes.len(), 40] {
+        let told = split(Container::Flv, &bytes, &[cut]);
+        assert_eq!((told.error, told.headers.len()), (None, 2));
+        assert!(told.headers[1].1.ends_with(&tag(8, &[0xAF, 0, 0x12, 0x10])));
+        let last = tag(9, &[&[0x17, 0][..], &1999_u32.to_be_bytes()].concat());
+        assert!(told.headers[1].1.windows(last.len()).any(|window| window == last));
+    }
+}
+
+#[test]
+fn headers_take_no_more_than_the_stream_does() {
+    // Each of them is needed by a join behind it.
+    let bytes = flood(&sound(), 2000);
+    let told = whole(Container::Flv, &bytes);
+    assert!(matches!(told.error, Some(Error::HeaderChanges { .. })), "{:?}", told.error);
+    assert!(header_bytes(&told) <= bytes.len() + 4 * HEADER_MAX_BYTES, "{}", header_bytes(&told));
+    // A stream that brings as much as its headers take may go on with it for ever.
+    let long = picture(1_200_000);
+    let told = whole(Container::Flv, &flood(&long, 20));
+    assert_eq!((told.error, told.headers.len()), (None, 21));
+    // Short headers may change with each picture.
+    let mut bytes = [header(), key_frame(5)].concat();
+    for number in 0..20_000_u32 {
+        bytes.extend(tag(9, &[&[0x17, 0][..], &number.to_be_bytes()].concat()));
+        bytes.extend(picture(200));
+    }
+    let told = whole(Container::Flv, &bytes);
+    assert_eq!((told.error, told.headers.len()), (None, 20_001));
+}
+
+#[test]
+fn what_is_held_of_sequence_headers_is_one_of_each_kind() {
+    let mut scanner = super::Scanner::default();
+    let mut bytes = FILE_HEADER.to_vec();
+    for number in 0..20_000_u32 {
+        bytes.extend(tag(9, &[&[0x17, 0][..], &number.to_be_bytes()].concat()));
+        bytes.extend(tag(8, &[&[0xAF, 0][..], &number.to_be_bytes()].concat()));
+    }
+    let mut marks = Vec::new();
+    scanner.scan(&bytes, &mut marks).unwrap();
+    assert!(marks.is_empty());
+    assert_eq!((scanner.header.sequence.len(), scanner.header.length()), (2, 13 + 2 * 21));
 }
 
 #[test]

@@ -76,6 +76,16 @@ pub enum Error {
         /// Its length so far, or what it claims.
         found: u64,
     },
+    /// Headers that change so often that they take more bytes than the stream itself.
+    #[error(
+        "another header of {found} bytes at byte {at}, expected fewer changes: headers take more than the stream"
+    )]
+    HeaderChanges {
+        /// The length of the one that is too much.
+        found: u64,
+        /// Where the record begins that needs it, from the first byte.
+        at: u64,
+    },
     /// A record that claims to be longer than records may be.
     #[error("a {what} of {found} bytes at byte {at}, expected at most {RECORD_MAX_BYTES}")]
     RecordTooLong {
@@ -149,7 +159,8 @@ impl Scanner {
 ///
 /// Any chop of the same bytes gives the same marks and the same data. Holds the header (at most
 /// [`HEADER_MAX_BYTES`], twice at most) and a record's first bytes. Costs a look at each record's head; data are
-/// borrowed, one run a call.
+/// borrowed, one run a call. All headers that are told after the first have no more bytes together than what was pushed,
+/// but for a few of the longest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Splitter {
     scanner: Scanner,

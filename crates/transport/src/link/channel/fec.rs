@@ -7,8 +7,10 @@
 use bytes::Bytes;
 use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::link::ranges::Ranges;
+use crate::link::steps::step;
 use crate::link::wire::frame;
 
 /// Bytes of a shard are even in number.
@@ -17,6 +19,9 @@ const ALIGN: u32 = 2;
 pub(crate) const MIN_SHARD: u32 = 2;
 /// What other frames in a packet leave a shard room for, most often.
 const OTHER_FRAMES: usize = 48;
+
+/// What a piece costs beside its bytes.
+const PIECE_COST: u64 = 64;
 
 /// How many shards a message of `total` bytes has.
 pub(crate) fn shards(total: u32, shard: u32) -> usize {
@@ -31,6 +36,15 @@ pub(crate) struct Parity {
     pub(crate) sent: usize,
     pub(crate) acked: usize,
     pub(crate) lost: usize,
+    /// Shards of the message all of which is acknowledged, and those of which something is lost.
+    shards: Fates,
+}
+
+/// How many shards are acknowledged as a whole, and how many are lost at least in part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fates {
+    acked: usize,
+    lost: usize,
 }
 
 impl Parity {
@@ -51,22 +65,37 @@ impl Parity {
         }
         let encoded = encoder.encode().ok()?;
         let pieces = encoded.recovery_iter().map(Bytes::copy_from_slice).collect();
-        Some(Parity { shard, pieces, sent: 0, acked: 0, lost: 0 })
+        Some(Parity { shard, pieces, sent: 0, acked: 0, lost: 0, shards: Fates::default() })
     }
 
-    /// Whether the other end can put the message together, of which it has `acked`.
-    pub(crate) fn suffices(&self, acked: &Ranges, total: u32) -> bool {
-        self.acked > 0 && self.acked >= missing_shards(acked, total, self.shard).count()
+    /// What is known of those shards to which the bytes of `part` belong. Cost: by their number, which is one for a part
+    /// that was sent by itself.
+    pub(crate) fn fates(&self, part: &Range<u32>, acked: &Ranges, lost: &Ranges, total: u32) -> Fates {
+        let mut fates = Fates::default();
+        for index in (part.start / self.shard) as usize..part.end.div_ceil(self.shard) as usize {
+            step();
+            let (start, end) = bounds(index, total, self.shard);
+            fates.acked += usize::from(acked.missing(start, end).next().is_none());
+            let is_lost = lost.touching(start, end).any(|range| range.0 < end && range.1 > start);
+            fates.lost += usize::from(is_lost);
+        }
+        fates
     }
 
-    /// Whether it cannot any more, since `lost` is lost.
-    pub(crate) fn is_in_vain(&self, lost: &Ranges, total: u32) -> bool {
-        // What is lost, is missing from all that is not lost.
-        let count = (0..shards(total, self.shard)).filter(|index| {
-            let (start, end) = bounds(*index, total, self.shard);
-            lost.missing(start, end).map(|gap| gap.1 - gap.0).sum::<u32>() < end - start
-        });
-        count.count() + self.lost > self.pieces.len()
+    /// What was known of some shards has changed.
+    pub(crate) fn count(&mut self, before: Fates, after: Fates) {
+        self.shards.acked = self.shards.acked + after.acked - before.acked;
+        self.shards.lost = self.shards.lost + after.lost - before.lost;
+    }
+
+    /// Whether the other end can put the message together.
+    pub(crate) fn suffices(&self, total: u32) -> bool {
+        self.acked > 0 && self.acked + self.shards.acked >= shards(total, self.shard)
+    }
+
+    /// Whether it cannot any more, since too much is lost.
+    pub(crate) fn is_in_vain(&self) -> bool {
+        self.shards.lost + self.lost > self.pieces.len()
     }
 }
 
@@ -74,7 +103,9 @@ impl Parity {
 pub(crate) struct Gathered {
     shard: u32,
     count: usize,
-    pieces: BTreeMap<u32, Vec<u8>>,
+    pieces: BTreeMap<u32, Box<[u8]>>,
+    /// How many shards of the message have come as a whole.
+    covered: usize,
 }
 
 impl Gathered {
@@ -89,7 +120,27 @@ impl Gathered {
             shard,
             count,
             pieces: BTreeMap::new(),
+            covered: 0,
         })
+    }
+
+    /// How many shards the ranges of `have` hold as a whole that lie at `start..end`. Cost: by the number of those.
+    pub(crate) fn covered(&self, have: &Ranges, start: u32, end: u32, total: u32) -> usize {
+        let whole = |(low, high): (u32, u32)| {
+            let end = if high == total { high.div_ceil(self.shard) } else { high / self.shard };
+            end.saturating_sub(low.div_ceil(self.shard)) as usize
+        };
+        have.touching(start, end).map(whole).sum()
+    }
+
+    /// So many more shards have come as a whole.
+    pub(crate) fn count_covered(&mut self, more: usize) {
+        self.covered += more;
+    }
+
+    /// Whether there is enough of it to make what is missing of the message.
+    pub(crate) fn suffices(&self, total: u32) -> bool {
+        self.covered + self.pieces.len() >= shards(total, self.shard)
     }
 
     /// Whether a frame speaks of the same shards.
@@ -97,9 +148,9 @@ impl Gathered {
         (self.shard, self.count) == (shard, count as usize)
     }
 
-    /// Bytes that are held.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.pieces.len() as u64 * u64::from(self.shard)
+    /// What is held: bytes, and what each piece costs beside them.
+    pub(crate) fn memory(&self) -> u64 {
+        self.pieces.len() as u64 * (u64::from(self.shard) + PIECE_COST)
     }
 
     /// Adds a piece; `false` if it was there.
@@ -107,11 +158,12 @@ impl Gathered {
         if self.pieces.contains_key(&index) {
             return false;
         }
-        self.pieces.insert(index, piece.to_vec());
+        self.pieces.insert(index, piece.into());
         true
     }
 
-    /// Fills what is missing in `message`, which has all of `have`, if that can be done.
+    /// Fills what is missing in `message`, which has all of `have`. It can be done if [`Gathered::suffices`]; cost: some
+    /// multiple of the message.
     pub(crate) fn recover(&self, message: &mut Vec<u8>, have: &Ranges, total: u32) -> bool {
         let (count, shard) = (shards(total, self.shard), self.shard as usize);
         // As many as are wanted, and one more tells that it is in vain.
@@ -154,6 +206,7 @@ fn bounds(index: usize, total: u32, shard: u32) -> (u32, u32) {
 fn missing_shards(have: &Ranges, total: u32, shard: u32) -> impl Iterator<Item = usize> {
     let mut next = 0;
     have.missing(0, total).flat_map(move |(start, end)| {
+        step();
         let range = (start / shard).max(next)..end.div_ceil(shard);
         next = range.end.max(next);
         range.map(|index| index as usize)
@@ -217,7 +270,7 @@ mod tests {
                 gathered.insert(start % count, &vec![7; shard as usize]);
                 gathered.recover(&mut Vec::new(), &have, total);
             }
-            prop_assert!(gathered.bytes() <= u64::from(total) + u64::from(shard));
+            prop_assert!(gathered.memory() <= u64::from(total) + u64::from(shard) + PIECE_COST * u64::from(count));
         }
     }
 }

@@ -2,10 +2,25 @@
 //!
 //! * `send`: messages wait, begin, are cut into fragments, resent, cancelled.
 //! * `compression`, `fec`: what makes messages smaller, or their loss harmless.
-//! * `receive`: fragments become messages again, in order or not, each once; `spares`: the memory that they stand in.
+//! * `receive`: fragments become messages again, in order or not, each once; `assembly`: one message of which parts have
+//!   come; `spares`: the memory that they stand in.
 
+mod assembly;
 pub(crate) mod compression;
 pub(crate) mod fec;
 pub(crate) mod receive;
 pub(crate) mod send;
 mod spares;
+
+/// What a message takes at the receiver beside its bytes: its place in a queue, its allocation. Both ends count it for
+/// windows and budgets, so that messages without bytes are bounded too.
+pub(crate) const MESSAGE_COST: u64 = 128;
+
+/// Of the window that is granted to a channel each has this share whatever the others of its link have.
+pub(crate) const LEAST_SHARE: u64 = 64;
+
+/// The window of a channel whose messages have at most `max_size` bytes, where `window` bytes are granted to each channel.
+/// Both ends reckon so: two messages of that size always have room.
+pub(crate) fn window_for(window: u64, max_size: u32) -> u64 {
+    window.max(2 * (u64::from(max_size) + MESSAGE_COST))
+}

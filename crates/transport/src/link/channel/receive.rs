@@ -1,4 +1,8 @@
 //! One channel's receiving end: fragments become messages, each once, in order where that is wished.
+//!
+//! `intake` takes frames apart; here is what becomes of messages, and in which order.
+
+mod intake;
 
 use bytes::Bytes;
 use glassline_media::Time;
@@ -6,49 +10,70 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::assembly::Assembly;
 use super::compression::{Dictionary, Unpacker};
 use super::fec::Gathered;
 use super::send::MAX_AHEAD;
 use super::spares::{Blocks, Spares};
+use super::{LEAST_SHARE, MESSAGE_COST, window_for};
 use crate::link::ranges::Ranges;
-use crate::link::wire::frame::{Data, Parity};
-use crate::link::wire::row::Row;
+use crate::link::steps::step;
 use crate::link::{Compression, Options};
 
-/// On an unreliable, unordered channel: how many messages may be incomplete or come out of order.
-const MAX_OPEN: usize = 1024;
-/// The most separate parts of one message; a peer that sends more breaks the rules.
-const MAX_PARTS: usize = 1 << 14;
+/// On an unreliable channel: how many messages may be incomplete or have ended out of order.
+const MAX_OPEN: u64 = 1024;
+/// What a range of messages costs that have ended out of order.
+const GONE_COST: u64 = 64;
+/// A queue for more messages than this gives its memory back when it is empty.
+const KEPT_QUEUE: usize = 1024;
 
-enum Held {
-    /// A message of which parts have come.
-    Part(Part),
-    /// One that waits for those before it.
-    Whole { whole: Whole, since: Time },
-    /// One that was delivered, cancelled or skipped.
-    Gone,
-}
-
+/// A message of which parts have come.
 struct Part {
-    bytes: Vec<u8>,
-    total: u32,
+    assembly: Assembly,
     packed: bool,
-    have: Ranges,
     parity: Option<Box<Gathered>>,
     since: Time,
-}
-
-impl Part {
-    /// What it is counted with: its message's bytes, and those of parity.
-    fn held_bytes(&self) -> u64 {
-        u64::from(self.total) + self.parity.as_ref().map_or(0, |parity| parity.bytes())
-    }
+    /// What it is counted with in [`Receiver::held`].
+    counted: u64,
 }
 
 /// A message, as it was carried.
 struct Whole {
     bytes: Bytes,
     packed: bool,
+}
+
+impl Whole {
+    fn cost(&self) -> u64 {
+        self.bytes.len() as u64 + MESSAGE_COST
+    }
+}
+
+/// How messages of a channel are unpacked that outlive it.
+#[derive(Clone)]
+pub(crate) struct Unpacking {
+    compression: Compression,
+    dictionary: Option<Arc<Dictionary>>,
+    max_size: u32,
+}
+
+/// A message that came whole before its session was lost.
+pub(crate) struct Leftover {
+    bytes: Bytes,
+    packed: Option<Arc<Unpacking>>,
+}
+
+impl Leftover {
+    /// What it is counted with.
+    pub(crate) fn cost(&self) -> u64 {
+        self.bytes.len() as u64 + MESSAGE_COST
+    }
+
+    /// The message; `None` if it does not decompress.
+    pub(crate) fn unpack(self) -> Option<Bytes> {
+        let Some(how) = self.packed else { return Some(self.bytes) };
+        Unpacker::new(how.compression, how.dictionary.clone()).unpack(&self.bytes, how.max_size)
+    }
 }
 
 /// Counts of one channel's receiving end since it was opened.
@@ -73,18 +98,29 @@ pub struct ReceiveCounters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun;
 
+/// All that it keeps is counted as it comes, so that a peer takes no more memory than it has sent bytes for, and is ordered
+/// so that no packet takes longer for what came before it.
 pub(crate) struct Receiver {
     pub(crate) options: Options,
     /// Our own wish for `max_receive_time`, which goes before the sender's.
     pub(crate) own_receive_time: Option<Duration>,
     /// The most messages kept for the application on an unreliable channel.
     queue: usize,
-    /// The most bytes kept.
+    /// The most bytes kept, each message's cost among them.
     window: u64,
+    /// CONSUMED is told once so many bytes are free again.
+    tell_bytes: u64,
     /// All before this number have ended.
     next: u64,
-    held: BTreeMap<u64, Held>,
-    held_bytes: u64,
+    /// Messages from `next` on of which parts have come,
+    parts: BTreeMap<u64, Part>,
+    /// those that wait for the ones before them, and since when,
+    waiting: BTreeMap<u64, (Whole, Time)>,
+    /// and those that were delivered, cancelled or skipped; how many they are.
+    gone: Ranges<u64>,
+    gone_count: u64,
+    /// What `parts` and `waiting` take.
+    held: u64,
     ready: VecDeque<(u64, Whole)>,
     ready_bytes: u64,
     /// What was last told by CONSUMED, and what is to be told.
@@ -94,6 +130,7 @@ pub(crate) struct Receiver {
     freed: u64,
     /// SKIPPED is to be told.
     pub(crate) skipped: bool,
+    dictionary: Option<Arc<Dictionary>>,
     unpacker: Unpacker,
     /// The peer has sent something as compressed that is not.
     pub(crate) damaged: bool,
@@ -104,20 +141,26 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) fn new(options: Options, own: Option<&Options>, window: u64) -> Receiver {
+        let window = window_for(window, options.max_size);
         Receiver {
             options,
             own_receive_time: own.and_then(|own| own.max_receive_time),
             queue: own.map_or(Options::default().queue, |own| own.queue) as usize,
-            window: window.max(2 * u64::from(options.max_size)),
+            window,
+            tell_bytes: window / 4,
             next: 0,
-            held: BTreeMap::new(),
-            held_bytes: 0,
+            parts: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            gone: Ranges::default(),
+            gone_count: 0,
+            held: 0,
             ready: VecDeque::new(),
             ready_bytes: 0,
             told: 0,
             consumed: 0,
             freed: 0,
             skipped: false,
+            dictionary: None,
             unpacker: Unpacker::new(options.compression, None),
             damaged: false,
             spares: Spares::default(),
@@ -128,12 +171,20 @@ impl Receiver {
 
     /// With what the peer packs its messages.
     pub(crate) fn use_dictionary(&mut self, dictionary: Option<Arc<Dictionary>>) {
+        self.dictionary.clone_from(&dictionary);
         self.unpacker = Unpacker::new(self.options.compression, dictionary);
     }
 
-    /// Bytes of messages, whole or not, that the application has not taken.
+    /// The channel is the only reliable one, or shares the link's window with others: then each tells of its room the
+    /// sooner, so that what is not told yet is never more than a quarter of what a channel has whatever the others have.
+    pub(crate) fn share_window(&mut self, alone: bool, granted: u64) {
+        self.tell_bytes = if alone { self.window / 4 } else { granted / LEAST_SHARE / 4 };
+    }
+
+    /// What is held of messages, whole or not, that the application has not taken: the bytes that came, and what each
+    /// message and each part takes beside them.
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.held_bytes + self.ready_bytes
+        self.held + self.ready_bytes
     }
 
     /// Bytes of memory kept for messages to come: large ones', no more than what is held leaves of two windows; and blocks
@@ -142,218 +193,101 @@ impl Receiver {
         self.spares.bytes() + self.blocks.bytes()
     }
 
+    /// What the channel may take of its link's budget: [`Receiver::held_bytes`], what is known of messages that have ended
+    /// out of order, and [`Receiver::spare_bytes`], in which a large message that is held may be counted twice.
+    #[inline]
+    pub(crate) fn memory(&self) -> u64 {
+        let gone = GONE_COST * self.gone.count() as u64;
+        self.held_bytes() + gone + self.spares.kept_bytes() + self.blocks.bytes()
+    }
+
+    /// Keeps nothing for messages to come.
+    pub(crate) fn forget_spares(&mut self) {
+        self.spares = Spares::default();
+        self.blocks = Blocks::new(self.window);
+    }
+
+    /// Lets go of one message of an unreliable channel: the oldest that is incomplete or waits, else of those that the
+    /// application has not taken. `false`: there is none.
+    pub(crate) fn drop_one(&mut self) -> bool {
+        if !self.parts.is_empty() || !self.waiting.is_empty() {
+            self.drop_oldest();
+            return true;
+        }
+        self.drop_ready()
+    }
+
+    /// Nothing more comes: what is incomplete goes, and what waits for something incomplete.
+    pub(crate) fn stop(&mut self) {
+        self.parts.clear();
+        self.waiting.clear();
+        self.gone.clear();
+        (self.held, self.gone_count) = (0, 0);
+        self.forget_spares();
+    }
+
+    /// Ends the channel: what is left for the application, as it was carried.
+    pub(crate) fn into_leftover(self) -> impl Iterator<Item = Leftover> {
+        let unpacking = Arc::new(Unpacking {
+            compression: self.options.compression,
+            dictionary: self.dictionary,
+            max_size: self.options.max_size,
+        });
+        self.ready.into_iter().map(move |(_, whole)| Leftover {
+            bytes: whole.bytes,
+            packed: whole.packed.then(|| Arc::clone(&unpacking)),
+        })
+    }
+
     /// The number of the first message that has not ended.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Takes a part of a message. `true`: the application has something to take that it had not before.
+    /// The first message that may not come yet. A sender that is reliable begins no more than are told as consumed.
     #[inline]
-    pub(crate) fn handle_data(&mut self, now: Time, data: &Data<'_>) -> Result<bool, Overrun> {
-        self.handle_part(now, data, false)
+    fn limit(&self) -> u64 {
+        if self.options.reliable { self.consumed + MAX_AHEAD } else { self.next + 2 * MAX_AHEAD }
     }
 
-    /// Takes a part of a message that is compressed.
-    pub(crate) fn handle_packed(&mut self, now: Time, data: &Data<'_>) -> Result<bool, Overrun> {
-        if self.options.compression == Compression::None {
-            return Err(Overrun);
-        }
-        self.handle_part(now, data, true)
+    /// Whether nothing has come that is not before `next`.
+    #[inline]
+    fn is_even(&self) -> bool {
+        self.parts.is_empty() && self.waiting.is_empty() && self.gone.is_empty()
     }
 
     #[inline]
-    fn handle_part(&mut self, now: Time, data: &Data<'_>, packed: bool) -> Result<bool, Overrun> {
-        if data.bytes.len() == data.total as usize {
-            if !self.is_wanted(data.message, data.total, data.bytes.len())? {
-                return Ok(false);
-            }
-            let bytes = self.blocks.copy(now, data.bytes).freeze();
-            return self.handle_whole(now, data.message, Whole { bytes, packed });
-        }
-        // One of which parts have come is wanted, and has its room.
-        if !matches!(self.held.get(&data.message), Some(Held::Part(_))) {
-            if !self.is_wanted(data.message, data.total, data.bytes.len())? {
-                return Ok(false);
-            }
-            self.hold_part(now, data.message, data.total, packed)?;
-        }
-        match self.gather(data, packed)? {
-            Some(whole) => {
-                self.spares.keep(now, &whole.bytes);
-                self.complete(now, data.message, whole)
-            }
-            None => Ok(false),
-        }
-    }
-
-    /// Takes a message that came in one piece and is wanted.
-    #[inline]
-    fn handle_whole(&mut self, now: Time, message: u64, whole: Whole) -> Result<bool, Overrun> {
-        if !self.held.is_empty() && matches!(self.held.get(&message), Some(Held::Part(_))) {
-            self.forget(message);
-        }
-        self.complete(now, message, whole)
-    }
-
-    /// Takes whole messages in a row.
-    pub(crate) fn handle_row(&mut self, now: Time, row: &Row<'_>) -> Result<bool, Overrun> {
-        let mut all = self.blocks.copy(now, row.bytes);
-        if row.first == self.next && self.held.is_empty() {
-            // Nothing is missing before them, and none of them has come.
-            for (message, length) in (row.first..).zip(row.lengths()) {
-                if length > self.options.max_size as usize {
-                    return Err(Overrun);
-                }
-                self.ready
-                    .push_back((message, Whole { bytes: all.split_to(length).freeze(), packed: false }));
-            }
-            self.next += u64::from(row.count);
-            self.ready_bytes += row.bytes.len() as u64;
-            self.counters.messages += u64::from(row.count);
-            self.counters.bytes += row.bytes.len() as u64;
-            return self.bounded(true);
-        }
-        let mut readable = false;
-        for (message, length) in (row.first..).zip(row.lengths()) {
-            let bytes = all.split_to(length).freeze();
-            if self.is_wanted(message, length as u32, length)? {
-                readable |= self.handle_whole(now, message, Whole { bytes, packed: false })?;
-            }
-        }
-        Ok(readable)
-    }
-
-    /// Takes a parity shard.
-    pub(crate) fn handle_parity(&mut self, now: Time, parity: &Parity<'_>) -> Result<bool, Overrun> {
-        let packed = parity.packed;
-        if self.options.reliable || packed && self.options.compression == Compression::None {
-            return Err(Overrun);
-        }
-        if !self.is_wanted(parity.message, parity.total, parity.bytes.len())? {
-            return Ok(false);
-        }
-        self.hold_part(now, parity.message, parity.total, packed)?;
-        let room = self.held_bytes() + parity.bytes.len() as u64 <= 2 * self.window;
-        let Some(Held::Part(part)) = self.held.get_mut(&parity.message) else { return Ok(false) };
-        let shard = parity.bytes.len() as u32;
-        if part.parity.is_none() {
-            part.parity = Some(Box::new(Gathered::new(part.total, shard, parity.count).ok_or(Overrun)?));
-        }
-        let Some(gathered) = &mut part.parity else { return Ok(false) };
-        if part.total != parity.total || part.packed != packed || !gathered.is_of(shard, parity.count) {
-            return Err(Overrun);
-        }
-        if room && gathered.insert(parity.index, parity.bytes) {
-            self.held_bytes += u64::from(shard);
-        } else {
-            self.counters.duplicate_bytes += u64::from(shard);
-        }
-        match self.recover(parity.message) {
-            Some(whole) => self.complete(now, parity.message, whole),
-            None => Ok(false),
-        }
-    }
-
-    /// Whether a part of `size` bytes of a message of `total` bytes is of use.
-    #[inline]
-    fn is_wanted(&mut self, message: u64, total: u32, size: usize) -> Result<bool, Overrun> {
-        if total > self.options.max_size {
-            return Err(Overrun);
-        }
-        if message < self.next || self.is_over(message) {
-            self.counters.duplicate_bytes += size as u64;
-            return Ok(false);
-        }
-        if message - self.next >= 2 * MAX_AHEAD {
-            if self.options.reliable {
-                return Err(Overrun);
-            }
-            // After a long outage of an unreliable channel the numbers may have run far ahead.
-            self.go_on_to(message);
-        }
-        Ok(true)
-    }
-
     fn is_over(&self, message: u64) -> bool {
-        !self.held.is_empty() && matches!(self.held.get(&message), Some(Held::Gone | Held::Whole { .. }))
+        !self.waiting.is_empty() && self.waiting.contains_key(&message) || self.gone.contains(message)
     }
 
-    /// Makes room for the parts of a message, if there is none yet.
-    fn hold_part(&mut self, now: Time, message: u64, total: u32, packed: bool) -> Result<(), Overrun> {
-        if self.held.contains_key(&message) {
-            return Ok(());
-        }
-        if self.held_bytes() + u64::from(total) > 2 * self.window {
-            if self.options.reliable {
-                return Err(Overrun);
-            }
-            self.drop_oldest_part();
-        }
-        self.held_bytes += u64::from(total);
-        let (have, bytes) = (Ranges::default(), self.spares.take(total as usize));
-        self.held.insert(message, Held::Part(Part { bytes, total, packed, have, parity: None, since: now }));
-        // What is kept for messages to come has the room that these leave.
-        self.spares.shrink_to((2 * self.window).saturating_sub(self.held_bytes()));
-        if !self.options.reliable && self.held.len() > MAX_OPEN {
-            self.drop_oldest_part();
-        }
-        Ok(())
+    /// Takes what has come of `message` out of what is held.
+    fn forget(&mut self, message: u64) -> Option<Part> {
+        let part = self.parts.remove(&message)?;
+        self.held -= part.counted;
+        Some(part)
     }
 
-    /// Adds a fragment of a message that is held; the message, if that completes it.
-    fn gather(&mut self, data: &Data<'_>, packed: bool) -> Result<Option<Whole>, Overrun> {
-        let Some(Held::Part(part)) = self.held.get_mut(&data.message) else { return Ok(None) };
-        if part.total != data.total || part.packed != packed || part.have.count() > MAX_PARTS {
-            return Err(Overrun);
-        }
-        let bytes = &mut part.bytes;
-        let (start, end) = (data.offset as usize, data.offset as usize + data.bytes.len());
-        let new = part.have.insert(start as u32, end as u32);
-        self.counters.duplicate_bytes += data.bytes.len() as u64 - u64::from(new);
-        if bytes.capacity() < part.total as usize {
-            bytes.reserve_exact(part.total as usize);
-        }
-        if start == bytes.len() {
-            bytes.extend_from_slice(data.bytes);
-        } else {
-            if bytes.len() < end {
-                bytes.resize(end, 0);
-            }
-            bytes[start..end].copy_from_slice(data.bytes);
-        }
-        if !part.have.covers(part.total) {
-            return Ok(if part.parity.is_some() { self.recover(data.message) } else { None });
-        }
-        let bytes = Bytes::from(std::mem::take(bytes));
-        self.forget(data.message);
-        Ok(Some(Whole { bytes, packed }))
-    }
-
-    /// Makes what is missing of a message from its parity, if there is enough of it.
-    fn recover(&mut self, message: u64) -> Option<Whole> {
-        let Some(Held::Part(part)) = self.held.get_mut(&message) else { return None };
-        let parity = part.parity.as_ref()?;
-        if !parity.recover(&mut part.bytes, &part.have, part.total) {
-            return None;
-        }
-        let whole = Whole { bytes: Bytes::from(std::mem::take(&mut part.bytes)), packed: part.packed };
-        self.counters.recovered += 1;
-        self.forget(message);
-        Some(whole)
-    }
-
-    /// Takes `message` out of what is held.
-    fn forget(&mut self, message: u64) {
-        match self.held.remove(&message) {
-            Some(Held::Part(part)) => self.held_bytes -= part.held_bytes(),
-            Some(Held::Whole { whole, .. }) => self.held_bytes -= whole.bytes.len() as u64,
-            _ => {}
+    /// Keeps what is open of an unreliable channel within its bound.
+    fn bound_open(&mut self) {
+        while !self.options.reliable && self.parts.len() as u64 + self.gone_count > MAX_OPEN {
+            self.drop_oldest();
         }
     }
 
-    fn drop_oldest_part(&mut self) {
-        let Some(&first) = self.held.keys().next() else { return };
-        self.go_on_to(first + 1);
+    /// Goes on behind the first message that has not ended in its order.
+    fn drop_oldest(&mut self) {
+        let part = self.parts.first_key_value().map(|part| *part.0 + 1);
+        let waiting = self.waiting.first_key_value().map(|waiting| *waiting.0 + 1);
+        let gone = self.gone.first().map(|gone| gone.0 + 1);
+        if let Some(after) = part.into_iter().chain(waiting).chain(gone).min() {
+            self.go_on_to(after);
+        }
+    }
+
+    /// `message` has ended out of its order.
+    fn insert_gone(&mut self, message: u64) {
+        self.gone_count += self.gone.insert(message, message + 1);
     }
 
     fn complete(&mut self, now: Time, message: u64, whole: Whole) -> Result<bool, Overrun> {
@@ -362,32 +296,29 @@ impl Receiver {
         if message == self.next {
             self.next += 1;
             self.deliver(message, whole);
-            if !self.held.is_empty() {
-                self.advance();
-            }
+            self.advance();
             return self.bounded(true);
         }
         if !self.options.ordered {
-            self.held.insert(message, Held::Gone);
+            self.insert_gone(message);
             self.deliver(message, whole);
-            if self.held.len() > MAX_OPEN && !self.options.reliable {
-                self.drop_oldest_part();
-            }
+            self.bound_open();
             return self.bounded(true);
         }
-        self.held_bytes += whole.bytes.len() as u64;
-        self.held.insert(message, Held::Whole { whole, since: now });
+        self.held += whole.cost();
+        self.waiting.insert(message, (whole, now));
         let before = self.ready.len();
         self.handle_timeout(now);
-        self.bounded(self.ready.len() > before)
+        let readable = self.ready.len() > before;
+        self.bounded(readable)
     }
 
     fn deliver(&mut self, message: u64, whole: Whole) {
-        self.ready_bytes += whole.bytes.len() as u64;
+        self.ready_bytes += whole.cost();
         self.ready.push_back((message, whole));
     }
 
-    /// Keeps what waits for the application within its bounds.
+    /// Keeps what is held within its bounds.
     #[inline]
     fn bounded(&mut self, readable: bool) -> Result<bool, Overrun> {
         if self.options.reliable {
@@ -395,24 +326,39 @@ impl Receiver {
             return if over { Err(Overrun) } else { Ok(readable) };
         }
         while self.ready.len() > self.queue || self.ready.len() > 1 && self.ready_bytes > self.window {
-            if let Some((_, whole)) = self.ready.pop_front() {
-                self.ready_bytes -= whole.bytes.len() as u64;
-                self.counters.dropped += 1;
-            }
+            self.drop_ready();
         }
+        while self.held_bytes() > 2 * self.window && self.drop_one() {}
         Ok(readable)
+    }
+
+    /// Lets go of the oldest message that the application has not taken.
+    fn drop_ready(&mut self) -> bool {
+        let Some((_, whole)) = self.ready.pop_front() else { return false };
+        self.ready_bytes -= whole.cost();
+        self.counters.dropped += 1;
+        true
     }
 
     /// Delivers what follows without a gap.
     fn advance(&mut self) {
-        while let Some(entry) = self.held.first_entry() {
-            if *entry.key() != self.next || matches!(entry.get(), Held::Part(_)) {
-                break;
-            }
-            self.next += 1;
-            if let (number, Held::Whole { whole, .. }) = entry.remove_entry() {
-                self.held_bytes -= whole.bytes.len() as u64;
+        loop {
+            step();
+            if let Some(entry) = self.waiting.first_entry()
+                && *entry.key() == self.next
+            {
+                let (number, (whole, _)) = entry.remove_entry();
+                self.next += 1;
+                self.held -= whole.cost();
                 self.deliver(number, whole);
+            } else if let Some((low, high)) = self.gone.first()
+                && low <= self.next
+            {
+                self.gone.remove(low, high);
+                self.gone_count -= high - low;
+                self.next = self.next.max(high);
+            } else {
+                return;
             }
         }
     }
@@ -420,19 +366,25 @@ impl Receiver {
     /// Ends all messages before `message`, whether they came or not.
     fn go_on_to(&mut self, message: u64) {
         let mut ended = 0;
-        while let Some(entry) = self.held.first_entry().filter(|entry| *entry.key() < message) {
-            let (number, held) = entry.remove_entry();
-            match held {
-                Held::Part(part) => self.held_bytes -= part.held_bytes(),
-                Held::Whole { whole, .. } => {
-                    self.held_bytes -= whole.bytes.len() as u64;
-                    self.deliver(number, whole);
-                    ended += 1;
-                }
-                Held::Gone => ended += 1,
-            }
+        while let Some(entry) = self.parts.first_entry().filter(|entry| *entry.key() < message) {
+            step();
+            self.held -= entry.remove().counted;
         }
-        self.counters.skipped += (message - self.next).saturating_sub(ended);
+        while let Some(entry) = self.waiting.first_entry().filter(|entry| *entry.key() < message) {
+            step();
+            let (number, (whole, _)) = entry.remove_entry();
+            self.held -= whole.cost();
+            self.deliver(number, whole);
+            ended += 1;
+        }
+        while let Some((low, high)) = self.gone.first().filter(|gone| gone.0 < message) {
+            step();
+            let high = high.min(message);
+            self.gone.remove(low, high);
+            self.gone_count -= high - low;
+            ended += high - low;
+        }
+        self.counters.skipped += message.saturating_sub(self.next).saturating_sub(ended);
         self.next = self.next.max(message);
         self.skipped |= self.options.reliable;
         self.advance();
@@ -449,21 +401,16 @@ impl Receiver {
         self.skip_at().min(self.spares.until()).min(self.blocks.until())
     }
 
-    /// When the message that holds up a complete one is skipped.
+    /// When the messages that hold up a complete one are skipped: it has waited for long enough, or the first of them of
+    /// which parts came has.
     fn skip_at(&self) -> Time {
-        if self.held.is_empty() || !self.options.ordered {
+        if !self.options.ordered {
             return Time::NEVER;
         }
+        let Some((message, (_, since))) = self.waiting.first_key_value() else { return Time::NEVER };
         let Some(patience) = self.patience() else { return Time::NEVER };
-        let mut since = Time::NEVER;
-        for held in self.held.values() {
-            match held {
-                Held::Part(part) => since = since.min(part.since),
-                Held::Whole { since: first, .. } => return since.min(*first) + patience,
-                Held::Gone => {}
-            }
-        }
-        Time::NEVER
+        let before = self.parts.first_key_value().filter(|part| part.0 < message);
+        before.map_or(*since, |part| part.1.since.min(*since)) + patience
     }
 
     /// Goes on to the next complete message if the one before it has had its time. `true`: there is something to take.
@@ -471,10 +418,9 @@ impl Receiver {
         self.spares.expire(now);
         self.blocks.expire(now);
         let before = self.ready.len();
-        while self.skip_at() <= now {
-            let whole =
-                self.held.iter().find(|held| matches!(held.1, Held::Whole { .. })).map(|held| *held.0);
-            let Some(whole) = whole else { break };
+        while self.skip_at() <= now
+            && let Some((&whole, _)) = self.waiting.first_key_value()
+        {
             self.go_on_to(whole);
         }
         self.ready.len() > before
@@ -482,17 +428,15 @@ impl Receiver {
 
     /// The sender has given `message` up. `true`: there is something to take.
     pub(crate) fn handle_cancel(&mut self, message: u64) -> bool {
-        if message < self.next || message - self.next >= 2 * MAX_AHEAD || self.is_over(message) {
+        if message < self.next || message >= self.limit() || self.is_over(message) {
             return false;
         }
         self.forget(message);
-        self.held.insert(message, Held::Gone);
+        self.insert_gone(message);
         self.counters.skipped += 1;
         let before = self.ready.len();
         self.advance();
-        if !self.options.reliable && self.held.len() > MAX_OPEN {
-            self.drop_oldest_part();
-        }
+        self.bound_open();
         self.ready.len() > before
     }
 
@@ -503,15 +447,19 @@ impl Receiver {
 
     /// The next message for the application.
     pub(crate) fn pop(&mut self) -> Option<Bytes> {
-        let (number, Whole { bytes, packed }) = self.ready.pop_front()?;
-        self.ready_bytes -= bytes.len() as u64;
-        self.freed += bytes.len() as u64;
+        let (number, whole) = self.ready.pop_front()?;
+        self.ready_bytes -= whole.cost();
+        self.freed += whole.cost();
         if self.options.ordered {
             self.consumed = self.consumed.max(number + 1);
         }
         if self.ready.is_empty() {
             self.consumed = self.next;
+            if self.ready.capacity() > KEPT_QUEUE {
+                self.ready = VecDeque::new();
+            }
         }
+        let Whole { bytes, packed } = whole;
         if !packed {
             return Some(bytes);
         }
@@ -522,7 +470,8 @@ impl Receiver {
     }
 
     /// What is to be told by CONSUMED, once it is worth a frame. The window is at least twice a message, so a sender
-    /// that has no room for one has more than half a window under way, of which a quarter untold is always told.
+    /// that has no room for one has more than half a window under way, of which a quarter untold is always told; the same
+    /// holds of the window that channels share.
     pub(crate) fn consumed(&mut self) -> Option<u64> {
         if self.ready.is_empty() {
             self.consumed = self.next;
@@ -530,7 +479,7 @@ impl Receiver {
         if !self.options.reliable || self.consumed == self.told {
             return None;
         }
-        let due = self.freed >= self.window / 4 || self.consumed - self.told >= MAX_AHEAD / 4;
+        let due = self.freed >= self.tell_bytes || self.consumed - self.told >= MAX_AHEAD / 4;
         due.then_some(self.consumed)
     }
 

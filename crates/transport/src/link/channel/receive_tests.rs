@@ -1,6 +1,7 @@
 use super::*;
 use crate::link::channel::spares::SPARE_LIFE;
-use crate::link::wire::frame::Frame;
+use crate::link::steps;
+use crate::link::wire::frame::{Data, Frame, Parity};
 use crate::link::wire::row::write_row_head;
 use crate::link::wire::varint::Reader;
 use proptest::prelude::*;
@@ -60,7 +61,7 @@ proptest! {
         } else {
             prop_assert_eq!(got, messages.clone());
         }
-        prop_assert_eq!((receiver.held_bytes(), receiver.held.len()), (0, 0));
+        prop_assert!(receiver.held_bytes() == 0 && receiver.is_even());
         prop_assert_eq!(receiver.next(), messages.len() as u64);
     }
 
@@ -85,7 +86,12 @@ proptest! {
                 }
             }
             prop_assert!(receiver.held_bytes() <= 2 * receiver.window + 12_000);
-            prop_assert!(receiver.held.len() <= 2 * MAX_AHEAD as usize);
+            let open = receiver.parts.len() as u64 + receiver.waiting.len() as u64 + receiver.gone_count;
+            let most = if reliable { MAX_AHEAD } else { 2 * MAX_OPEN };
+            prop_assert!(open <= most);
+            let parts: u64 = receiver.parts.values().map(|part| part.counted).sum();
+            let waiting: u64 = receiver.waiting.values().map(|waiting| waiting.0.cost()).sum();
+            prop_assert_eq!(receiver.held, parts + waiting);
         }
     }
 }
@@ -213,9 +219,126 @@ fn what_is_kept_for_messages_to_come_has_the_room_that_those_held_leave() {
     assert_eq!(take(&mut receiver).len(), 3);
     assert_eq!(receiver.spare_bytes(), 2 << 20);
     // More than a window comes, none of it complete.
-    for message in 3..7 {
+    for message in 3..6 {
         receiver.handle_data(Time::ZERO, &half(message, 0)).unwrap();
         assert!(receiver.held_bytes() + receiver.spare_bytes() <= 2 * receiver.window);
     }
-    assert_eq!((receiver.held_bytes(), receiver.spare_bytes()), (4 << 20, 0));
+    // Of each message half has come, and as much again is ready for the rest.
+    assert!((3 << 20..(3 << 20) + 2000).contains(&receiver.held_bytes()), "{}", receiver.held_bytes());
+    assert_eq!(receiver.spare_bytes(), 0);
+}
+
+#[test]
+fn what_is_announced_takes_nothing() {
+    for reliable in [true, false] {
+        let options = Options { reliable, ..Options::default() };
+        let mut receiver = Receiver::new(options, None, 32 << 20);
+        let total = options.max_size;
+        // The first bytes of large messages, and the last.
+        for message in 0..1000 {
+            for offset in [0, total - 100] {
+                let data = Data { channel: 0, message, total, offset, bytes: &[7; 100] };
+                assert!(receiver.handle_data(Time::ZERO, &data).is_ok());
+            }
+        }
+        assert!((200_000..1_000_000).contains(&receiver.held_bytes()), "{}", receiver.held_bytes());
+    }
+}
+
+#[test]
+fn messages_without_bytes_are_bounded_where_nobody_takes_them() {
+    let mut reliable = receiver(true, true, None);
+    let overrun = (0..).find(|message| reliable.handle_data(Time::ZERO, &whole(*message, b"")).is_err());
+    assert!(overrun.is_some_and(|message| message <= 2 * reliable.window / MESSAGE_COST), "{overrun:?}");
+    // A large window does not make them more than a sender may have begun.
+    let mut wide = Receiver::new(Options::default(), None, 1 << 30);
+    let overrun = (0..).find(|message| wide.handle_data(Time::ZERO, &whole(*message, b"")).is_err());
+    assert_eq!(overrun, Some(MAX_AHEAD));
+    assert!(wide.pop().is_some() && wide.handle_data(Time::ZERO, &whole(MAX_AHEAD, b"")).is_ok());
+    let mut rows = Receiver::new(Options::default(), None, 1 << 30);
+    let bytes: Vec<&[u8]> = vec![b""; 60];
+    let overrun = (0..).find(|turn| handle_row(&mut rows, &row(turn * 60, &bytes)).is_err());
+    assert_eq!(overrun, Some(MAX_AHEAD / 60));
+    // On an unreliable channel the oldest go, however long a queue is wished for.
+    let own = Options { queue: u32::MAX, ..Options::default() };
+    let mut unreliable = Receiver::new(Options { reliable: false, max_size: 10, ..own }, Some(&own), WINDOW);
+    for message in 0..100_000 {
+        unreliable.handle_data(Time::ZERO, &whole(message, b"")).unwrap();
+        assert!(unreliable.held_bytes() <= unreliable.window);
+    }
+    assert_eq!(unreliable.counters.dropped, 100_000 - WINDOW / MESSAGE_COST);
+}
+
+/// Frames that name as many messages as may be named, in the order that is the worst: what the next one costs does not
+/// depend on them.
+#[test]
+fn a_packet_costs_the_same_after_whatever_came_before() {
+    for (reliable, ordered) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut receiver = receiver(reliable, ordered, Some(Duration::from_secs(10)));
+        let _ = steps::take();
+        let (mut most, mut sum, mut count) = (0, 0, 0);
+        let mut counted = |least: u64| {
+            let steps = steps::take();
+            (most, sum, count) = (most.max(steps), sum + steps, count + 1);
+            // Each of those before is looked at once when all go.
+            assert!(steps <= 40 || steps <= least, "{reliable} {ordered}: {steps} steps");
+        };
+        let at = |step: u64| Time::from_nanos(step * 1000);
+        // Every second one is given up, so that none of them joins another; between them parts come, and whole ones.
+        for step in 1..20_000u64 {
+            receiver.handle_cancel(2 * step % 20_000 + 1);
+            let _ = receiver.next_timeout();
+            counted(0);
+        }
+        for step in 1..1500u64 {
+            let part = Data { channel: 0, message: 4 * step % 20_000, total: 9, offset: 4, bytes: b"part" };
+            let _ = receiver.handle_data(at(step), &part);
+            let _ = receiver.handle_data(at(step), &whole(4 * step % 20_000 + 2, b"whole"));
+            let _ = (receiver.handle_timeout(at(step)), receiver.next_timeout());
+            counted(0);
+        }
+        // All that wait are delivered at once: so many steps, once.
+        receiver.handle_data(at(6000), &whole(0, b"first")).unwrap();
+        receiver.handle_timeout(at(30_000_000));
+        counted(200_000);
+        assert!(sum <= 20 * count, "{reliable} {ordered}: {sum} steps for {count} packets, {most} at most");
+    }
+}
+
+#[test]
+fn parts_cost_the_same_however_many_there_are() {
+    let options = Options { reliable: false, max_size: 1 << 20, ..Options::default() };
+    let mut receiver = Receiver::new(options, None, 8 << 20);
+    let _ = steps::take();
+    // Each second byte from the end on, which touch nothing and lie ahead of what came; then what is between.
+    let mut sum = 0;
+    for turn in 0..2u32 {
+        for step in 0..10_000u32 {
+            let offset = 20_000 - 2 * step - turn;
+            let data = Data { channel: 0, message: 1, total: 1 << 20, offset, bytes: &[1] };
+            receiver.handle_data(Time::ZERO, &data).unwrap();
+            let steps = steps::take();
+            assert!(steps <= 20 || turn == 1, "{turn} {step}: {steps}");
+            sum += steps;
+        }
+    }
+    assert!(sum <= 20 * 20_000, "{sum}");
+    // The same where parity has come, of shards as small as can be.
+    let (mut sum, mut count) = (0, 0);
+    for index in 0..4000u32 {
+        let parity = Parity {
+            channel: 0,
+            message: 2,
+            packed: false,
+            total: 16_000,
+            count: 8000,
+            index,
+            bytes: &[1, 2],
+        };
+        receiver.handle_parity(Time::ZERO, &parity).unwrap();
+        let data = Data { channel: 0, message: 2, total: 16_000, offset: index * 3, bytes: &[1] };
+        receiver.handle_data(Time::ZERO, &data).unwrap();
+        (sum, count) = (sum + steps::take(), count + 2);
+    }
+    assert!(sum <= 20 * count, "{sum} steps for {count} frames");
 }

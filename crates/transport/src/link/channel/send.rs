@@ -16,6 +16,7 @@ use glassline_media::Time;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::MESSAGE_COST;
 use super::compression::{Dictionary, Packer};
 use super::fec::Parity;
 use crate::link::ranges::Ranges;
@@ -90,6 +91,13 @@ pub(crate) struct Written {
     pub(crate) again: bool,
     /// Whether it is a parity shard; `offset` is its number then.
     pub(crate) parity: bool,
+}
+
+impl Written {
+    /// What a part comes to that waits to be repeated on another path: its bytes, and its place in the queue.
+    pub(crate) fn twin_cost(self) -> u64 {
+        u64::from(self.length) + 16
+    }
 }
 
 /// Counts of one channel's sending end since it was opened.
@@ -200,13 +208,18 @@ impl Sender {
         self.waiting.front().is_some_and(|next| self.has_window(0, next.bytes.len() as u64, window))
     }
 
-    /// Whether one more message may begin after `count` others, with which it has `bytes`.
+    /// Whether one more message may begin after `count` others, with which it has `bytes`. Each takes [`MESSAGE_COST`]
+    /// beside its bytes.
     #[inline]
     fn has_window(&self, count: u64, bytes: u64, window: u64) -> bool {
         let outstanding = self.unconsumed.len() as u64 + count;
         !self.options.reliable
-            || outstanding == 0
-            || self.unconsumed_bytes + bytes <= window && outstanding < MAX_AHEAD
+            || self.unconsumed_bytes + bytes + (count + 1) * MESSAGE_COST <= window && outstanding < MAX_AHEAD
+    }
+
+    /// What the other end holds of this channel as far as is known, counted as its window is.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.unconsumed_bytes
     }
 
     /// Writes one frame of at most `room` bytes. `None`: nothing is there, or nothing fits.
@@ -310,7 +323,7 @@ impl Sender {
             return;
         }
         self.unconsumed.push_back(bytes as u32);
-        self.unconsumed_bytes += bytes as u64;
+        self.unconsumed_bytes += bytes as u64 + MESSAGE_COST;
         if bytes <= SMALL {
             for after in copies {
                 let at = self.copies.partition_point(|copy| copy.0 <= now + *after);

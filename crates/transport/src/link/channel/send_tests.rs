@@ -36,6 +36,35 @@ fn a_newer_message_replaces_what_waits_and_not_what_has_begun() {
 }
 
 #[test]
+fn a_newer_message_ends_the_one_that_has_begun_where_that_is_wished() {
+    for reliable in [true, false] {
+        let mut events = VecDeque::new();
+        let wish = Options { newest: true, cancel_begun: true, receipts: true, ..Options::default() };
+        let mut sender = sender(Options { reliable, ..wish });
+        let message = |size: usize| Bytes::from(vec![size as u8; size]);
+        sender.push(Time::ZERO, message(3000), &mut events).unwrap();
+        let part = write(&mut sender, 1200).unwrap();
+        // Its bytes make room for those of the next.
+        assert!(sender.has_room(sender.options.queue_bytes));
+        sender.push(Time::ZERO, message(500), &mut events).unwrap();
+        assert_eq!(sender.held_bytes(), 500);
+        let ended = |message, outcome| Event::Finished { channel: 0, message: MessageId(message), outcome };
+        assert_eq!(events, [ended(0, Outcome::Cancelled)]);
+        assert_eq!(sender.cancels.iter().copied().collect::<Vec<_>>(), [0], "the peer is told");
+        // What was under way of it is neither resent nor counted again, whatever becomes of it.
+        sender.handle_lost(part, &mut events);
+        sender.handle_acked(part, &mut events);
+        let next = write(&mut sender, 1200).unwrap();
+        assert_eq!((next.message, next.length), (1, 500));
+        assert_eq!(write(&mut sender, 1200), None);
+        sender.handle_acked(next, &mut events);
+        assert_eq!(events.pop_back(), Some(ended(1, Outcome::Delivered)));
+        assert_eq!((sender.counters.cancelled, sender.counters.delivered, sender.held_bytes()), (1, 1, 0));
+        assert!(sender.is_idle());
+    }
+}
+
+#[test]
 fn small_messages_are_not_cut_to_fill_a_packet() {
     let mut events = VecDeque::new();
     let mut sender = sender(Options::default());
@@ -68,7 +97,7 @@ fn no_more_is_begun_than_the_receiver_has_room_for() {
         sender.push(Time::ZERO, Bytes::from(vec![0; 1000]), &mut events).unwrap();
     }
     let mut out = Vec::new();
-    let on = Conditions { window: 3500, ..ON };
+    let on = Conditions { window: 3 * (1000 + MESSAGE_COST) + 100, ..ON };
     let begun = std::iter::from_fn(|| sender.write(Time::ZERO, 1200, &on, &mut out)).count();
     assert_eq!(begun, 3);
     sender.handle_consumed(2);
@@ -196,5 +225,7 @@ fn a_row_has_no_more_than_the_receiver_has_room_for() {
         let row = sender.write_row(Time::ZERO, 1200, &on, &mut Vec::new());
         row.map(|row| row.0.count())
     };
-    assert_eq!((rows(55), rows(55), rows(75), rows(1000)), (Some(5), None, Some(2), Some(63)));
+    let cost = 10 + MESSAGE_COST;
+    let (five, seven) = (5 * cost + 5, 7 * cost + 5);
+    assert_eq!((rows(five), rows(five), rows(seven), rows(100 * cost)), (Some(5), None, Some(2), Some(63)));
 }

@@ -27,7 +27,7 @@ pub(super) struct Spares {
 impl Spares {
     /// An empty buffer for a message of `size` bytes, if there is one that nobody else holds.
     pub(super) fn take(&mut self, size: usize) -> Vec<u8> {
-        let fits = |spare: &Bytes| (size..=2 * size).contains(&spare.len()) && spare.is_unique();
+        let fits = |spare: &Bytes| (size..=size + size / 2).contains(&spare.len()) && spare.is_unique();
         let Some(mut spare) = self.messages.iter().position(fits).and_then(|at| self.messages.remove(at))
         else {
             return Vec::new();
@@ -59,6 +59,12 @@ impl Spares {
     /// Bytes of buffers that nobody else holds.
     pub(super) fn bytes(&self) -> u64 {
         self.messages.iter().filter(|spare| spare.is_unique()).map(|spare| spare.len() as u64).sum()
+    }
+
+    /// Bytes of all of them, those that the application has among them.
+    #[inline]
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.messages.iter().map(|spare| spare.len() as u64).sum()
     }
 
     /// When [`Spares::expire`] has something to do.

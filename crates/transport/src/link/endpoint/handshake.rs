@@ -59,13 +59,24 @@ impl Attempt {
 pub(super) struct Pending {
     session: Option<Box<Session>>,
     path: Path,
-    from: ConnectionId,
     noise: Vec<u8>,
     accept: Vec<u8>,
     peer: PeerId,
+    /// Its Connect bore a good token: it is where it says that it is.
+    is_proven: bool,
     pub(super) expires: Time,
     answered_at: Time,
     answers: u32,
+}
+
+/// What becomes of a Connect that is no repeated one.
+enum Admission {
+    /// Noise is to look at it.
+    Enters,
+    /// Its sender has to prove its address first.
+    Retries,
+    /// There is no room.
+    Refused,
 }
 
 impl Endpoint {
@@ -183,9 +194,9 @@ impl Endpoint {
         self.expire_pending(now);
         // The same Connect again: its answer was lost.
         let again =
-            self.pending.values_mut().find(|pending| pending.from == connect.from && pending.path == from);
+            self.pending.values_mut().find(|pending| pending.noise == connect.noise && pending.path == from);
         if let Some(pending) = again {
-            if pending.noise == connect.noise && self.answers.len() < MAX_ANSWERS {
+            if self.answers.len() < MAX_ANSWERS {
                 pending.answers += 1;
                 // Who gets this answer needs time to come with its first packet. A replayed Connect gains a bounded one.
                 pending.expires = (now + PENDING_LIFE).min(pending.answered_at + LONGEST_PENDING);
@@ -193,34 +204,66 @@ impl Endpoint {
             }
             return;
         }
-        let ip = from.remote.ip();
-        let same_address = self.pending.values().filter(|pending| pending.path.remote.ip() == ip).count();
-        if self.pending.len() >= self.settings.max_pending
-            || same_address >= self.settings.max_pending_per_address
-            || self.answers.len() >= MAX_ANSWERS
-        {
+        if self.answers.len() >= MAX_ANSWERS {
             return self.counters.limited += 1;
         }
-        if self.pending.len() >= self.settings.retry_above
-            && !self.tokens.is_good(connect.token, from.remote, now)
-        {
-            self.counters.retries += 1;
-            let token = self.tokens.make(from.remote, now, &mut self.random);
-            let mut retry = packet::write_retry(connect.from, &token);
-            self.gate.close(&mut retry, self.random.array());
-            return self.answers.push_back((from, retry));
-        }
-        match self.accept(now, from, &connect) {
-            Some((local, accept)) => {
-                self.routes.insert(local, Route::Pending);
-                self.answers.push_back((from, accept));
+        let is_proven = self.tokens.is_good(connect.token, from.remote, now);
+        match self.admit(from, connect.noise, is_proven) {
+            Admission::Refused => self.counters.limited += 1,
+            Admission::Retries => {
+                self.counters.retries += 1;
+                let token = self.tokens.make(from.remote, now, &mut self.random);
+                let mut retry = packet::write_retry(connect.from, &token);
+                self.gate.close(&mut retry, self.random.array());
+                self.answers.push_back((from, retry));
             }
-            None => self.counters.unauthenticated += 1,
+            Admission::Enters => match self.accept(now, from, &connect, is_proven) {
+                Some((local, accept)) => {
+                    self.routes.insert(local, Route::Pending);
+                    self.answers.push_back((from, accept));
+                }
+                None => self.counters.unauthenticated += 1,
+            },
         }
     }
 
+    /// Whether there is room for one more handshake from `from`. Who has not proven its address may have written any, so
+    /// such ones never take the room of those who have: at their bounds they are asked to prove it.
+    fn admit(&mut self, from: Path, noise: &[u8], is_proven: bool) -> Admission {
+        let (ip, most) = (from.remote.ip(), self.settings.max_pending);
+        let of_address = self
+            .pending
+            .values()
+            .filter(|pending| pending.is_proven == is_proven && pending.path.remote.ip() == ip);
+        let is_crowded = of_address.count() >= self.settings.max_pending_per_address;
+        if !is_proven {
+            // A Noise message is never made twice. Of two addresses that send one, at most one is where it was made.
+            let is_copy = self.pending.values().any(|pending| pending.noise == noise);
+            let is_full = self.pending.len() >= self.settings.retry_above.min(most);
+            return if is_copy || is_crowded || is_full { Admission::Retries } else { Admission::Enters };
+        }
+        if is_crowded {
+            return Admission::Refused;
+        }
+        if self.pending.len() >= most {
+            let others = self.pending.iter().filter(|(_, pending)| !pending.is_proven);
+            let Some((&oldest, _)) = others.min_by_key(|(_, pending)| pending.answered_at) else {
+                return Admission::Refused;
+            };
+            self.pending.remove(&oldest);
+            self.routes.remove(&oldest);
+        }
+        Admission::Enters
+    }
+
     /// Noise's part: the answer, and what is kept until the peer's first data packet.
-    fn accept(&mut self, now: Time, from: Path, connect: &Connect<'_>) -> Option<(ConnectionId, Vec<u8>)> {
+    fn accept(
+        &mut self,
+        now: Time,
+        from: Path,
+        connect: &Connect<'_>,
+        is_proven: bool,
+    ) -> Option<(ConnectionId, Vec<u8>)> {
         let prologue = prologue(connect.pattern, connect.from);
         let mut handshake = Handshake::responder(&self.settings.credentials, &prologue, &mut self.random)?;
         let peer = Parameters::parse(&handshake.read(connect.noise)?)?;
@@ -239,7 +282,7 @@ impl Endpoint {
         let instance = peer.instance.map(|asked| [asked, self.instance_for(&identity, asked)]);
         let parameters = Parameters {
             connection: Some(local),
-            reset: Some(reset),
+            reset,
             instance: instance.map(|instance| instance[1]),
             ..own_parameters(&self.settings)
         };
@@ -261,10 +304,10 @@ impl Endpoint {
         let pending = Pending {
             session: Some(Box::new(Session::new(now, agreed, &self.settings))),
             path: from,
-            from: connect.from,
             noise: connect.noise.to_vec(),
             accept: accept.clone(),
             peer: identity,
+            is_proven,
             expires: now + PENDING_LIFE,
             answered_at: now,
             answers: 1,
@@ -331,8 +374,12 @@ impl Endpoint {
     pub(super) fn answer_unknown(&mut self, from: Path, to: ConnectionId, size: usize) {
         self.counters.strangers += 1;
         // The cheap questions first: strangers' datagrams may be many.
-        if self.settings.listen && self.answers.len() < MAX_ANSWERS && self.identity.is_ours(to) {
-            let reset = packet::write_reset(to, self.identity.reset_token(to));
+        if self.settings.listen
+            && self.answers.len() < MAX_ANSWERS
+            && self.identity.is_ours(to)
+            && let Some(token) = self.identity.reset_token(to)
+        {
+            let reset = packet::write_reset(to, token);
             if reset.len() < size {
                 self.counters.resets += 1;
                 self.answers.push_back((from, reset));

@@ -1,9 +1,10 @@
 //! One address, many peers: whose datagram is it, who may come in, who has to wait.
 //!
 //! A Connect passes, in this order and each step dearer than the one before: its gate (a MAC, so that strangers meet
-//! silence), the bounds on half-done handshakes, a token where there are many of those, Noise. Its sender becomes a
-//! link with the first data packet under the new keys, which no replayed Connect can bring; only then does it replace
-//! an older link of the same peer.
+//! silence), the bounds on half-done handshakes, a token where there are many of those (address validation, RFC 9000
+//! §8.1), Noise. Its sender becomes a link with the first data packet under the new keys, which no replayed Connect can
+//! bring; only then does it replace an older link of the same peer. Replays take no room from those who are there: who
+//! proves its address is counted apart.
 
 pub(super) mod handshake;
 
@@ -120,6 +121,8 @@ pub struct Endpoint {
     counters: EndpointCounters,
     /// Which link is asked first for what it has to send.
     turn: usize,
+    /// What all links hold of what came, at most: what applications have taken since it was last counted is in it.
+    memory: u64,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -136,10 +139,11 @@ impl Endpoint {
     pub fn new(settings: Settings, seed: [u8; 32]) -> Endpoint {
         let mut random = Random::new(seed);
         let credentials = &settings.credentials;
+        let lasting = settings.reset_secret.as_ref().map(|own| credentials.lasting_secret(own));
         Endpoint {
-            gate: Gate::new(&credentials.own_gate()),
-            remote_gate: credentials.remote_gate().map(|known| Gate::new(&known)),
-            identity: Identity::new(credentials.lasting_secret()),
+            gate: Gate::new(&credentials.own_gate().0),
+            remote_gate: credentials.remote_gate().map(|known| Gate::new(&known.0)),
+            identity: Identity::new(lasting.as_ref()),
             tokens: Tokens::new(&mut random),
             settings,
             random,
@@ -150,6 +154,7 @@ impl Endpoint {
             events: VecDeque::new(),
             counters: EndpointCounters::default(),
             turn: 0,
+            memory: 0,
         }
     }
 
@@ -264,17 +269,50 @@ impl Endpoint {
                 else {
                     return;
                 };
+                let before = link.memory();
                 if !link.handle_data_packet(now, from, to, datagram) {
                     self.counters.refused += 1;
                 } else if mark != Ecn::NotCapable {
                     link.handle_mark(mark);
                 }
+                self.memory += link.memory().saturating_sub(before);
                 if link.standing == Standing::Closed || !link.events.is_empty() {
                     self.collect(now, index);
+                }
+                if self.memory > self.settings.endpoint_bytes {
+                    self.make_room(now);
                 }
             }
             Some(Route::Pending) => self.handle_first_data(now, from, to, datagram),
             None => self.answer_unknown(from, to, datagram.len()),
+        }
+    }
+
+    /// What all links hold of what came and was not taken, and keep for messages to come, bytes; see
+    /// [`Settings::endpoint_bytes`].
+    pub fn held_bytes(&self) -> u64 {
+        self.slots.iter().filter_map(|slot| slot.link.as_ref()).map(Link::memory).sum()
+    }
+
+    /// Links hold more than the budget, as it seems: what is kept for messages to come goes, and then the link that holds
+    /// most.
+    fn make_room(&mut self, now: Time) {
+        let limit = self.settings.endpoint_bytes;
+        self.memory = self.held_bytes();
+        if self.memory <= limit {
+            return;
+        }
+        self.slots.iter_mut().filter_map(|slot| slot.link.as_mut()).for_each(Link::forget_spares);
+        self.memory = self.held_bytes();
+        while self.memory > limit {
+            let memory = |slot: &Slot| slot.link.as_ref().map_or(0, Link::memory);
+            let most = (0u32..).zip(&self.slots).max_by_key(|(_, slot)| memory(slot));
+            let Some(index) = most.map(|most| most.0) else { return };
+            if let Some(link) = &mut self.slots[index as usize].link {
+                link.give_way(now);
+            }
+            self.collect(now, index);
+            self.memory = self.held_bytes();
         }
     }
 

@@ -1,31 +1,33 @@
 //! The keys of data packets: AES-128-GCM, a counter as nonce, replaced from time to time, and no packet taken twice.
 
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use zeroize::Zeroizing;
 
 use super::expand;
+use super::noise::Key;
 use crate::link::wire::packet::{DATA_HEADER, Packet, TAG, expand_number};
 
 /// A direction's key of one phase.
 struct Phase {
-    secret: [u8; 32],
+    secret: Key,
     key: LessSafeKey,
     iv: [u8; 12],
 }
 
 impl Phase {
-    fn new(secret: [u8; 32]) -> Phase {
-        let key: [u8; 16] = expand(&secret, "key", &[]);
+    fn new(secret: Key) -> Phase {
+        let key = Zeroizing::new(expand::<16>(&secret.0, "key", &[]));
         Phase {
             key: LessSafeKey::new(
-                UnboundKey::new(&AES_128_GCM, &key).expect("the length is that of the algorithm"),
+                UnboundKey::new(&AES_128_GCM, &key[..]).expect("the length is that of the algorithm"),
             ),
-            iv: expand(&secret, "iv", &[]),
+            iv: expand(&secret.0, "iv", &[]),
             secret,
         }
     }
 
     fn next(&self) -> Phase {
-        Phase::new(expand(&self.secret, "next", &[]))
+        Phase::new(Key(expand(&self.secret.0, "next", &[])))
     }
 
     /// RFC 9001 §5.3: the number, padded to the left, on the IV.
@@ -48,7 +50,7 @@ pub(crate) struct Sealer {
 }
 
 impl Sealer {
-    pub(crate) fn new(secret: [u8; 32]) -> Sealer {
+    pub(crate) fn new(secret: Key) -> Sealer {
         Sealer { phase: Phase::new(secret), odd: false, next: 0, first: 0 }
     }
 
@@ -106,7 +108,7 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    pub(crate) fn new(secret: [u8; 32]) -> Opener {
+    pub(crate) fn new(secret: Key) -> Opener {
         let current = Phase::new(secret);
         Opener {
             next: current.next(),
@@ -125,7 +127,7 @@ impl Opener {
 
     /// Whether `datagram` is a data packet under these keys. It is left as it is.
     pub(crate) fn would_open(&self, datagram: &[u8]) -> bool {
-        let mut opener = Opener::new(self.current.secret);
+        let mut opener = Opener::new(self.current.secret.clone());
         opener.open(&mut datagram.to_vec()).is_ok()
     }
 
@@ -218,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_packet_is_opened_once_and_only_unchanged() {
-        let (mut sealer, mut opener) = (Sealer::new([1; 32]), Opener::new([1; 32]));
+        let (mut sealer, mut opener) = (Sealer::new(Key([1; 32])), Opener::new(Key([1; 32])));
         let first = packet(&mut sealer, b"first");
         for bit in 8..first.len() * 8 {
             let mut changed = first.clone();
@@ -237,7 +239,7 @@ mod tests {
 
     #[test]
     fn keys_change_and_packets_of_the_old_one_may_still_come() {
-        let (mut sealer, mut opener) = (Sealer::new([1; 32]), Opener::new([1; 32]));
+        let (mut sealer, mut opener) = (Sealer::new(Key([1; 32])), Opener::new(Key([1; 32])));
         let mut late = Vec::new();
         for number in 0..100u64 {
             sealer.update(10, opener.largest());
@@ -261,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_key_is_kept_until_the_other_end_has_seen_it() {
-        let mut sealer = Sealer::new([1; 32]);
+        let mut sealer = Sealer::new(Key([1; 32]));
         for _ in 0..30 {
             packet(&mut sealer, b"");
             sealer.update(10, None);

@@ -11,14 +11,29 @@ use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
 use snow::resolvers::CryptoResolver;
 use snow::{Builder, HandshakeState, types};
 use std::sync::{Mutex, PoisonError};
+use zeroize::{Zeroize, Zeroizing};
 
 use super::expand;
 use crate::link::Random;
 use crate::link::wire::packet::Pattern;
 
-/// A key of 32 bytes. Its `Debug` shows nothing of it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A key of 32 bytes, which are overwritten when it is dropped. Its `Debug` shows nothing of it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key(pub [u8; 32]);
+
+impl Key {
+    /// The [`Settings::reset_secret`](crate::link::Settings::reset_secret) of the listener at `place`, made of a secret that
+    /// its machine keeps. `place` tells it from other listeners of that machine, for example by its address and port.
+    pub fn of_listener(&self, place: &str) -> Key {
+        Key(expand(&self.0, "glassline link 1 listener", place.as_bytes()))
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -53,31 +68,32 @@ impl Credentials {
 
     fn shared(&self) -> Key {
         match self {
-            Credentials::Shared(key) => *key,
+            Credentials::Shared(key) => key.clone(),
             Credentials::Insecure => Key(expand(&[0; 32], "glassline link 1 insecure", &[])),
-            Credentials::Pair { private, .. } => *private,
+            Credentials::Pair { private, .. } => private.clone(),
         }
     }
 
     /// What whoever wants to connect to us must know: the key of our gate.
-    pub(crate) fn own_gate(&self) -> [u8; 32] {
+    pub(crate) fn own_gate(&self) -> Key {
         match self {
-            Credentials::Pair { private, .. } => public_key(private).0,
-            _ => self.shared().0,
+            Credentials::Pair { private, .. } => public_key(private),
+            _ => self.shared(),
         }
     }
 
     /// The key of the gate of the listener that we connect to; `None` if no peer is given.
-    pub(crate) fn remote_gate(&self) -> Option<[u8; 32]> {
+    pub(crate) fn remote_gate(&self) -> Option<Key> {
         match self {
-            Credentials::Pair { peers, .. } => peers.first().map(|peer| peer.0),
-            _ => Some(self.shared().0),
+            Credentials::Pair { peers, .. } => peers.first().cloned(),
+            _ => Some(self.shared()),
         }
     }
 
-    /// A secret that outlives a restart, for reset tokens.
-    pub(crate) fn lasting_secret(&self) -> [u8; 32] {
-        expand(&self.shared().0, "glassline link 1 lasting", &[])
+    /// A secret that outlives a restart, for reset tokens. The key alone would not do: each listener that has it could
+    /// reset the links of all others, and would for whoever sends it their packets.
+    pub(crate) fn lasting_secret(&self, own: &Key) -> Key {
+        Key(expand(&self.shared().0, "glassline link 1 lasting", &own.0))
     }
 }
 
@@ -90,9 +106,9 @@ pub fn public_key(private: &Key) -> Key {
 #[derive(Clone)]
 pub struct Secrets {
     /// Of what we send.
-    pub send: [u8; 32],
+    pub send: Key,
     /// Of what we receive.
-    pub receive: [u8; 32],
+    pub receive: Key,
 }
 
 impl std::fmt::Debug for Secrets {
@@ -115,7 +131,7 @@ impl Handshake {
         prologue: &[u8],
         random: &mut Random,
     ) -> Option<Handshake> {
-        Handshake::new(credentials, prologue, random, true)
+        Handshake::new(credentials, prologue, random, true, None)
     }
 
     /// The end that answers.
@@ -124,14 +140,16 @@ impl Handshake {
         prologue: &[u8],
         random: &mut Random,
     ) -> Option<Handshake> {
-        Handshake::new(credentials, prologue, random, false)
+        Handshake::new(credentials, prologue, random, false, None)
     }
 
+    /// `ephemeral` is for test vectors: the private key that is drawn otherwise.
     fn new(
         credentials: &Credentials,
         prologue: &[u8],
         random: &mut Random,
         initiator: bool,
+        ephemeral: Option<&Key>,
     ) -> Option<Handshake> {
         let name = match credentials.pattern() {
             Pattern::SharedKey => "Noise_NNpsk0_25519_AESGCM_SHA256",
@@ -146,13 +164,17 @@ impl Handshake {
             Credentials::Pair { private, peers } => {
                 let builder = builder.local_private_key(&private.0).ok()?;
                 if initiator {
-                    peer = *peers.first()?;
+                    peer = peers.first()?;
                     builder.remote_public_key(&peer.0).ok()?
                 } else {
                     builder
                 }
             }
             _ => builder.psk(0, &shared.0).ok()?,
+        };
+        let builder = match ephemeral {
+            Some(key) => builder.fixed_ephemeral_key_for_testing_only(&key.0),
+            None => builder,
         };
         let state = if initiator { builder.build_initiator() } else { builder.build_responder() }.ok()?;
         Some(Handshake { state: Box::new(state), initiator })
@@ -188,7 +210,9 @@ impl Handshake {
         }
         let salt = hmac::Key::new(hmac::HMAC_SHA256, self.state.get_handshake_hash());
         let (forth, back) = self.state.dangerously_get_raw_split();
-        let secret = |key: &[u8; 32]| expand(hmac::sign(&salt, key).as_ref(), "glassline link 1 data", &[]);
+        let (forth, back) = (Zeroizing::new(forth), Zeroizing::new(back));
+        let secret =
+            |key: &[u8; 32]| Key(expand(hmac::sign(&salt, key).as_ref(), "glassline link 1 data", &[]));
         let (forth, back) = (secret(&forth), secret(&back));
         Some(if self.initiator {
             Secrets { send: forth, receive: back }
@@ -235,7 +259,7 @@ impl types::Random for Bytes {
 
 #[derive(Default)]
 struct X25519 {
-    private: [u8; 32],
+    private: Zeroizing<[u8; 32]>,
     public: [u8; 32],
 }
 
@@ -254,13 +278,13 @@ impl types::Dh for X25519 {
 
     fn set(&mut self, private: &[u8]) {
         self.private.copy_from_slice(&private[..32]);
-        self.public = public_key(&Key(self.private)).0;
+        self.public = public_key(&Key(*self.private)).0;
     }
 
     fn generate(&mut self, random: &mut dyn types::Random) -> Result<(), snow::Error> {
-        let mut private = [0; 32];
-        random.try_fill_bytes(&mut private)?;
-        self.set(&private);
+        let mut private = Zeroizing::new([0; 32]);
+        random.try_fill_bytes(&mut private[..])?;
+        self.set(&private[..]);
         Ok(())
     }
 
@@ -269,17 +293,17 @@ impl types::Dh for X25519 {
     }
 
     fn privkey(&self) -> &[u8] {
-        &self.private
+        &self.private[..]
     }
 
     fn dh(&self, public: &[u8], out: &mut [u8]) -> Result<(), snow::Error> {
         let public = public.first_chunk::<32>().ok_or(snow::Error::Input)?;
-        let shared = MontgomeryPoint(*public).mul_clamped(self.private).to_bytes();
+        let shared = Zeroizing::new(MontgomeryPoint(*public).mul_clamped(*self.private).to_bytes());
         // A point of small order gives a secret that everybody knows (RFC 7748 §6.1).
-        if shared == [0; 32] {
+        if *shared == [0; 32] {
             return Err(snow::Error::Dh);
         }
-        out[..32].copy_from_slice(&shared);
+        out[..32].copy_from_slice(&shared[..]);
         Ok(())
     }
 }
@@ -358,6 +382,10 @@ impl types::Cipher for Aes256 {
 }
 
 #[cfg(test)]
+#[path = "published_tests.rs"]
+mod published;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -381,7 +409,7 @@ mod tests {
     fn both_ends_of_a_shared_key_have_the_same_secrets() {
         let key = Credentials::Shared(Key([3; 32]));
         let (one, two, peer) = shake(&key, &key).unwrap();
-        assert_eq!((one.send, one.receive), (two.receive, two.send));
+        assert_eq!((&one.send, &one.receive), (&two.receive, &two.send));
         assert_ne!(one.send, one.receive);
         assert_eq!(peer, None);
         assert!(shake(&key, &Credentials::Shared(Key([4; 32]))).is_none());
@@ -391,12 +419,12 @@ mod tests {
     #[test]
     fn key_pairs_tell_who_connects() {
         let (one, two) = (Key([5; 32]), Key([6; 32]));
-        let initiator = Credentials::Pair { private: one, peers: vec![public_key(&two)] };
+        let initiator = Credentials::Pair { private: one.clone(), peers: vec![public_key(&two)] };
         let responder = Credentials::Pair { private: two, peers: vec![public_key(&one)] };
         let (here, there, peer) = shake(&initiator, &responder).unwrap();
-        assert_eq!((here.send, here.receive), (there.receive, there.send));
+        assert_eq!((&here.send, &here.receive), (&there.receive, &there.send));
         assert_eq!(peer, Some(public_key(&one)));
-        let stranger = Credentials::Pair { private: one, peers: vec![public_key(&Key([7; 32]))] };
+        let stranger = Credentials::Pair { private: one.clone(), peers: vec![public_key(&Key([7; 32]))] };
         assert!(shake(&stranger, &responder).is_none(), "another listener's key");
     }
 

@@ -5,8 +5,10 @@ use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hmac;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 use super::expand_with;
+use super::noise::Key;
 use crate::link::Random;
 use crate::link::wire::packet::ConnectionId;
 
@@ -20,10 +22,10 @@ pub(crate) struct Tokens {
 
 impl Tokens {
     pub(crate) fn new(random: &mut Random) -> Tokens {
-        let key: [u8; 16] = random.array();
+        let key = Zeroizing::new(random.array::<16>());
         Tokens {
             key: LessSafeKey::new(
-                UnboundKey::new(&AES_128_GCM, &key).expect("the length is that of the algorithm"),
+                UnboundKey::new(&AES_128_GCM, &key[..]).expect("the length is that of the algorithm"),
             ),
         }
     }
@@ -68,32 +70,37 @@ fn address(of: SocketAddr) -> [u8; 18] {
 }
 
 /// Connection IDs that a restarted listener still recognises as its own, and the tokens by which its Resets are
-/// believed. Both come from the listener's key, so that a stranger's datagram with a made-up ID meets silence.
+/// believed. Both come from what that listener alone has, so that a stranger's datagram with a made-up ID meets silence,
+/// and so does one with the ID of another listener's link.
 pub(crate) struct Identity {
-    key: hmac::Key,
+    /// `None`: nothing outlives a restart.
+    key: Option<hmac::Key>,
 }
 
 impl Identity {
-    pub(crate) fn new(lasting_secret: [u8; 32]) -> Identity {
-        Identity { key: hmac::Key::new(hmac::HMAC_SHA256, &lasting_secret) }
+    pub(crate) fn new(lasting_secret: Option<&Key>) -> Identity {
+        Identity { key: lasting_secret.map(|secret| hmac::Key::new(hmac::HMAC_SHA256, &secret.0)) }
     }
 
-    /// A new ID: 32 random bits, and 32 that prove it ours.
+    /// A new ID: 32 random bits, and 32 that prove it ours; 64 random ones where nothing outlives a restart.
     pub(crate) fn connection_id(&self, random: &mut Random) -> ConnectionId {
+        let Some(key) = &self.key else { return ConnectionId(u64::from_be_bytes(random.array())) };
         let high: [u8; 4] = random.array();
-        let mark: [u8; 4] = expand_with(&self.key, "connection", &high);
+        let mark: [u8; 4] = expand_with(key, "connection", &high);
         ConnectionId(u64::from(u32::from_be_bytes(high)) << 32 | u64::from(u32::from_be_bytes(mark)))
     }
 
-    /// Whether an endpoint with our key, this one or one before it, has given `id` out. Cost: a hash.
+    /// Whether an endpoint with our secret, this one or one before it, has given `id` out. Cost: a hash.
     pub(crate) fn is_ours(&self, id: ConnectionId) -> bool {
-        let mark: [u8; 4] = expand_with(&self.key, "connection", &((id.0 >> 32) as u32).to_be_bytes());
-        u32::from_be_bytes(mark) == id.0 as u32
+        self.key.as_ref().is_some_and(|key| {
+            let mark: [u8; 4] = expand_with(key, "connection", &((id.0 >> 32) as u32).to_be_bytes());
+            u32::from_be_bytes(mark) == id.0 as u32
+        })
     }
 
-    /// What a Reset of the link with this ID holds.
-    pub(crate) fn reset_token(&self, id: ConnectionId) -> [u8; 16] {
-        expand_with(&self.key, "reset", &id.0.to_be_bytes())
+    /// What a Reset of the link with this ID holds, if there will be any.
+    pub(crate) fn reset_token(&self, id: ConnectionId) -> Option<[u8; 16]> {
+        self.key.as_ref().map(|key| expand_with(key, "reset", &id.0.to_be_bytes()))
     }
 }
 
@@ -119,11 +126,15 @@ mod tests {
     #[test]
     fn an_id_is_recognised_after_a_restart_and_a_made_up_one_is_not() {
         let mut random = Random::new([1; 32]);
-        let (before, after) = (Identity::new([3; 32]), Identity::new([3; 32]));
+        let identity = |secret| Identity::new(Some(&Key([secret; 32])));
+        let (before, after) = (identity(3), identity(3));
         let id = before.connection_id(&mut random);
         assert!(after.is_ours(id));
-        assert_eq!(before.reset_token(id), after.reset_token(id));
-        assert!(!Identity::new([4; 32]).is_ours(id));
+        assert!(before.reset_token(id).is_some() && before.reset_token(id) == after.reset_token(id));
+        assert!(!identity(4).is_ours(id) && identity(4).reset_token(id) != before.reset_token(id));
+        let none = Identity::new(None);
+        let id = none.connection_id(&mut random);
+        assert!(!none.is_ours(id) && none.reset_token(id).is_none());
         assert!(!after.is_ours(ConnectionId(id.0 ^ 1)) && !after.is_ours(ConnectionId(id.0 ^ 1 << 40)));
     }
 }

@@ -1,4 +1,5 @@
-//! The bytes of docs/wire-link-vectors.txt, made anew: what stands there is what this code does.
+//! The bytes of docs/wire-link-vectors.txt, made anew: what stands there is what this code does, and what a script makes
+//! that was written after docs/wire-link.md and shares nothing with this code.
 
 use std::fmt::Write;
 
@@ -63,7 +64,7 @@ fn handshake(page: &mut Page, initiator: &Credentials, listener: &Credentials) {
             page.line("private key of the listener", &other.0);
             page.line("its public key", &peers[0].0);
         }
-        _ => page.line("shared key", &initiator.own_gate()),
+        _ => page.line("shared key", &initiator.own_gate().0),
     }
     page.line("ephemeral private key of the one who connects", &ephemeral(first).0);
     page.line("ephemeral private key of the listener", &ephemeral(second).0);
@@ -81,10 +82,10 @@ fn handshake(page: &mut Page, initiator: &Credentials, listener: &Credentials) {
     }
     page.line("Noise 1", &noise);
     let gate = listener.own_gate();
-    page.line("gate key", &expand::<16>(&gate, "glassline link 1 gate", &[]));
+    page.line("gate key", &expand::<16>(&gate.0, "glassline link 1 gate", &[]));
     let mut connect =
         packet::write_connect(&Connect { pattern, from: near, token: b"", noise: &noise }, super::gate::GATE);
-    Gate::new(&gate).close(&mut connect, [0x51; 12]);
+    Gate::new(&gate.0).close(&mut connect, [0x51; 12]);
     page.line("Connect, without the zeros before its gate", &{
         let used = 11 + 1 + 2 + noise.len();
         assert!(connect[used..1200 - super::gate::GATE].iter().all(|byte| *byte == 0));
@@ -92,10 +93,12 @@ fn handshake(page: &mut Page, initiator: &Credentials, listener: &Credentials) {
     });
     assert_eq!(there.read(&noise).unwrap(), payload);
 
-    let identity = Identity::new(listener.lasting_secret());
-    page.line("lasting secret", &listener.lasting_secret());
+    let own = Key([0x61; 32]);
+    page.line("what the listener alone has", &own.0);
+    let lasting = listener.lasting_secret(&own);
+    page.line("lasting secret", &lasting.0);
     let mut payload = Vec::new();
-    let reset = identity.reset_token(far);
+    let reset = Identity::new(Some(&lasting)).reset_token(far).unwrap();
     let answer =
         Parameters { connection: Some(far), reset: Some(reset), ..parameters(0x3132_3334_3536_3738) };
     answer.write(&mut payload);
@@ -104,26 +107,26 @@ fn handshake(page: &mut Page, initiator: &Credentials, listener: &Credentials) {
     page.line("Accept", &packet::write_accept(near, &noise));
     assert_eq!(here.read(&noise).unwrap(), payload);
     let (here, there) = (here.secrets().unwrap(), there.secrets().unwrap());
-    assert_eq!((here.send, here.receive), (there.receive, there.send));
+    assert_eq!((&here.send, &here.receive), (&there.receive, &there.send));
     data(page, &here, near, far);
 
     let mut retry = packet::write_retry(near, b"a token");
-    Gate::new(&gate).close(&mut retry, [0x52; 12]);
+    Gate::new(&gate.0).close(&mut retry, [0x52; 12]);
     page.line("Retry", &retry);
     page.line("Reset", &packet::write_reset(far, reset));
 }
 
 /// Data packets of both directions, and one under the next key.
 fn data(page: &mut Page, secrets: &Secrets, near: ConnectionId, far: ConnectionId) {
-    for (name, secret) in [("one who connects", secrets.send), ("listener", secrets.receive)] {
-        page.line(&format!("secret 0 of the {name}"), &secret);
-        page.line(&format!("key 0 of the {name}"), &expand::<16>(&secret, "key", &[]));
-        page.line(&format!("iv 0 of the {name}"), &expand::<12>(&secret, "iv", &[]));
+    for (name, secret) in [("one who connects", &secrets.send), ("listener", &secrets.receive)] {
+        page.line(&format!("secret 0 of the {name}"), &secret.0);
+        page.line(&format!("key 0 of the {name}"), &expand::<16>(&secret.0, "key", &[]));
+        page.line(&format!("iv 0 of the {name}"), &expand::<12>(&secret.0, "iv", &[]));
     }
-    let next: [u8; 32] = expand(&secrets.send, "next", &[]);
+    let next: [u8; 32] = expand(&secrets.send.0, "next", &[]);
     page.line("secret 1 of the one who connects", &next);
-    let mut opener = Opener::new(secrets.send);
-    let mut sealer = Sealer::new(secrets.send);
+    let mut opener = Opener::new(secrets.send.clone());
+    let mut sealer = Sealer::new(secrets.send.clone());
     let mut packet = |page: &mut Page, name: &str, sealer: &mut Sealer, to, frames: &[u8]| {
         let mut out = Vec::new();
         packet::write_data_header(to, sealer.key_phase(), sealer.next_number(), &mut out);
@@ -153,7 +156,7 @@ fn data(page: &mut Page, secrets: &Secrets, near: ConnectionId, far: ConnectionI
     packet(page, "packet 2 of the one who connects, under key 1", &mut sealer, far, &frames);
     frames.clear();
     write_ack([(2, 2), (0, 0)].into_iter(), 1000, 250_000, 80_000, &mut frames);
-    packet(page, "packet 0 of the listener", &mut Sealer::new(secrets.receive), near, &frames);
+    packet(page, "packet 0 of the listener", &mut Sealer::new(secrets.receive.clone()), near, &frames);
 }
 
 fn page() -> String {
@@ -163,8 +166,9 @@ fn page() -> String {
     handshake(&mut page, &shared, &shared);
     page.0.push_str("\n## Key pairs\n");
     let (one, two) = (Key([0x21; 32]), Key([0x22; 32]));
-    let initiator = Credentials::Pair { private: one, peers: vec![public_key(&two)] };
-    let listener = Credentials::Pair { private: two, peers: vec![public_key(&one)] };
+    let pair =
+        |private: &Key, peer| Credentials::Pair { private: private.clone(), peers: vec![public_key(peer)] };
+    let (initiator, listener) = (pair(&one, &two), pair(&two, &one));
     handshake(&mut page, &initiator, &listener);
     page.0
 }
@@ -173,4 +177,16 @@ fn page() -> String {
 fn the_vectors_of_the_page_are_what_is_sent() {
     let page = page();
     assert!(page == FILE, "docs/wire-link-vectors.txt is not what the code makes:\n{page}");
+}
+
+#[test]
+fn the_vectors_of_the_page_are_what_an_implementation_in_another_language_makes() {
+    let test = "the_vectors_of_the_page_are_what_an_implementation_in_another_language_makes";
+    if !glassline_test_support::has_program("python3") {
+        return glassline_test_support::skip(test, "no python3");
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/wire_link.py");
+    let made = glassline_test_support::program::run("python3", &[script], 120);
+    assert_eq!(made.status, Some(0), "{}", made.stderr);
+    assert!(made.text() == FILE, "docs/wire-link-vectors.txt is not what {script} makes:\n{}", made.text());
 }

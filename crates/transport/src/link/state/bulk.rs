@@ -5,6 +5,7 @@ use glassline_media::Time;
 
 use super::Link;
 use super::outbound::BURST;
+use super::room::Windows;
 use crate::link::recovery::Content;
 use crate::link::wire::packet::{DATA_OVERHEAD, write_data_header};
 
@@ -52,10 +53,11 @@ impl Link {
         if self.other.is_some() || !plain {
             return None;
         }
+        let windows = Windows::new(&self.senders, session);
         let mut running = None;
         for &channel in &self.order {
             let Some(Some(sender)) = self.senders.get(usize::from(channel)) else { continue };
-            if !sender.has_data(session.window_for(sender.options.max_size)) {
+            if !sender.has_data(windows.of(sender)) {
                 continue;
             }
             if running.is_some() || !sender.is_running() {

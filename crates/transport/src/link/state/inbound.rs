@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::session::{Candidate, MAX_RESPONSES};
 use super::{Link, Standing};
 use crate::capacity::Feedback;
-use crate::link::channel::receive::{Overrun, Receiver};
+use crate::link::channel::receive::Receiver;
 use crate::link::channel::send::{Announced, MAX_AHEAD};
 use crate::link::recovery::{Content, Sample};
 use crate::link::wire::frame::{Ack, Frame};
@@ -101,16 +101,16 @@ impl Link {
     fn handle_frame(&mut self, now: Time, path: Path, frame: Frame<'_>) -> Result<(), &'static str> {
         match frame {
             Frame::Data(data) => {
-                return self.handle_part(data.channel, |receiver| receiver.handle_data(now, &data));
+                return self.take_in(data.channel, |receiver| receiver.handle_data(now, &data));
             }
             Frame::Packed(data) => {
-                return self.handle_part(data.channel, |receiver| receiver.handle_packed(now, &data));
+                return self.take_in(data.channel, |receiver| receiver.handle_packed(now, &data));
             }
             Frame::Row(row) => {
-                return self.handle_part(row.channel, |receiver| receiver.handle_row(now, &row));
+                return self.take_in(row.channel, |receiver| receiver.handle_row(now, &row));
             }
             Frame::Parity(parity) => {
-                return self.handle_part(parity.channel, |receiver| receiver.handle_parity(now, &parity));
+                return self.take_in(parity.channel, |receiver| receiver.handle_parity(now, &parity));
             }
             Frame::Ack(ack) => return self.handle_ack(now, &ack),
             Frame::Padding | Frame::Ping | Frame::Grace(_) => {}
@@ -127,10 +127,9 @@ impl Link {
                 }
             }
             Frame::Cancel { channel, message } => {
-                if let Some(Some(receiver)) = self.receivers.get_mut(usize::from(channel))
-                    && receiver.handle_cancel(message)
-                {
-                    self.events.push_back(Event::Readable { channel });
+                let is_known = self.receivers.get(usize::from(channel)).is_some_and(Option::is_some);
+                if is_known {
+                    return self.take_in(channel, |receiver| Ok(receiver.handle_cancel(message)));
                 }
             }
             Frame::Skipped { channel, message } => {
@@ -166,26 +165,9 @@ impl Link {
                 receiver.use_dictionary(self.session.as_ref().and_then(|session| session.dictionary.clone()));
             }
             self.receivers[index] = Some(Box::new(receiver));
+            self.share_room();
             self.events.push_back(Event::Opened { channel, options });
         }
-    }
-
-    #[inline]
-    fn handle_part(
-        &mut self,
-        channel: u8,
-        take: impl FnOnce(&mut Receiver) -> Result<bool, Overrun>,
-    ) -> Result<(), &'static str> {
-        let Some(Some(receiver)) = self.receivers.get_mut(usize::from(channel)) else {
-            // Data comes with its OPEN until that is acknowledged.
-            return Err("data on a channel that was not opened");
-        };
-        let waiting = receiver.is_readable();
-        let readable = take(receiver).map_err(|_| "more data than there is room for")?;
-        if readable && !waiting {
-            self.events.push_back(Event::Readable { channel });
-        }
-        Ok(())
     }
 
     fn handle_ack(&mut self, now: Time, ack: &Ack<'_>) -> Result<(), &'static str> {

@@ -300,7 +300,7 @@ impl Link {
             // Parity is for what one path loses: it need not be doubled.
             Some(other) if both && !part.parity => {
                 other.twins.push_back((channel, part));
-                other.twin_bytes += u64::from(part.length);
+                other.twin_bytes += part.twin_cost();
                 Content::Twin { channel, part }
             }
             _ => Content::Data { channel, part },
@@ -318,7 +318,7 @@ impl Link {
         while session.twin_bytes > limit
             && let Some((channel, part)) = session.twins.pop_front()
         {
-            session.twin_bytes -= u64::from(part.length);
+            session.twin_bytes -= part.twin_cost();
             late.push(Content::Twin { channel, part });
         }
         late.into_iter().for_each(|content| self.handle_content_lost(content));
@@ -338,7 +338,10 @@ impl Link {
         {
             return true;
         }
-        if self.halves.len() >= MAX_HALVES {
+        self.halves_since += 1;
+        if self.halves.len() >= MAX_HALVES && self.halves_since >= MAX_HALVES / 4 {
+            // All of them are looked at, so not for each part that is lost.
+            self.halves_since = 0;
             let senders = &self.senders;
             self.halves.retain(|(channel, message, offset), length| {
                 let part = Written {

@@ -2,7 +2,8 @@
 //!
 //! `inbound` takes datagrams apart, `outbound` makes them, `bulk` many at once, `alone` those without messages, `timers`
 //! says when time alone changes something, `session` holds what one handshake gave, `marking` what becomes of marks of
-//! congestion, `mtu` finds how large a datagram may be, `legs` is a link over two paths.
+//! congestion, `mtu` finds how large a datagram may be, `legs` is a link over two paths, `room` counts what is held of what
+//! came.
 
 mod alone;
 mod bulk;
@@ -11,6 +12,7 @@ mod legs;
 mod marking;
 mod mtu;
 mod outbound;
+mod room;
 pub(crate) mod session;
 mod timers;
 
@@ -26,6 +28,7 @@ use super::wire::packet::ConnectionId;
 use super::{CloseCode, CloseReason, Ecn, Error, Event, MAX_CHANNELS, MessageId, Options, Path, Settings};
 use crate::capacity::Mode;
 pub use legs::PathStatistics;
+use room::Leftovers;
 use session::{Agreed, Session};
 
 /// Where a link stands.
@@ -102,12 +105,17 @@ pub struct Link {
     on_second: bool,
     /// Parts sent on both paths of which one path has lost its twin: channel, message, offset; and length.
     halves: BTreeMap<(u8, u64, u32), u32>,
+    /// How many parts were lost on one path since `halves` was last cleared of what does not matter any more.
+    halves_since: usize,
     /// IDs of paths that are gone.
     dropped: Vec<ConnectionId>,
     senders: Vec<Option<Box<Sender>>>,
     receivers: Vec<Option<Box<Receiver>>>,
     /// Messages of sessions before this one that the application has not taken, by channel.
-    leftover: BTreeMap<u8, VecDeque<Bytes>>,
+    leftover: BTreeMap<u8, Leftovers>,
+    /// What is held of what came, and how much that may be.
+    memory: u64,
+    room: u64,
     /// Numbers of open sending channels, by priority.
     order: Vec<u8>,
     /// Our own options, for what we wish as a receiver.
@@ -136,12 +144,15 @@ impl std::fmt::Debug for Link {
 impl Link {
     pub(crate) fn new(settings: Settings) -> Link {
         Link {
+            room: Link::budget_for(&settings, &[]),
+            memory: 0,
             settings,
             standing: Standing::Connecting,
             session: None,
             other: None,
             on_second: false,
             halves: BTreeMap::new(),
+            halves_since: 0,
             dropped: Vec::new(),
             senders: Vec::new(),
             receivers: Vec::new(),
@@ -220,21 +231,6 @@ impl Link {
         sender.is_none_or(|sender| sender.has_room(bytes))
     }
 
-    /// Takes the next message that came on `channel`. Small ones that came in quick succession share blocks of 16 KiB, each
-    /// of which is there for as long as one of its messages is.
-    pub fn receive(&mut self, channel: u8) -> Option<Bytes> {
-        if let Some(left) = self.leftover.get_mut(&channel) {
-            if let Some(message) = left.pop_front() {
-                return Some(message);
-            }
-            self.leftover.remove(&channel);
-        }
-        let receiver = self.receivers.get_mut(usize::from(channel))?.as_mut()?;
-        let message = receiver.pop();
-        self.damaged |= receiver.damaged;
-        message
-    }
-
     /// What has happened, oldest first.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
@@ -251,6 +247,7 @@ impl Link {
         }
         self.events.push_back(Event::Closed { reason });
         self.unwanted = true;
+        self.stop_receivers();
         let Some(session) = &self.session else {
             self.standing = Standing::Closed;
             return;
@@ -278,12 +275,6 @@ impl Link {
     /// Whether it has ended, and the peer needs no further word of that.
     pub fn has_ended(&self) -> bool {
         self.standing == Standing::Closed
-    }
-
-    /// Whether messages came that the application has not taken.
-    pub(crate) fn has_unread(&self) -> bool {
-        let left = self.leftover.values().any(|left| !left.is_empty());
-        left || self.receivers.iter().flatten().any(|receiver| receiver.is_readable())
     }
 
     /// Whether all that was sent has ended: delivered, cancelled or lost.
@@ -336,7 +327,8 @@ impl Link {
         self.receivers.get(usize::from(channel))?.as_ref().map(|receiver| receiver.counters)
     }
 
-    /// Bytes of messages that wait or are not acknowledged, on all channels; and of those that came and were not taken.
+    /// Bytes of messages that wait or are not acknowledged, on all channels; and what is held of those that came and were
+    /// not taken: their bytes as far as they came, and what each message and each part takes beside them.
     pub fn held_bytes(&self) -> (usize, u64) {
         let sending = self.senders.iter().flatten().map(|sender| sender.held_bytes()).sum();
         let received = self.receivers.iter().flatten().map(|receiver| receiver.held_bytes()).sum();
@@ -430,6 +422,7 @@ impl Link {
 
     /// Nothing is sent or comes any more.
     pub(crate) fn drop_sessions(&mut self) {
+        self.stop_receivers();
         for session in [self.session.take(), self.other.take()].into_iter().flatten() {
             self.dropped.push(session.local);
         }
@@ -442,18 +435,7 @@ impl Link {
         for sender in self.senders.iter_mut().flatten() {
             sender.restart(&mut self.events);
         }
-        // What has come whole is the application's; no more of it is kept than a window, however often the peer restarts.
-        for (channel, receiver) in (0u8..).zip(self.receivers.drain(..)) {
-            let Some(mut receiver) = receiver else { continue };
-            let left = self.leftover.entry(channel).or_default();
-            left.extend(std::iter::from_fn(|| receiver.pop()));
-            let mut bytes: u64 = left.iter().map(|message| message.len() as u64 + 1).sum();
-            while bytes > self.settings.window_bytes
-                && let Some(dropped) = left.pop_front()
-            {
-                bytes -= dropped.len() as u64 + 1;
-            }
-        }
+        self.keep_leftovers();
     }
 
     /// Whether a channel's options are known to the peer; they are told with its data until then.

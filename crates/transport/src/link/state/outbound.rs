@@ -3,6 +3,7 @@
 use glassline_media::Time;
 use std::time::Duration;
 
+use super::room::Windows;
 use super::session::Session;
 use super::{Link, Standing};
 use crate::link::channel::send::{Conditions, Sender};
@@ -301,7 +302,7 @@ impl Link {
                 // It does not matter any more.
                 None => out.truncate(mark),
             }
-            session.twin_bytes -= u64::from(part.length);
+            session.twin_bytes -= part.twin_cost();
             session.twins.pop_front();
         }
         too_large.into_iter().for_each(|content| self.handle_content_lost(content));
@@ -339,15 +340,16 @@ impl Link {
                 return true;
             }
             let Some((channel, alone)) = self.next_channel(now, tried) else { break };
-            let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) else { break };
             let Some(session) = self.session.as_ref() else { break };
+            let windows = Windows::new(&self.senders, session);
+            let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) else { break };
             let mark = out.len();
             let announce = !Link::is_announced(sender) && announced & 1 << channel == 0;
             if announce {
                 Frame::Open { channel, options: sender.options }.write(out);
             }
             let room = (limit - TAG).saturating_sub(out.len() - start);
-            let window = session.window_for(sender.options.max_size);
+            let window = windows.of(sender);
             // What an empty packet of this channel has room for: its OPEN goes along, and so does what tells of a pause,
             // which is told once.
             let whole = datagram - DATA_OVERHEAD - (out.len() - mark) - (after_grace - before);
@@ -397,6 +399,7 @@ impl Link {
     fn next_channel(&self, now: Time, tried: u64) -> Option<(u8, bool)> {
         let session = self.session.as_ref()?;
         let may_begin = !session.recovery.is_blind() || session.blind_until <= now;
+        let windows = Windows::new(&self.senders, session);
         let mut best: Option<(&Sender, u8)> = None;
         let mut alone = true;
         for &channel in &self.order {
@@ -406,7 +409,7 @@ impl Link {
             }
             if tried & 1 << channel == 0
                 && (may_begin || sender.is_unfinished())
-                && sender.has_data(session.window_for(sender.options.max_size))
+                && sender.has_data(windows.of(sender))
             {
                 alone = best.is_none();
                 if best.is_none_or(|(chosen, _)| sender.share < chosen.share) {
@@ -455,7 +458,8 @@ impl Link {
 }
 
 fn has_data(senders: &[Option<Box<Sender>>], session: &Session) -> bool {
-    senders.iter().flatten().any(|sender| sender.has_data(session.window_for(sender.options.max_size)))
+    let windows = Windows::new(senders, session);
+    senders.iter().flatten().any(|sender| sender.has_data(windows.of(sender)))
 }
 
 /// Whether window and pace let a packet leave at `time`.

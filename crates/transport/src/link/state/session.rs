@@ -105,7 +105,8 @@ pub(crate) struct Session {
     pub(crate) instance: Option<[u64; 2]>,
     pub(crate) second: bool,
     pub(crate) both: bool,
-    /// Parts of messages that the other path carries and that this one is to repeat, and their bytes.
+    /// Parts of messages that the other path carries and that this one is to repeat, and what they come to
+    /// ([`Written::twin_cost`]).
     pub(crate) twins: VecDeque<(u8, Written)>,
     pub(crate) twin_bytes: u64,
     /// CLOSE is to be said.
@@ -257,10 +258,5 @@ impl Session {
     /// The smoothed round trip.
     pub(crate) fn rtt(&self) -> Duration {
         self.recovery.rtt.smoothed
-    }
-
-    /// The peer's window for a channel whose messages have at most `max_size` bytes. Both ends reckon so.
-    pub(crate) fn window_for(&self, max_size: u32) -> u64 {
-        self.peer.window_bytes.max(2 * u64::from(max_size))
     }
 }

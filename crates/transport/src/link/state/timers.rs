@@ -62,13 +62,7 @@ impl Link {
                 sender.handle_timeout(now, &mut self.events);
             }
         }
-        for (channel, receiver) in self.receivers.iter_mut().enumerate() {
-            let Some(receiver) = receiver else { continue };
-            let waiting = receiver.is_readable();
-            if receiver.next_timeout() <= now && receiver.handle_timeout(now) && !waiting {
-                self.events.push_back(Event::Readable { channel: channel as u8 });
-            }
-        }
+        self.handle_receiver_timeouts(now);
         match self.standing {
             Standing::Closing { until } if until <= now => self.standing = Standing::Closed,
             Standing::Up => {

@@ -11,10 +11,11 @@ use crate::vp8::quantizer::Factors;
 use crate::vp8::simd::encode::{EncodeKernels, SCALAR};
 
 /// The kernels that are compared with the scalar ones; none where the processor has none.
-fn best() -> Option<&'static EncodeKernels> {
+fn best(test: &str) -> Option<&'static EncodeKernels> {
     let best = EncodeKernels::best();
     if std::ptr::eq(best, &SCALAR) {
-        glassline_test_support::skip("vp8 encoder kernels", "this processor has only the scalar ones");
+        assert!(!super::has_vector_units(), "vector kernels where the processor runs them");
+        glassline_test_support::skip(test, "this processor has only the scalar kernels");
         return None;
     }
     Some(best)
@@ -58,7 +59,7 @@ fn pair(random: &mut Random, shape: Shape, more: usize) -> (Block, Block) {
 
 #[test]
 fn distances_agree() {
-    let Some(best) = best() else { return };
+    let Some(best) = best("distances_agree") else { return };
     for seed in 1..=1000 {
         let mut random = Random(seed);
         for (at, shape) in Shape::ALL.into_iter().enumerate() {
@@ -86,7 +87,7 @@ fn distances_agree() {
 
 #[test]
 fn distances_between_samples_agree() {
-    let Some(best) = best() else { return };
+    let Some(best) = best("distances_between_samples_agree") else { return };
     for seed in 1..=100 {
         let mut random = Random(seed);
         for (at, shape) in Shape::ALL.into_iter().enumerate() {
@@ -109,7 +110,7 @@ fn distances_between_samples_agree() {
 
 #[test]
 fn costs_of_intra_modes_agree() {
-    let Some(best) = best() else { return };
+    let Some(best) = best("costs_of_intra_modes_agree") else { return };
     for seed in 1..=2000 {
         let mut random = Random(seed);
         for (at, shape) in [Shape::Whole, Shape::Quarter].into_iter().enumerate() {
@@ -134,7 +135,7 @@ fn costs_of_intra_modes_agree() {
 
 #[test]
 fn forward_transforms_agree() {
-    let Some(best) = best() else { return };
+    let Some(best) = best("forward_transforms_agree") else { return };
     for seed in 1..=2000 {
         let mut random = Random(seed);
         let (a, b) = pair(&mut random, Shape::Whole, 0);
@@ -165,7 +166,7 @@ fn forward_transforms_agree() {
 
 #[test]
 fn quantisers_agree() {
-    let Some(best) = best() else { return };
+    let Some(best) = best("quantisers_agree") else { return };
     for seed in 1..=4000 {
         let mut random = Random(seed);
         let factors = Factors::new(random.below(128) as i32, &Default::default());
@@ -201,7 +202,7 @@ fn quantisers_agree() {
 
 #[test]
 fn written_tokens_agree() {
-    let Some(best) = best() else { return };
+    let Some(best) = best("written_tokens_agree") else { return };
     for seed in 1..=100 {
         let mut random = Random(seed);
         let (mut tokens, mut counts) = (Vec::new(), Box::new(NO_COUNTS));
@@ -236,7 +237,7 @@ fn written_tokens_agree() {
 
 #[test]
 fn planes_agree() {
-    let Some(best) = best() else { return };
+    let Some(best) = best("planes_agree") else { return };
     for seed in 1..=300 {
         let mut random = Random(seed);
         let (width, height) = (1 + random.below(150), 1 + random.below(20));
@@ -250,7 +251,7 @@ fn planes_agree() {
 
 #[test]
 fn denoised_blocks_agree() {
-    let Some(best) = best() else { return };
+    let Some(best) = best("denoised_blocks_agree") else { return };
     let mut moved = 0;
     for seed in 1..=4000 {
         let mut random = Random(seed);
@@ -279,7 +280,7 @@ fn denoised_blocks_agree() {
 
 #[test]
 fn a_slice_that_is_too_short_is_refused() {
-    let Some(best) = best() else { return };
+    let Some(best) = best("a_slice_that_is_too_short_is_refused") else { return };
     let block = [0; 16 * 16];
     let refused = |run: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err();
     for kernels in [&SCALAR, best] {

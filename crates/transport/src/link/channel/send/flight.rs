@@ -2,9 +2,11 @@
 
 use bytes::Bytes;
 use std::collections::VecDeque;
+use std::ops::Range;
 
-use super::{Announced, Begun, Sender, Written, data_head};
+use super::{Announced, Begun, Ranges, Sender, Written, data_head};
 use crate::link::Compression;
+use crate::link::channel::MESSAGE_COST;
 use crate::link::{Event, Outcome};
 
 impl Sender {
@@ -77,16 +79,19 @@ impl Sender {
         if part.parity {
             let Some(parity) = &mut begun.parity else { return };
             parity.acked += 1;
-            if !parity.suffices(&begun.acked, total) {
+            if !parity.suffices(total) {
                 return;
             }
         } else if part.length != total {
-            begun.acked.insert(part.offset, part.offset + part.length);
-            begun.lost.remove(part.offset, part.offset + part.length);
+            let bytes = part.offset..part.offset + part.length;
+            begun.change(bytes.clone(), |acked, lost| {
+                acked.insert(bytes.start, bytes.end);
+                lost.remove(bytes.start, bytes.end);
+            });
             if begun.lost.is_empty() {
                 self.resend.remove(&part.message);
             }
-            let enough = begun.parity.as_ref().is_some_and(|parity| parity.suffices(&begun.acked, total));
+            let enough = begun.parity.as_ref().is_some_and(|parity| parity.suffices(total));
             if !enough && !begun.acked.covers(total) {
                 return;
             }
@@ -109,15 +114,14 @@ impl Sender {
             }
         } else {
             let total = begun.bytes.len() as u32;
-            if let Some(parity) = &mut begun.parity {
-                if part.parity {
-                    parity.lost += 1;
-                } else {
-                    begun.lost.insert(part.offset, part.offset + part.length);
-                }
-                if !parity.is_in_vain(&begun.lost, total) {
-                    return;
-                }
+            if let Some(parity) = begun.parity.as_mut().filter(|_| part.parity) {
+                parity.lost += 1;
+            } else if begun.parity.is_some() {
+                let bytes = part.offset..part.offset + part.length;
+                begun.change(bytes.clone(), |_, lost| _ = lost.insert(bytes.start, bytes.end));
+            }
+            if begun.parity.as_ref().is_some_and(|parity| !parity.is_in_vain()) {
+                return;
             }
             let whole = part.length == total && !part.parity && begun.parity.is_none();
             if whole {
@@ -154,7 +158,7 @@ impl Sender {
     pub(crate) fn handle_consumed(&mut self, next: u64) {
         while self.consumed < next {
             let Some(size) = self.unconsumed.pop_front() else { break };
-            self.unconsumed_bytes -= u64::from(size);
+            self.unconsumed_bytes -= u64::from(size) + MESSAGE_COST;
             self.consumed += 1;
         }
     }
@@ -181,5 +185,19 @@ impl Sender {
             (waiting.packed, waiting.tried) = (None, self.options.compression == Compression::None);
         }
         self.announced = Announced::No;
+    }
+}
+
+impl Begun {
+    /// Changes what is known of `bytes`, and counts what that means for the message's shards, if it has parity.
+    fn change(&mut self, bytes: Range<u32>, change: impl FnOnce(&mut Ranges, &mut Ranges)) {
+        let total = self.bytes.len() as u32;
+        let parity = self.parity.as_ref();
+        let before = parity.map(|parity| parity.fates(&bytes, &self.acked, &self.lost, total));
+        change(&mut self.acked, &mut self.lost);
+        if let (Some(parity), Some(before)) = (&mut self.parity, before) {
+            let after = parity.fates(&bytes, &self.acked, &self.lost, total);
+            parity.count(before, after);
+        }
     }
 }

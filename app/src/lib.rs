@@ -1,0 +1,43 @@
+//! The program `glassline`: one file or folder for each command, and what they share: the command line, the
+//! configuration, the log and the exit status.
+//!
+//! It is a library so that fuzz targets and tests reach what reads bytes from outside ([`fuzzing`]); nothing else of it
+//! is public, and it is no interface for other programs.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod completions;
+mod config;
+mod decode;
+mod durations;
+#[cfg(feature = "x264")]
+mod encode;
+#[cfg(not(feature = "x264"))]
+#[path = "encode_absent.rs"]
+mod encode;
+mod failure;
+#[doc(hidden)]
+pub mod fuzzing;
+mod key;
+mod lab;
+mod link;
+mod logging;
+mod output;
+mod probe;
+mod rate;
+mod serve;
+mod sign;
+mod stop;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Runs the command that the process was started with.
+pub fn main() -> ExitCode {
+    // Bad usage ends here, with clap's explanation and status 2; `--help` and `--version` with status 0.
+    let cli = cli::Cli::parse();
+    match logging::start(&cli.log).and_then(|()| cli.command.run()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report(&error),
+    }
+}

@@ -1,0 +1,11 @@
+//! The media room from outside: containers beside FFmpeg and over arbitrary chops, pictures through an encoder,
+//! corpora. One program, so that what the tests share is compiled and linked once.
+
+mod corpus;
+mod pattern_through_h264;
+mod split_ffmpeg;
+mod ts_clock;
+mod ts_conformance;
+mod ts_ffmpeg;
+mod ts_roundtrip;
+mod ts_scan;

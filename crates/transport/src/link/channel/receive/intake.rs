@@ -1,0 +1,213 @@
+//! What frames bring: whole messages, rows of them, parts and parity.
+
+use bytes::Bytes;
+use glassline_media::Time;
+
+use super::{Overrun, Part, Receiver, Whole};
+use crate::link::Compression;
+use crate::link::channel::MESSAGE_COST;
+use crate::link::channel::assembly::Assembly;
+use crate::link::channel::fec::Gathered;
+use crate::link::wire::frame::{Data, Parity};
+use crate::link::wire::row::Row;
+
+impl Receiver {
+    /// Takes a part of a message. `true`: the application has something to take that it had not before.
+    #[inline]
+    pub(crate) fn handle_data(&mut self, now: Time, data: &Data<'_>) -> Result<bool, Overrun> {
+        self.handle_part(now, data, false)
+    }
+
+    /// Takes a part of a message that is compressed.
+    pub(crate) fn handle_packed(&mut self, now: Time, data: &Data<'_>) -> Result<bool, Overrun> {
+        if self.options.compression == Compression::None {
+            return Err(Overrun);
+        }
+        self.handle_part(now, data, true)
+    }
+
+    #[inline]
+    fn handle_part(&mut self, now: Time, data: &Data<'_>, packed: bool) -> Result<bool, Overrun> {
+        if data.bytes.len() == data.total as usize {
+            if !self.is_wanted(data.message, data.total, data.bytes.len())? {
+                return Ok(false);
+            }
+            let bytes = self.copy(now, data.message, data.bytes);
+            return self.handle_whole(now, data.message, Whole { bytes, packed });
+        }
+        // One of which parts have come is wanted, and has its room.
+        if !self.parts.contains_key(&data.message) {
+            if !self.is_wanted(data.message, data.total, data.bytes.len())? {
+                return Ok(false);
+            }
+            self.hold_part(now, data.message, data.total, packed);
+        }
+        match self.gather(data, packed)? {
+            Some(whole) => {
+                self.spares.keep(now, &whole.bytes);
+                self.complete(now, data.message, whole)
+            }
+            None => self.bounded(false),
+        }
+    }
+
+    /// A copy of a message. Those that the application gets next share blocks, since it takes them in their order; one that
+    /// waits for others would keep a block for itself.
+    #[inline]
+    fn copy(&mut self, now: Time, message: u64, bytes: &[u8]) -> Bytes {
+        if message == self.next || !self.options.ordered {
+            self.blocks.copy(now, bytes).freeze()
+        } else {
+            Bytes::copy_from_slice(bytes)
+        }
+    }
+
+    /// Takes a message that came in one piece and is wanted.
+    #[inline]
+    fn handle_whole(&mut self, now: Time, message: u64, whole: Whole) -> Result<bool, Overrun> {
+        if !self.parts.is_empty() {
+            self.forget(message);
+        }
+        self.complete(now, message, whole)
+    }
+
+    /// Takes whole messages in a row.
+    pub(crate) fn handle_row(&mut self, now: Time, row: &Row<'_>) -> Result<bool, Overrun> {
+        let count = u64::from(row.count);
+        if row.first == self.next && self.is_even() && row.first + count <= self.limit() {
+            // Nothing is missing before them, and none of them has come.
+            let mut all = self.blocks.copy(now, row.bytes);
+            for (message, length) in (row.first..).zip(row.lengths()) {
+                if length > self.options.max_size as usize {
+                    return Err(Overrun);
+                }
+                self.ready
+                    .push_back((message, Whole { bytes: all.split_to(length).freeze(), packed: false }));
+            }
+            self.next += count;
+            self.ready_bytes += row.bytes.len() as u64 + count * MESSAGE_COST;
+            self.counters.messages += count;
+            self.counters.bytes += row.bytes.len() as u64;
+            return self.bounded(true);
+        }
+        let (mut readable, mut rest) = (false, row.bytes);
+        for (message, length) in (row.first..).zip(row.lengths()) {
+            let Some((bytes, after)) = rest.split_at_checked(length) else { break };
+            rest = after;
+            if self.is_wanted(message, length as u32, length)? {
+                // By itself: others of the row may go long before this one.
+                let bytes = Bytes::copy_from_slice(bytes);
+                readable |= self.handle_whole(now, message, Whole { bytes, packed: false })?;
+            }
+        }
+        Ok(readable)
+    }
+
+    /// Takes a parity shard.
+    pub(crate) fn handle_parity(&mut self, now: Time, parity: &Parity<'_>) -> Result<bool, Overrun> {
+        let packed = parity.packed;
+        if self.options.reliable || packed && self.options.compression == Compression::None {
+            return Err(Overrun);
+        }
+        if !self.is_wanted(parity.message, parity.total, parity.bytes.len())? {
+            return Ok(false);
+        }
+        self.hold_part(now, parity.message, parity.total, packed);
+        let room = self.held_bytes() + parity.bytes.len() as u64 <= 2 * self.window;
+        let Some(part) = self.parts.get_mut(&parity.message) else { return Ok(false) };
+        let (total, shard) = (part.assembly.total(), parity.bytes.len() as u32);
+        if part.parity.is_none() {
+            let mut gathered = Gathered::new(total, shard, parity.count).ok_or(Overrun)?;
+            gathered.count_covered(gathered.covered(part.assembly.have(), 0, total, total));
+            part.parity = Some(Box::new(gathered));
+        }
+        let Some(gathered) = &mut part.parity else { return Ok(false) };
+        if total != parity.total || part.packed != packed || !gathered.is_of(shard, parity.count) {
+            return Err(Overrun);
+        }
+        if !room || !gathered.insert(parity.index, parity.bytes) {
+            self.counters.duplicate_bytes += u64::from(shard);
+        }
+        match self.recover(parity.message) {
+            Some(whole) => self.complete(now, parity.message, whole),
+            None => {
+                self.recount(parity.message);
+                self.bounded(false)
+            }
+        }
+    }
+
+    /// Whether a part of `size` bytes of a message of `total` bytes is of use.
+    #[inline]
+    fn is_wanted(&mut self, message: u64, total: u32, size: usize) -> Result<bool, Overrun> {
+        if total > self.options.max_size {
+            return Err(Overrun);
+        }
+        if message < self.next || self.is_over(message) {
+            self.counters.duplicate_bytes += size as u64;
+            return Ok(false);
+        }
+        if message >= self.limit() {
+            if self.options.reliable {
+                return Err(Overrun);
+            }
+            // After a long outage of an unreliable channel the numbers may have run far ahead.
+            self.go_on_to(message);
+        }
+        Ok(true)
+    }
+
+    /// Has a place for the parts of a message, if there is none yet.
+    fn hold_part(&mut self, now: Time, message: u64, total: u32, packed: bool) {
+        if self.parts.contains_key(&message) {
+            return;
+        }
+        let assembly = Assembly::new(self.spares.take(total as usize), total);
+        let counted = assembly.memory();
+        self.held += counted;
+        self.parts.insert(message, Part { assembly, packed, parity: None, since: now, counted });
+        self.bound_open();
+    }
+
+    /// Adds a fragment of a message that is held; the message, if that completes it.
+    fn gather(&mut self, data: &Data<'_>, packed: bool) -> Result<Option<Whole>, Overrun> {
+        let Some(part) = self.parts.get_mut(&data.message) else { return Ok(None) };
+        if part.assembly.total() != data.total || part.packed != packed {
+            return Err(Overrun);
+        }
+        let new = part.assembly.insert(data.offset, data.bytes, part.parity.as_deref_mut());
+        let new = new.map_err(|_| Overrun)?;
+        self.counters.duplicate_bytes += data.bytes.len() as u64 - u64::from(new);
+        if part.assembly.is_whole() {
+            let part = self.forget(data.message);
+            return Ok(part.map(|part| Whole { bytes: Bytes::from(part.assembly.into_bytes()), packed }));
+        }
+        if part.parity.is_some()
+            && let Some(whole) = self.recover(data.message)
+        {
+            return Ok(Some(whole));
+        }
+        self.recount(data.message);
+        Ok(None)
+    }
+
+    /// A message of which parts have come takes more now.
+    fn recount(&mut self, message: u64) {
+        let Some(part) = self.parts.get_mut(&message) else { return };
+        let counted = part.assembly.memory() + part.parity.as_ref().map_or(0, |parity| parity.memory());
+        self.held = self.held - part.counted + counted;
+        part.counted = counted;
+        // What is kept for messages to come has the room that these leave.
+        self.spares.shrink_to((2 * self.window).saturating_sub(self.held + self.ready_bytes));
+    }
+
+    /// Makes what is missing of a message from its parity, if there is enough of it.
+    fn recover(&mut self, message: u64) -> Option<Whole> {
+        let part = self.parts.get_mut(&message)?;
+        let bytes = Bytes::from(part.assembly.recover(part.parity.as_ref()?)?);
+        let packed = part.packed;
+        self.counters.recovered += 1;
+        self.forget(message);
+        Some(Whole { bytes, packed })
+    }
+}

@@ -1,0 +1,125 @@
+//! Runs the bodies of the fuzz targets over the committed corpora: what fuzzing found once stays found.
+#![allow(unreachable_pub, reason = "the bodies are public for the fuzz targets")]
+
+use glassline_test_support::corpus;
+use proptest::prelude::*;
+
+#[path = "../../../../fuzz/bodies/link.rs"]
+mod link;
+#[path = "../../../../fuzz/bodies/link_compressed.rs"]
+mod link_compressed;
+#[path = "../../../../fuzz/bodies/link_frames.rs"]
+mod link_frames;
+#[path = "../../../../fuzz/bodies/link_packet.rs"]
+mod link_packet;
+#[path = "../../../../fuzz/bodies/link_payload.rs"]
+mod link_payload;
+#[path = "../../../../fuzz/bodies/rtp.rs"]
+mod rtp;
+#[path = "../../../../fuzz/bodies/trace.rs"]
+mod trace;
+
+#[test]
+fn link_corpus() {
+    corpus::run("link", link::run);
+}
+
+#[test]
+fn link_compressed_corpus() {
+    corpus::run("link_compressed", link_compressed::run);
+}
+
+#[test]
+fn link_frames_corpus() {
+    corpus::run("link_frames", link_frames::run);
+}
+
+#[test]
+fn link_packet_corpus() {
+    corpus::run("link_packet", link_packet::run);
+}
+
+#[test]
+fn link_payload_corpus() {
+    corpus::run("link_payload", link_payload::run);
+}
+
+#[test]
+fn rtp_corpus() {
+    corpus::run("rtp", rtp::run);
+}
+
+#[test]
+fn trace_corpus() {
+    corpus::run("trace", trace::run);
+}
+
+proptest! {
+    #[test]
+    fn no_trace_breaks_it(steps in prop::collection::vec(0u32..2000, 1..20), ending in ".{0,4}") {
+        let mut at = 0u32;
+        let lines = steps.iter().map(|step| { at += step; format!("{at}\n") });
+        trace::run((lines.collect::<String>() + &ending).as_bytes());
+    }
+
+    /// Rows of frames that are nearly right: what the fuzzer tries too, each time a little.
+    #[test]
+    fn no_peer_breaks_a_link(
+        packets in prop::collection::vec(
+            (any::<u8>(), prop::collection::vec((0u8..0x1C, prop::collection::vec(0u8..80, 0..12)), 0..8)), 0..12),
+    ) {
+        let mut data = Vec::new();
+        for (millis, frames) in packets {
+            let frames: Vec<u8> = frames.iter().flat_map(|(kind, bytes)| [&[*kind][..], bytes].concat()).collect();
+            data.extend([millis, frames.len() as u8]);
+            data.extend(frames);
+        }
+        link_frames::run(&data);
+    }
+
+    /// Datagrams of strangers, some of them begun as real ones.
+    #[test]
+    fn no_stranger_breaks_a_link(
+        datagrams in prop::collection::vec((0u8..4, prop::collection::vec(any::<u8>(), 0..40)), 0..12),
+    ) {
+        let mut data = Vec::new();
+        for (kind, bytes) in datagrams {
+            data.extend([kind << 6, bytes.len() as u8]);
+            data.extend(bytes);
+        }
+        link::run(&data);
+    }
+
+    /// One datagram of a stranger, completed so that it comes as far as can be.
+    #[test]
+    fn no_datagram_changes_an_end(kind in 0u8..8, bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        link_packet::run(&[&[kind][..], &bytes].concat());
+    }
+
+    /// Frames that are nearly right.
+    #[test]
+    fn frames_that_are_read_are_written_as_the_same(
+        frames in prop::collection::vec((0u8..0x1C, prop::collection::vec(0u8..80, 0..12)), 0..8),
+    ) {
+        let frames: Vec<u8> = frames.iter().flat_map(|(kind, bytes)| [&[*kind][..], bytes].concat()).collect();
+        link_payload::run(&frames);
+    }
+
+    /// Datagrams of a few bytes, in any order of a few numbers, at any times: what the fuzzer tries too, each time a little.
+    #[test]
+    fn no_datagrams_break_it(
+        datagrams in prop::collection::vec((0u8..80, any::<u8>(), 0u8..40, 0usize..3, any::<bool>()), 0..120),
+    ) {
+        let packet = [&[0x47][..], &[0xFF; 187]].concat();
+        let mut data = Vec::new();
+        for (time, high, low, packets, whole) in datagrams {
+            let mut datagram = vec![high, low];
+            (0..packets).for_each(|_| datagram.extend_from_slice(&packet));
+            datagram.truncate(datagram.len() - usize::from(!whole));
+            data.push(time);
+            data.extend((datagram.len() as u16).to_be_bytes());
+            data.extend(datagram);
+        }
+        rtp::run(&data);
+    }
+}

@@ -1,0 +1,401 @@
+//! One link over two paths: what becomes of messages when one of them falls silent, or an end restarts.
+
+use crate::link_support::{quantile, settings};
+use glassline_media::Time;
+use glassline_transport::emulator::{Delivery, End, LinkConfig, Loss, Network, Queue, Random};
+use glassline_transport::link::{Bonding, Endpoint, Error, Event, Link, LinkId, Options, Path, Settings};
+use std::time::Duration;
+
+/// Two ends and two networks between them; a path's `via` is its network.
+struct Pair {
+    networks: [Network; 2],
+    ends: [Endpoint; 2],
+    links: [Option<LinkId>; 2],
+    events: Vec<(Time, End, Event)>,
+    settings: [Settings; 2],
+    starts: u8,
+}
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+impl Pair {
+    fn new(bonding: Bonding, configs: [LinkConfig; 2], seed: u64) -> Pair {
+        let mut networks = configs.map(|config| Network::symmetric(config, seed).unwrap());
+        networks[1].rebind(End::Near, "192.0.2.101:1001".parse().unwrap());
+        networks[1].rebind(End::Far, "198.51.100.101:2001".parse().unwrap());
+        let settings = settings().map(|settings| Settings { bonding, datagram_bytes: 1452, ..settings });
+        let ends = [1, 2].map(|which| Endpoint::new(settings[which as usize - 1].clone(), [which; 32]));
+        Pair { networks, ends, links: [None; 2], events: Vec::new(), settings, starts: 2 }
+    }
+
+    /// As [`Pair::new`], with channels 0 (reliable) and 1 (not), both paths up.
+    fn up(bonding: Bonding, configs: [LinkConfig; 2], seed: u64) -> Pair {
+        let mut pair = Pair::new(bonding, configs, seed);
+        pair.connect();
+        pair.run(millis(1000));
+        for end in End::BOTH {
+            pair.open(end);
+            assert_eq!(pair.link(end).unwrap().paths().count(), 2);
+        }
+        pair
+    }
+
+    fn open(&mut self, end: End) {
+        let link = self.link(end).unwrap();
+        let _ = link.open(0, Options::default());
+        let _ = link.open(1, Options { reliable: false, ordered: false, ..Options::default() });
+    }
+
+    fn now(&self) -> Time {
+        self.networks[0].now()
+    }
+
+    fn connect(&mut self) {
+        let [first, second] =
+            [0, 1].map(|via| Path { remote: self.networks[via].address(End::Far), via: via as u8 });
+        let id = self.ends[0].connect(self.now(), first).unwrap();
+        self.links[0] = Some(id);
+        self.ends[0].add_path(self.now(), id, second).unwrap();
+    }
+
+    fn restart(&mut self, end: End) {
+        self.starts += 1;
+        self.ends[end as usize] = Endpoint::new(self.settings[end as usize].clone(), [self.starts; 32]);
+        self.links[end as usize] = None;
+        if end == End::Near {
+            self.connect();
+        }
+    }
+
+    fn link(&mut self, end: End) -> Option<&mut Link> {
+        self.ends[end as usize].link_mut(self.links[end as usize]?)
+    }
+
+    fn send(&mut self, end: End, channel: u8, bytes: Vec<u8>) {
+        let now = self.now();
+        self.link(end).unwrap().send(now, channel, bytes).unwrap();
+    }
+
+    fn take(&mut self, end: End, channel: u8) -> Vec<bytes::Bytes> {
+        let Some(link) = self.link(end) else { return Vec::new() };
+        std::iter::from_fn(|| link.receive(channel)).collect()
+    }
+
+    /// What a network carries, both ways.
+    fn set_loss(&mut self, via: usize, loss: Loss) {
+        End::BOTH.into_iter().for_each(|end| self.networks[via].set_loss(end, loss).unwrap());
+    }
+
+    fn flush(&mut self) {
+        let mut buffer = Vec::new();
+        for end in End::BOTH {
+            let now = self.now();
+            while let Some(transmit) = self.ends[end as usize].poll_transmit(now, &mut buffer) {
+                for datagram in buffer.chunks(transmit.segment_bytes) {
+                    let network = &mut self.networks[usize::from(transmit.path.via)];
+                    network.send_to(end, transmit.path.remote, datagram.to_vec());
+                }
+            }
+            while let Some((id, event)) = self.ends[end as usize].poll_event() {
+                if let Event::Connected { .. } = event {
+                    self.links[end as usize] = Some(id);
+                }
+                self.events.push((now, end, event));
+            }
+        }
+    }
+
+    /// Goes on to `until`; `look` is called after all that happens.
+    fn run_until(&mut self, until: Time, mut look: impl FnMut(&mut Pair)) {
+        let mut standing = 0;
+        while self.now() < until {
+            self.flush();
+            let due = self.ends.iter().map(Endpoint::next_timeout).min().unwrap_or(Time::NEVER);
+            let event = self.networks.iter().map(Network::next_event).min().unwrap_or(Time::NEVER);
+            let now = due.min(event).clamp(self.now(), until);
+            standing = if now == self.now() { standing + 1 } else { 0 };
+            assert!(standing < 10_000, "time stands still at {now:?}: {:?}", self.ends);
+            let mut arrived: Vec<(u8, Delivery)> = Vec::new();
+            for via in 0..2u8 {
+                let network = &mut self.networks[usize::from(via)];
+                while let Some(delivery) = network.step(now) {
+                    arrived.push((via, delivery));
+                }
+            }
+            for (via, mut delivery) in arrived {
+                let path = Path { remote: delivery.from, via };
+                self.ends[delivery.end as usize].handle_datagram(now, path, &mut delivery.bytes);
+            }
+            self.ends.iter_mut().for_each(|end| end.handle_timeout(now));
+            self.flush();
+            look(self);
+        }
+    }
+
+    fn run(&mut self, time: Duration) {
+        self.run_until(self.now() + time, |_| {});
+    }
+
+    /// `Near` sends a message of 100 bytes each 10 ms on `channel`: when each was sent, and how long it took.
+    fn talk(
+        &mut self,
+        channel: u8,
+        seconds: u64,
+        mut change: impl FnMut(u64, &mut Pair),
+    ) -> Vec<(Time, Duration)> {
+        let mut got = Vec::new();
+        let start = self.now();
+        for step in 0..seconds * 100 {
+            change(step * 10, self);
+            let now = self.now();
+            let mut bytes = vec![0; 100];
+            bytes[..8].copy_from_slice(&now.as_nanos().to_be_bytes());
+            self.send(End::Near, channel, bytes);
+            self.run_until(start + millis(10 * (step + 1)), |pair| {
+                for message in pair.take(End::Far, channel) {
+                    let sent = Time::from_nanos(u64::from_be_bytes(message[..8].try_into().unwrap()));
+                    got.push((sent, pair.now() - sent));
+                }
+            });
+        }
+        self.run_until(self.now() + millis(3000), |pair| {
+            for message in pair.take(End::Far, channel) {
+                let sent = Time::from_nanos(u64::from_be_bytes(message[..8].try_into().unwrap()));
+                got.push((sent, pair.now() - sent));
+            }
+        });
+        got
+    }
+
+    fn moves(&self, end: End) -> Vec<(Time, u8)> {
+        let moves = self.events.iter().filter_map(|(at, found, event)| match event {
+            Event::PathChanged { path } if *found == end => Some((*at, path.via)),
+            _ => None,
+        });
+        moves.collect()
+    }
+}
+
+fn path(delay: u64) -> LinkConfig {
+    LinkConfig::rate(5_000_000).with_delay(millis(delay)).with_queue(Queue::packets(200))
+}
+
+#[test]
+fn the_second_path_takes_over_and_gives_back() {
+    let mut pair = Pair::up(Bonding::Failover, [path(20), path(50)], 1);
+    let start = pair.now();
+    let got = pair.talk(0, 25, |milli, pair| match milli {
+        3000 => pair.set_loss(0, Loss::Random(1.0)),
+        13_000 => pair.set_loss(0, Loss::None),
+        _ => {}
+    });
+    assert_eq!(got.len(), 2500, "nothing is lost");
+    assert!(got.windows(2).all(|pair| pair[0].0 < pair[1].0), "and all is in order");
+    let worst = got.iter().map(|got| got.1).max().unwrap();
+    assert!(worst < millis(600), "{worst:?}");
+    let during = |from: u64, to: u64| {
+        let range = start + millis(from)..start + millis(to);
+        let mut delays: Vec<_> = got.iter().filter(|got| range.contains(&got.0)).map(|got| got.1).collect();
+        quantile(&mut delays, 0.99)
+    };
+    assert!(during(0, 2900) < millis(25), "{:?}", during(0, 2900));
+    assert!(during(3600, 12_900) < millis(56), "{:?}", during(3600, 12_900));
+    assert!(during(18_000, 25_000) < millis(25), "{:?}", during(18_000, 25_000));
+    let moves = pair.moves(End::Near);
+    let at = |milli| start + millis(milli);
+    let [(left, 1), (back, 0)] = moves[..] else { panic!("{moves:?}") };
+    assert!((at(3000)..at(3600)).contains(&left) && (at(15_000)..at(17_500)).contains(&back), "{moves:?}");
+}
+
+#[test]
+fn a_silent_path_is_left_though_nothing_is_sent() {
+    let mut pair = Pair::up(Bonding::Failover, [path(20), path(50)], 2);
+    let start = pair.now();
+    pair.set_loss(0, Loss::Random(1.0));
+    pair.run(millis(1000));
+    for end in End::BOTH {
+        let moves = pair.moves(end);
+        assert!(matches!(moves[..], [(at, 1)] if at < start + millis(1000)), "{moves:?}");
+    }
+    // It is gone after a while, comes back with the network, and the other one may fail then.
+    pair.run(millis(8000));
+    let down = |event: &(Time, End, Event)| matches!(event.2, Event::PathDown { path } if path.via == 0);
+    assert_eq!(pair.events.iter().filter(|event| down(event)).count(), 2);
+    pair.set_loss(0, Loss::None);
+    pair.run(millis(5000));
+    for end in End::BOTH {
+        assert_eq!(pair.moves(end).last().unwrap().1, 0);
+        assert_eq!(pair.link(end).unwrap().paths().count(), 2);
+    }
+    assert!(!pair.events.iter().any(|event| matches!(event.2, Event::Closed { .. })));
+}
+
+#[test]
+fn what_goes_over_both_paths_feels_neither_fail() {
+    for channel in [0, 1] {
+        let mut pair = Pair::up(Bonding::Both, [path(20), path(30)], 3);
+        let got = pair.talk(channel, 25, |milli, pair| match milli {
+            3000 => pair.set_loss(0, Loss::Random(1.0)),
+            13_000 => pair.set_loss(0, Loss::None),
+            _ => {}
+        });
+        let worst = got.iter().map(|got| got.1).max().unwrap();
+        assert!(got.len() == 2500 && worst < millis(35), "{channel}: {} {worst:?}", got.len());
+        assert!(!pair.events.iter().any(|event| matches!(event.2, Event::Closed { .. })));
+    }
+    // Where the one that is left loses packets too, what it loses is sent again at once.
+    let mut pair = Pair::up(Bonding::Both, [path(20), path(30).with_loss(Loss::Random(0.02))], 3);
+    let got = pair.talk(0, 10, |milli, pair| {
+        if milli == 3000 {
+            pair.set_loss(0, Loss::Random(1.0));
+        }
+    });
+    let worst = got.iter().map(|got| got.1).max().unwrap();
+    assert!(got.len() == 1000 && worst < millis(400), "{} {worst:?}", got.len());
+    // While both carry, losses of one are not felt at all.
+    let lossy = path(21).with_loss(Loss::Random(0.05));
+    let mut pair = Pair::up(Bonding::Both, [path(20), lossy], 4);
+    let got = pair.talk(1, 10, |_, _| {});
+    let worst = got.iter().map(|got| got.1).max().unwrap();
+    assert_eq!(got.len(), 1000);
+    assert!(worst < millis(25), "{worst:?}");
+    assert!(pair.link(End::Near).unwrap().is_idle());
+}
+
+#[test]
+fn a_slow_second_path_holds_nothing_up() {
+    let slow = LinkConfig::rate(200_000).with_delay(millis(80)).with_queue(Queue::packets(50));
+    let mut pair = Pair::up(Bonding::Both, [path(20), slow], 5);
+    let mut got = 0;
+    for _ in 0..100 {
+        pair.send(End::Near, 0, vec![7; 30_000]);
+        pair.run(millis(100));
+        got += pair.take(End::Far, 0).len();
+    }
+    pair.run(millis(500));
+    got += pair.take(End::Far, 0).len();
+    assert_eq!(got, 100, "2.4 Mbit/s fit into the first path alone");
+    let dropped = pair.networks[1].link(End::Near).counters().dropped().packets;
+    assert!(dropped < 60, "the slow path's queue is not run over: {dropped}");
+}
+
+#[test]
+fn either_end_restarts_with_its_paths() {
+    for bonding in [Bonding::Failover, Bonding::Both] {
+        for end in End::BOTH {
+            let mut pair = Pair::up(bonding, [path(20), path(30)], 6);
+            pair.send(End::Near, 0, vec![1; 100]);
+            pair.run(millis(500));
+            assert_eq!(pair.take(End::Far, 0).len(), 1);
+            pair.restart(end);
+            pair.run(millis(2500));
+            pair.open(End::Near);
+            for number in 0..10u8 {
+                pair.send(End::Near, 0, vec![number; 50]);
+            }
+            pair.run(millis(300));
+            let got = pair.take(End::Far, 0);
+            assert!(got.iter().map(|bytes| bytes[0]).eq(0..10), "{bonding:?} {end:?}: {got:?}");
+            for end in End::BOTH {
+                assert_eq!(pair.link(end).unwrap().paths().count(), 2, "{bonding:?} {end:?}");
+                assert_eq!(pair.ends[end as usize].links().count(), 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_close_ends_both_paths() {
+    let mut pair = Pair::up(Bonding::Both, [path(20), path(30)], 7);
+    let now = pair.now();
+    pair.set_loss(0, Loss::Random(1.0));
+    pair.link(End::Near).unwrap().close(now, "done");
+    pair.run(millis(1000));
+    assert_eq!(pair.ends.iter().map(|end| end.links().count()).sum::<usize>(), 0);
+}
+
+#[test]
+fn a_second_path_is_the_connecting_end_s_to_give() {
+    let mut pair = Pair::up(Bonding::Both, [path(20), path(30)], 8);
+    let (now, far) = (pair.now(), pair.links[1].unwrap());
+    let path = Path { remote: "203.0.113.9:9".parse().unwrap(), via: 0 };
+    assert!(matches!(pair.ends[1].add_path(now, far, path), Err(Error::Path { .. })));
+    let near = pair.links[0].unwrap();
+    assert!(matches!(pair.ends[0].add_path(now, near, path), Err(Error::Path { .. })));
+    let first = Path { remote: pair.networks[0].address(End::Far), via: 0 };
+    let mut alone = Pair::new(Bonding::Both, [self::path(20), self::path(30)], 8);
+    let id = alone.ends[0].connect(Time::ZERO, first).unwrap();
+    assert!(matches!(alone.ends[0].add_path(Time::ZERO, id, first), Err(Error::Path { .. })));
+}
+
+/// Paths that come and go at any time, in both modes, and ends that restart: what is reliable comes once and in order,
+/// and nothing is kept when all has ended.
+#[test]
+fn promises_hold_on_any_two_paths() {
+    for seed in 0..600u64 {
+        let mut random = Random::new(seed);
+        let mut below = |limit: u64| random.up_to(limit - 1);
+        let bonding = if below(2) == 0 { Bonding::Failover } else { Bonding::Both };
+        let configs = [(); 2].map(|()| {
+            LinkConfig::rate(500_000 + below(8_000_000))
+                .with_delay(millis(1 + below(60)))
+                .with_jitter(millis(below(8)))
+                .with_loss(Loss::Random(below(10) as f64 / 100.0))
+                .with_duplicates(0.02)
+                .with_reorder(0.03, millis(1 + below(30)))
+                .with_queue(Queue::packets(20 + below(200) as u32))
+        });
+        let kept = [(); 2].map(|()| below(10) as f64 / 100.0);
+        let mut pair = Pair::new(bonding, configs, seed);
+        pair.connect();
+        pair.run(millis(3000));
+        pair.open(End::Near);
+        let (mut got, mut unreliable, mut sent) = (Vec::new(), Vec::new(), [0u32; 2]);
+        let take = |pair: &mut Pair, got: &mut Vec<u32>, unreliable: &mut Vec<u32>| {
+            let number = |bytes: bytes::Bytes| u32::from_be_bytes(bytes[..4].try_into().unwrap());
+            got.extend(pair.take(End::Far, 0).into_iter().map(number));
+            unreliable.extend(pair.take(End::Far, 1).into_iter().map(number));
+        };
+        let mut down: Option<usize> = None;
+        for _ in 0..60 {
+            if below(8) == 0 {
+                if let Some(via) = down.take() {
+                    pair.set_loss(via, Loss::Random(kept[via]));
+                } else {
+                    let via = below(2) as usize;
+                    pair.set_loss(via, Loss::Random(1.0));
+                    down = Some(via);
+                }
+            }
+            let channel = below(2) as usize;
+            let size = if below(6) == 0 { 4 + below(9000) } else { 4 + below(500) };
+            let mut bytes = vec![0; size as usize];
+            bytes[..4].copy_from_slice(&sent[channel].to_be_bytes());
+            sent[channel] += 1;
+            pair.send(End::Near, channel as u8, bytes);
+            let until = pair.now() + millis(below(120));
+            pair.run_until(until, |pair| take(pair, &mut got, &mut unreliable));
+        }
+        (0..2).for_each(|via| pair.set_loss(via, Loss::Random(kept[via])));
+        let until = pair.now() + millis(12_000);
+        pair.run_until(until, |pair| take(pair, &mut got, &mut unreliable));
+        assert!(got.iter().copied().eq(0..sent[0]), "seed {seed} {bonding:?}: {got:?} of {}", sent[0]);
+        let all = unreliable.len();
+        unreliable.sort_unstable();
+        unreliable.dedup();
+        assert!(unreliable.len() == all && all <= sent[1] as usize, "seed {seed}: {unreliable:?}");
+        assert!(!pair.events.iter().any(|event| matches!(event.2, Event::Closed { .. })), "seed {seed}");
+        for end in End::BOTH {
+            let link = pair.link(end).unwrap();
+            assert_eq!(
+                (link.held_bytes(), link.is_idle()),
+                ((0, 0), true),
+                "seed {seed} {bonding:?} {end:?}"
+            );
+            assert_eq!(link.paths().count(), 2, "seed {seed}");
+            assert!(link.remembered_packets() < 2000, "seed {seed}");
+        }
+    }
+}

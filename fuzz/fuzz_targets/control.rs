@@ -1,0 +1,8 @@
+//! Commands over the control socket of an encoder. What is checked stands in `bodies/`, free of the fuzzer, so that tests can run
+//! it too.
+#![no_main]
+
+#[path = "../bodies/control.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
