@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bd_rate;
+mod earlier;
 pub mod figures;
 pub mod http;
 pub mod machine;

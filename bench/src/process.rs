@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
@@ -230,6 +231,84 @@ fn parse_busy_ticks(stat: &str) -> Option<u64> {
     Some(user + nice + system + irq + softirq + steal)
 }
 
+/// What other programs take of the processors while something is measured: neither this process nor any that descends
+/// from it, and no thread of the kernel, which works for whoever asks it; but what a hypervisor takes is in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Others {
+    began: Instant,
+    spent: Duration,
+}
+
+impl Others {
+    /// Begins to look.
+    ///
+    /// # Errors
+    /// Where `/proc` cannot be read.
+    pub fn begin() -> Result<Others> {
+        Ok(Others { began: Instant::now(), spent: spent_elsewhere()? })
+    }
+
+    /// The share of one core that others have had since then; above 1 where they had several. In steps of 10 ms.
+    ///
+    /// # Errors
+    /// Where `/proc` cannot be read.
+    pub fn share(&self) -> Result<f64> {
+        let spent = spent_elsewhere()?.saturating_sub(self.spent);
+        Ok(spent.as_secs_f64() / self.began.elapsed().as_secs_f64().max(f64::EPSILON))
+    }
+}
+
+/// Processor time of all programs that are none of ours, with that of their children that have ended, and stolen time.
+fn spent_elsewhere() -> Result<Duration> {
+    let mut stats = Vec::new();
+    for entry in fs::read_dir("/proc").context("/proc")? {
+        let name = entry?.file_name();
+        let Some(id) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        // A process may have ended since.
+        let Ok(stat) = fs::read_to_string(format!("/proc/{id}/stat")) else { continue };
+        if let Some((parent, ticks)) =
+            parse_parent(&stat).zip(parse_cpu_ticks(&stat, CPU_FIELDS_WITH_CHILDREN))
+        {
+            stats.push((id, parent, ticks));
+        }
+    }
+    let stat = fs::read_to_string("/proc/stat").context("/proc/stat")?;
+    let stolen = parse_stolen_ticks(&stat).context("/proc/stat has no line for all processors")?;
+    Ok(from_ticks(ticks_elsewhere(&stats, std::process::id()) + stolen))
+}
+
+/// `(id, parent, ticks)` of all processes: the ticks of those that neither are `own` or descend from it, nor are threads
+/// of the kernel. The ended children of those above `own` are counted with them, but never `own` itself, which runs.
+fn ticks_elsewhere(stats: &[(u32, u32, u64)], own: u32) -> u64 {
+    /// `kthreadd`, whose children the kernel's threads are.
+    const KERNEL: u32 = 2;
+    let parents: BTreeMap<u32, u32> = stats.iter().map(|&(id, parent, _)| (id, parent)).collect();
+    let is_elsewhere = |id: u32| {
+        let (mut at, mut steps) = (id, 0);
+        // Ids may be used again while the list is read: what looks like a circle ends all the same.
+        while at > 1 && steps < stats.len() {
+            if at == own || at == KERNEL {
+                return false;
+            }
+            at = parents.get(&at).copied().unwrap_or(0);
+            steps += 1;
+        }
+        true
+    };
+    stats.iter().filter(|(id, ..)| is_elsewhere(*id)).map(|(.., ticks)| ticks).sum()
+}
+
+/// `ppid` of `/proc/PID/stat` (proc(5), field 4).
+fn parse_parent(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// What a hypervisor has given to others, from the line of all processors.
+fn parse_stolen_ticks(stat: &str) -> Option<u64> {
+    let fields = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    fields.split_whitespace().nth(7)?.parse().ok()
+}
+
 /// How long this process' threads so far could have run, but others had the core.
 pub fn own_kept_waiting() -> Result<Duration> {
     kept_waiting("/proc/self/task")
@@ -258,6 +337,26 @@ mod tests {
         assert_eq!(parse_cpu_ticks(stat, CPU_FIELDS_WITH_CHILDREN), Some(173));
         assert_eq!(parse_cpu_ticks(stat, CHILDREN_CPU_FIELDS), Some(5));
         assert_eq!(parse_cpu_ticks("17 (a", CPU_FIELDS), None);
+    }
+
+    #[test]
+    fn others_are_neither_we_nor_what_descends_from_us_nor_the_kernel() {
+        // init, kthreadd and a thread of it; a shell, we, our child and its child; a compiler beside us.
+        let stats = [
+            (1, 0, 5),
+            (2, 0, 100),
+            (9, 2, 100),
+            (20, 1, 7),
+            (30, 20, 100),
+            (31, 30, 100),
+            (32, 31, 100),
+            (40, 20, 11),
+        ];
+        assert_eq!(ticks_elsewhere(&stats, 30), 5 + 7 + 11);
+        assert_eq!(ticks_elsewhere(&[(7, 8, 1), (8, 7, 1)], 30), 2, "a circle ends");
+        let stat = "17 (a) b (c) S 16 17 17 0 -1 4194560 950 0 0 0 123 45 2 3 20 0 1 0 7 0 0";
+        assert_eq!(parse_parent(stat), Some(16));
+        assert_eq!(parse_stolen_ticks("cpu  1 2 4 100 200 8 16 32 0 0\n"), Some(32));
     }
 
     #[test]

@@ -1,6 +1,18 @@
 //! The figures of a bench: a table for people, JSON for programs.
+//!
+//! ```text
+//! {
+//!   "machine": "…", "date": "…",                   where and when it was measured last
+//!   "measured": [{"date", "how", "cases": […]}],   which cases when, and for how long; the rest of an earlier run is kept
+//!   "notes": ["…"],
+//!   "rows": [{"case", "who", "metric", "unit", "value", "runs": […], "min", "max", "disturbed": runs of them,
+//!             "ratio_to": {"who", "value"}, "context": true}],
+//!   "terms": [{"text", "value", "bound": "least" or "most", "limit", "held"}]
+//! }
+//! ```
+//! A row's value is the median of its runs. `disturbed` is left out where nobody looked at what else ran.
 
-use crate::machine;
+use crate::{earlier, machine};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -11,6 +23,9 @@ use std::time::SystemTime;
 
 /// Whose figures are compared with the others'; settings of ours are told apart by a word behind it.
 pub const OURS: &str = "glassline";
+
+/// Above this share of a core that other programs had, a run's times are not those of the program that is measured.
+pub const DISTURBED: f64 = 0.1;
 
 fn is_ours(who: &str) -> bool {
     who.split(' ').next() == Some(OURS)
@@ -27,6 +42,9 @@ struct Row {
     context: bool,
     /// One value a run, in order.
     runs: Vec<f64>,
+    /// Of these runs, those of which it is known whether other programs had the processor, and those where they had.
+    watched: usize,
+    disturbed: usize,
 }
 
 /// All figures of a bench.
@@ -34,9 +52,13 @@ struct Row {
 pub struct Report {
     name: &'static str,
     reference: Option<&'static str>,
+    how: String,
+    keeps_earlier: bool,
     notes: Vec<String>,
     rows: Vec<Row>,
     terms: Vec<Term>,
+    /// By case and program: whether the run whose figures are being added was disturbed.
+    disturbance: BTreeMap<(String, String), bool>,
 }
 
 /// What a figure must be, and what it is.
@@ -45,13 +67,35 @@ struct Term {
     text: String,
     value: f64,
     limit: f64,
+    most: bool,
     held: bool,
 }
 
 impl Report {
     /// A report without figures. `name` names the file.
     pub fn new(name: &'static str) -> Report {
-        Report { name, reference: None, notes: Vec::new(), rows: Vec::new(), terms: Vec::new() }
+        Report {
+            name,
+            reference: None,
+            how: String::new(),
+            keeps_earlier: false,
+            notes: Vec::new(),
+            rows: Vec::new(),
+            terms: Vec::new(),
+            disturbance: BTreeMap::new(),
+        }
+    }
+
+    /// Whether the file keeps the cases of an earlier run on this machine that this run does not measure: for a run of
+    /// some parts. Otherwise the file holds this run alone.
+    #[must_use]
+    pub fn onto_earlier(self, keeps_earlier: bool) -> Report {
+        Report { keeps_earlier, ..self }
+    }
+
+    /// Says in a few words how many runs of what length there were; pages tell it beside date and machine.
+    pub fn how(&mut self, how: impl Into<String>) {
+        self.how = how.into();
     }
 
     /// Compares everybody's figures with this program's, where otherwise ours are compared with the first peer's.
@@ -65,6 +109,19 @@ impl Report {
         let note = note.into();
         eprintln!("{}: {note}", self.name);
         self.notes.push(note);
+    }
+
+    /// Says what share of a core other programs had during the run of `who` in `case` whose figures are added next
+    /// (`process::Others`). Above [`DISTURBED`] these figures are marked in table, JSON and pages.
+    pub fn disturbance(&mut self, case: &str, who: &str, others: f64) {
+        let disturbed = others > DISTURBED;
+        self.disturbance.insert((case.to_owned(), who.to_owned()), disturbed);
+        if disturbed {
+            self.note(format!(
+                "{case}, {who}: DISTURBED, other programs had {:.0} % of a core; believe no time of this run",
+                others * 100.0
+            ));
+        }
     }
 
     /// Adds a run's value of a figure. Runs of two programs that are added in the same order are compared in pairs.
@@ -94,20 +151,32 @@ impl Report {
         value: f64,
     ) {
         let known =
-            self.rows.iter_mut().find(|row| row.case == case && row.who == who && row.metric == metric);
-        match known {
-            Some(row) => row.runs.push(value),
-            None => {
-                let (case, who) = (case.to_owned(), who.to_owned());
-                self.rows.push(Row { case, who, metric, unit, context, runs: vec![value] });
-            }
-        }
+            self.rows.iter().position(|row| row.case == case && row.who == who && row.metric == metric);
+        let at = known.unwrap_or_else(|| {
+            let (case, who) = (case.to_owned(), who.to_owned());
+            self.rows.push(Row {
+                case,
+                who,
+                metric,
+                unit,
+                context,
+                runs: Vec::new(),
+                watched: 0,
+                disturbed: 0,
+            });
+            self.rows.len() - 1
+        });
+        let disturbance = self.disturbance.get(&(case.to_owned(), who.to_owned()));
+        let row = &mut self.rows[at];
+        row.runs.push(value);
+        row.watched += usize::from(disturbance.is_some());
+        row.disturbed += usize::from(disturbance == Some(&true));
     }
 
     /// Says what `value` has to be at most (`most`) or at least, and whether it is; told in the table and the JSON.
     pub fn term(&mut self, text: impl Into<String>, value: f64, limit: f64, most: bool) -> bool {
         let held = if most { value <= limit } else { value >= limit };
-        self.terms.push(Term { text: text.into(), value, limit, held });
+        self.terms.push(Term { text: text.into(), value, limit, most, held });
         held
     }
 
@@ -144,22 +213,27 @@ impl Report {
         ratio.is_finite().then_some((peer.who.as_str(), ratio))
     }
 
-    /// The table: one block a case, one column a program; behind a figure of ours its ratio to the peer's.
-    pub fn table(&self) -> String {
-        let mut table = String::new();
+    /// All cases, in the order in which they came.
+    fn cases(&self) -> Vec<&str> {
         let mut cases: Vec<&str> = Vec::new();
         for row in &self.rows {
             if !cases.contains(&row.case.as_str()) {
                 cases.push(&row.case);
             }
         }
-        for case in cases {
+        cases
+    }
+
+    /// The table: one block a case, one column a program; behind a figure of ours its ratio to the peer's.
+    pub fn table(&self) -> String {
+        let mut table = String::new();
+        for case in self.cases() {
             self.table_of(case, &mut table);
         }
         for term in &self.terms {
             let verdict = if term.held { "held" } else { "NOT HELD" };
-            let (value, limit) = (number(term.value), number(term.limit));
-            let _ = writeln!(table, "  {verdict:<9}{}: {value}, must be {limit}", term.text);
+            let (value, limit, bound) = (number(term.value), number(term.limit), sign(term.most));
+            let _ = writeln!(table, "  {verdict:<9}{}: {value}, must be {bound} {limit}", term.text);
         }
         for note in &self.notes {
             let _ = writeln!(table, "  {note}");
@@ -210,40 +284,56 @@ impl Report {
         table.push('\n');
     }
 
-    /// The figures for programs. A figure's value is the median of its runs.
+    /// The figures for programs, as the module's head shows them.
     pub fn json(&self) -> Value {
-        let rows: Vec<_> = self
-            .rows
-            .iter()
-            .map(|row| {
-                let mut value = json!({
-                    "case": row.case, "who": row.who, "metric": row.metric, "value": median(&row.runs),
-                    "unit": row.unit, "runs": row.runs,
-                });
-                if row.context {
-                    value["context"] = json!(true);
-                }
-                if let Some((peer, ratio)) = self.ratio(row) {
-                    value["ratio_to"] = json!({"who": peer, "value": ratio});
-                }
-                value
-            })
-            .collect();
+        let rows: Vec<_> = self.rows.iter().map(|row| self.row_json(row)).collect();
         let terms: Vec<_> = self
             .terms
             .iter()
-            .map(|term| json!({"text": term.text, "value": term.value, "limit": term.limit, "held": term.held}))
+            .map(|term| {
+                json!({
+                    "text": term.text, "value": term.value, "limit": term.limit, "held": term.held,
+                    "bound": if term.most { "most" } else { "least" },
+                })
+            })
             .collect();
+        let date = date();
         json!({
-            "machine": machine::description(), "date": date(), "notes": self.notes, "rows": rows, "terms": terms,
+            "machine": machine::description(), "date": date, "notes": self.notes, "rows": rows, "terms": terms,
+            "measured": [{"date": date, "how": self.how, "cases": self.cases()}],
         })
+    }
+
+    fn row_json(&self, row: &Row) -> Value {
+        let least = row.runs.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = row.runs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mut value = json!({
+            "case": row.case, "who": row.who, "metric": row.metric, "value": median(&row.runs),
+            "unit": row.unit, "runs": row.runs, "min": least, "max": most,
+        });
+        if row.watched == row.runs.len() || row.disturbed > 0 {
+            value["disturbed"] = json!(row.disturbed);
+        }
+        if row.context {
+            value["context"] = json!(true);
+        }
+        if let Some((peer, ratio)) = self.ratio(row) {
+            value["ratio_to"] = json!({"who": peer, "value": ratio});
+        }
+        value
     }
 
     /// Prints the table and writes `FOLDER/NAME.json`.
     pub fn finish(&self, folder: &Path) -> Result<()> {
         print!("{}", self.table());
         let file = folder.join(self.name).with_extension("json");
-        let text = serde_json::to_string_pretty(&self.json()).context("the figures do not fit into JSON")?;
+        let mut json = self.json();
+        if self.keeps_earlier
+            && let Some(earlier) = fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok())
+        {
+            json = earlier::keep(&json, &earlier);
+        }
+        let text = serde_json::to_string_pretty(&json).context("the figures do not fit into JSON")?;
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         fs::write(&file, text + "\n").with_context(|| format!("cannot write {}", file.display()))
     }
@@ -270,6 +360,11 @@ pub(crate) fn number(value: f64) -> String {
         _ => 3,
     };
     format!("{value:.digits$}")
+}
+
+/// How a term's value stands to its limit.
+pub(crate) fn sign(most: bool) -> &'static str {
+    if most { "≤" } else { "≥" }
 }
 
 pub(crate) fn times(ratio: f64) -> String {
@@ -322,6 +417,30 @@ mod tests {
         assert!(report.term("delay", 0.5, 0.6, true) && !report.term("rate", 0.5, 0.6, false));
         assert!(report.table().contains("NOT HELD rate"), "{}", report.table());
         assert_eq!(report.json()["terms"][1]["held"], false);
+    }
+
+    #[test]
+    fn runs_have_a_spread_and_a_mark_where_others_had_the_processor() {
+        let mut report = Report::new("test");
+        for (value, others) in [(3.0, 0.02), (1.0, 0.5), (2.0, 0.0)] {
+            report.disturbance("a", OURS, others);
+            report.add("a", OURS, "delay", "ms", value);
+            report.add("a", "peer", "delay", "ms", value);
+        }
+        report.term("delay", 2.0, 1.0, true);
+        report.how("3 runs of 1 s");
+        let json = report.json();
+        let row = &json["rows"][0];
+        assert_eq!((&row["min"], &row["value"], &row["max"]), (&json!(1.0), &json!(2.0), &json!(3.0)));
+        assert_eq!(row["runs"], json!([3.0, 1.0, 2.0]));
+        assert_eq!(row["disturbed"], 1, "one run of three");
+        assert_eq!(json["rows"][1].get("disturbed"), None, "nobody looked");
+        assert_eq!(json["terms"][0]["bound"], "most");
+        assert_eq!(
+            (&json["measured"][0]["how"], &json["measured"][0]["cases"]),
+            (&json!("3 runs of 1 s"), &json!(["a"]))
+        );
+        assert!(json["notes"][0].as_str().is_some_and(|note| note.contains("DISTURBED")), "{json}");
     }
 
     #[test]

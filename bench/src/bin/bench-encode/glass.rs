@@ -48,6 +48,7 @@ pub(crate) fn page(args: &Args, report: &mut Report) -> Result<()> {
         report.note("SKIPPED the page: node or chromium is not installed (apt install nodejs chromium)");
         return Ok(());
     }
+    let others = process::Others::begin()?;
     let ran = Command::new(bench)
         .env("PAGE_RUNS", args.runs.to_string())
         .env("PAGE_SECONDS", args.seconds.to_string())
@@ -57,6 +58,7 @@ pub(crate) fn page(args: &Args, report: &mut Report) -> Result<()> {
     if !ran.status.success() {
         bail!("bench/page failed: {}", String::from_utf8_lossy(&ran.stderr));
     }
+    let others = others.share()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let file = Path::new(&target).join("bench/page.json");
     let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
@@ -65,11 +67,14 @@ pub(crate) fn page(args: &Args, report: &mut Report) -> Result<()> {
     let rows = figures["rows"].as_array().context("bench/page wrote no rows")?;
     for (engine, limit) in [("webcodecs", 100.0), ("mse", 250.0)] {
         let who = if engine == "mse" { "page MSE" } else { "page WebCodecs" };
+        report.disturbance(case, who, others);
         for (metric, name) in [("age p50", "glass to glass, p50"), ("age p95", "glass to glass, p95")] {
             let row = rows.iter().find(|row| row["who"] == engine && row["metric"] == name);
-            let value = row.and_then(|row| row["value"].as_f64());
+            let runs =
+                row.and_then(|row| row["runs"].as_array()).into_iter().flatten().filter_map(Value::as_f64);
+            runs.for_each(|value| report.add(case, who, metric, "ms", value));
+            let value = report.value(case, who, metric);
             let value = value.with_context(|| format!("bench/page tells no {name} of {engine}"))?;
-            report.add(case, who, metric, "ms", value);
             if metric == "age p50" {
                 report.term(format!("{who} through serve, age p50, ms"), value, limit, true);
             }

@@ -74,7 +74,8 @@ enum Part {
 fn main() -> Result<()> {
     let args = Args::parse();
     let wants = |part| args.parts.is_empty() || args.parts.contains(&part);
-    let mut report = Report::new("encode");
+    let mut report = Report::new("encode").onto_earlier(!args.parts.is_empty());
+    report.how(format!("runs of {} s", args.seconds));
     if wants(Part::Beside) {
         beside(&args, &mut report)?;
     }

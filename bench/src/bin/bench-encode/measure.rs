@@ -19,8 +19,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Above this share of one core that others used, delays are not the encoder's.
-const DISTURBED: f64 = 0.1;
 /// How long the receiver listens on after the encoder has ended: what it sent is there by then.
 const TAIL: Duration = Duration::from_millis(50);
 /// The writer and the receiver go before the encoders where they are allowed to, so that stamps are those of the
@@ -112,13 +110,7 @@ pub(crate) fn run(
 impl Ran {
     /// Says how busy the machine was with other things, and warns where that was too much.
     pub(crate) fn tell_others(&self, name: &str, case: &str, report: &mut Report) {
-        if self.others > DISTURBED {
-            report.note(format!(
-                "{case}, {name}: DISTURBED, other programs used {:.0} % of a core; believe no delay of this run",
-                self.others * 100.0
-            ));
-        }
-        report.add_context(case, name, "others' share of a core", "%", self.others * 100.0);
+        report.disturbance(case, name, self.others);
     }
 }
 

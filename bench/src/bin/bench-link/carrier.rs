@@ -89,8 +89,8 @@ pub(crate) struct Socket {
 pub(crate) const MAX_SEGMENTS: usize = 44;
 /// Bytes that one receive call takes for one sender.
 const RECEIVE_SIZE: usize = 1 << 16;
-/// What is asked of the kernel's buffers; it may give less.
-const KERNEL_BUFFER: usize = 4 << 20;
+/// What is asked of the kernel's buffers, as `engine::link` does; it may give less.
+const KERNEL_BUFFER: usize = 8 << 20;
 
 impl Socket {
     pub(crate) fn bind(address: SocketAddr) -> Result<Socket> {

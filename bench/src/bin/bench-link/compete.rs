@@ -9,17 +9,23 @@ use std::time::{Duration, Instant};
 
 use crate::carrier::{Carrier, Lane, Load};
 use crate::end::{come_up, now_ns};
-use crate::ours::Ours;
+use crate::handles::Handles;
 use crate::tcp::Tcp;
 
 const MESSAGE: usize = 32 << 10;
+const AT_ONCE: usize = 16;
 const SILENCE: Duration = Duration::from_secs(5);
 
 fn flow(carrier: &mut dyn Carrier, seconds: Duration) -> Result<()> {
     come_up(carrier)?;
     let (begin, message) = (Instant::now(), Bytes::from(vec![0x5A; MESSAGE]));
     while begin.elapsed() < seconds && !carrier.is_closed() {
-        while carrier.send(Lane::Reliable, &message)? {}
+        // Some carriers say that they are full, others wait for room.
+        for _ in 0..AT_ONCE {
+            if !carrier.send(Lane::Reliable, &message)? {
+                break;
+            }
+        }
         carrier.drive(Duration::from_millis(5))?;
     }
     Ok(())
@@ -29,7 +35,7 @@ fn flow(carrier: &mut dyn Carrier, seconds: Duration) -> Result<()> {
 pub(crate) fn send(ours: SocketAddr, theirs: SocketAddr, control: &str, seconds: Duration) -> Result<Value> {
     thread::scope(|scope| {
         let tcp = scope.spawn(|| flow(&mut Tcp::connect(theirs, Load::Bulk, control)?, seconds));
-        let own = flow(&mut Ours::connect(ours, Load::Bulk)?, seconds);
+        let own = flow(&mut Handles::connect(ours, Load::Bulk)?, seconds);
         tcp.join().map_err(|_| anyhow!("TCP's flow has panicked"))?.context("TCP")?;
         own.context("ours")
     })?;
@@ -66,7 +72,7 @@ pub(crate) fn receive(
 ) -> Result<Value> {
     let (own, tcp) = thread::scope(|scope| {
         let tcp = scope.spawn(|| gather(&mut Tcp::listen(theirs, Load::Bulk, control)?, seconds));
-        let own = gather(&mut Ours::listen(ours, Load::Bulk)?, seconds);
+        let own = gather(&mut Handles::listen(ours, Load::Bulk)?, seconds);
         let tcp = tcp.join().map_err(|_| anyhow!("TCP's flow has panicked"))?;
         anyhow::Ok((own.context("ours")?, tcp.context("TCP")?))
     })?;

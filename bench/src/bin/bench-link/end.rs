@@ -124,21 +124,24 @@ pub(crate) fn take_leave(carrier: &mut dyn Carrier) -> Result<()> {
     Ok(())
 }
 
-/// Messages handed over between looks at the socket.
+/// Messages handed over between looks at the socket and the clock: so many, and no more bytes than this, but for one
+/// message.
 const BATCH: usize = 512;
+const BATCH_BYTES: usize = 64 << 20;
 
 /// Sends messages of `size` bytes for `seconds`.
 pub(crate) fn send(carrier: &mut dyn Carrier, load: Load, size: usize, seconds: Duration) -> Result<Sent> {
     come_up(carrier)?;
     let (message, lane) = (Bytes::from(vec![0x5A; size]), lane(load));
+    let batch = BATCH.min(BATCH_BYTES / size.max(1)).max(1);
     let (mut messages, begin, cpu) = (0u64, Instant::now(), cpu_seconds());
     while begin.elapsed() < seconds && !carrier.is_closed() {
         let mut taken = 0;
-        while taken < BATCH && carrier.send(lane, &message)? {
+        while taken < batch && carrier.send(lane, &message)? {
             taken += 1;
         }
         messages += taken as u64;
-        carrier.drive(if taken == BATCH { Duration::ZERO } else { Duration::from_millis(5) })?;
+        carrier.drive(if taken == batch { Duration::ZERO } else { Duration::from_millis(5) })?;
     }
     finish(carrier, PATIENCE)?;
     let cpu = cpu_seconds() - cpu;

@@ -20,6 +20,7 @@ mod raw;
 mod rows;
 mod scenario;
 mod speed;
+mod srt;
 mod strangers;
 mod tcp;
 mod video;
@@ -28,6 +29,7 @@ mod who;
 use anyhow::{Context, Result};
 use carrier::Load;
 use clap::{Parser, Subcommand, ValueEnum};
+use foreign::Foreign;
 use glassline_bench::machine;
 use glassline_bench::report::Report;
 use scenario::{Lab, Scenario};
@@ -58,7 +60,7 @@ struct Args {
     compete_seconds: u64,
     /// Who runs on narrow links
     #[arg(long, value_enum, value_name = "WHO,…", value_delimiter = ',',
-          default_values = ["ours", "quinn-delay", "quinn-bbr", "tcp-bbr", "tcp-cubic"])]
+          default_values = ["ours", "quinn-delay", "quinn-bbr", "tcp-bbr", "tcp-cubic", "srt-120", "srt-400"])]
     peers: Vec<Who>,
     /// Which parts to run; all by default
     #[arg(long, value_enum, value_name = "PART,…", value_delimiter = ',')]
@@ -211,6 +213,27 @@ fn play(role: &Role) -> Result<()> {
     Ok(())
 }
 
+impl Args {
+    fn wants(&self, part: Part) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
+    }
+
+    /// What runs how often and for how long.
+    fn how(&self) -> String {
+        let mut how = Vec::new();
+        if [Part::Speed, Part::Strangers].into_iter().any(|part| self.wants(part)) {
+            how.push(format!("speed: runs of {} s", self.seconds));
+        }
+        if [Part::Choked, Part::Bursts, Part::Outage].into_iter().any(|part| self.wants(part)) {
+            how.push(format!("narrow links: runs of {} s", self.link_seconds));
+        }
+        if self.wants(Part::Compete) {
+            how.push(format!("competition: runs of {} s", self.compete_seconds));
+        }
+        how.join(", ")
+    }
+}
+
 fn main() -> Result<()> {
     let mut args = Args::parse();
     if let Some(role) = &args.role {
@@ -220,14 +243,14 @@ fn main() -> Result<()> {
         (args.runs, args.seconds) = (1, 1.0);
         (args.link_seconds, args.compete_seconds) = (8, 8);
     }
-    let wants = |part| args.parts.is_empty() || args.parts.contains(&part);
+    let wants = |part| args.wants(part);
     let network = machine::own_network()?;
-    let mut report = Report::new("link").beside("quinn");
+    let mut report = Report::new("link").beside("quinn").onto_earlier(!args.parts.is_empty());
     report.note(format!(
-        "{network}; datagrams of {} bytes; AES-128-GCM but for ENet (in clear) and TCP; {} runs of {} s by turns, \
-         narrow links {} of {} s",
-        carrier::DATAGRAM, args.runs, args.seconds, args.link_runs, args.link_seconds
+        "{network}; datagrams of {} bytes; AES-128-GCM but for ENet (in clear) and TCP; by turns",
+        carrier::DATAGRAM
     ));
+    report.how(args.how());
     let folder = scenario::folder(&args.out)?;
     if wants(Part::Speed) {
         speed::run(&mut report, args.runs, args.seconds, &folder)?;
@@ -242,14 +265,23 @@ fn main() -> Result<()> {
 }
 
 fn narrow(args: &Args, folder: &std::path::Path, report: &mut Report) -> Result<()> {
-    let wants = |part| args.parts.is_empty() || args.parts.contains(&part);
-    let lab = Lab { glassline: machine::glassline()?, folder: folder.to_owned() };
+    let wants = |part| args.wants(part);
+    let mut lab = Lab { glassline: machine::glassline()?, folder: folder.to_owned(), srt: None };
     if let Some(why) = lab.missing() {
         report.note(format!("SKIPPED narrow links: {why}"));
         return Ok(());
     }
-    let known = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     let mut peers = args.peers.clone();
+    if peers.iter().any(|who| who.latency().is_some()) {
+        match Foreign::Srt.build(folder)? {
+            Ok(program) => lab.srt = Some(program),
+            Err(why) => {
+                report.note(format!("SKIPPED SRT on narrow links: {why}"));
+                peers.retain(|who| who.latency().is_none());
+            }
+        }
+    }
+    let known = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     peers.retain(|who| {
         let missing =
             who.congestion().filter(|control| !known.split_whitespace().any(|word| word == *control));

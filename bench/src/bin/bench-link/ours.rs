@@ -1,4 +1,4 @@
-//! Ours: the core of the link in the bench's loop.
+//! The core of our link in the bench's loop: without the handles, locks and threads by which programs have it ([`crate::handles`]).
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -18,7 +18,7 @@ pub(crate) const SEND_QUEUE: u32 = 1 << 11;
 /// Those that may wait to be taken: more than one look at the socket brings.
 const RECEIVE_QUEUE: u32 = 1 << 14;
 
-pub(crate) struct Ours {
+pub(crate) struct Core {
     socket: Socket,
     endpoint: Endpoint,
     link: Option<LinkId>,
@@ -51,21 +51,21 @@ pub(crate) fn options(load: Load, lane: Lane, queue: u32) -> Options {
     }
 }
 
-impl Ours {
-    pub(crate) fn listen(address: SocketAddr, load: Load) -> Result<Ours> {
-        Ours::new(Socket::bind(address)?, true, load)
+impl Core {
+    pub(crate) fn listen(address: SocketAddr, load: Load) -> Result<Core> {
+        Core::new(Socket::bind(address)?, true, load)
     }
 
-    pub(crate) fn connect(address: SocketAddr, load: Load) -> Result<Ours> {
-        let mut ours = Ours::new(Socket::toward(address)?, false, load)?;
-        let now = ours.now();
-        let id = ours.endpoint.connect(now, Path { remote: address, via: 0 })?;
-        ours.link = Some(id);
-        ours.open()?;
-        Ok(ours)
+    pub(crate) fn connect(address: SocketAddr, load: Load) -> Result<Core> {
+        let mut core = Core::new(Socket::toward(address)?, false, load)?;
+        let now = core.now();
+        let id = core.endpoint.connect(now, Path { remote: address, via: 0 })?;
+        core.link = Some(id);
+        core.open()?;
+        Ok(core)
     }
 
-    fn new(socket: Socket, listen: bool, load: Load) -> Result<Ours> {
+    fn new(socket: Socket, listen: bool, load: Load) -> Result<Core> {
         let seed: [u8; 32] = ring::rand::generate(&ring::rand::SystemRandom::new())
             .map_err(|_| anyhow::anyhow!("no randomness"))?
             .expose();
@@ -74,7 +74,7 @@ impl Ours {
             datagram_bytes: DATAGRAM as u16,
             ..Settings::new(Credentials::Shared(Key([7; 32])))
         };
-        Ok(Ours {
+        Ok(Core {
             socket,
             endpoint: Endpoint::new(settings, seed),
             link: None,
@@ -121,7 +121,7 @@ impl Ours {
     }
 }
 
-impl Carrier for Ours {
+impl Carrier for Core {
     fn drive(&mut self, wait: Duration) -> Result<()> {
         let (endpoint, begin) = (&mut self.endpoint, self.begin);
         let more = self.socket.receive(|from, bytes, size| {

@@ -2,6 +2,7 @@
 //! [`crate::video`], and around two flows that compete ([`crate::compete`]).
 
 use anyhow::{Context, Result, ensure};
+use glassline_bench::process::Others;
 use glassline_bench::report::Report;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::srt;
 use crate::video::read_result;
 use crate::who::Who;
 
@@ -73,6 +75,18 @@ fn trace(seconds: u64) -> String {
 pub(crate) struct Lab {
     pub(crate) glassline: PathBuf,
     pub(crate) folder: PathBuf,
+    /// The compiled `srt.c`, where it could be had.
+    pub(crate) srt: Option<PathBuf>,
+}
+
+/// What came of a link's use.
+struct Ran {
+    /// What the far side has written.
+    result: Value,
+    /// The link's report.
+    network: Value,
+    /// The share of a core that other programs had meanwhile.
+    others: f64,
 }
 
 impl Lab {
@@ -90,16 +104,20 @@ impl Lab {
         }
     }
 
-    /// Runs this program's `near` behind the link and its `far` on the other side; the result that the far one writes,
-    /// and the link's report.
-    fn run(&self, link: &[String], near: &[String], far: &[String]) -> Result<(Value, Value)> {
+    /// Runs this program's `near` behind the link and its `far` on the other side.
+    fn run(&self, link: &[String], near: &[String], far: &[String]) -> Result<Ran> {
         let this = std::env::current_exe().context("cannot find this program")?;
         let result = self.folder.join("far.json");
         // It may be there from before.
         let _ = fs::remove_file(&result);
         let this = this.to_str().context("this program's path is not UTF-8")?;
         let quoted: Vec<String> = far.iter().map(|word| format!("'{word}'")).collect();
-        let output = Command::new(&self.glassline)
+        let mut command = Command::new(&self.glassline);
+        if let Some(srt) = &self.srt {
+            command.env(srt::PROGRAM, srt);
+        }
+        let others = Others::begin()?;
+        let output = command
             .args(["lab", "link", "--json"])
             .args(link)
             .arg("--far")
@@ -114,7 +132,8 @@ impl Lab {
             .context("cannot run glassline lab link")?;
         ensure!(output.status.success(), "it failed: {}", String::from_utf8_lossy(&output.stderr).trim());
         let report = serde_json::from_slice(&output.stdout).context("no report of the link")?;
-        Ok((read_result(&result, Duration::ZERO)?, report))
+        let others = others.share()?;
+        Ok(Ran { result: read_result(&result, Duration::ZERO)?, network: report, others })
     }
 }
 
@@ -152,8 +171,11 @@ pub(crate) fn run(
                 far.extend(words(&["--blackout-ms", &BLACKOUT.end.to_string()]));
             }
             match lab.run(&seeded, &near, &far) {
-                Ok((result, network)) => add(scenario, who, &result, &network, report),
-                Err(error) => report.note(format!("{}: {}: {error:#}", scenario.name(), who.name())),
+                Ok(ran) => {
+                    report.disturbance(scenario.name(), who.name(), ran.others);
+                    add(scenario, who, &ran.result, &ran.network, report);
+                }
+                Err(error) => report.note(format!("FAILED {}: {}: {error:#}", scenario.name(), who.name())),
             }
         }
     }
@@ -236,7 +258,8 @@ pub(crate) fn compete(
         let near = [words(&["compete"]), rest.clone()].concat();
         let far = [words(&["referee"]), rest].concat();
         match lab.run(&link, &near, &far) {
-            Ok((result, network)) => {
+            Ok(Ran { result, network, others }) => {
+                report.disturbance(&case, Who::Ours.name(), others);
                 let figure = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
                 let ours = Who::Ours.name();
                 report.add(&case, ours, "share", "%", figure(&result["share"]) * 100.0);
@@ -255,14 +278,14 @@ pub(crate) fn compete(
                     figure(&network["up"]["queue_delay_ms"]["p50"]),
                 );
             }
-            Err(error) => report.note(format!("{case}: {error:#}")),
+            Err(error) => report.note(format!("FAILED {case}: {error:#}")),
         }
     }
     if depth <= 1.0
         && let Some(share) = report.value(&case, Who::Ours.name(), "share")
     {
-        report.term(format!("{case}: share, %, at least"), share, 30.0, false);
-        report.term(format!("{case}: share, %, at most"), share, 70.0, true);
+        report.term(format!("{case}: share, %"), share, 30.0, false);
+        report.term(format!("{case}: share, %"), share, 70.0, true);
     }
     Ok(())
 }

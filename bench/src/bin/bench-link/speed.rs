@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use glassline_bench::machine::Cores;
+use glassline_bench::process::Others;
 use glassline_bench::report::Report;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -14,7 +15,7 @@ use crate::carrier::Load;
 use crate::foreign::Foreign;
 use crate::who::Who;
 
-/// A row of a table.
+/// A column of a table.
 #[derive(Clone, Debug)]
 enum Racer {
     Own(Who),
@@ -37,6 +38,7 @@ const RATE: &str = "goodput";
 const MESSAGES: &str = "messages";
 const SENDER: &str = "sender's CPU";
 const RECEIVER: &str = "receiver's CPU";
+const BUFFER: &str = "receiver's socket buffer, as the kernel counts";
 
 /// Runs all cases.
 pub(crate) fn run(report: &mut Report, runs: u32, seconds: f64, folder: &Path) -> Result<()> {
@@ -52,9 +54,9 @@ pub(crate) fn run(report: &mut Report, runs: u32, seconds: f64, folder: &Path) -
         }
     }
     for (case, load, size) in CASES {
-        let mut racers = vec![Racer::Own(Who::Ours), Racer::Own(Who::Handles), Racer::Own(Who::Quinn)];
+        let mut racers = vec![Racer::Own(Who::Ours), Racer::Own(Who::Core), Racer::Own(Who::Quinn)];
         for (name, peer, program) in &foreign {
-            // SRT's unreliable mode is one for live streams, whose messages wait for a fixed delay.
+            // SRT's unreliable mode is one for live streams, whose messages wait for a fixed delay: it runs on narrow links.
             if load != Load::Unreliable || *peer != Foreign::Srt {
                 racers.push(Racer::Foreign(name, program.clone()));
             }
@@ -65,7 +67,7 @@ pub(crate) fn run(report: &mut Report, runs: u32, seconds: f64, folder: &Path) -
         for _ in 0..runs {
             for racer in &racers {
                 if let Err(error) = race(racer, (case, load, size), seconds, cores, report) {
-                    report.note(format!("{case}: {}: {error:#}", racer.name()));
+                    report.note(format!("FAILED {case}: {}: {error:#}", racer.name()));
                 }
             }
         }
@@ -131,6 +133,7 @@ fn race(
     cores: Cores,
     report: &mut Report,
 ) -> Result<()> {
+    let others = Others::begin()?;
     let port = UdpSocket::bind(("127.0.0.1", 0))?.local_addr()?.port();
     let spawn = |role: &str, core: usize| {
         racer
@@ -145,6 +148,7 @@ fn race(
     ensure!(line.trim() == "ready", "the receiver says {line:?}");
     // What listens with its first receive call only.
     std::thread::sleep(Duration::from_millis(50));
+    let buffer = receive_buffer(port);
     let mut sender = Running(spawn("send", cores.load)?);
     let sent = result(&mut sender.0.stdout.take().context("no output")?)?;
     let received = result(&mut told)?;
@@ -152,6 +156,7 @@ fn race(
         |value: &Value, key: &str| value[key].as_f64().with_context(|| format!("no {key} in {value}"));
     let (bytes, total) = (figure(&received, "bytes")?, figure(&received, "total")?);
     ensure!(bytes > 0.0, "nothing came");
+    report.disturbance(case, racer.name(), others.share()?);
     let (rate, who) = (bytes / figure(&received, "seconds")?, racer.name());
     let (sender, receiver) = (figure(&sent, "cpu")? / total, figure(&received, "cpu")? / bytes);
     if load == Load::Bulk {
@@ -164,8 +169,25 @@ fn race(
         report.add(case, who, SENDER, "µs/message", sender * size * 1e6);
         report.add(case, who, RECEIVER, "µs/message", receiver * size * 1e6);
     }
+    if let Some(buffer) = buffer {
+        report.add_context(case, who, BUFFER, "MiB", buffer / f64::from(1 << 20));
+    }
     report.add_context(case, who, "of what was sent", "%", total / figure(&sent, "bytes")? * 100.0);
     Ok(())
+}
+
+/// Bytes that the kernel keeps for the UDP socket at `port`, by what `ss` tells (`SK_MEMINFO_RCVBUF`): so that nobody is
+/// measured with other buffers than he is said to have.
+fn receive_buffer(port: u16) -> Option<f64> {
+    let told =
+        Command::new("ss").args(["-H", "-u", "-a", "-n", "-m", &format!("sport = :{port}")]).output().ok()?;
+    parse_buffer(&String::from_utf8_lossy(&told.stdout))
+}
+
+/// "skmem:(r0,rb8388608,t0,…)"
+fn parse_buffer(told: &str) -> Option<f64> {
+    let (_, rest) = told.split_once("skmem:(r")?;
+    rest.split(',').find_map(|field| field.strip_prefix("rb"))?.parse().ok()
 }
 
 fn result(from: &mut impl Read) -> Result<Value> {
@@ -200,5 +222,18 @@ fn terms(report: &mut Report) {
         if let Some(value) = value {
             report.term(text, value, limit, most);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buffer_is_read_from_what_ss_tells() {
+        let told =
+            "UNCONN 0 0 127.0.0.1:4433 0.0.0.0:*\n\t skmem:(r0,rb8388608,t0,tb425984,f0,w0,o0,bl0,d0)\n";
+        assert_eq!(parse_buffer(told), Some(8_388_608.0));
+        assert_eq!(parse_buffer(""), None);
     }
 }

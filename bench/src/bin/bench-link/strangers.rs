@@ -5,6 +5,7 @@
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use glassline_bench::machine::Cores;
+use glassline_bench::process::Others;
 use glassline_bench::report::{Report, median};
 use glassline_engine::link::{Endpoint, Link, Local};
 use glassline_io::udp::Port;
@@ -244,12 +245,13 @@ pub(crate) fn run(report: &mut Report, runs: u32, seconds: f64) -> Result<()> {
         let mut host = Host::start(cores.server)?;
         let mut slowest = f64::INFINITY;
         for kind in Kind::ALL {
-            let before = host.ask()?;
+            let (others, before) = (Others::begin()?, host.ask()?);
             let sent = result(&mut host.flood(cores.load, kind, 0.0, seconds)?)?;
             let after = host.ask()?;
             let since = |key: &str| Ok::<_, anyhow::Error>(figure(&after, key)? - figure(&before, key)?);
             let (count, cpu, wall) = (since("strangers")?, since("cpu")?, since("ns")? / 1e9);
             ensure!(count > 0.0, "no stranger came");
+            report.disturbance(CASE, kind.name(), others.share()?);
             report.add(CASE, kind.name(), TURNED_AWAY, "M/s", count / cpu / 1e6);
             report.add(CASE, kind.name(), "turned away", "M/s", count / wall / 1e6);
             report.add_context(
@@ -261,12 +263,15 @@ pub(crate) fn run(report: &mut Report, runs: u32, seconds: f64) -> Result<()> {
             );
             slowest = slowest.min(count / cpu);
         }
+        let others = Others::begin()?;
         let calm = host.guest(cores.load, seconds)?;
         let flood = host.flood(cores.load, Kind::Connect, slowest / 2.0, seconds + 2.0)?;
         std::thread::sleep(Duration::from_millis(500));
         let flooded = host.guest(cores.load, seconds)?;
         drop(flood);
+        let others = others.share()?;
         for (who, delays) in [("a link, nobody else", &calm), ("a link, flooded at half of that", &flooded)] {
+            report.disturbance(CASE, who, others);
             for (metric, key) in [("there and back, median", "p50"), ("p95", "p95"), ("p99", "p99")] {
                 report.add(CASE, who, metric, "µs", figure(delays, key)?);
             }

@@ -14,6 +14,7 @@ mod pacing;
 mod servers;
 mod source;
 mod terms;
+mod tls;
 
 use anyhow::{Result, bail};
 use case::Case;
@@ -65,6 +66,8 @@ enum Part {
     Overload,
     /// Bursts on the wire, and a queue of 30 kB
     Pacing,
+    /// What viewers over TLS take of memory, before and after an upgrade
+    Tls,
 }
 
 impl Args {
@@ -101,7 +104,9 @@ const FEWEST: usize = 50;
 fn main() -> Result<()> {
     let args = Args::parse();
     let network = machine::own_network()?;
-    let mut report = Report::new("reflector").beside(Who::Cubemap.name());
+    let mut report =
+        Report::new("reflector").beside(Who::Cubemap.name()).onto_earlier(!args.parts.is_empty());
+    report.how(format!("runs of {} s", args.seconds));
     report.note(network);
     let cores = Cores::choose()?;
     match cores {
@@ -126,6 +131,10 @@ fn main() -> Result<()> {
     if bench.args.runs(Part::Pacing) {
         let (times, out) = (bench.args.times(), bench.args.out.clone());
         bench.part("pacing", |bench| pacing::run(times, &out, bench.cores, &mut bench.report));
+    }
+    if bench.args.runs(Part::Tls) {
+        let (times, runs) = (bench.args.times(), bench.args.runs);
+        bench.part("tls", |bench| tls::run(times, runs, bench.cores, &mut bench.report));
     }
     bench.report.finish(&bench.args.out)?;
     if bench.failed > 0 {

@@ -4,7 +4,7 @@ use crate::case::Case;
 use crate::servers::{Started, Who};
 use anyhow::{Result, ensure};
 use glassline_bench::machine::Cores;
-use glassline_bench::process::{self, Server};
+use glassline_bench::process::{self, Others, Server};
 use glassline_bench::report::Report;
 use glassline_io::process::thread_cpu_time;
 use glassline_lab::load::{Check, Load, Settings, Spread, Tally, Target};
@@ -23,8 +23,6 @@ pub(crate) struct Times {
 
 /// Above this share of its core the load generator may be what is measured.
 pub(crate) const SATURATED: f64 = 0.9;
-/// Above this share of time that others took from server or load, delays are not the server's.
-const DISTURBED: f64 = 0.1;
 /// Who delivers less of the stream has not carried the load.
 pub(crate) const CARRIED: f64 = 0.97;
 /// A load at which a server's delay is longer is not carried: its queue grows.
@@ -83,6 +81,8 @@ pub(crate) struct Outcome {
     /// Of the window.
     pub(crate) tally: Tally,
     spent: Spent,
+    /// The share of a core that other programs had meanwhile.
+    others: f64,
     resident_bytes: u64,
     /// Of the server's own memory, that viewers' coming has added; each one's part.
     viewer_bytes: f64,
@@ -144,10 +144,10 @@ fn watch(load: &mut Load, server: &Server, who: Who, case: Case, times: Times) -
     join(load, case.viewers)?;
     load.run(times.warm_up)?;
     let grown = server.anonymous_bytes()? as f64 - alone as f64;
-    let before = Spent::so_far(server)?;
+    let (others, before) = (Others::begin()?, Spent::so_far(server)?);
     load.begin_window();
     load.run(times.window)?;
-    let tally = load.tally();
+    let (tally, others) = (load.tally(), others.share()?);
     let spent = Spent::so_far(server)?.since(before);
     let resident_bytes = server.resident_bytes()?;
     all_are_served(&tally)?;
@@ -157,7 +157,8 @@ fn watch(load: &mut Load, server: &Server, who: Who, case: Case, times: Times) -
     }
     let after = load.tally();
     all_are_served(&after)?;
-    Ok(Outcome { who, case, tally, spent, resident_bytes, viewer_bytes: grown / case.viewers as f64, after })
+    let viewer_bytes = grown / case.viewers as f64;
+    Ok(Outcome { who, case, tally, spent, others, resident_bytes, viewer_bytes, after })
 }
 
 fn millis(spread: &Spread, quantile: f64) -> f64 {
@@ -209,13 +210,9 @@ impl Outcome {
                 "{who}: the load generator is at {share:.0} % of its core, so delays are partly its own"
             ));
         }
+        // Where server and load had to wait for their cores, others had them, even if it is not known who.
         let waited = self.spent.server_waited.max(self.spent.load_waited).as_secs_f64() / seconds;
-        if waited > DISTURBED {
-            report.note(format!(
-                "{who}: DISTURBED, other programs had a core for {:.0} % of the time; believe no delay of this run",
-                waited * 100.0
-            ));
-        }
+        report.disturbance(&self.case.to_string(), self.who.name(), self.others.max(waited));
         if !self.who.is_static() && self.delivered() < CARRIED {
             let share = self.delivered() * 100.0;
             report.note(format!("{who}: does not carry the load, {share:.0} % of the stream is delivered"));

@@ -7,6 +7,7 @@ use crate::servers::{OUR_PATH, Who, ours};
 use crate::source::Source;
 use anyhow::{Context, Result};
 use glassline_bench::machine::{self, Cores, free_address};
+use glassline_bench::process::Others;
 use glassline_bench::report::{OURS, Report};
 use glassline_lab::load::{Check, Load, Settings, Target};
 use std::fs;
@@ -83,10 +84,10 @@ pub(crate) fn run(times: Times, cores: Option<Cores>, report: &mut Report) -> Re
         .with_context(|| format!("overload; its log ends with:\n{}", server.log_end()))?;
     // Everybody falls behind the backlog.
     load.run(times.warm_up + Duration::from_secs(4))?;
-    let before = Spent::so_far(&server)?;
+    let (others, before) = (Others::begin()?, Spent::so_far(&server)?);
     load.begin_window();
     load.run(times.window * 2)?;
-    let tally = load.tally();
+    let (tally, others) = (load.tally(), others.share()?);
     let spent = Spent::so_far(&server)?.since(before);
     server.check_alive()?;
     let waits = source.end()?;
@@ -98,6 +99,7 @@ pub(crate) fn run(times: Times, cores: Option<Cores>, report: &mut Report) -> Re
     let fairness = rate.min() as f64 / rate.quantile(0.5).max(1) as f64;
     let wrong = tally.verdict.errors() + tally.verdict.misplaced;
     let seconds = tally.window.seconds;
+    report.disturbance(&at, OURS, others);
     let mut add = |metric, unit, value| report.add(&at, OURS, metric, unit, value);
     add("throughput", "Gbit/s", tally.window.bytes as f64 * 8.0 / seconds / 1e9);
     add("server CPU share", "%", spent.server_share(seconds) * 100.0);
@@ -120,14 +122,9 @@ pub(crate) fn run(times: Times, cores: Option<Cores>, report: &mut Report) -> Re
     if tally.verdict.announced == 0 {
         report.note(format!("{at}: nobody was moved forward, so nobody was too many"));
     }
-    report.term(format!("{at}: slowest viewer by median, at least"), fairness, 0.9, false);
-    report.term(
-        format!("{at}: longest wait of the source, ms, at most a frame's time"),
-        waits.longest,
-        20.0,
-        true,
-    );
-    report.term(format!("{at}: wrong packets and moves to elsewhere, at most"), wrong as f64, 0.0, true);
-    report.term(format!("{at}: viewers dropped, at most"), dropped as f64, 0.0, true);
+    report.term(format!("{at}: slowest viewer by median"), fairness, 0.9, false);
+    report.term(format!("{at}: longest wait of the source, ms (a frame's time)"), waits.longest, 20.0, true);
+    report.term(format!("{at}: wrong packets and moves to elsewhere"), wrong as f64, 0.0, true);
+    report.term(format!("{at}: viewers dropped"), dropped as f64, 0.0, true);
     Ok(wrong)
 }

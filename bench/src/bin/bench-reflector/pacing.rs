@@ -14,7 +14,7 @@ use crate::servers::{OUR_PATH, ours};
 use crate::source::Source;
 use anyhow::{Context, Result, ensure};
 use glassline_bench::machine::{self, Cores, find};
-use glassline_bench::process::Server;
+use glassline_bench::process::{Others, Server};
 use glassline_bench::report::{OURS, Report};
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -248,22 +248,25 @@ fn measure(times: Times, out: &Path, cores: Option<Cores>, report: &mut Report) 
     for variant in VARIANTS {
         let setting = if variant.smooth { "0" } else { usual.trim() };
         fs::write(SYSCTL, setting).context(SYSCTL)?;
+        let others = Others::begin()?;
         if can_record {
             let flight = bursts(&way, variant, times, out, cores)?;
             let bytes = |key: &str| flight["burst_bytes"][key].as_f64().context("no bursts were recorded");
             let (p50, p99, max) = (bytes("p50")?, bytes("p99")?, bytes("max")?);
+            report.disturbance(BURSTS, variant.name, others.share()?);
             for (metric, value) in [("burst p50", p50), ("burst p99", p99), ("longest burst", max)] {
                 report.add(BURSTS, variant.name, metric, "kB", value / 1e3);
             }
             if variant.name == SMOOTH {
-                report.term(format!("{BURSTS}, {SMOOTH}: longest burst, B, at most"), max, BURST_BYTES, true);
+                report.term(format!("{BURSTS}, {SMOOTH}: longest burst, B"), max, BURST_BYTES, true);
             }
         }
         let [beginning, dropped] = drops(&way, variant, times, cores)?;
+        report.disturbance(DROPS, variant.name, others.share()?);
         report.add(DROPS, variant.name, "packets dropped while joining", "", beginning);
         report.add(DROPS, variant.name, "packets dropped then", "", dropped);
         if variant.name != OURS {
-            report.term(format!("{DROPS}, {}: drops, at most", variant.name), dropped, 0.0, true);
+            report.term(format!("{DROPS}, {}: drops", variant.name), dropped, 0.0, true);
         }
     }
     fs::write(SYSCTL, usual.trim()).context(SYSCTL)?;

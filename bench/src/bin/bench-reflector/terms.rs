@@ -60,17 +60,17 @@ pub(crate) fn add(case: Case, wanted: Case, report: &mut Report) {
             Limit::Most(most) => (report.value(&at, who.name(), metric), most, ""),
         };
         if let Some(value) = value {
-            report.term(format!("{at}, {}: {metric}{times}, at most", who.name()), value, most, true);
+            report.term(format!("{at}, {}: {metric}{times}", who.name()), value, most, true);
         }
     }
     if let Some(value) = report.value(&at, Who::Frame.name(), MEMORY)
         && case.viewers >= MEMORY_VIEWERS
     {
-        report.term(format!("{at}: {MEMORY}, B, at most"), value, 1000.0, true);
+        report.term(format!("{at}: {MEMORY}, B"), value, 1000.0, true);
     }
     let cpu = |who: Who| report.value(&at, who.name(), CPU);
     if let (Some(paced), Some(unpaced)) = (cpu(Who::Paced), cpu(Who::Frame)) {
-        let text = format!("{at}: server CPU when paced, times when not, at most");
+        let text = format!("{at}: server CPU when paced, times when not");
         report.term(text, paced / unpaced, PACING, true);
     }
 }

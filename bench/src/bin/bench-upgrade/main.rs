@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use glassline_bench::machine::{self, Cores};
-use glassline_bench::process::Server;
+use glassline_bench::process::{Others, Server};
 use glassline_bench::report::{OURS, Report};
 use glassline_lab::load::stamped::Shape;
 use glassline_lab::load::{Check, Feed, Load, Settings, Target};
@@ -75,6 +75,7 @@ fn measure(args: &Args, report: &mut Report) -> Result<bool> {
 
     let mut gaps = Vec::new();
     for phase in ["nothing", "upgrades", "reloads"] {
+        let others = Others::begin()?;
         load.begin_window();
         for _ in 0..args.times {
             match phase {
@@ -96,6 +97,7 @@ fn measure(args: &Args, report: &mut Report) -> Result<bool> {
         }
         let window = load.tally().window;
         let case = format!("{} viewers, {phase} × {}", args.viewers, args.times);
+        report.disturbance(&case, OURS, others.share()?);
         let gap = window.longest_gap.as_secs_f64() * 1e3;
         report.add(&case, OURS, "longest gap of any viewer", "ms", gap);
         for (metric, quantile) in

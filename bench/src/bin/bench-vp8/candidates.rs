@@ -4,6 +4,7 @@
 
 use crate::clips::Clip;
 use anyhow::{Context, Result};
+use glassline_bench::process::Others;
 use glassline_bench::report::Report;
 use glassline_codec::vp8::{
     EncodeWorkspace, Quality, Request, Serial, State, encode_candidates_in, encode_in,
@@ -57,6 +58,7 @@ pub(crate) fn candidates(clip: &Clip, speed: u8, runs: u32, report: &mut Report)
     let metrics = ["one, ms a picture", "two by one", "four by one"];
     let hash = "hash, % of a frame";
     for _ in 0..runs {
+        let others = Others::begin()?;
         let (mut seconds, mut hash_s) = ([0.0; SETS.len()], 0.0);
         let mut streams = SETS.map(|_| (State::new(), EncodeWorkspace::new()));
         // By turns, picture by picture, so that what disturbs one disturbs all.
@@ -81,6 +83,7 @@ pub(crate) fn candidates(clip: &Clip, speed: u8, runs: u32, report: &mut Report)
                 }
             }
         }
+        report.disturbance(&case, WHO, others.share()?);
         let frames = pictures.len().saturating_sub(1).max(1) as f64;
         report.add_context(&case, WHO, metrics[0], "", seconds[0] / frames * 1000.0);
         report.add_context(&case, WHO, metrics[1], "×", seconds[1] / seconds[0]);

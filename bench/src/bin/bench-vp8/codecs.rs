@@ -29,7 +29,7 @@ pub(crate) enum Aim {
 /// Fixed quantisers as `vpxenc` counts them (0 to 63), the same as indices of the bitstream (libvpx's table
 /// `q_trans`), and what is about as good in H.264.
 const LIBVPX_QUANTIZERS: [u8; 4] = [12, 24, 36, 48];
-const INDICES: [u8; 4] = [15, 29, 51, 82];
+pub(crate) const INDICES: [u8; 4] = [15, 29, 51, 82];
 const X264_QUANTIZERS: [u8; 4] = [21, 26, 31, 36];
 /// Of the aims by quantiser.
 pub(crate) const QUANTIZERS: usize = 4;

@@ -10,6 +10,7 @@
 mod candidates;
 mod clips;
 mod codecs;
+mod denoise;
 mod measure;
 
 use anyhow::{Context, Result};
@@ -17,6 +18,7 @@ use clap::{Parser, ValueEnum};
 use clips::{Clip, Content, Height};
 use codecs::{Aim, Decoder, Encoder, KILOBITS, QUANTIZERS};
 use glassline_bench::bd_rate::{Point, bd_rate};
+use glassline_bench::process::Others;
 use glassline_bench::report::Report;
 use measure::{Quality, cpu_time, kilobits, quality};
 use std::collections::BTreeMap;
@@ -36,7 +38,7 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(4..=300))]
     frames: u32,
     /// Measurements of speed; sizes and quality are the same each time
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     /// Speed levels of ours: the first is the one for calls, the second the slower one
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values = ["6", "5"],
@@ -65,10 +67,14 @@ enum Part {
     Candidates,
     /// How well asked sizes are met
     Sizes,
+    /// Noise that is taken out beforehand; 360 lines, 60 frames
+    Denoise,
 }
 
 /// Frames of `--quick`.
 const QUICK_FRAMES: u32 = 20;
+/// Frames with noise.
+const NOISY_FRAMES: u32 = 60;
 /// Whose bits everybody's are compared with.
 const ZERO_LINE: Encoder = Encoder::Libvpx(6);
 const SPEED: &str = "speed by CPU time";
@@ -84,11 +90,9 @@ fn main() -> Result<()> {
         (args.frames, args.runs) = (QUICK_FRAMES, 1);
     }
     let wants = |part| args.parts.is_empty() || args.parts.contains(&part);
-    let mut report = Report::new("vp8").beside("libvpx -6");
-    report.note(format!(
-        "{} frames of each clip, or all, {} runs; one thread; libvpx -N is vpxenc --rt --cpu-used=-N",
-        args.frames, args.runs
-    ));
+    let mut report = Report::new("vp8").beside("libvpx -6").onto_earlier(!args.parts.is_empty());
+    report.note("one thread; libvpx -N is vpxenc --rt --cpu-used=-N");
+    report.how(format!("{} frames of each clip, or all; sizes and quality of one run", args.frames));
     let folder = args.out.join("vp8");
     for content in &args.clips {
         for height in &args.heights {
@@ -116,6 +120,12 @@ fn main() -> Result<()> {
             }
             if wants(Part::Sizes) {
                 candidates::sizes(&clip, level, &mut report)?;
+            }
+            if wants(Part::Denoise) && *height == Height::P360 {
+                let frames = args.frames.min(NOISY_FRAMES);
+                if let Ok(clip) = Clip::make(*content, *height, frames, &folder)? {
+                    denoise::run(&clip, level, args.runs, &folder, &mut report)?;
+                }
             }
         }
     }
@@ -150,6 +160,7 @@ fn encode(
     }
     let mut curves: BTreeMap<String, Curve> = BTreeMap::new();
     for run in 0..args.runs {
+        let others = Others::begin()?;
         let mut seconds: BTreeMap<(usize, &str), (f64, u32)> = BTreeMap::new();
         // All encoders with one aim, then with the next, so that what disturbs one disturbs all.
         let turns = aims.iter().flat_map(|aim| present.iter().enumerate().map(move |who| (aim, who)));
@@ -170,6 +181,11 @@ fn encode(
                 }
             }
             fs::remove_file(&stream).with_context(|| stream.display().to_string())?;
+        }
+        // Programs take turns with each aim, so that what others had concerns all of them.
+        let others = others.share()?;
+        for who in &present {
+            report.disturbance(&case, &who.name(), others);
         }
         for ((at, metric), (seconds, runs)) in seconds {
             let frames = f64::from(clip.frames) * f64::from(runs);
@@ -244,13 +260,16 @@ fn decode(clip: &Clip, args: &Args, folder: &Path, report: &mut Report) -> Resul
         for _ in 0..args.runs {
             // Several times by turns, so that steps of 10 ms count for little.
             let present = || Decoder::ALL.into_iter().filter(|who| who.missing().is_none());
+            let others = Others::begin()?;
             let mut seconds = [0.0; Decoder::ALL.len()];
             for _ in 0..DECODE_TIMES {
                 for (who, seconds) in present().zip(&mut seconds) {
                     *seconds += cpu_time(&mut who.command(&stream)?)?.as_secs_f64();
                 }
             }
+            let others = others.share()?;
             for (who, seconds) in present().zip(seconds) {
+                report.disturbance(&case, who.name(), others);
                 let frames = f64::from(clip.frames * DECODE_TIMES);
                 report.add(&case, who.name(), SPEED, "frames/s", frames / seconds.max(0.01));
             }

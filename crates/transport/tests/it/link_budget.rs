@@ -1,6 +1,6 @@
 //! A sender that fits each picture to what the link says would leave at once.
 
-use crate::link_support::{World, quantile};
+use crate::link_support::{World, figure, millis, quantile};
 use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Network, Queue, Service};
 use glassline_transport::link::Options;
@@ -49,7 +49,16 @@ fn pictures_that_fit_the_budget_fill_the_path_and_follow_its_rate() {
         world.run_until_up();
         for (rate, seconds) in [(7_500_000, 12), (2_500_000, 10), (10_000_000, 20)] {
             let (share, took) = stretch(&mut world, rate, seconds);
-            println!("{delay:?}, {rate} bit/s: {share:.2} of it, {took:?}");
+            let (case, who) = ("pictures of 0.8 budgets", format!("{} ms each way", delay.as_millis()));
+            let rate_mbps = rate as f64 / 1e6;
+            figure(case, &who, &format!("of {rate_mbps} Mbit/s used"), "%", share * 100.0);
+            figure(
+                case,
+                &who,
+                &format!("delay beyond the way's p95, {rate_mbps} Mbit/s"),
+                "ms",
+                millis(took) - millis(delay),
+            );
             assert!((0.4..0.95).contains(&share), "{delay:?}, {rate} bit/s: {share}");
             // The way, the picture's own length, and a short queue.
             assert!(took < delay + INTERVAL + Duration::from_millis(15), "{delay:?}, {rate} bit/s: {took:?}");

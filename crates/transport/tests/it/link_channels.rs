@@ -1,6 +1,6 @@
 //! What channels do with messages on their way: compression, parity.
 
-use crate::link_support::{World, settings};
+use crate::link_support::{World, figure, settings};
 use bytes::Bytes;
 use glassline_transport::emulator::{End, LinkConfig, Loss, Network};
 use glassline_transport::link::{
@@ -217,14 +217,24 @@ fn behind_a_marking_router(ecn: Ecn) -> (f64, f64, u64) {
     (carried as f64 / 12_500_000.0, queue, congested)
 }
 
+fn tell_marks(who: &str, used: f64, queue: f64) {
+    let case = "behind a router of 10 Mbit/s that marks above 2 ms";
+    figure(case, who, "of the path used", "%", used * 100.0);
+    figure(case, who, "mean queue", "ms", queue * 8.0 / 10_000.0);
+}
+
 #[test]
 fn marks_of_routers_shorten_the_queue() {
     let (used, queue, congested) = behind_a_marking_router(Ecn::NotCapable);
-    println!("no marks: {used} {queue} {congested}");
+    tell_marks("no marks", used, queue);
     assert!(congested == 0 && used > 0.85, "{used} {queue} {congested}");
     for ecn in [Ecn::Ect0, Ecn::Ect1] {
         let (used_marked, queue_marked, congested) = behind_a_marking_router(ecn);
-        println!("{ecn:?}: {used_marked} {queue_marked} {congested}");
+        tell_marks(
+            if ecn == Ecn::Ect0 { "marks, ECT(0)" } else { "marks, ECT(1)" },
+            used_marked,
+            queue_marked,
+        );
         assert!(
             congested > 10 && queue_marked < 0.5 * queue,
             "{ecn:?}: {used_marked} {queue_marked} {congested}"

@@ -1,6 +1,6 @@
 //! The link beside a TCP that fills the queue (CUBIC) and one that keeps it half full (BBR), at one bottleneck.
 
-use crate::link_support::{World, quantile};
+use crate::link_support::{World, figure, millis, quantile};
 use crate::tcp_models::{Bbr, Control, Cubic, Flow, SEGMENT};
 use glassline_transport::emulator::{End, LinkConfig, Network, Queue};
 use glassline_transport::link::Options;
@@ -50,13 +50,17 @@ fn beside_over(way: Duration, control: impl Control, depth: f64, seed: u64) -> (
     (ours as f64 / carried, carried / (RATE as f64 / 8.0 * 60.0))
 }
 
+fn tell_share(rival: &str, path: &str, share: f64) {
+    figure("our share beside one flow of TCP", &format!("beside {rival}"), path, "%", share * 100.0);
+}
+
 /// Behind a queue of one to eight products both have 30 to 70 %; behind eight we have `deep` at least.
 fn each_has_its_share<C: Control>(name: &str, rival: impl Fn() -> C, deep: f64) {
     for (depth, seeds) in [(1.0, 1..=4), (2.0, 1..=1), (4.0, 1..=1), (8.0, 1..=1)] {
         let least = if depth == 8.0 { deep } else { 0.3 };
         for seed in seeds {
             let (share, used) = beside(rival(), depth, seed);
-            println!("{name}, {depth} products, seed {seed}: {share:.3} of {used:.3}");
+            tell_share(name, &format!("queue of {depth} BDP"), share);
             assert!(
                 (least..=0.7).contains(&share) && used > 0.9,
                 "{name}, {depth} products, seed {seed}: {share} of {used}"
@@ -74,7 +78,7 @@ fn beside_cubic_each_has_its_share() {
 fn beside_cubic_with_a_short_queue_or_over_a_long_way_nobody_starves() {
     for (depth, way) in [(0.5, WAY), (1.0, Duration::from_millis(50))] {
         let (share, used) = beside_over(way, Cubic::default(), depth, 1);
-        println!("CUBIC, {depth} products, {way:?} each way: {share:.3} of {used:.3}");
+        tell_share("CUBIC", &format!("queue of {depth} BDP, {} ms each way", way.as_millis()), share);
         assert!((0.3..=0.7).contains(&share) && used > 0.9, "{depth} products, {way:?}: {share} of {used}");
     }
 }
@@ -126,7 +130,11 @@ fn video_beside(rate: f64) -> (f64, Duration, Duration) {
 fn video_below_its_share_comes_through_beside_cubic() {
     for (rate, least, median) in [(0.1, 0.975, 64), (0.25, 0.935, 72), (0.4, 0.925, 83)] {
         let (shown, p50, p95) = video_beside(rate);
-        println!("video at {rate} of the rate beside CUBIC: {shown:.3} shown, delay {p50:?}, p95 {p95:?}");
+        let who = format!("{:.0} % of the path", rate * 100.0);
+        let case = "video beside CUBIC, 20 ms each way";
+        figure(case, &who, "pictures that came", "%", shown * 100.0);
+        figure(case, &who, "picture's delay p50", "ms", millis(p50));
+        figure(case, &who, "picture's delay p95", "ms", millis(p95));
         assert!(shown >= least, "{rate}: {shown}");
         assert!(p50 <= Duration::from_millis(median), "{rate}: {p50:?}, {p95:?}");
         assert!(p95 < Duration::from_millis(150), "{rate}: {p50:?}, {p95:?}");
@@ -155,7 +163,8 @@ fn a_model_alone_uses_the_path() {
             }
         }
         let used = flow.arrived as f64 * SEGMENT as f64 / (RATE as f64 / 8.0 * 20.0);
-        println!("alone, CUBIC {cubic}: {used:.3}");
+        let who = if cubic { "CUBIC" } else { "BBR" };
+        figure("the models of TCP alone", who, "of the path used", "%", used * 100.0);
         assert!(used > 0.85, "CUBIC {cubic}: {used}");
     }
 }

@@ -1,6 +1,6 @@
 //! What a path carries, as far as is known, while next to nothing is sent over it.
 
-use crate::link_support::{World, quantile, settings};
+use crate::link_support::{World, figure, millis, quantile, settings};
 use glassline_transport::emulator::{End, LinkConfig, Network, Queue, Service};
 use glassline_transport::link::Options;
 use std::time::Duration;
@@ -39,15 +39,23 @@ fn idle(percent: u8, seconds: u64) -> ([f64; 2], f64, Duration) {
     (known, sent / (RATE as f64 * 1.5 * seconds as f64), quantile(&mut delays, 1.0))
 }
 
+fn tell(who: &str, known: [f64; 2], sent: f64, slowest: Duration) {
+    let case = "an idle link of 8 Mbit/s";
+    figure(case, who, "of the rate known", "%", known[0] * 100.0);
+    figure(case, who, "of 8 Mbit/s known half a minute after the rate is halved", "%", known[1] * 100.0);
+    figure(case, who, "of the rate spent", "%", sent * 100.0);
+    figure(case, who, "slowest message, 20 ms of it the way", "ms", millis(slowest));
+}
+
 #[test]
 fn padding_keeps_the_estimate_fresh_for_a_few_percent_of_the_rate() {
     let (known, sent, slowest) = idle(3, 30);
-    println!("padding: {known:?} of the rate known, {sent} sent, {slowest:?} at most");
+    tell("padding of 3 %", known, sent, slowest);
     assert!((0.85..1.1).contains(&known[0]), "{known:?}");
     assert!((0.4..0.6).contains(&known[1]), "{known:?}");
     assert!(sent < 0.035, "{sent}");
     assert!(slowest < Duration::from_millis(45), "{slowest:?}");
-    let (known, sent, _) = idle(0, 30);
-    println!("none: {known:?} of the rate known, {sent} sent");
+    let (known, sent, slowest) = idle(0, 30);
+    tell("no padding", known, sent, slowest);
     assert!(known[0] < 0.2 && sent < 0.005, "without padding: {known:?}, {sent}");
 }

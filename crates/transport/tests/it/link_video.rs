@@ -1,6 +1,6 @@
 //! The scenarios of a link that is too narrow for its video: what becomes of messages and pictures.
 
-use crate::link_support::{World, quantile};
+use crate::link_support::{World, figure, millis, quantile};
 use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Loss, Network, Queue, Service};
 use glassline_transport::link::{Fec, Options};
@@ -24,6 +24,28 @@ struct Outcome {
     overhead: f64,
     /// The first frame after the last blackout.
     first_after: Option<Duration>,
+}
+
+impl Outcome {
+    /// Tells its figures.
+    fn tell(&self, case: &str, who: &str) {
+        let times = [
+            ("message p50", self.message_p50),
+            ("message p95", self.message_p95),
+            ("message p99", self.message_p99),
+            ("picture's age p50", self.age_p50),
+            ("picture's age p95", self.age_p95),
+            ("mean queue", self.mean_queue),
+        ];
+        for (metric, time) in times {
+            figure(case, who, metric, "ms", millis(time));
+        }
+        figure(case, who, "pictures shown", "%", self.shown * 100.0);
+        figure(case, who, "bytes on the wire by those of messages", "", self.overhead);
+        if let Some(first) = self.first_after {
+            figure(case, who, "first picture after the blackout", "ms", millis(first));
+        }
+    }
 }
 
 /// Video of 30 pictures a second at `load` of the rate, key frames four times as large each 60, and 20 reliable
@@ -117,7 +139,7 @@ fn run_with(
 #[test]
 fn video_above_the_rate_leaves_messages_quick_and_pictures_young() {
     let outcome = run(1, Loss::None, 1.1, 40, |_, _| {});
-    println!("choked: {outcome:?}");
+    outcome.tell("110 % of 3.2 Mbit/s", "glassline");
     assert!(outcome.message_p95 <= Duration::from_millis(66), "{outcome:#?}");
     assert!(outcome.message_p99 <= Duration::from_millis(72), "{outcome:#?}");
     assert!(outcome.shown >= 0.83, "{outcome:#?}");
@@ -148,7 +170,7 @@ fn bursts_of_losses_are_bridged() {
     // parity packet with every picture (18 % more) would have 135, with three packets (40 % more) 130.
     for seed in 1..=6 {
         let outcome = run(seed, loss, 0.7, 40, |_, _| {});
-        println!("bursts {seed}: {outcome:?}");
+        outcome.tell("bursts of loss, 70 %", "glassline");
         assert!(outcome.message_p99 <= Duration::from_millis(70), "{seed}: {outcome:#?}");
         assert!(outcome.overhead <= 1.115, "{seed}: {outcome:#?}");
         assert!(outcome.shown >= 0.89, "{seed}: {outcome:#?}");
@@ -164,7 +186,8 @@ fn parity_makes_pictures_younger_where_bursts_swallow_them() {
     for seed in 1..=6 {
         let plain = run(seed, loss, 0.4, 40, |_, _| {});
         let parity = run_with(Options { fec: Fec::WhenLossy(25), ..video() }, seed, loss, 0.4, 40, |_, _| {});
-        println!("{seed}: {:?}, parity {:?}", plain.age_p95, parity.age_p95);
+        plain.tell("bursts of loss, 40 %", "glassline");
+        parity.tell("bursts of loss, 40 %", "glassline with 25 % of parity");
         let (above, below) = (plain.age_p95, parity.age_p95);
         let millis = |least, most| Duration::from_millis(least)..=Duration::from_millis(most);
         assert!(millis(111, 120).contains(&above), "{seed}: {plain:#?}");
@@ -204,7 +227,9 @@ fn half_the_rate_and_a_blackout_pass() {
             [(0, cut), (9, cut), (27, cut), (300, first), (311, first), (322, first), (340, first)]
         {
             let outcome = blackout(3, holds, offset);
-            println!("kept {holds}, {offset}: {outcome:?}");
+            let who = if holds { "what comes then waits" } else { "what comes then is lost" };
+            let when = if offset < 300 { "at a key frame's begin" } else { "elsewhere" };
+            outcome.tell(&format!("half the rate, a blackout that ends {when}, 90 %"), who);
             assert!(outcome.message_p95 <= Duration::from_millis(p95), "{holds} {offset}: {outcome:#?}");
             assert!(outcome.age_p95 <= Duration::from_millis(age), "{holds} {offset}: {outcome:#?}");
             assert!(

@@ -9,6 +9,16 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+/// Tells a figure of a run, for `bench/link-model` and the pages: of whom in which case. The next run's goes beside it.
+pub fn figure(case: &str, who: &str, metric: &str, unit: &str, value: f64) {
+    println!("figure: {case} | {who} | {metric} | {unit} | {value}");
+}
+
+/// Milliseconds, for a figure.
+pub fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
 /// Two endpoints; `Near` connects to `Far`, which listens.
 pub struct World {
     pub network: Network,
