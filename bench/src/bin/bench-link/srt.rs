@@ -211,7 +211,7 @@ mod tests {
                 [Bytes::from_static(b"first"), Bytes::from_static(b"last")],
                 "by {step}"
             );
-            assert_eq!(packets.pictures, [picture.clone()], "by {step}");
+            assert_eq!(packets.pictures, std::slice::from_ref(&picture), "by {step}");
         }
     }
 }
