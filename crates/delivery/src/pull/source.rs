@@ -116,6 +116,24 @@ impl Source {
     }
 }
 
+/// `target` with the `.` and `..` of its path resolved (RFC 3986 §5.2.4); its query stays as it is.
+fn without_dot_segments(target: &str) -> String {
+    let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
+    let mut kept = Vec::new();
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        match segment {
+            "." => {}
+            ".." => drop(kept.pop()),
+            name => kept.push(name),
+        }
+        if matches!(segment, "." | "..") && segments.peek().is_none() {
+            kept.push("");
+        }
+    }
+    format!("/{}{query}", kept.join("/"))
+}
+
 impl HttpUrl {
     /// Reads what follows `http://` or, with `tls`, `https://`.
     fn parse(rest: &str, tls: bool) -> Result<HttpUrl, SourceError> {
@@ -167,6 +185,7 @@ impl HttpUrl {
                 HttpUrl { target, ..self.clone() }
             }
         };
+        url.target = without_dot_segments(&url.target);
         if self.tls && !url.tls {
             return Err(SourceError::Unsafe);
         }
@@ -466,6 +485,11 @@ mod tests {
             ("//other:82/b.ts", ("other:82/b.ts", false)),
             ("/b.ts", ("h:81/b.ts", true)),
             ("b.ts#x", ("h:81/live/b.ts", true)),
+            ("../b.ts", ("h:81/b.ts", true)),
+            ("./x/../../../b.ts?../c", ("h:81/b.ts?../c", true)),
+            ("..", ("h:81/", true)),
+            ("/a/b/./..", ("h:81/a/", true)),
+            ("//other/x/../b...ts", ("other/b...ts", false)),
             ("?z=http://x/", ("h:81/live/a.ts?z=http://x/", true)),
             ("/b?z=http://x/", ("h:81/b?z=http://x/", true)),
             ("", ("h:81/live/a.ts?key=x", true)),

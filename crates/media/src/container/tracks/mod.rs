@@ -48,13 +48,11 @@ impl Track {
 
 /// The tracks that `header` names, in its order. Costs a walk over the header.
 pub fn tracks(container: Container, header: &[u8]) -> Vec<Track> {
-    let mut tracks = match container {
+    match container {
         Container::Flv => flv::tracks(header),
         Container::WebM => webm::tracks(header),
         Container::Ogg => ogg::tracks(header),
-    };
-    tracks.truncate(TRACKS_MAX);
-    tracks
+    }
 }
 
 /// What may be shown of a name that came from outside.

@@ -1,6 +1,6 @@
 //! Ogg (RFC 3533): the first packet of each stream, on a page of its own that begins it.
 
-use super::{Kind, Track, shown};
+use super::{Kind, TRACKS_MAX, Track, shown};
 use crate::picture::Size;
 
 const PAGE_HEAD_BYTES: usize = 27;
@@ -8,7 +8,7 @@ const BEGINS: u8 = 2;
 
 pub(super) fn tracks(header: &[u8]) -> Vec<Track> {
     let begins = pages(header).filter(|(flags, _)| flags & BEGINS != 0);
-    begins.filter_map(|(_, packet)| track(packet)).collect()
+    begins.filter_map(|(_, packet)| track(packet)).take(TRACKS_MAX).collect()
 }
 
 /// The pages, each with its flags, up to the first that is not whole.

@@ -1,6 +1,6 @@
 //! WebM and Matroska (RFC 9559): the `Tracks` element, and the codec registry's names (draft-ietf-cellar-codec).
 
-use super::{Kind, Track, avc_codec_string, shown};
+use super::{Kind, TRACKS_MAX, Track, avc_codec_string, shown};
 use crate::container::webm::ebml::{children, head, unsigned};
 use crate::picture::Size;
 
@@ -17,7 +17,7 @@ const PIXEL_HEIGHT: u32 = 0xBA;
 pub(super) fn tracks(header: &[u8]) -> Vec<Track> {
     let entries = children(segment(header)).filter(|(id, _)| *id == TRACKS);
     let entries = entries.flat_map(|(_, tracks)| children(tracks)).filter(|(id, _)| *id == TRACK_ENTRY);
-    entries.filter_map(|(_, entry)| track(entry)).collect()
+    entries.filter_map(|(_, entry)| track(entry)).take(TRACKS_MAX).collect()
 }
 
 /// What is in the segment, whose size is as a rule not known.
