@@ -18,6 +18,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,6 +47,9 @@ impl Certificate {
             |name: &str, text: String| fs::write(folder.join(name), text).with_context(|| name.to_owned());
         write("chain.pem", pem("CERTIFICATE", made.cert.der()))?;
         write("key.pem", pem("PRIVATE KEY", &made.signing_key.serialize_der()))?;
+        // A server refuses keys that others may read.
+        let secret = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(folder.join("key.pem"), secret).context("key.pem")?;
         let mut roots = RootCertStore::empty();
         roots.add(made.cert.der().clone()).context("the certificate as its own authority")?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
