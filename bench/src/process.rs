@@ -218,14 +218,26 @@ fn parse_cpu_ticks(stat: &str, fields: Range<usize>) -> Option<u64> {
 /// included: the difference of two is what disturbed a measurement.
 pub fn spent_on_others() -> Result<Duration> {
     let stat = fs::read_to_string("/proc/stat").context("/proc/stat")?;
-    let busy = parse_busy_ticks(&stat).context("/proc/stat has no line for all processors")?;
+    let busy = parse_busy_ticks(&stat, "cpu").context("/proc/stat has no line for all processors")?;
     let own = cpu_time("/proc/self/stat", CPU_FIELDS_WITH_CHILDREN)?;
     Ok(from_ticks(busy).saturating_sub(own))
 }
 
-/// All but idle and waiting, from the line of all processors; guests are part of user already.
-fn parse_busy_ticks(stat: &str) -> Option<u64> {
-    let fields = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+/// Time so far in which processor `core` did anything: programs, and what the kernel did for them in its own threads and
+/// interrupts. In steps of 10 ms.
+///
+/// # Errors
+/// Where `/proc/stat` tells nothing of it.
+pub fn busy_time_of(core: usize) -> Result<Duration> {
+    let stat = fs::read_to_string("/proc/stat").context("/proc/stat")?;
+    let busy = parse_busy_ticks(&stat, &format!("cpu{core}"));
+    Ok(from_ticks(busy.with_context(|| format!("/proc/stat has no line for processor {core}"))?))
+}
+
+/// All but idle and waiting, from the line of `processor`; guests are part of user already.
+fn parse_busy_ticks(stat: &str, processor: &str) -> Option<u64> {
+    let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
+    let (_, fields) = lines.find(|(name, _)| *name == processor)?;
     let ticks: Option<Vec<u64>> = fields.split_whitespace().map(|field| field.parse().ok()).collect();
     let [user, nice, system, _idle, _waiting, irq, softirq, steal, ..] = ticks?[..] else { return None };
     Some(user + nice + system + irq + softirq + steal)
@@ -361,7 +373,9 @@ mod tests {
 
     #[test]
     fn busy_is_all_but_idle() {
-        assert_eq!(parse_busy_ticks("cpu  1 2 4 100 200 8 16 32 0 0\ncpu0 1 2\n"), Some(63));
-        assert_eq!(parse_busy_ticks("cpu  1 2 4\n"), None);
+        let stat = "cpu  1 2 4 100 200 8 16 32 0 0\ncpu0 1 2\ncpu1 1 1 1 9 9 1 1 1 0 0\n";
+        assert_eq!(parse_busy_ticks(stat, "cpu"), Some(63));
+        assert_eq!(parse_busy_ticks(stat, "cpu0"), None);
+        assert_eq!(parse_busy_ticks(stat, "cpu1"), Some(6));
     }
 }

@@ -214,6 +214,15 @@ fn stream_families(text: &mut Exposition, streams: &[StreamStatus]) {
         ),
         |s| Some(s.cut_off),
     );
+    text.streams(
+        streams,
+        (
+            "stream_unpaced_bursts_total",
+            "counter",
+            "Bursts longer than a viewer's path had shown to take, since there was no time for pacing.",
+        ),
+        |s| Some(s.unpaced),
+    );
     text.streams(streams, ("stream_newest_byte_age_seconds", "gauge", "Since the newest byte came."), |s| {
         s.newest_byte_age.map(|age| age.as_secs_f64())
     });

@@ -6,6 +6,8 @@
 //! * [`pull`]: how a stream is fetched from where it is, again and again.
 //! * [`output`]: where a stream is sent to in datagrams.
 //! * [`stream`]: a live stream as an endless file: offsets, entry points, backlog.
+//! * [`path`]: how much of it may leave for a viewer at once.
+//! * [`turns`]: which viewers are served when there is news.
 //! * [`policy`]: who may publish, and under what names.
 //! * [`telemetry`]: what the crew is told: how far behind viewers are, why, and how it was.
 //!
@@ -15,7 +17,9 @@
 pub mod http1;
 pub mod metacube;
 pub mod output;
+pub mod path;
 pub mod policy;
 pub mod pull;
 pub mod stream;
 pub mod telemetry;
+pub mod turns;

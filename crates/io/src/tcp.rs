@@ -8,7 +8,7 @@ use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// A listening socket. Several may share one address and divide its connections (`SO_REUSEPORT`).
@@ -198,23 +198,6 @@ impl Connection {
     /// network can take stays with us, where it can still be skipped.
     pub fn limit_unsent(&self, bytes: u32) -> io::Result<()> {
         socket2::SockRef::from(&self.0).set_tcp_notsent_lowat(bytes)
-    }
-
-    /// Sends no faster than `bits_per_second` from now on (`SO_MAX_PACING_RATE`); needs no queueing discipline.
-    #[allow(unsafe_code)]
-    pub fn pace(&self, bits_per_second: u64) -> io::Result<()> {
-        let bytes_per_second: u64 = (bits_per_second / 8).max(1);
-        // SAFETY: the option's value is read from a u64 that lives through the call, and its size is given.
-        let result = unsafe {
-            libc::setsockopt(
-                self.0.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_MAX_PACING_RATE,
-                (&raw const bytes_per_second).cast(),
-                size_of::<u64>() as libc::socklen_t,
-            )
-        };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Marks the packets that it sends from now on for the system's traffic control and routing (`SO_MARK`).

@@ -30,11 +30,6 @@ impl Case {
         Case { viewers, bitrate: megabits * 1_000_000, frames: FRAMES }
     }
 
-    /// Half the viewers.
-    pub(crate) fn half(self) -> Case {
-        Case { viewers: self.viewers / 2, ..self }
-    }
-
     /// The stream; [`Case::from_str`] has seen to it that there is one.
     pub(crate) fn shape(self) -> Shape {
         FrameRate::new(self.frames, 1)
@@ -87,7 +82,6 @@ mod tests {
         assert_eq!("1000x5".parse(), Ok(Case::new(1000, 5)));
         let small: Case = "19000x0.5@5".parse().unwrap();
         assert_eq!(small.to_string(), "19000 viewers × 0.5 Mbit/s, 5 frames/s");
-        assert_eq!(small.half().viewers, 9500);
         for wrong in ["5", "0x5", "x5", "5x", "1000x0.1", "1x5@0", "1xinf"] {
             assert!(wrong.parse::<Case>().is_err(), "{wrong}");
         }

@@ -1,12 +1,13 @@
 //! A reflector: what one live stream to many viewers costs the server and what delay it adds, beside Cubemap and
 //! others; what happens to those who are too many; and what pacing does to a short queue.
 //!
-//! Ours is measured with each flush policy, unpaced as Cubemap is, and once as it comes: `frame`, paced.
+//! Ours is measured as it comes, with each other flush policy, and with pacing switched off.
 //!
 //! The server has one core, source and viewers have another; all is checked packet by packet. Servers take turns
 //! (A B A B), figures are medians of the runs. The source sends a frame in one write, at 5 Mbit/s of about 12 kB each
 //! 20 ms, and a key frame of four times that each second.
 
+mod capacity;
 mod case;
 mod measure;
 mod overload;
@@ -41,12 +42,9 @@ struct Args {
     /// Measurements of each server
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
     runs: u64,
-    /// VIEWERSxMBIT, or VIEWERSxMBIT@FRAMES: halved until Cubemap carries it [default: 1000x5,100x5]
+    /// VIEWERSxMBIT, or VIEWERSxMBIT@FRAMES [default: 1000x5,100x5,2500x5,5000x5,8000x5,1000x20,500x50]
     #[arg(long, value_name = "CASE,…", value_delimiter = ',')]
     cases: Vec<Case>,
-    /// Also the cases 5000x5 and 1000x50
-    #[arg(long)]
-    full: bool,
     /// Whom to measure; all by default
     #[arg(long, value_name = "WHO,…", value_delimiter = ',')]
     who: Vec<Who>,
@@ -62,6 +60,8 @@ struct Args {
 enum Part {
     /// Cost and delay, beside the others
     Cases,
+    /// The most that one core carries
+    Capacity,
     /// Three times as many viewers as a core can serve
     Overload,
     /// Bursts on the wire, and a queue of 30 kB
@@ -78,10 +78,9 @@ impl Args {
     fn cases(&self) -> Vec<Case> {
         let mut cases = self.cases.clone();
         if cases.is_empty() {
-            cases.extend([Case::new(1000, 5), Case::new(100, 5)]);
-        }
-        if self.full {
-            cases.extend([Case::new(5000, 5), Case::new(1000, 50)]);
+            cases.extend(USUAL);
+            cases.extend([Case::new(2500, 5), Case::new(5000, 5), Case::new(8000, 5)]);
+            cases.extend([Case::new(1000, 20), Case::new(500, 50)]);
         }
         cases
     }
@@ -95,11 +94,8 @@ impl Args {
 
 /// Descriptors that are none of viewers.
 const OTHER_DESCRIPTORS: u64 = 50;
-/// How long it is looked whether a load is carried.
-const TRIAL: Times =
-    Times { warm_up: Duration::from_secs(1), window: Duration::from_secs(3), joins: Duration::ZERO };
-/// Below it a case is not halved further.
-const FEWEST: usize = 50;
+/// The loads at which all are measured; at others those that are compared with each other.
+const USUAL: [Case; 2] = [Case::new(1000, 5), Case::new(100, 5)];
 
 fn main() -> Result<()> {
     let args = Args::parse();
@@ -123,6 +119,10 @@ fn main() -> Result<()> {
     let mut bench = Bench { args, cores, report, wrong: 0, failed: 0 };
     if bench.args.runs(Part::Cases) {
         bench.cases();
+    }
+    if bench.args.runs(Part::Capacity) {
+        let servers = bench.servers();
+        bench.part("capacity", |bench| capacity::run(&servers, bench.cores, &mut bench.report));
     }
     if bench.args.runs(Part::Overload) {
         let times = bench.args.times();
@@ -195,32 +195,19 @@ impl Bench {
                 self.report.note(note);
                 continue;
             }
-            let case = if servers.contains(&Who::Cubemap) { self.carried(wanted) } else { wanted };
+            let is_usual = USUAL.contains(&wanted);
+            let chosen = |who: &&Who| is_usual || !self.args.who.is_empty() || !who.is_orientation();
+            let servers: Vec<Who> = servers.iter().filter(chosen).copied().collect();
             for _ in 0..self.args.runs {
                 for &who in &servers {
-                    if let Some(outcome) = self.measure(who, case) {
+                    if let Some(outcome) = self.measure(who, wanted) {
                         outcome.add_to(&mut self.report);
                         self.wrong += if who.is_ours() { outcome.errors() } else { 0 };
                     }
                 }
             }
-            terms::add(case, wanted, &mut self.report);
+            terms::add(wanted, &mut self.report);
         }
-    }
-
-    /// The highest load that Cubemap carries, halving from `wanted`.
-    fn carried(&mut self, wanted: Case) -> Case {
-        let mut case = wanted;
-        while case.viewers / 2 >= FEWEST {
-            let why = match measure(Who::Cubemap, case, TRIAL, self.cores) {
-                Ok(outcome) if outcome.is_carried() => break,
-                Ok(outcome) => format!("{:.0} % delivered", outcome.delivered() * 100.0),
-                Err(error) => error.root_cause().to_string(),
-            };
-            self.report.note(format!("cubemap does not carry {case} ({why}): half the viewers"));
-            case = case.half();
-        }
-        case
     }
 
     fn measure(&mut self, who: Who, case: Case) -> Option<Outcome> {

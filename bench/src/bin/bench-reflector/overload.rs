@@ -31,7 +31,7 @@ const BUFFERS: &str = "4096 131072 1048576";
 fn find_full(cores: Option<Cores>, report: &mut Report) -> Result<Option<u64>> {
     for megabits in STEPS {
         let case = Case::new(VIEWERS, megabits);
-        let outcome = measure(Who::Frame, case, STEP, cores)?;
+        let outcome = measure(Who::Unpaced, case, STEP, cores)?;
         let (server, load) = (outcome.server_share(), outcome.load_share());
         if server >= FULL {
             let rate = outcome.throughput() / 1e9;
@@ -84,11 +84,11 @@ pub(crate) fn run(times: Times, cores: Option<Cores>, report: &mut Report) -> Re
         .with_context(|| format!("overload; its log ends with:\n{}", server.log_end()))?;
     // Everybody falls behind the backlog.
     load.run(times.warm_up + Duration::from_secs(4))?;
-    let (others, before) = (Others::begin()?, Spent::so_far(&server)?);
+    let (others, before) = (Others::begin()?, Spent::so_far(&server, cores)?);
     load.begin_window();
     load.run(times.window * 2)?;
     let (tally, others) = (load.tally(), others.share()?);
-    let spent = Spent::so_far(&server)?.since(before);
+    let spent = Spent::so_far(&server, cores)?.since(before);
     server.check_alive()?;
     let waits = source.end()?;
     let dropped = tally.failed();

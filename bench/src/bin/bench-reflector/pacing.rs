@@ -1,4 +1,4 @@
-//! What pacing does on the wire: bursts behind a veth pair, and drops in a router's queue of 30 kB.
+//! What pacing does on the wire: bursts before a router's queue of 30 kB, and drops in it, from a viewer's first byte on.
 //!
 //! ```text
 //! source ─► server ─ gl0 ═══ gl1 ─ router ─ gl2 ═══ gl3 ─ viewer
@@ -25,35 +25,29 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Ours, how it is set, and whether the kernel sends what is paced in packets on short ways too.
+/// Ours, and how it is set.
 #[derive(Clone, Copy)]
 struct Variant {
     name: &'static str,
     /// Of the pictures' files.
     short: &'static str,
     viewer: &'static str,
-    smooth: bool,
 }
 
-const VARIANTS: [Variant; 3] = [
-    Variant { name: "glassline", short: "unpaced", viewer: "pacing = 'off'", smooth: false },
-    Variant { name: "glassline paced", short: "paced", viewer: "", smooth: false },
-    Variant { name: "glassline smooth", short: "smooth", viewer: "", smooth: true },
+const VARIANTS: [Variant; 2] = [
+    Variant { name: OURS, short: "shipped", viewer: "" },
+    Variant { name: "glassline unpaced", short: "unpaced", viewer: "pacing = 'off'" },
 ];
-/// Paced, and `net.ipv4.tcp_tso_rtt_log` 0.
-const SMOOTH: &str = "glassline smooth";
-/// What a viewer that joins begins with is not paced.
+/// How long a viewer's joining counts as such.
 const BEGINNING: Duration = Duration::from_secs(3);
 /// A window that has grown until it overflows the queue takes its time.
 const DROP_WINDOWS: u32 = 3;
 /// No burst may be longer: six packets.
 const BURST_BYTES: f64 = 8000.0;
-const SYSCTL: &str = "/proc/sys/net/ipv4/tcp_tso_rtt_log";
 const HERE: &str = "10.99.0.1";
 const PORT: u16 = 8080;
 const CASE: Case = Case::new(1, 5);
-const BURSTS: &str = "bursts of 5 Mbit/s on a veth pair";
-const DROPS: &str = "5 Mbit/s in a queue of 30 kB";
+const QUEUE: &str = "5 Mbit/s over 20 Mbit/s with a queue of 30 kB";
 
 /// Runs a program to its end and gives what it prints.
 fn call<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Result<String> {
@@ -179,34 +173,6 @@ fn ended(mut viewer: Server, time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Looks at the wire, and draws what was there.
-fn bursts(way: &Way, variant: Variant, times: Times, out: &Path, cores: Option<Cores>) -> Result<Value> {
-    let relay = Relay::start(variant, cores)?;
-    let core = cores.map(|cores| cores.load);
-    let tcpdump = find("tcpdump").context("tcpdump is not installed")?;
-    let tcpdump = tcpdump.to_str().context("tcpdump's path is not UTF-8")?;
-    let capture = Server::folder("capture")?.join("flight.pcap");
-    let file = capture.to_str().context("the capture's path is not UTF-8")?;
-    let filter = ["tcp", "and", "src", "host", HERE];
-    let record = [tcpdump, "-i", "gl1", "-s", "96", "-Z", "root", "-U", "-w", file];
-    let recorder = way.router.start("tcpdump", core, &[&record[..], &filter].concat())?;
-    sleep(Duration::from_millis(500));
-    ended(viewer(way, &relay, times.window + BEGINNING, core)?, times.window * 3 + BEGINNING * 3)?;
-    recorder.interrupt()?;
-    relay.end()?;
-    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    let picture = out.join(format!("flight-{}.svg", variant.short));
-    let picture = picture.to_str().context("the folder's name is not UTF-8")?;
-    let skip = seconds(BEGINNING);
-    let arguments =
-        ["probe", file, "--json", "--flight", picture, "--flight-skip", &skip, "--flight-scale", "500M"];
-    let told = Command::new(machine::glassline()?).args(arguments).output().context("glassline probe")?;
-    let _ = fs::remove_dir_all(capture.parent().unwrap_or(&capture));
-    ensure!(told.status.success(), "glassline probe: {}", String::from_utf8_lossy(&told.stderr));
-    let report: Value = serde_json::from_slice(&told.stdout).context("what glassline probe says")?;
-    Ok(report["flight"].clone())
-}
-
 /// Packets that the queue has dropped so far.
 fn dropped(way: &Way) -> Result<u64> {
     let told = way.router.call("tc -s qdisc show dev gl2")?;
@@ -218,62 +184,94 @@ fn parse_dropped(told: &str) -> Option<u64> {
     told.split_once("(dropped ")?.1.split_once(',')?.0.parse().ok()
 }
 
-/// Counts what is dropped in the queue while the viewer begins, and then.
-fn drops(way: &Way, variant: Variant, times: Times, cores: Option<Cores>) -> Result<[f64; 2]> {
-    way.router.call("tc qdisc replace dev gl2 root tbf rate 20mbit burst 1600 limit 30kb")?;
-    let counted = (|| {
-        let relay = Relay::start(variant, cores)?;
-        let time = BEGINNING + times.window * DROP_WINDOWS;
-        let viewer = viewer(way, &relay, time + Duration::from_secs(1), cores.map(|cores| cores.load))?;
-        sleep(BEGINNING);
-        let before = dropped(way)?;
-        sleep(times.window * DROP_WINDOWS);
-        let during = dropped(way)? - before;
-        ended(viewer, time * 3)?;
-        relay.end()?;
-        Ok([before as f64, during as f64])
-    })();
-    way.router.call("tc qdisc del dev gl2 root")?;
-    counted
+/// What a viewer behind the queue sees from its first byte on.
+struct Seen {
+    /// Packets dropped while it began, and then.
+    dropped: [f64; 2],
+    /// What `glassline probe --flight` says of the wire before the queue, where it was recorded.
+    flight: Option<Value>,
+}
+
+/// Counts what is dropped in the queue while the viewer begins, and then; records the wire before it, and draws that.
+fn look(way: &Way, variant: Variant, times: Times, out: &Path, cores: Option<Cores>) -> Result<Seen> {
+    let relay = Relay::start(variant, cores)?;
+    let core = cores.map(|cores| cores.load);
+    let capture = Server::folder("capture")?.join("flight.pcap");
+    let recorder = match find("tcpdump") {
+        Some(tcpdump) => {
+            let tcpdump = tcpdump.to_str().context("tcpdump's path is not UTF-8")?;
+            let file = capture.to_str().context("the capture's path is not UTF-8")?;
+            let filter = ["tcp", "and", "src", "host", HERE];
+            let record = [tcpdump, "-i", "gl1", "-s", "96", "-Z", "root", "-U", "-w", file];
+            let recorder = way.router.start("tcpdump", core, &[&record[..], &filter].concat())?;
+            // It is there before the viewer is.
+            sleep(Duration::from_millis(500));
+            Some(recorder)
+        }
+        None => None,
+    };
+    let time = BEGINNING + times.window * DROP_WINDOWS;
+    let viewer = viewer(way, &relay, time + Duration::from_secs(1), core)?;
+    sleep(BEGINNING);
+    let before = dropped(way)?;
+    sleep(times.window * DROP_WINDOWS);
+    let during = dropped(way)? - before;
+    ended(viewer, time * 3)?;
+    let flight = match recorder {
+        Some(recorder) => {
+            recorder.interrupt()?;
+            Some(draw(&capture, variant, out)?)
+        }
+        None => None,
+    };
+    relay.end()?;
+    let _ = fs::remove_dir_all(capture.parent().unwrap_or(&capture));
+    Ok(Seen { dropped: [before as f64, during as f64], flight })
+}
+
+fn draw(capture: &Path, variant: Variant, out: &Path) -> Result<Value> {
+    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    let picture = out.join(format!("flight-{}.svg", variant.short));
+    let told = Command::new(machine::glassline()?)
+        .arg("probe")
+        .arg(capture)
+        .args(["--json", "--flight-skip", "0s", "--flight-scale", "500M", "--flight"])
+        .arg(&picture)
+        .output()
+        .context("glassline probe")?;
+    ensure!(told.status.success(), "glassline probe: {}", String::from_utf8_lossy(&told.stderr));
+    let report: Value = serde_json::from_slice(&told.stdout).context("what glassline probe says")?;
+    Ok(report["flight"].clone())
 }
 
 /// Measures each variant's bursts and drops.
 fn measure(times: Times, out: &Path, cores: Option<Cores>, report: &mut Report) -> Result<u64> {
     let way = Way::new()?;
-    let usual = fs::read_to_string(SYSCTL).context(SYSCTL)?;
-    let can_record = find("tcpdump").is_some();
-    if !can_record {
+    way.router.call("tc qdisc replace dev gl2 root tbf rate 20mbit burst 1600 limit 30kb")?;
+    if find("tcpdump").is_none() {
         report.note("SKIPPED bursts: no tcpdump here (apt install tcpdump)");
     }
     for variant in VARIANTS {
-        let setting = if variant.smooth { "0" } else { usual.trim() };
-        fs::write(SYSCTL, setting).context(SYSCTL)?;
         let others = Others::begin()?;
-        if can_record {
-            let flight = bursts(&way, variant, times, out, cores)?;
-            let bytes = |key: &str| flight["burst_bytes"][key].as_f64().context("no bursts were recorded");
-            let (p50, p99, max) = (bytes("p50")?, bytes("p99")?, bytes("max")?);
-            report.disturbance(BURSTS, variant.name, others.share()?);
-            for (metric, value) in [("burst p50", p50), ("burst p99", p99), ("longest burst", max)] {
-                report.add(BURSTS, variant.name, metric, "kB", value / 1e3);
-            }
-            if variant.name == SMOOTH {
-                report.term(format!("{BURSTS}, {SMOOTH}: longest burst, B"), max, BURST_BYTES, true);
-            }
+        let Seen { dropped: [beginning, then], flight } = look(&way, variant, times, out, cores)?;
+        report.disturbance(QUEUE, variant.name, others.share()?);
+        report.add(QUEUE, variant.name, "packets dropped while joining", "", beginning);
+        report.add(QUEUE, variant.name, "packets dropped then", "", then);
+        let is_ours = variant.name == OURS;
+        if is_ours {
+            report.term(format!("{QUEUE}: drops"), beginning + then, 0.0, true);
         }
-        let [beginning, dropped] = drops(&way, variant, times, cores)?;
-        report.disturbance(DROPS, variant.name, others.share()?);
-        report.add(DROPS, variant.name, "packets dropped while joining", "", beginning);
-        report.add(DROPS, variant.name, "packets dropped then", "", dropped);
-        if variant.name != OURS {
-            report.term(format!("{DROPS}, {}: drops", variant.name), dropped, 0.0, true);
+        let Some(flight) = flight else { continue };
+        let bytes = |key: &str| flight["burst_bytes"][key].as_f64().context("no bursts were recorded");
+        let (p50, p99, max) = (bytes("p50")?, bytes("p99")?, bytes("max")?);
+        for (metric, value) in [("burst p50", p50), ("burst p99", p99), ("longest burst", max)] {
+            report.add(QUEUE, variant.name, metric, "kB", value / 1e3);
+        }
+        if is_ours {
+            report.term(format!("{QUEUE}: longest burst, B"), max, BURST_BYTES, true);
         }
     }
-    fs::write(SYSCTL, usual.trim()).context(SYSCTL)?;
-    report.note(format!(
-        "{SMOOTH} is paced with net.ipv4.tcp_tso_rtt_log = 0; pictures of it all: {}/flight-*.svg",
-        out.display()
-    ));
+    report.note(format!("pictures of the packets: {}/flight-*.svg", out.display()));
     Ok(0)
 }
 
@@ -283,7 +281,6 @@ pub(crate) fn run(times: Times, out: &Path, cores: Option<Cores>, report: &mut R
     let why = match missing {
         _ if !machine::has_own_network() => Some("no network namespace is allowed here".to_owned()),
         Some(program) => Some(format!("no {program} here")),
-        None if fs::metadata(SYSCTL).is_err() => Some(format!("this kernel has no {SYSCTL}")),
         None => None,
     };
     match why {

@@ -16,16 +16,18 @@ use std::path::Path;
 /// Whom we measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Who {
-    /// Ours, with one worker: `flush = "frame"`, unpaced as Cubemap is.
-    Frame,
-    /// Ours with `flush = "balanced"`, unpaced.
+    /// Ours as it comes, with one worker.
+    Shipped,
+    /// Ours with `flush = "balanced"`.
     Balanced,
     /// Debian's Cubemap, with one server thread. In the middle, so that what changes during a run weighs little.
     Cubemap,
-    /// Ours with `flush = "thrifty"`, unpaced.
+    /// Ours with `flush = "thrifty"`.
     Thrifty,
-    /// Ours as it comes: `flush = "frame"`, paced.
-    Paced,
+    /// Ours with `pacing = "off"`: no path has to show what it takes.
+    Unpaced,
+    /// Ours with `send_path = "sendfile"`: what choosing between it and io_uring brings.
+    Sendfile,
     /// The least that such a server can be: each frame, to each viewer, one `write` (`bench-floor`).
     Floor,
     /// VLC, passing the source's bytes on over HTTP.
@@ -56,10 +58,11 @@ impl Who {
     /// As in the tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Who::Frame => "glassline",
+            Who::Shipped => "glassline",
             Who::Balanced => "glassline balanced",
             Who::Thrifty => "glassline thrifty",
-            Who::Paced => "glassline paced",
+            Who::Unpaced => "glassline unpaced",
+            Who::Sendfile => "glassline sendfile",
             Who::Cubemap => "cubemap",
             Who::Vlc => "vlc",
             Who::Nginx => "nginx file",
@@ -70,6 +73,11 @@ impl Who {
     /// Whether it is a Glassline.
     pub(crate) fn is_ours(self) -> bool {
         self.configuration().is_some()
+    }
+
+    /// Whether it is measured only at the usual loads: it shows what others do, and a few loads show that.
+    pub(crate) fn is_orientation(self) -> bool {
+        matches!(self, Who::Floor | Who::Vlc | Who::Nginx)
     }
 
     /// Whether it serves a file as fast as it is read, and no live stream.
@@ -90,10 +98,11 @@ impl Who {
     /// What ours has under `[viewer]`.
     fn configuration(self) -> Option<&'static str> {
         match self {
-            Who::Frame => Some("pacing = 'off'"),
-            Who::Balanced => Some("flush = 'balanced'\npacing = 'off'"),
-            Who::Thrifty => Some("flush = 'thrifty'\npacing = 'off'"),
-            Who::Paced => Some(""),
+            Who::Shipped => Some(""),
+            Who::Balanced => Some("flush = 'balanced'"),
+            Who::Thrifty => Some("flush = 'thrifty'"),
+            Who::Unpaced => Some("pacing = 'off'"),
+            Who::Sendfile => Some("send_path = 'sendfile'"),
             _ => None,
         }
     }
@@ -106,7 +115,7 @@ impl Who {
             Who::Vlc => vlc(core),
             Who::Nginx => nginx(case, core),
             Who::Floor => floor(core),
-            Who::Frame | Who::Balanced | Who::Thrifty | Who::Paced => {
+            Who::Shipped | Who::Balanced | Who::Thrifty | Who::Unpaced | Who::Sendfile => {
                 let address = free_address()?;
                 let viewer = self.configuration().unwrap_or_default();
                 let mut server = ours(&[address], viewer, core)?;

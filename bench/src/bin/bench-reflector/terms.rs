@@ -4,73 +4,43 @@ use crate::case::Case;
 use crate::servers::Who;
 use glassline_bench::report::Report;
 
-/// What a figure is held against.
-#[derive(Clone, Copy)]
-enum Limit {
-    /// At most so many times Cubemap's.
-    Times(f64),
-    /// At most this.
-    Most(f64),
-}
-
-type Term = (Who, &'static str, Limit);
-
 const CPU: &str = "server CPU";
-const FIRST_P50: &str = "delay of first packet p50";
 const FIRST_P99: &str = "delay of first packet p99";
 const PICTURE: &str = "request to whole picture p50";
 const MEMORY: &str = "own memory for each viewer";
-
-/// At 1,000 viewers of 5 Mbit/s.
-const USUAL: [Term; 8] = [
-    (Who::Frame, FIRST_P50, Limit::Times(0.3)),
-    (Who::Frame, FIRST_P99, Limit::Times(0.4)),
-    (Who::Frame, CPU, Limit::Times(1.3)),
-    (Who::Thrifty, CPU, Limit::Times(0.35)),
-    (Who::Thrifty, FIRST_P99, Limit::Most(110.0)),
-    (Who::Frame, PICTURE, Limit::Most(30.0)),
-    (Who::Balanced, CPU, Limit::Times(0.75)),
-    (Who::Balanced, FIRST_P99, Limit::Times(0.85)),
-];
-const FEW: [Term; 4] = [
-    (Who::Frame, FIRST_P50, Limit::Most(1.0)),
-    (Who::Frame, FIRST_P99, Limit::Most(3.0)),
-    (Who::Frame, CPU, Limit::Times(1.0)),
-    (Who::Frame, PICTURE, Limit::Most(30.0)),
-];
-const MANY: [Term; 2] =
-    [(Who::Balanced, CPU, Limit::Times(0.75)), (Who::Balanced, FIRST_P99, Limit::Times(0.85))];
+const BEHIND: &str = "checked viewers behind";
+/// From this many bits a second to all viewers on ours is to cost no more than Cubemap does.
+const MANY_BPS: u64 = 12_500_000_000;
+/// Up to this many bits a second `balanced` has to be cheaper than above.
+const USUAL_BPS: u64 = 5_000_000_000;
 /// Of this many viewers each may take no more than a kilobyte.
 const MEMORY_VIEWERS: usize = 5000;
-/// What pacing may cost in processor time: what it costs Cubemap at least.
-const PACING: f64 = 1.25;
 
-/// Adds what is asked for at `case`, as far as there are figures; `wanted` is the case before it was halved.
-pub(crate) fn add(case: Case, wanted: Case, report: &mut Report) {
-    let terms: &[Term] = match (wanted.viewers, wanted.bitrate) {
-        (1000, 5_000_000) => &USUAL,
-        (100, 5_000_000) => &FEW,
-        (1000.., _) => &MANY,
-        _ => &[],
-    };
+/// Adds what is asked for at `case`, as far as there are figures.
+pub(crate) fn add(case: Case, report: &mut Report) {
     let at = case.to_string();
-    for &(who, metric, limit) in terms {
-        let (value, most, times) = match limit {
-            Limit::Times(most) => (report.ratio_of(&at, who.name(), metric), most, ", times cubemap's"),
-            Limit::Most(most) => (report.value(&at, who.name(), metric), most, ""),
-        };
-        if let Some(value) = value {
-            report.term(format!("{at}, {}: {metric}{times}", who.name()), value, most, true);
+    let all_bps = case.viewers as u64 * case.bitrate;
+    let times = |who: Who, metric, most, report: &mut Report| {
+        if let Some(ratio) = report.ratio_of(&at, who.name(), metric) {
+            report.term(format!("{at}, {}: {metric}, times cubemap's", who.name()), ratio, most, true);
         }
+    };
+    times(Who::Shipped, CPU, if all_bps >= MANY_BPS { 1.0 } else { 1.1 }, report);
+    times(Who::Shipped, FIRST_P99, 0.5, report);
+    times(Who::Balanced, CPU, if all_bps <= USUAL_BPS { 0.75 } else { 0.9 }, report);
+    times(Who::Balanced, FIRST_P99, 0.85, report);
+    times(Who::Thrifty, CPU, 0.35, report);
+    let most = |who: Who, metric, most, report: &mut Report| {
+        if let Some(value) = report.value(&at, who.name(), metric) {
+            report.term(format!("{at}, {}: {metric}", who.name()), value, most, true);
+        }
+    };
+    most(Who::Thrifty, FIRST_P99, 110.0, report);
+    most(Who::Shipped, PICTURE, 30.0, report);
+    if let Some(theirs) = report.value(&at, Who::Cubemap.name(), BEHIND) {
+        most(Who::Shipped, BEHIND, theirs, report);
     }
-    if let Some(value) = report.value(&at, Who::Frame.name(), MEMORY)
-        && case.viewers >= MEMORY_VIEWERS
-    {
-        report.term(format!("{at}: {MEMORY}, B"), value, 1000.0, true);
-    }
-    let cpu = |who: Who| report.value(&at, who.name(), CPU);
-    if let (Some(paced), Some(unpaced)) = (cpu(Who::Paced), cpu(Who::Frame)) {
-        let text = format!("{at}: server CPU when paced, times when not");
-        report.term(text, paced / unpaced, PACING, true);
+    if case.viewers >= MEMORY_VIEWERS {
+        most(Who::Shipped, MEMORY, 1000.0, report);
     }
 }

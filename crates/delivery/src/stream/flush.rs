@@ -67,9 +67,6 @@ pub(super) struct Burst {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Flush {
     policy: FlushPolicy,
-    /// Whether whoever sends has no time for the policy's sends. Another process may have.
-    #[serde(skip)]
-    is_relieved: bool,
     /// Since when the oldest byte waits.
     waiting_since: Option<Time>,
     waiting_bytes: u64,
@@ -124,7 +121,6 @@ impl Flush {
     pub(super) fn new(policy: FlushPolicy) -> Flush {
         Flush {
             policy,
-            is_relieved: false,
             waiting_since: None,
             waiting_bytes: 0,
             holds_back: false,
@@ -136,19 +132,6 @@ impl Flush {
 
     pub(super) fn reconfigure(&mut self, policy: FlushPolicy) {
         self.policy = policy;
-    }
-
-    pub(super) fn relieve(&mut self, is_relieved: bool) {
-        self.is_relieved = is_relieved;
-    }
-
-    /// The policy that holds at the moment.
-    fn policy(&self) -> FlushPolicy {
-        if self.is_relieved && self.policy == FlushPolicy::Frame {
-            FlushPolicy::Balanced
-        } else {
-            self.policy
-        }
     }
 
     /// Another publisher: what was learnt of the last one's ways is forgotten.
@@ -165,7 +148,7 @@ impl Flush {
             self.burst.picture_starts |= burst.picture_starts;
             self.burst.video |= burst.video;
         }
-        self.waiting_bytes >= ENOUGH_BYTES && self.policy() == FlushPolicy::Frame
+        self.waiting_bytes >= ENOUGH_BYTES && self.policy == FlushPolicy::Frame
     }
 
     /// The publisher has sent nothing more so far. Returns whether what waits is to leave now.
@@ -180,7 +163,7 @@ impl Flush {
         let picture_is_whole = if smooth { burst.picture_starts && self.holds_back } else { burst.video };
         self.holds_back = self.waiting_since.is_some();
         let may_leave = picture_is_whole || !self.pictures.are_coming(now);
-        let leaves = self.policy() == FlushPolicy::Frame || self.is_late_by_the_next_picture();
+        let leaves = self.policy == FlushPolicy::Frame || self.is_late_by_the_next_picture();
         (may_leave && leaves) || self.is_due(now)
     }
 
@@ -188,14 +171,14 @@ impl Flush {
     /// arrivals scatter, and a picture that comes too late to leave in time must not be waited for.
     fn is_late_by_the_next_picture(&self) -> bool {
         let (Some(since), Some(next)) = (self.waiting_since, self.pictures.next()) else { return false };
-        next + self.policy().patience() / 10 > since + self.policy().patience()
+        next + self.policy.patience() / 10 > since + self.policy.patience()
     }
 
     /// By when what waits has to leave.
     fn latest(&self, now: Time) -> Option<Time> {
         let since = self.waiting_since?;
-        let latest = since + self.policy().patience();
-        if self.policy() != FlushPolicy::Frame {
+        let latest = since + self.policy.patience();
+        if self.policy != FlushPolicy::Frame {
             return Some(latest);
         }
         let sooner = if self.pictures.are_smooth() {
@@ -334,22 +317,5 @@ mod tests {
                 prop_assert!(leaves - came <= patience, "{came} left at {leaves} of {left:?}");
             }
         }
-    }
-
-    #[test]
-    fn who_is_relieved_sends_pictures_together_for_as_long_as_that_lasts() {
-        let mut flush = Flush::new(FlushPolicy::Frame);
-        let mut leaves = |at: u64, relieved: bool| {
-            flush.relieve(relieved);
-            let leaves = flush.handle_bytes(9000, PICTURE, ms(at)) | flush.handle_pause(ms(at));
-            if leaves {
-                flush.flushed();
-            }
-            leaves
-        };
-        let left: Vec<bool> = (0..12).map(|number| leaves(number * 20, (4..8).contains(&number))).collect();
-        assert_eq!(left[..4], [true; 4]);
-        assert_eq!(left[4..8].iter().filter(|leaves| **leaves).count(), 2, "{left:?}");
-        assert_eq!(left[8..], [true; 4]);
     }
 }

@@ -191,6 +191,11 @@ impl Stream {
         self.prebuffer = settings.prebuffer;
     }
 
+    /// How viewers' connections are paced.
+    pub fn pacing(&self) -> Pacing {
+        self.pace.pacing()
+    }
+
     /// The same after another process has handed it over: gives its entries what all of them share.
     pub fn restored(mut self) -> Stream {
         if let Intake::Records(records) = &self.intake {
@@ -203,12 +208,6 @@ impl Stream {
     /// What its bytes are.
     pub fn mux(&self) -> Mux {
         self.mux
-    }
-
-    /// Whether whoever sends has no time for a send for each picture: pictures then leave together under
-    /// [`FlushPolicy::Frame`] too, as under [`FlushPolicy::Balanced`].
-    pub fn relieve(&mut self, is_relieved: bool) {
-        self.flush.relieve(is_relieved);
     }
 
     /// A publisher begins. What an earlier one left of a packet is forgotten.

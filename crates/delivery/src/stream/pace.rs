@@ -40,6 +40,10 @@ impl Pace {
         Pace { pacing, peak_bps: 0.0, looked_at: None }
     }
 
+    pub(super) fn pacing(&self) -> Pacing {
+        self.pacing
+    }
+
     pub(super) fn reconfigure(&mut self, pacing: Pacing) {
         self.pacing = pacing;
     }

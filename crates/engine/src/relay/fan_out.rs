@@ -2,7 +2,6 @@
 
 use crate::relay::SendPath;
 use crate::relay::connection::Slot;
-use crate::relay::live::Live;
 use crate::relay::viewer::Fed;
 use glassline_io::batch::{BATCH_SENDS, Batch, Outcome, Send};
 use glassline_io::spool::Piece;
@@ -29,6 +28,8 @@ pub(super) struct Served {
     pub(super) over: Vec<usize>,
     /// They have had their share, and there is more for them.
     pub(super) unfinished: Vec<usize>,
+    /// They have had their burst, and there is more for them then.
+    pub(super) paced: Vec<(Time, usize)>,
 }
 
 impl FanOut {
@@ -50,26 +51,32 @@ impl FanOut {
         FanOut { batch, ..FanOut::one_by_one() }
     }
 
-    /// Sends what is new of `live` to the viewers in the slots of `order`.
+    /// Sends what is new to the viewers in the slots of `order`.
     pub(super) fn serve(
         &mut self,
-        live: &Live,
         order: impl Iterator<Item = usize>,
         slots: &mut [Slot],
         now: Time,
     ) -> Served {
         let mut served = Served::default();
-        let ended = live.has_ended();
         for slot in order {
             let connection = slots.get_mut(slot).and_then(|slot| slot.connection.as_mut());
             let Some((viewer, wire)) = connection.and_then(|connection| connection.viewer()) else {
                 continue;
             };
-            if viewer.is_blocked() && !ended {
+            // One that its worker comes back to anyway needs no more than that.
+            if viewer.is_expected || (viewer.is_blocked() && !viewer.live.has_ended()) {
+                continue;
+            }
+            if self.can_pace {
+                viewer.try_path(wire.tcp(), now);
+            }
+            if let Some(at) = viewer.waits_until(self.can_pace, now) {
+                served.paced.push((at, slot));
                 continue;
             }
             let batch = self.batch.as_ref().filter(|_| wire.is_direct());
-            match batch.and_then(|_| viewer.next_piece(COPIED_BYTES)) {
+            match batch.and_then(|_| viewer.next_piece(COPIED_BYTES, self.can_pace)) {
                 Some(piece) => self.waiting.push((slot, piece)),
                 None => feed(slot, slots, now, self.can_pace, &mut served),
             }
@@ -92,18 +99,17 @@ impl FanOut {
         let carried = batch.send(&sends, &mut self.outcomes);
         for ((slot, piece), outcome) in self.waiting.iter().zip(&self.outcomes) {
             let connection = slots[*slot].connection.as_mut();
-            let Some((viewer, wire)) = connection.and_then(|connection| connection.viewer()) else {
+            let Some((viewer, _)) = connection.and_then(|connection| connection.viewer()) else {
                 continue;
             };
             match outcome {
                 Outcome::Bytes(bytes) => {
-                    viewer.took(Some(*bytes), now);
-                    viewer.pace(wire.tcp(), self.can_pace);
+                    viewer.took(Some(*bytes), self.can_pace, now);
                     if *bytes < piece.len() || viewer.has_news() {
                         feed(*slot, slots, now, self.can_pace, served);
                     }
                 }
-                Outcome::Blocked => viewer.took(None, now),
+                Outcome::Blocked => viewer.took(None, self.can_pace, now),
                 Outcome::NotTried => feed(*slot, slots, now, self.can_pace, served),
                 Outcome::Failed(_) => served.over.push(*slot),
             }
@@ -122,8 +128,9 @@ fn feed(slot: usize, slots: &mut [Slot], now: Time, can_pace: bool, served: &mut
     else {
         return;
     };
-    match viewer.feed(wire, now) {
-        Ok(Fed::Stays) => viewer.pace(wire.tcp(), can_pace),
+    match viewer.feed(wire, can_pace, now) {
+        Ok(Fed::Stays) => {}
+        Ok(Fed::Paced) => served.paced.push((viewer.next_burst(), slot)),
         Ok(Fed::HasMore) => served.unfinished.push(slot),
         Ok(Fed::Finished) | Err(_) => served.over.push(slot),
     }

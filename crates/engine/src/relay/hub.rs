@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// The token under which workers are woken.
@@ -50,8 +50,6 @@ pub struct Hub {
     /// One for each worker, and the outputs' last.
     inboxes: Vec<Inbox>,
     phase: AtomicU8,
-    /// Workers that have no time left.
-    strained: AtomicUsize,
 }
 
 /// See [`Hub::state`].
@@ -147,7 +145,6 @@ impl Hub {
             next_id: AtomicU64::new(0),
             inboxes,
             phase: AtomicU8::new(Phase::Running as u8),
-            strained: AtomicUsize::new(0),
         };
         Ok((hub, pollers))
     }
@@ -397,7 +394,6 @@ impl Hub {
                 let settings = settings.of_stream(name);
                 let live = Live::new(id, name.clone(), mux, settings, self.workers(), now);
                 let live = Arc::new(live);
-                live.relieve(self.strained.load(Ordering::Acquire) > 0);
                 live.set_has_outputs(self.outputs().has(name));
                 streams.insert(name.clone(), Arc::clone(&live));
                 live
@@ -454,18 +450,6 @@ impl Hub {
     pub(super) fn lacks_descriptors(&self) {
         let mut streams = lock(&self.streams);
         let _ = (0..DISPLACED_AT_ONCE).all(|_| self.displace(&mut streams));
-    }
-
-    /// A worker has no time left for a send for each picture, or has it again.
-    pub(super) fn strained(&self, is_strained: bool) {
-        let before = match is_strained {
-            true => self.strained.fetch_add(1, Ordering::AcqRel),
-            false => self.strained.fetch_sub(1, Ordering::AcqRel),
-        };
-        // The first one that has none, or the last one that has again.
-        if before == usize::from(!is_strained) {
-            self.all().iter().for_each(|live| live.relieve(is_strained));
-        }
     }
 
     /// Ends the streams whose publishers have been gone for too long.

@@ -50,6 +50,8 @@ pub(super) struct Live {
     tail: AtomicU64,
     newest_seam: AtomicU64,
     pace_bps: AtomicU64,
+    /// Whether viewers are paced whatever their paths take.
+    paces_all: AtomicBool,
     ended: AtomicBool,
     /// One for each worker, and the outputs' last.
     audiences: Box<[Audience]>,
@@ -65,6 +67,8 @@ pub(super) struct Counts {
     pub(super) cut_off: AtomicU64,
     pub(super) joined: AtomicU64,
     pub(super) retransmitted: AtomicU64,
+    /// Bursts that were longer than their paths had shown to take, since there was no time for pacing.
+    pub(super) unpaced: AtomicU64,
 }
 
 /// A worker's viewers of this stream.
@@ -134,7 +138,7 @@ pub(super) struct LiveState {
     pub(super) ended: bool,
     began: Time,
     pace_bps: u64,
-    counts: [u64; 7],
+    counts: [u64; 8],
     telemetry: TelemetryState,
     stream: Stream,
     media_type: Option<String>,
@@ -167,6 +171,7 @@ impl Live {
         let spool =
             Spool::new(spool::Settings { record_bytes: mux.record_bytes(), ..spool::Settings::MPEG_TS });
         let chain = spool.chain();
+        let paces_all = matches!(settings.pacing, Pacing::Rate(_));
         let stream = Stream::new(mux, settings, now);
         Live {
             id,
@@ -188,6 +193,7 @@ impl Live {
             tail: AtomicU64::new(0),
             newest_seam: AtomicU64::new(0),
             pace_bps: AtomicU64::new(0),
+            paces_all: AtomicBool::new(paces_all),
             ended: AtomicBool::new(false),
             audiences: (0..=workers).map(|_| Audience::default()).collect(),
         }
@@ -198,9 +204,18 @@ impl Live {
         let mut core = self.lock();
         core.flush();
         let Core { stream, spool, media_type, holder, sessions, gone_since, .. } = &*core;
-        let Counts { bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined, retransmitted } =
-            &self.counts;
-        let counts = [bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined, retransmitted];
+        let Counts {
+            bytes_out,
+            moved_forward,
+            dropped_behind,
+            stalled,
+            cut_off,
+            joined,
+            retransmitted,
+            unpaced,
+        } = &self.counts;
+        let counts =
+            [bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined, retransmitted, unpaced];
         let counts = counts.map(|count| count.load(Ordering::Relaxed));
         let state = LiveState {
             id: self.id,
@@ -231,12 +246,13 @@ impl Live {
         workers: usize,
     ) -> io::Result<Live> {
         let spool = Spool::restore(state.spool, state.head, state.first_link, links)?;
-        let [bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined, retransmitted] =
+        let [bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined, retransmitted, unpaced] =
             state.counts.map(AtomicU64::new);
         let LiveState { stream, media_type, holder, sessions, gone_since, .. } = state;
         let stream = stream.restored();
         // An earlier version passed on whatever its source said.
         let media_type = media_type.filter(|media_type| stream_media_type(media_type).is_some());
+        let paces_all = matches!(stream.pacing(), Pacing::Rate(_));
         let (chain, tail, newest_seam) = (spool.chain(), stream.tail(), stream.newest_seam());
         Ok(Live {
             id: state.id,
@@ -251,6 +267,7 @@ impl Live {
                 cut_off,
                 joined,
                 retransmitted,
+                unpaced,
             },
             telemetry: Telemetry::restore(state.telemetry),
             began: state.began,
@@ -258,6 +275,7 @@ impl Live {
             tail: AtomicU64::new(tail),
             newest_seam: AtomicU64::new(newest_seam),
             pace_bps: AtomicU64::new(state.pace_bps),
+            paces_all: AtomicBool::new(paces_all),
             ended: AtomicBool::new(state.ended),
             audiences: (0..=workers).map(|_| Audience::default()).collect(),
         })
@@ -298,11 +316,7 @@ impl Live {
         if settings.pacing == Pacing::Off {
             self.pace_bps.store(0, Ordering::Relaxed);
         }
-    }
-
-    /// Lets pictures leave together while a worker has no time to send each by itself.
-    pub(super) fn relieve(&self, is_relieved: bool) {
-        self.lock().stream.relieve(is_relieved);
+        self.paces_all.store(matches!(settings.pacing, Pacing::Rate(_)), Ordering::Relaxed);
     }
 
     /// Takes the publisher's seat, if it is free or `take_over` is asked.
@@ -467,6 +481,11 @@ impl Live {
         self.pace_bps.load(Ordering::Relaxed)
     }
 
+    /// Whether viewers are paced even where their paths have shown that they need not be: at a rate that was given.
+    pub(super) fn paces_all(&self) -> bool {
+        self.paces_all.load(Ordering::Relaxed)
+    }
+
     /// No more bytes will come; who has read all is to go.
     pub(super) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
@@ -573,6 +592,7 @@ impl Live {
             stalled: self.counts.stalled.load(Ordering::Relaxed),
             cut_off: self.counts.cut_off.load(Ordering::Relaxed),
             retransmitted: self.counts.retransmitted.load(Ordering::Relaxed),
+            unpaced: self.counts.unpaced.load(Ordering::Relaxed),
             pace_bps: Some(self.pace_bps()).filter(|bps| *bps > 0),
             why,
             behind,

@@ -66,6 +66,8 @@ pub struct StreamStatus {
     pub cut_off: u64,
     /// TCP segments that viewers were sent again, of those connections that were looked at.
     pub retransmitted: u64,
+    /// Bursts that were longer than a viewer's path had shown to take, since a worker had no time for pacing.
+    pub unpaced: u64,
     /// What viewers' connections are paced at, bits a second; `None` where they are not.
     pub pace_bps: Option<u64>,
     /// Viewers by what keeps them from being live, in the order of `Why::ALL`, a second ago at most.
@@ -110,6 +112,7 @@ impl StreamStatus {
             stalled: 0,
             cut_off: 0,
             retransmitted: 0,
+            unpaced: 0,
             pace_bps: None,
             why: WhyCounts::default(),
             behind: Behind::default(),

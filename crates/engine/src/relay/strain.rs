@@ -1,42 +1,51 @@
 //! How busy a worker is, and what it gives up for it.
 //!
-//! A worker that has no time left falls behind for good if it goes on as before: sends that come late are no fewer.
-//! So it gives up what costs sends and is not asked for: first pacing, which makes many small sends of one, then
-//! sending each picture by itself. Neither touches a byte.
+//! What a worker costs is the number of its sends, and one that has no time left falls behind for good if it goes on as
+//! before: sends that come late are no fewer. So the busier it is the more pictures it lets leave together, by
+//! [turns](glassline_delivery::turns); and where that is not enough it gives up pacing, which makes several sends of one. Neither
+//! touches a byte, and both come back as soon as there is time for them.
 
+use glassline_delivery::turns::MOST_TURNS;
 use glassline_media::Time;
 use std::time::Duration;
 
 /// A worker that is idle for less than this share of its time paces nobody, and again from the second one on.
 const PACING_ENDS: f64 = 0.25;
-const PACING_BEGINS: f64 = 0.6;
-/// The same for pictures that are collected. What they cost is about halved by it, so that the second share is one
-/// with which the worker would have time left without it.
-const COLLECTING_BEGINS: f64 = 0.05;
-const COLLECTING_ENDS: f64 = 0.55;
+const PACING_BEGINS: f64 = 0.45;
+/// A worker that is busy for more than this share of its time has one turn more. Half of a core is left for what comes at
+/// once: key frames, joins, returns after a fault.
+const MORE_TURNS: f64 = 0.5;
+/// It has one less where it would be busy for less than this, all of its time being spent on sends: less than above, so
+/// that it does not swing.
+const FEWER_TURNS: f64 = 0.45;
+/// One that is busier than this is not looked at for long.
+const OVERLOADED: f64 = 0.9;
+/// Looks whose sum decides: a second, so that each has a key frame.
+const LOOKS: u32 = 4;
 
 /// A worker's load, looked at once in a while.
 #[derive(Debug)]
 pub(super) struct Strain {
     since: Time,
     idle: Duration,
+    looks: u32,
     paces: bool,
-    collects: bool,
+    turns: u32,
 }
 
 /// What a look at the load has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Nobody is paced any more, or everybody again.
+    /// Nobody is paced any more, or those again who need it.
     Pacing(bool),
-    /// Pictures are collected from now on, or no longer.
-    Collecting(bool),
+    /// So many turns from now on.
+    Turns(u32),
 }
 
 impl Strain {
     /// A worker that begins now, with all of its time.
     pub(super) fn new(now: Time) -> Strain {
-        Strain { since: now, idle: Duration::ZERO, paces: true, collects: false }
+        Strain { since: now, idle: Duration::ZERO, looks: 0, paces: true, turns: 1 }
     }
 
     /// The worker has waited for something to do.
@@ -46,7 +55,7 @@ impl Strain {
 
     /// The time so far does not count: nobody ran.
     pub(super) fn forget(&mut self, now: Time) {
-        (self.since, self.idle) = (now, Duration::ZERO);
+        (self.since, self.idle, self.looks) = (now, Duration::ZERO, 0);
     }
 
     /// Whether viewers are paced.
@@ -54,19 +63,38 @@ impl Strain {
         self.paces
     }
 
-    /// Looks at the time since the last look. Returns how idle the worker was, as a share, and what that changes.
+    /// Turns in which viewers are served.
+    pub(super) fn turns(&self) -> u32 {
+        self.turns
+    }
+
+    /// Looks at the load. Returns how busy the worker was since it last decided, as a share, and what that changes.
     pub(super) fn look(&mut self, now: Time) -> (f64, [Option<Change>; 2]) {
+        self.looks += 1;
         let elapsed = now.since(self.since).max(Duration::from_millis(1));
-        let idle = self.idle.as_secs_f64() / elapsed.as_secs_f64();
+        let busy = (1.0 - self.idle.as_secs_f64() / elapsed.as_secs_f64()).max(0.0);
+        if self.looks < LOOKS && busy < OVERLOADED {
+            return (busy, [None, None]);
+        }
         self.forget(now);
-        let paces = idle > if self.paces { PACING_ENDS } else { PACING_BEGINS };
-        let collects = idle < if self.collects { COLLECTING_ENDS } else { COLLECTING_BEGINS };
+        let paces = 1.0 - busy > if self.paces { PACING_ENDS } else { PACING_BEGINS };
+        let (turns, with_one_less) = (self.turns, f64::from(self.turns) / f64::from((self.turns - 1).max(1)));
+        let turns = if busy > OVERLOADED {
+            turns * 2
+        } else if busy > MORE_TURNS {
+            turns + 1
+        } else if turns > 1 && busy * with_one_less < FEWER_TURNS {
+            turns - 1
+        } else {
+            turns
+        }
+        .min(MOST_TURNS);
         let changes = [
             (paces != self.paces).then_some(Change::Pacing(paces)),
-            (collects != self.collects).then_some(Change::Collecting(collects)),
+            (turns != self.turns).then_some(Change::Turns(turns)),
         ];
-        (self.paces, self.collects) = (paces, collects);
-        (idle, changes)
+        (self.paces, self.turns) = (paces, turns);
+        (busy, changes)
     }
 }
 
@@ -74,21 +102,64 @@ impl Strain {
 mod tests {
     use super::*;
 
+    /// A worker whose sends cost a part of its time each, and their bytes another.
+    struct Worker {
+        strain: Strain,
+        now: Time,
+    }
+
+    impl Worker {
+        fn new() -> Worker {
+            Worker { strain: Strain::new(Time::ZERO), now: Time::ZERO }
+        }
+
+        /// A quarter of a second in which so much of its time is spent; returns changes.
+        fn look(&mut self, busy: f64) -> usize {
+            let time = Duration::from_millis(250);
+            self.strain.rested(time.mul_f64(1.0 - busy.min(1.0)));
+            self.now += time;
+            self.strain.look(self.now).1.into_iter().flatten().count()
+        }
+
+        /// Some seconds of a load whose sends alone would take `sends` of its time, and whose bytes take `bytes`. Returns
+        /// the turns at their end, and how often they changed in the last half.
+        fn carry(&mut self, sends: f64, bytes: f64, seconds: usize) -> (u32, usize) {
+            let mut late = 0;
+            for look in 0..seconds * 4 {
+                let before = self.strain.turns();
+                self.look(sends / f64::from(before) + bytes);
+                late += usize::from(look >= seconds * 2 && before != self.strain.turns());
+            }
+            (self.strain.turns(), late)
+        }
+    }
+
     #[test]
-    fn what_is_given_up_comes_back_when_there_is_time_for_it() {
-        let (mut strain, mut now) = (Strain::new(Time::ZERO), Time::ZERO);
-        let mut look = |idle_percent: u64| {
-            strain.rested(Duration::from_millis(idle_percent * 10));
-            now += Duration::from_secs(1);
-            let (_, changes) = strain.look(now);
-            (strain.paces, strain.collects, changes.into_iter().flatten().count())
-        };
-        assert_eq!(look(90), (true, false, 0));
-        assert_eq!(look(20), (false, false, 1));
-        assert_eq!(look(50), (false, false, 0), "pacing would take that time again");
-        assert_eq!(look(2), (false, true, 1));
-        assert_eq!(look(45), (false, true, 0), "so would single news");
-        assert_eq!(look(70), (true, false, 2));
-        assert_eq!(look(0), (false, true, 2));
+    fn a_load_finds_its_turns_and_they_stay() {
+        for (sends, bytes, turns) in [
+            (0.4, 0.05, 1),
+            (0.5, 0.05, 2),
+            (0.9, 0.05, 2),
+            (1.3, 0.1, 4),
+            (2.0, 0.1, 5),
+            (5.0, 0.2, MOST_TURNS),
+        ] {
+            let mut worker = Worker::new();
+            assert_eq!(worker.carry(sends, bytes, 20), (turns, 0), "{sends} and {bytes}");
+            assert_eq!(worker.carry(0.2, 0.0, 20), (1, 0), "behind {sends} and {bytes}");
+            assert!(worker.strain.paces());
+        }
+    }
+
+    #[test]
+    fn an_overload_is_answered_in_the_first_second_and_over_in_some() {
+        let mut worker = Worker::new();
+        assert_eq!([worker.look(1.0), worker.look(1.0)], [2, 1]);
+        assert_eq!((worker.strain.turns(), worker.strain.paces()), (4, false));
+        assert_eq!([(); 3].map(|()| worker.look(0.1)), [0; 3], "a second is looked at");
+        assert_eq!(worker.look(0.1), 2);
+        assert!(worker.strain.paces());
+        worker.carry(0.1, 0.0, 3);
+        assert_eq!(worker.strain.turns(), 1);
     }
 }

@@ -4,16 +4,18 @@ use crate::relay::blocks::Blocks;
 use crate::relay::live::Live;
 use crate::relay::outgoing::Outgoing;
 use crate::relay::wire::Wire;
+use glassline_delivery::path::{LEAST_BURST_BYTES, Look, Path};
 use glassline_delivery::policy::{Moves, SlowPolicy};
 use glassline_delivery::stream::{Mux, Prebuffer};
 use glassline_io::spool::{LinkFile, Piece, Reader, Sent};
-use glassline_io::tcp::Connection;
+use glassline_io::tcp::{Connection, Info};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(super) struct Viewer {
@@ -30,7 +32,11 @@ pub(super) struct Viewer {
     last_progress: Time,
     slow: SlowPolicy,
     moves: Moves,
-    pace: Pace,
+    path: Path,
+    /// When the next burst may leave, where it is paced.
+    next_burst: Time,
+    /// Whether its worker comes back to it then.
+    pub(super) is_expected: bool,
     moved_forward: u32,
     pub(super) sent_bytes: u64,
     pub(super) joined: Time,
@@ -51,17 +57,8 @@ enum State {
 /// would starve. A picture at 50 Mbit/s; the turn itself costs little beside the copy of so many bytes.
 const TURN_BYTES: u64 = 128 << 10;
 
-/// Faster than any line: as good as not paced.
-const UNPACED_BPS: u64 = u64::MAX;
-
-/// How fast its connection may send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Pace {
-    /// As fast as it can: it has not caught up with live yet.
-    Catching,
-    /// At this many bits a second; 0: not set yet.
-    At(u64),
-}
+/// Bursts of many viewers that are due within this time are sent together.
+const TICK: Duration = Duration::from_micros(250);
 
 /// Where a viewer is in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +67,7 @@ pub(super) struct Place {
     pub(super) offset: u64,
     /// Whether it has begun; otherwise it waits for a key frame.
     pub(super) is_placed: bool,
-    /// What its connection is paced at; `None` where it is not.
+    /// What it is paced at; `None` where it is not.
     pub(super) pace_bps: Option<u64>,
     /// Times that it was moved forward.
     pub(super) moved_forward: u32,
@@ -83,6 +80,8 @@ pub(super) enum Fed {
     Stays,
     /// It has had its share of this turn, and there is more for it.
     HasMore,
+    /// It has had its burst, and there is more for it at [`Viewer::waits_until`].
+    Paced,
     /// It has all that there is for it, since the stream is over or goes on with another header; or it is dropped, or
     /// cannot be given the rest of what it has begun.
     Finished,
@@ -101,7 +100,7 @@ pub(super) struct ViewerState {
     last_progress: Time,
     slow: SlowPolicy,
     moves: Moves,
-    pace: Pace,
+    path: Path,
     moved_forward: u32,
     sent_bytes: u64,
     joined: Time,
@@ -120,7 +119,7 @@ impl Viewer {
             last_progress: self.last_progress,
             slow: self.slow,
             moves: self.moves.clone(),
-            pace: self.pace,
+            path: self.path,
             moved_forward: self.moved_forward,
             sent_bytes: self.sent_bytes,
             joined: self.joined,
@@ -145,7 +144,9 @@ impl Viewer {
             last_progress: state.last_progress,
             slow: state.slow,
             moves: state.moves,
-            pace: state.pace,
+            path: state.path,
+            next_burst: Time::ZERO,
+            is_expected: false,
             moved_forward: state.moved_forward,
             sent_bytes: state.sent_bytes,
             joined: state.joined,
@@ -169,7 +170,9 @@ impl Viewer {
             last_progress: now,
             slow,
             moves: Moves::default(),
-            pace: Pace::Catching,
+            path: Path::new(0),
+            next_burst: Time::ZERO,
+            is_expected: false,
             moved_forward: 0,
             sent_bytes: 0,
             joined: now,
@@ -188,10 +191,7 @@ impl Viewer {
 
     /// Where it is, for those who look at it.
     pub(super) fn place(&self) -> Place {
-        let pace_bps = match self.pace {
-            Pace::At(bps) if bps != UNPACED_BPS && bps > 0 => Some(bps),
-            Pace::At(_) | Pace::Catching => None,
-        };
+        let pace_bps = self.burst_bytes().map(|_| self.live.pace_bps());
         let is_placed = !matches!(self.state, State::Awaiting { .. });
         Place { offset: self.reader.offset(), is_placed, pace_bps, moved_forward: self.moved_forward }
     }
@@ -206,23 +206,90 @@ impl Viewer {
         self.is_blocked().then_some(self.last_progress)
     }
 
-    /// Sends what there is and fits, up to a turn's share.
-    pub(super) fn feed(&mut self, wire: &mut Wire, now: Time) -> io::Result<Fed> {
-        let before = self.sent_bytes;
-        let fed = self.feed_all(wire, now);
-        self.live.counts.bytes_out.fetch_add(self.sent_bytes - before, Ordering::Relaxed);
+    /// Bytes that may leave at once; `None` where it is not paced.
+    fn burst_bytes(&self) -> Option<u64> {
+        if self.live.pace_bps() == 0 {
+            return None;
+        }
+        if self.live.paces_all() { Some(LEAST_BURST_BYTES) } else { self.path.burst_bytes() }
+    }
+
+    /// Whether it is paced and has had its burst: nothing is to leave before then.
+    pub(super) fn waits_until(&self, affordable: bool, now: Time) -> Option<Time> {
+        let waits = now < self.next_burst && affordable && self.burst_bytes().is_some();
+        waits.then_some(self.next_burst)
+    }
+
+    /// When the next burst may leave, where it is paced.
+    pub(super) fn next_burst(&self) -> Time {
+        self.next_burst
+    }
+
+    /// Looks at its path, where that would tell something, so that it gets longer bursts if the path takes them.
+    pub(super) fn try_path(&mut self, connection: &Connection, now: Time) {
+        if self.path.wants_look(now)
+            && let Ok(info) = connection.info()
+        {
+            self.look_at_path(&info, now);
+        }
+    }
+
+    /// Takes what the kernel tells of its connection.
+    pub(super) fn look_at_path(&mut self, info: &Info, now: Time) {
+        let micros = |time: u32| Duration::from_micros(time.into());
+        let look = Look {
+            rtt: micros(info.rtt_us),
+            deviation: micros(info.rttvar_us),
+            min_rtt: info.min_rtt_us.map(micros),
+            retransmitted: info.total_retrans.saturating_sub(info.dsack_dups.unwrap_or(0)),
+        };
+        if self.path.look(look, now) {
+            tracing::debug!(stream = %self.live.name, "a viewer's path has lost something; paced from now on");
+        }
+    }
+
+    /// Bytes have left at once: when the next may.
+    fn note_burst(&mut self, bytes: u64, affordable: bool, now: Time) {
+        let Some(burst) = self.burst_bytes().filter(|_| bytes > 0) else { return };
+        if !affordable {
+            self.live.counts.unpaced.fetch_add(u64::from(bytes > burst), Ordering::Relaxed);
+            return;
+        }
+        self.path.sent(bytes, now);
+        let interval = self.path.interval(self.live.pace_bps());
+        // A part of a burst takes a part of its time.
+        let nanos = (now + interval.mul_f64(bytes as f64 / burst as f64)).as_nanos();
+        self.next_burst = Time::from_nanos(nanos.next_multiple_of(TICK.as_nanos() as u64));
+    }
+
+    /// Sends what there is and fits, up to a turn's share, and in bursts where it is paced and that is `affordable`.
+    pub(super) fn feed(&mut self, wire: &mut Wire, affordable: bool, now: Time) -> io::Result<Fed> {
+        let limit = match (self.waits_until(affordable, now), self.burst_bytes()) {
+            (Some(_), _) => 0,
+            (None, Some(burst)) if affordable => burst,
+            _ => u64::MAX,
+        };
+        let (before, waiting) = (self.sent_bytes, self.outgoing.len());
+        let fed = self.feed_all(wire, limit, now);
+        let bytes = self.sent_bytes - before;
+        self.live.counts.bytes_out.fetch_add(bytes, Ordering::Relaxed);
+        // What comes before the stream leaves with its first burst.
+        self.note_burst(bytes + waiting.saturating_sub(self.outgoing.len()) as u64, affordable, now);
         fed
     }
 
     /// What it is to get next, if that is nothing but at most `limit` bytes of the stream; then [`Viewer::took`]
-    /// tells how much of it the socket took. Everything else is [`Viewer::feed`]'s business.
-    pub(super) fn next_piece(&mut self, limit: usize) -> Option<Piece> {
+    /// tells how much of it the socket took. Everything else is [`Viewer::feed`]'s business. Not to be called where it
+    /// [waits](Viewer::waits_until).
+    pub(super) fn next_piece(&mut self, limit: usize, affordable: bool) -> Option<Piece> {
         let (offset, head) = (self.reader.offset(), self.live.chain.head());
         let is_plain = self.state == State::Following && self.outgoing.is_empty() && self.blocks.is_none();
         let follows =
             is_plain && offset >= self.live.tail() && self.live.seam_behind(self.entered_at).is_none();
-        let fits = offset < head && head - offset <= limit as u64;
-        (follows && fits).then(|| self.reader.piece(head)).flatten()
+        let burst = self.burst_bytes().filter(|_| affordable).unwrap_or(u64::MAX);
+        let bytes = head.saturating_sub(offset).min(burst);
+        let fits = bytes > 0 && bytes <= limit as u64;
+        (follows && fits).then(|| self.reader.piece(offset + bytes)).flatten()
     }
 
     /// Whether there is more for it, or the stream is over.
@@ -231,9 +298,10 @@ impl Viewer {
     }
 
     /// The socket took `bytes` of the last [`Viewer::next_piece`]; `None` where it is full.
-    pub(super) fn took(&mut self, bytes: Option<usize>, now: Time) {
+    pub(super) fn took(&mut self, bytes: Option<usize>, affordable: bool, now: Time) {
         match bytes {
             Some(bytes) => {
+                self.note_burst(bytes as u64, affordable, now);
                 self.reader.advance(bytes);
                 self.sent_bytes += bytes as u64;
                 self.last_progress = now;
@@ -243,7 +311,7 @@ impl Viewer {
         }
     }
 
-    fn feed_all(&mut self, wire: &mut Wire, now: Time) -> io::Result<Fed> {
+    fn feed_all(&mut self, wire: &mut Wire, limit: u64, now: Time) -> io::Result<Fed> {
         if self.state == State::Blocked {
             self.state = State::Following;
         }
@@ -256,12 +324,15 @@ impl Viewer {
             return Ok(Fed::Stays);
         }
         let share_ends = self.sent_bytes + TURN_BYTES;
+        let mut burst_ends = self.sent_bytes.saturating_add(limit);
         loop {
             if !self.outgoing.is_empty() {
                 let before = self.outgoing.len();
                 let flushed = self.outgoing.flush(wire)?;
-                if self.outgoing.len() < before {
+                let written = before - self.outgoing.len();
+                if written > 0 {
                     self.last_progress = now;
+                    burst_ends = burst_ends.saturating_sub(written as u64).max(self.sent_bytes);
                 }
                 if !flushed {
                     self.wait_for_room();
@@ -281,6 +352,9 @@ impl Viewer {
             if offset >= last {
                 let is_over = seam.is_some_and(|seam| offset >= seam) || self.live.has_ended();
                 return self.has_all(is_over, wire);
+            }
+            if self.sent_bytes >= burst_ends {
+                return Ok(Fed::Paced);
             }
             if self.sent_bytes >= share_ends {
                 return Ok(Fed::HasMore);
@@ -307,7 +381,8 @@ impl Viewer {
                 Some(blocks) => end.min(blocks.end()),
                 None => end,
             };
-            match wire.send(&mut self.reader, end.min(offset + (share_ends - self.sent_bytes)))? {
+            let turn_ends = share_ends.min(burst_ends);
+            match wire.send(&mut self.reader, end.min(offset + (turn_ends - self.sent_bytes)))? {
                 Sent::Bytes(count) => {
                     self.sent_bytes += count as u64;
                     self.last_progress = now;
@@ -360,42 +435,6 @@ impl Viewer {
         }
     }
 
-    /// Sets the connection's pace, where the stream's has changed enough to matter: by an eighth up, where bytes
-    /// would wait, by half down. Takes it away where `affordable` is false. To be called after each flush; nearly
-    /// always it is two comparisons.
-    pub(super) fn pace(&mut self, connection: &Connection, affordable: bool) {
-        let wanted = match self.live.pace_bps() {
-            0 if self.pace == Pace::Catching => return,
-            // Pacing was switched off meanwhile.
-            0 => UNPACED_BPS,
-            _ if !affordable => UNPACED_BPS,
-            wanted => wanted,
-        };
-        let has_caught_up = self.state == State::Following && self.reader.offset() >= self.live.chain.head();
-        let current = match self.pace {
-            Pace::At(current) => current,
-            Pace::Catching if has_caught_up && affordable => 0,
-            Pace::Catching => return,
-        };
-        if wanted > current.saturating_add(current / 8) || wanted < current / 2 {
-            // A kindness to the network; a viewer can be served without it.
-            let _ = connection.pace(wanted);
-            self.pace = Pace::At(wanted);
-        }
-    }
-
-    /// Raises the connection's pace where the stream's is higher by now. To be called where its socket has room again:
-    /// no flush finds a viewer whose socket is always full at an old pace.
-    pub(super) fn quicken(&mut self, connection: &Connection) {
-        let wanted = self.live.pace_bps();
-        if let Pace::At(current @ 1..) = self.pace
-            && wanted > current.saturating_add(current / 8)
-        {
-            let _ = connection.pace(wanted);
-            self.pace = Pace::At(wanted);
-        }
-    }
-
     /// It has fallen behind. Returns whether it stays, and is to be moved forward.
     fn lose_place(&mut self, now: Time) -> bool {
         if !self.moves.may_move(self.slow, now) {
@@ -440,12 +479,12 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::time::{Duration, Instant};
 
-    #[test]
-    fn a_turn_gives_a_viewer_its_share_however_much_the_socket_takes() {
+    /// A stream that holds one key frame, its bytes, how many of them are tables, and both ends of a viewer's connection.
+    fn stage(pacing: Pacing) -> (Arc<Live>, Vec<u8>, usize, Wire, TcpStream) {
         let settings = stream::Settings {
             backlog: Backlog { time: Duration::from_secs(10), bytes: 8 << 20 },
             flush: FlushPolicy::Frame,
-            pacing: Pacing::Off,
+            pacing,
             prebuffer: Prebuffer::NONE,
         };
         let name = StreamName::parse("a").expect("a name");
@@ -462,9 +501,15 @@ mod tests {
 
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let ours = TcpStream::connect(listener.local_addr().expect("an address")).expect("loopback");
-        let (mut theirs, _) = listener.accept().expect("the connection");
+        let (theirs, _) = listener.accept().expect("the connection");
         ours.set_nonblocking(true).expect("a socket");
-        let mut wire = Wire::plain(Connection::from_descriptor(ours.into()));
+        let wire = Wire::plain(Connection::from_descriptor(ours.into()));
+        (live, bytes, tables.len(), wire, theirs)
+    }
+
+    #[test]
+    fn a_turn_gives_a_viewer_its_share_however_much_the_socket_takes() {
+        let (live, bytes, tables, mut wire, mut theirs) = stage(Pacing::Off);
         let mut viewer = Viewer::new(live, Vec::new(), SlowPolicy::default(), Time::ZERO);
         let mut got = vec![0; bytes.len()];
         let (mut taken, mut turns) = (0, 0);
@@ -472,18 +517,39 @@ mod tests {
         while taken < bytes.len() {
             assert!(begun.elapsed() < Duration::from_secs(30), "only {taken} bytes came");
             let before = viewer.sent_bytes;
-            let fed = viewer.feed(&mut wire, Time::ZERO).expect("the socket is open");
+            let fed = viewer.feed(&mut wire, true, Time::ZERO).expect("the socket is open");
             let share = viewer.sent_bytes - before;
             assert!(share <= TURN_BYTES, "{share} bytes in a turn");
             assert!(share == TURN_BYTES || fed != Fed::HasMore, "{fed:?} after {share} bytes");
             turns += u32::from(fed == Fed::HasMore);
             // The peer takes all of it, so that there is room for more than a share.
             // Tables of its own come first, which are no part of the stream.
-            let end = tables.len() + viewer.sent_bytes as usize;
+            let end = tables + viewer.sent_bytes as usize;
             theirs.read_exact(&mut got[taken..end]).expect("what was sent arrives");
             taken = end;
         }
         assert!(turns > 0, "the socket had room for a share");
-        assert!(got[tables.len()..] == picture, "in the order of the stream");
+        assert!(got[tables..] == bytes[tables..], "in the order of the stream");
+    }
+
+    #[test]
+    fn what_is_paced_leaves_in_bursts_and_what_cannot_be_is_counted() {
+        let (live, _, _, mut wire, _theirs) = stage(Pacing::Rate(8_000_000));
+        let mut viewer = Viewer::new(Arc::clone(&live), vec![7; 100], SlowPolicy::default(), Time::ZERO);
+        assert_eq!(viewer.feed(&mut wire, true, Time::ZERO).unwrap(), Fed::Paced);
+        let first = viewer.sent_bytes;
+        assert!((LEAST_BURST_BYTES - 1000..LEAST_BURST_BYTES).contains(&first), "{first} behind a head");
+        let next = viewer.waits_until(true, Time::ZERO).expect("it has had its burst");
+        // 7,240 bytes at 8 Mbit/s, up to the next tick.
+        assert_eq!(next, Time::from_nanos(7_250_000));
+        assert_eq!(viewer.feed(&mut wire, true, Time::from_millis(7)).unwrap(), Fed::Paced);
+        assert_eq!(viewer.sent_bytes, first, "not before its time");
+        assert_eq!(viewer.feed(&mut wire, true, next).unwrap(), Fed::Paced);
+        assert_eq!(viewer.sent_bytes, first + LEAST_BURST_BYTES);
+        assert_eq!(live.counts.unpaced.load(Ordering::Relaxed), 0);
+        assert_eq!(viewer.waits_until(false, next), None);
+        viewer.feed(&mut wire, false, next).unwrap();
+        assert!(viewer.sent_bytes > first + 2 * LEAST_BURST_BYTES);
+        assert_eq!(live.counts.unpaced.load(Ordering::Relaxed), 1);
     }
 }

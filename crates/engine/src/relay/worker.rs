@@ -1,7 +1,7 @@
 //! A worker: one thread, one epoll, its listeners and its connections.
 
 use crate::relay::connection::{Connection, Desk, Slot, Turn};
-use crate::relay::fan_out::FanOut;
+use crate::relay::fan_out::{FanOut, Served};
 use crate::relay::hub::{Hub, Message, WAKE};
 use crate::relay::live::{Live, Seat};
 use crate::relay::roster::Sampling;
@@ -9,11 +9,13 @@ use crate::relay::strain::{Change, Strain};
 use crate::relay::wire::Wire;
 use crate::relay::{Listen, Settings};
 use glassline_delivery::http1::problem;
+use glassline_delivery::turns::{Chosen, Turns};
 use glassline_io::batch::BATCH_SENDS;
 use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::tcp::{Connection as Socket, Listener};
 use glassline_media::Time;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -47,6 +49,8 @@ pub(super) struct Worker {
     connections: usize,
     audiences: BTreeMap<u64, Audience>,
     again: Vec<u64>,
+    /// Viewers that are paced and have more to get, and when.
+    paced: BinaryHeap<Reverse<(Time, u64)>>,
     /// Connections that publish.
     publishers: Vec<u64>,
     next_publishers: Time,
@@ -66,6 +70,7 @@ struct Audience {
     live: Arc<Live>,
     tokens: Vec<u64>,
     first: usize,
+    turns: Turns,
 }
 
 fn token(generation: u32, slot: u32) -> u64 {
@@ -80,6 +85,7 @@ macro_rules! desk {
             hub: &$worker.hub,
             settings: &$worker.settings,
             now: $now,
+            can_pace: $worker.fan_out.can_pace,
             scratch: &mut $worker.scratch,
             news: &mut $worker.news,
             due: &mut $worker.due,
@@ -103,6 +109,7 @@ impl Worker {
             connections: 0,
             audiences: BTreeMap::new(),
             again: Vec::new(),
+            paced: BinaryHeap::new(),
             publishers: Vec::new(),
             next_publishers: Time::ZERO,
             news: Vec::new(),
@@ -146,7 +153,10 @@ impl Worker {
         let (mut ready, mut messages) = (Vec::new(), Vec::new());
         while self.hub.is_running() {
             let now = self.hub.clock.now();
-            let next = self.due.iter().map(|(at, _)| *at).fold(self.next_sweep, Time::min);
+            let paced = self.paced.peek().map_or(self.next_sweep, |Reverse((at, _))| *at);
+            let due = self.due.iter().map(|(at, _)| *at);
+            let turn = self.next_turn().unwrap_or(self.next_sweep);
+            let next = due.fold(self.next_sweep.min(paced).min(turn), Time::min);
             let rests = self.again.is_empty() && self.news.is_empty();
             let wait = if rests { next.since(now) } else { Duration::ZERO };
             if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
@@ -159,7 +169,9 @@ impl Worker {
                 self.look_at_publishers();
             }
             self.take_turns_again();
+            self.serve_paced();
             self.serve_news();
+            self.serve_late_turns();
             let now = self.hub.clock.now();
             self.flush_due(now);
             if now >= self.next_sweep {
@@ -250,7 +262,12 @@ impl Worker {
 
     fn seat_viewer(&mut self, live: Arc<Live>, token: u64) {
         let audience = self.audiences.entry(live.id);
-        let audience = audience.or_insert_with(|| Audience { live, tokens: Vec::new(), first: 0 });
+        let audience = audience.or_insert_with(|| Audience {
+            live,
+            tokens: Vec::new(),
+            first: 0,
+            turns: Turns::default(),
+        });
         audience.tokens.push(token);
     }
 
@@ -327,6 +344,7 @@ impl Worker {
         match turn {
             Turn::Over => self.close(slot),
             Turn::Again => self.again.push(token),
+            Turn::Later(at) => self.expect(slot, at),
             Turn::Rests => {
                 connection.end_if_written(now);
                 connection.count_answers(&self.hub);
@@ -477,28 +495,27 @@ impl Worker {
     }
 
     fn look_at_load(&mut self, now: Time) {
-        let (idle, changes) = self.strain.look(now);
-        let (worker, idle_percent) = (self.index, (idle * 100.0) as u32);
+        let before = self.strain.turns();
+        let (busy, changes) = self.strain.look(now);
+        let (worker, busy_percent) = (self.index, (busy * 100.0) as u32);
         for change in changes.into_iter().flatten() {
             match change {
-                Change::Pacing(true) => tracing::info!(worker, idle_percent, "viewers are paced again"),
+                Change::Pacing(true) => tracing::info!(worker, busy_percent, "viewers are paced again"),
                 Change::Pacing(false) => tracing::warn!(
                     worker,
-                    idle_percent,
+                    busy_percent,
                     "too busy to pace viewers; they are sent to unpaced for now"
                 ),
-                Change::Collecting(true) => {
-                    tracing::warn!(
-                        worker,
-                        idle_percent,
-                        "no time left; pictures leave together for now, as with flush = \"balanced\""
-                    );
-                    self.hub.strained(true);
+                Change::Turns(1) => {
+                    tracing::info!(worker, busy_percent, "each viewer gets each picture by itself again");
                 }
-                Change::Collecting(false) => {
-                    tracing::info!(worker, idle_percent, "pictures leave as they come again");
-                    self.hub.strained(false);
-                }
+                Change::Turns(turns) if before == 1 => tracing::info!(
+                    worker,
+                    busy_percent,
+                    turns,
+                    "busy; viewers take turns, each gets several pictures at a time"
+                ),
+                Change::Turns(turns) => tracing::debug!(worker, busy_percent, turns, "viewers take turns"),
             }
         }
         self.fan_out.can_pace = self.strain.paces();
@@ -526,33 +543,98 @@ impl Worker {
         // What comes meanwhile is for the next time: others have to have their turn in between.
         for live in std::mem::take(&mut self.news) {
             live.heard(self.index);
-            self.serve(&live);
+            let (now, wanted) = (self.hub.clock.now(), self.strain.turns());
+            let Some(audience) = self.audiences.get_mut(&live.id) else { continue };
+            let chosen =
+                if live.has_ended() { audience.turns.end() } else { audience.turns.news(wanted, now) };
+            self.serve(live.id, chosen);
         }
     }
 
-    fn serve(&mut self, live: &Arc<Live>) {
-        let Some(audience) = self.audiences.get_mut(&live.id) else { return };
+    /// Serves those who have waited for their turn long enough.
+    fn serve_late_turns(&mut self) {
+        let Some(deadline) = self.next_turn() else { return };
+        let now = self.hub.clock.now();
+        if deadline > now {
+            return;
+        }
+        let due: Vec<_> =
+            self.audiences.iter_mut().map(|(id, audience)| (*id, audience.turns.due(now))).collect();
+        for (id, chosen) in due {
+            self.serve(id, chosen);
+        }
+    }
+
+    /// When somebody has waited for its turn long enough.
+    fn next_turn(&self) -> Option<Time> {
+        self.audiences.values().filter_map(|audience| audience.turns.deadline()).min()
+    }
+
+    /// Sends what there is to those viewers of stream `id` whose turn it is.
+    fn serve(&mut self, id: u64, chosen: Chosen) {
+        let Some(audience) = self.audiences.get_mut(&id).filter(|_| !chosen.is_nobody()) else { return };
         let count = audience.tokens.len();
         // Who is served first changes each time, so that nobody always waits for all others.
         audience.first = (audience.first + 1) % count.max(1);
         let mut round = std::mem::take(&mut self.round);
-        round.extend_from_slice(&audience.tokens[audience.first..]);
-        round.extend_from_slice(&audience.tokens[..audience.first]);
+        let in_order = audience.tokens[audience.first..].iter().chain(&audience.tokens[..audience.first]);
+        round.extend(in_order.filter(|token| chosen.has((**token & 0xFFFF_FFFF) as u32)));
         for tokens in round.chunks(BATCH_SENDS) {
             let now = self.hub.clock.now();
             let order = tokens.iter().map(|token| (token & 0xFFFF_FFFF) as usize);
-            let served = self.fan_out.serve(live, order, &mut self.slots, now);
-            for slot in served.over {
-                self.close(slot);
-            }
-            for slot in served.unfinished {
-                self.again.push(token(self.slots[slot].generation, slot as u32));
-            }
+            let served = self.fan_out.serve(order, &mut self.slots, now);
+            self.look_after(served);
             self.look_at_publishers();
+            self.serve_paced();
         }
         round.clear();
         self.round = round;
         debug_assert!(audience_is_sound(&self.audiences));
+    }
+
+    /// Does what came of serving viewers.
+    fn look_after(&mut self, served: Served) {
+        for slot in served.over {
+            self.close(slot);
+        }
+        for slot in served.unfinished {
+            self.again.push(token(self.slots[slot].generation, slot as u32));
+        }
+        for (at, slot) in served.paced {
+            self.expect(slot, at);
+        }
+    }
+
+    /// Comes back to the viewer in `slot` at `at`.
+    fn expect(&mut self, slot: usize, at: Time) {
+        let Slot { generation, connection } = &mut self.slots[slot];
+        if let Some((viewer, _)) = connection.as_mut().and_then(|connection| connection.viewer())
+            && !viewer.is_expected
+        {
+            viewer.is_expected = true;
+            self.paced.push(Reverse((at, token(*generation, slot as u32))));
+        }
+    }
+
+    /// Gives those their next burst who are paced and whose time has come, however long a round of all others takes.
+    fn serve_paced(&mut self) {
+        let now = self.hub.clock.now();
+        let mut due = Vec::new();
+        while let Some(Reverse((at, token))) = self.paced.peek().copied()
+            && at <= now
+        {
+            self.paced.pop();
+            let slot = self.slot(token).filter(|slot| self.slots[*slot].connection.is_some());
+            let Some(slot) = slot else { continue };
+            if let Some((viewer, _)) = self.slots[slot].connection.as_mut().and_then(|found| found.viewer()) {
+                viewer.is_expected = false;
+                due.push(slot);
+            }
+        }
+        if !due.is_empty() {
+            let served = self.fan_out.serve(due.into_iter(), &mut self.slots, now);
+            self.look_after(served);
+        }
     }
 
     fn sweep(&mut self, now: Time) {

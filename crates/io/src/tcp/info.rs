@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 pub struct Info {
     /// Smoothed round-trip time, microseconds (RFC 6298).
     pub rtt_us: u32,
-    /// Its variance, microseconds.
+    /// Its mean deviation, microseconds.
     pub rttvar_us: u32,
     /// Congestion window, segments.
     pub cwnd: u32,
@@ -28,6 +28,8 @@ pub struct Info {
     pub notsent_bytes: Option<u32>,
     /// What arrives, bits a second, by the newest acknowledgements.
     pub delivery_bps: Option<u64>,
+    /// The shortest round trip of the last minutes, microseconds.
+    pub min_rtt_us: Option<u32>,
     /// Time with something to send or on its way, microseconds.
     pub busy_us: Option<u64>,
     /// Part of it in which the receiver's window was the limit, microseconds.
@@ -36,6 +38,8 @@ pub struct Info {
     pub sndbuf_limited_us: Option<u64>,
     /// Bytes sent again.
     pub bytes_retrans: Option<u64>,
+    /// Segments that were sent again although they had arrived, as the peer told (RFC 2883).
+    pub dsack_dups: Option<u32>,
 }
 
 /// Longer than any kernel's structure; it fills what it knows and says how much that is.
@@ -64,10 +68,12 @@ impl Info {
             bytes_acked: u64_at(120),
             notsent_bytes: u32_at(144),
             delivery_bps: u64_at(160).map(bits),
+            min_rtt_us: u32_at(148).filter(|time| *time != u32::MAX),
             busy_us: u64_at(168),
             rwnd_limited_us: u64_at(176),
             sndbuf_limited_us: u64_at(184),
             bytes_retrans: u64_at(208),
+            dsack_dups: u32_at(216),
         }
     }
 }

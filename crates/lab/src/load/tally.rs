@@ -177,6 +177,10 @@ pub struct Window {
     pub stalls: u64,
     /// Unlimited viewers with at least one.
     pub stalled_viewers: u64,
+    /// Checked, unlimited viewers of a stamped stream whose newest frame came half a second after it was sent or later,
+    /// or that have had none for so long.
+    #[serde(default)]
+    pub viewers_behind: u64,
     /// The longest time between two reads of one unlimited viewer.
     pub longest_gap: Duration,
     /// From send to read of a stamped frame's first packet, nanoseconds: frames sent after the viewer asked.
@@ -234,6 +238,7 @@ impl Window {
         self.limited_rate.merge(&other.limited_rate);
         self.stalls += other.stalls;
         self.stalled_viewers += other.stalled_viewers;
+        self.viewers_behind += other.viewers_behind;
         self.longest_gap = self.longest_gap.max(other.longest_gap);
         self.first_packet.merge(&other.first_packet);
         self.last_packet.merge(&other.last_packet);

@@ -38,6 +38,8 @@ pub(super) struct Terms {
 const OLDEST_STAMP: Duration = Duration::from_secs(3600);
 /// A stream that shows no key frame in so many bytes marks none, or has no video.
 const KEY_FRAME_BYTES: u64 = 32 << 20;
+/// Whose newest frame is older when it comes is behind.
+const BEHIND: Duration = Duration::from_millis(500);
 /// A viewer's mean rate tells something after this time.
 const RATE_TIME: Duration = Duration::from_secs(1);
 
@@ -59,6 +61,8 @@ pub(super) struct Viewer {
     since: Time,
     asked: Time,
     last_read: Time,
+    /// From send to read, of the newest frame.
+    newest_delay: Duration,
     window_began: Time,
     window_bytes: u64,
     stalls: u64,
@@ -87,6 +91,7 @@ impl Viewer {
             since: now,
             asked: now,
             last_read: now,
+            newest_delay: Duration::ZERO,
             window_began: now,
             window_bytes: 0,
             stalls: 0,
@@ -187,6 +192,7 @@ impl Viewer {
         let Some(tracker) = &mut self.tracker else { return };
         let (asked, limited) = (self.asked, self.pace.is_some());
         let (key_frame_seen, picture_seen) = (&mut self.key_frame_seen, &mut self.picture_seen);
+        let newest_delay = &mut self.newest_delay;
         tracker.push(data, &mut |landmark| {
             let (sent, delays) = match landmark {
                 Landmark::KeyFrame => {
@@ -203,6 +209,7 @@ impl Viewer {
                 Landmark::Last(sent) => (sent, &mut tally.window.last_packet),
             };
             let delay = now.since(sent);
+            *newest_delay = delay;
             if sent > now || delay > OLDEST_STAMP {
                 tally.window.foreign_stamps += 1;
             } else if sent >= asked && !limited {
@@ -251,7 +258,11 @@ impl Viewer {
         match tracker.final_body() {
             Body::Transport => {
                 tally.checked += 1;
-                tally.stamped += u64::from(tracker.checker().is_stamped());
+                let is_stamped = tracker.checker().is_stamped();
+                tally.stamped += u64::from(is_stamped);
+                let delay = self.newest_delay.max(now.since(self.last_read));
+                let is_behind = is_stamped && self.pace.is_none() && delay >= BEHIND;
+                tally.window.viewers_behind += u64::from(is_behind);
                 tally.verdict.merge(&tracker.checker().verdict());
             }
             Body::Other => tally.other_bodies += 1,

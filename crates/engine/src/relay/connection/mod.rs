@@ -103,6 +103,8 @@ pub(in crate::relay) enum Turn {
     Rests,
     /// There is more to read or to send; come back after the others had their turn.
     Again,
+    /// There is more to send from then on.
+    Later(Time),
     /// It became a viewer.
     Watches,
     /// It is over.
@@ -115,6 +117,8 @@ pub(in crate::relay) struct Desk<'a> {
     /// The settings of the moment.
     pub(in crate::relay) settings: &'a Settings,
     pub(in crate::relay) now: Time,
+    /// Whether there is processor time for pacing.
+    pub(in crate::relay) can_pace: bool,
     pub(in crate::relay) scratch: &'a mut [u8],
     /// Streams that grew in this turn, and whose viewers on this worker wait to be served.
     pub(in crate::relay) news: &'a mut Vec<Arc<Live>>,
@@ -223,14 +227,14 @@ impl Connection {
     }
 
     fn try_turn(&mut self, desk: &mut Desk<'_>) -> io::Result<Turn> {
-        let mut has_more = false;
+        let mut rests = Turn::Rests;
         if let Role::Watching(viewer) = &mut self.role {
-            match viewer.feed(&mut self.socket, desk.now)? {
+            match viewer.feed(&mut self.socket, desk.can_pace, desk.now)? {
                 Fed::Finished => return self.end_viewer(desk),
-                Fed::HasMore => has_more = true,
+                Fed::HasMore => rests = Turn::Again,
+                Fed::Paced => rests = Turn::Later(viewer.next_burst()),
                 Fed::Stays => {}
             }
-            viewer.quicken(self.socket.tcp());
         } else {
             let flushed = self.outgoing.flush(&mut self.socket)?;
             if flushed && !self.waiting_input.is_empty() {
@@ -241,7 +245,7 @@ impl Connection {
             }
         }
         let turn = match self.read(desk) {
-            Ok(Turn::Rests) if has_more => Ok(Turn::Again),
+            Ok(Turn::Rests) => Ok(rests),
             turn => turn,
         };
         if let Role::Publishing(publishing) = &self.role {

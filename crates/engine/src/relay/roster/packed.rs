@@ -69,6 +69,9 @@ impl PackedInfo {
             unacked: self.unacked,
             total_retrans: self.total_retrans,
             notsent_bytes: (self.notsent_bytes != u32::MAX).then_some(self.notsent_bytes),
+            dsack_dups: None,
+            // Paths are judged by these before they come here; nobody else asks.
+            min_rtt_us: None,
             pacing_bps: self.pacing_bps.get(),
             delivery_bps: self.delivery_bps.get(),
             bytes_retrans: self.bytes_retrans.get(),

@@ -66,6 +66,7 @@ fn look_at(
     let address = connection.peer();
     let (viewer, socket) = connection.viewer()?;
     let info = socket.tcp().info().ok()?;
+    viewer.look_at_path(&info, now);
     let (live, place) = (Arc::clone(&viewer.live), viewer.place());
     let marks = marks.entry(live.id).or_insert_with(|| live.marks());
     // What waits in the kernel came before what waits here. Who waits for a key frame lacks nothing yet.
