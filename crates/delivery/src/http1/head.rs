@@ -179,7 +179,9 @@ impl HeadBuffer {
         self.bytes.extend_from_slice(taken);
         if maybe_whole {
             let end = end_of_head(&self.bytes, before)?;
-            let head = &self.bytes[..end.unwrap_or(self.bytes.len())];
+            // Only whole lines: half a one may be wrong already, but how much of it is here is the chop's doing.
+            let lines = self.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            let head = &self.bytes[..end.unwrap_or(lines)];
             if let Some((length, head)) = parse(head)? {
                 *input = &input[length - before..];
                 // Most connections have said all that they will, and there may be very many: no room is kept for more.
