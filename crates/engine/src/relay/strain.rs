@@ -12,12 +12,12 @@ use std::time::Duration;
 /// A worker that is idle for less than this share of its time paces nobody, and again from the second one on.
 const PACING_ENDS: f64 = 0.25;
 const PACING_BEGINS: f64 = 0.45;
-/// A worker that is busy for more than this share of its time has one turn more. Half of a core is left for what comes at
-/// once: key frames, joins, returns after a fault.
-const MORE_TURNS: f64 = 0.5;
+/// A worker that is busy for more than this share of its time has one turn more. A third of a core is left for what comes
+/// at once: key frames, joins, returns after a fault.
+const MORE_TURNS: f64 = 0.65;
 /// It has one less where it would be busy for less than this, all of its time being spent on sends: less than above, so
 /// that it does not swing.
-const FEWER_TURNS: f64 = 0.45;
+const FEWER_TURNS: f64 = 0.55;
 /// One that is busier than this is not looked at for long.
 const OVERLOADED: f64 = 0.9;
 /// Looks whose sum decides: a second, so that each has a key frame.
@@ -138,10 +138,10 @@ mod tests {
     fn a_load_finds_its_turns_and_they_stay() {
         for (sends, bytes, turns) in [
             (0.4, 0.05, 1),
-            (0.5, 0.05, 2),
-            (0.9, 0.05, 2),
-            (1.3, 0.1, 4),
-            (2.0, 0.1, 5),
+            (0.65, 0.05, 2),
+            (1.1, 0.05, 2),
+            (1.5, 0.1, 3),
+            (2.5, 0.1, 5),
             (5.0, 0.2, MOST_TURNS),
         ] {
             let mut worker = Worker::new();

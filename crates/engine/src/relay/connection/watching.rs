@@ -18,8 +18,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Unsent bytes that a viewer's kernel may hold beyond what is on its way.
-const VIEWER_UNSENT_BYTES: u32 = 64 << 10;
+/// Unsent bytes that a viewer's kernel may hold beyond what is on its way: the stream of a tenth of a second, which cannot
+/// be skipped any more, but not so few that a picture takes several sends, nor so many that they would fill the memory.
+const VIEWER_UNSENT: Duration = Duration::from_millis(100);
+const VIEWER_UNSENT_BYTES: [u32; 2] = [64 << 10, 1 << 20];
+
+fn unsent_bytes(bitrate_bps: u64) -> u32 {
+    let [least, most] = VIEWER_UNSENT_BYTES;
+    let bytes = bitrate_bps as f64 / 8.0 * VIEWER_UNSENT.as_secs_f64();
+    (bytes as u32).clamp(least, most)
+}
 
 /// What a viewer takes when it comes, and gives back when it goes.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -147,7 +155,7 @@ impl Connection {
         }
         // The options are kindnesses of the kernel; a viewer can be served without them.
         let _ = self.socket.tcp().send_at_once();
-        let _ = self.socket.tcp().limit_unsent(VIEWER_UNSENT_BYTES);
+        let _ = self.socket.tcp().limit_unsent(unsent_bytes(live.bitrate_bps(desk.now)));
         // Who reads slowly but steadily is no dead peer, but the kernel takes it for one: it counts from when the window
         // closed, until a whole segment fits again. Who takes nothing at all is seen by `Viewer::blocked_since`.
         let _ = self.socket.tcp().give_up_after(Duration::ZERO);
