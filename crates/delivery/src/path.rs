@@ -69,7 +69,7 @@ pub struct Path {
     suspected_at: Option<Time>,
     /// When the path may be looked at next.
     not_before: Time,
-    /// When a burst of the present length left that has not been judged.
+    /// When a burst left that was longer than those before and has not been judged.
     burst_at: Option<Time>,
 }
 
@@ -105,7 +105,8 @@ impl Path {
 
     /// `bytes` have left at once.
     pub fn sent(&mut self, bytes: u64, now: Time) {
-        if self.burst_bytes().is_some_and(|burst| bytes >= burst) {
+        // More than the last step has shown; few streams have pictures of just this size.
+        if self.burst_bytes().is_some_and(|burst| bytes * 2 > burst) {
             self.burst_at.get_or_insert(now);
         }
     }
@@ -171,9 +172,9 @@ mod tests {
         let (mut path, mut now, mut bursts) = (Path::new(3), Time::ZERO, Vec::new());
         while let Some(burst) = path.burst_bytes() {
             bursts.push(burst);
-            path.sent(burst - 1, now);
-            assert!(!path.wants_look(now + micros(5000)), "a shorter burst shows nothing");
-            path.sent(burst, now);
+            path.sent(burst / 2, now);
+            assert!(!path.wants_look(now + micros(5000)), "a burst like the last one's shows nothing");
+            path.sent(burst / 2 + 1, now);
             assert!(!path.wants_look(now));
             now += micros(3900);
             assert!(path.wants_look(now));
