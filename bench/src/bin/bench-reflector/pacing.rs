@@ -271,7 +271,7 @@ fn measure(times: Times, out: &Path, cores: Option<Cores>, report: &mut Report) 
             report.term(format!("{QUEUE}: longest burst, B"), max, BURST_BYTES, true);
         }
     }
-    report.note(format!("pictures of the packets: {}/flight-*.svg", out.display()));
+    report.note("pictures of the packets: flight-*.svg beside the figures");
     Ok(0)
 }
 
