@@ -298,7 +298,7 @@ mod tests {
                     now += path.interval(pace);
                 }
                 waiting += if picture % 50 == 49 { 48_000 } else { 12_000 };
-                next_picture = next_picture + Duration::from_millis(20);
+                next_picture += Duration::from_millis(20);
             }
             prop_assert_eq!(line.lost, 0, "proven: {}", path.is_proven());
             // A path with room to spare is found to have it.
