@@ -11,7 +11,6 @@ mod link_fast;
 mod link_hostile;
 mod link_idle;
 mod link_life;
-mod link_memory;
 mod link_mtu;
 mod link_paths;
 mod link_simulation;

@@ -1,17 +1,10 @@
-//! What a hostile peer takes of the machine's memory. Alone in its process, whose memory it looks at.
-#![allow(clippy::unwrap_used)]
+//! What a hostile peer takes of the machine's memory.
 
+use crate::{alone, resident};
 use glassline_media::Time;
 use glassline_transport::link::fuzzing::Linked;
 use glassline_transport::link::wire::frame::{Data, Frame, Parity};
 use glassline_transport::link::{Credentials, Options, Path, Settings};
-
-/// Bytes of this process in memory; 0 where the system does not tell.
-fn resident() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok();
-    let pages = pages.as_deref().and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
-    pages.unwrap_or(0) * 4096
-}
 
 /// A channel's window, and the budget of all.
 const WINDOW: u64 = 4 << 20;
@@ -45,6 +38,7 @@ fn attack(options: Options, mut make: impl FnMut(u64, &mut Vec<u8>) -> bool) -> 
 
 #[test]
 fn a_hostile_peer_takes_what_it_sent_and_no_more_than_the_budget() {
+    let _alone = alone();
     let part = |channel, message, total, offset, bytes: &[u8], out: &mut Vec<u8>| {
         Frame::Data(Data { channel, message, total, offset, bytes }).write(out);
     };

@@ -1,19 +1,14 @@
-//! One simulated hour at twice what a path carries: nothing grows. Alone in its process, whose memory it looks at.
+//! One simulated hour at twice what a path carries: nothing grows.
 
 use crate::link_support::World;
+use crate::{alone, resident};
 use glassline_transport::emulator::{End, LinkConfig, Network, Queue};
 use glassline_transport::link::{Error, Options};
 use std::time::Duration;
 
-/// Bytes of this process in memory; 0 where the system does not tell.
-fn resident() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok();
-    let pages = pages.as_deref().and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
-    pages.unwrap_or(0) * 4096
-}
-
 #[test]
 fn an_hour_at_twice_the_rate_grows_by_nothing() {
+    let _alone = alone();
     let config =
         LinkConfig::rate(400_000).with_delay(Duration::from_millis(20)).with_queue(Queue::packets(100));
     let mut world = World::shared(Network::symmetric(config, 5).unwrap(), 5);
