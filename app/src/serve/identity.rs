@@ -8,8 +8,11 @@ use glassline_delivery::pull::Source;
 use glassline_io::privileges::{self, Keep, PrivilegeError};
 
 /// Becomes the user that the configuration names, once ports and files are open and before there are threads. Of
-/// root's privileges it keeps what it goes on to need. Without a user it goes on as who started it.
+/// root's privileges it keeps what it goes on to need, and uses before what it needs only then. Without a user it goes on as who started it.
 pub(super) fn assume(config: &Config, access_log: Option<&Opened>) -> Result<()> {
+    if let Err(error) = glassline_io::spool::large_pages::prepare() {
+        tracing::debug!(%error, "streams lie in the system's pages for memory files; large ones take CAP_SYS_ADMIN");
+    }
     let Process { user: Some(user), group, .. } = &config.process else {
         if privileges::is_root() {
             tracing::warn!(

@@ -13,6 +13,8 @@
 //!   └─────────────────┘ └───────────────┘ └───────────────┘   [n·capacity, (n+1)·capacity)
 //! ```
 
+pub mod large_pages;
+
 use crate::map::Map;
 use crate::tcp::wait_is_none;
 use rustix::fs::{MemfdFlags, Mode, OFlags};
@@ -30,7 +32,8 @@ const LINK_UNIT_BYTES: u64 = 2 << 20;
 /// Where the links' pages come from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backing {
-    /// Memory files, in pages of the size that the system gives shared memory.
+    /// Memory files, in pages of the size that the system gives shared memory; from the second link on in
+    /// [large pages](large_pages), where the process has them.
     Memory,
     /// Unlinked files in this directory: a disk, or a tmpfs mounted with `huge=always`.
     Directory(PathBuf),
@@ -214,20 +217,28 @@ impl Shared {
         if let Some(link) = self.link(index) {
             return Ok(link);
         }
-        let link = Arc::new(Link { index, file: open_link(settings)?, map: OnceLock::new() });
+        let link = Arc::new(Link { index, file: open_link(index, settings)?, map: OnceLock::new() });
         self.lock().push_back(Arc::clone(&link));
         Ok(link)
     }
 }
 
-fn open_link(settings: &Settings) -> io::Result<OwnedFd> {
+fn open_link(index: u64, settings: &Settings) -> io::Result<OwnedFd> {
     match &settings.backing {
-        Backing::Memory => Ok(rustix::fs::memfd_create("glassline-spool", MemfdFlags::CLOEXEC)?),
-        Backing::Directory(path) => {
-            let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-            Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?)
+        // A stream of a few bytes is to take a few bytes.
+        Backing::Memory if index > 0 && large_pages::are_there() => {
+            large_pages::open().or_else(|_| open_in_memory())
         }
+        Backing::Memory => open_in_memory(),
+        Backing::Directory(path) => Ok(rustix::fs::open(path, UNNAMED, Mode::RUSR | Mode::WUSR)?),
     }
+}
+
+/// A file without a name.
+const UNNAMED: OFlags = OFlags::TMPFILE.union(OFlags::RDWR).union(OFlags::CLOEXEC);
+
+fn open_in_memory() -> io::Result<OwnedFd> {
+    Ok(rustix::fs::memfd_create("glassline-spool", MemfdFlags::CLOEXEC)?)
 }
 
 impl Chain {
@@ -380,14 +391,14 @@ impl Reader {
     }
 
     /// Sends bytes from the reader's offset, up to `end`, to `socket` without copying them through user space,
-    /// and moves the reader by as many. One `sendfile`; it stops at the end of a link. `end` must not lie
-    /// beyond [`Chain::head`], and must lie beyond the reader's offset.
+    /// and moves the reader by as many. One `sendfile`; it stops at the end of a link, and at what leaves as one packet
+    /// of segmentation offload. `end` must not lie beyond [`Chain::head`], and must lie beyond the reader's offset.
     pub fn send(&mut self, socket: impl AsFd, end: u64) -> io::Result<Sent> {
         let capacity = self.chain.0.capacity;
         let (offset, index) = (self.offset, self.offset / capacity);
         let Some(link) = self.stand(index) else { return Ok(Sent::Gone) };
         let mut within = offset % capacity;
-        let count = usize::try_from((end - offset).min(capacity - within)).unwrap_or(usize::MAX);
+        let count = packet_bytes(within, (end - offset).min(capacity - within)) as usize;
         let sent = wait_is_none(|| Ok(rustix::fs::sendfile(&socket, &link.file, Some(&mut within), count)?))?;
         match sent {
             Some(0) => Ok(Sent::Gone),
@@ -398,6 +409,21 @@ impl Reader {
             None => Ok(Sent::Blocked),
         }
     }
+}
+
+/// The pages that the pipe behind `sendfile` holds; it hands so much to the socket at a time.
+const PIPE_PAGES: u64 = 16;
+const PAGE_BYTES: u64 = 4096;
+/// A segment on Ethernet, with time stamps. A path with others costs a short segment now and then.
+const SEGMENT_BYTES: u64 = 1448;
+/// Segments of a packet; one more would be too many without time stamps.
+const PACKET_SEGMENTS: u64 = 44;
+
+/// How many of `bytes` that begin at `within` a file `sendfile` is to send at a time. What goes beyond the pipe or a packet
+/// leaves in pieces with short ones in between, and a short one costs as much as a long one.
+fn packet_bytes(within: u64, bytes: u64) -> u64 {
+    let pipe = (PIPE_PAGES * PAGE_BYTES - within % PAGE_BYTES) / SEGMENT_BYTES * SEGMENT_BYTES;
+    bytes.min(pipe.min(PACKET_SEGMENTS * SEGMENT_BYTES))
 }
 
 /// A run of a spool's bytes as memory. Keeps them there for as long as it is held.

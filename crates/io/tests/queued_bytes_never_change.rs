@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use glassline_io::spool::{Backing, Reader, Sent, Settings, Spool};
+use glassline_io::spool::{Backing, LinkFile, Reader, Sent, Settings, Spool};
 use glassline_io::tcp::{Connection, Listener};
 use glassline_test_support::skip;
 use std::io::Read;
@@ -177,4 +177,23 @@ fn overwriting_instead_would_change_them() {
 
 fn tempfile() -> std::fs::File {
     rustix::fs::memfd_create("ring", rustix::fs::MemfdFlags::CLOEXEC).unwrap().into()
+}
+
+#[test]
+fn links_behind_the_first_have_large_pages_where_the_process_may_mount_them() {
+    let name = "links_behind_the_first_have_large_pages_where_the_process_may_mount_them";
+    if let Err(error) = glassline_io::spool::large_pages::prepare() {
+        return skip(name, &format!("may not mount a tmpfs of large pages (not root?): {error}"));
+    }
+    // A tmpfs says that its blocks are as large as its pages.
+    let is_large = |link: &LinkFile| rustix::fs::fstat(link).unwrap().st_blksize as u64 == LINK;
+    let mut spool = Spool::new(Settings { backing: Backing::Memory, link_bytes: LINK, record_bytes: 1 });
+    spool.append(&vec![1; 3 * LINK as usize]).unwrap();
+    let found: Vec<_> = spool.links().iter().map(is_large).collect();
+    if !found.contains(&true) {
+        return skip(name, "the system gives shared memory no large pages");
+    }
+    assert_eq!(found, [false, true, true]);
+    drop(spool);
+    assert_enough(queue_drop_and_read(Backing::Memory));
 }
