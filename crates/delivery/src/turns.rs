@@ -14,6 +14,10 @@ pub const MOST_TURNS: u32 = 6;
 const PATIENCE: Duration = Duration::from_millis(100);
 /// News further apart than this say nothing about when the next come.
 const LONGEST_INTERVAL: Duration = Duration::from_millis(500);
+/// What leaves as one packet of segmentation offload, about: a turn with more costs as much as two.
+const PACKET_BYTES: f64 = 60_000.0;
+/// How far the mean of what news bring may stray before there are other turns: a change serves everybody at once.
+const STRAY: f64 = 1.2;
 
 /// The viewers of a stream on a worker, dealt out over turns by the numbers of their slots.
 #[derive(Debug)]
@@ -25,6 +29,11 @@ pub struct Turns {
     last_news: Option<Time>,
     /// Time between news; a running mean.
     interval: Option<Duration>,
+    last_head: Option<u64>,
+    /// What news bring; a running mean.
+    bytes: Option<f64>,
+    /// Turns that bring as much together as leaves as one packet.
+    in_a_packet: u32,
 }
 
 /// Whose turn it is.
@@ -51,13 +60,27 @@ impl Chosen {
 
 impl Default for Turns {
     fn default() -> Turns {
-        Turns { count: 1, next: 0, waiting_since: Default::default(), last_news: None, interval: None }
+        Turns {
+            count: 1,
+            next: 0,
+            waiting_since: Default::default(),
+            last_news: None,
+            interval: None,
+            last_head: None,
+            bytes: None,
+            in_a_packet: MOST_TURNS,
+        }
     }
 }
 
 impl Turns {
-    /// There is news, on a worker that has `wanted` turns. Returns who is to be served.
-    pub fn news(&mut self, wanted: u32, now: Time) -> Chosen {
+    /// There is news, up to offset `head` of the stream, on a worker that has `wanted` turns. Returns who is to be served.
+    pub fn news(&mut self, wanted: u32, head: u64, now: Time) -> Chosen {
+        let brought = self.last_head.replace(head).map(|last| head.saturating_sub(last) as f64);
+        if let Some(brought) = brought {
+            // Key frames come seldom, and are no reason for other turns.
+            self.bytes = Some(self.bytes.map_or(brought, |mean| mean + (brought - mean) / 32.0));
+        }
         let gap = self.last_news.replace(now).map(|last| now.since(last));
         if let Some(gap) = gap.filter(|gap| *gap < LONGEST_INTERVAL) {
             self.interval = Some(self.interval.map_or(gap, |mean| (mean * 7 + gap) / 8));
@@ -97,6 +120,11 @@ impl Turns {
         Some(self.waiting_since.iter().flatten().min().copied()? + self.patience())
     }
 
+    /// Turns that save anything: with more of them each would bring more than leaves as one packet.
+    pub fn useful(&self) -> u32 {
+        self.in_a_packet.min(MOST_TURNS)
+    }
+
     fn take(&mut self, groups: u32) -> Chosen {
         for (group, waiting) in self.waiting_since.iter_mut().enumerate() {
             if groups >> group & 1 == 1 {
@@ -106,11 +134,18 @@ impl Turns {
         Chosen { count: self.count, groups }
     }
 
-    /// As many turns as there is patience for.
-    fn fitting(&self, wanted: u32) -> u32 {
+    /// As many turns as there is patience for, and as bring anything: it is packets that cost, not their bytes.
+    fn fitting(&mut self, wanted: u32) -> u32 {
         let Some(interval) = self.interval else { return 1 };
         let most = PATIENCE.as_micros() / interval.as_micros().max(1) + 1;
-        wanted.clamp(1, MOST_TURNS).min(u32::try_from(most).unwrap_or(u32::MAX))
+        if let Some(bytes) = self.bytes {
+            let turns = |bytes: f64| ((PACKET_BYTES / bytes.max(1.0)) as u32).max(1);
+            if !(turns(bytes * STRAY)..=turns(bytes / STRAY)).contains(&self.in_a_packet) {
+                self.in_a_packet = turns(bytes);
+            }
+        }
+        let most = u32::try_from(most).unwrap_or(u32::MAX).min(self.in_a_packet);
+        wanted.clamp(1, MOST_TURNS).min(most)
     }
 
     /// Everybody's turn comes within one interval less, where news come as they are used to.
@@ -131,7 +166,7 @@ mod tests {
         let (mut turns, mut now) = (Turns::default(), Time::ZERO);
         let mut served = |wanted| {
             now += PICTURE;
-            let chosen = turns.news(wanted, now);
+            let chosen = turns.news(wanted, 0, now);
             (0..6).filter(|slot| chosen.has(*slot)).collect::<Vec<u32>>()
         };
         assert_eq!(served(1), [0, 1, 2, 3, 4, 5]);
@@ -147,9 +182,30 @@ mod tests {
         for (millis, most) in [(200, 1), (60, 2), (5, 6)] {
             for _ in 0..60 {
                 now += Duration::from_millis(millis);
-                turns.news(6, now);
+                turns.news(6, 0, now);
             }
             assert_eq!(turns.count, most, "each {millis} ms");
+        }
+    }
+
+    #[test]
+    fn a_turn_brings_no_more_than_a_packet_takes() {
+        for (picture, most) in [(1_000, 6), (12_500, 4), (25_000, 2), (50_000, 1), (125_000, 1)] {
+            let (mut turns, mut now, mut head, mut changes) = (Turns::default(), Time::ZERO, 0, 0);
+            for number in 0..1000 {
+                now += PICTURE;
+                // A key frame a second, five times as large, and others that differ.
+                head += if number % 50 == 0 { 5 * picture } else { picture * (80 + number % 30) / 100 };
+                let before = turns.count;
+                turns.news(6, head, now);
+                changes += u32::from(number > 200 && turns.count != before);
+            }
+            assert!(
+                (1..=most).contains(&turns.count) && turns.count + 1 >= most,
+                "{picture}: {}",
+                turns.count
+            );
+            assert_eq!(changes, 0, "{picture}");
         }
     }
 
@@ -157,11 +213,12 @@ mod tests {
         /// However news come, whoever has something to get gets it before its deadline, and nobody is served for nothing.
         #[test]
         fn nobody_waits_beyond_the_patience(
-            steps in proptest::collection::vec((1u64..150, 1u32..8), 1..200),
+            steps in proptest::collection::vec((1u64..150, 1u32..8, 0u64..100_000), 1..200),
         ) {
-            let (mut turns, mut now) = (Turns::default(), Time::ZERO);
+            let (mut turns, mut now, mut head) = (Turns::default(), Time::ZERO, 0);
             let mut waiting: Vec<Option<Time>> = vec![None; 12];
-            for (millis, wanted) in steps {
+            for (millis, wanted, bytes) in steps {
+                head += bytes;
                 let next = now + Duration::from_millis(millis);
                 while let Some(at) = turns.deadline().filter(|at| *at < next) {
                     now = now.max(at);
@@ -175,7 +232,7 @@ mod tests {
                 }
                 now = next;
                 waiting.iter_mut().for_each(|since| { since.get_or_insert(now); });
-                let chosen = turns.news(wanted, now);
+                let chosen = turns.news(wanted, head, now);
                 for (slot, since) in waiting.iter_mut().enumerate() {
                     if chosen.has(slot as u32) {
                         *since = None;

@@ -9,7 +9,8 @@ use glassline_delivery::turns::MOST_TURNS;
 use glassline_media::Time;
 use std::time::Duration;
 
-/// A worker that is idle for less than this share of its time paces nobody, and again from the second one on.
+/// A worker that is idle for less than this share of its time paces nobody, and again from the second one on, once viewers
+/// need no turns any more: pacing costs what turns save.
 const PACING_ENDS: f64 = 0.25;
 const PACING_BEGINS: f64 = 0.45;
 /// A worker that is busy for more than this share of its time has one turn more. A third of a core is left for what comes
@@ -68,8 +69,9 @@ impl Strain {
         self.turns
     }
 
-    /// Looks at the load. Returns how busy the worker was since it last decided, as a share, and what that changes.
-    pub(super) fn look(&mut self, now: Time) -> (f64, [Option<Change>; 2]) {
+    /// Looks at the load of a worker whose streams have a use for `most` turns. Returns how busy it was since it last decided,
+    /// as a share, and what that changes.
+    pub(super) fn look(&mut self, most: u32, now: Time) -> (f64, [Option<Change>; 2]) {
         self.looks += 1;
         let elapsed = now.since(self.since).max(Duration::from_millis(1));
         let busy = (1.0 - self.idle.as_secs_f64() / elapsed.as_secs_f64()).max(0.0);
@@ -77,7 +79,6 @@ impl Strain {
             return (busy, [None, None]);
         }
         self.forget(now);
-        let paces = 1.0 - busy > if self.paces { PACING_ENDS } else { PACING_BEGINS };
         let (turns, with_one_less) = (self.turns, f64::from(self.turns) / f64::from((self.turns - 1).max(1)));
         let turns = if busy > OVERLOADED {
             turns * 2
@@ -88,7 +89,9 @@ impl Strain {
         } else {
             turns
         }
-        .min(MOST_TURNS);
+        .min(most.clamp(1, MOST_TURNS));
+        let idle = 1.0 - busy;
+        let paces = if self.paces { idle > PACING_ENDS } else { idle > PACING_BEGINS && turns == 1 };
         let changes = [
             (paces != self.paces).then_some(Change::Pacing(paces)),
             (turns != self.turns).then_some(Change::Turns(turns)),
@@ -118,7 +121,7 @@ mod tests {
             let time = Duration::from_millis(250);
             self.strain.rested(time.mul_f64(1.0 - busy.min(1.0)));
             self.now += time;
-            self.strain.look(self.now).1.into_iter().flatten().count()
+            self.strain.look(MOST_TURNS, self.now).1.into_iter().flatten().count()
         }
 
         /// Some seconds of a load whose sends alone would take `sends` of its time, and whose bytes take `bytes`. Returns
@@ -157,9 +160,16 @@ mod tests {
         assert_eq!([worker.look(1.0), worker.look(1.0)], [2, 1]);
         assert_eq!((worker.strain.turns(), worker.strain.paces()), (4, false));
         assert_eq!([(); 3].map(|()| worker.look(0.1)), [0; 3], "a second is looked at");
-        assert_eq!(worker.look(0.1), 2);
-        assert!(worker.strain.paces());
+        assert_eq!((worker.look(0.1), worker.strain.turns()), (1, 3));
+        assert!(!worker.strain.paces(), "not while viewers take turns");
         worker.carry(0.1, 0.0, 3);
-        assert_eq!(worker.strain.turns(), 1);
+        assert_eq!((worker.strain.turns(), worker.strain.paces()), (1, true));
+    }
+
+    #[test]
+    fn turns_that_bring_nothing_are_not_taken() {
+        let mut strain = Strain::new(Time::ZERO);
+        strain.look(1, Time::from_millis(250));
+        assert_eq!((strain.turns(), strain.paces()), (1, false));
     }
 }

@@ -52,14 +52,30 @@ enum State {
     Blocked,
 }
 
-/// Bytes of the stream that a viewer is given in one turn: what leaves as one packet of segmentation offload. The pipe
-/// behind `sendfile` holds 16 pages, so that much of it wherever it begins; of more, short pieces leave in between that
-/// cost as much as long ones. Whole segments of Ethernet's size, so that none is short while there is more.
-///
-/// Who is behind would else get as much as its socket and the peer's hold, and the kernel gives more room to those who got
-/// more: on a worker that cannot serve everybody some would starve. And a round of thousands who are behind is over
-/// before a connection seems to have been idle: after 200 ms it would begin with ten segments again.
-const TURN_BYTES: u64 = 42 * 1448;
+/// What a worker can afford for each of its viewers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    /// Whether there is processor time for pacing.
+    pub(super) pacing: bool,
+    /// Bytes of the stream in one turn, but for the rest of a packet. Who is behind would else get as much as its socket
+    /// and the peer's hold, and the kernel gives more room to those who got more: on a worker that cannot serve everybody
+    /// some would starve.
+    pub(super) turn_bytes: u64,
+}
+
+/// A worker's round of viewers who are behind: a tenth of a second of a core. After 200 ms a connection would seem to have
+/// been idle, and begin with ten segments again (RFC 5681 §4.1), which makes sends cost the more the later they come.
+const ROUND_BYTES: u64 = 300 << 20;
+/// A packet at least. Four in a row cost little more than half of what four alone do; more change little.
+const TURN_BYTES: [u64; 2] = [56 << 10, 240 << 10];
+
+impl Allowance {
+    /// For a worker that serves so many connections.
+    pub(super) fn new(pacing: bool, connections: usize) -> Allowance {
+        let [least, most] = TURN_BYTES;
+        Allowance { pacing, turn_bytes: (ROUND_BYTES / (connections.max(1) as u64)).clamp(least, most) }
+    }
+}
 
 /// Bursts of many viewers that are due within this time are sent together.
 const TICK: Duration = Duration::from_micros(250);
@@ -255,26 +271,28 @@ impl Viewer {
     /// Bytes have left at once: when the next may.
     fn note_burst(&mut self, bytes: u64, affordable: bool, now: Time) {
         let Some(burst) = self.burst_bytes().filter(|_| bytes > 0) else { return };
+        // One that could not be paced shows what the path takes, too.
+        self.path.sent(bytes, now);
         if !affordable {
             self.live.counts.unpaced.fetch_add(u64::from(bytes > burst), Ordering::Relaxed);
             return;
         }
-        self.path.sent(bytes, now);
         let interval = self.path.interval(self.live.pace_bps());
         // A part of a burst takes a part of its time.
         let nanos = (now + interval.mul_f64(bytes as f64 / burst as f64)).as_nanos();
         self.next_burst = Time::from_nanos(nanos.next_multiple_of(TICK.as_nanos() as u64));
     }
 
-    /// Sends what there is and fits, up to a turn's share, and in bursts where it is paced and that is `affordable`.
-    pub(super) fn feed(&mut self, wire: &mut Wire, affordable: bool, now: Time) -> io::Result<Fed> {
+    /// Sends what there is and fits, up to a turn's share, and in bursts where it is paced and that can be afforded.
+    pub(super) fn feed(&mut self, wire: &mut Wire, allowance: Allowance, now: Time) -> io::Result<Fed> {
+        let affordable = allowance.pacing;
         let limit = match (self.waits_until(affordable, now), self.burst_bytes()) {
             (Some(_), _) => 0,
             (None, Some(burst)) if affordable => burst,
             _ => u64::MAX,
         };
         let (before, waiting) = (self.sent_bytes, self.outgoing.len());
-        let fed = self.feed_all(wire, limit, now);
+        let fed = self.feed_all(wire, allowance.turn_bytes, limit, now);
         let bytes = self.sent_bytes - before;
         self.live.counts.bytes_out.fetch_add(bytes, Ordering::Relaxed);
         // What comes before the stream leaves with its first burst.
@@ -315,7 +333,7 @@ impl Viewer {
         }
     }
 
-    fn feed_all(&mut self, wire: &mut Wire, limit: u64, now: Time) -> io::Result<Fed> {
+    fn feed_all(&mut self, wire: &mut Wire, share: u64, limit: u64, now: Time) -> io::Result<Fed> {
         if self.state == State::Blocked {
             self.state = State::Following;
         }
@@ -327,7 +345,7 @@ impl Viewer {
             self.wait_for_room();
             return Ok(Fed::Stays);
         }
-        let share_ends = self.sent_bytes + TURN_BYTES;
+        let share_ends = self.sent_bytes + share;
         let mut burst_ends = self.sent_bytes.saturating_add(limit);
         loop {
             if !self.outgoing.is_empty() {
@@ -385,8 +403,7 @@ impl Viewer {
                 Some(blocks) => end.min(blocks.end()),
                 None => end,
             };
-            let turn_ends = share_ends.min(burst_ends);
-            match wire.send(&mut self.reader, end.min(offset + (turn_ends - self.sent_bytes)))? {
+            match wire.send(&mut self.reader, end.min(offset.saturating_add(burst_ends - self.sent_bytes)))? {
                 Sent::Bytes(count) => {
                     self.sent_bytes += count as u64;
                     self.last_progress = now;
@@ -511,6 +528,18 @@ mod tests {
         (live, bytes, tables.len(), wire, theirs)
     }
 
+    const SHARE: u64 = 100_000;
+    const PACED: Allowance = Allowance { pacing: true, turn_bytes: SHARE };
+
+    #[test]
+    fn a_round_of_all_viewers_is_short_and_a_turn_is_worth_its_price() {
+        let share = |connections| Allowance::new(true, connections).turn_bytes;
+        assert_eq!(share(0), 240 << 10);
+        assert_eq!(share(1000), 240 << 10);
+        assert!((60_000..65_000).contains(&share(5000)), "{}", share(5000));
+        assert_eq!(share(100_000), 56 << 10);
+    }
+
     #[test]
     fn a_turn_gives_a_viewer_its_share_however_much_the_socket_takes() {
         let (live, bytes, tables, mut wire, mut theirs) = stage(Pacing::Off);
@@ -521,10 +550,11 @@ mod tests {
         while taken < bytes.len() {
             assert!(begun.elapsed() < Duration::from_secs(30), "only {taken} bytes came");
             let before = viewer.sent_bytes;
-            let fed = viewer.feed(&mut wire, true, Time::ZERO).expect("the socket is open");
+            let fed = viewer.feed(&mut wire, PACED, Time::ZERO).expect("the socket is open");
             let share = viewer.sent_bytes - before;
-            assert!(share <= TURN_BYTES, "{share} bytes in a turn");
-            assert!(share == TURN_BYTES || fed != Fed::HasMore, "{fed:?} after {share} bytes");
+            // The last packet of a turn is a whole one.
+            assert!(share < SHARE + (64 << 10), "{share} bytes in a turn");
+            assert!(share >= SHARE || fed != Fed::HasMore, "{fed:?} after {share} bytes");
             turns += u32::from(fed == Fed::HasMore);
             // The peer takes all of it, so that there is room for more than a share.
             // Tables of its own come first, which are no part of the stream.
@@ -540,19 +570,19 @@ mod tests {
     fn what_is_paced_leaves_in_bursts_and_what_cannot_be_is_counted() {
         let (live, _, _, mut wire, _theirs) = stage(Pacing::Rate(8_000_000));
         let mut viewer = Viewer::new(Arc::clone(&live), vec![7; 100], SlowPolicy::default(), Time::ZERO);
-        assert_eq!(viewer.feed(&mut wire, true, Time::ZERO).unwrap(), Fed::Paced);
+        assert_eq!(viewer.feed(&mut wire, PACED, Time::ZERO).unwrap(), Fed::Paced);
         let first = viewer.sent_bytes;
         assert!((LEAST_BURST_BYTES - 1000..LEAST_BURST_BYTES).contains(&first), "{first} behind a head");
         let next = viewer.waits_until(true, Time::ZERO).expect("it has had its burst");
         // 7,240 bytes at 8 Mbit/s, up to the next tick; what was written behind the head ends with a packet.
         assert!((Time::from_nanos(6_900_000)..=Time::from_nanos(7_250_000)).contains(&next), "{next:?}");
-        assert_eq!(viewer.feed(&mut wire, true, Time::from_millis(6)).unwrap(), Fed::Paced);
+        assert_eq!(viewer.feed(&mut wire, PACED, Time::from_millis(6)).unwrap(), Fed::Paced);
         assert_eq!(viewer.sent_bytes, first, "not before its time");
-        assert_eq!(viewer.feed(&mut wire, true, next).unwrap(), Fed::Paced);
+        assert_eq!(viewer.feed(&mut wire, PACED, next).unwrap(), Fed::Paced);
         assert_eq!(viewer.sent_bytes, first + LEAST_BURST_BYTES);
         assert_eq!(live.counts.unpaced.load(Ordering::Relaxed), 0);
         assert_eq!(viewer.waits_until(false, next), None);
-        viewer.feed(&mut wire, false, next).unwrap();
+        viewer.feed(&mut wire, Allowance { pacing: false, ..PACED }, next).unwrap();
         assert!(viewer.sent_bytes > first + 2 * LEAST_BURST_BYTES);
         assert_eq!(live.counts.unpaced.load(Ordering::Relaxed), 1);
     }

@@ -6,6 +6,7 @@ use crate::relay::hub::{Hub, Message, WAKE};
 use crate::relay::live::{Live, Seat};
 use crate::relay::roster::Sampling;
 use crate::relay::strain::{Change, Strain};
+use crate::relay::viewer::Allowance;
 use crate::relay::wire::Wire;
 use crate::relay::{Listen, Settings};
 use glassline_delivery::http1::problem;
@@ -85,7 +86,7 @@ macro_rules! desk {
             hub: &$worker.hub,
             settings: &$worker.settings,
             now: $now,
-            can_pace: $worker.fan_out.can_pace,
+            allowance: $worker.fan_out.allowance,
             scratch: &mut $worker.scratch,
             news: &mut $worker.news,
             due: &mut $worker.due,
@@ -496,7 +497,8 @@ impl Worker {
 
     fn look_at_load(&mut self, now: Time) {
         let before = self.strain.turns();
-        let (busy, changes) = self.strain.look(now);
+        let useful = self.audiences.values().map(|audience| audience.turns.useful()).max();
+        let (busy, changes) = self.strain.look(useful.unwrap_or(1), now);
         let (worker, busy_percent) = (self.index, (busy * 100.0) as u32);
         for change in changes.into_iter().flatten() {
             match change {
@@ -518,7 +520,7 @@ impl Worker {
                 Change::Turns(turns) => tracing::debug!(worker, busy_percent, turns, "viewers take turns"),
             }
         }
-        self.fan_out.can_pace = self.strain.paces();
+        self.fan_out.allowance = Allowance::new(self.strain.paces(), self.connections);
     }
 
     /// Looks after the streams whose waiting bytes may have waited long enough.
@@ -545,8 +547,11 @@ impl Worker {
             live.heard(self.index);
             let (now, wanted) = (self.hub.clock.now(), self.strain.turns());
             let Some(audience) = self.audiences.get_mut(&live.id) else { continue };
-            let chosen =
-                if live.has_ended() { audience.turns.end() } else { audience.turns.news(wanted, now) };
+            let chosen = if live.has_ended() {
+                audience.turns.end()
+            } else {
+                audience.turns.news(wanted, live.chain.head(), now)
+            };
             self.serve(live.id, chosen);
         }
     }

@@ -20,7 +20,7 @@ use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, Seat};
 use crate::relay::outgoing::Outgoing;
 use crate::relay::presence::Purpose;
-use crate::relay::viewer::{Fed, Viewer};
+use crate::relay::viewer::{Allowance, Fed, Viewer};
 use crate::relay::wire::Wire;
 use answering::{guarded, is_live};
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
@@ -117,8 +117,7 @@ pub(in crate::relay) struct Desk<'a> {
     /// The settings of the moment.
     pub(in crate::relay) settings: &'a Settings,
     pub(in crate::relay) now: Time,
-    /// Whether there is processor time for pacing.
-    pub(in crate::relay) can_pace: bool,
+    pub(in crate::relay) allowance: Allowance,
     pub(in crate::relay) scratch: &'a mut [u8],
     /// Streams that grew in this turn, and whose viewers on this worker wait to be served.
     pub(in crate::relay) news: &'a mut Vec<Arc<Live>>,
@@ -229,7 +228,7 @@ impl Connection {
     fn try_turn(&mut self, desk: &mut Desk<'_>) -> io::Result<Turn> {
         let mut rests = Turn::Rests;
         if let Role::Watching(viewer) = &mut self.role {
-            match viewer.feed(&mut self.socket, desk.can_pace, desk.now)? {
+            match viewer.feed(&mut self.socket, desk.allowance, desk.now)? {
                 Fed::Finished => return self.end_viewer(desk),
                 Fed::HasMore => rests = Turn::Again,
                 Fed::Paced => rests = Turn::Later(viewer.next_burst()),
