@@ -50,6 +50,8 @@ pub(super) struct Worker {
     connections: usize,
     audiences: BTreeMap<u64, Audience>,
     again: Vec<u64>,
+    /// Viewers that have had their share, and for whom there is more.
+    unfinished: Vec<u64>,
     /// Viewers that are paced and have more to get, and when.
     paced: BinaryHeap<Reverse<(Time, u64)>>,
     /// Connections that publish.
@@ -110,6 +112,7 @@ impl Worker {
             connections: 0,
             audiences: BTreeMap::new(),
             again: Vec::new(),
+            unfinished: Vec::new(),
             paced: BinaryHeap::new(),
             publishers: Vec::new(),
             next_publishers: Time::ZERO,
@@ -158,7 +161,7 @@ impl Worker {
             let due = self.due.iter().map(|(at, _)| *at);
             let turn = self.next_turn().unwrap_or(self.next_sweep);
             let next = due.fold(self.next_sweep.min(paced).min(turn), Time::min);
-            let rests = self.again.is_empty() && self.news.is_empty();
+            let rests = self.again.is_empty() && self.unfinished.is_empty() && self.news.is_empty();
             let wait = if rests { next.since(now) } else { Duration::ZERO };
             if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
                 tracing::error!(worker = self.index, %error, "epoll failed; the worker ends");
@@ -170,6 +173,7 @@ impl Worker {
                 self.look_at_publishers();
             }
             self.take_turns_again();
+            self.serve_unfinished();
             self.serve_paced();
             self.serve_news();
             self.serve_late_turns();
@@ -314,6 +318,15 @@ impl Worker {
         }
     }
 
+    /// Gives viewers their next share. They have nothing to say meanwhile, so it is no turn of their connections.
+    fn serve_unfinished(&mut self) {
+        let mut unfinished = std::mem::take(&mut self.unfinished);
+        // A round of the stream's news may have named somebody a second time.
+        unfinished.sort_unstable();
+        unfinished.dedup();
+        self.serve_round(&unfinished);
+    }
+
     /// Takes what publishers have sent, however many viewers' turns come first: on a worker that has more to send than
     /// it can, a round of all viewers takes long, and no publisher is to wait for it.
     fn look_at_publishers(&mut self) {
@@ -345,6 +358,7 @@ impl Worker {
         match turn {
             Turn::Over => self.close(slot),
             Turn::Again => self.again.push(token),
+            Turn::HasMore => self.unfinished.push(token),
             Turn::Later(at) => self.expect(slot, at),
             Turn::Rests => {
                 connection.end_if_written(now);
@@ -584,17 +598,22 @@ impl Worker {
         let mut round = std::mem::take(&mut self.round);
         let in_order = audience.tokens[audience.first..].iter().chain(&audience.tokens[..audience.first]);
         round.extend(in_order.filter(|token| chosen.has((**token & 0xFFFF_FFFF) as u32)));
-        for tokens in round.chunks(BATCH_SENDS) {
+        self.serve_round(&round);
+        round.clear();
+        self.round = round;
+        debug_assert!(audience_is_sound(&self.audiences));
+    }
+
+    /// Sends what there is to these viewers, in this order. Publishers and those who are paced have their turns in between.
+    fn serve_round(&mut self, tokens: &[u64]) {
+        for tokens in tokens.chunks(BATCH_SENDS) {
             let now = self.hub.clock.now();
-            let order = tokens.iter().map(|token| (token & 0xFFFF_FFFF) as usize);
-            let served = self.fan_out.serve(order, &mut self.slots, now);
+            let order: Vec<_> = tokens.iter().filter_map(|token| self.slot(*token)).collect();
+            let served = self.fan_out.serve(order.into_iter(), &mut self.slots, now);
             self.look_after(served);
             self.look_at_publishers();
             self.serve_paced();
         }
-        round.clear();
-        self.round = round;
-        debug_assert!(audience_is_sound(&self.audiences));
     }
 
     /// Does what came of serving viewers.
@@ -603,7 +622,7 @@ impl Worker {
             self.close(slot);
         }
         for slot in served.unfinished {
-            self.again.push(token(self.slots[slot].generation, slot as u32));
+            self.unfinished.push(token(self.slots[slot].generation, slot as u32));
         }
         for (at, slot) in served.paced {
             self.expect(slot, at);

@@ -103,6 +103,8 @@ pub(in crate::relay) enum Turn {
     Rests,
     /// There is more to read or to send; come back after the others had their turn.
     Again,
+    /// It is a viewer that has had its share, and there is more for it.
+    HasMore,
     /// There is more to send from then on.
     Later(Time),
     /// It became a viewer.
@@ -230,7 +232,7 @@ impl Connection {
         if let Role::Watching(viewer) = &mut self.role {
             match viewer.feed(&mut self.socket, desk.allowance, desk.now)? {
                 Fed::Finished => return self.end_viewer(desk),
-                Fed::HasMore => rests = Turn::Again,
+                Fed::HasMore => rests = Turn::HasMore,
                 Fed::Paced => rests = Turn::Later(viewer.next_burst()),
                 Fed::Stays => {}
             }
