@@ -31,6 +31,12 @@ const CONFIRMED: Duration = Duration::from_millis(200);
 const DISTRUST: Duration = Duration::from_secs(30);
 const LONGEST_DISTRUST: Duration = Duration::from_secs(960);
 
+/// Bursts of many viewers that are due within this time are sent together.
+const TICK: Duration = Duration::from_micros(250);
+/// What leaves late is made up for as far back as this. A sender that has been away for longer is short of time, which
+/// bursts would not give it back.
+const LONGEST_LATENESS: Duration = Duration::from_millis(20);
+
 /// What the kernel tells (`TCP_INFO`, tcp(7)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
@@ -154,6 +160,46 @@ impl Path {
     }
 }
 
+/// When the bursts of one connection may leave.
+///
+/// A sender has others to serve and comes late. Bursts that were due meanwhile leave together then, or a fast stream would
+/// get less than its rate for as long as its path is paced.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Schedule {
+    next: Time,
+    /// Whether there was more to send when the last burst had left: only then is a late burst late by the sender's fault.
+    is_waiting: bool,
+}
+
+impl Schedule {
+    /// When the next burst may leave, on a grid that all connections share.
+    pub fn next(&self) -> Time {
+        Time::from_nanos(self.next.as_nanos().next_multiple_of(TICK.as_nanos() as u64))
+    }
+
+    /// How late a burst is at `now` that could have left before.
+    fn lateness(&self, now: Time) -> Duration {
+        if self.is_waiting { now.since(self.next).min(LONGEST_LATENESS) } else { Duration::ZERO }
+    }
+
+    /// How many bursts may leave at `now`, one each `interval`; not to be asked before [`Schedule::next`].
+    pub fn bursts(&self, interval: Duration, now: Time) -> u64 {
+        1 + (self.lateness(now).as_nanos() / interval.as_nanos().max(1)) as u64
+    }
+
+    /// So many bursts have left, or a part of one, which takes a part of its time.
+    pub fn sent(&mut self, bursts: f64, interval: Duration, now: Time) {
+        let due = Time::from_nanos(now.as_nanos() - self.lateness(now).as_nanos() as u64);
+        self.next = now.max(due + interval.mul_f64(bursts));
+        self.is_waiting = false;
+    }
+
+    /// There is more to send, and only the next burst's time is waited for.
+    pub fn wait(&mut self) {
+        self.is_waiting = true;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,6 +242,43 @@ mod tests {
             path.look(look(150, 40, losses), now);
             assert_eq!(path.burst_bytes(), Some(2 * LEAST_BURST_BYTES));
         }
+    }
+
+    /// Sends at a burst each 400 µs what it is let, and comes back at each of these moments. Returns how many bursts left at each.
+    fn bursts_at(moments: &[u64]) -> Vec<u64> {
+        let interval = micros(400);
+        let mut schedule = Schedule::default();
+        let sent = moments.iter().map(|at| {
+            let now = Time::from_millis(1000) + micros(*at);
+            if now < schedule.next() {
+                return 0;
+            }
+            let bursts = schedule.bursts(interval, now);
+            schedule.sent(bursts as f64, interval, now);
+            schedule.wait();
+            bursts
+        });
+        sent.collect()
+    }
+
+    #[test]
+    fn bursts_keep_their_rate_however_late_their_sender_comes() {
+        assert_eq!(bursts_at(&[0, 250, 500, 1000, 1250, 1500, 1750]), [1, 0, 1, 1, 1, 0, 1]);
+        // A round of others takes 5 ms; a second is not made up for.
+        assert_eq!(bursts_at(&[0, 5000, 5250]), [1, 12, 1]);
+        assert_eq!(bursts_at(&[0, 1_000_000, 1_000_250]), [1, 51, 0]);
+        let each_millisecond: Vec<u64> = (0..=100).map(|at| at * 1000).collect();
+        assert_eq!(bursts_at(&each_millisecond).iter().sum::<u64>(), 251);
+    }
+
+    #[test]
+    fn who_had_nothing_to_send_was_not_late() {
+        let (mut schedule, interval) = (Schedule::default(), micros(400));
+        let now = Time::from_millis(1000);
+        assert_eq!(schedule.bursts(interval, now), 1);
+        schedule.sent(0.5, interval, now);
+        assert_eq!(schedule.next(), now + micros(250));
+        assert_eq!(schedule.bursts(interval, now + micros(9000)), 1);
     }
 
     #[test]

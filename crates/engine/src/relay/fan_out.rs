@@ -73,7 +73,7 @@ impl FanOut {
                 continue;
             }
             let batch = self.batch.as_ref().filter(|_| wire.is_direct());
-            match batch.and_then(|_| viewer.next_piece(COPIED_BYTES, self.allowance.pacing)) {
+            match batch.and_then(|_| viewer.next_piece(COPIED_BYTES, self.allowance.pacing, now)) {
                 Some(piece) => self.waiting.push((slot, piece)),
                 None => feed(slot, slots, now, self.allowance, &mut served),
             }

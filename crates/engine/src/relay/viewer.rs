@@ -4,7 +4,7 @@ use crate::relay::blocks::Blocks;
 use crate::relay::live::Live;
 use crate::relay::outgoing::Outgoing;
 use crate::relay::wire::Wire;
-use glassline_delivery::path::{LEAST_BURST_BYTES, Look, Path};
+use glassline_delivery::path::{LEAST_BURST_BYTES, Look, Path, Schedule};
 use glassline_delivery::policy::{Moves, SlowPolicy};
 use glassline_delivery::stream::{Mux, Prebuffer};
 use glassline_io::spool::{LinkFile, Piece, Reader, Sent};
@@ -33,8 +33,8 @@ pub(super) struct Viewer {
     slow: SlowPolicy,
     moves: Moves,
     path: Path,
-    /// When the next burst may leave, where it is paced.
-    next_burst: Time,
+    /// When bursts may leave, where it is paced.
+    schedule: Schedule,
     /// Whether its worker comes back to it then.
     pub(super) is_expected: bool,
     moved_forward: u32,
@@ -76,9 +76,6 @@ impl Allowance {
         Allowance { pacing, turn_bytes: (ROUND_BYTES / (connections.max(1) as u64)).clamp(least, most) }
     }
 }
-
-/// Bursts of many viewers that are due within this time are sent together.
-const TICK: Duration = Duration::from_micros(250);
 
 /// Where a viewer is in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +162,7 @@ impl Viewer {
             slow: state.slow,
             moves: state.moves,
             path: state.path,
-            next_burst: Time::ZERO,
+            schedule: Schedule::default(),
             is_expected: false,
             moved_forward: state.moved_forward,
             sent_bytes: state.sent_bytes,
@@ -191,7 +188,7 @@ impl Viewer {
             slow,
             moves: Moves::default(),
             path: Path::new(0),
-            next_burst: Time::ZERO,
+            schedule: Schedule::default(),
             is_expected: false,
             moved_forward: 0,
             sent_bytes: 0,
@@ -236,13 +233,22 @@ impl Viewer {
 
     /// Whether it is paced and has had its burst: nothing is to leave before then.
     pub(super) fn waits_until(&self, affordable: bool, now: Time) -> Option<Time> {
-        let waits = now < self.next_burst && affordable && self.burst_bytes().is_some();
-        waits.then_some(self.next_burst)
+        let next = self.schedule.next();
+        let waits = now < next && affordable && self.burst_bytes().is_some();
+        waits.then_some(next)
     }
 
     /// When the next burst may leave, where it is paced.
     pub(super) fn next_burst(&self) -> Time {
-        self.next_burst
+        self.schedule.next()
+    }
+
+    /// Bytes that may leave now: a burst, or what came due while its worker was busy.
+    fn allowed_bytes(&self, affordable: bool, now: Time) -> u64 {
+        match self.burst_bytes().filter(|_| affordable) {
+            Some(burst) => burst * self.schedule.bursts(self.path.interval(self.live.pace_bps()), now),
+            None => u64::MAX,
+        }
     }
 
     /// Looks at its path, where that would tell something, so that it gets longer bursts if the path takes them.
@@ -273,23 +279,19 @@ impl Viewer {
         let Some(burst) = self.burst_bytes().filter(|_| bytes > 0) else { return };
         // One that could not be paced shows what the path takes, too.
         self.path.sent(bytes, now);
-        if !affordable {
-            self.live.counts.unpaced.fetch_add(u64::from(bytes > burst), Ordering::Relaxed);
-            return;
+        self.live.counts.unpaced.fetch_add(u64::from(bytes > burst), Ordering::Relaxed);
+        if affordable {
+            let interval = self.path.interval(self.live.pace_bps());
+            self.schedule.sent(bytes as f64 / burst as f64, interval, now);
         }
-        let interval = self.path.interval(self.live.pace_bps());
-        // A part of a burst takes a part of its time.
-        let nanos = (now + interval.mul_f64(bytes as f64 / burst as f64)).as_nanos();
-        self.next_burst = Time::from_nanos(nanos.next_multiple_of(TICK.as_nanos() as u64));
     }
 
     /// Sends what there is and fits, up to a turn's share, and in bursts where it is paced and that can be afforded.
     pub(super) fn feed(&mut self, wire: &mut Wire, allowance: Allowance, now: Time) -> io::Result<Fed> {
         let affordable = allowance.pacing;
-        let limit = match (self.waits_until(affordable, now), self.burst_bytes()) {
-            (Some(_), _) => 0,
-            (None, Some(burst)) if affordable => burst,
-            _ => u64::MAX,
+        let limit = match self.waits_until(affordable, now) {
+            Some(_) => 0,
+            None => self.allowed_bytes(affordable, now),
         };
         let (before, waiting) = (self.sent_bytes, self.outgoing.len());
         let fed = self.feed_all(wire, allowance.turn_bytes, limit, now);
@@ -297,19 +299,21 @@ impl Viewer {
         self.live.counts.bytes_out.fetch_add(bytes, Ordering::Relaxed);
         // What comes before the stream leaves with its first burst.
         self.note_burst(bytes + waiting.saturating_sub(self.outgoing.len()) as u64, affordable, now);
+        if matches!(fed, Ok(Fed::Paced)) {
+            self.schedule.wait();
+        }
         fed
     }
 
     /// What it is to get next, if that is nothing but at most `limit` bytes of the stream; then [`Viewer::took`]
     /// tells how much of it the socket took. Everything else is [`Viewer::feed`]'s business. Not to be called where it
     /// [waits](Viewer::waits_until).
-    pub(super) fn next_piece(&mut self, limit: usize, affordable: bool) -> Option<Piece> {
+    pub(super) fn next_piece(&mut self, limit: usize, affordable: bool, now: Time) -> Option<Piece> {
         let (offset, head) = (self.reader.offset(), self.live.chain.head());
         let is_plain = self.state == State::Following && self.outgoing.is_empty() && self.blocks.is_none();
         let follows =
             is_plain && offset >= self.live.tail() && self.live.seam_behind(self.entered_at).is_none();
-        let burst = self.burst_bytes().filter(|_| affordable).unwrap_or(u64::MAX);
-        let bytes = head.saturating_sub(offset).min(burst);
+        let bytes = head.saturating_sub(offset).min(self.allowed_bytes(affordable, now));
         let fits = bytes > 0 && bytes <= limit as u64;
         (follows && fits).then(|| self.reader.piece(offset + bytes)).flatten()
     }
