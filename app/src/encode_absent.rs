@@ -1,8 +1,8 @@
 //! Stands for the encoder in a build without x264: the command is there and says what is missing.
 
-use crate::rate::Bitrate;
 use crate::{config, failure};
 use anyhow::Result;
+use glassline_media::quantity::Bitrate;
 use std::path::Path;
 
 /// Encode pictures and sound to H.264 (this build was made without the encoder)

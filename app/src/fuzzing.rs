@@ -42,7 +42,8 @@ impl Conversation {
     /// Has all of `input` answered that an encoder's control socket would answer.
     pub fn about(input: impl std::io::Read) -> Conversation {
         let (answers, key_frame, bitrates) = crate::encode::answers_to(input);
-        let bitrates_bps = bitrates.map(|bitrate| bitrate.map(crate::rate::Bitrate::bits_per_second));
+        let bitrates_bps =
+            bitrates.map(|bitrate| bitrate.map(glassline_media::quantity::Bitrate::bits_per_second));
         Conversation { answers, key_frame, bitrates_bps }
     }
 }

@@ -24,7 +24,6 @@ mod link;
 mod logging;
 mod output;
 mod probe;
-mod rate;
 mod serve;
 mod sign;
 mod stop;

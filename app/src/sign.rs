@@ -1,8 +1,9 @@
 //! `glassline sign`: an address that lets a viewer in for a while.
 
-use crate::{config, failure, output, rate};
+use crate::{config, failure, output};
 use anyhow::Result;
 use glassline_delivery::policy::{StreamName, Token};
+use glassline_media::quantity;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,7 +18,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     key_file: PathBuf,
     /// How long from now the address lets in; who watches when it expires stays
-    #[arg(long = "for", value_name = "TIME", default_value = "12h", value_parser = rate::parse_duration)]
+    #[arg(long = "for", value_name = "TIME", default_value = "12h", value_parser = quantity::parse_duration)]
     time: Duration,
 }
 

@@ -4,8 +4,8 @@ use super::section::{duration, some_duration};
 use super::validate::{NAME_RULE, PRESETS, Problem, out_of, problem};
 use super::{Config, Demo};
 use crate::encode;
-use crate::rate::{self, Bitrate};
 use glassline_delivery::policy::StreamName;
+use glassline_media::quantity::{self, Bitrate};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -193,7 +193,7 @@ impl Encode {
         }
         let (least, most) = (Duration::from_millis(1), Duration::from_secs(3600));
         if !(least..=most).contains(&self.keyint) {
-            let text = rate::format_duration;
+            let text = quantity::format_duration;
             return out_of(key("keyint"), text(self.keyint), text(least), text(most));
         }
         for (name, found, most) in [("threads", self.threads, 64), ("slices", self.slices, 64)] {

@@ -1,12 +1,12 @@
 //! The sections of the configuration, with their defaults, and how their values are read.
 
 use crate::logging;
-use crate::rate::{self, Bitrate, ByteSize, QuantityError};
 use glassline_delivery::output::Destination;
 use glassline_delivery::policy::{self, Hosts, MarkRange, Networks};
 use glassline_delivery::pull::{Policy, Source};
 use glassline_delivery::stream;
 use glassline_media::picture::Size;
+use glassline_media::quantity::{self, Bitrate, ByteSize, QuantityError};
 use glassline_media::time::FrameRate;
 use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
@@ -269,7 +269,7 @@ impl Pacing {
 
 impl<'de> Deserialize<'de> for Pacing {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pacing, D::Error> {
-        rate::deserialize_text(deserializer, "pacing (\"3x\", \"20M\" or \"off\")", Pacing::parse)
+        quantity::deserialize_text(deserializer, "pacing (\"3x\", \"20M\" or \"off\")", Pacing::parse)
     }
 }
 
@@ -288,14 +288,14 @@ impl Prebuffer {
         if text.trim_end().ends_with('B') {
             text.parse().map(Prebuffer::Size)
         } else {
-            rate::parse_duration(text).map(Prebuffer::Time)
+            quantity::parse_duration(text).map(Prebuffer::Time)
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Prebuffer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Prebuffer, D::Error> {
-        rate::deserialize_text(deserializer, "duration or size (\"2s\" or \"1MiB\")", Prebuffer::parse)
+        quantity::deserialize_text(deserializer, "duration or size (\"2s\" or \"1MiB\")", Prebuffer::parse)
     }
 }
 
@@ -501,11 +501,11 @@ fn outputs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Destination
 }
 
 fn mark_pool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MarkRange>, D::Error> {
-    rate::deserialize_text(deserializer, "range of marks", str::parse::<MarkRange>).map(Some)
+    quantity::deserialize_text(deserializer, "range of marks", str::parse::<MarkRange>).map(Some)
 }
 
 pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    rate::deserialize_text(deserializer, "duration", rate::parse_duration)
+    quantity::deserialize_text(deserializer, "duration", quantity::parse_duration)
 }
 
 pub(super) fn some_duration<'de, D: Deserializer<'de>>(
@@ -515,9 +515,9 @@ pub(super) fn some_duration<'de, D: Deserializer<'de>>(
 }
 
 fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {
-    rate::deserialize_text(deserializer, "picture size", rate::parse_size)
+    quantity::deserialize_text(deserializer, "picture size", quantity::parse_size)
 }
 
 fn frame_rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FrameRate, D::Error> {
-    rate::deserialize_text(deserializer, "frame rate", rate::parse_frame_rate)
+    quantity::deserialize_text(deserializer, "frame rate", quantity::parse_frame_rate)
 }

@@ -2,8 +2,8 @@
 
 use super::encode::{check_bitrate, check_preset};
 use super::{Config, Pacing, Prebuffer, Secret};
-use crate::rate::{self, Bitrate, ByteSize};
 use glassline_delivery::policy::StreamName;
+use glassline_media::quantity::{self, Bitrate, ByteSize};
 use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
@@ -253,6 +253,6 @@ pub(super) fn duration(
     if (least..=most).contains(&found) {
         return Ok(());
     }
-    let text = rate::format_duration;
+    let text = quantity::format_duration;
     out_of(key, text(found), text(least), text(most))
 }

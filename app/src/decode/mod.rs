@@ -5,12 +5,13 @@ mod output;
 mod pictures;
 mod report;
 
-use crate::{failure, output as stdout, rate};
+use crate::{failure, output as stdout};
 use anyhow::{Context, Result};
 use glassline_codec::vp8::{self, Decoded, Limits, State, Workspace, decode_in};
 use glassline_io::clock::Clock;
 use glassline_media::container::ivf;
 use glassline_media::pixels::Scaler;
+use glassline_media::quantity;
 use glassline_media::{FrameRate, Size};
 use input::Input;
 use output::Output;
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long)]
     md5: bool,
     /// Bring every picture to this size: for streams that change theirs, which y4m cannot carry
-    #[arg(long, value_name = "WxH", value_parser = rate::parse_size)]
+    #[arg(long, value_name = "WxH", value_parser = quantity::parse_size)]
     scale: Option<Size>,
     /// Report as JSON: to standard output, or to standard error where pictures or checksums go there
     #[arg(long)]

@@ -4,12 +4,12 @@ use super::settings::Settings;
 use super::sound;
 use super::source::Format;
 use crate::failure;
-use crate::rate::Bitrate;
 use anyhow::Result;
 use glassline_codec::h264::x264;
 use glassline_media::Ticks;
 use glassline_media::container::ts::ConstantRate;
 use glassline_media::container::ts::constant_rate::Load;
+use glassline_media::quantity::Bitrate;
 use std::time::Duration;
 
 /// 980 ms: receivers need hold no more than a second, and not all of them hold that of H.264, of which they have to hold

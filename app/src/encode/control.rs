@@ -8,8 +8,8 @@
 //! ```
 
 use crate::failure;
-use crate::rate::Bitrate;
 use anyhow::Result;
+use glassline_media::quantity::Bitrate;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

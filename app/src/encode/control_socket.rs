@@ -10,9 +10,9 @@
 use super::control::{Controls, Status};
 use super::sink;
 use crate::failure;
-use crate::rate::Bitrate;
 use anyhow::{Context, Result};
 use glassline_io::local::{Listener, Removal};
+use glassline_media::quantity::Bitrate;
 use serde::Serialize;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,8 +1,8 @@
 //! What is encoded, as the command line names it.
 
-use crate::rate;
 use glassline_io::capture::Wish;
 use glassline_media::pixels::PackedFormat;
+use glassline_media::quantity;
 use glassline_media::{FrameRate, Size};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -82,8 +82,8 @@ fn test(text: &str, what: &str) -> Result<Input, String> {
     let (size, rate) =
         what.split_once('@').ok_or_else(|| format!("{text:?} has no rate; write test:1280x720@50"))?;
     Ok(Input::Test {
-        size: rate::parse_size(size).map_err(|error| error.to_string())?,
-        rate: rate::parse_frame_rate(rate).map_err(|error| error.to_string())?,
+        size: quantity::parse_size(size).map_err(|error| error.to_string())?,
+        rate: quantity::parse_frame_rate(rate).map_err(|error| error.to_string())?,
     })
 }
 
@@ -97,10 +97,10 @@ fn v4l2(text: &str, rest: &str) -> Result<Input, String> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=') {
             Some(("size", size)) => {
-                wish.size = Some(rate::parse_size(size).map_err(|error| error.to_string())?);
+                wish.size = Some(quantity::parse_size(size).map_err(|error| error.to_string())?);
             }
             Some(("rate", rate)) => {
-                wish.rate = Some(rate::parse_frame_rate(rate).map_err(|error| error.to_string())?);
+                wish.rate = Some(quantity::parse_frame_rate(rate).map_err(|error| error.to_string())?);
             }
             Some(("format", format)) => wish.layout = Some(layout(format)?),
             _ => {

@@ -1,8 +1,8 @@
 //! How far apart key frames stand, as the command line says it.
 
-use crate::rate;
 use glassline_codec::h264::x264::KeyInterval;
 use glassline_media::FrameRate;
+use glassline_media::quantity;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ impl FromStr for Keyint {
                 _ => Err(format!("{text:?} pictures: from 1 to {}, a time as in 10s, or infinite", u32::MAX)),
             };
         }
-        rate::parse_duration(text).map(Keyint::Time).map_err(|error| error.to_string())
+        quantity::parse_duration(text).map(Keyint::Time).map_err(|error| error.to_string())
     }
 }
 

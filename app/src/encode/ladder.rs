@@ -9,8 +9,8 @@ use super::output::Output;
 use super::settings::Settings;
 use super::source::Format;
 use crate::failure;
-use crate::rate::{self, Bitrate};
 use anyhow::Result;
+use glassline_media::quantity::{self, Bitrate};
 use glassline_media::{FrameRate, Size, Ticks};
 use std::str::FromStr;
 use std::time::Duration;
@@ -33,14 +33,14 @@ impl FromStr for Rendition {
             || format!("{text:?} is no rendition; write WIDTHxHEIGHT@RATE:BITRATE, as in 1280x720@50:8M");
         let (size, rest) = text.split_once('@').ok_or_else(wrong)?;
         let (rate, bitrate) = rest.split_once(':').ok_or_else(wrong)?;
-        let size = rate::parse_size(size).map_err(|error| error.to_string())?;
+        let size = quantity::parse_size(size).map_err(|error| error.to_string())?;
         if size.width % 2 != 0 || size.height % 2 != 0 {
             return Err(format!("{text:?}: width and height of a rendition are even"));
         }
         Ok(Rendition {
             size,
-            rate: rate::parse_frame_rate(rate).map_err(|error| error.to_string())?,
-            bitrate: bitrate.parse().map_err(|error: rate::QuantityError| error.to_string())?,
+            rate: quantity::parse_frame_rate(rate).map_err(|error| error.to_string())?,
+            bitrate: bitrate.parse().map_err(|error: quantity::QuantityError| error.to_string())?,
         })
     }
 }

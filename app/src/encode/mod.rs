@@ -39,12 +39,13 @@ mod stats;
 mod tests;
 mod vp8;
 
-use crate::{failure, output as stdout, rate};
+use crate::{failure, output as stdout};
 use anyhow::{Context, Result};
 pub(crate) use control::{Controls, Status};
 pub(crate) use control_socket::answers_to;
 use feed::Feed;
 use glassline_io::clock::Clock;
+use glassline_media::quantity;
 use input::Input;
 use inputs::Inputs;
 pub(crate) use inside::{Job, Publish, Stopper, check_section, input_in, require, sound_in, stream_names};
@@ -90,7 +91,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     /// Stop after this much time of the stream
-    #[arg(long, value_name = "TIME", value_parser = rate::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     duration: Option<Duration>,
     /// Hand pictures of a file over when their time has come [default: where an output is on the network]
     #[arg(long, conflicts_with = "no_realtime")]

@@ -2,9 +2,9 @@
 
 use super::keyint::Keyint;
 use super::source::Format;
-use crate::rate::{self, Bitrate};
 use glassline_codec::h264::x264::{self, KeyInterval};
 use glassline_media::FrameRate;
+use glassline_media::quantity::{self, Bitrate};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -161,7 +161,7 @@ impl FromStr for Vbv {
     fn from_str(text: &str) -> Result<Vbv, String> {
         let frames = text.strip_suffix("frames").or_else(|| text.strip_suffix("frame"));
         match frames.map(|number| number.trim_end().parse()) {
-            None => rate::parse_duration(text).map(Vbv::Time).map_err(|error| error.to_string()),
+            None => quantity::parse_duration(text).map(Vbv::Time).map_err(|error| error.to_string()),
             Some(Ok(pictures @ 1..)) => Ok(Vbv::Pictures(pictures)),
             Some(_) => Err(format!("{text:?} is no number of pictures; write for example 1frame")),
         }

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::config;
-use crate::rate::Bitrate;
 use glassline_media::container::ts::{Demuxer, Event, PACKET_BYTES};
 use glassline_media::container::y4m;
+use glassline_media::quantity::Bitrate;
 use glassline_media::{AccessUnit, Codec, FrameRate, Picture, PixelFormat, Size, Ticks, Time};
 use std::sync::Mutex;
 use std::time::Instant;

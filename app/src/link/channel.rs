@@ -1,6 +1,6 @@
 //! `--channel ID:OPTIONS`: what a channel trades, and what is at its ends.
 
-use crate::rate;
+use glassline_media::quantity;
 use glassline_transport::link::{Compression, Fec, MAX_CHANNELS, Options};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -182,7 +182,7 @@ fn number(name: &str, value: &str, least: u64, most: u64) -> Result<u64, String>
 }
 
 fn time(name: &str, value: &str) -> Result<Duration, String> {
-    rate::parse_duration(value).map_err(|error| format!("{name}: {error}"))
+    quantity::parse_duration(value).map_err(|error| format!("{name}: {error}"))
 }
 
 fn compression(value: &str) -> Result<Compression, String> {

@@ -1,9 +1,10 @@
 //! Peers by name: what listeners announce in the local network, listed (`glassline link discover`) or connected to
 //! (`mdns:NAME`).
 
-use crate::{failure, output, rate};
+use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_io::discovery::{Announcement, Browser, Change, Found, News, Service, check_name};
+use glassline_media::quantity;
 use glassline_transport::link::wire::packet::VERSION;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ const HEED: Duration = Duration::from_millis(100);
 #[command(after_help = EXAMPLES)]
 pub(super) struct Discover {
     /// How long answers are waited for
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = rate::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = quantity::parse_duration)]
     wait: Duration,
     /// Ask at this network interface alone
     #[arg(long, value_name = "IFACE")]

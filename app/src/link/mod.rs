@@ -16,12 +16,13 @@ mod session;
 mod shared;
 mod stats;
 
+use crate::failure;
 use crate::key::{self, Secret};
-use crate::{failure, rate};
 use anyhow::{Context, Result};
 use channel::Channel;
 use discovery::{Discover, Wanted};
 use glassline_engine::link::{Endpoint, Local};
+use glassline_media::quantity;
 use glassline_transport::link::{Bonding, Credentials, Dictionary, Key, MAX_NAME, Settings};
 use session::{Mode, Session};
 use std::fs::File;
@@ -129,7 +130,7 @@ struct Connect {
     #[arg(long, value_enum, value_name = "HOW", requires = "path")]
     bonding: Option<TwoPaths>,
     /// End when nobody answers for so long; without it the connect is tried for ever
-    #[arg(long, value_name = "TIME", value_parser = rate::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     connect_timeout: Option<Duration>,
     #[command(flatten)]
     common: Common,

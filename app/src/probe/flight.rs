@@ -1,13 +1,14 @@
 //! `probe --flight`: its options, its part of the table, its picture.
 
 use super::layout::{facts, grid};
-use crate::{failure, rate};
+use crate::failure;
 use anyhow::Result;
 use glassline_lab::flight::units::{bits_per_second, bytes, count, seconds, things};
 use glassline_lab::flight::{Basis, Distribution, Figures, Settings, Summary};
 use glassline_lab::pcap::Flow;
 use glassline_lab::report::flight::{Caption, draw};
 use glassline_lab::report::svg::wrap;
+use glassline_media::quantity;
 use serde::Serialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -34,9 +35,9 @@ pub(super) struct Options {
     flow: Option<Choice>,
     /// Top of the picture's rate axis, so that pictures compare [default: the next round number]
     #[arg(long, value_name = "RATE", requires = "flight")]
-    flight_scale: Option<rate::Bitrate>,
+    flight_scale: Option<quantity::Bitrate>,
     /// Leave out so much at the start [default: 500ms of a URL, where servers catch up; 0s of a capture]
-    #[arg(long, value_name = "TIME", requires = "flight", value_parser = rate::parse_duration)]
+    #[arg(long, value_name = "TIME", requires = "flight", value_parser = quantity::parse_duration)]
     flight_skip: Option<Duration>,
     /// Packets closer together than this are one burst
     #[arg(long, value_name = "TIME", requires = "flight", default_value = "100us", value_parser = burst_gap)]
@@ -104,7 +105,7 @@ fn picture_path(text: &str) -> Result<PathBuf, String> {
 }
 
 fn burst_gap(text: &str) -> Result<Duration, String> {
-    let gap = rate::parse_duration(text).map_err(|error| error.to_string())?;
+    let gap = quantity::parse_duration(text).map_err(|error| error.to_string())?;
     let range = Duration::from_micros(1)..=Duration::from_secs(1);
     if range.contains(&gap) { Ok(gap) } else { Err("must be from 1us to 1s".into()) }
 }

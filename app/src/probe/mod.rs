@@ -24,13 +24,14 @@ mod stream;
 mod table;
 mod warnings;
 
-use crate::{failure, output, rate};
+use crate::{failure, output};
 use analysis::{Analysis, Kind};
 use anyhow::{Context, Result};
 use flight::FlightReport;
 use glassline_io::clock::Clock;
 use glassline_lab::flight::{Basis, Flight, TCP_PAYLOAD_BYTES, tcp_packets};
 use glassline_media::Time;
+use glassline_media::quantity;
 use source::{Reader, Source};
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -86,7 +87,7 @@ Exit status: 0 even where the stream has defects (see the warnings), 1 where it 
 transport stream, cannot be read, or --check finds a rule broken.";
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let duration = rate::parse_duration(text).map_err(|error| error.to_string())?;
+    let duration = quantity::parse_duration(text).map_err(|error| error.to_string())?;
     let range = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
     if range.contains(&duration) { Ok(duration) } else { Err("must be from 100ms to 24h".into()) }
 }

@@ -3,11 +3,11 @@
 use super::encoders::{Encoders, Unasked};
 use super::site::{no_stream, refused};
 use crate::config::encode_bitrates;
-use crate::rate::Bitrate;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
 use glassline_delivery::policy::StreamName;
 use glassline_engine::relay::{Door, Hub};
+use glassline_media::quantity::Bitrate;
 use std::net::IpAddr;
 
 /// What is asked.

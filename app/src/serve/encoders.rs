@@ -11,10 +11,10 @@
 
 use crate::config;
 use crate::encode::{self, Controls, Job, Publish};
-use crate::rate::Bitrate;
 use anyhow::{Context, Result};
 use glassline_delivery::policy::StreamName;
 use glassline_engine::relay::Hub;
+use glassline_media::quantity::Bitrate;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -18,7 +18,7 @@ fn stream_rules(config: &Config, own: &Stream) -> StreamRules {
     let Config { publish, viewer, .. } = config;
     let key =
         |own: &Option<Secret>, general: &Option<Secret>| own.as_ref().or(general.as_ref()).map(Secret::rule);
-    let bps = |rate: Option<crate::rate::Bitrate>| rate.map(|rate| rate.bits_per_second());
+    let bps = |rate: Option<glassline_media::quantity::Bitrate>| rate.map(|rate| rate.bits_per_second());
     StreamRules {
         publish: PublishPolicy {
             key: key(&own.publish_key, &publish.key),

@@ -15,6 +15,8 @@ pub mod container;
 pub mod measure;
 pub mod picture;
 pub mod pixels;
+pub mod quantity;
+pub mod samples;
 pub mod stamps;
 pub mod time;
 

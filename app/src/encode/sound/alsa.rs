@@ -2,13 +2,13 @@
 //! documentation, and the tests read the `null` device.
 
 use super::capture::{Arrival, Capture, Timer};
-use super::follow::Format;
 use super::input::RawFormat;
 use crate::failure;
 use alsa::pcm::{Access, Format as AlsaFormat, HwParams, PCM};
 use alsa::{Direction, ValueOr};
 use anyhow::{Context, Result};
 use glassline_media::SampleFormat;
+use glassline_media::samples::Format;
 use std::time::Duration;
 
 /// How often a device hands samples over: shorter is sooner, and wakes the processor more often.

@@ -2,9 +2,9 @@
 
 use super::coder::RATE_HZ;
 use super::file::{Converter, time_of};
-use super::follow::{Follower, Format};
 use anyhow::{Context, Result};
 use glassline_io::clock::Clock;
+use glassline_media::samples::{Follower, Format};
 use glassline_media::{AudioBlock, SampleFormat, Time};
 use std::io::{ErrorKind, Read};
 use std::thread;

@@ -1,7 +1,6 @@
 //! How sound is coded: Opus, AAC-LC or plain samples, behind one face.
 
 use crate::failure;
-use crate::rate::Bitrate;
 use anyhow::Result;
 #[cfg(feature = "aac")]
 use glassline_codec::audio::aac;
@@ -11,6 +10,7 @@ use glassline_codec::audio::s302m;
 use glassline_media::bitstream::s302m::{Depth, HEADER_BYTES};
 use glassline_media::container::ts::constant_rate::SoundLoad;
 use glassline_media::container::ts::{AudioFormat, MuxSettings};
+use glassline_media::quantity::Bitrate;
 use glassline_media::{AccessUnit, AudioBlock, Codec, Ticks};
 use std::time::Duration;
 

@@ -1,11 +1,10 @@
 //! Sound that is no live source: it keeps whatever pace it is read at, and its time is its count of samples.
 
 use super::coder::RATE_HZ;
-use super::follow::Format;
-use super::resample::Resampler;
 use crate::failure;
 use anyhow::{Context, Result};
 use glassline_media::container::wav;
+use glassline_media::samples::{Format, Resampler};
 use glassline_media::{AudioBlock, Time};
 use std::collections::VecDeque;
 use std::fs::File;

@@ -2,10 +2,10 @@
 
 use super::coder::RATE_HZ;
 use super::file::Converter;
-use super::follow::Format;
 use crate::encode::film::{Film, Part, Reel};
 use anyhow::Result;
 use glassline_media::AudioBlock;
+use glassline_media::samples::Format;
 use std::io::Read;
 use std::time::Duration;
 

@@ -6,21 +6,18 @@
 //! film ──► film: 48 kHz by FFmpeg, time from the picture ──────┤
 //! alsa:, fd: ──► capture ──► follow: clock + resample ──────────┘
 //! ```
-//! A sound card's crystal is not the clock that pictures are stamped with: in half an hour 100 ppm are 180 ms. `clock`
-//! measures the one against the other by when samples arrive, `resample` takes out what it finds, and blocks leave
-//! with stamps that lie on the capture clock exactly, one behind the other.
+//! A sound card's crystal is not the clock that pictures are stamped with: in half an hour 100 ppm are 180 ms.
+//! [`glassline_media::samples`] measures the one against the other by when samples arrive and takes out what it finds, so that
+//! blocks leave with stamps that lie on the capture clock exactly, one behind the other.
 
 #[cfg(feature = "alsa")]
 mod alsa;
 mod capture;
-mod clock;
 mod coder;
 mod companion;
 mod file;
 mod film;
-mod follow;
 mod input;
-mod resample;
 #[cfg(test)]
 mod tests;
 mod wanted;

@@ -4,8 +4,8 @@ use super::coder::{Audio, Refusal, Settings};
 use super::input::{AudioIn, Opened, RawFormat};
 use crate::encode::source::SOUND_CHANNELS;
 use crate::failure;
-use crate::rate::{self, Bitrate};
 use anyhow::Result;
+use glassline_media::quantity::{self, Bitrate};
 use std::time::Duration;
 
 /// Where sound comes from and how it is coded.
@@ -25,7 +25,7 @@ pub(in crate::encode) struct Wanted {
     #[arg(long, value_name = "RATE")]
     pub(in crate::encode) audio_bitrate: Option<Bitrate>,
     /// Sound in a packet: of Opus 2.5ms, 5ms, 10ms or 20ms, of s302m 1ms to 10ms [default: opus 5ms, s302m 1ms]
-    #[arg(long, value_name = "TIME", value_parser = rate::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     pub(in crate::encode) audio_frame: Option<Duration>,
     /// Bits of a sample of s302m: 16, 20 or 24 [default: 24]
     #[arg(long, value_name = "BITS")]

@@ -13,12 +13,12 @@ mod report;
 
 use super::source::{Length, Pictures};
 use super::{Line, Output};
-use crate::rate::Bitrate;
 use crate::{failure, output as stdout, stop};
 use anyhow::{Context, Result};
 use encoder::Encoder;
 use glassline_codec::vp8::Denoise;
 use glassline_io::process::processors;
+use glassline_media::quantity::Bitrate;
 use output::IvfOutput;
 use report::Report;
 use std::sync::atomic::Ordering;

@@ -1,6 +1,6 @@
 //! What only links have, as it stands on the command line.
 
-use crate::rate::{self, Bitrate, QuantityError};
+use glassline_media::quantity::{self, Bitrate, QuantityError};
 use glassline_transport::emulator::{
     Loss, OutageEffect, OutageTimes, Outages, Queue, Reorder, Service, Trace,
 };
@@ -187,7 +187,7 @@ pub(super) fn outages(text: &str) -> Result<Outages, String> {
 }
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    rate::parse_duration(text).map_err(|error: QuantityError| error.to_string())
+    quantity::parse_duration(text).map_err(|error: QuantityError| error.to_string())
 }
 
 pub(super) fn duplicates(text: &str) -> Result<f64, String> {

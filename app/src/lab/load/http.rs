@@ -3,11 +3,11 @@
 use super::quantity::{Ramp, Slow, check, per_second};
 use super::session::{Line, Plan};
 use super::{session, workers};
-use crate::rate::{self, Bitrate};
 use crate::{failure, output, stop};
 use anyhow::{Context, Result};
 use glassline_io::process::raise_descriptor_limit;
 use glassline_lab::load::{Check, Limit, Report, Settings, Tally, Target};
+use glassline_media::quantity::{self, Bitrate};
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -44,10 +44,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "RATE/s|TIME", default_value = "1000/s")]
     ramp: Ramp,
     /// How long figures are gathered, once all have come
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = rate::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::parse_duration)]
     duration: Duration,
     /// How long before that all viewers just watch
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = rate::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::parse_duration)]
     warm_up: Duration,
     /// How fast each viewer reads at most
     #[arg(long, value_name = "RATE", value_parser = bitrate)]
@@ -62,10 +62,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "all|N|none", default_value = "100", value_parser = check)]
     check: Check,
     /// A viewer that gets nothing for longer has stalled
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = rate::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = quantity::parse_duration)]
     stall: Duration,
     /// A viewer without an answer after this time is refused
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = rate::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::parse_duration)]
     timeout: Duration,
     /// Ask again for a body that was read to its end
     #[arg(long)]
@@ -96,7 +96,7 @@ fn viewers(text: &str) -> Result<usize, String> {
 }
 
 fn bitrate(text: &str) -> Result<Bitrate, String> {
-    text.parse().map_err(|error: rate::QuantityError| error.to_string())
+    text.parse().map_err(|error: quantity::QuantityError| error.to_string())
 }
 
 /// The `index`-th of `parts` shares of `all`, in whole numbers.

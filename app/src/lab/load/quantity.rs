@@ -1,7 +1,7 @@
 //! Quantities that only a load has, as they stand on the command line.
 
-use crate::rate::{self, Bitrate};
 use glassline_lab::load::{Check, Limit};
+use glassline_media::quantity::{self, Bitrate};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl FromStr for Ramp {
     fn from_str(text: &str) -> Result<Ramp, String> {
         match text.strip_suffix("/s") {
             Some(_) => per_second(text).map(Ramp::PerSecond),
-            None => rate::parse_duration(text)
+            None => quantity::parse_duration(text)
                 .map(Ramp::Within)
                 .map_err(|error| format!("{error}; or a rate, for example 500/s")),
         }

@@ -1,13 +1,13 @@
 //! `glassline lab load source`: a live stream whose packets say which they are and when they were sent.
 
 use super::session::Line;
-use crate::rate::{self, Bitrate};
 use crate::{failure, output, stop};
 use anyhow::{Context, Result};
 use glassline_io::clock::Clock;
 use glassline_lab::load::stamped::Shape;
 use glassline_lab::load::{Feed, Load, Settings, Target};
 use glassline_media::FrameRate;
+use glassline_media::quantity::{self, Bitrate};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -38,10 +38,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "RATE", default_value = "5M", value_parser = bitrate)]
     rate: Bitrate,
     /// Frames a second
-    #[arg(long, value_name = "RATE", default_value = "50", value_parser = rate::parse_frame_rate)]
+    #[arg(long, value_name = "RATE", default_value = "50", value_parser = quantity::parse_frame_rate)]
     frames: FrameRate,
     /// End after this time
-    #[arg(long, value_name = "TIME", value_parser = rate::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     duration: Option<Duration>,
 }
 
@@ -50,7 +50,7 @@ fn url(text: &str) -> Result<String, String> {
 }
 
 fn bitrate(text: &str) -> Result<Bitrate, String> {
-    text.parse().map_err(|error: rate::QuantityError| error.to_string())
+    text.parse().map_err(|error: quantity::QuantityError| error.to_string())
 }
 
 const STEP: Duration = Duration::from_millis(100);

@@ -1,10 +1,10 @@
 //! Brings live sound onto the capture clock: what comes in at the source's own rate and pace leaves at 48 kHz, with
 //! stamps that lie on the capture clock and never part from it.
 
+use super::ResampleError;
 use super::clock::SourceClock;
 use super::resample::Resampler;
-use anyhow::Result;
-use glassline_media::{AudioBlock, Time};
+use crate::{AudioBlock, Time};
 use std::time::Duration;
 
 /// Over how many seconds a deviation is taken out. A point of the clock moves things by some 50 µs at most, which
@@ -17,13 +17,15 @@ const RESTART: f64 = 0.02;
 
 /// What live sound is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Format {
-    pub(super) rate_hz: u32,
-    pub(super) channels: u8,
+pub struct Format {
+    /// Samples of each channel in a second.
+    pub rate_hz: u32,
+    /// Channels.
+    pub channels: u8,
 }
 
 /// Follows one source.
-pub(super) struct Follower {
+pub struct Follower {
     format: Format,
     out_rate_hz: u32,
     chunk: usize,
@@ -45,14 +47,14 @@ struct Running {
 
 impl Follower {
     /// A follower whose sound leaves at `out_rate_hz`, `chunk` samples of each channel at a time.
-    pub(super) fn new(format: Format, out_rate_hz: u32, chunk: usize) -> Follower {
+    pub fn new(format: Format, out_rate_hz: u32, chunk: usize) -> Follower {
         let clock = SourceClock::new(format.rate_hz);
         Follower { format, out_rate_hz, chunk, clock, running: None, restarts: 0 }
     }
 
     /// Takes interleaved samples, the last of which had arrived at `end`, and returns what they complete. Nothing
     /// comes for the first half second, in which the source's clock is measured.
-    pub(super) fn push(&mut self, samples: &[f32], end: Time) -> Result<Option<AudioBlock>> {
+    pub fn push(&mut self, samples: &[f32], end: Time) -> Result<Option<AudioBlock>, ResampleError> {
         let frames = samples.len() / usize::from(self.format.channels);
         self.clock.push(frames, end);
         if !self.clock.is_known() {
@@ -97,7 +99,7 @@ impl Follower {
         }))
     }
 
-    fn begin(&self, base: u64) -> Result<Running> {
+    fn begin(&self, base: u64) -> Result<Running, ResampleError> {
         let step = f64::from(self.format.rate_hz) / f64::from(self.out_rate_hz);
         let mut resampler = Resampler::new(self.format.channels, step, self.chunk)?;
         resampler.set_step(self.clock.samples_per_second() / f64::from(self.out_rate_hz))?;
@@ -114,18 +116,18 @@ impl Follower {
     }
 
     /// Samples were lost: the clock is measured anew.
-    pub(super) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.clock.restart();
         self.running = None;
     }
 
     /// Times that sound began anew, the first one not counted.
-    pub(super) fn restarts(&self) -> u32 {
+    pub fn restarts(&self) -> u32 {
         self.restarts.saturating_sub(1)
     }
 
     /// How far the source is ahead of what its rate allows, by the capture clock `now`: it is no live source.
-    pub(super) fn ahead(&self, now: Time) -> Duration {
+    pub fn ahead(&self, now: Time) -> Duration {
         let sound = Duration::from_nanos(self.clock.count() * 1_000_000_000 / u64::from(self.format.rate_hz));
         if self.clock.origin() == Time::ZERO {
             return Duration::ZERO;
@@ -134,7 +136,7 @@ impl Follower {
     }
 
     /// Whether the clock is known.
-    pub(super) fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.clock.is_known()
     }
 }

@@ -1,6 +1,6 @@
 //! The resampler, which knows at each moment where in the input it stands.
 
-use anyhow::{Result, anyhow};
+use super::ResampleError;
 use audioadapter_buffers::direct::InterleavedSlice;
 use rubato::{
     Adjustable as _, Async, FixedAsync, Resampler as _, SincInterpolationParameters, WindowFunction,
@@ -14,7 +14,7 @@ const MOST: f64 = 1.01;
 /// Resamples interleaved sound, a chunk at a time, by a ratio that may change with each chunk.
 ///
 /// Input samples are counted from 0, and positions lie between them: that is what makes stamps exact.
-pub(super) struct Resampler {
+pub struct Resampler {
     inner: Async<f32>,
     channels: usize,
     /// Samples of each channel that a chunk of output has.
@@ -32,45 +32,43 @@ pub(super) struct Resampler {
 impl Resampler {
     /// A resampler of `channels` that takes `step` input samples to an output sample (1: the same rate), and gives
     /// chunks of `chunk` samples of each channel. It begins as if silence had gone in before.
-    pub(super) fn new(channels: u8, step: f64, chunk: usize) -> Result<Resampler> {
+    pub fn new(channels: u8, step: f64, chunk: usize) -> Result<Resampler, ResampleError> {
         let filter = SincInterpolationParameters::new(POINTS, WindowFunction::BlackmanHarris);
         let channels = usize::from(channels);
         let inner = Async::new_sinc(1.0 / step, MOST, &filter, chunk, channels, FixedAsync::Output)
-            .map_err(|error| anyhow!("cannot resample sound: {error}"))?;
+            .map_err(|error| ResampleError(error.to_string()))?;
         // The filter's middle begins half its length before the first sample.
         let position = -(POINTS as f64 / 2.0);
         Ok(Resampler { inner, channels, chunk, nominal: step, step, input: Vec::new(), used: 0, position })
     }
 
     /// The position in the input of the next output sample; below 0 at the beginning.
-    pub(super) fn position(&self) -> f64 {
+    pub fn position(&self) -> f64 {
         self.position + self.step
     }
 
     /// Sets how many input samples the next output samples are apart; at most 1 % off the nominal.
-    pub(super) fn set_step(&mut self, step: f64) -> Result<()> {
+    pub fn set_step(&mut self, step: f64) -> Result<(), ResampleError> {
         let step = step.clamp(self.nominal / MOST, self.nominal * MOST);
         // A hair inside, so that rounding refuses nothing.
         let ratio = (1.0 / step).clamp(1.000_001 / (self.nominal * MOST), MOST / (1.000_001 * self.nominal));
-        self.inner
-            .set_resample_ratio(ratio, false)
-            .map_err(|error| anyhow!("cannot resample sound: {error}"))?;
+        self.inner.set_resample_ratio(ratio, false).map_err(|error| ResampleError(error.to_string()))?;
         self.step = 1.0 / ratio;
         Ok(())
     }
 
     /// Takes interleaved input.
-    pub(super) fn push(&mut self, samples: &[f32]) {
+    pub fn push(&mut self, samples: &[f32]) {
         self.input.extend_from_slice(samples);
     }
 
     /// Appends the next chunk to `out`; false where it needs more input.
-    pub(super) fn poll(&mut self, out: &mut Vec<f32>) -> Result<bool> {
+    pub fn poll(&mut self, out: &mut Vec<f32>) -> Result<bool, ResampleError> {
         let frames = self.input.len() / self.channels;
         if frames < self.inner.input_frames_next() {
             return Ok(false);
         }
-        let failed = |error: &dyn std::fmt::Display| anyhow!("cannot resample sound: {error}");
+        let failed = |error: &dyn std::fmt::Display| ResampleError(error.to_string());
         let start = out.len();
         out.resize(start + self.chunk * self.channels, 0.0);
         let input = InterleavedSlice::new(&self.input[..frames * self.channels], self.channels, frames)
@@ -86,7 +84,7 @@ impl Resampler {
     }
 
     /// Samples of silence that bring out all that went in.
-    pub(super) fn tail(&self) -> usize {
+    pub fn tail(&self) -> usize {
         POINTS + (self.chunk as f64 * self.nominal * MOST) as usize + 2
     }
 }

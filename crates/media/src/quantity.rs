@@ -3,8 +3,8 @@
 //!
 //! A unit is always asked for: `5000` might be bits, kilobits or bytes, and a guess would be wrong for someone.
 
-use glassline_media::picture::Size;
-use glassline_media::time::FrameRate;
+use crate::picture::Size;
+use crate::time::FrameRate;
 use serde::de::{self, Deserialize, Deserializer};
 use std::fmt;
 use std::str::FromStr;
@@ -12,16 +12,35 @@ use std::time::Duration;
 
 /// Why a text is no quantity. The message names what was found and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum QuantityError {
+pub enum QuantityError {
     /// There is a number but no unit.
     #[error("{found:?} has no unit, and it could be meant in several; write for example {example}")]
-    NoUnit { found: String, example: &'static str },
+    NoUnit {
+        /// The text.
+        found: String,
+        /// A right one.
+        example: &'static str,
+    },
     /// Neither a number with a unit nor anything near it.
     #[error("{found:?} is not a {what}; write for example {example}")]
-    Malformed { found: String, what: &'static str, example: &'static str },
+    Malformed {
+        /// The text.
+        found: String,
+        /// The kind of quantity.
+        what: &'static str,
+        /// A right one.
+        example: &'static str,
+    },
     /// Outside of what the type can hold, or zero where zero means nothing.
     #[error("{found:?} is outside of what a {what} can be ({range})")]
-    OutOfRange { found: String, what: &'static str, range: String },
+    OutOfRange {
+        /// The text.
+        found: String,
+        /// The kind of quantity.
+        what: &'static str,
+        /// What it can be.
+        range: String,
+    },
 }
 
 /// What a kind of quantity looks like.
@@ -84,16 +103,16 @@ impl Kind {
 
 /// Bits a second; never zero. Written `5M`, `2.5M`, `500k`: decimal multiples; a bare number is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Bitrate(u64);
+pub struct Bitrate(u64);
 
 impl Bitrate {
     /// `bits` a second, at least one.
-    pub(crate) const fn from_bits_per_second(bits: u64) -> Bitrate {
+    pub const fn from_bits_per_second(bits: u64) -> Bitrate {
         Bitrate(if bits == 0 { 1 } else { bits })
     }
 
     /// Bits a second.
-    pub(crate) const fn bits_per_second(self) -> u64 {
+    pub const fn bits_per_second(self) -> u64 {
         self.0
     }
 }
@@ -120,16 +139,16 @@ impl fmt::Display for Bitrate {
 
 /// Bytes of memory. Written `64MiB`, `512KiB`, `1500B`: binary multiples; a bare number is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ByteSize(u64);
+pub struct ByteSize(u64);
 
 impl ByteSize {
     /// `mebibytes` × 2²⁰ bytes.
-    pub(crate) const fn from_mebibytes(mebibytes: u64) -> ByteSize {
+    pub const fn from_mebibytes(mebibytes: u64) -> ByteSize {
         ByteSize(mebibytes << 20)
     }
 
     /// Bytes.
-    pub(crate) const fn bytes(self) -> u64 {
+    pub const fn bytes(self) -> u64 {
         self.0
     }
 }
@@ -153,12 +172,12 @@ impl fmt::Display for ByteSize {
 }
 
 /// A duration: `5s`, `200ms`, `1.5m`; units `us`, `ms`, `s`, `m` (minutes), `h`. A bare number is refused.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
+pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     DURATION.parse(text).map(Duration::from_nanos)
 }
 
 /// A duration as [`parse_duration`] reads it, in the largest unit that divides it.
-pub(crate) fn format_duration(duration: Duration) -> String {
+pub fn format_duration(duration: Duration) -> String {
     let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     if nanos == 0 {
         return "0s".into();
@@ -172,7 +191,7 @@ pub(crate) fn format_duration(duration: Duration) -> String {
 }
 
 /// A picture's size: `1280x720` (width by height).
-pub(crate) fn parse_size(text: &str) -> Result<Size, QuantityError> {
+pub fn parse_size(text: &str) -> Result<Size, QuantityError> {
     let what = "picture size";
     let sides = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
     let (width, height) =
@@ -187,7 +206,7 @@ pub(crate) fn parse_size(text: &str) -> Result<Size, QuantityError> {
 
 /// Pictures a second: `50`, `60000/1001`, or `29.97` with up to three decimals (the rates of NTSC, `23.976`,
 /// `29.97`, `59.94`, are taken as the rationals that they stand for).
-pub(crate) fn parse_frame_rate(text: &str) -> Result<FrameRate, QuantityError> {
+pub fn parse_frame_rate(text: &str) -> Result<FrameRate, QuantityError> {
     let malformed = || QuantityError::Malformed {
         found: text.into(),
         what: "frame rate",
@@ -211,7 +230,7 @@ pub(crate) fn parse_frame_rate(text: &str) -> Result<FrameRate, QuantityError> {
 
 /// Deserialises a quantity that stands as a text. A bare number goes through `parse` too, whose message then
 /// says what is missing.
-pub(crate) fn deserialize_text<'de, D, T, E>(
+pub fn deserialize_text<'de, D, T, E>(
     deserializer: D,
     what: &'static str,
     parse: impl Fn(&str) -> Result<T, E>,

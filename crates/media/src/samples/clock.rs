@@ -7,7 +7,7 @@
 //! memory grows). Its phase error stays near the floor of the jitter, and its frequency follows a crystal that
 //! warms up.
 
-use glassline_media::Time;
+use crate::Time;
 
 /// Seconds of sound until the first estimate.
 const SETTLE: f64 = 0.5;
@@ -26,7 +26,7 @@ const BROKEN_POINTS: u32 = 3;
 
 /// The model: which sample was captured when.
 #[derive(Clone, Debug)]
-pub(super) struct SourceClock {
+pub struct SourceClock {
     rate_hz: f64,
     /// The capture clock at which counting began. Seconds below count from here.
     origin: Option<Time>,
@@ -57,19 +57,19 @@ impl Line {
 
 impl SourceClock {
     /// A clock of nominally `rate_hz` samples a second.
-    pub(super) fn new(rate_hz: u32) -> SourceClock {
+    pub fn new(rate_hz: u32) -> SourceClock {
         let rate_hz = f64::from(rate_hz.max(1));
         SourceClock { rate_hz, origin: None, count: 0, line: None, window: 0.0, earliest: None }
     }
 
     /// Samples of each channel that were pushed.
-    pub(super) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.count
     }
 
     /// Counts `frames` samples of each channel, of which the last had arrived at `end`. Those of the first call are
     /// not counted: with them, counting begins.
-    pub(super) fn push(&mut self, frames: usize, end: Time) {
+    pub fn push(&mut self, frames: usize, end: Time) {
         self.count += frames as u64;
         let sound = self.count as f64 / self.rate_hz;
         let Some(origin) = self.origin else {
@@ -123,19 +123,19 @@ impl SourceClock {
     }
 
     /// Whether the model stands: after half a second, and until arrivals contradict it for some seconds.
-    pub(super) fn is_known(&self) -> bool {
+    pub fn is_known(&self) -> bool {
         self.line.is_some()
     }
 
     /// When the sample at `position` (counted from 0, fractions between samples) was captured, in seconds from
     /// [`SourceClock::origin`].
-    pub(super) fn time_of(&self, position: f64) -> f64 {
+    pub fn time_of(&self, position: f64) -> f64 {
         let sound = position / self.rate_hz;
         sound + self.line.map_or(0.0, |line| line.at(sound))
     }
 
     /// Which position was captured so many seconds from the origin.
-    pub(super) fn position_at(&self, time: f64) -> f64 {
+    pub fn position_at(&self, time: f64) -> f64 {
         let sound = match self.line {
             Some(Line { phase, frequency, reference, .. }) => {
                 (time - phase + frequency * reference) / (1.0 + frequency)
@@ -146,17 +146,17 @@ impl SourceClock {
     }
 
     /// Samples that the source gives in a second of the capture clock.
-    pub(super) fn samples_per_second(&self) -> f64 {
+    pub fn samples_per_second(&self) -> f64 {
         self.rate_hz / (1.0 + self.line.map_or(0.0, |line| line.frequency))
     }
 
     /// The capture clock from which seconds count.
-    pub(super) fn origin(&self) -> Time {
+    pub fn origin(&self) -> Time {
         self.origin.unwrap_or(Time::ZERO)
     }
 
     /// Samples were lost: what was measured of them says nothing of those to come.
-    pub(super) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         (self.origin, self.count, self.line, self.window, self.earliest) = (None, 0, None, 0.0, None);
     }
 }
