@@ -3,8 +3,8 @@
 //! The first byte chooses the source and how bytes are chopped. Behind it come answers, each behind two bytes: the three
 //! highest bits choose what it is, the others are its length.
 
-use glassline_delivery::http1::Limits;
-use glassline_delivery::pull::{Event, HttpUrl, Output, Phase, Policy, PullError, Puller, Source};
+use glassline_delivery::http1::{Limits, Url};
+use glassline_delivery::pull::{Event, Output, Phase, Policy, PullError, Puller, Source};
 use glassline_media::Time;
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ struct Seen {
 
 struct Pull {
     puller: Puller,
-    source: HttpUrl,
+    source: Url,
     now: Time,
     /// Of the present attempt: where it has connected to, and what it has asked there.
     attempt: Vec<(bool, String, u16)>,

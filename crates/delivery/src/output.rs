@@ -5,7 +5,7 @@
 //! rtp://…                                                                      the same, with RTP
 //! ```
 
-use crate::pull::split_port;
+use crate::http1::url::split_port;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;

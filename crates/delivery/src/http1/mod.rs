@@ -12,12 +12,14 @@ mod host;
 mod negotiate;
 mod response;
 pub mod server;
+pub(crate) mod url;
 
 pub use error::HttpError;
 pub use head::{Headers, Method, Version};
 pub use host::Host;
 pub use negotiate::preferred_coding;
 pub use response::{Response, problem};
+pub use url::{Url, UrlError};
 
 /// How large and how slow a peer may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,5 +15,4 @@ pub use backoff::Backoff;
 pub use error::PullError;
 pub use media_type::stream_media_type;
 pub use puller::{Counts, Event, Output, Phase, Policy, Puller};
-pub(crate) use source::split_port;
-pub use source::{HttpUrl, Source, SourceError, UdpAddress};
+pub use source::{Source, SourceError, UdpAddress};

@@ -7,9 +7,9 @@
 //!                            └───► 200 ─► Body ─► ended ─────┘  (each step may fail, or be silent too long)
 //! ```
 
-use super::{Backoff, HttpUrl, PullError};
-use crate::http1::client::{self, Client, Head, Request};
-use crate::http1::{Limits, Method};
+use super::{Backoff, PullError};
+use crate::http1::client::{self, Client, Head};
+use crate::http1::{Limits, Method, Url};
 use crate::metacube::{self, CONTENT_CODING, Flags, Metadata};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
@@ -121,12 +121,12 @@ const GARBAGE_LIMIT_BYTES: u64 = 64 << 10;
 /// Pulls one stream. Holds a head at most; the stream's bytes only pass through.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Puller {
-    source: HttpUrl,
+    source: Url,
     policy: Policy,
     backoff: Backoff,
     state: State,
     /// Where this attempt has been, the present place last.
-    visited: Vec<HttpUrl>,
+    visited: Vec<Url>,
     outputs: VecDeque<Output>,
     #[serde(skip)]
     error: Option<PullError>,
@@ -151,7 +151,7 @@ struct Body {
 
 impl Puller {
     /// A puller whose first attempt is due at once. `seed` makes its waits differ from those of others.
-    pub fn new(source: HttpUrl, policy: Policy, seed: u64, now: Time) -> Puller {
+    pub fn new(source: Url, policy: Policy, seed: u64, now: Time) -> Puller {
         Puller {
             source,
             policy,
@@ -211,11 +211,7 @@ impl Puller {
     pub fn handle_connected(&mut self, now: Time) {
         let (State::Connecting { .. }, Some(url)) = (&self.state, self.visited.last()) else { return };
         // Nothing but what we can read: else a cache on the way might compress.
-        let mut request = Request::new(Method::Get, &url.authority(), url.target())
-            .with_header("Accept-Encoding", CONTENT_CODING);
-        if let Some(authorization) = url.authorization() {
-            request = request.with_header("Authorization", authorization);
-        }
+        let request = url.request(Method::Get).with_header("Accept-Encoding", CONTENT_CODING);
         let client = Box::new(request.client(Limits::DEFAULT));
         self.outputs.push_back(Output::Send(request.without_body()));
         self.state = State::Head { since: now, client };
@@ -340,7 +336,7 @@ impl Puller {
         Ok(())
     }
 
-    fn connect(&mut self, url: HttpUrl, now: Time) {
+    fn connect(&mut self, url: Url, now: Time) {
         let (host, port, tls) = (url.host().to_owned(), url.port(), url.tls());
         self.outputs.push_back(Output::Connect { host, port, tls });
         self.visited.push(url);

@@ -7,8 +7,9 @@ use crate::relay::hub::Hub;
 use crate::relay::outgoing::Outgoing;
 use crate::relay::tls_ends::PlainEnd;
 use crate::relay::wire::Wire;
+use glassline_delivery::http1::Url;
 use glassline_delivery::metacube::{Flags, Metadata};
-use glassline_delivery::pull::{self, Event, HttpUrl, Output, Policy, PullError, Puller};
+use glassline_delivery::pull::{self, Event, Output, Policy, PullError, Puller};
 use glassline_delivery::stream::Block;
 use glassline_io::poll::{Poller, Watch};
 use glassline_io::resolve::resolve;
@@ -70,7 +71,7 @@ impl Upstream {
         hub: &Arc<Hub>,
         index: usize,
         board: Arc<Board>,
-        url: HttpUrl,
+        url: Url,
         policy: Policy,
         seed: u64,
     ) -> Upstream {
