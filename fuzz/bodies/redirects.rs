@@ -170,7 +170,7 @@ impl Pull {
         let place = self.attempt.last().expect("a connection");
         let lines: Vec<&str> = text.split("\r\n").collect();
         let is_own = *place == (self.source.tls(), self.source.host().to_owned(), self.source.port());
-        let has_credentials = lines.len() == 8 && lines[5].starts_with("Authorization: Basic ");
+        let has_credentials = lines.len() == 8 && lines[4].starts_with("Authorization: Basic ");
         assert!(lines.len() == 7 || has_credentials, "{text:?}");
         assert!(lines[0].starts_with("GET /") && lines[0].ends_with(" HTTP/1.1"), "{text:?}");
         assert_eq!(lines[0].split(' ').count(), 3, "{text:?}");
