@@ -27,6 +27,7 @@ mod probe;
 mod serve;
 mod sign;
 mod stop;
+mod trust;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -3,7 +3,8 @@
 use crate::{GLASSLINE, glassline, serve, serve_with};
 use glassline_test_support::http::publish;
 use glassline_test_support::numbered::Shape;
-use glassline_test_support::program::{Outcome, Running};
+use glassline_test_support::program::{Outcome, Running, Scratch};
+use glassline_test_support::tls::Identity;
 use glassline_test_support::wait::until;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -49,6 +50,34 @@ fn fifty_viewers_of_the_demo_get_every_byte_right() {
         "{report:#}"
     );
     assert_eq!(report["delay_ms"], Value::Null, "the demo carries no stamps of the lab's");
+}
+
+#[test]
+fn source_viewers_and_probe_speak_https_to_whom_is_trusted() {
+    let (identity, folder) = (Identity::new(&["127.0.0.1"]), Scratch::new("load-https"));
+    identity.write(&folder, "one");
+    let secure = crate::tls::serve_identity("", identity, folder);
+    let url = format!("https://{}/live/load.ts", secure.address);
+    let ca = secure.folder.file("one.pem");
+    let source = ["lab", "load", "source", &url, "--rate", "2M", "--ca", &ca];
+    let mut source = Running::start(Command::new(GLASSLINE).args(source));
+    until("the source", || secure.server.count("load", "bytes_in") > 0);
+    let (outcome, report) =
+        load(&url, &["--viewers", "20", "--check", "all", "--duration", "1s", "--ca", &ca]);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    for (path, expected) in [("/viewers/receiving", 20.0), ("/check/viewers", 20.0), ("/check/errors", 0.0)] {
+        assert_eq!(number(&report, path), expected, "{path} in {report:#}");
+    }
+    assert!(number(&report, "/delay_ms/first_packet/count") > 100.0, "{report:#}");
+    let probed = glassline(&["probe", &url, "--ca", &ca, "--duration", "1s", "--json"]);
+    assert_eq!(probed.status, Some(0), "{}", probed.stderr);
+    // Whom the system trusts has not signed it.
+    let (outcome, report) = load(&url, &["--viewers", "3", "--duration", "1s"]);
+    assert_eq!((outcome.status, number(&report, "/viewers/refused")), (Some(1), 3.0), "{report:#}");
+    let probed = glassline(&["probe", &url, "--duration", "1s"]);
+    assert!(probed.status == Some(1) && probed.stderr.contains("--ca"), "{}", probed.stderr);
+    source.signal("TERM");
+    source.wait();
 }
 
 #[test]
@@ -216,7 +245,7 @@ fn where_nobody_gets_anything_the_reason_is_said() {
     assert_eq!((outcome.status, number(&report, "/viewers/refused")), (Some(1), 3.0), "{report:#}");
     assert!(outcome.stderr.contains("404"), "{}", outcome.stderr);
     for (arguments, complaint) in [
-        (&["https://localhost/"][..], "only http://"),
+        (&["ftp://localhost/"][..], "begins with http:// or https://"),
         (&["http://localhost/", "--viewers", "9999999"], "--processes"),
         (&["http://localhost/", "--ramp", "fast"], "500/s"),
     ] {

@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             "name a udp:// or http:// URL",
         ));
     }
-    let source = source::open(target, Clock.now() + args.duration)?;
+    let source = source::open(target, &args.trust, Clock.now() + args.duration)?;
     let decoder = Decoder::start(SETTLE + args.duration)?;
     let report = measure(args, source, decoder).with_context(|| format!("cannot measure {target}"))?;
     if args.json {

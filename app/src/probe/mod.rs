@@ -24,6 +24,7 @@ mod stream;
 mod table;
 mod warnings;
 
+use crate::trust::Trust;
 use crate::{failure, output};
 use analysis::{Analysis, Kind};
 use anyhow::{Context, Result};
@@ -61,6 +62,8 @@ pub(crate) struct Args {
     check: Option<check::Rules>,
     #[command(flatten)]
     flight: flight::Options,
+    #[command(flatten)]
+    trust: Trust,
     /// How old pictures are when they are decoded, by the barcode of the test picture: decodes H.264 with ffmpeg.
     /// The first second is left out
     #[arg(long, conflicts_with_all = ["flight", "check"])]
@@ -99,7 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.glass {
         return glass::run(args);
     }
-    let source = source::open(&args.target, started + args.duration)?;
+    let source = source::open(&args.target, &args.trust, started + args.duration)?;
     let kind = source.kind;
     if args.check.is_some() && (source.is_capture || source.is_ivf) {
         return Err(failure::usage(
@@ -128,7 +131,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ));
     }
     if kind == Kind::Url && analysis.has_capture_times() {
-        analysis.tell_ages_by(server_clock::of(&args.target));
+        analysis.tell_ages_by(server_clock::of(&args.target, &args.trust));
     }
     let mut report = analysis.report(&args.target);
     if let Some(summary) = flight.map(Flight::finish) {

@@ -1,8 +1,11 @@
 //! The clock of the server that is probed, where it tells it (`/api/time`), else our own.
 
 use super::age::WallClock;
-use super::source::{Address, Http};
+use super::source::Http;
+use crate::trust::Trust;
+use glassline_delivery::http1::Url;
 use glassline_io::clock::Clock;
+use glassline_io::tls::Connector;
 use glassline_media::{Time, Utc};
 use std::io::Read;
 use std::time::Duration;
@@ -15,27 +18,27 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const ANSWER_MAX_BYTES: u64 = 4096;
 
 /// The wall clock for ages of what comes from `target`.
-pub(super) fn of(target: &str) -> WallClock {
-    let server = target.strip_prefix("http://").and_then(|rest| {
-        let mut address = Address::parse(rest);
-        PATH.clone_into(&mut address.target);
+pub(super) fn of(target: &str, trust: &Trust) -> WallClock {
+    let server = target.parse().ok().and_then(|url: Url| {
+        let url = url.at(PATH);
+        let trust = if url.tls() { Some(trust.connector().ok()?) } else { None };
         let deadline = Clock.now() + PATIENCE;
         // Whoever fails once is no Glassline, and is not asked again.
-        let answers = (0..EXCHANGES).map_while(|_| exchange(&address, deadline));
+        let answers = (0..EXCHANGES).map_while(|_| exchange(&url, trust.as_ref(), deadline));
         answers.min_by(|a, b| a.uncertainty_ms.unwrap_or(0.0).total_cmp(&b.uncertainty_ms.unwrap_or(0.0)))
     });
     let at = Clock.now();
     server.unwrap_or(WallClock { at, utc: Clock.utc_at(at), whose: "local", uncertainty_ms: None })
 }
 
-fn exchange(address: &Address, deadline: Time) -> Option<WallClock> {
-    let mut http = Http::open(address, deadline).ok()?;
-    let round_trip = http.received.since(http.sent);
+fn exchange(url: &Url, trust: Option<&Connector>, deadline: Time) -> Option<WallClock> {
+    let mut http = Http::open(url, trust, deadline).ok()?;
+    let round_trip = http.received().since(http.sent());
     let mut body = String::new();
     Body { http: &mut http, deadline }.take(ANSWER_MAX_BYTES).read_to_string(&mut body).ok()?;
     let answer: serde_json::Value = serde_json::from_str(&body).ok()?;
     let utc = Utc::from_micros(answer.get("utc_us")?.as_u64()?);
-    let at = http.sent + round_trip / 2;
+    let at = http.sent() + round_trip / 2;
     Some(WallClock { at, utc, whose: "server", uncertainty_ms: Some(round_trip.as_secs_f64() * 1e3 / 2.0) })
 }
 
@@ -100,7 +103,7 @@ mod tests {
     fn the_servers_clock_is_found_by_its_quickest_answer() {
         // The first answer is slow, and of another time.
         let slow = Duration::from_millis(400);
-        let found = of(&server(vec![(slow, time(1)), (Duration::ZERO, time(2))]));
+        let found = of(&server(vec![(slow, time(1)), (Duration::ZERO, time(2))]), &Trust::default());
         assert_eq!(found.whose, "server");
         let uncertainty_ns = (found.uncertainty_ms.unwrap() * 1e6) as i128;
         let off = ahead(&found) - i128::from(2 * HOUR_NS);
@@ -125,7 +128,7 @@ mod tests {
         let others =
             [format!("http://{nobody}/live/a.ts"), "udp://127.0.0.1:5000".to_owned(), "a.ts".to_owned()];
         for target in servers.chain(others) {
-            let found = of(&target);
+            let found = of(&target, &Trust::default());
             assert_eq!((found.whose, found.uncertainty_ms), ("local", None), "{target}");
             assert!(ahead(&found).abs() < 1_000_000_000, "{target}");
         }

@@ -9,6 +9,7 @@
 pub mod batch;
 pub mod capture;
 pub mod child;
+pub mod client;
 pub mod clock;
 pub mod discovery;
 pub mod handover;

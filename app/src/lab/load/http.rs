@@ -3,9 +3,11 @@
 use super::quantity::{Ramp, Slow, check, per_second};
 use super::session::{Line, Plan};
 use super::{session, workers};
+use crate::trust::Trust;
 use crate::{failure, output, stop};
 use anyhow::{Context, Result};
 use glassline_io::process::raise_descriptor_limit;
+use glassline_io::tls::Connector;
 use glassline_lab::load::{Check, Limit, Report, Settings, Tally, Target};
 use glassline_media::quantity::{self, Bitrate};
 use std::collections::BTreeSet;
@@ -73,6 +75,8 @@ pub(super) struct Args {
     /// Addresses of this machine to connect from, in turn: each has about 28,000 ports
     #[arg(long, value_name = "ADDR", value_delimiter = ',')]
     source: Vec<IpAddr>,
+    #[command(flatten)]
+    trust: Trust,
     /// Divide the viewers among so many processes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     processes: u16,
@@ -106,11 +110,12 @@ fn share(all: usize, index: usize, parts: usize) -> usize {
 
 impl Args {
     /// What the `index`-th process does.
-    fn settings(&self, targets: Vec<Target>, index: usize) -> Settings {
+    fn settings(&self, targets: Vec<Target>, trust: Option<Connector>, index: usize) -> Settings {
         let parts = usize::from(self.processes);
         let share = |all| share(all, index, parts);
         Settings {
             targets,
+            trust,
             sources: self.source.clone(),
             viewers: share(self.viewers),
             ramp: self.ramp.rate(self.viewers) / parts as f64,
@@ -193,16 +198,18 @@ pub(super) fn run(args: &Args) -> Result<()> {
             Target::resolve(url).map_err(|error| failure::failed(format!("{error:#}"), "check the name"))
         })
         .collect::<Result<_>>()?;
+    let is_secure = targets.iter().any(|target| target.url().tls());
+    let trust = is_secure.then(|| args.trust.connector()).transpose()?;
     let descriptors = raise_descriptor_limit();
     if args.worker {
-        return workers::work(args.settings(targets, 0), args.plan());
+        return workers::work(args.settings(targets, trust, 0), args.plan());
     }
     let addresses = targets.iter().map(Target::address).collect();
     args.check_room(&addresses, descriptors, ports())?;
     let stop = stop::on_signal()?;
     let mut line = Line::new();
     let tally = if args.processes > 1 {
-        let each = (0..usize::from(args.processes)).map(|index| args.settings(targets.clone(), index));
+        let each = (0..usize::from(args.processes)).map(|index| args.settings(targets.clone(), None, index));
         let arguments = each.map(|settings| arguments(args, &settings)).collect();
         workers::run(arguments, &stop, &mut |progress| line.show(progress))?
     } else {
@@ -210,7 +217,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             line.show(progress);
             Ok(())
         };
-        session::run(args.settings(targets, 0), args.plan(), &stop, show)?
+        session::run(args.settings(targets, trust, 0), args.plan(), &stop, show)?
     };
     drop(line);
     report(args, &tally)
@@ -248,6 +255,9 @@ fn arguments(args: &Args, settings: &Settings) -> Vec<String> {
     add("check", check);
     for source in &args.source {
         add("source", source.to_string());
+    }
+    if let Some(ca) = &args.trust.ca {
+        line.push(format!("--ca={}", ca.display()));
     }
     if args.repeat {
         line.push("--repeat".into());
@@ -302,17 +312,17 @@ mod tests {
     fn processes_share_the_load() {
         let args = parse(
             "http://127.0.0.1/a http://127.0.0.1/b --viewers 1001 --processes 3 --slow 10@12.5% --check 7 \
-             --churn 3/s --ramp 10s --rate-limit 1.5M --source 127.0.0.1,127.0.0.2 --repeat --stall 250ms",
+             --churn 3/s --ramp 10s --rate-limit 1.5M --source 127.0.0.1,127.0.0.2 --repeat --stall 250ms --ca ca.pem",
         );
         let target = Target::resolve("http://127.0.0.1/a").unwrap();
         let (mut viewers, mut slow, mut checked, mut ramp, mut churn) = (0, 0, 0, 0.0, 0.0);
         for index in 0..3 {
-            let settings = args.settings(vec![target.clone()], index);
+            let settings = args.settings(vec![target.clone()], None, index);
             let line = arguments(&args, &settings);
             assert_eq!(line[..4], ["lab", "load", "http", "--worker"]);
             let worker = Program::try_parse_from(&line[2..]).unwrap().args;
-            assert!(worker.worker && worker.urls == args.urls);
-            let again = worker.settings(vec![target.clone()], 0);
+            assert!(worker.worker && worker.urls == args.urls && worker.trust.ca == args.trust.ca);
+            let again = worker.settings(vec![target.clone()], None, 0);
             assert_eq!(format!("{again:?}"), format!("{settings:?}"));
             viewers += again.viewers;
             slow += again.slow.unwrap().0;

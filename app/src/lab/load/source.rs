@@ -1,6 +1,7 @@
 //! `glassline lab load source`: a live stream whose packets say which they are and when they were sent.
 
 use super::session::Line;
+use crate::trust::Trust;
 use crate::{failure, output, stop};
 use anyhow::{Context, Result};
 use glassline_io::clock::Clock;
@@ -34,6 +35,8 @@ pub(super) struct Args {
     /// Instead of publishing wait here to be asked, once, for the stream
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "url")]
     listen: Option<SocketAddr>,
+    #[command(flatten)]
+    trust: Trust,
     /// Mean bit rate
     #[arg(long, value_name = "RATE", default_value = "5M", value_parser = bitrate)]
     rate: Bitrate,
@@ -66,10 +69,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     })?;
     let stop = stop::on_signal()?;
     let feed = feed(args)?;
-    // Nobody watches here: the target is only a name.
-    let nobody =
-        Settings { targets: Vec::new(), ..Settings::new(Target::at(([127, 0, 0, 1], 0).into(), "/"), 0) };
-    let mut load = Load::new(nobody)?;
+    let mut load = Load::new(Settings::of_nobody())?;
     load.feed(feed, shape)?;
     let began = Clock.now();
     let mut line = Line::new();
@@ -108,7 +108,8 @@ fn feed(args: &Args) -> Result<Feed> {
         return Feed::serve(listener).context("cannot wait for a request");
     }
     let advice = "check host and port, and that the server runs";
-    let published =
-        Target::resolve(args.url.as_deref().unwrap_or_default()).and_then(|target| Feed::publish(&target));
-    published.map_err(|error| failure::failed(format!("{error:#}"), advice))
+    let failed = |error: anyhow::Error| failure::failed(format!("{error:#}"), advice);
+    let target = Target::resolve(args.url.as_deref().unwrap_or_default()).map_err(failed)?;
+    let trust = target.url().tls().then(|| args.trust.connector()).transpose()?;
+    Feed::publish(&target, trust.as_ref()).map_err(failed)
 }

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use glassline_bench::machine::{self, Cores, find, free_address};
 use glassline_bench::process::Server;
 use glassline_lab::load::stamped::Source;
-use glassline_lab::load::{Feed, Target};
+use glassline_lab::load::{Feed, Target, plain};
 use glassline_media::Time;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -120,7 +120,7 @@ impl Who {
                 let viewer = self.configuration().unwrap_or_default();
                 let mut server = ours(&[address], viewer, core)?;
                 let publisher = server.connect(address)?;
-                let feed = Feed::publish_over(publisher, &Target::at(address, OUR_PATH))?;
+                let feed = Feed::publish_over(plain(publisher)?, &Target::at(address, OUR_PATH))?;
                 Ok(Started { server, address, path: OUR_PATH, feed: Some(feed) })
             }
         }

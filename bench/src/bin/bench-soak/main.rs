@@ -91,7 +91,7 @@ fn soak(args: &Args, report: &mut Report) -> Result<bool> {
         ..Settings::new(target.clone(), viewers)
     };
     let mut load = Load::new(settings)?;
-    load.feed(Feed::publish(&target)?, Shape::default())?;
+    load.feed(Feed::publish(&target, None)?, Shape::default())?;
     load.run(Duration::from_secs(1))?;
     load.join();
 

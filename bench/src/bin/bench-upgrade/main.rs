@@ -65,7 +65,7 @@ fn measure(args: &Args, report: &mut Report) -> Result<bool> {
     let target = Target::at(address, PATH);
     let settings = Settings { check: Check::All, ..Settings::new(target.clone(), args.viewers as usize) };
     let mut load = Load::new(settings)?;
-    load.feed(Feed::publish(&target)?, Shape::default())?;
+    load.feed(Feed::publish(&target, None)?, Shape::default())?;
     load.run(Duration::from_secs(1))?;
     load.join();
     while !load.has_joined() || load.progress().waiting > 0 {

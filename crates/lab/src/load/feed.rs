@@ -6,10 +6,12 @@ use super::target::Target;
 use anyhow::{Context, Result, bail, ensure};
 use glassline_delivery::http1::Method;
 use glassline_delivery::http1::body::LAST_CHUNK;
-use glassline_delivery::http1::client::Request;
+use glassline_io::client::{Wire, connect};
 use glassline_io::poll::{Poller, Watch};
+use glassline_io::tcp::Connection;
+use glassline_io::tls::{Connector, READ_BYTES_MIN};
 use glassline_media::Time;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -23,7 +25,7 @@ const ANSWER_BYTES: usize = 400;
 #[derive(Debug)]
 pub struct Feed {
     listener: Option<TcpListener>,
-    connection: Option<TcpStream>,
+    connection: Option<Wire>,
     chunked: bool,
     /// For a server that asks: its request has been read.
     open: bool,
@@ -31,33 +33,31 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Connects to a server and publishes there.
+    /// Connects to a server and publishes there, over TLS where the URL says so and there is somebody to trust.
     ///
     /// # Errors
     /// Where it cannot be connected to.
-    pub fn publish(target: &Target) -> Result<Feed> {
-        let connection = TcpStream::connect_timeout(&target.address(), CONNECT_TIMEOUT)
-            .with_context(|| format!("cannot connect to {}", target.host()))?;
-        Feed::publish_over(connection, target)
+    pub fn publish(target: &Target, trust: Option<&Connector>) -> Result<Feed> {
+        let url = target.url();
+        let trust = trust.filter(|_| url.tls());
+        ensure!(trust.is_some() || !url.tls(), "nobody is trusted, and {url} wants TLS");
+        let wire = connect(url.host(), url.port(), trust, CONNECT_TIMEOUT)
+            .map_err(|refused| refused.error)
+            .with_context(|| format!("cannot connect to {}", url.authority()))?;
+        Feed::publish_over(wire, target)
     }
 
     /// Publishes over a connection that stands, with `PUT` and chunks.
     ///
     /// # Errors
     /// Where the connection fails.
-    pub fn publish_over(mut connection: TcpStream, target: &Target) -> Result<Feed> {
-        let request = Request::new(Method::Put, target.host(), target.path());
+    pub fn publish_over(wire: Wire, target: &Target) -> Result<Feed> {
+        let request = target.url().request(Method::Put);
         let head = request.with_header("Content-Type", "video/mp2t").chunked();
-        connection.write_all(&head).context("cannot publish")?;
-        connection.set_nonblocking(true)?;
-        connection.set_nodelay(true)?;
-        Ok(Feed {
-            listener: None,
-            connection: Some(connection),
-            chunked: true,
-            open: true,
-            pending: Vec::new(),
-        })
+        let mut feed =
+            Feed { listener: None, connection: Some(wire), chunked: true, open: true, pending: head };
+        feed.flush().context("cannot publish")?;
+        Ok(feed)
     }
 
     /// Waits to be asked for the stream, whatever the path; one request is answered.
@@ -78,7 +78,7 @@ impl Feed {
     pub(super) fn watch(&self, poller: &Poller, token: u64) -> Result<()> {
         match (&self.listener, &self.connection) {
             (Some(listener), None) => poller.add(listener, token, Watch::Accepts)?,
-            (_, Some(connection)) => poller.add(connection, token, Watch::Edges)?,
+            (_, Some(wire)) => poller.add(wire.socket(), token, Watch::Edges)?,
             (None, None) => {}
         }
         Ok(())
@@ -92,39 +92,38 @@ impl Feed {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error).context("cannot accept the server's request"),
             };
-            connection.set_nonblocking(true)?;
             connection.set_nodelay(true)?;
             poller.remove(listener)?;
             poller.add(&connection, token, Watch::Edges)?;
-            self.connection = Some(connection);
+            self.connection = Some(plain(connection)?);
         }
-        let Some(connection) = &mut self.connection else { return Ok(()) };
-        let mut answer = [0; 2048];
-        match connection.read(&mut answer) {
-            Ok(0) => bail!("the server closed the source's connection"),
-            Ok(_) if !self.open => {
+        let Some(wire) = &mut self.connection else { return Ok(()) };
+        let mut answer = vec![0; READ_BYTES_MIN];
+        match wire.read(&mut answer).context("the source's connection")? {
+            Some(0) => bail!("the server closed the source's connection"),
+            Some(_) if !self.open => {
                 self.open = true;
                 self.pending.extend_from_slice(b"HTTP/1.0 200 OK\r\nContent-Type: video/mp2t\r\n\r\n");
             }
-            Ok(length) => {
+            Some(length) => {
                 let answer = String::from_utf8_lossy(&answer[..length.min(ANSWER_BYTES)]);
                 bail!("the server answers the source: {}", answer.trim());
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error).context("the source's connection"),
+            None => {}
         }
         self.flush()
     }
 
     fn flush(&mut self) -> Result<()> {
-        let Some(connection) = &mut self.connection else { return Ok(()) };
+        let Some(wire) = &mut self.connection else { return Ok(()) };
+        let failed = "the server takes no more of the source";
         while self.open && !self.pending.is_empty() {
-            match connection.write(&self.pending) {
-                Ok(length) => drop(self.pending.drain(..length)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error).context("the server takes no more of the source"),
+            match wire.write(&self.pending).context(failed)? {
+                Some(length) => drop(self.pending.drain(..length)),
+                None => break,
             }
         }
+        wire.flush().context(failed)?;
         Ok(())
     }
 
@@ -156,6 +155,15 @@ impl Feed {
         // A server that has gone needs no end.
         let _ = self.flush();
     }
+}
+
+/// A connection that the standard library has made, without TLS.
+///
+/// # Errors
+/// Those of `fcntl`.
+pub fn plain(connection: TcpStream) -> Result<Wire> {
+    connection.set_nonblocking(true)?;
+    Ok(Wire::Plain(Connection::from_descriptor(connection.into())))
 }
 
 /// Sends the stream's frames when they are due.
@@ -241,12 +249,13 @@ impl Drop for Feeder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
 
     #[test]
     fn a_server_that_takes_nothing_has_failed() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = Target::at(listener.local_addr().unwrap(), "/live/x.ts");
-        let mut feed = Feed::publish(&target).unwrap();
+        let mut feed = Feed::publish(&target, None).unwrap();
         let frame = vec![0; 1 << 20];
         let error = (0..1000).find_map(|_| feed.send(&frame).err()).unwrap().to_string();
         assert!(error.contains("16 MiB wait"), "{error}");
@@ -256,7 +265,7 @@ mod tests {
     fn what_the_server_answers_is_told() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = Target::at(listener.local_addr().unwrap(), "/live/x.ts");
-        let mut feed = Feed::publish(&target).unwrap();
+        let mut feed = Feed::publish(&target, None).unwrap();
         let (poller, mut ready) = (Poller::new().unwrap(), Vec::new());
         let mut server = listener.accept().unwrap().0;
         let mut head = [0; 1024];

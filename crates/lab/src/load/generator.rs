@@ -11,14 +11,17 @@ use super::tally::{Spread, Tally, Viewers, Window};
 use super::target::Target;
 use super::viewer::{Ending, State, Terms, Viewer, refused};
 use anyhow::{Context, Result};
+use glassline_io::client::Wire;
 use glassline_io::clock::Clock;
 use glassline_io::poll::{Event, Poller, Watch};
 use glassline_io::process::thread_cpu_time;
 use glassline_io::tcp::Connection;
+use glassline_io::tls::{Connector, READ_BYTES_MIN};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -38,6 +41,8 @@ pub enum Check {
 pub struct Settings {
     /// What is asked for, in turn.
     pub targets: Vec<Target>,
+    /// Whom `https://` targets are trusted by; those are refused without.
+    pub trust: Option<Connector>,
     /// Addresses to connect from, in turn; the system's choice where there are none.
     pub sources: Vec<IpAddr>,
     /// Viewers at once.
@@ -63,10 +68,16 @@ pub struct Settings {
 impl Settings {
     /// `viewers` of `target`, all read at once and checked.
     pub fn new(target: Target, viewers: usize) -> Settings {
+        Settings { targets: vec![target], viewers, ..Settings::of_nobody() }
+    }
+
+    /// Nobody watches: for a load that is a source alone.
+    pub fn of_nobody() -> Settings {
         Settings {
-            targets: vec![target],
+            targets: Vec::new(),
+            trust: None,
             sources: Vec::new(),
-            viewers,
+            viewers: 0,
             ramp: 1000.0,
             churn: 0.0,
             limit: None,
@@ -91,6 +102,25 @@ impl Settings {
         let slow = self.slow.filter(|(count, _)| is_chosen(self.viewers - 1 - index, *count, self.viewers));
         slow.map(|(_, limit)| limit).or(self.limit)
     }
+}
+
+/// A connection to `target` that is being opened.
+fn open(
+    target: &Target,
+    source: Option<IpAddr>,
+    buffer: Option<usize>,
+    trust: Option<&Connector>,
+) -> io::Result<Wire> {
+    let session = match trust.filter(|_| target.url().tls()) {
+        Some(connector) => Some(connector.connect(target.url().host()).map_err(io::Error::other)?),
+        None if target.url().tls() => return Err(io::Error::other("nobody is trusted")),
+        None => None,
+    };
+    let connection = Connection::connect_from(target.address(), source, buffer)?;
+    Ok(match session {
+        Some(session) => Wire::Secured(connection, Box::new(session)),
+        None => Wire::Plain(connection),
+    })
 }
 
 /// Whether `index` is one of `count` among `all`, spread evenly; the first one is.
@@ -344,15 +374,16 @@ impl Load {
             return Ok(());
         };
         let Some(viewer) = &mut viewer.viewer else { return Ok(()) };
-        if viewer.state == State::Connecting {
-            if !event.writable {
-                return Ok(());
-            }
-            let target = &self.settings.targets[index % targets];
-            if let Err(ending) = viewer.ask(target, now, &mut self.tally) {
-                self.end(index, ending);
-                return Ok(());
-            }
+        let target = &self.settings.targets[index % targets];
+        let begun = match viewer.state {
+            State::Connecting if !event.writable => return Ok(()),
+            State::Connecting => viewer.connected(target, now, &mut self.tally),
+            State::Securing => viewer.secure(target, &mut self.buffer, now, &mut self.tally),
+            State::Asked | State::Receiving => Ok(()),
+        };
+        if let Err(ending) = begun {
+            self.end(index, ending);
+            return Ok(());
         }
         if event.readable {
             self.read(event.token);
@@ -378,14 +409,14 @@ impl Load {
         let slot = &mut self.slots[index];
         slot.generation = slot.generation.wrapping_add(1);
         let token = token(slot, index);
-        let begun = Connection::connect_from(target.address(), source, buffer)
-            .and_then(|connection| self.poller.add(&connection, token, Watch::Edges).map(|()| connection));
+        let begun = open(target, source, buffer, settings.trust.as_ref())
+            .and_then(|wire| self.poller.add(wire.socket(), token, Watch::Edges).map(|()| wire));
         match begun {
-            Ok(connection) => {
+            Ok(wire) => {
                 let pace = limit.map(|limit| Pace::new(limit, self.now));
                 let scanned = checked && is_chosen(index, SCANNED, settings.viewers);
                 let tracker = if scanned { Tracker::with_scanner() } else { Tracker::new() };
-                slot.viewer = Some(Viewer::new(connection, pace, tracker, checked, self.now));
+                slot.viewer = Some(Viewer::new(wire, pace, tracker, checked, self.now));
             }
             Err(error) => self.count(&refused(&error)),
         }
@@ -421,6 +452,9 @@ impl Load {
         let index = token as u32 as usize;
         let Some(slot) = self.slots.get_mut(index).filter(|slot| is_of(slot, index, token)) else { return };
         let Some(viewer) = slot.viewer.as_mut().filter(|viewer| !viewer.paused) else { return };
+        if matches!(viewer.state, State::Connecting | State::Securing) {
+            return;
+        }
         let mut ending = None;
         for turn in 0.. {
             if turn == READS {
@@ -438,7 +472,11 @@ impl Load {
                     }
                 }
             }
-            let length = match viewer.connection.read(&mut self.buffer[..room]) {
+            let is_plain = viewer.wire.tells_when_empty();
+            if !is_plain {
+                room = room.max(READ_BYTES_MIN);
+            }
+            let length = match viewer.wire.read(&mut self.buffer[..room]) {
                 Ok(Some(length)) => length,
                 Ok(None) => break,
                 Err(error) if viewer.state == State::Receiving => {
@@ -461,7 +499,7 @@ impl Load {
                 break;
             }
             // A short read has emptied the socket: what comes is told, and the sweep finds an end that came with it.
-            if length < room {
+            if length < room && is_plain {
                 break;
             }
         }

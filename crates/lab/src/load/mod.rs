@@ -18,7 +18,7 @@ mod tally;
 mod target;
 mod viewer;
 
-pub use feed::Feed;
+pub use feed::{Feed, plain};
 pub use generator::{Check, Load, Progress, Settings};
 pub use pace::Limit;
 pub use report::{Distribution, Report};

@@ -1,31 +1,28 @@
-//! What is asked for: an `http://` URL, taken apart and resolved.
+//! What is asked for: an `http://` or `https://` URL, and where its server is.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
+use glassline_delivery::http1::Url;
+use glassline_io::resolve::resolve;
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 
-/// An `http://` URL. Names are resolved once, so that the load is no load on a name server.
+/// An `http://` or `https://` URL. Names are resolved once, so that the load is no load on a name server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     address: SocketAddr,
-    /// Name and port as they go into the `Host` field.
-    host: String,
-    path: String,
+    url: Url,
 }
 
 impl Target {
     /// Takes `url` apart and resolves its name.
     ///
     /// # Errors
-    /// Where it is no `http://` URL, or its name has no address.
+    /// Where it is no such URL, or its name has no address.
     pub fn resolve(url: &str) -> Result<Target> {
-        let (host, path) = split(url)?;
-        // A colon inside the brackets of an IPv6 address is none before a port.
-        let has_port = host.rsplit(']').next().is_some_and(|tail| tail.contains(':'));
-        let socket = if has_port { host.clone() } else { format!("{host}:80") };
-        let mut found = socket.to_socket_addrs().with_context(|| format!("{host} has no address"))?;
-        let address = found.next().with_context(|| format!("{host} has no address"))?;
-        Ok(Target { address, host, path })
+        let url = parse(url)?;
+        let found = resolve(url.host(), url.port());
+        let found = found.with_context(|| format!("{} has no address", url.authority()))?;
+        Ok(Target { address: found[0], url })
     }
 
     /// Whether `url` can be asked for, its name aside.
@@ -33,12 +30,16 @@ impl Target {
     /// # Errors
     /// What it lacks.
     pub fn check(url: &str) -> Result<()> {
-        split(url).map(|_| ())
+        parse(url).map(|_| ())
     }
 
-    /// `path` at an address.
+    /// `path` at an address, without TLS.
+    ///
+    /// # Panics
+    /// Where `path` is none: it begins with a slash and has visible ASCII characters alone.
     pub fn at(address: SocketAddr, path: &str) -> Target {
-        Target { address, host: address.to_string(), path: path.to_owned() }
+        let url = format!("http://{address}{path}").parse().expect("an address and a path are a URL");
+        Target { address, url }
     }
 
     /// Where the server is.
@@ -46,38 +47,20 @@ impl Target {
         self.address
     }
 
-    /// For the `Host` field.
-    pub fn host(&self) -> &str {
-        &self.host
-    }
-
-    /// Path and query.
-    pub fn path(&self) -> &str {
-        &self.path
+    /// What is asked for.
+    pub fn url(&self) -> &Url {
+        &self.url
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.host, self.path)
+        self.url.fmt(f)
     }
 }
 
-/// Host, and path with query.
-fn split(url: &str) -> Result<(String, String)> {
-    let rest = match url.split_once("://") {
-        Some(("http", rest)) => rest,
-        Some((scheme, _)) => bail!("{url:?}: {scheme}:// is not spoken here, only http://"),
-        None => bail!("{url:?} is no URL; write http://HOST:PORT/PATH"),
-    };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (host, path) = rest.split_at(end);
-    if host.is_empty() || host.contains('@') || url.contains(|c: char| c.is_control() || c == ' ') {
-        bail!("{url:?} is no URL that can be asked for; write http://HOST:PORT/PATH");
-    }
-    let path = path.split('#').next().unwrap_or("");
-    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    Ok((host.to_owned(), path))
+fn parse(url: &str) -> Result<Url> {
+    url.parse().map_err(|error| anyhow!("{error}; write http://HOST:PORT/PATH, or https:// with it"))
 }
 
 #[cfg(test)]
@@ -88,26 +71,29 @@ mod tests {
     fn urls_are_taken_apart_and_resolved() {
         let parts = |url: &str| {
             let target = Target::resolve(url).unwrap();
-            (target.address.to_string(), target.to_string())
+            (target.address.to_string(), target.url.authority(), target.url.target().to_owned())
         };
-        let expect = |address: &str, url: &str| (address.to_owned(), url.to_owned());
+        let expect =
+            |address: &str, host: &str, path: &str| (address.to_owned(), host.to_owned(), path.to_owned());
         assert_eq!(
             parts("http://127.0.0.1:8080/live/x.ts?y=1#z"),
-            expect("127.0.0.1:8080", "http://127.0.0.1:8080/live/x.ts?y=1")
+            expect("127.0.0.1:8080", "127.0.0.1:8080", "/live/x.ts?y=1")
         );
-        assert_eq!(parts("http://[::1]?q"), expect("[::1]:80", "http://[::1]/?q"));
-        assert_eq!(parts("http://127.0.0.1"), expect("127.0.0.1:80", "http://127.0.0.1/"));
+        assert_eq!(parts("http://[::1]?q"), expect("[::1]:80", "[::1]", "/?q"));
+        assert_eq!(parts("https://127.0.0.1"), expect("127.0.0.1:443", "127.0.0.1", "/"));
+        let target = Target::at("[::1]:81".parse().unwrap(), "/x?key=y");
+        assert_eq!(target.to_string(), "http://[::1]:81/x?…", "no key is shown");
     }
 
     #[test]
     fn what_cannot_be_asked_for_is_refused() {
         for (url, complaint) in [
-            ("https://host/x.ts", "only http://"),
-            ("host/x.ts", "is no URL"),
-            ("http:///x.ts", "is no URL"),
-            ("http://me@host/x.ts", "is no URL"),
-            ("http://127.0.0.1/a b", "is no URL"),
-            ("http://127.0.0.1:99999/", "has no address"),
+            ("ftp://host/x.ts", "begins with http:// or https://"),
+            ("host/x.ts", "begins with http:// or https://"),
+            ("http:///x.ts", "the host is missing"),
+            ("http://127.0.0.1/a b", "visible ASCII"),
+            ("http://127.0.0.1:99999/", "port"),
+            ("http://none.invalid/", "has no address"),
         ] {
             let error = format!("{:#}", Target::resolve(url).unwrap_err());
             assert!(error.contains(complaint), "{url}: {error}");

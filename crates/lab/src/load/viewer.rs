@@ -6,7 +6,7 @@ use super::tally::Tally;
 use super::target::Target;
 use glassline_delivery::http1::client::{Client, Event, Request};
 use glassline_delivery::http1::{Limits, Method};
-use glassline_io::tcp::Connection;
+use glassline_io::client::Wire;
 use glassline_media::Time;
 use std::io;
 use std::time::Duration;
@@ -23,6 +23,8 @@ pub(super) enum Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Connecting,
+    /// TLS is being agreed on.
+    Securing,
     /// The request is sent.
     Asked,
     Receiving,
@@ -46,7 +48,7 @@ const RATE_TIME: Duration = Duration::from_secs(1);
 /// A viewer on its connection. About 300 bytes, without what it reads into; 1 kB where its packets are checked.
 #[derive(Debug)]
 pub(super) struct Viewer {
-    pub(super) connection: Connection,
+    pub(super) wire: Wire,
     pub(super) state: State,
     pub(super) pace: Option<Pace>,
     /// Its pace lets it read later; the load knows when.
@@ -71,15 +73,9 @@ pub(super) struct Viewer {
 
 impl Viewer {
     /// `tracker` looks for the first key frame, and at every packet where they are to be `checked`.
-    pub(super) fn new(
-        connection: Connection,
-        pace: Option<Pace>,
-        tracker: Tracker,
-        checked: bool,
-        now: Time,
-    ) -> Viewer {
+    pub(super) fn new(wire: Wire, pace: Option<Pace>, tracker: Tracker, checked: bool, now: Time) -> Viewer {
         Viewer {
-            connection,
+            wire,
             state: State::Connecting,
             pace,
             paused: false,
@@ -116,15 +112,40 @@ impl Viewer {
         (self.state != State::Receiving).then(|| now.since(self.since))
     }
 
-    /// The connection stands or has failed: sends the request.
-    pub(super) fn ask(&mut self, target: &Target, now: Time, tally: &mut Tally) -> Result<(), Ending> {
-        self.connection.connected().map_err(|error| refused(&error))?;
+    /// The connection stands or has failed: sends the request, or agrees on TLS first.
+    pub(super) fn connected(&mut self, target: &Target, now: Time, tally: &mut Tally) -> Result<(), Ending> {
+        self.wire.socket().connected().map_err(|error| refused(&error))?;
+        if self.wire.is_handshaking() {
+            self.state = State::Securing;
+            return self.wire.flush().map(drop).map_err(|error| refused(&error));
+        }
+        self.ask(target, now, tally)
+    }
+
+    /// Goes on with TLS, in room for [`glassline_io::tls::READ_BYTES_MIN`], and sends the request once it stands.
+    pub(super) fn secure(
+        &mut self,
+        target: &Target,
+        room: &mut [u8],
+        now: Time,
+        tally: &mut Tally,
+    ) -> Result<(), Ending> {
+        self.wire.flush().map_err(|error| refused(&error))?;
+        match self.wire.read(room) {
+            Ok(None) if self.wire.is_handshaking() => Ok(()),
+            Ok(None) => self.ask(target, now, tally),
+            Ok(Some(_)) => Err(Ending::Refused("closed before TLS was agreed on".into())),
+            Err(error) => Err(refused(&error)),
+        }
+    }
+
+    fn ask(&mut self, target: &Target, now: Time, tally: &mut Tally) -> Result<(), Ending> {
         tally.viewers.connected += 1;
         tally.connect.record_time(now.since(self.since));
-        let request = Request::new(Method::Get, target.host(), target.path());
+        let request = target.url().request(Method::Get);
         self.client = request.client(Limits::DEFAULT);
         let bytes = request.without_body();
-        match self.connection.write(&bytes) {
+        match self.wire.write(&bytes) {
             Ok(Some(count)) if count == bytes.len() => {}
             // It fits into any fresh socket's buffer.
             Ok(_) => return Err(Ending::Refused("the request was not taken".into())),

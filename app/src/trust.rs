@@ -1,0 +1,28 @@
+//! Whom the commands trust that ask servers over TLS.
+
+use crate::failure;
+use anyhow::Result;
+use glassline_io::tls::{Connector, Roots};
+use std::path::PathBuf;
+
+/// `--ca`, for commands that ask servers.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Trust {
+    /// File with the certificate of the authority (PEM) that https servers are trusted by, in place of the system's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+}
+
+impl Trust {
+    /// The TLS client, which costs a read of all the system's roots.
+    ///
+    /// # Errors
+    /// Where nobody is trusted, with what to do.
+    pub(crate) fn connector(&self) -> Result<Connector> {
+        let roots = self.ca.clone().map_or(Roots::System, Roots::File);
+        Connector::new(&roots).map_err(|error| match roots {
+            Roots::File(_) => failure::usage(error, "check --ca"),
+            Roots::System => failure::failed(error, "or give the authority's certificate by --ca FILE"),
+        })
+    }
+}
