@@ -39,6 +39,7 @@ mod stats;
 mod tests;
 mod vp8;
 
+use crate::trust::Trust;
 use crate::{failure, output as stdout};
 use anyhow::{Context, Result};
 pub(crate) use control::{Controls, Status};
@@ -112,9 +113,8 @@ pub(crate) struct Args {
     /// File with the key that a server asks for from publishers
     #[arg(long, value_name = "FILE")]
     publish_key_file: Option<PathBuf>,
-    /// File with the certificate of the authority (PEM) that https servers are trusted by, in place of the system's
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
+    #[command(flatten)]
+    trust: Trust,
     /// Take commands on a Unix socket at PATH, a line each: keyframe, bitrate RATE, status. As in
     /// echo keyframe | socat - UNIX:PATH
     #[arg(long, value_name = "PATH")]
@@ -257,7 +257,7 @@ fn run_h264(args: Args) -> Result<()> {
         feed = feed.with_ladder(&args.renditions, source.format(), args.settings.keyint)?;
     }
     // Outputs come last: nothing is overwritten or connected where an argument is wrong.
-    let credentials = Credentials { key, ca: args.ca.clone() };
+    let credentials = Credentials { key, trust: args.trust.clone() };
     let mut sinks = Vec::new();
     for (step, queue) in ladder.iter().zip(&queues) {
         sinks.push(Sinks::open(&step.outputs, &credentials, queue)?);

@@ -9,8 +9,7 @@
 //! ```
 //! A live stream goes on meanwhile, without this output; a file waits for the server.
 
-use super::connect::{Refused, connect};
-use super::wire::Wire;
+use super::connect::connect;
 use super::{Board, Sink, State as Doing};
 use crate::encode::output::{Address, Server};
 use crate::encode::pipeline::{Demand, Packets};
@@ -20,6 +19,7 @@ use anyhow::Result;
 use glassline_delivery::http1::client::{Client, Event, Head, Request};
 use glassline_delivery::http1::{Limits, Method, body};
 use glassline_delivery::stream::Seams;
+use glassline_io::client::{Refused, Wire};
 use glassline_io::tls::{Connector, READ_BYTES_MIN};
 use std::io;
 use std::sync::Arc;

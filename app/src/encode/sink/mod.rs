@@ -13,19 +13,18 @@ mod connect;
 mod file;
 mod http;
 mod udp;
-mod wire;
 
 use super::output::{Output, Server};
 use super::pipeline::{Demand, Packets};
 use super::queue::Queue;
+use crate::trust::Trust;
 use crate::{failure, output as stdout};
 use anyhow::Result;
 use beside::Beside;
 use glassline_io::secret_file;
-use glassline_io::tls::{Connector, Roots};
 use serde::Serialize;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
@@ -107,8 +106,8 @@ impl Board {
 pub(super) struct Credentials {
     /// The key that publishers show.
     pub(super) key: Option<Zeroizing<String>>,
-    /// The file with the roots that are trusted in place of the system's.
-    pub(super) ca: Option<PathBuf>,
+    /// Whom they are trusted by.
+    pub(super) trust: Trust,
 }
 
 struct Entry {
@@ -129,7 +128,7 @@ impl Sinks {
     /// instead of leaving pictures out.
     pub(super) fn open(outputs: &[Output], credentials: &Credentials, queue: &Arc<Queue>) -> Result<Sinks> {
         let is_tls = |output: &Output| matches!(output, Output::Http(Server { tls: true, .. }));
-        let connector = outputs.iter().any(is_tls).then(|| connector(credentials)).transpose()?;
+        let connector = outputs.iter().any(is_tls).then(|| credentials.trust.connector()).transpose()?;
         let mut entries = Vec::new();
         for output in outputs {
             let board = Board::new(output.to_string());
@@ -220,15 +219,6 @@ fn beside(sink: Box<dyn Sink>, queue: &Arc<Queue>, board: &Arc<Board>) -> Result
         return Ok(sink);
     }
     Ok(Box::new(Beside::start(sink, Arc::clone(board))?))
-}
-
-/// The TLS client of all outputs.
-fn connector(credentials: &Credentials) -> Result<Connector> {
-    let roots = credentials.ca.clone().map_or(Roots::System, Roots::File);
-    Connector::new(&roots).map_err(|error| match roots {
-        Roots::File(_) => failure::usage(error, "check --ca"),
-        Roots::System => failure::failed(error, "or give the authority's certificate by --ca FILE"),
-    })
 }
 
 /// Reads the key that publishers show: the file's first line.
