@@ -1,14 +1,15 @@
 //! A packet capture as `probe --flight` reads it: once for its flows, once more for the packets of one of them.
 
-use super::flight::{self, Choice, FlightReport, Options};
+use super::flight::{self, Choice, Options};
 use super::layout::{self, clean, facts};
-use super::report::SCHEMA;
 use super::{Progress, READ_BYTES};
 use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_io::clock::Clock;
 use glassline_lab::flight::units::{bytes, count, things};
 use glassline_lab::flight::{Basis, Flight, Summary, TCP_PAYLOAD_BYTES, UDP_PAYLOAD_BYTES};
+use glassline_lab::inspect::FlightReport;
+use glassline_lab::inspect::SCHEMA;
 use glassline_lab::pcap::{self, Count, Flow, Packet, PcapError, Protocol, Reader, Survey, Unread};
 use serde::Serialize;
 use std::fs::File;

@@ -1,10 +1,10 @@
-//! `--check`: which rules of MPEG transport streams the stream keeps.
+//! `--check`: which rules of MPEG transport streams the stream keeps, as people read it.
 
 use super::layout::grid;
 use crate::failure;
 use anyhow::Result;
-use glassline_media::container::ts::conformance::{Checker, Profile, Rule, Verdict};
-use serde::Serialize;
+use glassline_lab::inspect::{CheckReport, RuleReport};
+use glassline_media::container::ts::conformance::{Profile, Rule};
 
 /// Whose rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -16,11 +16,7 @@ pub(super) enum Rules {
 }
 
 impl Rules {
-    pub(super) fn checker(self) -> Checker {
-        Checker::new(self.profile())
-    }
-
-    fn profile(self) -> Profile {
+    pub(super) fn profile(self) -> Profile {
         match self {
             Rules::Iso => Profile::Iso,
             Rules::Dvb => Profile::Dvb,
@@ -28,66 +24,12 @@ impl Rules {
     }
 }
 
-/// The verdicts on one stream.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct CheckReport {
-    profile: Profile,
-    constant_rate: Option<bool>,
-    /// How many rules are broken.
-    pub(super) rules_broken: usize,
-    rules: Vec<RuleReport>,
-    /// The most that each buffer held, bytes, and how many units went through.
-    buffers: Buffers,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Buffers {
-    units_decoded: u64,
-    transport_bytes: f64,
-    multiplex_bytes: f64,
-    elementary_bytes: f64,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct RuleReport {
-    #[serde(flatten)]
-    verdict: Verdict,
-    unit: &'static str,
-    clause: &'static str,
-}
-
-impl CheckReport {
-    pub(super) fn new(checker: &Checker, rules: Rules) -> CheckReport {
-        let verdicts = checker.verdicts();
-        let [transport_bytes, multiplex_bytes, elementary_bytes] = checker.buffers().highest_bytes;
-        CheckReport {
-            profile: rules.profile(),
-            constant_rate: checker.is_constant_rate(),
-            rules_broken: verdicts.iter().filter(|verdict| verdict.broken > 0).count(),
-            rules: verdicts
-                .into_iter()
-                .map(|verdict| RuleReport {
-                    verdict,
-                    unit: verdict.rule.unit(),
-                    clause: verdict.rule.clause(),
-                })
-                .collect(),
-            buffers: Buffers {
-                units_decoded: checker.buffers().units,
-                transport_bytes,
-                multiplex_bytes,
-                elementary_bytes,
-            },
-        }
-    }
-
-    /// An error where a rule is broken, so that scripts see it.
-    pub(super) fn verdict(&self) -> Result<()> {
-        match self.rules_broken {
-            0 => Ok(()),
-            1 => Err(failure::failed("one rule is broken", "see the report")),
-            count => Err(failure::failed(format!("{count} rules are broken"), "see the report")),
-        }
+/// An error where a rule is broken, so that scripts see it.
+pub(super) fn verdict(report: &CheckReport) -> Result<()> {
+    match report.rules_broken {
+        0 => Ok(()),
+        1 => Err(failure::failed("one rule is broken", "see the report")),
+        count => Err(failure::failed(format!("{count} rules are broken"), "see the report")),
     }
 }
 

@@ -5,11 +5,11 @@ use crate::failure;
 use anyhow::Result;
 use glassline_lab::flight::units::{bits_per_second, bytes, count, seconds, things};
 use glassline_lab::flight::{Basis, Distribution, Figures, Settings, Summary};
+use glassline_lab::inspect::FlightReport;
 use glassline_lab::pcap::Flow;
 use glassline_lab::report::flight::{Caption, draw};
 use glassline_lab::report::svg::wrap;
 use glassline_media::quantity;
-use serde::Serialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -84,15 +84,6 @@ impl fmt::Display for Choice {
             Choice::Either(port) => write!(f, "from or to port {port}"),
         }
     }
-}
-
-/// The flight as `--json` writes it.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct FlightReport {
-    #[serde(flatten)]
-    pub(super) figures: Figures,
-    /// What its readers should know, in sentences.
-    pub(super) notes: Vec<String>,
 }
 
 fn picture_path(text: &str) -> Result<PathBuf, String> {

@@ -12,8 +12,6 @@ mod ages;
 mod decoder;
 
 use super::layout::{clean, facts, grid, warnings};
-use super::report::SCHEMA;
-use super::samples::{Distribution, Samples};
 use super::source::{self, Source};
 use super::{Args, READ_BYTES};
 use crate::{failure, output};
@@ -21,6 +19,8 @@ use ages::Ages;
 use anyhow::{Context, Result};
 use decoder::Decoder;
 use glassline_io::clock::Clock;
+use glassline_lab::inspect::SCHEMA;
+use glassline_lab::inspect::{Distribution, Samples};
 use glassline_media::bitstream::h264::{self, NalType, Sei};
 use glassline_media::container::ts::{Demuxer, Event};
 use glassline_media::{AccessUnit, Codec, Time, Utc};

@@ -2,14 +2,14 @@
 //! decoded.
 
 use super::layout::{clean, facts, warnings};
-use super::report::SCHEMA;
-use super::samples::{Distribution, Samples};
 use super::source::Source;
 use super::{Progress, READ_BYTES};
 use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_codec::vp8::{FrameTag, KeyTag};
 use glassline_io::clock::Clock;
+use glassline_lab::inspect::SCHEMA;
+use glassline_lab::inspect::{Distribution, Samples};
 use glassline_media::Time;
 use glassline_media::container::ivf::{Frame, Header, Reader};
 use serde::Serialize;

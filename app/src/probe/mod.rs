@@ -6,31 +6,23 @@
 //! rules, [`age`] tells how old its pictures are when they come, by the clock that [`server_clock`] finds. [`glass`]
 //! decodes, and tells how old they are then.
 
-mod age;
-mod analysis;
 mod capture;
 mod check;
-mod clock;
 mod datagrams;
 mod flight;
 mod glass;
 mod ivf;
 mod layout;
-mod report;
-mod samples;
 mod server_clock;
 mod source;
-mod stream;
 mod table;
-mod warnings;
 
 use crate::trust::Trust;
 use crate::{failure, output};
-use analysis::{Analysis, Kind};
 use anyhow::{Context, Result};
-use flight::FlightReport;
 use glassline_io::clock::Clock;
 use glassline_lab::flight::{Basis, Flight, TCP_PAYLOAD_BYTES, tcp_packets};
+use glassline_lab::inspect::{Analysis, FlightReport, Kind};
 use glassline_media::Time;
 use glassline_media::quantity;
 use source::{Reader, Source};
@@ -120,7 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut flight = args.flight.is_wanted().then(|| Flight::new(args.flight.settings(Basis::Reads)));
     let mut analysis = Analysis::new(kind, started);
     if let Some(rules) = args.check {
-        analysis.check(rules);
+        analysis.check(rules.profile());
     }
     let mut analysis = analyse(source, analysis, flight.as_mut(), args.duration)
         .with_context(|| format!("cannot read {}", args.target))?;
@@ -146,7 +138,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     } else {
         output::print(&table::write(&report))?;
     }
-    report.check.as_ref().map_or(Ok(()), check::CheckReport::verdict)
+    report.check.as_ref().map_or(Ok(()), check::verdict)
 }
 
 /// Refuses what has no arrival times to look at.

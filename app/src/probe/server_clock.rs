@@ -1,11 +1,11 @@
 //! The clock of the server that is probed, where it tells it (`/api/time`), else our own.
 
-use super::age::WallClock;
 use super::source::Http;
 use crate::trust::Trust;
 use glassline_delivery::http1::Url;
 use glassline_io::clock::Clock;
 use glassline_io::tls::Connector;
+use glassline_lab::inspect::WallClock;
 use glassline_media::{Time, Utc};
 use std::io::Read;
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! Where `probe` reads from: a file, standard input, a server over HTTP, or datagrams. A packet capture is known by its first
 //! bytes.
 
-use super::analysis::Kind;
 use super::datagrams::Datagrams;
 use crate::failure;
 use crate::trust::Trust;
@@ -9,6 +8,7 @@ use anyhow::Result;
 use glassline_delivery::http1::{Url, UrlError};
 use glassline_engine::http::{HttpFailure, Response};
 use glassline_io::tls::Connector;
+use glassline_lab::inspect::Kind;
 use glassline_lab::pcap;
 use glassline_media::Time;
 use glassline_media::container::ivf;

@@ -1,12 +1,12 @@
 //! The report as people read it: a summary, one block for each stream, a table of timing, a table of PIDs, and
 //! the warnings.
 
-use super::age::AgeReport;
 use super::check;
 use super::flight;
 use super::layout::{clean, facts, grid, warnings};
-use super::report::{ClockReport, PidReport, Report, StreamReport, VideoReport};
-use super::samples::Distribution;
+use glassline_lab::inspect::AgeReport;
+use glassline_lab::inspect::Distribution;
+use glassline_lab::inspect::{ClockReport, PidReport, Report, StreamReport, VideoReport};
 use std::fmt::Write;
 
 /// The whole report.

@@ -3,6 +3,7 @@
 //!
 //! * [`load`]: many viewers of one server, and whether each gets the right bytes in time.
 //! * [`link`]: an emulated network between a command and the rest of the machine.
+//! * [`inspect`]: what is in a transport stream, and how well it comes.
 //! * [`flight`]: how bursty packets arrive; [`pcap`] reads them from captures, [`report`] draws them.
 //! * [`score`]: how near decoded pictures are to what was encoded.
 #![forbid(unsafe_code)]
@@ -10,6 +11,7 @@
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod flight;
+pub mod inspect;
 pub mod link;
 pub mod load;
 pub mod pcap;

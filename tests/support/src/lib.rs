@@ -9,6 +9,7 @@ pub mod metrics;
 pub mod multicast;
 pub mod numbered;
 pub mod program;
+pub mod synthetic;
 pub mod tls;
 pub mod ts;
 pub mod wait;

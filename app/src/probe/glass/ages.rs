@@ -1,7 +1,7 @@
 //! What the barcodes of decoded pictures say. Pure: the time is handed in.
 
-use super::super::samples::{Distribution, Samples};
 use super::{SETTLE, age_ms};
+use glassline_lab::inspect::{Distribution, Samples};
 use glassline_media::measure::barcode;
 use glassline_media::{Picture, Utc};
 use serde::Serialize;

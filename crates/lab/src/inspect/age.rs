@@ -6,24 +6,26 @@ use serde::Serialize;
 
 /// The wall clock that ages are told by.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WallClock {
+pub struct WallClock {
     /// This moment on our monotonic clock…
-    pub(crate) at: Time,
+    pub at: Time,
     /// … was this one on the wall clock.
-    pub(crate) utc: Utc,
+    pub utc: Utc,
     /// "server" or "local".
-    pub(crate) whose: &'static str,
+    pub whose: &'static str,
     /// How wrong `utc` may be, where it was asked for over the network.
-    pub(crate) uncertainty_ms: Option<f64>,
+    pub uncertainty_ms: Option<f64>,
 }
 
 /// Ages at this end.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct AgeReport {
-    pub(crate) ms: Distribution,
+pub struct AgeReport {
+    /// In milliseconds.
+    pub ms: Distribution,
     /// Whose clock: "server" or "local".
-    pub(crate) clock: &'static str,
-    pub(crate) clock_uncertainty_ms: Option<f64>,
+    pub clock: &'static str,
+    /// How wrong that clock may be, in milliseconds, where it was asked for over the network.
+    pub clock_uncertainty_ms: Option<f64>,
 }
 
 /// Gathers the ages of one stream's pictures. They count from an origin of their own until a wall clock is known.

@@ -7,20 +7,27 @@ const KEPT_MAX: usize = 1 << 17;
 
 /// How figures are distributed. In the report, the key's suffix is the unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct Distribution {
-    pub(crate) count: u64,
-    pub(crate) min: f64,
-    pub(crate) mean: f64,
-    pub(crate) p50: f64,
-    pub(crate) p95: f64,
-    pub(crate) p99: f64,
-    pub(crate) max: f64,
+pub struct Distribution {
+    /// How many there are.
+    pub count: u64,
+    /// The least.
+    pub min: f64,
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: f64,
+    /// 95 of 100 are no greater.
+    pub p95: f64,
+    /// 99 of 100 are no greater.
+    pub p99: f64,
+    /// The greatest.
+    pub max: f64,
 }
 
 /// Collects figures in bounded memory: 1 MiB. Count, sum and extremes are exact; percentiles come from all figures
 /// up to 131,072, from an evenly spaced part of them beyond.
 #[derive(Clone, Debug)]
-pub(crate) struct Samples {
+pub struct Samples {
     kept: Vec<f64>,
     /// Every how manyth figure is kept.
     stride: u64,
@@ -44,7 +51,8 @@ impl Default for Samples {
 }
 
 impl Samples {
-    pub(crate) fn push(&mut self, value: f64) {
+    /// Adds a figure.
+    pub fn push(&mut self, value: f64) {
         if self.count.is_multiple_of(self.stride) {
             if self.kept.len() == KEPT_MAX {
                 let mut index = 0;
@@ -65,13 +73,14 @@ impl Samples {
         self.max = self.max.max(value);
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    /// Figures so far.
+    pub fn count(&self) -> u64 {
         self.count
     }
 
     /// The distribution of the figures, each put through `map`, which must keep (or turn around) their order and
     /// be linear.
-    pub(crate) fn distribution(&self, map: impl Fn(f64) -> f64) -> Option<Distribution> {
+    pub fn distribution(&self, map: impl Fn(f64) -> f64) -> Option<Distribution> {
         let mut sorted: Vec<f64> = self.kept.iter().map(|value| map(*value)).collect();
         sorted.sort_by(f64::total_cmp);
         let last = sorted.len().checked_sub(1)?;
@@ -89,24 +98,24 @@ impl Samples {
     }
 
     /// The middle figure.
-    pub(crate) fn median(&self) -> Option<f64> {
+    pub fn median(&self) -> Option<f64> {
         self.quantile(0.5)
     }
 
     /// The figure below which `share` of them lie, 0 to 1.
-    pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
+    pub fn quantile(&self, share: f64) -> Option<f64> {
         let mut kept = self.kept.clone();
         let index = (share * kept.len().checked_sub(1)? as f64).round() as usize;
         Some(*kept.select_nth_unstable_by(index, f64::total_cmp).1)
     }
 
     /// The smallest figure.
-    pub(crate) fn min(&self) -> Option<f64> {
+    pub fn min(&self) -> Option<f64> {
         (self.count > 0).then_some(self.min)
     }
 
     /// The figures that percentiles come from.
-    pub(crate) fn kept(&self) -> impl Iterator<Item = f64> + '_ {
+    pub fn kept(&self) -> impl Iterator<Item = f64> + '_ {
         self.kept.iter().copied()
     }
 }

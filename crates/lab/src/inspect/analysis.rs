@@ -1,7 +1,7 @@
 //! The analysis itself: bytes and their arrival in, figures out. No clock, no socket, no file.
 
 use super::age::WallClock;
-use super::check::{CheckReport, Rules};
+use super::check::CheckReport;
 use super::clock::ClockTrack;
 use super::report::{
     AudioVideo, Errors, PidReport, ProgramReport, Report, SCHEMA, StreamReport, TimeToFirst,
@@ -12,7 +12,7 @@ use super::warnings;
 use glassline_media::Time;
 use glassline_media::access_unit::{AccessUnit, Codec};
 use glassline_media::bitstream::h264;
-use glassline_media::container::ts::conformance::Checker;
+use glassline_media::container::ts::conformance::{Checker, Profile};
 use glassline_media::container::ts::packet::{PACKET_BYTES, packets};
 use glassline_media::container::ts::psi::{PAT_PID, Pat, Program};
 use glassline_media::container::ts::{
@@ -29,7 +29,7 @@ const BITS_PER_PACKET: f64 = (PACKET_BYTES * 8) as f64;
 
 /// Where the bytes come from, which decides what arrival times mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Over the network, as they are sent.
     Url,
     /// From a disk: arrival times mean nothing.
@@ -39,7 +39,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(super) const fn name(self) -> &'static str {
+    /// As reports write it.
+    pub const fn name(self) -> &'static str {
         match self {
             Kind::Url => "url",
             Kind::File => "file",
@@ -60,14 +61,14 @@ struct Pid {
 
 /// Takes a stream's bytes and gathers what there is to say. Memory is bounded: some MiB.
 #[derive(Clone, Debug)]
-pub(crate) struct Analysis {
+pub struct Analysis {
     kind: Kind,
     started: Time,
     first_byte: Option<Time>,
     bytes: u64,
     aligner: Aligner,
     state: State,
-    checker: Option<(Rules, Checker)>,
+    checker: Option<(Profile, Checker)>,
     wall_clock: Option<WallClock>,
 }
 
@@ -97,7 +98,7 @@ struct State {
 
 impl Analysis {
     /// An analysis of a stream that was asked for at `started`.
-    pub(crate) fn new(kind: Kind, started: Time) -> Analysis {
+    pub fn new(kind: Kind, started: Time) -> Analysis {
         Analysis {
             kind,
             started,
@@ -111,22 +112,22 @@ impl Analysis {
     }
 
     /// The stream is held against these rules, too. To be called before the first byte.
-    pub(crate) fn check(&mut self, rules: Rules) {
-        self.checker = Some((rules, rules.checker()));
+    pub fn check(&mut self, profile: Profile) {
+        self.checker = Some((profile, Checker::new(profile)));
     }
 
     /// Whether pictures say when they were captured.
-    pub(crate) fn has_capture_times(&self) -> bool {
+    pub fn has_capture_times(&self) -> bool {
         self.state.streams.iter().any(|stream| stream.capture_times() > 0)
     }
 
     /// The report tells how old pictures are, by this clock.
-    pub(crate) fn tell_ages_by(&mut self, clock: WallClock) {
+    pub fn tell_ages_by(&mut self, clock: WallClock) {
         self.wall_clock = Some(clock);
     }
 
     /// Takes the next bytes, chopped anywhere, that came at `now`.
-    pub(crate) fn push(&mut self, bytes: &[u8], now: Time) {
+    pub fn push(&mut self, bytes: &[u8], now: Time) {
         if !bytes.is_empty() {
             self.first_byte.get_or_insert(now);
         }
@@ -139,24 +140,24 @@ impl Analysis {
     }
 
     /// The stream has ended by itself: what its last packets hold is complete.
-    pub(crate) fn finish(&mut self, now: Time) {
+    pub fn finish(&mut self, now: Time) {
         self.state.demuxer.finish();
         self.state.poll(now);
     }
 
     /// Whether this is surely no transport stream: much was read and next to nothing of it were packets.
-    pub(crate) fn is_hopeless(&self) -> bool {
+    pub fn is_hopeless(&self) -> bool {
         self.bytes >= PATIENCE_BYTES && !self.is_transport_stream()
     }
 
     /// Whether what was read looks like a transport stream: it has tables, or is mostly packets.
-    pub(crate) fn is_transport_stream(&self) -> bool {
+    pub fn is_transport_stream(&self) -> bool {
         self.state.program.is_some()
             || self.state.packets >= 3 && self.state.packets * PACKET_BYTES as u64 > self.bytes / 2
     }
 
     /// What was found, of a stream named `source`.
-    pub(crate) fn report(&self, source: &str) -> Report {
+    pub fn report(&self, source: &str) -> Report {
         let state = &self.state;
         let (seconds, span_packets) = state.span().unzip();
         let packets_per_second = seconds.zip(span_packets).map(|(seconds, packets)| packets as f64 / seconds);
@@ -204,10 +205,10 @@ impl Analysis {
     }
 
     fn check_report(&self) -> Option<CheckReport> {
-        let (rules, checker) = self.checker.as_ref()?;
+        let (profile, checker) = self.checker.as_ref()?;
         let mut checker = checker.clone();
         checker.finish();
-        Some(CheckReport::new(&checker, *rules))
+        Some(CheckReport::new(&checker, *profile))
     }
 
     fn errors(&self) -> Errors {

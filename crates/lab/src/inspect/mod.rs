@@ -1,0 +1,29 @@
+//! What is in a transport stream, and how well it comes: tracks, clocks, gaps, ages, the rules that it keeps, and what to warn of.
+//!
+//! ```text
+//! bytes, when they came ─► Analysis ─► Report (figures, warnings), which serialises as `glassline probe --json`
+//!                             ├─ media::container::ts: packets, tables, access units
+//!                             ├─ clocks: jitter against position or arrival
+//!                             └─ streams: pictures, key frames, sound, ages by the capture times that they carry
+//! ```
+//! Pure: no socket, clock, thread or file.
+
+mod age;
+mod analysis;
+mod check;
+mod clock;
+mod report;
+mod samples;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod warnings;
+
+pub use age::{AgeReport, WallClock};
+pub use analysis::{Analysis, Kind};
+pub use check::{Buffers, CheckReport, RuleReport};
+pub use report::{
+    AudioReport, AudioVideo, ClockReport, Errors, FlightReport, Jitter, PidReport, ProgramReport, Report,
+    SCHEMA, StreamReport, TimeToFirst, VideoReport,
+};
+pub use samples::{Distribution, Samples};
