@@ -81,7 +81,8 @@ impl Kind {
             || QuantityError::Malformed { found: text.into(), what: self.what, example: self.example };
         let trimmed = text.trim();
         let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
-        let (number, unit) = (&trimmed[..split], trimmed[split..].trim_start());
+        let (number, unit) = trimmed.split_at(split);
+        let unit = unit.trim_start();
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         // More than nine decimals are below every base unit, more than 20 digits above every u64.
         if whole.is_empty() || whole.len() > 20 || fraction.len() > 9 || fraction.contains('.') {

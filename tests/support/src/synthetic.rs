@@ -69,15 +69,16 @@ pub fn constant_rate() -> Vec<PacketBytes> {
 pub fn constant_rate_from(later: i64) -> Vec<PacketBytes> {
     let settings =
         MuxSettings { video: Some(Codec::H264), table_interval: Ticks(90_000), ..MuxSettings::default() };
-    let mut muxer = Muxer::new(settings).unwrap();
+    let mut muxer = Muxer::new(settings).expect("a stream that the muxer takes");
     let mut out = Vec::new();
     for number in 0..PICTURES {
         let mut bytes = Vec::new();
         let mut unit = picture(number);
         (unit.pts, unit.dts) = (unit.pts + Ticks(later), unit.dts + Ticks(later));
-        muxer.write(&unit, &mut bytes).unwrap();
+        muxer.write(&unit, &mut bytes).expect("a stream that the muxer takes");
         let mut packets = bytes.as_chunks::<PACKET_BYTES>().0.to_vec();
-        let first = packets.iter().position(|packet| pid_of(packet) == VIDEO_PID).unwrap();
+        let first =
+            packets.iter().position(|packet| pid_of(packet) == VIDEO_PID).expect("a packet of pictures");
         packets.splice(0..0, std::iter::repeat_n(null_packet(), 2 - first));
         packets.resize(SLOT_PACKETS, null_packet());
         out.extend(packets);
@@ -88,7 +89,8 @@ pub fn constant_rate_from(later: i64) -> Vec<PacketBytes> {
 /// A stream without a key frame, a picture each 40 ms: recovery points at the pictures 3, 13, … of 30, after which four
 /// are not right. Each picture says that it was captured 25 ms (and its number of microseconds) before its end comes.
 pub fn intra_refresh_units() -> Vec<(Time, Vec<u8>)> {
-    let mut muxer = Muxer::new(MuxSettings { video: Some(Codec::H264), ..MuxSettings::default() }).unwrap();
+    let mut muxer = Muxer::new(MuxSettings { video: Some(Codec::H264), ..MuxSettings::default() })
+        .expect("a stream that the muxer takes");
     let mut units = Vec::new();
     for number in 0..30 {
         let arrival = Time::from_millis(1000 + number as u64 * 40);
@@ -108,7 +110,7 @@ pub fn intra_refresh_units() -> Vec<(Time, Vec<u8>)> {
         let (codec, dts, random_access) = (Codec::H264, pts, is_point);
         let mut bytes = Vec::new();
         let unit = AccessUnit { codec, data: data.into(), pts, dts, random_access, stamps };
-        muxer.write(&unit, &mut bytes).unwrap();
+        muxer.write(&unit, &mut bytes).expect("a stream that the muxer takes");
         units.push((arrival, bytes));
     }
     units
