@@ -4,7 +4,6 @@
 mod hostile;
 mod hour;
 #[path = "../it/link_support/mod.rs"]
-#[allow(dead_code)]
 mod link_support;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
