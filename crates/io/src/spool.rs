@@ -69,6 +69,8 @@ pub struct Spool {
     chain: Chain,
     head: u64,
     first_kept: u64,
+    /// The link that was appended to last, so that appending to it takes no lock: only this end adds links.
+    newest: Option<Arc<Link>>,
 }
 
 impl Spool {
@@ -76,7 +78,7 @@ impl Spool {
     pub fn new(settings: Settings) -> Spool {
         let shared =
             Shared { capacity: settings.capacity(), links: Mutex::default(), head: AtomicU64::new(0) };
-        Spool { settings, chain: Chain(Arc::new(shared)), head: 0, first_kept: 0 }
+        Spool { settings, chain: Chain(Arc::new(shared)), head: 0, first_kept: 0, newest: None }
     }
 
     /// A spool as another process left it: `links` in order, the first of them `first`, with bytes up to `head`, all of
@@ -140,7 +142,7 @@ impl Spool {
         let capacity = self.chain.0.capacity;
         let mut head = self.head;
         while !bytes.is_empty() {
-            let link = self.chain.0.link_or_new(head / capacity, &self.settings)?;
+            let link = self.link_to_append(head / capacity)?;
             let within = head % capacity;
             let fits = usize::try_from(capacity - within).unwrap_or(usize::MAX).min(bytes.len());
             let written = rustix::io::pwrite(&link.file, &bytes[..fits], within)?;
@@ -152,6 +154,19 @@ impl Spool {
         }
         self.head = head;
         Ok(())
+    }
+
+    /// The link `index`, which is the newest one or follows it.
+    fn link_to_append(&mut self, index: u64) -> io::Result<&Link> {
+        if self.newest.as_ref().is_none_or(|link| link.index != index) {
+            // There already after a restore, or where a part of an append was written and failed.
+            let link = match self.chain.0.link(index) {
+                Some(link) => link,
+                None => self.chain.0.push(index, open_link(index, &self.settings)?),
+            };
+            self.newest = Some(link);
+        }
+        Ok(self.newest.as_deref().expect("it was put there"))
     }
 
     /// Lets the readers see all that was appended.
@@ -167,6 +182,8 @@ impl Spool {
             return;
         }
         self.first_kept = first_kept;
+        // A link that was filled to its end may be among those that go.
+        self.newest.take_if(|link| link.index < first_kept);
         let mut links = self.chain.0.lock();
         while links.front().is_some_and(|link| link.index < first_kept) {
             links.pop_front();
@@ -213,13 +230,10 @@ impl Shared {
         links.get(position).cloned()
     }
 
-    fn link_or_new(&self, index: u64, settings: &Settings) -> io::Result<Arc<Link>> {
-        if let Some(link) = self.link(index) {
-            return Ok(link);
-        }
-        let link = Arc::new(Link { index, file: open_link(index, settings)?, map: OnceLock::new() });
+    fn push(&self, index: u64, file: OwnedFd) -> Arc<Link> {
+        let link = Arc::new(Link { index, file, map: OnceLock::new() });
         self.lock().push_back(Arc::clone(&link));
-        Ok(link)
+        link
     }
 }
 
@@ -474,6 +488,36 @@ mod tests {
         assert_eq!(spool.chain().head(), 0, "not published");
         spool.publish();
         assert_eq!(spool.chain().head(), capacity + 188);
+    }
+
+    #[test]
+    fn appending_to_a_link_takes_no_lock() {
+        let mut spool = spool(188);
+        spool.append(&[1; 188]).unwrap();
+        let chain = spool.chain();
+        // A reader that holds the lock would stop whoever takes it.
+        let links = chain.0.lock();
+        spool.append(&[2; 188]).unwrap();
+        spool.publish();
+        drop(links);
+        let (mut reader, mut buffer) = (Reader::new(chain, 0), vec![0; 376]);
+        assert_eq!(reader.read(&mut buffer, 376).unwrap(), Some(376));
+        assert_eq!((buffer[0], buffer[375]), (1, 2));
+    }
+
+    #[test]
+    fn a_full_link_that_is_dropped_is_held_by_nobody() {
+        let mut spool = spool(1);
+        spool.append(&vec![1; LINK as usize]).unwrap();
+        let link = Arc::downgrade(&spool.chain().0.lock()[0]);
+        spool.drop_before(LINK);
+        assert!(link.upgrade().is_none());
+        assert_eq!(spool.chain().held_bytes(), 0);
+        spool.append(&[2; 5]).unwrap();
+        spool.publish();
+        let (mut reader, mut buffer) = (Reader::new(spool.chain(), LINK), [0; 5]);
+        assert_eq!(reader.read(&mut buffer, LINK + 5).unwrap(), Some(5));
+        assert_eq!(buffer, [2; 5]);
     }
 
     #[test]

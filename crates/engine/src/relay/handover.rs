@@ -119,7 +119,7 @@ pub(super) fn pack(
         sockets.push(listener.as_fd());
     }
     let (mut streams, mut links) = (Vec::new(), Vec::new());
-    for live in hub.all() {
+    for live in hub.streams.all() {
         let (state, its_links) = live.state();
         streams.push((state, its_links.len()));
         links.extend(its_links);

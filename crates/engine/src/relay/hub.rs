@@ -1,42 +1,38 @@
-//! What the workers share: the streams, their inboxes, the counts.
+//! What the threads of a relay share: its settings, its [`Streams`], its [`Inboxes`], its counters, and what they are to do.
 
 use crate::relay::access::{Access, Asked};
 use crate::relay::certificates::Certificates;
-use crate::relay::live::{Claim, Flushed, Live, Seat};
+use crate::relay::counters::RelayCounters;
+use crate::relay::inboxes::{Inboxes, Message};
+use crate::relay::live::Live;
 use crate::relay::marking::Marker;
 use crate::relay::output;
 use crate::relay::presence::{Presence, Purpose};
 use crate::relay::pull::Boards;
 use crate::relay::roster::{Clients, Roster};
 use crate::relay::status::{StreamStatus, Totals};
+use crate::relay::streams::{Claimant, Conditions, Granted, Streams};
 use crate::relay::{ClaimError, Door, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{Load, StreamName};
-use glassline_delivery::stream::Mux;
 use glassline_delivery::telemetry::History;
 use glassline_io::clock::Clock;
-use glassline_io::poll::{Poller, Waker};
+use glassline_io::poll::Poller;
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-
-/// The token under which workers are woken.
-pub(super) const WAKE: u64 = u64::MAX;
-
-/// Streams that give up their descriptors at once, where there are none: a few connections are then let in before it is
-/// looked again.
-const DISPLACED_AT_ONCE: usize = 16;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// What runs through a relay.
 pub struct Hub {
     settings: RwLock<Arc<Settings>>,
     pub(super) clock: Clock,
-    pub(super) counts: Counts,
+    pub(super) counters: RelayCounters,
+    pub(super) streams: Streams,
+    pub(super) inboxes: Inboxes,
     pub(super) presence: Presence,
     pub(super) certificates: Arc<Certificates>,
     pub(super) marker: Marker,
@@ -45,10 +41,6 @@ pub struct Hub {
     outputs: RwLock<Arc<output::Boards>>,
     site: Arc<dyn Site>,
     began: Time,
-    streams: Mutex<BTreeMap<StreamName, Arc<Live>>>,
-    next_id: AtomicU64,
-    /// One for each worker, and the outputs' last.
-    inboxes: Vec<Inbox>,
     phase: AtomicU8,
 }
 
@@ -58,34 +50,6 @@ pub(super) struct HubState {
     began: Time,
     next_id: u64,
     counts: [u64; 10],
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub(super) connections: AtomicU64,
-    pub(super) accepted: AtomicU64,
-    pub(super) refused: AtomicU64,
-    pub(super) refused_unanswered: AtomicU64,
-    pub(super) requests: AtomicU64,
-    pub(super) errors: AtomicU64,
-    pub(super) timed_out: AtomicU64,
-    pub(super) bodies_timed_out: AtomicU64,
-    pub(super) streams_displaced: AtomicU64,
-    pub(super) tls_handshakes: AtomicU64,
-    pub(super) tls_failed: AtomicU64,
-    /// Connections now whose TLS another process does.
-    pub(super) tls_apart: AtomicU64,
-}
-
-/// Tells a worker something from another thread.
-#[derive(Debug)]
-pub(super) enum Message {
-    /// A stream that the worker has viewers of has grown or ended.
-    News(Arc<Live>),
-    /// A stream's waiting bytes are to be looked after at this time.
-    FlushAt(Time, Arc<Live>),
-    /// The publisher at this token has lost its seat.
-    Evicted(u64),
 }
 
 /// What the relay's threads are to do.
@@ -100,19 +64,9 @@ pub(super) enum Phase {
     Stopping,
 }
 
-struct Inbox {
-    messages: Mutex<Vec<Message>>,
-    waker: Waker,
-}
-
 /// Lets in whoever comes to an address that has fewer than `limit`; 0 is any number.
 fn up_to(limit: usize) -> impl FnOnce(Load, Load) -> Result<(), ()> {
     move |of_address, _| if limit == 0 || of_address.count < limit { Ok(()) } else { Err(()) }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Maps and lists are whole after every single change, whatever panicked in between.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Hub {
@@ -123,9 +77,7 @@ impl Hub {
         clock: Clock,
         workers: usize,
     ) -> io::Result<(Hub, Vec<Poller>)> {
-        let pollers = (0..=workers).map(|_| Poller::new()).collect::<io::Result<Vec<_>>>()?;
-        let inbox = |poller| Ok(Inbox { messages: Mutex::default(), waker: Waker::new(poller, WAKE)? });
-        let inboxes = pollers.iter().map(inbox).collect::<io::Result<Vec<_>>>()?;
+        let (inboxes, pollers) = Inboxes::new(workers)?;
         let hub = Hub {
             boards: RwLock::new(Arc::new(Boards::new(&settings.pulls, &Boards::default()))),
             roster: Roster::new(workers),
@@ -135,15 +87,14 @@ impl Hub {
             ))),
             settings: RwLock::new(Arc::new(settings)),
             clock,
-            counts: Counts::default(),
+            counters: RelayCounters::default(),
+            streams: Streams::default(),
+            inboxes,
             presence: Presence::default(),
             certificates: Arc::new(Certificates::new().map_err(io::Error::other)?),
             marker: Marker::default(),
             site,
             began: clock.now(),
-            streams: Mutex::default(),
-            next_id: AtomicU64::new(0),
-            inboxes,
             phase: AtomicU8::new(Phase::Running as u8),
         };
         Ok((hub, pollers))
@@ -151,71 +102,14 @@ impl Hub {
 
     /// What the next process needs of it beside the streams.
     pub(super) fn state(&self) -> HubState {
-        let Counts {
-            connections: _,
-            accepted,
-            refused,
-            refused_unanswered,
-            requests,
-            errors,
-            timed_out,
-            bodies_timed_out,
-            streams_displaced,
-            tls_handshakes,
-            tls_failed,
-            tls_apart: _,
-        } = &self.counts;
-        let counts = [
-            accepted,
-            refused,
-            refused_unanswered,
-            requests,
-            errors,
-            timed_out,
-            bodies_timed_out,
-            streams_displaced,
-            tls_handshakes,
-            tls_failed,
-        ];
-        HubState {
-            began: self.began,
-            next_id: self.next_id.load(Ordering::Relaxed),
-            counts: counts.map(|count| count.load(Ordering::Relaxed)),
-        }
+        HubState { began: self.began, next_id: self.streams.next_id(), counts: self.counters.state() }
     }
 
     /// Goes on from what another process left.
     pub(super) fn inherit(&mut self, state: HubState, streams: Vec<Arc<Live>>) {
         self.began = state.began;
-        self.next_id = AtomicU64::new(state.next_id);
-        let [
-            accepted,
-            refused,
-            refused_unanswered,
-            requests,
-            errors,
-            timed_out,
-            bodies_timed_out,
-            streams_displaced,
-            tls_handshakes,
-            tls_failed,
-        ] = state.counts.map(AtomicU64::new);
-        let (connections, tls_apart) = (AtomicU64::new(0), AtomicU64::new(0));
-        self.counts = Counts {
-            connections,
-            accepted,
-            refused,
-            refused_unanswered,
-            requests,
-            errors,
-            timed_out,
-            bodies_timed_out,
-            streams_displaced,
-            tls_handshakes,
-            tls_failed,
-            tls_apart,
-        };
-        self.streams = Mutex::new(streams.into_iter().map(|live| (live.name.clone(), live)).collect());
+        self.counters = RelayCounters::restore(state.counts);
+        self.streams = Streams::restore(state.next_id, streams);
     }
 
     /// The clock that everything here is stamped with.
@@ -225,7 +119,7 @@ impl Hub {
 
     /// All streams, by name; pulled ones also while their sources are not there.
     pub fn streams(&self) -> Vec<StreamStatus> {
-        let (now, streams) = (self.clock.now(), self.all());
+        let (now, streams) = (self.clock.now(), self.streams.all());
         let mut list = streams.iter().map(|live| live.status(now)).collect();
         self.boards().complete(&mut list, now);
         let outputs = self.outputs();
@@ -237,7 +131,7 @@ impl Hub {
     pub fn stream(&self, name: &StreamName) -> Option<StreamStatus> {
         let now = self.clock.now();
         let source = self.boards().status(name, now);
-        let mut status = match self.find(name) {
+        let mut status = match self.streams.find(name) {
             Some(live) => StreamStatus { source, ..live.status(now) },
             None => StreamStatus::absent(name, self.boards().mux(name), Some(source?)),
         };
@@ -254,12 +148,12 @@ impl Hub {
 
     /// Gives `read` how a stream was; `None` where it is not.
     pub fn history<T>(&self, stream: &StreamName, read: impl FnOnce(&History) -> T) -> Option<T> {
-        Some(self.find(stream)?.telemetry.read(read))
+        Some(self.streams.find(stream)?.telemetry.read(read))
     }
 
     /// Writes down how each stream is, once a second. Called by one worker.
     pub(super) fn record_history(&self, now: Time) {
-        let streams = self.all();
+        let streams = self.streams.all();
         if !streams.iter().any(|live| live.telemetry.is_due(now)) {
             return;
         }
@@ -271,21 +165,21 @@ impl Hub {
 
     /// The relay as a whole.
     pub fn totals(&self) -> Totals {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.counters;
         Totals {
             uptime: self.clock.now().since(self.began),
-            connections: count(&self.counts.connections),
-            accepted: count(&self.counts.accepted),
-            refused: count(&self.counts.refused),
-            refused_unanswered: count(&self.counts.refused_unanswered),
-            requests: count(&self.counts.requests),
-            errors: count(&self.counts.errors),
-            timed_out: count(&self.counts.timed_out),
-            bodies_timed_out: count(&self.counts.bodies_timed_out),
-            streams_displaced: count(&self.counts.streams_displaced),
-            tls_handshakes: count(&self.counts.tls_handshakes),
-            tls_failed: count(&self.counts.tls_failed),
-            tls_apart: count(&self.counts.tls_apart),
+            connections: counters.connections.value(),
+            accepted: counters.accepted.value(),
+            refused: counters.refused.value(),
+            refused_unanswered: counters.refused_unanswered.value(),
+            requests: counters.requests.value(),
+            errors: counters.errors.value(),
+            timed_out: counters.timed_out.value(),
+            bodies_timed_out: counters.bodies_timed_out.value(),
+            streams_displaced: counters.streams_displaced.value(),
+            tls_handshakes: counters.tls_handshakes.value(),
+            tls_failed: counters.tls_failed.value(),
+            tls_apart: counters.tls_apart.value(),
             marks_in_use: self.marker.in_use(),
             marks_exhausted: self.marker.exhausted(),
         }
@@ -294,9 +188,9 @@ impl Hub {
     /// Changes the settings, of all streams too. To be called while the threads are halted.
     pub(super) fn reconfigure(&self, settings: Settings) {
         let settings = Arc::new(settings);
-        for live in self.all() {
+        for live in self.streams.all() {
             live.reconfigure(settings.of_stream(&live.name));
-            self.announce(&live, None);
+            self.inboxes.announce(&live, None);
         }
         let boards = Boards::new(&settings.pulls, &self.boards());
         *self.boards.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(boards);
@@ -354,183 +248,56 @@ impl Hub {
         self.presence.leave(address, Purpose::Connect, 0);
     }
 
-    pub(super) fn all(&self) -> Vec<Arc<Live>> {
-        lock(&self.streams).values().cloned().collect()
-    }
-
-    pub(super) fn find(&self, name: &StreamName) -> Option<Arc<Live>> {
-        lock(&self.streams).get(name).filter(|live| !live.has_ended()).cloned()
-    }
-
-    /// Takes the publisher's seat of the stream `name`, which begins if there is none. One of another mux is replaced
-    /// where `take_over` asks for it.
-    pub(super) fn claim(
-        &self,
-        name: &StreamName,
-        mux: Mux,
-        seat: Option<Seat>,
-        take_over: bool,
-    ) -> Result<(Arc<Live>, u64), ClaimError> {
-        let (now, settings) = (self.clock.now(), self.settings());
-        if seat.is_some() && self.boards().has(name) {
-            return Err(ClaimError::Pulled { name: name.clone() });
-        }
-        if seat.is_some() && settings.reserved.contains(name) {
-            return Err(ClaimError::Inside { name: name.clone() });
-        }
-        let mut streams = lock(&self.streams);
-        let former = streams.get(name).filter(|live| !live.has_ended()).cloned();
-        let other_mux = former.as_ref().filter(|live| live.mux != mux).cloned();
-        if let Some(other) = other_mux.as_ref().filter(|_| !take_over) {
-            return Err(ClaimError::OtherMux { name: name.clone(), mux: other.mux });
-        }
-        let live = match former.filter(|live| live.mux == mux) {
-            Some(live) => live,
-            None if !streams.contains_key(name) && !self.has_room(&mut streams, settings.max_streams) => {
-                return Err(ClaimError::TooMany { limit: settings.max_streams });
-            }
-            None => {
-                let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-                let settings = settings.of_stream(name);
-                let live = Live::new(id, name.clone(), mux, settings, self.workers(), now);
-                let live = Arc::new(live);
-                live.set_has_outputs(self.outputs().has(name));
-                streams.insert(name.clone(), Arc::clone(&live));
-                live
-            }
+    /// Takes the publisher's seat of the stream `name`, which begins if there is none, and tells all whom that concerns.
+    /// One of another mux is replaced where `take_over` asks for it. Returns the stream and the publisher's session.
+    pub(super) fn claim(&self, claimant: Claimant<'_>) -> Result<(Arc<Live>, u64), ClaimError> {
+        let (settings, sources, outputs) = (self.settings(), self.boards(), self.outputs());
+        let conditions = Conditions {
+            settings: &settings,
+            sources: &sources,
+            outputs: &outputs,
+            workers: self.inboxes.workers(),
+            now: self.clock.now(),
         };
-        match live.claim(seat, take_over, now) {
-            Claim::Taken => Err(ClaimError::Taken { name: name.clone() }),
-            Claim::Granted { session, evicted } => {
-                drop(streams);
-                self.announce(&live, None);
-                let replaced = other_mux.and_then(|other| {
-                    let seat = other.give_way();
-                    self.announce(&other, None);
-                    seat
-                });
-                if let Some(seat) = evicted.or(replaced) {
-                    self.send(seat.worker, Message::Evicted(seat.token));
-                }
-                Ok((live, session))
-            }
+        let mut displaced = Vec::new();
+        let claimed = self.streams.claim(claimant, &conditions, &mut displaced);
+        self.announce_displaced(&displaced);
+        let Granted { live, session, replaced, evicted } = claimed?;
+        self.inboxes.announce(&live, None);
+        if let Some(replaced) = replaced {
+            self.inboxes.announce(&replaced, None);
         }
-    }
-
-    /// Whether there is room for one more of `limit` streams, which others may have to make. A name that was used once
-    /// would otherwise hold its place for the whole return window.
-    fn has_room(&self, streams: &mut BTreeMap<StreamName, Arc<Live>>, limit: usize) -> bool {
-        while streams.len() >= limit {
-            if !self.displace(streams) {
-                return false;
-            }
+        if let Some(seat) = evicted {
+            self.inboxes.send(seat.worker, Message::Evicted(seat.token));
         }
-        true
-    }
-
-    /// Ends the stream that waits longest for its publisher to return, of those that nobody watches, for others to have
-    /// its place or its descriptors. Returns whether there was one.
-    fn displace(&self, streams: &mut BTreeMap<StreamName, Arc<Live>>) -> bool {
-        let boards = self.boards();
-        // Those that have a source are the configuration's.
-        let waiting = streams.values().filter(|live| !boards.has(&live.name));
-        let waiting = waiting.filter_map(|live| Some((live.waits_since()?, live)));
-        let Some((_, live)) = waiting.min_by_key(|(since, _)| *since) else { return false };
-        let live = Arc::clone(live);
-        live.end();
-        streams.remove(&live.name);
-        self.counts.streams_displaced.fetch_add(1, Ordering::Relaxed);
-        tracing::info!(stream = %live.name, "stream ended before its publisher's time to return was over: room is needed");
-        // Who has come since it was looked at learns it.
-        self.announce(&live, None);
-        true
+        Ok((live, session))
     }
 
     /// The system has no descriptor left: some streams that nobody needs give theirs up.
-    pub(super) fn lacks_descriptors(&self) {
-        let mut streams = lock(&self.streams);
-        let _ = (0..DISPLACED_AT_ONCE).all(|_| self.displace(&mut streams));
+    pub(super) fn give_up_descriptors(&self) {
+        self.announce_displaced(&self.streams.give_up_descriptors(&self.boards()));
+    }
+
+    /// Counts streams that ended to make room, and tells those who have come to watch them meanwhile.
+    fn announce_displaced(&self, displaced: &[Arc<Live>]) {
+        for live in displaced {
+            self.counters.streams_displaced.increment();
+            self.inboxes.announce(live, None);
+        }
     }
 
     /// Ends the streams whose publishers have been gone for too long.
     pub(super) fn end_abandoned(&self) {
-        let (now, window) = (self.clock.now(), self.settings().return_window);
-        let mut ended = Vec::new();
-        lock(&self.streams).retain(|_, live| {
-            let over = live.has_ended() || live.is_abandoned(window, now);
-            if over {
-                live.end();
-                ended.push(Arc::clone(live));
-            }
-            !over
-        });
-        for live in ended {
+        for live in self.streams.end_abandoned(self.settings().return_window, self.clock.now()) {
             tracing::info!(stream = %live.name, viewers = live.viewers(), "stream ended: its publisher did not return");
-            self.announce(&live, None);
+            self.inboxes.announce(&live, None);
         }
-    }
-
-    /// Does what `flushed` asks for, from a thread that is no worker.
-    pub(super) fn tell(&self, live: &Arc<Live>, flushed: Flushed) {
-        if flushed.news {
-            self.announce(live, None);
-        }
-        if let Some(at) = flushed.wake_at {
-            let worker = usize::try_from(live.id).unwrap_or_default() % self.workers();
-            self.send(worker, Message::FlushAt(at, Arc::clone(live)));
-        }
-    }
-
-    /// Wakes each worker that has viewers of `live`. `own` is the worker that calls, which is not woken: it
-    /// serves its viewers itself if this returns true.
-    pub(super) fn announce(&self, live: &Arc<Live>, own: Option<usize>) -> bool {
-        let mut serve_own = false;
-        for worker in 0..self.inboxes.len() {
-            if live.tell(worker) {
-                if own == Some(worker) {
-                    serve_own = true;
-                } else {
-                    self.send(worker, Message::News(Arc::clone(live)));
-                }
-            }
-        }
-        serve_own
-    }
-
-    fn send(&self, worker: usize, message: Message) {
-        let inbox = &self.inboxes[worker];
-        lock(&inbox.messages).push(message);
-        inbox.waker.wake();
-    }
-
-    /// How many workers there are.
-    pub(super) fn workers(&self) -> usize {
-        self.inboxes.len() - 1
-    }
-
-    /// Takes what others told the outputs' thread.
-    pub(super) fn collect_for_outputs(&self, into: &mut Vec<Message>) {
-        self.collect(self.workers(), into);
-    }
-
-    /// The outputs' thread looks at the news of `live` now.
-    pub(super) fn heard_for_outputs(&self, live: &Live) {
-        live.heard(self.workers());
-    }
-
-    /// Takes what others told worker `worker`.
-    pub(super) fn collect(&self, worker: usize, into: &mut Vec<Message>) {
-        let inbox = &self.inboxes[worker];
-        inbox.waker.clear();
-        std::mem::swap(&mut *lock(&inbox.messages), into);
     }
 
     /// Lets the threads run, come to a halt with all they have, or end.
     pub(super) fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Release);
-        for inbox in &self.inboxes {
-            inbox.waker.wake();
-        }
+        self.inboxes.wake_all();
     }
 
     pub(super) fn is_running(&self) -> bool {

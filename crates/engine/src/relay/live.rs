@@ -1,5 +1,6 @@
 //! One stream while it lives: the pure core, the bytes, and who holds the publisher's seat.
 
+use crate::relay::counters::StreamCounters;
 use crate::relay::status::StreamStatus;
 use crate::relay::telemetry::{Telemetry, TelemetryState};
 use glassline_delivery::policy::StreamName;
@@ -43,7 +44,7 @@ pub(super) struct Live {
     pub(super) name: StreamName,
     pub(super) mux: Mux,
     pub(super) chain: Chain,
-    pub(super) counts: Counts,
+    pub(super) counters: StreamCounters,
     pub(super) telemetry: Telemetry,
     began: Time,
     core: Mutex<Core>,
@@ -55,20 +56,6 @@ pub(super) struct Live {
     ended: AtomicBool,
     /// One for each worker, and the outputs' last.
     audiences: Box<[Audience]>,
-}
-
-/// What the workers count.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub(super) bytes_out: AtomicU64,
-    pub(super) moved_forward: AtomicU64,
-    pub(super) dropped_behind: AtomicU64,
-    pub(super) stalled: AtomicU64,
-    pub(super) cut_off: AtomicU64,
-    pub(super) joined: AtomicU64,
-    pub(super) retransmitted: AtomicU64,
-    /// Bursts that were longer than their paths had shown to take, since there was no time for pacing.
-    pub(super) unpaced: AtomicU64,
 }
 
 /// A worker's viewers of this stream.
@@ -178,7 +165,7 @@ impl Live {
             name,
             mux,
             chain,
-            counts: Counts::default(),
+            counters: StreamCounters::default(),
             telemetry: Telemetry::new(now),
             began: now,
             core: Mutex::new(Core {
@@ -204,26 +191,13 @@ impl Live {
         let mut core = self.lock();
         core.flush();
         let Core { stream, spool, media_type, holder, sessions, gone_since, .. } = &*core;
-        let Counts {
-            bytes_out,
-            moved_forward,
-            dropped_behind,
-            stalled,
-            cut_off,
-            joined,
-            retransmitted,
-            unpaced,
-        } = &self.counts;
-        let counts =
-            [bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined, retransmitted, unpaced];
-        let counts = counts.map(|count| count.load(Ordering::Relaxed));
         let state = LiveState {
             id: self.id,
             name: self.name.to_string(),
             ended: self.has_ended(),
             began: self.began,
             pace_bps: self.pace_bps(),
-            counts,
+            counts: self.counters.state(),
             telemetry: self.telemetry.state(),
             stream: stream.clone(),
             media_type: media_type.clone(),
@@ -246,8 +220,6 @@ impl Live {
         workers: usize,
     ) -> io::Result<Live> {
         let spool = Spool::restore(state.spool, state.head, state.first_link, links)?;
-        let [bytes_out, moved_forward, dropped_behind, stalled, cut_off, joined, retransmitted, unpaced] =
-            state.counts.map(AtomicU64::new);
         let LiveState { stream, media_type, holder, sessions, gone_since, .. } = state;
         let stream = stream.restored();
         // An earlier version passed on whatever its source said.
@@ -259,16 +231,7 @@ impl Live {
             name,
             mux: stream.mux(),
             chain,
-            counts: Counts {
-                bytes_out,
-                moved_forward,
-                dropped_behind,
-                stalled,
-                cut_off,
-                joined,
-                retransmitted,
-                unpaced,
-            },
+            counters: StreamCounters::restore(state.counts),
             telemetry: Telemetry::restore(state.telemetry),
             began: state.began,
             core: Mutex::new(Core { stream, spool, media_type, holder, sessions, gone_since, armed: None }),
@@ -513,7 +476,7 @@ impl Live {
     /// A viewer sits down with, or leaves, worker `worker`.
     pub(super) fn viewer_joins(&self, worker: usize) {
         self.viewer_sits(worker);
-        self.counts.joined.fetch_add(1, Ordering::Relaxed);
+        self.counters.joined.increment();
     }
 
     /// The same for one who has joined already, in another process.
@@ -571,7 +534,7 @@ impl Live {
             live: core.holder.is_some(),
             bitrate_bps: stream.bitrate_bps(now),
             viewers: self.viewers(),
-            viewers_joined: self.counts.joined.load(Ordering::Relaxed),
+            viewers_joined: self.counters.joined.value(),
             streams: stream.program().map(|program| program.streams.clone()).unwrap_or_default(),
             video: stream.video_details().cloned(),
             carried: stream.carried_tracks(),
@@ -583,16 +546,16 @@ impl Live {
             backlog_bytes: stream.head() - stream.tail(),
             spool_bytes: self.chain.held_bytes(),
             bytes_in: counters.bytes_in,
-            bytes_out: self.counts.bytes_out.load(Ordering::Relaxed),
+            bytes_out: self.counters.bytes_out.value(),
             garbage_bytes: counters.garbage_bytes,
             continuity_errors: counters.continuity_errors,
             sessions: counters.sessions,
-            moved_forward: self.counts.moved_forward.load(Ordering::Relaxed),
-            dropped_behind: self.counts.dropped_behind.load(Ordering::Relaxed),
-            stalled: self.counts.stalled.load(Ordering::Relaxed),
-            cut_off: self.counts.cut_off.load(Ordering::Relaxed),
-            retransmitted: self.counts.retransmitted.load(Ordering::Relaxed),
-            unpaced: self.counts.unpaced.load(Ordering::Relaxed),
+            moved_forward: self.counters.moved_forward.value(),
+            dropped_behind: self.counters.dropped_behind.value(),
+            stalled: self.counters.stalled.value(),
+            cut_off: self.counters.cut_off.value(),
+            retransmitted: self.counters.retransmitted.value(),
+            unpaced: self.counters.unpaced.value(),
             pace_bps: Some(self.pace_bps()).filter(|bps| *bps > 0),
             why,
             behind,

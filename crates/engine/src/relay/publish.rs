@@ -2,6 +2,7 @@
 
 use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, PushError};
+use crate::relay::streams::Claimant;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Block, Mux};
 use std::sync::Arc;
@@ -61,13 +62,13 @@ impl Hub {
 
 impl Publisher {
     pub(super) fn claim(hub: &Arc<Hub>, name: &StreamName, mux: Mux) -> Result<Publisher, ClaimError> {
-        let (live, session) = hub.claim(name, mux, None, false)?;
+        let (live, session) = hub.claim(Claimant { name, mux, seat: None, take_over: false })?;
         Ok(Publisher { hub: Arc::clone(hub), live, session })
     }
 
     /// The seat that this publisher had in another process, under `session`, if it is still its.
     pub(super) fn restore(hub: &Arc<Hub>, name: &StreamName, session: u64) -> Option<Publisher> {
-        let live = hub.find(name).filter(|live| live.sit_down(session, None))?;
+        let live = hub.streams.find(name).filter(|live| live.sit_down(session, None))?;
         Some(Publisher { hub: Arc::clone(hub), live, session })
     }
 
@@ -93,7 +94,7 @@ impl Publisher {
         let pushed = self.live.push(self.session, bytes, now);
         let paused = self.live.pause(now);
         let news = paused.news || !matches!(pushed, Ok(false));
-        self.hub.tell(&self.live, Flushed { news, ..paused });
+        self.hub.inboxes.tell(&self.live, Flushed { news, ..paused });
         pushed.map(|_| ())
     }
 }
@@ -101,6 +102,6 @@ impl Publisher {
 impl Drop for Publisher {
     fn drop(&mut self) {
         self.live.release(self.session, self.hub.clock.now());
-        self.hub.announce(&self.live, None);
+        self.hub.inboxes.announce(&self.live, None);
     }
 }

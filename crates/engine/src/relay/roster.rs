@@ -162,7 +162,7 @@ impl Entry {
 
     fn look(&mut self, seen: Seen) {
         let again = seen.info.total_retrans.saturating_sub(self.seen.info.total_retrans);
-        self.live.counts.retransmitted.fetch_add(u64::from(again), Ordering::Relaxed);
+        self.live.counters.retransmitted.add(u64::from(again));
         self.seen = seen;
         let elapsed = seen.at.since(self.anchor.at);
         if elapsed >= ANCHOR_AGE {

@@ -5,7 +5,6 @@ use crate::relay::roster::{Audience, WhyCounts};
 use glassline_delivery::telemetry::{Behind, History, Moment, Why};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Written once a second, read by whoever asks.
@@ -56,9 +55,9 @@ impl Telemetry {
         let slow = audience.why.iter().sum::<u32>() - audience.why[Why::Fine as usize];
         let moment = Moment {
             bytes_in: live.bytes_in(),
-            bytes_out: live.counts.bytes_out.load(Ordering::Relaxed),
-            moved_forward: live.counts.moved_forward.load(Ordering::Relaxed),
-            retransmitted: live.counts.retransmitted.load(Ordering::Relaxed),
+            bytes_out: live.counters.bytes_out.value(),
+            moved_forward: live.counters.moved_forward.value(),
+            retransmitted: live.counters.retransmitted.value(),
             viewers: count(live.viewers()),
             slow,
             behind_ms: audience.percentiles_ms(),

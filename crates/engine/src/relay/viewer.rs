@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -279,7 +278,7 @@ impl Viewer {
         let Some(burst) = self.burst_bytes().filter(|_| bytes > 0) else { return };
         // One that could not be paced shows what the path takes, too.
         self.path.sent(bytes, now);
-        self.live.counts.unpaced.fetch_add(u64::from(bytes > burst), Ordering::Relaxed);
+        self.live.counters.unpaced.add(u64::from(bytes > burst));
         if affordable {
             let interval = self.path.interval(self.live.pace_bps());
             self.schedule.sent(bytes as f64 / burst as f64, interval, now);
@@ -296,7 +295,7 @@ impl Viewer {
         let (before, waiting) = (self.sent_bytes, self.outgoing.len());
         let fed = self.feed_all(wire, allowance.turn_bytes, limit, now);
         let bytes = self.sent_bytes - before;
-        self.live.counts.bytes_out.fetch_add(bytes, Ordering::Relaxed);
+        self.live.counters.bytes_out.add(bytes);
         // What comes before the stream leaves with its first burst.
         self.note_burst(bytes + waiting.saturating_sub(self.outgoing.len()) as u64, affordable, now);
         if matches!(fed, Ok(Fed::Paced)) {
@@ -331,7 +330,7 @@ impl Viewer {
                 self.reader.advance(bytes);
                 self.sent_bytes += bytes as u64;
                 self.last_progress = now;
-                self.live.counts.bytes_out.fetch_add(bytes as u64, Ordering::Relaxed);
+                self.live.counters.bytes_out.add(bytes as u64);
             }
             None => self.state = State::Blocked,
         }
@@ -422,7 +421,7 @@ impl Viewer {
                     }
                 }
                 Sent::Gone => {
-                    self.live.counts.cut_off.fetch_add(1, Ordering::Relaxed);
+                    self.live.counters.cut_off.increment();
                     return Ok(Fed::Finished);
                 }
             }
@@ -463,11 +462,11 @@ impl Viewer {
     /// It has fallen behind. Returns whether it stays, and is to be moved forward.
     fn lose_place(&mut self, now: Time) -> bool {
         if !self.moves.may_move(self.slow, now) {
-            self.live.counts.dropped_behind.fetch_add(1, Ordering::Relaxed);
+            self.live.counters.dropped_behind.increment();
             tracing::info!(stream = %self.live.name, "viewer dropped: it fell behind");
             return false;
         }
-        self.live.counts.moved_forward.fetch_add(1, Ordering::Relaxed);
+        self.live.counters.moved_forward.increment();
         self.moved_forward += 1;
         if let Some(blocks) = self.blocks.as_mut().filter(|_| self.live.mux == Mux::MpegTs) {
             self.outgoing.push(blocks.fill(self.reader.offset()));
@@ -584,10 +583,10 @@ mod tests {
         assert_eq!(viewer.sent_bytes, first, "not before its time");
         assert_eq!(viewer.feed(&mut wire, PACED, next).unwrap(), Fed::Paced);
         assert_eq!(viewer.sent_bytes, first + LEAST_BURST_BYTES);
-        assert_eq!(live.counts.unpaced.load(Ordering::Relaxed), 0);
+        assert_eq!(live.counters.unpaced.value(), 0);
         assert_eq!(viewer.waits_until(false, next), None);
         viewer.feed(&mut wire, Allowance { pacing: false, ..PACED }, next).unwrap();
         assert!(viewer.sent_bytes > first + 2 * LEAST_BURST_BYTES);
-        assert_eq!(live.counts.unpaced.load(Ordering::Relaxed), 1);
+        assert_eq!(live.counters.unpaced.value(), 1);
     }
 }

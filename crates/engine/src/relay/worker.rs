@@ -1,11 +1,13 @@
 //! A worker: one thread, one epoll, its listeners and its connections.
 
-use crate::relay::connection::{Connection, Desk, Slot, Turn};
+use crate::relay::connection::{Connection, Slot, Turn};
 use crate::relay::fan_out::{FanOut, Served};
-use crate::relay::hub::{Hub, Message, WAKE};
+use crate::relay::hub::Hub;
+use crate::relay::inboxes::{Message, WAKE};
 use crate::relay::live::{Live, Seat};
 use crate::relay::roster::Sampling;
 use crate::relay::strain::{Change, Strain};
+use crate::relay::turn::{TurnBuffers, TurnContext};
 use crate::relay::viewer::Allowance;
 use crate::relay::wire::Wire;
 use crate::relay::{Listen, Settings};
@@ -20,15 +22,12 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Listeners have the tokens from here up to [`WAKE`]; connections lie below.
 const LISTENERS: u64 = u64::MAX - 1024;
 /// How often patience is looked after. No byte ever waits for it.
 const SWEEP: Duration = Duration::from_millis(250);
-/// Bytes of a read. A 50 Mbit/s frame fits.
-const READ_BYTES: usize = 256 << 10;
 /// How long publishers wait at most while others have their turns, about.
 const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(5);
 /// Connections accepted in a row; then others get their turn. On a core that is busy sending a turn may take a
@@ -57,12 +56,10 @@ pub(super) struct Worker {
     /// Connections that publish.
     publishers: Vec<u64>,
     next_publishers: Time,
-    news: Vec<Arc<Live>>,
-    due: Vec<(Time, Arc<Live>)>,
+    buffers: TurnBuffers,
     fan_out: FanOut,
     /// The order of the round that is going on; kept for its memory.
     round: Vec<u64>,
-    scratch: Vec<u8>,
     sampling: Sampling,
     next_sweep: Time,
     strain: Strain,
@@ -79,21 +76,6 @@ struct Audience {
 fn token(generation: u32, slot: u32) -> u64 {
     // Generations use 31 bits, so that no connection's token reaches the listeners'.
     u64::from(generation & 0x7FFF_FFFF) << 32 | u64::from(slot)
-}
-
-/// What the worker lends to one of its connections; a macro, since the connection is the worker's too.
-macro_rules! desk {
-    ($worker:ident, $now:expr) => {
-        Desk {
-            hub: &$worker.hub,
-            settings: &$worker.settings,
-            now: $now,
-            allowance: $worker.fan_out.allowance,
-            scratch: &mut $worker.scratch,
-            news: &mut $worker.news,
-            due: &mut $worker.due,
-        }
-    };
 }
 
 impl Worker {
@@ -116,11 +98,9 @@ impl Worker {
             paced: BinaryHeap::new(),
             publishers: Vec::new(),
             next_publishers: Time::ZERO,
-            news: Vec::new(),
-            due: Vec::new(),
+            buffers: TurnBuffers::new(),
             fan_out: FanOut::one_by_one(),
             round: Vec::new(),
-            scratch: vec![0; READ_BYTES],
             sampling: Sampling::default(),
             strain: Strain::new(next_sweep),
             next_sweep,
@@ -158,10 +138,10 @@ impl Worker {
         while self.hub.is_running() {
             let now = self.hub.clock.now();
             let paced = self.paced.peek().map_or(self.next_sweep, |Reverse((at, _))| *at);
-            let due = self.due.iter().map(|(at, _)| *at);
+            let due = self.buffers.due.iter().map(|(at, _)| *at);
             let turn = self.next_turn().unwrap_or(self.next_sweep);
             let next = due.fold(self.next_sweep.min(paced).min(turn), Time::min);
-            let rests = self.again.is_empty() && self.unfinished.is_empty() && self.news.is_empty();
+            let rests = self.again.is_empty() && self.unfinished.is_empty() && self.buffers.news.is_empty();
             let wait = if rests { next.since(now) } else { Duration::ZERO };
             if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
                 tracing::error!(worker = self.index, %error, "epoll failed; the worker ends");
@@ -246,8 +226,8 @@ impl Worker {
             return Ok(false);
         };
         connection.count_in(&self.hub);
-        self.hub.counts.tls_apart.fetch_add(u64::from(is_apart), Ordering::Relaxed);
-        self.hub.counts.connections.fetch_add(1, Ordering::Relaxed);
+        self.hub.counters.tls_apart.add(u64::from(is_apart));
+        self.hub.counters.connections.increment();
         self.connections += 1;
         if let Some((viewer, _)) = connection.viewer() {
             let live = Arc::clone(&viewer.live);
@@ -289,13 +269,13 @@ impl Worker {
     fn handle(&mut self, event: Event, messages: &mut Vec<Message>) {
         match event.token {
             WAKE => {
-                self.hub.collect(self.index, messages);
+                self.hub.inboxes.collect(self.index, messages);
                 for message in messages.drain(..) {
                     match message {
-                        Message::News(live) => self.news.push(live),
-                        Message::FlushAt(at, live) => self.due.push((at, live)),
-                        Message::Evicted(token) => self.with(token, |connection, desk| {
-                            connection.evicted(desk);
+                        Message::News(live) => self.buffers.news.push(live),
+                        Message::FlushAt(at, live) => self.buffers.due.push((at, live)),
+                        Message::Evicted(token) => self.with(token, |connection, context| {
+                            connection.evicted(context);
                             Turn::Rests
                         }),
                     }
@@ -341,16 +321,16 @@ impl Worker {
     }
 
     fn turn(&mut self, token: u64) {
-        self.with(token, |connection, desk| connection.take_turn(desk));
+        self.with(token, |connection, context| connection.take_turn(context));
     }
 
     /// Gives the connection at `token`, if it is still there, a turn, and does what comes of it.
-    fn with(&mut self, token: u64, act: impl FnOnce(&mut Connection, &mut Desk<'_>) -> Turn) {
+    fn with(&mut self, token: u64, act: impl FnOnce(&mut Connection, &mut TurnContext<'_>) -> Turn) {
         let Some(slot) = self.slot(token) else { return };
         let Some(connection) = self.slots[slot].connection.as_mut() else { return };
         let now = self.hub.clock.now();
-        let mut desk = desk!(self, now);
-        let turn = act(connection, &mut desk);
+        let mut context = self.buffers.context(&self.hub, &self.settings, self.fan_out.allowance, now);
+        let turn = act(connection, &mut context);
         connection.count_answers(&self.hub);
         if connection.publishes() && !self.publishers.contains(&token) {
             self.publishers.push(token);
@@ -392,7 +372,7 @@ impl Worker {
                 Err(error) => {
                     tracing::warn!(worker = self.index, %error, "cannot accept; trying again shortly");
                     if glassline_io::process::lacks_descriptors(&error) {
-                        self.hub.lacks_descriptors();
+                        self.hub.give_up_descriptors();
                     }
                     self.pause_listening();
                     return;
@@ -409,7 +389,7 @@ impl Worker {
             }
             if !is_admin && !self.may_ask(peer.ip(), &mut fresh) {
                 self.hub.disconnected(peer.ip());
-                self.hub.counts.refused_unanswered.fetch_add(1, Ordering::Relaxed);
+                self.hub.counters.refused_unanswered.increment();
                 let words = "As many connections from this address as may be wait for their requests to be whole and \
                      answered; try again shortly.";
                 self.refuse(&socket, tls, words);
@@ -419,15 +399,15 @@ impl Worker {
                 self.forget(peer.ip(), is_admin);
                 continue;
             };
-            let counts = &self.hub.counts;
-            counts.accepted.fetch_add(1, Ordering::Relaxed);
-            counts.connections.fetch_add(1, Ordering::Relaxed);
+            let counters = &self.hub.counters;
+            counters.accepted.increment();
+            counters.connections.increment();
             let slot = self.free_slot() as u32;
             let token = token(self.slots[slot as usize].generation, slot);
             if let Err(error) = self.poller.add(&wire, token, Watch::Edges) {
                 tracing::warn!(%peer, %error, "cannot watch a connection");
                 self.forget(peer.ip(), is_admin);
-                self.hub.counts.connections.fetch_sub(1, Ordering::Relaxed);
+                self.hub.counters.connections.subtract(1);
                 self.free.push(slot);
                 continue;
             }
@@ -444,7 +424,7 @@ impl Worker {
     /// at once from one address with their requests already here, as from a hall whose players begin anew: those that
     /// came in this turn, `fresh`, are looked at before anybody is refused.
     fn may_ask(&mut self, address: IpAddr, fresh: &mut Vec<u64>) -> bool {
-        let all = self.limit.saturating_mul(self.hub.workers());
+        let all = self.limit.saturating_mul(self.hub.inboxes.workers());
         let limit = match self.settings.max_unanswered_per_address {
             0 => 0,
             limit => limit.min(all / 2).max(1),
@@ -458,8 +438,8 @@ impl Worker {
 
     /// Answers a connection that is not taken, where it does not expect TLS first.
     fn refuse(&self, socket: &Socket, tls: bool, words: &str) {
-        let counts = &self.hub.counts;
-        counts.refused.fetch_add(1, Ordering::Relaxed);
+        let counters = &self.hub.counters;
+        counters.refused.increment();
         if tls {
             return;
         }
@@ -489,8 +469,8 @@ impl Worker {
     fn close(&mut self, slot: usize) {
         let Some(mut connection) = self.slots[slot].connection.take() else { return };
         let now = self.hub.clock.now();
-        let mut desk = desk!(self, now);
-        connection.close(&mut desk);
+        let mut context = self.buffers.context(&self.hub, &self.settings, self.fan_out.allowance, now);
+        connection.close(&mut context);
         let token = token(self.slots[slot].generation, slot as u32);
         if let Some((viewer, _)) = connection.viewer()
             && let Some(audience) = self.audiences.get_mut(&viewer.live.id)
@@ -504,9 +484,9 @@ impl Worker {
         self.slots[slot].generation = (self.slots[slot].generation + 1) & 0x7FFF_FFFF;
         self.free.push(slot as u32);
         self.connections -= 1;
-        let counts = &self.hub.counts;
-        counts.connections.fetch_sub(1, Ordering::Relaxed);
-        counts.tls_apart.fetch_sub(u64::from(connection.socket.is_apart()), Ordering::Relaxed);
+        let counters = &self.hub.counters;
+        counters.connections.subtract(1);
+        counters.tls_apart.subtract(u64::from(connection.socket.is_apart()));
     }
 
     fn look_at_load(&mut self, now: Time) {
@@ -539,17 +519,18 @@ impl Worker {
 
     /// Looks after the streams whose waiting bytes may have waited long enough.
     fn flush_due(&mut self, now: Time) {
-        if self.due.iter().all(|(at, _)| *at > now) {
+        if self.buffers.due.iter().all(|(at, _)| *at > now) {
             return;
         }
-        for (at, live) in std::mem::take(&mut self.due) {
+        for (at, live) in std::mem::take(&mut self.buffers.due) {
             if at > now {
-                self.due.push((at, live));
+                self.buffers.due.push((at, live));
                 continue;
             }
             let flushed = live.handle_timeout(now);
-            let index = self.index;
-            desk!(self, now).tell(&live, flushed, index);
+            self.buffers
+                .context(&self.hub, &self.settings, self.fan_out.allowance, now)
+                .tell(&live, flushed, self.index);
         }
         self.serve_news();
     }
@@ -557,7 +538,7 @@ impl Worker {
     /// Sends what is new of each stream that has news to its viewers here.
     fn serve_news(&mut self) {
         // What comes meanwhile is for the next time: others have to have their turn in between.
-        for live in std::mem::take(&mut self.news) {
+        for live in std::mem::take(&mut self.buffers.news) {
             live.heard(self.index);
             let (now, wanted) = (self.hub.clock.now(), self.strain.turns());
             let Some(audience) = self.audiences.get_mut(&live.id) else { continue };
@@ -666,8 +647,8 @@ impl Worker {
         self.look_at_load(now);
         for slot in 0..self.slots.len() {
             let Some(connection) = self.slots[slot].connection.as_mut() else { continue };
-            let mut desk = desk!(self, now);
-            let over = connection.check_time(&mut desk);
+            let mut context = self.buffers.context(&self.hub, &self.settings, self.fan_out.allowance, now);
+            let over = connection.check_time(&mut context);
             connection.end_if_written(now);
             connection.count_answers(&self.hub);
             if over {

@@ -1,78 +1,83 @@
 //! Answers: of the site, of the relay itself, and refusals.
 
-use super::{Connection, Desk, Role};
+use super::{Connection, Role};
+use crate::relay::turn::TurnContext;
 use crate::relay::{Door, Settings};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
 use std::io;
-use std::sync::atomic::Ordering;
 
 impl Connection {
     /// Answers a whole request. Returns whether the peer has become a viewer.
-    pub(super) fn answer(&mut self, request: &Request, desk: &mut Desk<'_>) -> io::Result<bool> {
+    pub(super) fn answer(&mut self, request: &Request, context: &mut TurnContext<'_>) -> io::Result<bool> {
         let is_live = is_live(&request.path);
         if is_live && matches!(request.method, Method::Get | Method::Head) {
-            match self.find_watched(request, desk) {
-                Ok(live) => return self.watch(live, request, desk),
+            match self.find_watched(request, context) {
+                Ok(live) => return self.watch(live, request, context),
                 Err(response) => {
-                    self.finish_answer(&guarded(response), request.method == Method::Head, desk);
+                    self.finish_answer(&guarded(response), request.method == Method::Head, context);
                     return Ok(false);
                 }
             }
         }
         let response = match request.method {
-            Method::Options => preflight(desk.settings),
+            Method::Options => preflight(context.settings),
             _ => {
-                let door = Door::of(self.is_admin, &desk.settings.listen);
-                shared_with(desk.settings, desk.hub.respond(request, door, self.peer.ip()))
+                let door = Door::of(self.is_admin, &context.settings.listen);
+                shared_with(context.settings, context.hub.respond(request, door, self.peer.ip()))
             }
         };
         let response = if is_live { guarded(response) } else { response };
-        self.finish_answer(&response, request.method == Method::Head, desk);
+        self.finish_answer(&response, request.method == Method::Head, context);
         Ok(false)
     }
 
-    pub(super) fn finish_answer(&mut self, response: &Response, head_only: bool, desk: &mut Desk<'_>) {
+    pub(super) fn finish_answer(
+        &mut self,
+        response: &Response,
+        head_only: bool,
+        context: &mut TurnContext<'_>,
+    ) {
         if response.status >= 400 {
-            desk.hub.counts.errors.fetch_add(1, Ordering::Relaxed);
+            context.hub.counters.errors.increment();
         }
-        let keep = self.http.keeps_alive() && !desk.hub.is_stopping();
+        let keep = self.http.keeps_alive() && !context.hub.is_stopping();
         self.outgoing.push(response.head(keep));
         let has_body = !head_only && !matches!(response.status, 204 | 304);
         if has_body {
             self.outgoing.push(response.body.clone());
         }
-        self.log(response.status, if has_body { response.body.len() as u64 } else { 0 }, desk);
+        self.log(response.status, if has_body { response.body.len() as u64 } else { 0 }, context);
         if keep {
             self.role = Role::Exchange { request: None, body_bytes: 0 };
-            self.http.done(desk.now);
+            self.http.done(context.now);
         } else {
             self.drain();
         }
     }
 
     /// Answers while the request's body is still coming, and ends the connection.
-    pub(super) fn refuse(&mut self, response: Response, desk: &mut Desk<'_>) {
+    pub(super) fn refuse(&mut self, response: Response, context: &mut TurnContext<'_>) {
         let response = guarded(response);
-        desk.hub.counts.errors.fetch_add(1, Ordering::Relaxed);
+        context.hub.counters.errors.increment();
         self.outgoing.push(response.head(false));
-        self.log(response.status, response.body.len() as u64, desk);
+        self.log(response.status, response.body.len() as u64, context);
         self.outgoing.push(response.body);
         self.drain();
     }
 
-    pub(super) fn refuse_http(&mut self, error: &HttpError, desk: &mut Desk<'_>) {
+    pub(super) fn refuse_http(&mut self, error: &HttpError, context: &mut TurnContext<'_>) {
         tracing::debug!(peer = %self.peer, %error, "bad request");
-        self.leave_seat(desk, "sent malformed HTTP");
+        self.leave_seat(context, "sent malformed HTTP");
         let words = "The request could not be read as HTTP/1.1; see the title for what is wrong with it.";
-        self.refuse(problem(error.status(), &error.to_string(), words), desk);
+        self.refuse(problem(error.status(), &error.to_string(), words), context);
     }
 
     /// Answers, once, a peer that speaks plain HTTP where TLS is spoken.
-    pub(super) fn refuse_plain(&mut self, desk: &mut Desk<'_>) {
+    pub(super) fn refuse_plain(&mut self, context: &mut TurnContext<'_>) {
         if !matches!(self.role, Role::Draining { .. }) {
             let words = "This port speaks HTTPS: ask for the same address with https:// in front.";
-            self.refuse(problem(400, "plain HTTP on a port for HTTPS", words), desk);
+            self.refuse(problem(400, "plain HTTP on a port for HTTPS", words), context);
         }
     }
 

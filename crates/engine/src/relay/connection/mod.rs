@@ -20,7 +20,8 @@ use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, Seat};
 use crate::relay::outgoing::Outgoing;
 use crate::relay::presence::Purpose;
-use crate::relay::viewer::{Allowance, Fed, Viewer};
+use crate::relay::turn::TurnContext;
+use crate::relay::viewer::{Fed, Viewer};
 use crate::relay::wire::Wire;
 use answering::{guarded, is_live};
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
@@ -30,7 +31,6 @@ use glassline_media::Time;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use watching::Place;
 
@@ -113,32 +113,6 @@ pub(in crate::relay) enum Turn {
     Over,
 }
 
-/// What a worker lends to a connection for its turn.
-pub(in crate::relay) struct Desk<'a> {
-    pub(in crate::relay) hub: &'a Hub,
-    /// The settings of the moment.
-    pub(in crate::relay) settings: &'a Settings,
-    pub(in crate::relay) now: Time,
-    pub(in crate::relay) allowance: Allowance,
-    pub(in crate::relay) scratch: &'a mut [u8],
-    /// Streams that grew in this turn, and whose viewers on this worker wait to be served.
-    pub(in crate::relay) news: &'a mut Vec<Arc<Live>>,
-    /// Streams whose waiting bytes are to be looked after, and when.
-    pub(in crate::relay) due: &'a mut Vec<(Time, Arc<Live>)>,
-}
-
-impl Desk<'_> {
-    /// Does what `flushed` asks for: wakes the workers that have viewers of `live`, notes those of worker `own`.
-    pub(in crate::relay) fn tell(&mut self, live: &Arc<Live>, flushed: Flushed, own: usize) {
-        if flushed.news && self.hub.announce(live, Some(own)) {
-            self.news.push(Arc::clone(live));
-        }
-        if let Some(at) = flushed.wake_at {
-            self.due.push((at, Arc::clone(live)));
-        }
-    }
-}
-
 impl Connection {
     pub(in crate::relay) fn new(
         socket: Wire,
@@ -193,10 +167,15 @@ impl Connection {
     }
 
     /// Tells the access log, if there is one, that the exchange is over.
-    fn log(&mut self, status: u16, bytes: u64, desk: &Desk<'_>) {
+    fn log(&mut self, status: u16, bytes: u64, context: &TurnContext<'_>) {
         let published_bytes = std::mem::take(&mut self.published_bytes);
         if let Some(asked) = self.asked.take() {
-            desk.hub.log_access(asked.over(self.peer.ip(), status, bytes.max(published_bytes), desk.now));
+            context.hub.log_access(asked.over(
+                self.peer.ip(),
+                status,
+                bytes.max(published_bytes),
+                context.now,
+            ));
         }
     }
 
@@ -217,8 +196,8 @@ impl Connection {
     }
 
     /// The socket can take or give bytes.
-    pub(in crate::relay) fn take_turn(&mut self, desk: &mut Desk<'_>) -> Turn {
-        match self.try_turn(desk) {
+    pub(in crate::relay) fn take_turn(&mut self, context: &mut TurnContext<'_>) -> Turn {
+        match self.try_turn(context) {
             Ok(turn) => turn,
             Err(error) => {
                 tracing::debug!(peer = %self.peer, %error, "connection lost");
@@ -227,11 +206,11 @@ impl Connection {
         }
     }
 
-    fn try_turn(&mut self, desk: &mut Desk<'_>) -> io::Result<Turn> {
+    fn try_turn(&mut self, context: &mut TurnContext<'_>) -> io::Result<Turn> {
         let mut rests = Turn::Rests;
         if let Role::Watching(viewer) = &mut self.role {
-            match viewer.feed(&mut self.socket, desk.allowance, desk.now)? {
-                Fed::Finished => return self.end_viewer(desk),
+            match viewer.feed(&mut self.socket, context.allowance, context.now)? {
+                Fed::Finished => return self.end_viewer(context),
                 Fed::HasMore => rests = Turn::HasMore,
                 Fed::Paced => rests = Turn::Later(viewer.next_burst()),
                 Fed::Stays => {}
@@ -240,44 +219,44 @@ impl Connection {
             let flushed = self.outgoing.flush(&mut self.socket)?;
             if flushed && !self.waiting_input.is_empty() {
                 let input = std::mem::take(&mut self.waiting_input);
-                if self.take_input(&input, desk)? {
+                if self.take_input(&input, context)? {
                     return Ok(Turn::Watches);
                 }
             }
         }
-        let turn = match self.read(desk) {
+        let turn = match self.read(context) {
             Ok(Turn::Rests) => Ok(rests),
             turn => turn,
         };
         if let Role::Publishing(publishing) = &self.role {
-            let flushed = publishing.live.pause(desk.now);
-            desk.tell(&publishing.live, flushed, self.seat.worker);
+            let flushed = publishing.live.pause(context.now);
+            context.tell(&publishing.live, flushed, self.seat.worker);
         }
         turn
     }
 
     /// Takes what the peer has sent.
-    fn read(&mut self, desk: &mut Desk<'_>) -> io::Result<Turn> {
+    fn read(&mut self, context: &mut TurnContext<'_>) -> io::Result<Turn> {
         for _ in 0..READS_A_TURN {
             if !self.waiting_input.is_empty() {
                 return Ok(Turn::Rests);
             }
             let was_handshaking = self.socket.is_handshaking();
-            let received = self.socket.read(desk.scratch)?;
+            let received = self.socket.read(context.scratch)?;
             if was_handshaking && !self.socket.is_handshaking() {
-                desk.hub.counts.tls_handshakes.fetch_add(1, Ordering::Relaxed);
+                context.hub.counters.tls_handshakes.increment();
             }
             match received {
                 None => return Ok(Turn::Rests),
-                Some(0) => return self.peer_ended(desk),
+                Some(0) => return self.peer_ended(context),
                 Some(_) if self.socket.is_mistaken() => {
-                    self.refuse_plain(desk);
+                    self.refuse_plain(context);
                     self.outgoing.flush(&mut self.socket)?;
                 }
                 Some(count) => {
-                    let scratch = std::mem::take(&mut desk.scratch);
-                    let watches = self.take_input(&scratch[..count], desk);
-                    desk.scratch = scratch;
+                    let scratch = std::mem::take(&mut context.scratch);
+                    let watches = self.take_input(&scratch[..count], context);
+                    context.scratch = scratch;
                     if watches? {
                         return Ok(Turn::Watches);
                     }
@@ -288,7 +267,7 @@ impl Connection {
     }
 
     /// Takes bytes that the peer sent. Returns whether it has just become a viewer.
-    fn take_input(&mut self, mut input: &[u8], desk: &mut Desk<'_>) -> io::Result<bool> {
+    fn take_input(&mut self, mut input: &[u8], context: &mut TurnContext<'_>) -> io::Result<bool> {
         if matches!(self.role, Role::Watching(_) | Role::Draining { .. }) {
             return Ok(false);
         }
@@ -298,10 +277,10 @@ impl Connection {
                 self.waiting_input = input.to_vec();
                 return Ok(false);
             }
-            match self.http.next(&mut input, desk.now) {
+            match self.http.next(&mut input, context.now) {
                 Ok(None) => break,
                 Ok(Some(event)) => {
-                    if self.take_event(event, desk)? {
+                    if self.take_event(event, context)? {
                         return Ok(true);
                     }
                     if matches!(self.role, Role::Draining { .. }) {
@@ -309,7 +288,7 @@ impl Connection {
                     }
                 }
                 Err(error) => {
-                    self.refuse_http(&error, desk);
+                    self.refuse_http(&error, context);
                     break;
                 }
             }
@@ -318,67 +297,67 @@ impl Connection {
         Ok(false)
     }
 
-    fn take_event(&mut self, event: Event<'_>, desk: &mut Desk<'_>) -> io::Result<bool> {
+    fn take_event(&mut self, event: Event<'_>, context: &mut TurnContext<'_>) -> io::Result<bool> {
         match (&mut self.role, event) {
             (Role::Exchange { .. }, Event::Request(request)) => {
-                desk.hub.counts.requests.fetch_add(1, Ordering::Relaxed);
-                self.begin_request(request, desk);
+                context.hub.counters.requests.increment();
+                self.begin_request(request, context);
             }
             (Role::Exchange { body_bytes, .. }, Event::Data(data)) => {
                 *body_bytes += data.len() as u64;
                 if *body_bytes > STRAY_BODY_BYTES {
                     let words = "This address takes no body of this size; publish to /live/NAME.ts.";
-                    self.refuse(problem(413, "content too large", words), desk);
+                    self.refuse(problem(413, "content too large", words), context);
                 }
             }
             (Role::Exchange { request, body_bytes }, Event::End) => {
                 *body_bytes = 0;
                 if let Some(request) = request.take() {
-                    return self.answer(&request, desk);
+                    return self.answer(&request, context);
                 }
             }
             (Role::Publishing(publishing), Event::Data(data)) => {
-                publishing.last_bytes = desk.now;
+                publishing.last_bytes = context.now;
                 publishing.bytes += data.len() as u64;
                 if let Some(meter) = &mut publishing.meter
-                    && !meter.allow(data.len(), desk.now)
+                    && !meter.allow(data.len(), context.now)
                 {
                     let limit = meter.limit_bps();
-                    self.leave_seat(desk, "sent more than it may");
+                    self.leave_seat(context, "sent more than it may");
                     let title = format!("more than {limit} bit/s");
                     let words = "Send at a lower bit rate, or raise the stream's max_bitrate in the server's configuration.";
-                    self.refuse(problem(429, &title, words), desk);
+                    self.refuse(problem(429, &title, words), context);
                     return Ok(false);
                 }
-                match publishing.live.push(publishing.session, data, desk.now) {
+                match publishing.live.push(publishing.session, data, context.now) {
                     Ok(news) => {
                         let flushed = Flushed { news, wake_at: None };
-                        desk.tell(&publishing.live, flushed, self.seat.worker);
+                        context.tell(&publishing.live, flushed, self.seat.worker);
                     }
-                    Err(error) => self.refuse_push(&error, desk),
+                    Err(error) => self.refuse_push(&error, context),
                 }
             }
             (Role::Publishing(_), Event::End) => {
-                self.leave_seat(desk, "ended");
-                self.finish_answer(&guarded(Response::new(204)), false, desk);
+                self.leave_seat(context, "ended");
+                self.finish_answer(&guarded(Response::new(204)), false, context);
             }
             (Role::Publishing(_), Event::Request(_)) | (Role::Watching(_) | Role::Draining { .. }, _) => {}
         }
         Ok(false)
     }
 
-    fn begin_request(&mut self, request: Box<Request>, desk: &mut Desk<'_>) {
-        self.asked = desk.hub.asked(&request);
+    fn begin_request(&mut self, request: Box<Request>, context: &mut TurnContext<'_>) {
+        self.asked = context.hub.asked(&request);
         let publishes = matches!(request.method, Method::Put | Method::Post) && is_live(&request.path);
         if publishes {
-            match self.claim(&request, desk) {
+            match self.claim(&request, context) {
                 Ok(publishing) => {
                     if request.expects_continue() {
                         self.outgoing.push(CONTINUE);
                     }
                     self.role = Role::Publishing(publishing);
                 }
-                Err(refusal) => self.refuse(refusal, desk),
+                Err(refusal) => self.refuse(refusal, context),
             }
         } else if let Role::Exchange { request: slot, .. } = &mut self.role {
             if request.expects_continue() {
@@ -388,13 +367,13 @@ impl Connection {
         }
     }
 
-    fn peer_ended(&mut self, desk: &mut Desk<'_>) -> io::Result<Turn> {
+    fn peer_ended(&mut self, context: &mut TurnContext<'_>) -> io::Result<Turn> {
         match &self.role {
-            Role::Watching(_) => self.end_viewer(desk),
+            Role::Watching(_) => self.end_viewer(context),
             Role::Publishing(_) => {
                 let whole = self.http.end().is_ok();
-                self.leave_seat(desk, if whole { "ended" } else { "was cut off" });
-                self.finish_answer(&guarded(Response::new(204)), false, desk);
+                self.leave_seat(context, if whole { "ended" } else { "was cut off" });
+                self.finish_answer(&guarded(Response::new(204)), false, context);
                 let _ = self.outgoing.flush(&mut self.socket)?;
                 Ok(Turn::Over)
             }
@@ -419,22 +398,22 @@ impl Connection {
     }
 
     /// Looks after the connection's patience. Returns whether it is over.
-    pub(in crate::relay) fn check_time(&mut self, desk: &mut Desk<'_>) -> bool {
-        let (now, settings) = (desk.now, desk.settings);
+    pub(in crate::relay) fn check_time(&mut self, context: &mut TurnContext<'_>) -> bool {
+        let (now, settings) = (context.now, context.settings);
         match &self.role {
             Role::Exchange { .. } => {
                 if !self.outgoing.is_empty() {
                     return false;
                 }
                 if self.http.poll_timeout().is_some_and(|deadline| now >= deadline) {
-                    desk.hub.counts.timed_out.fetch_add(1, Ordering::Relaxed);
+                    context.hub.counters.timed_out.increment();
                     if self.http.is_idle() {
                         return true;
                     }
                     if self.http.is_in_body() {
-                        desk.hub.counts.bodies_timed_out.fetch_add(1, Ordering::Relaxed);
+                        context.hub.counters.bodies_timed_out.increment();
                     }
-                    self.refuse_http(&self.http.late(), desk);
+                    self.refuse_http(&self.http.late(), context);
                     let _ = self.outgoing.flush(&mut self.socket);
                 }
                 false
@@ -448,19 +427,19 @@ impl Connection {
                 if now.since(publishing.last_bytes) >= patience {
                     // On a busy worker what has come may still wait to be read: that is no silence.
                     let bytes = publishing.bytes;
-                    if matches!(self.take_turn(desk), Turn::Over) {
+                    if matches!(self.take_turn(context), Turn::Over) {
                         return true;
                     }
                     if !matches!(&self.role, Role::Publishing(publishing) if publishing.bytes == bytes) {
                         return false;
                     }
-                    desk.hub.counts.timed_out.fetch_add(1, Ordering::Relaxed);
+                    context.hub.counters.timed_out.increment();
                     if bytes == 0 {
-                        desk.hub.counts.bodies_timed_out.fetch_add(1, Ordering::Relaxed);
+                        context.hub.counters.bodies_timed_out.increment();
                     }
                     let words = "A publisher that sends nothing gives up its name; publish again when there is something to send.";
-                    self.leave_seat(desk, "was silent and gave up its name");
-                    self.refuse(problem(408, "nothing was sent for too long", words), desk);
+                    self.leave_seat(context, "was silent and gave up its name");
+                    self.refuse(problem(408, "nothing was sent for too long", words), context);
                     let _ = self.outgoing.flush(&mut self.socket);
                 }
                 false
@@ -469,7 +448,7 @@ impl Connection {
                 let stalled =
                     viewer.blocked_since().is_some_and(|since| now.since(since) >= settings.stall_timeout);
                 if stalled {
-                    viewer.live.counts.stalled.fetch_add(1, Ordering::Relaxed);
+                    viewer.live.counters.stalled.increment();
                     let stream = &viewer.live.name;
                     tracing::info!(peer = %self.peer, %stream, "viewer dropped: its connection takes nothing");
                 }
@@ -480,22 +459,22 @@ impl Connection {
     }
 
     /// The last act: whatever it was, it is no longer.
-    pub(in crate::relay) fn close(&mut self, desk: &mut Desk<'_>) {
-        self.leave_seat(desk, "was cut off");
+    pub(in crate::relay) fn close(&mut self, context: &mut TurnContext<'_>) {
+        self.leave_seat(context, "was cut off");
         if let Role::Watching(viewer) = &self.role {
             viewer.live.viewer_leaves(self.seat.worker);
-            self.place.leave(self.peer.ip(), desk.hub);
+            self.place.leave(self.peer.ip(), context.hub);
             let sent_bytes = viewer.sent_bytes;
-            self.log(200, sent_bytes, desk);
+            self.log(200, sent_bytes, context);
         }
-        self.log(GONE, 0, desk);
+        self.log(GONE, 0, context);
         if self.socket.is_handshaking() {
-            desk.hub.counts.tls_failed.fetch_add(1, Ordering::Relaxed);
+            context.hub.counters.tls_failed.increment();
         }
         self.socket.take_leave();
         if std::mem::take(&mut self.asks) {
-            desk.hub.answered(self.peer.ip());
+            context.hub.answered(self.peer.ip());
         }
-        desk.hub.disconnected(self.peer.ip());
+        context.hub.disconnected(self.peer.ip());
     }
 }

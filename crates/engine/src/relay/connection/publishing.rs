@@ -1,17 +1,19 @@
 //! A connection that publishes: how it gets its seat, and how it loses it.
 
-use super::{Connection, Desk, Publishing, Role};
+use super::{Connection, Publishing, Role};
 use crate::relay::ClaimError;
 use crate::relay::entitled::OwnHosts;
 use crate::relay::live::{Flushed, PushError};
 use crate::relay::presence::Purpose;
+use crate::relay::streams::Claimant;
+use crate::relay::turn::TurnContext;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
 use glassline_delivery::policy::{Caller, Load, Meter, StreamName};
 use glassline_delivery::stream::Mux;
 
 impl Connection {
-    pub(super) fn claim(&self, request: &Request, desk: &Desk<'_>) -> Result<Publishing, Response> {
+    pub(super) fn claim(&self, request: &Request, context: &TurnContext<'_>) -> Result<Publishing, Response> {
         let Some((name, mux)) = StreamName::of_live_path(&request.path) else {
             return Err(problem(
                 404,
@@ -20,8 +22,8 @@ impl Connection {
                  NAME is 1 to 64 letters, digits, dots, dashes or underscores.",
             ));
         };
-        let rules = desk.settings.rules.of(&name);
-        let hosts = OwnHosts::of(desk.hub, desk.settings);
+        let rules = context.settings.rules.of(&name);
+        let hosts = OwnHosts::of(context.hub, context.settings);
         let caller = Caller { peer: self.peer.ip(), request, hosts: &hosts };
         if let Err(refusal) = rules.publish.check(&caller) {
             let (status, words) = refusal.explain();
@@ -35,10 +37,10 @@ impl Connection {
                 response
             });
         }
-        self.enter_as_publisher(desk)?;
+        self.enter_as_publisher(context)?;
         let take_over = request.parameter("takeover").is_some_and(|value| value == "1" || value == "true");
-        let (live, session) = desk.hub.claim(&name, mux, Some(self.seat), take_over).map_err(|error| {
-            desk.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
+        let (live, session) = context.hub.claim(Claimant { name: &name, mux, seat: Some(self.seat), take_over }).map_err(|error| {
+            context.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
             tracing::warn!(peer = %self.peer, stream = %name, %error, "publisher refused");
             let (status, words) = match error {
                 ClaimError::Taken { .. } => (
@@ -63,12 +65,12 @@ impl Connection {
             problem(status, &error.to_string(), words)
         })?;
         tracing::info!(peer = %self.peer, stream = %name, "publisher began");
-        let meter = rules.max_publish_bps.map(|limit| Meter::new(limit, desk.now));
-        Ok(Publishing { live, session, last_bytes: desk.now, began: desk.now, bytes: 0, meter })
+        let meter = rules.max_publish_bps.map(|limit| Meter::new(limit, context.now));
+        Ok(Publishing { live, session, last_bytes: context.now, began: context.now, bytes: 0, meter })
     }
 
-    fn enter_as_publisher(&self, desk: &Desk<'_>) -> Result<(), Response> {
-        let limit = desk.settings.max_publishers_per_address;
+    fn enter_as_publisher(&self, context: &TurnContext<'_>) -> Result<(), Response> {
+        let limit = context.settings.max_publishers_per_address;
         let may = |of_address: Load, _| {
             let count = of_address.count;
             if limit == 0 || count < limit {
@@ -78,10 +80,10 @@ impl Connection {
             let words = "End one of them, or raise [publish] max_per_address in the server's configuration.";
             Err(problem(429, &format!("this address has {count} publishers already"), words))
         };
-        desk.hub.presence.enter(self.peer.ip(), Purpose::Publish, 0, may)
+        context.hub.presence.enter(self.peer.ip(), Purpose::Publish, 0, may)
     }
 
-    pub(super) fn refuse_push(&mut self, error: &PushError, desk: &mut Desk<'_>) {
+    pub(super) fn refuse_push(&mut self, error: &PushError, context: &mut TurnContext<'_>) {
         let (status, words) = match error {
             PushError::Evicted => (409, "Publish again with ?takeover=1 to take the name back."),
             PushError::Refused(_) => {
@@ -95,27 +97,27 @@ impl Connection {
             PushError::Spool(_) => (507, "The server is out of memory for this stream; publish again later."),
         };
         tracing::warn!(peer = %self.peer, %error, "publisher refused");
-        self.leave_seat(desk, "refused");
-        self.refuse(problem(status, &error.to_string(), words), desk);
+        self.leave_seat(context, "refused");
+        self.refuse(problem(status, &error.to_string(), words), context);
     }
 
-    pub(super) fn leave_seat(&mut self, desk: &mut Desk<'_>, how: &str) {
+    pub(super) fn leave_seat(&mut self, context: &mut TurnContext<'_>, how: &str) {
         if let Role::Publishing(publishing) = &self.role {
             let Publishing { live, session, began, bytes, .. } = publishing;
             self.published_bytes = *bytes;
-            live.release(*session, desk.now);
-            desk.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
-            desk.tell(live, Flushed { news: true, wake_at: None }, self.seat.worker);
-            let seconds = desk.now.since(*began).as_secs_f64();
+            live.release(*session, context.now);
+            context.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
+            context.tell(live, Flushed { news: true, wake_at: None }, self.seat.worker);
+            let seconds = context.now.since(*began).as_secs_f64();
             tracing::info!(peer = %self.peer, stream = %live.name, bytes, seconds, "publisher {how}");
             self.role = Role::Exchange { request: None, body_bytes: 0 };
         }
     }
 
     /// Somebody took this publisher's name over.
-    pub(in crate::relay) fn evicted(&mut self, desk: &mut Desk<'_>) {
+    pub(in crate::relay) fn evicted(&mut self, context: &mut TurnContext<'_>) {
         if matches!(self.role, Role::Publishing(_)) {
-            self.refuse_push(&PushError::Evicted, desk);
+            self.refuse_push(&PushError::Evicted, context);
             let _ = self.outgoing.flush(&mut self.socket);
         }
     }

@@ -1,11 +1,12 @@
 //! A connection that becomes a viewer.
 
 use super::answering::{guarded, shared_with};
-use super::{Connection, Desk, Role, Turn};
+use super::{Connection, Role, Turn};
 use crate::relay::entitled::OwnHosts;
 use crate::relay::hub::Hub;
 use crate::relay::live::Live;
 use crate::relay::presence::Purpose;
+use crate::relay::turn::TurnContext;
 use crate::relay::viewer::Viewer;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
@@ -61,24 +62,28 @@ impl Connection {
     /// The stream that `request` is for, where the peer may watch it; the answer otherwise. Whether it may is decided by
     /// the name alone, before anybody looks whether there is such a stream: who has no token gets the same answer either
     /// way, so that nobody finds out names by trying.
-    pub(super) fn find_watched(&self, request: &Request, desk: &Desk<'_>) -> Result<Arc<Live>, Response> {
+    pub(super) fn find_watched(
+        &self,
+        request: &Request,
+        context: &TurnContext<'_>,
+    ) -> Result<Arc<Live>, Response> {
         let absent = || {
             let words = "No stream of this name is live, or it is watched by a signed address alone. \
                          GET /api/streams lists those that may be watched.";
             problem(404, "no such stream", words)
         };
         let (name, mux) = StreamName::of_live_path(&request.path).ok_or_else(absent)?;
-        let rules = &desk.settings.rules;
-        let hosts = OwnHosts::of(desk.hub, desk.settings);
+        let rules = &context.settings.rules;
+        let hosts = OwnHosts::of(context.hub, context.settings);
         let caller = Caller { peer: self.peer.ip(), request, hosts: &hosts };
-        if let Err(refusal) = rules.of(&name).watch.check(&caller, &name, desk.hub.clock.utc()) {
+        if let Err(refusal) = rules.of(&name).watch.check(&caller, &name, context.hub.clock.utc()) {
             tracing::debug!(peer = %self.peer, stream = %name, ?refusal, "viewer refused");
             // Where streams in general need no token, those that do answer as if they were not there.
             let is_hidden = refusal == WatchRefusal::Token && rules.general.watch.key.is_none();
             return Err(if is_hidden { absent() } else { may_not_watch(refusal) });
         }
-        let Some(live) = desk.hub.find(&name) else {
-            if desk.hub.boards().has(&name) {
+        let Some(live) = context.hub.streams.find(&name) else {
+            if context.hub.boards().has(&name) {
                 let words = "Its source is not there now; GET /api/streams says why. Try again shortly.";
                 let response = problem(503, "the stream's source is not there", words);
                 return Err(response.with_header("Retry-After", "1"));
@@ -93,11 +98,11 @@ impl Connection {
     }
 
     /// Counts the peer among the viewers and gives it its place, where there is room.
-    fn enter_as_viewer(&mut self, live: &Live, desk: &Desk<'_>) -> Result<(), WatchRefusal> {
-        let (hub, address) = (desk.hub, self.peer.ip());
-        let rules = desk.settings.rules.of(&live.name);
+    fn enter_as_viewer(&mut self, live: &Live, context: &TurnContext<'_>) -> Result<(), WatchRefusal> {
+        let (hub, address) = (context.hub, self.peer.ip());
+        let rules = context.settings.rules.of(&live.name);
         let policy = &rules.watch;
-        let bps = live.bitrate_bps(desk.now);
+        let bps = live.bitrate_bps(context.now);
         hub.presence.enter(address, Purpose::Watch, bps, |of_address, in_all| {
             policy.check_load(live.viewers(), of_address, in_all, bps)?;
             live.viewer_joins(self.seat.worker);
@@ -111,7 +116,7 @@ impl Connection {
         &mut self,
         live: Arc<Live>,
         request: &Request,
-        desk: &mut Desk<'_>,
+        context: &mut TurnContext<'_>,
     ) -> io::Result<bool> {
         let head_only = request.method == Method::Head;
         let in_blocks = match request.parameter("encoding").as_deref() {
@@ -120,7 +125,7 @@ impl Connection {
             Some(_) => {
                 let words = "Ask for ?encoding=metacube, or for no encoding: that is the stream as it is.";
                 let response = guarded(problem(400, "unknown encoding", words));
-                self.finish_answer(&response, head_only, desk);
+                self.finish_answer(&response, head_only, context);
                 return Ok(false);
             }
         };
@@ -129,15 +134,15 @@ impl Connection {
             Some(Some(time)) => Some(Prebuffer::Time(time)),
             Some(None) => {
                 let words = "Ask for ?prebuffer=SECONDS, from 0 to 600, as in ?prebuffer=2.5.";
-                self.finish_answer(&guarded(problem(400, "bad prebuffer", words)), head_only, desk);
+                self.finish_answer(&guarded(problem(400, "bad prebuffer", words)), head_only, context);
                 return Ok(false);
             }
         };
         // What can fail comes before the viewer is counted: who is counted is a viewer from here on, and leaves as one.
         self.outgoing.flush(&mut self.socket)?;
-        if !head_only && let Err(refusal) = self.enter_as_viewer(&live, desk) {
+        if !head_only && let Err(refusal) = self.enter_as_viewer(&live, context) {
             tracing::debug!(peer = %self.peer, stream = %live.name, ?refusal, "viewer refused");
-            self.finish_answer(&guarded(may_not_watch(refusal)), head_only, desk);
+            self.finish_answer(&guarded(may_not_watch(refusal)), head_only, context);
             return Ok(false);
         }
         let mut response = Response::new(200)
@@ -146,24 +151,24 @@ impl Connection {
         if in_blocks {
             response = response.with_header("Content-Encoding", CONTENT_CODING);
         }
-        let response = shared_with(desk.settings, guarded(response));
+        let response = shared_with(context.settings, guarded(response));
         if head_only {
             self.outgoing.push(response.endless_head());
-            self.log(response.status, 0, desk);
+            self.log(response.status, 0, context);
             self.drain();
             return Ok(false);
         }
         // The options are kindnesses of the kernel; a viewer can be served without them.
         let _ = self.socket.tcp().send_at_once();
-        let _ = self.socket.tcp().limit_unsent(unsent_bytes(live.bitrate_bps(desk.now)));
+        let _ = self.socket.tcp().limit_unsent(unsent_bytes(live.bitrate_bps(context.now)));
         // Who reads slowly but steadily is no dead peer, but the kernel takes it for one: it counts from when the window
         // closed, until a whole segment fits again. Who takes nothing at all is seen by `Viewer::blocked_since`.
         let _ = self.socket.tcp().give_up_after(Duration::ZERO);
         let mut head = std::mem::take(&mut self.outgoing).into_bytes();
         head.extend_from_slice(&response.endless_head());
         tracing::debug!(peer = %self.peer, stream = %live.name, mark = self.place.mark, "viewer joined");
-        let slow = desk.settings.rules.of(&live.name).slow;
-        let mut viewer = Viewer::new(live, head, slow, desk.now);
+        let slow = context.settings.rules.of(&live.name).slow;
+        let mut viewer = Viewer::new(live, head, slow, context.now);
         if let Some(prebuffer) = prebuffer {
             viewer = viewer.with_prebuffer(prebuffer);
         }
@@ -171,9 +176,9 @@ impl Connection {
         Ok(true)
     }
 
-    pub(super) fn end_viewer(&mut self, desk: &Desk<'_>) -> io::Result<Turn> {
+    pub(super) fn end_viewer(&mut self, context: &TurnContext<'_>) -> io::Result<Turn> {
         if let Role::Watching(viewer) = &self.role {
-            let seconds = desk.now.since(viewer.joined).as_secs_f64();
+            let seconds = context.now.since(viewer.joined).as_secs_f64();
             let (stream, bytes) = (&viewer.live.name, viewer.sent_bytes);
             tracing::debug!(peer = %self.peer, %stream, bytes, seconds, "viewer left");
         }

@@ -17,7 +17,8 @@ pub(super) use board::Boards;
 pub use board::OutputStatus;
 pub(super) use feed::LeftOutput;
 
-use crate::relay::hub::{Hub, Message};
+use crate::relay::hub::Hub;
+use crate::relay::inboxes::Message;
 use crate::relay::live::Live;
 use feed::Feed;
 use glassline_delivery::output::Destination;
@@ -92,7 +93,7 @@ impl Feeder {
         }
         for feed in &mut self.feeds {
             feed.reconfigure(settings.of_stream(&feed.board().name).pacing);
-            if let Some(live) = self.hub.find(&feed.board().name) {
+            if let Some(live) = self.hub.streams.find(&feed.board().name) {
                 live.set_has_outputs(true);
                 feed.handle_news(&live);
             }
@@ -122,7 +123,7 @@ impl Feeder {
                 break;
             }
             if !ready.is_empty() {
-                self.hub.collect_for_outputs(&mut messages);
+                self.hub.inboxes.collect(self.hub.inboxes.outputs(), &mut messages);
                 for message in messages.drain(..) {
                     if let Message::News(live) = message {
                         self.handle_news(&live);
@@ -141,7 +142,7 @@ impl Feeder {
 
     /// A stream has grown, ended or begun.
     fn handle_news(&mut self, live: &Arc<Live>) {
-        self.hub.heard_for_outputs(live);
+        live.heard(self.hub.inboxes.outputs());
         let mut is_wanted = false;
         for feed in self.feeds.iter_mut().filter(|feed| feed.board().name == live.name) {
             feed.handle_news(live);

@@ -6,7 +6,7 @@
 
 use super::board::{Board, Note, Phase, RtpCounts};
 use super::seats::{Sayings, Seats};
-use super::{Desk, READS_A_TURN, token};
+use super::{PullContext, READS_A_TURN, token};
 use crate::relay::hub::Hub;
 use glassline_delivery::pull::{Backoff, Policy, PullError, Source, UdpAddress};
 use glassline_io::poll::{Poller, Watch};
@@ -165,30 +165,30 @@ impl Datagrams {
         }
     }
 
-    pub(super) fn handle_timeout(&mut self, desk: &mut Desk<'_>) {
+    pub(super) fn handle_timeout(&mut self, context: &mut PullContext<'_>) {
         match &mut self.state {
             State::Closed { .. } => {
-                if let Err(error) = self.open(desk) {
-                    self.fail(&format!("cannot receive there: {error}"), desk);
+                if let Err(error) = self.open(context) {
+                    self.fail(&format!("cannot receive there: {error}"), context);
                 }
             }
             State::Open(open) => {
-                self.dropped += open.count_drops(desk.now);
-                if let Err(words) = self.give_up_packets(desk) {
-                    self.fail(&words, desk);
+                self.dropped += open.count_drops(context.now);
+                if let Err(words) = self.give_up_packets(context) {
+                    self.fail(&words, context);
                 }
-                self.check_silence(desk.now);
+                self.check_silence(context.now);
             }
         }
         self.tell();
     }
 
     /// Passes on what waited for packets that do not come.
-    fn give_up_packets(&mut self, desk: &mut Desk<'_>) -> Result<(), String> {
+    fn give_up_packets(&mut self, context: &mut PullContext<'_>) -> Result<(), String> {
         let Some(rtp) = &mut self.rtp else { return Ok(()) };
-        desk.gathered.clear();
-        rtp.handle_timeout(desk.now, &mut |packets| desk.gathered.extend_from_slice(packets));
-        self.pass_on(desk)
+        context.gathered.clear();
+        rtp.handle_timeout(context.now, &mut |packets| context.gathered.extend_from_slice(packets));
+        self.pass_on(context)
     }
 
     fn check_silence(&mut self, now: Time) {
@@ -215,11 +215,11 @@ impl Datagrams {
         }
     }
 
-    fn open(&mut self, desk: &Desk<'_>) -> io::Result<()> {
+    fn open(&mut self, context: &PullContext<'_>) -> io::Result<()> {
         let socket = Receiver::open(&self.settings)?;
         self.generation = self.generation.wrapping_add(1) & 0x7FFF_FFFF;
-        desk.poller.add(&socket, token(self.index, self.generation), Watch::Edges)?;
-        self.state = State::Open(Box::new(Open { socket, live: None, dropped: 0, next_drops: desk.now }));
+        context.poller.add(&socket, token(self.index, self.generation), Watch::Edges)?;
+        self.state = State::Open(Box::new(Open { socket, live: None, dropped: 0, next_drops: context.now }));
         if self.note.failures == 0 {
             self.note.phase = Phase::Connecting;
             tracing::info!(source = %self.board.source, streams = ?self.board.names, "waiting for datagrams");
@@ -230,14 +230,14 @@ impl Datagrams {
     }
 
     /// Datagrams have come. Returns whether more of them wait.
-    pub(super) fn take_turn(&mut self, generation: u32, desk: &mut Desk<'_>) -> bool {
+    pub(super) fn take_turn(&mut self, generation: u32, context: &mut PullContext<'_>) -> bool {
         if generation != self.generation {
             return false;
         }
-        let more = match self.try_turn(desk) {
+        let more = match self.try_turn(context) {
             Ok(more) => more,
             Err(words) => {
-                self.fail(&words, desk);
+                self.fail(&words, context);
                 false
             }
         };
@@ -245,25 +245,25 @@ impl Datagrams {
         more
     }
 
-    fn try_turn(&mut self, desk: &mut Desk<'_>) -> Result<bool, String> {
+    fn try_turn(&mut self, context: &mut PullContext<'_>) -> Result<bool, String> {
         for _ in 0..READS_A_TURN {
             let State::Open(open) = &mut self.state else { return Ok(false) };
             let lost = |error: io::Error| PullError::Lost(error.to_string()).to_string();
-            open.socket.receive(desk.inbox).map_err(lost)?;
-            desk.gathered.clear();
+            open.socket.receive(context.inbox).map_err(lost)?;
+            context.gathered.clear();
             let mut refusal = None;
-            for datagram in desk.inbox.datagrams() {
+            for datagram in context.inbox.datagrams() {
                 self.received += 1;
-                let is_first = open.live.is_none() && desk.gathered.is_empty();
+                let is_first = open.live.is_none() && context.gathered.is_empty();
                 if is_first && !self.is_rtp && is_surely_rtp(datagram) {
                     self.is_rtp = true;
                     self.rtp.get_or_insert_with(|| Depacketizer::new(patience(self.policy)));
                 }
-                let mut gather = |packets: &[u8]| desk.gathered.extend_from_slice(packets);
+                let mut gather = |packets: &[u8]| context.gathered.extend_from_slice(packets);
                 match self.rtp.as_mut().filter(|_| self.is_rtp) {
                     None => gather(datagram),
                     Some(rtp) => {
-                        refusal = rtp.handle_datagram(datagram, desk.now, &mut gather).err().or(refusal);
+                        refusal = rtp.handle_datagram(datagram, context.now, &mut gather).err().or(refusal);
                     }
                 }
             }
@@ -274,8 +274,8 @@ impl Datagrams {
                     format!("found no MPEG-TS in {} bytes of datagrams: {why}", rtp.refused_bytes_in_a_row());
                 return Err(PullError::Refused(words).to_string());
             }
-            self.pass_on(desk)?;
-            if !desk.inbox.is_full() {
+            self.pass_on(context)?;
+            if !context.inbox.is_full() {
                 return Ok(false);
             }
         }
@@ -283,9 +283,9 @@ impl Datagrams {
     }
 
     /// Gives what was gathered to the streams, which begin with it.
-    fn pass_on(&mut self, desk: &Desk<'_>) -> Result<(), String> {
+    fn pass_on(&mut self, context: &PullContext<'_>) -> Result<(), String> {
         let State::Open(open) = &mut self.state else { return Ok(()) };
-        if desk.gathered.is_empty() {
+        if context.gathered.is_empty() {
             return Ok(());
         }
         if !self.seats.are_taken() {
@@ -293,24 +293,24 @@ impl Datagrams {
             self.note.sessions += 1;
             self.note.phase = Phase::Live;
             self.note.error = None;
-            if self.sayings.begin(desk.now) {
+            if self.sayings.begin(context.now) {
                 tracing::info!(source = %self.board.source, streams = ?self.board.names, "source is live");
             }
         }
-        let (began, _) = open.live.unwrap_or((desk.now, desk.now));
-        open.live = Some((began, desk.now));
-        self.seats.push(desk.gathered).map_err(|words| PullError::Refused(words).to_string())
+        let (began, _) = open.live.unwrap_or((context.now, context.now));
+        open.live = Some((began, context.now));
+        self.seats.push(context.gathered).map_err(|words| PullError::Refused(words).to_string())
     }
 
     /// Closes the socket for a while.
-    fn fail(&mut self, why: &str, desk: &Desk<'_>) {
+    fn fail(&mut self, why: &str, context: &PullContext<'_>) {
         self.generation = self.generation.wrapping_add(1) & 0x7FFF_FFFF;
         if let State::Open(open) = &mut self.state {
             self.dropped += open.count_drops(Time::NEVER);
         }
         self.leave();
-        self.complain(why, desk.now);
-        let until = desk.now + self.backoff.fail();
+        self.complain(why, context.now);
+        let until = context.now + self.backoff.fail();
         self.state = State::Closed { until };
         self.note.phase = Phase::Waiting { retry_at: Some(until) };
     }

@@ -113,7 +113,7 @@ struct Resolved {
 }
 
 /// What the thread lends to a source for its turn.
-struct Desk<'a> {
+struct PullContext<'a> {
     hub: &'a Arc<Hub>,
     poller: &'a Poller,
     waker: &'a Waker,
@@ -184,18 +184,18 @@ impl Fetch {
         }
     }
 
-    fn handle_timeout(&mut self, desk: &mut Desk<'_>) {
+    fn handle_timeout(&mut self, context: &mut PullContext<'_>) {
         match self {
-            Fetch::Http(upstream) => upstream.handle_timeout(desk),
-            Fetch::Udp(datagrams) => datagrams.handle_timeout(desk),
+            Fetch::Http(upstream) => upstream.handle_timeout(context),
+            Fetch::Udp(datagrams) => datagrams.handle_timeout(context),
         }
     }
 
     /// Its socket has news. Returns whether more of them wait.
-    fn take_turn(&mut self, generation: u32, desk: &mut Desk<'_>) -> bool {
+    fn take_turn(&mut self, generation: u32, context: &mut PullContext<'_>) -> bool {
         match self {
-            Fetch::Http(upstream) => upstream.take_turn(generation, desk),
-            Fetch::Udp(datagrams) => datagrams.take_turn(generation, desk),
+            Fetch::Http(upstream) => upstream.take_turn(generation, context),
+            Fetch::Udp(datagrams) => datagrams.take_turn(generation, context),
         }
     }
 }
@@ -355,9 +355,9 @@ impl Fetcher {
             let now = self.hub.clock.now();
             if now >= next_timeout {
                 for index in 0..self.fetches.len() {
-                    self.with(index, |fetch, desk| {
-                        if desk.now >= fetch.poll_timeout() {
-                            fetch.handle_timeout(desk);
+                    self.with(index, |fetch, context| {
+                        if context.now >= fetch.poll_timeout() {
+                            fetch.handle_timeout(context);
                         }
                     });
                 }
@@ -376,9 +376,9 @@ impl Fetcher {
         self.waker.clear();
         let mut next_timeout = Time::NEVER;
         while let Ok(Resolved { index, addresses }) = self.answers.1.try_recv() {
-            let timeout = self.with(index, |fetch, desk| {
+            let timeout = self.with(index, |fetch, context| {
                 if let Fetch::Http(upstream) = fetch {
-                    upstream.handle_resolved(addresses, desk);
+                    upstream.handle_resolved(addresses, context);
                 }
             });
             next_timeout = next_timeout.min(timeout);
@@ -389,19 +389,19 @@ impl Fetcher {
     fn turn(&mut self, token: u64) -> Time {
         let (index, generation) = ((token & 0xFFFF_FFFF) as usize, (token >> 32) as u32);
         let mut more = false;
-        let timeout = self.with(index, |fetch, desk| more = fetch.take_turn(generation, desk));
+        let timeout = self.with(index, |fetch, context| more = fetch.take_turn(generation, context));
         if more {
             self.again.push(token);
         }
         timeout
     }
 
-    fn with(&mut self, index: usize, act: impl FnOnce(&mut Fetch, &mut Desk<'_>)) -> Time {
+    fn with(&mut self, index: usize, act: impl FnOnce(&mut Fetch, &mut PullContext<'_>)) -> Time {
         let Some(fetch) = self.fetches.get_mut(index).and_then(Option::as_mut) else { return Time::NEVER };
         let now = self.hub.clock.now();
         act(
             fetch,
-            &mut Desk {
+            &mut PullContext {
                 hub: &self.hub,
                 poller: &self.poller,
                 waker: &self.waker,

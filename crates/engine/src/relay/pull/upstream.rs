@@ -2,7 +2,7 @@
 
 use super::board::{Board, Note, Phase};
 use super::seats::{Sayings, Seats};
-use super::{Desk, LeftSocket, READS_A_TURN, Resolved, token};
+use super::{LeftSocket, PullContext, READS_A_TURN, Resolved, token};
 use crate::relay::hub::Hub;
 use crate::relay::outgoing::Outgoing;
 use crate::relay::tls_ends::PlainEnd;
@@ -154,52 +154,56 @@ impl Upstream {
         self.puller.poll_timeout()
     }
 
-    pub(super) fn handle_timeout(&mut self, desk: &mut Desk<'_>) {
-        self.puller.handle_timeout(desk.now);
-        self.settle(desk);
+    pub(super) fn handle_timeout(&mut self, context: &mut PullContext<'_>) {
+        self.puller.handle_timeout(context.now);
+        self.settle(context);
     }
 
     /// A name's addresses have come, or none.
-    pub(super) fn handle_resolved(&mut self, addresses: io::Result<Vec<SocketAddr>>, desk: &mut Desk<'_>) {
+    pub(super) fn handle_resolved(
+        &mut self,
+        addresses: io::Result<Vec<SocketAddr>>,
+        context: &mut PullContext<'_>,
+    ) {
         let resolved = self.resolving.take();
         if self.wanted != resolved {
             // What was asked for was given up meanwhile, perhaps for another name.
-            self.resolve(desk);
+            self.resolve(context);
             return;
         }
         self.wanted = None;
         match addresses {
-            Ok(addresses) => self.try_addresses(addresses, desk),
-            Err(error) => self.puller.handle_failure(PullError::Connect(error.to_string()), desk.now),
+            Ok(addresses) => self.try_addresses(addresses, context),
+            Err(error) => self.puller.handle_failure(PullError::Connect(error.to_string()), context.now),
         }
-        self.settle(desk);
+        self.settle(context);
     }
 
     /// Its socket has news. Returns whether more of them wait.
-    pub(super) fn take_turn(&mut self, generation: u32, desk: &mut Desk<'_>) -> bool {
+    pub(super) fn take_turn(&mut self, generation: u32, context: &mut PullContext<'_>) -> bool {
         if generation != self.generation {
             return false;
         }
-        let more = match self.try_turn(desk) {
+        let more = match self.try_turn(context) {
             Ok(more) => more,
             Err(error) => {
                 let is_connected = !matches!(&self.link, Link::Open(wire) if wire.is_handshaking());
                 let failure = if is_connected { PullError::Lost } else { PullError::Connect };
-                self.puller.handle_failure(failure(error.to_string()), desk.now);
+                self.puller.handle_failure(failure(error.to_string()), context.now);
                 false
             }
         };
-        self.settle(desk);
+        self.settle(context);
         more && generation == self.generation
     }
 
-    fn try_turn(&mut self, desk: &mut Desk<'_>) -> io::Result<bool> {
+    fn try_turn(&mut self, context: &mut PullContext<'_>) -> io::Result<bool> {
         if let Link::Opening(connection) = &self.link {
             match connection.connected() {
-                Ok(()) => self.opened(desk),
+                Ok(()) => self.opened(context),
                 Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
                 Err(error) => {
-                    self.try_next(Some(error), desk);
+                    self.try_next(Some(error), context);
                     return Ok(false);
                 }
             }
@@ -208,7 +212,7 @@ impl Upstream {
         wire.flush()?;
         self.outgoing.flush(wire)?;
         for _ in 0..READS_A_TURN {
-            let received = wire.read(desk.scratch)?;
+            let received = wire.read(context.scratch)?;
             if !self.outgoing.is_empty() && !wire.is_handshaking() {
                 // The handshake's end has just come.
                 self.outgoing.flush(wire)?;
@@ -216,16 +220,16 @@ impl Upstream {
             let Some(count) = received else { return Ok(false) };
             if wire.is_mistaken() {
                 let words = "it speaks plain HTTP where TLS was to be spoken";
-                self.puller.handle_failure(PullError::Connect(words.into()), desk.now);
+                self.puller.handle_failure(PullError::Connect(words.into()), context.now);
                 return Ok(false);
             }
             if count == 0 {
-                self.puller.handle_end(desk.now);
+                self.puller.handle_end(context.now);
                 return Ok(false);
             }
-            let taken = take_bytes(&mut self.puller, &mut self.seats, &mut self.note, desk, count);
+            let taken = take_bytes(&mut self.puller, &mut self.seats, &mut self.note, context, count);
             if let Err(words) = taken {
-                self.puller.handle_failure(PullError::Refused(words), desk.now);
+                self.puller.handle_failure(PullError::Refused(words), context.now);
             }
             if self.puller.has_output() {
                 return Ok(false);
@@ -234,23 +238,23 @@ impl Upstream {
         Ok(true)
     }
 
-    fn opened(&mut self, desk: &mut Desk<'_>) {
+    fn opened(&mut self, context: &mut PullContext<'_>) {
         if let Link::Opening(connection) = std::mem::replace(&mut self.link, Link::Closed) {
             self.addresses.clear();
             let wire = match &self.secured {
                 None => Ok(Wire::plain(connection)),
                 Some(host) => {
-                    let session = desk.trust.connect(&self.board.roots, host);
+                    let session = context.trust.connect(&self.board.roots, host);
                     session.map(|session| Wire::secured(connection, session))
                 }
             };
             match wire {
                 Ok(wire) => self.link = Link::Open(wire),
                 Err(error) => {
-                    return self.puller.handle_failure(PullError::Connect(error.to_string()), desk.now);
+                    return self.puller.handle_failure(PullError::Connect(error.to_string()), context.now);
                 }
             }
-            self.puller.handle_connected(desk.now);
+            self.puller.handle_connected(context.now);
             while let Some(output) = self.puller.poll_output() {
                 if let Output::Send(bytes) = output {
                     self.outgoing.push(bytes);
@@ -260,16 +264,16 @@ impl Upstream {
     }
 
     /// Does what the puller asks for, and tells what has changed.
-    fn settle(&mut self, desk: &mut Desk<'_>) {
+    fn settle(&mut self, context: &mut PullContext<'_>) {
         while let Some(output) = self.puller.poll_output() {
             match output {
                 Output::Connect { host, port, tls } => {
                     self.secured = tls.then(|| host.clone());
                     match host.parse::<IpAddr>() {
-                        Ok(ip) => self.try_addresses(vec![SocketAddr::new(ip, port)], desk),
+                        Ok(ip) => self.try_addresses(vec![SocketAddr::new(ip, port)], context),
                         Err(_) => {
                             self.wanted = Some((host, port));
-                            self.resolve(desk);
+                            self.resolve(context);
                         }
                     }
                 }
@@ -278,7 +282,7 @@ impl Upstream {
                 Output::Close => self.close(),
             }
         }
-        self.tell(desk);
+        self.tell(context);
     }
 
     fn close(&mut self) {
@@ -293,9 +297,9 @@ impl Upstream {
 
     /// Starts a thread that resolves the wanted name, unless one is still busy: whose resolver hangs shall not have
     /// more and more threads.
-    fn resolve(&mut self, desk: &Desk<'_>) {
+    fn resolve(&mut self, context: &PullContext<'_>) {
         let (Some((host, port)), None) = (self.wanted.clone(), &self.resolving) else { return };
-        let (index, answers, waker) = (self.index, desk.answers.clone(), desk.waker.clone());
+        let (index, answers, waker) = (self.index, context.answers.clone(), context.waker.clone());
         let name = host.clone();
         let thread = std::thread::Builder::new().name("resolve".into()).spawn(move || {
             // Nobody listens any more where the relay has ended.
@@ -304,26 +308,26 @@ impl Upstream {
         });
         match thread {
             Ok(_) => self.resolving = Some((host, port)),
-            Err(error) => self.puller.handle_failure(PullError::Connect(error.to_string()), desk.now),
+            Err(error) => self.puller.handle_failure(PullError::Connect(error.to_string()), context.now),
         }
     }
 
-    fn try_addresses(&mut self, mut addresses: Vec<SocketAddr>, desk: &Desk<'_>) {
+    fn try_addresses(&mut self, mut addresses: Vec<SocketAddr>, context: &PullContext<'_>) {
         // Where the first one swallows all, another one is first next time.
         let first = self.puller.counts().failures % addresses.len().max(1) as u64;
         addresses.rotate_left(first as usize);
         addresses.reverse();
         self.addresses = addresses;
-        self.try_next(None, desk);
+        self.try_next(None, context);
     }
 
     /// Opens a connection to the next address; where there is none, fails with what the last one came to.
-    fn try_next(&mut self, mut error: Option<io::Error>, desk: &Desk<'_>) {
+    fn try_next(&mut self, mut error: Option<io::Error>, context: &PullContext<'_>) {
         self.link = Link::Closed;
         while let Some(address) = self.addresses.pop() {
             let opened = Connection::connect_from(address, None, None).and_then(|connection| {
                 self.generation = self.generation.wrapping_add(1) & 0x7FFF_FFFF;
-                desk.poller.add(&connection, token(self.index, self.generation), Watch::Edges)?;
+                context.poller.add(&connection, token(self.index, self.generation), Watch::Edges)?;
                 Ok(connection)
             });
             match opened {
@@ -335,11 +339,11 @@ impl Upstream {
             }
         }
         let words = error.map_or_else(|| "the name has no address".into(), |error| error.to_string());
-        self.puller.handle_failure(PullError::Connect(words), desk.now);
+        self.puller.handle_failure(PullError::Connect(words), context.now);
     }
 
     /// Tells the log and the board.
-    fn tell(&mut self, desk: &Desk<'_>) {
+    fn tell(&mut self, context: &PullContext<'_>) {
         let (counts, error) = (self.puller.counts(), self.puller.error().map(ToString::to_string));
         let was = self.note.phase;
         self.note.phase = match self.puller.phase() {
@@ -349,15 +353,15 @@ impl Upstream {
         };
         if self.note.phase == Phase::Live && was != Phase::Live {
             let (source, metacube) = (&self.board.source, self.note.metacube);
-            if self.sayings.begin(desk.now) {
+            if self.sayings.begin(context.now) {
                 tracing::info!(%source, streams = ?self.board.names, metacube, "source is live");
             }
         }
         if counts.failures > self.note.failures {
             let (source, why) = (&self.board.source, error.as_deref().unwrap_or_default());
-            let retry_in = self.puller.poll_timeout().since(desk.now);
+            let retry_in = self.puller.poll_timeout().since(context.now);
             let failures = counts.failures;
-            if self.sayings.end(why, self.good_after, desk.now) {
+            if self.sayings.end(why, self.good_after, context.now) {
                 tracing::warn!(%source, streams = ?self.board.names, failures, ?retry_in, "source is not there: {why}");
             } else {
                 tracing::debug!(%source, failures, ?retry_in, "source is not there: {why}");
@@ -370,17 +374,17 @@ impl Upstream {
     }
 }
 
-/// Passes on what the first `count` bytes of the desk's scratch say.
+/// Passes on what the first `count` bytes of the context's scratch say.
 fn take_bytes(
     puller: &mut Puller,
     seats: &mut Seats,
     note: &mut Note,
-    desk: &mut Desk<'_>,
+    context: &mut PullContext<'_>,
     count: usize,
 ) -> Result<(), String> {
     let mut taken = Ok(());
-    let (clock, bytes) = (desk.hub.clock, &desk.scratch[..count]);
-    puller.handle_bytes(bytes, desk.now, &mut |event| match event {
+    let (clock, bytes) = (context.hub.clock, &context.scratch[..count]);
+    puller.handle_bytes(bytes, context.now, &mut |event| match event {
         Event::Began { metacube, media_type } => {
             note.metacube = metacube;
             taken = seats.take();

@@ -1,0 +1,140 @@
+//! How a relay behaves.
+
+use crate::relay::{CertificateFiles, Listen, Output, Pull, StartError, pull};
+use glassline_delivery::http1::Limits;
+use glassline_delivery::policy::{Hosts, Networks, Rules, StreamName};
+use glassline_delivery::pull::Policy;
+use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How a relay behaves.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it listens.
+    pub listen: Vec<Listen>,
+    /// Worker threads; 0 is one a core.
+    pub workers: usize,
+    /// Limits of HTTP heads.
+    pub http: Limits,
+    /// Who may publish and watch what, how much, and what is done about it.
+    pub rules: Rules,
+    /// The names by which clients may call it, beside those of [`Settings::certificates`], where it goes by the address
+    /// that a request comes from: others may be a web page's that has its visitor's browser ask (DNS rebinding).
+    pub hosts: Hosts,
+    /// From where the crew looks after it, beside this machine. Empty: of a relay with an admin listener whoever reaches
+    /// that, of others nobody else.
+    pub admin_networks: Networks,
+    /// Names under which only this process publishes.
+    pub reserved: BTreeSet<StreamName>,
+    /// Publishers from one address at once; 0 is any number.
+    pub max_publishers_per_address: usize,
+    /// The web pages that may read what is answered (`Access-Control-Allow-Origin`): an origin or `*`.
+    pub allow_origin: Option<String>,
+    /// A publisher that sends nothing for this long gives up its name.
+    pub silence_timeout: Duration,
+    /// How long viewers are kept when the publisher has gone.
+    pub return_window: Duration,
+    /// Streams at once.
+    pub max_streams: usize,
+    /// How streams are kept and sent.
+    pub stream: stream::Settings,
+    /// The same for those that have settings of their own.
+    pub streams: BTreeMap<StreamName, stream::Settings>,
+    /// How viewers are sent to.
+    pub send_path: SendPath,
+    /// A viewer whose socket takes nothing for this long is dropped.
+    pub stall_timeout: Duration,
+    /// Connections at once over all workers; 0 is as many as there are descriptors for.
+    pub max_connections: usize,
+    /// What listeners with TLS show; the first is for who asks for a name that none has.
+    pub certificates: Vec<CertificateFiles>,
+    /// How often their files are looked at, whether they have changed.
+    pub certificate_check: Duration,
+    /// Connections from one address at once, but for those of admin listeners; 0 is any number.
+    pub max_connections_per_address: usize,
+    /// Connections from one address at once that have not been answered, but for those of admin listeners; 0 is any number.
+    /// Half of all connections at most.
+    pub max_unanswered_per_address: usize,
+    /// Streams that are fetched from elsewhere.
+    pub pulls: Vec<Pull>,
+    /// How patiently they are.
+    pub pull_policy: Policy,
+    /// Streams that are sent elsewhere.
+    pub outputs: Vec<Output>,
+    /// How long the TLS of connections that another process has taken over goes on here at most.
+    pub drain: Duration,
+}
+
+impl Settings {
+    /// Whether this process can do what the settings ask of it: mark connections, which not every process may, and read
+    /// the authorities that vouch for sources.
+    ///
+    /// # Errors
+    /// [`StartError::Mark`], [`StartError::Tls`]. Settings that come later than the start are to be asked as well.
+    pub fn check_means(&self) -> Result<(), StartError> {
+        self.check_authorities()?;
+        if self.rules.want_marks() { glassline_io::tcp::may_mark().map_err(StartError::Mark) } else { Ok(()) }
+    }
+
+    /// Whether the authorities that vouch for sources can be read.
+    ///
+    /// # Errors
+    /// [`StartError::Tls`].
+    pub fn check_authorities(&self) -> Result<(), StartError> {
+        Ok(pull::check_authorities(&self.pulls)?)
+    }
+
+    /// How the stream `name` is kept and sent.
+    pub(super) fn of_stream(&self, name: &StreamName) -> stream::Settings {
+        *self.streams.get(name).unwrap_or(&self.stream)
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            listen: vec![Listen::from(SocketAddr::from(([0u16; 8], 8080)))],
+            workers: 0,
+            http: Limits::DEFAULT,
+            rules: Rules::default(),
+            hosts: Hosts::default(),
+            admin_networks: Networks::default(),
+            reserved: BTreeSet::new(),
+            max_publishers_per_address: 0,
+            allow_origin: None,
+            silence_timeout: Duration::from_secs(5),
+            return_window: Duration::from_secs(60),
+            max_streams: 256,
+            stream: stream::Settings {
+                backlog: Backlog { time: Duration::from_secs(10), bytes: 64 << 20 },
+                flush: FlushPolicy::Frame,
+                pacing: Pacing::Factor(3.0),
+                prebuffer: Prebuffer::NONE,
+            },
+            streams: BTreeMap::new(),
+            send_path: SendPath::Automatic,
+            stall_timeout: Duration::from_secs(20),
+            max_connections: 0,
+            certificates: Vec::new(),
+            certificate_check: Duration::from_secs(60),
+            max_connections_per_address: 0,
+            max_unanswered_per_address: 4096,
+            pulls: Vec::new(),
+            pull_policy: Policy::default(),
+            outputs: Vec::new(),
+            drain: Duration::from_secs(12 * 3600),
+        }
+    }
+}
+
+/// How a stream's bytes get into the viewers' sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SendPath {
+    /// Many sends by one `io_uring` call, or [`SendPath::Sendfile`] where the system bars it.
+    #[default]
+    Automatic,
+    /// One `sendfile` a viewer.
+    Sendfile,
+}

@@ -1,0 +1,343 @@
+//! The streams of a relay, by name: how they begin, who gets the publisher's seat, and when they end.
+//!
+//! Whoever ends or begins a stream has to tell the threads that have viewers of it; that is the caller's
+//! ([`Inboxes::announce`](super::inboxes::Inboxes::announce)), so that nothing here knows threads.
+
+use crate::relay::live::{Claim, Live, Seat};
+use crate::relay::pull::Boards;
+use crate::relay::{ClaimError, Settings, output};
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::Mux;
+use glassline_media::Time;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Streams that give up their descriptors at once, where there are none: a few connections are then let in before the
+/// next ones do.
+const DISPLACED_AT_ONCE: usize = 16;
+
+type Lives = BTreeMap<StreamName, Arc<Live>>;
+
+/// All streams that have not ended.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    lives: Mutex<Lives>,
+    next_id: AtomicU64,
+}
+
+/// What decides whether a name may be claimed, and how its stream begins.
+pub(super) struct Conditions<'a> {
+    pub(super) settings: &'a Settings,
+    /// Streams that have a source are the configuration's.
+    pub(super) sources: &'a Boards,
+    pub(super) outputs: &'a output::Boards,
+    /// Worker threads that a stream counts its viewers by.
+    pub(super) workers: usize,
+    pub(super) now: Time,
+}
+
+/// Who asks for a publisher's seat.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claimant<'a> {
+    pub(super) name: &'a StreamName,
+    pub(super) mux: Mux,
+    /// Where its connection is; `None` inside this process, where sources and built-in encoders publish.
+    pub(super) seat: Option<Seat>,
+    /// Whether it asks to replace whoever has the seat, and a stream of another mux.
+    pub(super) take_over: bool,
+}
+
+/// A publisher's seat that was granted.
+#[derive(Debug)]
+pub(super) struct Granted {
+    pub(super) live: Arc<Live>,
+    pub(super) session: u64,
+    /// The stream of another mux that had the name and has ended.
+    pub(super) replaced: Option<Arc<Live>>,
+    /// The publisher that is to be told to go.
+    pub(super) evicted: Option<Seat>,
+}
+
+impl Streams {
+    /// The streams that another process left, and the next number that it would have given.
+    pub(super) fn restore(next_id: u64, lives: Vec<Arc<Live>>) -> Streams {
+        let lives = lives.into_iter().map(|live| (live.name.clone(), live)).collect();
+        Streams { lives: Mutex::new(lives), next_id: AtomicU64::new(next_id) }
+    }
+
+    /// The number of the next stream.
+    pub(super) fn next_id(&self) -> u64 {
+        self.next_id.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lives> {
+        // The map is whole after every single change, whatever panicked in between.
+        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All of them, by name; also those that have just ended and still stand in the list.
+    pub(super) fn all(&self) -> Vec<Arc<Live>> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// The stream `name`, if it has not ended.
+    pub(super) fn find(&self, name: &StreamName) -> Option<Arc<Live>> {
+        self.lock().get(name).filter(|live| !live.has_ended()).cloned()
+    }
+
+    /// Takes the publisher's seat of a stream, which begins if there is none. Streams that had to end for it are added to
+    /// `displaced`, whatever is returned.
+    ///
+    /// # Errors
+    /// Why the name is not to be had.
+    pub(super) fn claim(
+        &self,
+        claimant: Claimant<'_>,
+        conditions: &Conditions<'_>,
+        displaced: &mut Vec<Arc<Live>>,
+    ) -> Result<Granted, ClaimError> {
+        let Claimant { name, mux, seat, take_over } = claimant;
+        let Conditions { settings, sources, now, .. } = *conditions;
+        if seat.is_some() && sources.has(name) {
+            return Err(ClaimError::Pulled { name: name.clone() });
+        }
+        if seat.is_some() && settings.reserved.contains(name) {
+            return Err(ClaimError::Inside { name: name.clone() });
+        }
+        let mut lives = self.lock();
+        let former = lives.get(name).filter(|live| !live.has_ended()).cloned();
+        let (same, other) = match former {
+            Some(live) if live.mux != mux => (None, Some(live)),
+            former => (former, None),
+        };
+        if let Some(other) = other.as_ref().filter(|_| !take_over) {
+            return Err(ClaimError::OtherMux { name: name.clone(), mux: other.mux });
+        }
+        let live = match same {
+            Some(live) => live,
+            None if !lives.contains_key(name)
+                && !has_room(&mut lives, settings.max_streams, sources, displaced) =>
+            {
+                return Err(ClaimError::TooMany { limit: settings.max_streams });
+            }
+            None => self.begin(&mut lives, name, mux, conditions),
+        };
+        match live.claim(seat, take_over, now) {
+            Claim::Taken => Err(ClaimError::Taken { name: name.clone() }),
+            Claim::Granted { session, evicted } => {
+                let left = other.as_ref().and_then(|other| other.give_way());
+                Ok(Granted { live, session, replaced: other, evicted: evicted.or(left) })
+            }
+        }
+    }
+
+    fn begin(
+        &self,
+        lives: &mut Lives,
+        name: &StreamName,
+        mux: Mux,
+        conditions: &Conditions<'_>,
+    ) -> Arc<Live> {
+        let Conditions { settings, outputs, workers, now, .. } = *conditions;
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let live = Arc::new(Live::new(id, name.clone(), mux, settings.of_stream(name), workers, now));
+        live.set_has_outputs(outputs.has(name));
+        lives.insert(name.clone(), Arc::clone(&live));
+        live
+    }
+
+    /// Ends some streams that nobody needs, for others to have their descriptors. Returns those.
+    pub(super) fn give_up_descriptors(&self, sources: &Boards) -> Vec<Arc<Live>> {
+        let mut lives = self.lock();
+        std::iter::from_fn(|| displace(&mut lives, sources)).take(DISPLACED_AT_ONCE).collect()
+    }
+
+    /// Ends the streams whose publishers have been gone for longer than `window`, and takes those that have ended out of
+    /// the list. Returns them.
+    pub(super) fn end_abandoned(&self, window: Duration, now: Time) -> Vec<Arc<Live>> {
+        let mut ended = Vec::new();
+        self.lock().retain(|_, live| {
+            let over = live.has_ended() || live.is_abandoned(window, now);
+            if over {
+                live.end();
+                ended.push(Arc::clone(live));
+            }
+            !over
+        });
+        ended
+    }
+}
+
+/// Whether there is room for one more of `limit` streams, which others may have to make. A name that was used once would
+/// otherwise hold its room for the whole return window.
+fn has_room(lives: &mut Lives, limit: usize, sources: &Boards, displaced: &mut Vec<Arc<Live>>) -> bool {
+    while lives.len() >= limit {
+        match displace(lives, sources) {
+            Some(live) => displaced.push(live),
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Ends the stream that waits longest for its publisher to return, of those that nobody watches and that have no source.
+/// Returns it; `None` where there is none.
+fn displace(lives: &mut Lives, sources: &Boards) -> Option<Arc<Live>> {
+    let waiting = lives.values().filter(|live| !sources.has(&live.name));
+    let waiting = waiting.filter_map(|live| Some((live.waits_since()?, live)));
+    let live = Arc::clone(waiting.min_by_key(|(since, _)| *since)?.1);
+    live.end();
+    lives.remove(&live.name);
+    tracing::info!(stream = %live.name, "stream ended before its publisher's time to return was over: room is needed");
+    Some(live)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::test_streams::{live, name};
+
+    struct House {
+        streams: Streams,
+        settings: Settings,
+        displaced: Vec<Arc<Live>>,
+    }
+
+    const SEAT: Seat = Seat { worker: 0, token: 3 };
+
+    impl House {
+        fn new(max_streams: usize) -> House {
+            let settings = Settings { max_streams, ..Settings::default() };
+            House { streams: Streams::default(), settings, displaced: Vec::new() }
+        }
+
+        fn claim(
+            &mut self,
+            stream: &str,
+            change: impl FnOnce(&mut Claimant<'_>),
+            at_ms: u64,
+        ) -> Result<Granted, ClaimError> {
+            let name = name(stream);
+            let mut claimant = Claimant { name: &name, mux: Mux::MpegTs, seat: Some(SEAT), take_over: false };
+            change(&mut claimant);
+            let conditions = Conditions {
+                settings: &self.settings,
+                sources: &Boards::default(),
+                outputs: &output::Boards::default(),
+                workers: 1,
+                now: Time::from_millis(at_ms),
+            };
+            self.streams.claim(claimant, &conditions, &mut self.displaced)
+        }
+
+        fn names(&self) -> Vec<String> {
+            self.streams.all().iter().map(|live| live.name.to_string()).collect()
+        }
+    }
+
+    #[test]
+    fn a_seat_is_granted_once_unless_it_is_taken_over() {
+        let mut house = House::new(8);
+        let first = house.claim("a", |_| {}, 0).expect("a free name");
+        assert_eq!((first.live.id, first.session, first.evicted), (0, 1, None));
+        assert_eq!(house.claim("a", |_| {}, 1).unwrap_err(), ClaimError::Taken { name: name("a") });
+        let second = house.claim("a", |claimant| claimant.take_over = true, 2).expect("taken over");
+        assert!(Arc::ptr_eq(&first.live, &second.live));
+        assert_eq!((second.session, second.evicted), (2, Some(SEAT)));
+        assert!(second.replaced.is_none());
+        assert_eq!(house.streams.next_id(), 1);
+    }
+
+    #[test]
+    fn a_name_has_one_mux_at_a_time() {
+        let mut house = House::new(8);
+        let first = house.claim("a", |_| {}, 0).expect("a free name").live;
+        let error = house.claim("a", |claimant| claimant.mux = Mux::Flv, 1).unwrap_err();
+        assert_eq!(error, ClaimError::OtherMux { name: name("a"), mux: Mux::MpegTs });
+        let change = |claimant: &mut Claimant<'_>| (claimant.mux, claimant.take_over) = (Mux::Flv, true);
+        let granted = house.claim("a", change, 2).expect("taken over");
+        assert!(granted.replaced.is_some_and(|replaced| Arc::ptr_eq(&replaced, &first)));
+        assert_eq!(granted.evicted, Some(SEAT));
+        assert!(first.has_ended());
+        let found = house.streams.find(&name("a")).expect("a stream");
+        assert!(Arc::ptr_eq(&found, &granted.live));
+    }
+
+    #[test]
+    fn reserved_names_are_for_this_process_alone() {
+        let mut house = House::new(8);
+        house.settings.reserved.insert(name("a"));
+        assert_eq!(house.claim("a", |_| {}, 0).unwrap_err(), ClaimError::Inside { name: name("a") });
+        house.claim("a", |claimant| claimant.seat = None, 0).expect("a publisher inside");
+    }
+
+    #[test]
+    fn the_stream_that_waits_longest_makes_room() {
+        let mut house = House::new(2);
+        let a = house.claim("a", |_| {}, 0).expect("room");
+        let b = house.claim("b", |_| {}, 0).expect("room");
+        assert_eq!(house.claim("c", |_| {}, 1).unwrap_err(), ClaimError::TooMany { limit: 2 });
+        b.live.release(b.session, Time::from_millis(10));
+        a.live.release(a.session, Time::from_millis(20));
+        house.claim("c", |_| {}, 30).expect("b makes room");
+        assert_eq!(house.names(), ["a", "c"]);
+        assert!(b.live.has_ended() && !a.live.has_ended());
+        assert!(matches!(&house.displaced[..], [live] if Arc::ptr_eq(live, &b.live)));
+        // Somebody watches the other one.
+        a.live.viewer_sits(0);
+        assert_eq!(house.claim("d", |_| {}, 40).unwrap_err(), ClaimError::TooMany { limit: 2 });
+        assert_eq!(house.displaced.len(), 1);
+    }
+
+    #[test]
+    fn descriptors_are_given_up_by_streams_without_publisher_and_viewers() {
+        let mut house = House::new(64);
+        let _kept = house.claim("kept", |_| {}, 0).expect("room");
+        for number in 0..20 {
+            let granted = house.claim(&format!("gone{number}"), |_| {}, 0).expect("room");
+            granted.live.release(granted.session, Time::from_millis(number));
+        }
+        let given = house.streams.give_up_descriptors(&Boards::default());
+        let names: Vec<_> = given.iter().map(|live| live.name.to_string()).collect();
+        assert_eq!((names.len(), names[0].as_str(), names[15].as_str()), (16, "gone0", "gone15"));
+        assert_eq!(house.streams.give_up_descriptors(&Boards::default()).len(), 4);
+        assert_eq!(house.names(), ["kept"]);
+    }
+
+    #[test]
+    fn an_abandoned_stream_ends_when_its_window_is_over() {
+        let mut house = House::new(8);
+        let granted = house.claim("a", |_| {}, 0).expect("room");
+        let mut source = glassline_test_support::ts::Source::default();
+        let bytes = [source.tables(), source.picture(true, 3)].concat();
+        granted.live.push(granted.session, &bytes, Time::ZERO).expect("a transport stream");
+        let window = Duration::from_millis(100);
+        assert!(house.streams.end_abandoned(window, Time::from_millis(500)).is_empty(), "it has a publisher");
+        granted.live.release(granted.session, Time::from_millis(500));
+        assert!(house.streams.end_abandoned(window, Time::from_millis(600)).is_empty());
+        assert_eq!(house.streams.end_abandoned(window, Time::from_millis(601)).len(), 1);
+        assert!(granted.live.has_ended());
+        assert!(house.streams.all().is_empty() && house.streams.find(&name("a")).is_none());
+    }
+
+    #[test]
+    fn what_has_ended_is_not_found_and_its_name_is_free() {
+        let mut house = House::new(1);
+        let first = house.claim("a", |_| {}, 0).expect("room").live;
+        first.end();
+        assert!(house.streams.find(&name("a")).is_none());
+        assert_eq!(house.names(), ["a"], "until the next sweep");
+        let second = house.claim("a", |_| {}, 1).expect("the name is free").live;
+        assert!(!Arc::ptr_eq(&first, &second));
+        assert_eq!((second.id, house.streams.next_id()), (1, 2));
+    }
+
+    #[test]
+    fn streams_of_another_process_keep_their_numbers() {
+        let streams = Streams::restore(9, vec![live(4, "b", 1), live(2, "a", 1)]);
+        let ids: Vec<_> = streams.all().iter().map(|live| live.id).collect();
+        assert_eq!((ids, streams.next_id()), (vec![2, 4], 9));
+    }
+}

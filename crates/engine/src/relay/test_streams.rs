@@ -1,0 +1,33 @@
+//! Streams for the unit tests of this room.
+
+use crate::relay::live::{Claim, Live};
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::{Backlog, FlushPolicy, Mux, Pacing, Prebuffer, Settings};
+use glassline_media::Time;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One second of backlog, flushed with each push, unpaced.
+pub(super) const SETTINGS: Settings = Settings {
+    backlog: Backlog { time: Duration::from_secs(1), bytes: 1 << 20 },
+    flush: FlushPolicy::Frame,
+    pacing: Pacing::Off,
+    prebuffer: Prebuffer::NONE,
+};
+
+pub(super) fn name(text: &str) -> StreamName {
+    StreamName::parse(text).expect("a name")
+}
+
+/// A stream of MPEG-TS that began at zero, without a publisher.
+pub(super) fn live(id: u64, stream: &str, workers: usize) -> Arc<Live> {
+    Arc::new(Live::new(id, name(stream), Mux::MpegTs, SETTINGS, workers, Time::ZERO))
+}
+
+/// Gives the free seat of `live` to a publisher inside this process. Returns its session.
+pub(super) fn claimed(live: &Live, now: Time) -> u64 {
+    match live.claim(None, false, now) {
+        Claim::Granted { session, .. } => session,
+        Claim::Taken => panic!("the seat is taken"),
+    }
+}
