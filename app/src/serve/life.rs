@@ -4,7 +4,7 @@ use super::service::Service;
 use super::succession;
 use crate::config::Config;
 use anyhow::Result;
-use glassline_engine::relay::Remains;
+use glassline_engine::relay::DrainingTls;
 use glassline_io::handover::{Channel, Meeting};
 use glassline_io::{privileges, process};
 use signal_hook::consts::{SIGHUP, SIGUSR2};
@@ -68,12 +68,12 @@ pub(super) fn live(
             }
             Event::Successor(channel, verdict) => {
                 match succession::receive(channel).and_then(|channel| service.hand_over(channel)) {
-                    Ok(remains) => {
+                    Ok(draining) => {
                         is_replaced.store(true, Ordering::Release);
                         // The place to meet is the new program's now. Who waits there hears it in any case.
                         let _ = verdict.send(true);
                         drop(service);
-                        return drain(remains, events, &happened);
+                        return drain(draining, events, &happened);
                     }
                     Err(error) => tracing::error!("nobody has taken over, all goes on: {error:#}"),
                 }
@@ -86,15 +86,15 @@ pub(super) fn live(
 }
 
 /// Lives on for connections whose TLS the new program cannot have.
-fn drain(remains: Remains, events: Sender<Event>, happened: &Receiver<Event>) -> Result<()> {
-    let connections = remains.connections();
+fn drain(draining: DrainingTls, events: Sender<Event>, happened: &Receiver<Event>) -> Result<()> {
+    let connections = draining.connections();
     if connections == 0 {
         tracing::info!("a new program has taken over; ending");
         return Ok(());
     }
     tracing::info!(connections, "a new program has taken over; their TLS goes on here until they end");
-    let remains = Arc::new(remains);
-    let waiting = Arc::clone(&remains);
+    let draining = Arc::new(draining);
+    let waiting = Arc::clone(&draining);
     thread::Builder::new().name("drain".into()).spawn(move || {
         waiting.wait();
         // Nobody listens any more where the process ends.
@@ -107,8 +107,8 @@ fn drain(remains: Remains, events: Sender<Event>, happened: &Receiver<Event>) ->
                 tracing::info!("a new program has taken over: it is the one to be told");
             }
             Event::Signal(signal) => {
-                tracing::info!(signal, connections = remains.connections(), "ending");
-                remains.end();
+                tracing::info!(signal, connections = draining.connections(), "ending");
+                draining.end();
             }
             Event::Successor(..) => {}
         }

@@ -9,7 +9,7 @@ use crate::config::{Config, Encode};
 use crate::{failure, logging};
 use anyhow::Result;
 use glassline_delivery::policy::StreamName;
-use glassline_engine::relay::{Relay, Remains, StartError};
+use glassline_engine::relay::{DrainingTls, Relay, StartError};
 use glassline_io::handover::Channel;
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl Service {
 
     /// Leaves everything to the new program at the other end of `channel`, but for the TLS of connections. Where that
     /// fails, all goes on.
-    pub(super) fn hand_over(&mut self, channel: Channel) -> Result<Remains> {
+    pub(super) fn hand_over(&mut self, channel: Channel) -> Result<DrainingTls> {
         self.encoders.end();
         let left = succession::hand_over(&mut self.relay, channel);
         if left.is_err() {

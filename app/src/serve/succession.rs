@@ -15,7 +15,7 @@ use super::listeners;
 use crate::config::Config;
 use crate::failure;
 use anyhow::{Context, Result, bail};
-use glassline_engine::relay::{HandoverError, Relay, Remains};
+use glassline_engine::relay::{DrainingTls, HandoverError, Relay};
 use glassline_io::handover::Channel;
 use glassline_io::privileges;
 use std::io;
@@ -73,8 +73,8 @@ pub(super) fn receive(mut channel: Channel) -> Result<Channel> {
 }
 
 /// Leaves all that `relay` has to whoever is at the other end of `channel`, but for the TLS of connections.
-pub(super) fn hand_over(relay: &mut Relay, mut channel: Channel) -> Result<Remains> {
-    let remains = relay.hand_over(|message, descriptors| {
+pub(super) fn hand_over(relay: &mut Relay, mut channel: Channel) -> Result<DrainingTls> {
+    let draining = relay.hand_over(|message, descriptors| {
         channel.send(message, descriptors)?;
         let (answer, _) = channel.receive(WORDS_BYTES)?;
         if answer != READY {
@@ -82,7 +82,7 @@ pub(super) fn hand_over(relay: &mut Relay, mut channel: Channel) -> Result<Remai
         }
         channel.send(GO, &[])
     })?;
-    Ok(remains)
+    Ok(draining)
 }
 
 /// What the running server leaves, and the channel to tell it what came of it.

@@ -42,10 +42,10 @@ pub fn passed_on(message: &[u8]) -> Result<Vec<u8>, HandoverError> {
     let count = handover::descriptor_count(message)?.min(DESCRIPTORS_MAX);
     let copies = (0..count).map(|_| pair.ours.as_fd().try_clone_to_owned());
     let descriptors = copies.collect::<Result<Vec<_>, _>>()?;
-    let Inherited { hub, crew, .. } =
+    let Inherited { hub, threads, .. } =
         handover::unpack(settings.clone(), Arc::new(Nothing), settings.workers, message, descriptors)?;
     let mut left = Vec::new();
-    handover::pack(&hub, &crew, |bytes, _| {
+    handover::pack(&hub, &threads, |bytes, _| {
         left = bytes.to_vec();
         Ok(())
     })?;

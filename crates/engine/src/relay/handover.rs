@@ -15,7 +15,7 @@ use crate::relay::pull::{Fetcher, LeftSource};
 use crate::relay::tls_ends::{PlainEnd, TlsEnd};
 use crate::relay::wire::{Wire, WireState};
 use crate::relay::worker::Worker;
-use crate::relay::{Crew, Listen, Opened, Settings, Site, StartError};
+use crate::relay::{Listen, Opened, Settings, Site, StartError, Threads};
 use glassline_delivery::policy::StreamName;
 use glassline_io::clock::Clock;
 use glassline_io::spool::LinkFile;
@@ -89,16 +89,16 @@ pub(super) struct Staying {
 }
 
 impl Staying {
-    /// Takes the TLS out of `crew`, for each worker a group of connections.
-    pub(super) fn part(self, crew: &mut Crew) -> Vec<Vec<TlsEnd>> {
-        let mut groups: Vec<Vec<TlsEnd>> = crew.workers.iter().map(|_| Vec::new()).collect();
+    /// Takes the TLS out of `threads`, for each worker a group of connections.
+    pub(super) fn part(self, threads: &mut Threads) -> Vec<Vec<TlsEnd>> {
+        let mut groups: Vec<Vec<TlsEnd>> = threads.workers.iter().map(|_| Vec::new()).collect();
         for (worker, slot, end) in self.connections {
-            let connection = crew.workers[worker].part_with(slot);
+            let connection = threads.workers[worker].part_with(slot);
             let secured = connection.and_then(|connection| connection.socket.into_session());
             groups[worker].extend(secured.map(|(socket, session)| TlsEnd::new(socket, session, end)));
         }
         for (index, end) in self.sources {
-            let secured = crew.fetcher.as_mut().and_then(|fetcher| fetcher.part_with(index));
+            let secured = threads.fetcher.as_mut().and_then(|fetcher| fetcher.part_with(index));
             if let (Some((socket, session)), Some(group)) = (secured, groups.first_mut()) {
                 group.push(TlsEnd::new(socket, session, end));
             }
@@ -110,11 +110,11 @@ impl Staying {
 /// Makes the message of all that a halted relay has, and has it delivered. Returns what stays then.
 pub(super) fn pack(
     hub: &Hub,
-    crew: &Crew,
+    threads: &Threads,
     deliver: impl FnOnce(&[u8], &[BorrowedFd<'_>]) -> io::Result<()>,
 ) -> io::Result<Staying> {
     let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
-    for (listen, listener) in crew.workers.iter().flat_map(Worker::listeners) {
+    for (listen, listener) in threads.workers.iter().flat_map(Worker::listeners) {
         listeners.push((listen.clone(), listener.local_address()?));
         sockets.push(listener.as_fd());
     }
@@ -125,8 +125,8 @@ pub(super) fn pack(
         links.extend(its_links);
     }
     let is_kept = |stream: u64| streams.iter().any(|(state, _)| state.id == stream);
-    let (connections, ends, slots) = pack_connections(&crew.workers, is_kept);
-    let sources = crew.fetcher.as_ref().map(Fetcher::states).unwrap_or_default();
+    let (connections, ends, slots) = pack_connections(&threads.workers, is_kept);
+    let sources = threads.fetcher.as_ref().map(Fetcher::states).unwrap_or_default();
     let (sources, source_sockets): (Vec<_>, Vec<_>) = sources.into_iter().unzip();
 
     let mut descriptors = sockets;
@@ -137,7 +137,7 @@ pub(super) fn pack(
         descriptors.extend(own_link.as_ref().map(LinkFile::as_fd));
     }
     descriptors.extend(source_sockets.iter().map(|(_, socket)| socket.as_fd()));
-    let outputs = crew.feeder.as_ref().map(Feeder::states).unwrap_or_default();
+    let outputs = threads.feeder.as_ref().map(Feeder::states).unwrap_or_default();
     let estate =
         Estate { format: FORMAT, hub: hub.state(), listeners, streams, connections, sources, outputs };
     let bytes = rmp_serde::to_vec_named(&estate).map_err(io::Error::other)?;
@@ -195,7 +195,7 @@ impl Descriptors {
 /// What a relay needs to go on where another process left off.
 pub(super) struct Inherited {
     pub(super) hub: Arc<Hub>,
-    pub(super) crew: Crew,
+    pub(super) threads: Threads,
     /// Listeners for the workers, by their configured addresses.
     pub(super) listeners: Vec<(Opened, Vec<Listener>)>,
 }
@@ -266,7 +266,7 @@ pub(super) fn unpack(
         live.release_absent(hub.clock.now());
         live.reconfigure(settings.of_stream(&live.name));
     }
-    Ok(Inherited { hub, crew: Crew { workers, fetcher: Some(fetcher), feeder }, listeners })
+    Ok(Inherited { hub, threads: Threads { workers, fetcher: Some(fetcher), feeder }, listeners })
 }
 
 /// The listeners that are still wanted, as many for each worker as came; more are opened where workers have none.

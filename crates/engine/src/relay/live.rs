@@ -212,7 +212,7 @@ impl Live {
     }
 
     /// The stream that another process left, with its links. Its publisher is to
-    /// take the seat by [`Live::sit_down`], or [`Live::release_absent`] frees it.
+    /// take the seat by [`Live::reclaim`], or [`Live::release_absent`] frees it.
     pub(super) fn restore(
         state: LiveState,
         name: StreamName,
@@ -246,7 +246,7 @@ impl Live {
 
     /// The publisher of `session`, who came from another process, sits here from now on. Returns whether the seat
     /// is its.
-    pub(super) fn sit_down(&self, session: u64, seat: Option<Seat>) -> bool {
+    pub(super) fn reclaim(&self, session: u64, seat: Option<Seat>) -> bool {
         let mut core = self.lock();
         match &mut core.holder {
             Some(holder) if holder.session == session => {
@@ -322,11 +322,25 @@ impl Live {
     /// Appends what a publisher sent. Returns whether viewers have news; [`Live::pause`] is to follow in any case
     /// once the publisher has nothing more for now.
     pub(super) fn push(&self, session: u64, bytes: &[u8], now: Time) -> Result<bool, PushError> {
+        self.append(&mut self.lock(), session, bytes, now)
+    }
+
+    /// [`Live::push`] and [`Live::pause`] at once, for a publisher that pushes all that it has. What is to be done is
+    /// returned beside an error too: the stream may have ended by it.
+    pub(super) fn push_all(&self, session: u64, bytes: &[u8], now: Time) -> (Result<(), PushError>, Flushed) {
         let mut core = self.lock();
+        let pushed = self.append(&mut core, session, bytes, now);
+        let is_time = core.stream.pause(now);
+        let paused = core.flush_if(is_time);
+        let news = paused.news || !matches!(pushed, Ok(false));
+        (pushed.map(drop), Flushed { news, ..paused })
+    }
+
+    fn append(&self, core: &mut Core, session: u64, bytes: &[u8], now: Time) -> Result<bool, PushError> {
         if core.holder.as_ref().is_none_or(|holder| holder.session != session) || self.has_ended() {
             return Err(PushError::Evicted);
         }
-        let Core { stream, spool, .. } = &mut *core;
+        let Core { stream, spool, .. } = core;
         let mut appended = Ok(());
         let pushed = stream.push(bytes, now, &mut |run| {
             if appended.is_ok() {
@@ -567,6 +581,7 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::relay::test_streams::{claimed, live, name};
     use glassline_delivery::stream::{Backlog, FlushPolicy};
     use glassline_test_support::ts::Source;
 
@@ -599,5 +614,57 @@ mod tests {
         assert_eq!(live.pause(at(111)).wake_at, Some(at(211)));
         assert_eq!(live.handle_timeout(at(112)), Flushed { news: false, wake_at: None });
         assert_eq!(live.handle_timeout(at(211)), Flushed { news: true, wake_at: None });
+    }
+
+    #[test]
+    fn a_push_of_all_there_is_does_what_a_push_and_a_pause_do() {
+        let live = live(0, "a", 1);
+        let session = claimed(&live, Time::ZERO);
+        let mut source = Source::default();
+        let bytes = [source.tables(), source.picture(true, 3)].concat();
+        let (pushed, flushed) = live.push_all(session, &bytes, Time::ZERO);
+        pushed.expect("a transport stream");
+        assert!(flushed.news);
+        assert_eq!(live.chain.head(), bytes.len() as u64);
+        let (pushed, flushed) = live.push_all(session + 1, &bytes, Time::ZERO);
+        assert!(matches!(pushed, Err(PushError::Evicted)) && flushed.news, "who waits is to look");
+        assert_eq!(live.bytes_in(), bytes.len() as u64);
+    }
+
+    #[test]
+    fn a_publisher_from_another_process_reclaims_its_seat_or_loses_it() {
+        let live = live(0, "a", 1);
+        let session = claimed(&live, Time::ZERO);
+        live.counters.bytes_out.add(17);
+        let restore = || {
+            let (state, links) = live.state();
+            assert!(links.is_empty(), "nothing was appended");
+            let message = rmp_serde::to_vec_named(&state).expect("plain values");
+            let state: LiveState = rmp_serde::from_slice(&message).expect("what was written");
+            Live::restore(state, name("a"), Vec::new(), 1).expect("a stream")
+        };
+        let next = restore();
+        assert_eq!((next.id, next.counters.bytes_out.value()), (0, 17));
+        assert!(!next.reclaim(session + 1, None), "another session's");
+        assert!(next.reclaim(session, None));
+        next.release_absent(Time::ZERO);
+        assert!(matches!(next.claim(None, false, Time::ZERO), Claim::Taken));
+        let next = restore();
+        next.release_absent(Time::ZERO);
+        assert!(!next.reclaim(session, None));
+        assert_eq!(claimed(&next, Time::ZERO), session + 1);
+    }
+
+    #[test]
+    fn viewers_of_all_workers_are_counted_and_outputs_are_not() {
+        let live = live(0, "a", 2);
+        live.viewer_joins(0);
+        live.viewer_sits(1);
+        live.set_has_outputs(true);
+        assert_eq!((live.viewers(), live.counters.joined.value()), (2, 1));
+        assert_eq!(live.waits_since(), None);
+        live.viewer_leaves(0);
+        live.viewer_leaves(1);
+        assert_eq!((live.viewers(), live.waits_since()), (0, Some(Time::ZERO)));
     }
 }

@@ -61,7 +61,7 @@ pub use pull::{Pull, RtpCounts, SourceState, SourceStatus};
 pub use roster::{Client, Clients, WhyCounts};
 pub use settings::{SendPath, Settings};
 pub use status::{StreamStatus, Totals};
-pub use tls_ends::Remains;
+pub use tls_ends::DrainingTls;
 
 use certificates::Fresh;
 use descriptors::Division;
@@ -142,7 +142,7 @@ struct Opened {
 }
 
 /// All that the threads of a halted relay have.
-struct Crew {
+struct Threads {
     workers: Vec<Worker>,
     fetcher: Option<Fetcher>,
     feeder: Option<Feeder>,
@@ -151,15 +151,15 @@ struct Crew {
 /// A relay that has taken over and not begun.
 pub struct Waiting {
     relay: Relay,
-    crew: Crew,
+    threads: Threads,
     listeners: Vec<(Opened, Vec<Listener>)>,
 }
 
 impl Waiting {
     /// Begins, where the other process has come to its end.
     pub fn start(self) -> Result<Relay, StartError> {
-        let Waiting { mut relay, crew, listeners } = self;
-        relay.resume(crew, listeners)?;
+        let Waiting { mut relay, threads, listeners } = self;
+        relay.resume(threads, listeners)?;
         for live in relay.hub.streams.all() {
             relay.hub.inboxes.announce(&live, None);
         }
@@ -194,10 +194,10 @@ impl Relay {
         let feeder = pollers.pop().map(|poller| Feeder::new(&hub, poller));
         let workers = pollers.into_iter().enumerate();
         let workers = workers.map(|(index, poller)| Worker::new(Arc::clone(&hub), index, poller));
-        let crew = Crew { workers: workers.collect(), fetcher: None, feeder };
+        let threads = Threads { workers: workers.collect(), fetcher: None, feeder };
         let mut relay =
             Relay { hub, workers: Vec::new(), pulling: None, sending: None, listening: Vec::new() };
-        relay.resume(crew, opened)?;
+        relay.resume(threads, opened)?;
         Ok(relay)
     }
 
@@ -213,18 +213,18 @@ impl Relay {
         let certificates = Fresh::read(&settings.certificates)?;
         let opened = Relay::open(&self.listening, &settings.listen, self.workers.len())?;
         self.hub.certificates.show(certificates);
-        let mut crew = self.halt();
+        let mut threads = self.halt();
         let wanted = |listen: &Listen| settings.listen.iter().find(|wanted| wanted.is_at(listen));
         self.listening.retain_mut(|opened| {
             let wanted = wanted(&opened.listen);
             opened.listen = wanted.unwrap_or(&opened.listen).clone();
             wanted.is_some()
         });
-        for worker in &mut crew.workers {
+        for worker in &mut threads.workers {
             worker.rearrange_listeners(wanted);
         }
         self.hub.reconfigure(settings);
-        self.resume(crew, opened)
+        self.resume(threads, opened)
     }
 
     /// Leaves everything to another process: comes to a halt and has a message with descriptors delivered, of which
@@ -237,18 +237,19 @@ impl Relay {
     pub fn hand_over(
         &mut self,
         deliver: impl FnOnce(&[u8], &[BorrowedFd<'_>]) -> io::Result<()>,
-    ) -> io::Result<Remains> {
-        let mut crew = self.halt();
-        match handover::pack(&self.hub, &crew, deliver) {
+    ) -> io::Result<DrainingTls> {
+        let mut threads = self.halt();
+        match handover::pack(&self.hub, &threads, deliver) {
             Ok(staying) => {
-                let groups = staying.part(&mut crew);
+                let groups = staying.part(&mut threads);
                 let settings = self.hub.settings();
-                let remains = Remains::start(groups, self.hub.clock, settings.drain, settings.stall_timeout);
-                crew.workers.iter_mut().for_each(Worker::dismiss);
-                Ok(remains)
+                let draining =
+                    DrainingTls::start(groups, self.hub.clock, settings.drain, settings.stall_timeout);
+                threads.workers.iter_mut().for_each(Worker::dismiss);
+                Ok(draining)
             }
             Err(error) => {
-                self.resume(crew, Vec::new()).map_err(io::Error::other)?;
+                self.resume(threads, Vec::new()).map_err(io::Error::other)?;
                 Err(error)
             }
         }
@@ -269,13 +270,13 @@ impl Relay {
         let count = worker_count(&settings);
         let listen = settings.listen.clone();
         let certificates = Fresh::read(&settings.certificates).map_err(StartError::from)?;
-        let Inherited { hub, crew, listeners } =
+        let Inherited { hub, threads, listeners } =
             handover::unpack(settings, site, count, message, descriptors)?;
         hub.certificates.show(certificates);
         let listening: Vec<_> = listeners.iter().map(|(opened, _)| opened.clone()).collect();
         let opened = Relay::open(&listening, &listen, count)?;
         let relay = Relay { hub, workers: Vec::new(), pulling: None, sending: None, listening: Vec::new() };
-        Ok(Waiting { relay, crew, listeners: listeners.into_iter().chain(opened).collect() })
+        Ok(Waiting { relay, threads, listeners: listeners.into_iter().chain(opened).collect() })
     }
 
     /// Listens on the addresses of `listen` that are not `listening` yet: a socket for each of `workers`.
@@ -298,12 +299,17 @@ impl Relay {
     }
 
     /// Lets the threads run, with all that they had and the listeners that were `opened` for them.
-    fn resume(&mut self, mut crew: Crew, opened: Vec<(Opened, Vec<Listener>)>) -> Result<(), StartError> {
-        let mut listeners: Vec<Vec<(Listen, Listener)>> = crew.workers.iter().map(|_| Vec::new()).collect();
+    fn resume(
+        &mut self,
+        mut threads: Threads,
+        opened: Vec<(Opened, Vec<Listener>)>,
+    ) -> Result<(), StartError> {
+        let mut listeners: Vec<Vec<(Listen, Listener)>> =
+            threads.workers.iter().map(|_| Vec::new()).collect();
         for (opened, group) in opened {
             // What another process left may be more than one for a worker.
             for (index, listener) in group.into_iter().enumerate() {
-                listeners[index % crew.workers.len()].push((opened.listen.clone(), listener));
+                listeners[index % threads.workers.len()].push((opened.listen.clone(), listener));
             }
             self.listening.push(opened);
         }
@@ -314,21 +320,21 @@ impl Relay {
         if let Some(complaint) = division.complaint() {
             tracing::warn!("{complaint}");
         }
-        let limit = division.connections.div_ceil(crew.workers.len().max(1));
-        if crew.fetcher.is_none() && !self.hub.boards().is_empty() {
-            crew.fetcher = Some(Fetcher::new(&self.hub)?);
+        let limit = division.connections.div_ceil(threads.workers.len().max(1));
+        if threads.fetcher.is_none() && !self.hub.boards().is_empty() {
+            threads.fetcher = Some(Fetcher::new(&self.hub)?);
         }
         self.hub.enter(Phase::Running);
-        for (index, (mut worker, listeners)) in crew.workers.into_iter().zip(listeners).enumerate() {
+        for (index, (mut worker, listeners)) in threads.workers.into_iter().zip(listeners).enumerate() {
             worker.reconfigure(listeners, limit);
             let thread = std::thread::Builder::new().name(format!("relay-{index}"));
             self.workers.push(thread.spawn(move || worker.run())?);
         }
-        if let Some(mut fetcher) = crew.fetcher {
+        if let Some(mut fetcher) = threads.fetcher {
             fetcher.rearrange();
             self.pulling = Some(Pulling::start(fetcher)?);
         }
-        if let Some(mut feeder) = crew.feeder {
+        if let Some(mut feeder) = threads.feeder {
             feeder.rearrange();
             self.sending = Some(Sending::start(feeder)?);
         }
@@ -336,12 +342,12 @@ impl Relay {
     }
 
     /// Brings the threads to a halt. What panicked is lost, and has been told on standard error.
-    fn halt(&mut self) -> Crew {
+    fn halt(&mut self) -> Threads {
         self.hub.enter(Phase::Halted);
         let fetcher = self.pulling.take().and_then(Pulling::join);
         let feeder = self.sending.take().and_then(Sending::join);
         let workers = self.workers.drain(..).filter_map(|thread| thread.join().ok()).collect();
-        Crew { workers, fetcher, feeder }
+        Threads { workers, fetcher, feeder }
     }
 
     /// Where it listens, in the order of [`Settings::listen`].

@@ -1,7 +1,7 @@
 //! Publishing from inside the process, and why a name is not to be had.
 
 use crate::relay::hub::Hub;
-use crate::relay::live::{Flushed, Live, PushError};
+use crate::relay::live::{Live, PushError};
 use crate::relay::streams::Claimant;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Block, Mux};
@@ -68,7 +68,7 @@ impl Publisher {
 
     /// The seat that this publisher had in another process, under `session`, if it is still its.
     pub(super) fn restore(hub: &Arc<Hub>, name: &StreamName, session: u64) -> Option<Publisher> {
-        let live = hub.streams.find(name).filter(|live| live.sit_down(session, None))?;
+        let live = hub.streams.find(name).filter(|live| live.reclaim(session, None))?;
         Some(Publisher { hub: Arc::clone(hub), live, session })
     }
 
@@ -91,11 +91,9 @@ impl Publisher {
     /// taken for all that there is at the moment.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), PushError> {
         let now = self.hub.clock.now();
-        let pushed = self.live.push(self.session, bytes, now);
-        let paused = self.live.pause(now);
-        let news = paused.news || !matches!(pushed, Ok(false));
-        self.hub.inboxes.tell(&self.live, Flushed { news, ..paused });
-        pushed.map(|_| ())
+        let (pushed, flushed) = self.live.push_all(self.session, bytes, now);
+        self.hub.inboxes.tell(&self.live, flushed);
+        pushed
     }
 }
 

@@ -1,9 +1,15 @@
-//! Streams for the unit tests of this room.
+//! Streams and what is around them, for the unit tests of this room.
 
+use crate::relay::hub::Hub;
 use crate::relay::live::{Claim, Live};
+use crate::relay::{Door, Site};
+use glassline_delivery::http1::Response;
+use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Backlog, FlushPolicy, Mux, Pacing, Prebuffer, Settings};
+use glassline_io::clock::Clock;
 use glassline_media::Time;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,4 +36,19 @@ pub(super) fn claimed(live: &Live, now: Time) -> u64 {
         Claim::Granted { session, .. } => session,
         Claim::Taken => panic!("the seat is taken"),
     }
+}
+
+/// A site without pages.
+struct NoSite;
+
+impl Site for NoSite {
+    fn respond(&self, _request: &Request, _door: Door, _peer: IpAddr, _hub: &Hub) -> Response {
+        Response::new(404)
+    }
+}
+
+/// What the threads of a relay share, without threads.
+pub(super) fn hub(settings: crate::relay::Settings, workers: usize) -> Hub {
+    let (hub, _pollers) = Hub::new(settings, Arc::new(NoSite), Clock::new(), workers).expect("pollers");
+    hub
 }

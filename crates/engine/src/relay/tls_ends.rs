@@ -232,7 +232,7 @@ impl TlsEnd {
 
 /// TLS that goes on for the process that has taken over, on threads of its own.
 #[derive(Debug)]
-pub struct Remains {
+pub struct DrainingTls {
     shared: Arc<Shared>,
     wakers: Vec<Waker>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -244,7 +244,7 @@ struct Shared {
     is_ending: AtomicBool,
 }
 
-impl Remains {
+impl DrainingTls {
     /// Goes on with `groups`, each on a thread, until their last connection is over, or `bound` has passed.
     /// A peer that takes nothing for `patience` of what the other process has left for it is given up.
     pub(super) fn start(
@@ -252,7 +252,7 @@ impl Remains {
         clock: Clock,
         bound: Duration,
         patience: Duration,
-    ) -> Remains {
+    ) -> DrainingTls {
         let shared = Arc::new(Shared::default());
         let (mut wakers, mut threads) = (Vec::new(), Vec::new());
         let until = clock.now() + bound;
@@ -268,7 +268,7 @@ impl Remains {
                 Err(error) => tracing::error!(%error, "cannot go on with connections over TLS; they end"),
             }
         }
-        Remains { shared, wakers, threads: Mutex::new(threads) }
+        DrainingTls { shared, wakers, threads: Mutex::new(threads) }
     }
 
     /// Connections that it goes on with.

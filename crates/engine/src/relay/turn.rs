@@ -61,3 +61,54 @@ impl TurnBuffers {
         TurnContext { hub, settings, now, allowance, scratch, news, due }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::inboxes::Message;
+    use crate::relay::test_streams::{hub, live};
+
+    const NEWS: Flushed = Flushed { news: true, wake_at: None };
+
+    #[test]
+    fn a_turn_has_the_workers_memory_and_the_settings_of_the_moment() {
+        let hub = hub(Settings::default(), 1);
+        let (settings, mut buffers) = (hub.settings(), TurnBuffers::new());
+        let at = Time::from_millis(5);
+        let context = buffers.context(&hub, &settings, Allowance::new(true, 1), at);
+        assert_eq!((context.now, context.scratch.len()), (at, READ_BYTES));
+        assert!(std::ptr::eq(context.settings, &*settings));
+        context.scratch[0] = 7;
+        let later = buffers.context(&hub, &settings, Allowance::new(true, 1), at);
+        assert_eq!(later.scratch[0], 7, "the memory is kept from turn to turn");
+    }
+
+    #[test]
+    fn news_are_noted_for_the_own_worker_and_sent_to_the_others() {
+        let hub = hub(Settings::default(), 2);
+        let (settings, mut buffers) = (hub.settings(), TurnBuffers::new());
+        let live = live(0, "a", 2);
+        live.viewer_sits(0);
+        live.viewer_sits(1);
+        for _ in 0..2 {
+            buffers.context(&hub, &settings, Allowance::new(true, 1), Time::ZERO).tell(&live, NEWS, 0);
+        }
+        assert!(matches!(&buffers.news[..], [noted] if Arc::ptr_eq(noted, &live)), "noted once");
+        let mut messages = Vec::new();
+        hub.inboxes.collect(0, &mut messages);
+        assert!(messages.is_empty());
+        hub.inboxes.collect(1, &mut messages);
+        assert!(matches!(messages[..], [Message::News(_)]));
+    }
+
+    #[test]
+    fn a_stream_without_viewers_here_is_noted_for_its_deadline_alone() {
+        let hub = hub(Settings::default(), 1);
+        let (settings, mut buffers) = (hub.settings(), TurnBuffers::new());
+        let (live, at) = (live(0, "a", 1), Time::from_millis(40));
+        let mut context = buffers.context(&hub, &settings, Allowance::new(true, 1), Time::ZERO);
+        context.tell(&live, Flushed { news: true, wake_at: Some(at) }, 0);
+        assert!(buffers.news.is_empty());
+        assert!(matches!(&buffers.due[..], [(time, noted)] if *time == at && Arc::ptr_eq(noted, &live)));
+    }
+}

@@ -78,7 +78,7 @@ impl Allowance {
 
 /// Where a viewer is in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Position {
     /// The next byte for its socket.
     pub(super) offset: u64,
     /// Whether it has begun; otherwise it waits for a key frame.
@@ -206,10 +206,10 @@ impl Viewer {
     }
 
     /// Where it is, for those who look at it.
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn position(&self) -> Position {
         let pace_bps = self.burst_bytes().map(|_| self.live.pace_bps());
         let is_placed = !matches!(self.state, State::Awaiting { .. });
-        Place { offset: self.reader.offset(), is_placed, pace_bps, moved_forward: self.moved_forward }
+        Position { offset: self.reader.offset(), is_placed, pace_bps, moved_forward: self.moved_forward }
     }
 
     /// Whether news concern this viewer: one with a full socket hears of them at its next edge.

@@ -32,7 +32,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use watching::Place;
+use watching::Admission;
 
 /// Answers that may wait for a client that reads slowly, before its next requests are looked at.
 const OUTGOING_LIMIT_BYTES: usize = 256 << 10;
@@ -60,7 +60,7 @@ pub(in crate::relay) struct Connection {
     /// What the publisher that was here has sent.
     published_bytes: u64,
     /// What a viewer has taken and gives back.
-    place: Place,
+    admission: Admission,
     /// Whether it is counted among those of its address that have not been answered.
     asks: bool,
 }
@@ -135,7 +135,7 @@ impl Connection {
             role: Role::Exchange { request: None, body_bytes: 0 },
             asked: None,
             published_bytes: 0,
-            place: Place::default(),
+            admission: Admission::default(),
             // Who lets it in has counted it.
             asks: !is_admin,
         }
@@ -463,7 +463,7 @@ impl Connection {
         self.leave_seat(context, "was cut off");
         if let Role::Watching(viewer) = &self.role {
             viewer.live.viewer_leaves(self.seat.worker);
-            self.place.leave(self.peer.ip(), context.hub);
+            self.admission.leave(self.peer.ip(), context.hub);
             let sent_bytes = viewer.sent_bytes;
             self.log(200, sent_bytes, context);
         }

@@ -1,6 +1,6 @@
 //! A connection as one process leaves it to the next.
 
-use super::watching::Place;
+use super::watching::Admission;
 use super::{Connection, Publishing, Role};
 use crate::relay::access::Asked;
 use crate::relay::hub::Hub;
@@ -31,7 +31,8 @@ pub(in crate::relay) struct ConnectionState {
     role: RoleState,
     asked: Option<Asked>,
     published_bytes: u64,
-    place: Place,
+    #[serde(rename = "place")]
+    admission: Admission,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -79,7 +80,7 @@ impl Connection {
             role,
             asked: self.asked.as_deref().cloned(),
             published_bytes: self.published_bytes,
-            place: self.place,
+            admission: self.admission,
         };
         (state, own_link)
     }
@@ -97,7 +98,7 @@ impl Connection {
             RoleState::Exchange { request, body_bytes } => Role::Exchange { request, body_bytes },
             RoleState::Publishing { session, last_bytes, began, bytes, meter, .. } => {
                 let live = Arc::clone(live?);
-                if !live.sit_down(session, Some(seat)) {
+                if !live.reclaim(session, Some(seat)) {
                     return None;
                 }
                 Role::Publishing(Publishing { live, session, last_bytes, began, bytes, meter })
@@ -118,7 +119,7 @@ impl Connection {
             role,
             asked: state.asked.map(Box::new),
             published_bytes: state.published_bytes,
-            place: state.place,
+            admission: state.admission,
             asks: false,
         })
     }
@@ -132,7 +133,7 @@ impl Connection {
             Role::Publishing(_) => hub.presence.count(address, Purpose::Publish, 0),
             Role::Watching(viewer) => {
                 viewer.live.viewer_sits(self.seat.worker);
-                self.place.come(address, hub);
+                self.admission.come(address, hub);
             }
             Role::Exchange { .. } | Role::Draining { .. } => {}
         }

@@ -32,14 +32,14 @@ fn unsent_bytes(bitrate_bps: u64) -> u32 {
 
 /// What a viewer takes when it comes, and gives back when it goes.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct Admission {
     /// Its stream's rate when it came.
     bps: u64,
     /// Its own mark.
     mark: Option<u32>,
 }
 
-impl Place {
+impl Admission {
     /// The viewer from `address` has come with it from another process.
     pub(super) fn come(self, address: IpAddr, hub: &Hub) {
         hub.presence.count(address, Purpose::Watch, self.bps);
@@ -50,7 +50,7 @@ impl Place {
 
     /// The viewer from `address` goes.
     pub(super) fn leave(&mut self, address: IpAddr, hub: &Hub) {
-        let Place { bps, mark } = std::mem::take(self);
+        let Admission { bps, mark } = std::mem::take(self);
         hub.presence.leave(address, Purpose::Watch, bps);
         if let Some(mark) = mark {
             hub.marker.give_back(mark);
@@ -108,7 +108,7 @@ impl Connection {
             live.viewer_joins(self.seat.worker);
             Ok::<(), WatchRefusal>(())
         })?;
-        self.place = Place { bps, mark: hub.marker.mark(self.socket.tcp(), rules.marking) };
+        self.admission = Admission { bps, mark: hub.marker.mark(self.socket.tcp(), rules.marking) };
         Ok(())
     }
 
@@ -160,13 +160,13 @@ impl Connection {
         }
         // The options are kindnesses of the kernel; a viewer can be served without them.
         let _ = self.socket.tcp().send_at_once();
-        let _ = self.socket.tcp().limit_unsent(unsent_bytes(live.bitrate_bps(context.now)));
+        let _ = self.socket.tcp().limit_unsent(unsent_bytes(self.admission.bps));
         // Who reads slowly but steadily is no dead peer, but the kernel takes it for one: it counts from when the window
         // closed, until a whole segment fits again. Who takes nothing at all is seen by `Viewer::blocked_since`.
         let _ = self.socket.tcp().give_up_after(Duration::ZERO);
         let mut head = std::mem::take(&mut self.outgoing).into_bytes();
         head.extend_from_slice(&response.endless_head());
-        tracing::debug!(peer = %self.peer, stream = %live.name, mark = self.place.mark, "viewer joined");
+        tracing::debug!(peer = %self.peer, stream = %live.name, mark = self.admission.mark, "viewer joined");
         let slow = context.settings.rules.of(&live.name).slow;
         let mut viewer = Viewer::new(live, head, slow, context.now);
         if let Some(prebuffer) = prebuffer {

@@ -3,7 +3,7 @@
 use super::board::Board;
 use super::place::Place;
 use crate::relay::live::Live;
-use crate::relay::pull::Sayings;
+use crate::relay::pull::LogThrottle;
 use glassline_delivery::output::{Destination, Framing};
 use glassline_delivery::stream::{Mux, Pacing, Seams};
 use glassline_io::spool::Reader;
@@ -50,7 +50,7 @@ pub(super) struct Feed {
     /// What failed is not tried again before.
     retry_at: Time,
     due: Time,
-    sayings: Sayings,
+    log_throttle: LogThrottle,
 }
 
 /// A place in a stream.
@@ -113,7 +113,7 @@ impl Feed {
             has_begun: false,
             retry_at: Time::ZERO,
             due: Time::NEVER,
-            sayings: Sayings::default(),
+            log_throttle: LogThrottle::default(),
         }
     }
 
@@ -295,7 +295,7 @@ impl Feed {
         self.board.errors.fetch_add(errors, Ordering::Relaxed);
         let words = error.to_string();
         let (stream, output) = (&self.board.name, &self.board.destination);
-        if self.sayings.is_worth_telling(&words) {
+        if self.log_throttle.should_log(&words) {
             tracing::warn!(%stream, %output, "cannot send: {words}; going on");
         }
         *self.board.error() = Some(words);

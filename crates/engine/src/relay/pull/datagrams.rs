@@ -5,7 +5,7 @@
 //! ```
 
 use super::board::{Board, Note, Phase, RtpCounts};
-use super::seats::{Sayings, Seats};
+use super::seats::{LogThrottle, Seats};
 use super::{PullContext, READS_A_TURN, token};
 use crate::relay::hub::Hub;
 use glassline_delivery::pull::{Backoff, Policy, PullError, Source, UdpAddress};
@@ -41,7 +41,7 @@ pub(super) struct Datagrams {
     generation: u32,
     received: u64,
     dropped: u64,
-    sayings: Sayings,
+    log_throttle: LogThrottle,
 }
 
 /// See [`Datagrams::state`].
@@ -97,7 +97,7 @@ impl Datagrams {
             generation: 0,
             received: 0,
             dropped: 0,
-            sayings: Sayings::default(),
+            log_throttle: LogThrottle::default(),
         }
     }
 
@@ -293,7 +293,7 @@ impl Datagrams {
             self.note.sessions += 1;
             self.note.phase = Phase::Live;
             self.note.error = None;
-            if self.sayings.begin(context.now) {
+            if self.log_throttle.begin(context.now) {
                 tracing::info!(source = %self.board.source, streams = ?self.board.names, "source is live");
             }
         }
@@ -319,7 +319,7 @@ impl Datagrams {
         self.note.failures += 1;
         self.note.error = Some(why.to_owned());
         let (source, failures) = (&self.board.source, self.note.failures);
-        if self.sayings.end(why, self.policy.good_after, now) {
+        if self.log_throttle.end(why, self.policy.good_after, now) {
             tracing::warn!(%source, streams = ?self.board.names, failures, "source is not there: {why}");
         } else {
             tracing::debug!(%source, failures, "source is not there: {why}");

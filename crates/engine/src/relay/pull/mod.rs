@@ -14,7 +14,7 @@ mod upstream;
 
 pub(super) use board::Boards;
 pub use board::{RtpCounts, SourceState, SourceStatus};
-pub(super) use seats::Sayings;
+pub(super) use seats::LogThrottle;
 
 use crate::relay::hub::Hub;
 use crate::relay::tls_ends::Pair;

@@ -84,17 +84,17 @@ impl Seats {
 /// Keeps a source that comes and goes from filling the log: of what is said of it again and again, the 1st, 2nd, 4th,
 /// 8th … is told, until it has been good for a while.
 #[derive(Debug, Default)]
-pub(in crate::relay) struct Sayings {
+pub(in crate::relay) struct LogThrottle {
     said: BTreeMap<String, u64>,
     live_since: Option<Time>,
 }
 
-/// Different sayings that are remembered; there are not so many kinds of trouble.
+/// Different log_throttle that are remembered; there are not so many kinds of trouble.
 const SAYINGS: usize = 32;
 
-impl Sayings {
+impl LogThrottle {
     /// Whether `saying` is to be told. Its figures don't make it another one.
-    pub(in crate::relay) fn is_worth_telling(&mut self, saying: &str) -> bool {
+    pub(in crate::relay) fn should_log(&mut self, saying: &str) -> bool {
         if self.said.len() >= SAYINGS {
             self.said.clear();
         }
@@ -107,7 +107,7 @@ impl Sayings {
     /// The source sends. Returns whether that is to be told.
     pub(super) fn begin(&mut self, now: Time) -> bool {
         self.live_since = Some(now);
-        self.is_worth_telling("live")
+        self.should_log("live")
     }
 
     /// The source does not send (any more). Returns whether that is to be told; always where it has been good for as
@@ -116,7 +116,7 @@ impl Sayings {
         if self.live_since.take().is_some_and(|since| now.since(since) >= good_after) {
             self.said.clear();
         }
-        self.is_worth_telling(why)
+        self.should_log(why)
     }
 }
 
@@ -126,12 +126,12 @@ mod tests {
 
     #[test]
     fn what_is_said_again_is_told_ever_more_rarely_until_all_was_well() {
-        let (mut sayings, good_after) = (Sayings::default(), Duration::from_secs(5));
+        let (mut log_throttle, good_after) = (LogThrottle::default(), Duration::from_secs(5));
         let mut now = Time::ZERO;
         let mut fail = |after: Duration| {
-            let begun = sayings.begin(now);
+            let begun = log_throttle.begin(now);
             now += after;
-            (begun, sayings.end(&format!("no packet in {} bytes", now.as_nanos()), good_after, now))
+            (begun, log_throttle.end(&format!("no packet in {} bytes", now.as_nanos()), good_after, now))
         };
         let told = (0..100).filter(|_| fail(Duration::from_millis(1)) == (true, true)).count();
         assert_eq!(told, 7);

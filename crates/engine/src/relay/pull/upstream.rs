@@ -1,7 +1,7 @@
 //! An HTTP upstream: the pure puller, its socket, its names.
 
 use super::board::{Board, Note, Phase};
-use super::seats::{Sayings, Seats};
+use super::seats::{LogThrottle, Seats};
 use super::{LeftSocket, PullContext, READS_A_TURN, Resolved, token};
 use crate::relay::hub::Hub;
 use crate::relay::outgoing::Outgoing;
@@ -43,7 +43,7 @@ pub(super) struct Upstream {
     resolving: Option<Host>,
     /// What is to be resolved; another than `resolving` where that was given up.
     wanted: Option<Host>,
-    sayings: Sayings,
+    log_throttle: LogThrottle,
     good_after: Duration,
 }
 
@@ -89,7 +89,7 @@ impl Upstream {
             addresses: Vec::new(),
             resolving: None,
             wanted: None,
-            sayings: Sayings::default(),
+            log_throttle: LogThrottle::default(),
             good_after: policy.good_after,
         }
     }
@@ -353,7 +353,7 @@ impl Upstream {
         };
         if self.note.phase == Phase::Live && was != Phase::Live {
             let (source, metacube) = (&self.board.source, self.note.metacube);
-            if self.sayings.begin(context.now) {
+            if self.log_throttle.begin(context.now) {
                 tracing::info!(%source, streams = ?self.board.names, metacube, "source is live");
             }
         }
@@ -361,7 +361,7 @@ impl Upstream {
             let (source, why) = (&self.board.source, error.as_deref().unwrap_or_default());
             let retry_in = self.puller.poll_timeout().since(context.now);
             let failures = counts.failures;
-            if self.sayings.end(why, self.good_after, context.now) {
+            if self.log_throttle.end(why, self.good_after, context.now) {
                 tracing::warn!(%source, streams = ?self.board.names, failures, ?retry_in, "source is not there: {why}");
             } else {
                 tracing::debug!(%source, failures, ?retry_in, "source is not there: {why}");

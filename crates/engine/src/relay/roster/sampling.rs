@@ -67,23 +67,24 @@ fn look_at(
     let (viewer, socket) = connection.viewer()?;
     let info = socket.tcp().info().ok()?;
     viewer.look_at_path(&info, now);
-    let (live, place) = (Arc::clone(&viewer.live), viewer.place());
+    let (live, position) = (Arc::clone(&viewer.live), viewer.position());
     let marks = marks.entry(live.id).or_insert_with(|| live.marks());
     // What waits in the kernel came before what waits here. Who waits for a key frame lacks nothing yet.
     let notsent = u64::from(info.notsent_bytes.unwrap_or(0));
-    let waiting_bytes = if place.is_placed { live.chain.head().saturating_sub(place.offset) } else { 0 };
-    let is_behind = place.is_placed && waiting_bytes + notsent > 0;
+    let waiting_bytes =
+        if position.is_placed { live.chain.head().saturating_sub(position.offset) } else { 0 };
+    let is_behind = position.is_placed && waiting_bytes + notsent > 0;
     let behind =
-        if is_behind { age_of(marks, place.offset.saturating_sub(notsent), now) } else { Duration::ZERO };
+        if is_behind { age_of(marks, position.offset.saturating_sub(notsent), now) } else { Duration::ZERO };
     let seen = Seen {
         at: now,
         info: PackedInfo::new(info),
         bytes_sent: viewer.sent_bytes,
         waiting_bytes,
         behind_ms: u32::try_from(behind.as_millis()).unwrap_or(u32::MAX),
-        moved_forward: place.moved_forward,
-        pace_bps: place.pace_bps.unwrap_or(0),
-        is_placed: place.is_placed,
+        moved_forward: position.moved_forward,
+        pace_bps: position.pace_bps.unwrap_or(0),
+        is_placed: position.is_placed,
         is_blocked: viewer.is_blocked(),
     };
     Some(Entry::new(generation.into(), live, address, viewer.joined, seen))
