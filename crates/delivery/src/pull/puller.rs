@@ -164,7 +164,7 @@ impl Puller {
         }
     }
 
-    /// Is as patient and as persistent as `policy` says from now on.
+    /// Applies a new retry policy.
     pub fn reconfigure(&mut self, policy: Policy) {
         self.policy = policy;
         self.backoff.reconfigure(policy.retry_min, policy.retry_max);

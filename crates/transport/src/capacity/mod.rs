@@ -321,7 +321,7 @@ impl Capacity {
         self.steer(now, feedback);
     }
 
-    /// Brings the bandwidth up to date: while packets queue it is what is delivered, otherwise at least that.
+    /// Updates the bandwidth: while packets queue it is what is delivered, otherwise at least that.
     fn measure(&mut self, feedback: &Feedback) {
         // Who pauses is measured by what came between the pauses.
         let app_limited = feedback.app_limited && feedback.train_rate.is_none();

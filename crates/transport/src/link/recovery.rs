@@ -36,7 +36,7 @@ pub(crate) enum Content {
     /// A part of a message.
     Data { channel: u8, part: Written },
     /// The same, sent on another path too.
-    Twin { channel: u8, part: Written },
+    Duplicate { channel: u8, part: Written },
     /// Whole messages in a row.
     Row { channel: u8, row: Row },
     /// OPEN of a channel.

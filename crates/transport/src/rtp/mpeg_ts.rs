@@ -24,7 +24,7 @@ impl Depacketizer {
         Depacketizer { reorder: Reorder::new(settings), refused: 0, refused_bytes: 0 }
     }
 
-    /// Is as patient as `settings` say from now on.
+    /// Applies new settings.
     pub fn reconfigure(&mut self, settings: Settings) {
         self.reorder.reconfigure(settings);
     }

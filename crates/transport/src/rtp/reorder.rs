@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How patient a [`Reorder`] is.
+/// How long a [`Reorder`] waits for missing packets, and how many it holds meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// How long a packet is held at most for those that should come before it.
@@ -138,7 +138,7 @@ impl Reorder {
         Reorder { settings, session: None, candidate: None, counters: Counters::default() }
     }
 
-    /// Is as patient as `settings` say from now on. A gap that is being waited for keeps its time.
+    /// Applies new settings. A gap that is being waited for keeps its time.
     pub fn reconfigure(&mut self, settings: Settings) {
         self.settings = settings;
     }

@@ -139,7 +139,7 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Is as patient as `policy` says from now on.
+    /// Applies a new retry policy.
     pub(super) fn reconfigure(&mut self, policy: Policy) {
         self.policy = policy;
         if let Some(rtp) = &mut self.rtp {

@@ -140,7 +140,7 @@ impl Upstream {
         Ok(())
     }
 
-    /// Is as patient as `policy` says from now on.
+    /// Applies a new retry policy.
     pub(super) fn reconfigure(&mut self, policy: Policy) {
         self.puller.reconfigure(policy);
         self.good_after = policy.good_after;

@@ -95,7 +95,7 @@ pub(crate) struct Written {
 
 impl Written {
     /// What a part comes to that waits to be repeated on another path: its bytes, and its place in the queue.
-    pub(crate) fn twin_cost(self) -> u64 {
+    pub(crate) fn duplicate_cost(self) -> u64 {
         u64::from(self.length) + 16
     }
 }

@@ -82,7 +82,7 @@ impl Spares {
 /// Bytes of a block: little beside what it costs to have another one, and beside what is lost where somebody keeps a
 /// single message of it.
 const BLOCK: usize = 16 << 10;
-/// Blocks of which the messages may still be with the application: what two looks at a socket bring.
+/// Blocks of which the messages may still be with the application: what two reads of a socket give.
 const MAX_BLOCKS: usize = 64;
 /// Larger messages have a buffer of their own.
 const SMALL: usize = BLOCK / 8;

@@ -128,8 +128,8 @@ impl Endpoint {
     /// The link, and its path, that waits for an answer with this ID.
     fn attempt_of(&self, to: ConnectionId) -> Option<(usize, usize)> {
         let waits = |attempt: &Option<Box<Attempt>>| attempt.as_ref().is_some_and(|one| one.local == to);
-        let legs = |(index, slot): (usize, &Slot)| Some((index, slot.attempts.iter().position(waits)?));
-        self.slots.iter().enumerate().find_map(legs)
+        let waiting = |(index, slot): (usize, &Slot)| Some((index, slot.attempts.iter().position(waits)?));
+        self.slots.iter().enumerate().find_map(waiting)
     }
 
     /// Whether an attempt waits for an answer with this ID.
@@ -138,22 +138,22 @@ impl Endpoint {
     }
 
     pub(super) fn handle_retry(&mut self, now: Time, to: ConnectionId, token: &[u8]) {
-        let Some((index, leg)) = self.attempt_of(to).filter(|_| token.len() <= MAX_TOKEN) else {
+        let Some((index, role)) = self.attempt_of(to).filter(|_| token.len() <= MAX_TOKEN) else {
             return self.counters.strangers += 1;
         };
-        let Some(mut attempt) = self.slots[index].attempts[leg].take() else { return };
+        let Some(mut attempt) = self.slots[index].attempts[role].take() else { return };
         if attempt.retries < MAX_RETRIES {
             attempt.retries += 1;
             self.write_attempt(&mut attempt, token);
             attempt.next_at = now;
         }
-        self.slots[index].attempts[leg] = Some(attempt);
+        self.slots[index].attempts[role] = Some(attempt);
     }
 
     pub(super) fn handle_accept(&mut self, now: Time, from: Path, to: ConnectionId, noise: &[u8]) {
-        let Some((index, leg)) = self.attempt_of(to) else { return self.counters.strangers += 1 };
+        let Some((index, role)) = self.attempt_of(to) else { return self.counters.strangers += 1 };
         let asked = self.slots[index].instance;
-        let Some(attempt) = &mut self.slots[index].attempts[leg] else { return };
+        let Some(attempt) = &mut self.slots[index].attempts[role] else { return };
         let agreed = attempt.handshake.read(noise).and_then(|payload| {
             let peer = Parameters::parse(&payload)?;
             let sent_at = attempt.sent_at.filter(|_| attempt.sent == 1);
@@ -163,7 +163,7 @@ impl Endpoint {
                 remote: peer.connection?,
                 path: Path { via: attempt.path.via, ..from },
                 instance: peer.instance.map(|given| [asked, given]),
-                second: leg == 1,
+                second: role == 1,
                 both: self.settings.bonding == Bonding::Both,
                 peer,
                 rtt: sent_at.map(|sent_at| now - sent_at),
@@ -171,7 +171,7 @@ impl Endpoint {
             })
         });
         let Some(agreed) = agreed else { return self.counters.unauthenticated += 1 };
-        self.slots[index].attempts[leg] = None;
+        self.slots[index].attempts[role] = None;
         let Some(link) = &mut self.slots[index].link else { return };
         if link.is_up() && link.instance().is_some() && link.instance() == agreed.instance {
             link.join_agreed(now, agreed);

@@ -3,7 +3,7 @@
 //! A Connect passes, in this order and each step dearer than the one before: its gate (a MAC, so that strangers meet
 //! silence), the bounds on half-done handshakes, a token where there are many of those (address validation, RFC 9000
 //! §8.1), Noise. Its sender becomes a link with the first data packet under the new keys, which no replayed Connect can
-//! bring; only then does it replace an older link of the same peer. Replays take no room from those who are there: who
+//! carry; only then does it replace an older link of the same peer. Replays take no room from those who are there: who
 //! proves its address is counted apart.
 
 pub(super) mod handshake;
@@ -477,9 +477,12 @@ impl Endpoint {
         for second in [false, true] {
             let slot = &self.slots[index as usize];
             let Some(link) = &slot.link else { return };
-            let leg = usize::from(second);
+            let role = usize::from(second);
             let wanted = matches!(link.standing, Standing::Up | Standing::Connecting);
-            if wanted && slot.targets[leg].is_some() && slot.attempts[leg].is_none() && !link.has_leg(second)
+            if wanted
+                && slot.targets[role].is_some()
+                && slot.attempts[role].is_none()
+                && !link.has_path(second)
             {
                 let _ = self.attempt(now, index, second);
             }

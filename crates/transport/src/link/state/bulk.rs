@@ -47,7 +47,7 @@ impl Link {
         let plain = session.capacity.is_fast()
             && !session.probe
             && session.idle_since.is_none()
-            && session.twins.is_empty()
+            && session.duplicates.is_empty()
             && !session.received.is_asked()
             && !session.recovery.is_blind();
         if self.other.is_some() || !plain {

@@ -20,7 +20,7 @@ const LOSSY: f64 = 0.003;
 const LOSSY_FOR: Duration = Duration::from_secs(10);
 
 impl Link {
-    /// Takes a data packet for the leg `to`, which is opened in place. `false`: it is not from the peer, or it came
+    /// Takes a data packet for the path with the connection ID `to`, which is opened in place. `false`: it is not from the peer, or it came
     /// before.
     pub(crate) fn handle_data_packet(
         &mut self,
@@ -29,7 +29,7 @@ impl Link {
         to: ConnectionId,
         datagram: &mut [u8],
     ) -> bool {
-        self.bring_local(to);
+        self.select_local(to);
         let taken = self.handle_packet(now, path, datagram);
         self.choose(now);
         taken
@@ -244,7 +244,7 @@ impl Link {
     fn handle_content_acked(&mut self, now: Time, content: Content) {
         let sender = |channel: u8| usize::from(channel);
         match content {
-            Content::Data { channel, part } | Content::Twin { channel, part } => {
+            Content::Data { channel, part } | Content::Duplicate { channel, part } => {
                 if let Some(Some(sender)) = self.senders.get_mut(sender(channel)) {
                     sender.handle_acked(part, &mut self.events);
                 }
@@ -276,7 +276,7 @@ impl Link {
 
     pub(super) fn handle_content_lost(&mut self, content: Content) {
         match content {
-            Content::Twin { channel, part } => {
+            Content::Duplicate { channel, part } => {
                 if self.is_lost_on_both(channel, part) {
                     self.handle_content_lost(Content::Data { channel, part });
                 }

@@ -1,17 +1,16 @@
 //! One peer: its channels, and the session that carries them.
 //!
-//! `inbound` takes datagrams apart, `outbound` makes them, `bulk` many at once, `alone` those without messages, `timers`
-//! says when time alone changes something, `session` holds what one handshake gave, `marking` what becomes of marks of
-//! congestion, `mtu` finds how large a datagram may be, `legs` is a link over two paths, `room` counts what is held of what
-//! came.
+//! `inbound` handles datagrams, `outbound` writes them, `bulk` writes batches of them, `alone` writes those without
+//! messages, `timers` has the timeouts, `session` is the state of one path, `marking` validates ECN,
+//! `mtu` searches the largest datagram, `paths` handles a link over two paths, `room` counts the memory of what came.
 
 mod alone;
 mod bulk;
 mod inbound;
-mod legs;
 mod marking;
 mod mtu;
 mod outbound;
+mod paths;
 mod room;
 pub(crate) mod session;
 mod timers;
@@ -27,18 +26,18 @@ use super::recovery::Content;
 use super::wire::packet::ConnectionId;
 use super::{CloseCode, CloseReason, Ecn, Error, Event, MAX_CHANNELS, MessageId, Options, Path, Settings};
 use crate::capacity::Mode;
-pub use legs::PathStatistics;
+pub use paths::PathStatistics;
 use room::Leftovers;
 use session::{Agreed, Session};
 
-/// Where a link stands.
+/// The state of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// The handshake is under way; messages wait.
     Connecting,
     /// Messages pass.
     Up,
-    /// We have said that it ends; until then that is repeated to whoever asks.
+    /// CLOSE was sent; until then it is sent again in answer to what comes (RFC 9000 §10.2.1).
     Closing {
         /// When it is over.
         until: Time,
@@ -97,16 +96,16 @@ pub struct LinkStatistics {
 pub struct Link {
     settings: Settings,
     pub(crate) standing: Standing,
-    /// The path that goes first.
+    /// The selected path: see `paths`.
     pub(crate) session: Option<Box<Session>>,
     /// The link's other path.
     other: Option<Box<Session>>,
-    /// Of two paths of which one carries messages, the second does.
+    /// Where only one of two paths carries messages: whether it is the second.
     on_second: bool,
-    /// Parts sent on both paths of which one path has lost its twin: channel, message, offset; and length.
-    halves: BTreeMap<(u8, u64, u32), u32>,
-    /// How many parts were lost on one path since `halves` was last cleared of what does not matter any more.
-    halves_since: usize,
+    /// Parts sent on both paths that were lost on one of them: channel, message, offset; and length.
+    half_lost: BTreeMap<(u8, u64, u32), u32>,
+    /// How many parts were lost on one path since `half_lost` was last cleared of what does not matter any more.
+    half_lost_since: usize,
     /// IDs of paths that are gone.
     dropped: Vec<ConnectionId>,
     senders: Vec<Option<Box<Sender>>>,
@@ -126,7 +125,7 @@ pub struct Link {
     unwanted: bool,
     /// A message that came does not decompress: the link ends at the next occasion.
     damaged: bool,
-    /// Nobody will take what came.
+    /// The application has dropped the link: what came will not be taken.
     pub(crate) forgotten: bool,
     statistics: LinkStatistics,
     scratch: Vec<Content>,
@@ -151,8 +150,8 @@ impl Link {
             session: None,
             other: None,
             on_second: false,
-            halves: BTreeMap::new(),
-            halves_since: 0,
+            half_lost: BTreeMap::new(),
+            half_lost_since: 0,
             dropped: Vec::new(),
             senders: Vec::new(),
             receivers: Vec::new(),
@@ -210,7 +209,7 @@ impl Link {
             return Err(Error::NotOpen { channel });
         };
         if sender.is_idle() {
-            // Who was silent has saved nothing up: it joins the others of its priority where they stand.
+            // A channel that was idle gains no credit: it starts at the least share among the active ones of its priority.
             let priority = sender.options.priority;
             let others = self.senders.iter().flatten();
             let active = others.filter(|other| other.options.priority == priority && !other.is_idle());
@@ -354,7 +353,7 @@ impl Link {
     pub fn budget(&self, delay: Duration) -> u64 {
         let Some(session) = &self.session else { return 0 };
         let capacity = &session.capacity;
-        // By the pace, not by what is known to pass: who goes by what is known never learns of more.
+        // By the pacing rate, not by the measured bandwidth: a sender limited to what was measured never measures more.
         let carried = capacity.pacing_rate() as f64 * delay.as_secs_f64();
         let queued = capacity.bandwidth() as f64 * capacity.queue_delay().as_secs_f64();
         let waiting = self.held_bytes().0.saturating_sub(session.recovery.in_flight() as usize) as f64;
@@ -431,7 +430,7 @@ impl Link {
     /// The session is lost. What waited still waits, what had begun is lost.
     pub(crate) fn forget_session(&mut self) {
         self.drop_sessions();
-        self.halves.clear();
+        self.half_lost.clear();
         for sender in self.senders.iter_mut().flatten() {
             sender.restart(&mut self.events);
         }

@@ -51,11 +51,11 @@ impl Link {
     pub(crate) fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
         out.clear();
         if self.other.is_none() {
-            return self.poll_leg(now, out);
+            return self.poll_path(now, out);
         }
-        for second in self.legs() {
-            if self.bring(second)
-                && let Some(transmit) = self.poll_leg(now, out)
+        for second in self.path_roles() {
+            if self.select(second)
+                && let Some(transmit) = self.poll_path(now, out)
             {
                 self.choose(now);
                 return Some(transmit);
@@ -65,15 +65,15 @@ impl Link {
         None
     }
 
-    /// The next datagrams of the leg at hand.
-    fn poll_leg(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+    /// The next datagrams of the selected path.
+    fn poll_path(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
         if let Standing::Closing { .. } = self.standing {
             return self.write_close(out);
         }
         if self.standing != Standing::Up {
             return None;
         }
-        self.expire_twins();
+        self.expire_duplicates();
         if let Some(transmit) = self.write_elsewhere(now, out) {
             return Some(transmit);
         }
@@ -124,9 +124,9 @@ impl Link {
         let session = self.session.as_mut()?;
         let probe = std::mem::take(&mut session.probe);
         let paced = may_send(&self.senders, session, if first { now + session.early() } else { now + BURST });
-        // The first probe brings something; those after it only ask whether the path is back.
+        // The first probe carries data; those after it only test whether the path is back.
         let probing = probe && session.recovery.probes() <= 1;
-        let waits = !session.twins.is_empty() || carries && has_data(&self.senders, session);
+        let waits = !session.duplicates.is_empty() || carries && has_data(&self.senders, session);
         let data = waits && (probing || paced);
         if !data && paced {
             session.idle_since.get_or_insert(now);
@@ -155,7 +155,7 @@ impl Link {
         }
         let mut full = false;
         if data {
-            full = self.write_twins(start, limit, out, &mut contents);
+            full = self.write_duplicates(start, limit, out, &mut contents);
         }
         if data && carries && !full {
             full = self.write_data(now, start, limit, out, &mut contents);
@@ -246,8 +246,8 @@ impl Link {
         }
         for (channel, sender) in self.senders.iter_mut().enumerate() {
             let (Some(sender), channel) = (sender, channel as u8) else { continue };
-            // Who does not know the channel yet would forget the CANCEL, and then hold a part of the message that comes
-            // late for ever.
+            // A receiver that does not know the channel yet would ignore the CANCEL, and then hold a part of the message
+            // that comes late for ever.
             let mut announce = !Link::is_announced(sender);
             while !full(out) {
                 let Some(message) = sender.cancels.pop_first() else { break };
@@ -261,8 +261,8 @@ impl Link {
         }
     }
 
-    /// Repeats what the other path carries. `true`: more would be there, but does not fit.
-    fn write_twins(
+    /// Writes duplicates of what the other path carries. Returns true if there are more, which do not fit.
+    fn write_duplicates(
         &mut self,
         start: usize,
         limit: usize,
@@ -272,7 +272,7 @@ impl Link {
         let Some(session) = self.session.as_mut() else { return false };
         let (mut announced, mut too_large) = (0u64, Vec::new());
         let mut full = false;
-        while let Some(&(channel, part)) = session.twins.front() {
+        while let Some(&(channel, part)) = session.duplicates.front() {
             let mark = out.len();
             let sender = self.senders.get(usize::from(channel)).and_then(Option::as_ref);
             let announce =
@@ -282,13 +282,13 @@ impl Link {
             }
             let room = (limit - TAG).saturating_sub(out.len() - start);
             let whole = session.datagram - DATA_OVERHEAD - (out.len() - mark);
-            match sender.and_then(|sender| sender.write_twin(part, room, out)) {
+            match sender.and_then(|sender| sender.write_duplicate(part, room, out)) {
                 Some(true) => {
                     if announce.is_some() {
                         announced |= 1 << channel;
                         contents.push(Content::Open(channel));
                     }
-                    contents.push(Content::Twin { channel, part });
+                    contents.push(Content::Duplicate { channel, part });
                 }
                 Some(false) => {
                     out.truncate(mark);
@@ -297,13 +297,13 @@ impl Link {
                         break;
                     }
                     // The path carries less than it did when the part was cut.
-                    too_large.push(Content::Twin { channel, part });
+                    too_large.push(Content::Duplicate { channel, part });
                 }
                 // It does not matter any more.
                 None => out.truncate(mark),
             }
-            session.twin_bytes -= part.twin_cost();
-            session.twins.pop_front();
+            session.duplicate_bytes -= part.duplicate_cost();
+            session.duplicates.pop_front();
         }
         too_large.into_iter().for_each(|content| self.handle_content_lost(content));
         full
@@ -421,9 +421,9 @@ impl Link {
     }
 
     /// When window and pace let data leave that waits; [`Time::NEVER`] if none waits or the window is full.
-    pub(super) fn send_timeout(&self, session: &Session, rival: Option<&Session>) -> Time {
-        let carries = self.carries(session, rival);
-        let waits = !session.twins.is_empty() || carries && has_data(&self.senders, session);
+    pub(super) fn send_timeout(&self, session: &Session, other: Option<&Session>) -> Time {
+        let carries = self.carries(session, other);
+        let waits = !session.duplicates.is_empty() || carries && has_data(&self.senders, session);
         if self.standing != Standing::Up || !waits {
             return Time::NEVER;
         }

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::legs::Health;
 use super::marking::Marking;
 use super::mtu::{BASE, Mtu};
+use super::paths::Health;
 use crate::capacity::{Arrival, Capacity};
 use crate::link::channel::send::Written;
 use crate::link::received::Received;
@@ -38,7 +38,7 @@ pub(crate) struct Agreed {
     pub(crate) random: Random,
 }
 
-/// A peer's address that is not proven yet.
+/// A peer's address that is not validated yet (RFC 9000 §8.2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) path: Path,
@@ -51,17 +51,17 @@ pub(crate) struct Candidate {
 /// Bytes of a packet with a CHALLENGE alone.
 pub(crate) const CHALLENGE_SIZE: u64 = (DATA_OVERHEAD + 9) as u64;
 
-/// How long a datagram above the least size may keep the path busy, seconds: what is urgent waits behind it.
-const DATAGRAM_TIME: f64 = 0.003;
+/// How long a datagram above the least size may keep the path busy: what is urgent waits behind it.
+const DATAGRAM_TIME: Duration = Duration::from_millis(3);
 
 /// Bytes of a block of AES.
 const AES_BLOCK: usize = 16;
 
-/// Padding in a row takes the path about so long, seconds,
-const PADDING_TIME: f64 = 0.016;
-/// is so many datagrams at least,
+/// How long a train of padding occupies the path.
+const PADDING_TIME: Duration = Duration::from_millis(16);
+/// The least datagrams of a train.
 const LEAST_PADDING: f64 = 8.0;
-/// and comes no more often than this.
+/// The least time between two trains.
 const LEAST_PADDING_GAP: Duration = Duration::from_millis(100);
 
 /// The most challenges that wait for their answers to leave.
@@ -105,10 +105,10 @@ pub(crate) struct Session {
     pub(crate) instance: Option<[u64; 2]>,
     pub(crate) second: bool,
     pub(crate) both: bool,
-    /// Parts of messages that the other path carries and that this one is to repeat, and what they come to
-    /// ([`Written::twin_cost`]).
-    pub(crate) twins: VecDeque<(u8, Written)>,
-    pub(crate) twin_bytes: u64,
+    /// Parts of messages that were sent on the other path and of which this one is to send duplicates, and their size
+    /// ([`Written::duplicate_cost`]).
+    pub(crate) duplicates: VecDeque<(u8, Written)>,
+    pub(crate) duplicate_bytes: u64,
     /// CLOSE is to be said.
     pub(crate) close_due: bool,
     pub(crate) candidate: Option<Candidate>,
@@ -175,8 +175,8 @@ impl Session {
             instance: agreed.instance,
             second: agreed.second,
             both: agreed.both,
-            twins: VecDeque::new(),
-            twin_bytes: 0,
+            duplicates: VecDeque::new(),
+            duplicate_bytes: 0,
             close_due: false,
             candidate: None,
             responses: Vec::new(),
@@ -195,12 +195,12 @@ impl Session {
         }
     }
 
-    /// Brings the size of datagrams up to date: what the path was found to carry, unless one of that size would keep a
+    /// Updates the size of datagrams: what the path was found to carry, unless one of that size would keep a
     /// slow path busy for long. While the path is silent it is what every path carries, lest it is the size that makes
     /// it silent.
     pub(crate) fn fit(&mut self) {
         let (base, found) = (usize::from(BASE), usize::from(self.mtu.size()));
-        let quick = (self.capacity.bandwidth() as f64 * DATAGRAM_TIME) as usize;
+        let quick = (self.capacity.bandwidth() as f64 * DATAGRAM_TIME.as_secs_f64()) as usize;
         let mut datagram = if self.recovery.probes() > 0 { base } else { quick.clamp(base, found) };
         self.largest = datagram;
         if self.capacity.is_fast() {
@@ -213,7 +213,7 @@ impl Session {
         }
     }
 
-    /// The path is another one: what was known of it is not true any more.
+    /// The path has changed: its MTU, rate and ECN state are found anew (RFC 9000 §9.4).
     pub(crate) fn handle_new_path(&mut self, now: Time) {
         self.mtu = self.mtu.anew(now);
         self.capacity.handle_new_path(now);
@@ -221,9 +221,10 @@ impl Session {
         self.fit();
     }
 
-    /// When the proof of an address is asked for again.
+    /// When a CHALLENGE to the address that is being validated is due again.
     pub(crate) fn candidate_timeout(&self) -> Time {
-        // Nobody gets more from us than he has sent.
+        // The anti-amplification limit (RFC 9000 §8.1), here without the factor of three: at most as many bytes are sent to
+        // an address that is not validated as came from it.
         let candidate = self.candidate.as_ref();
         let affordable = candidate.filter(|candidate| candidate.sent + CHALLENGE_SIZE <= candidate.received);
         affordable.map_or(Time::NEVER, |candidate| candidate.next_at)
@@ -238,7 +239,7 @@ impl Session {
 
     /// How many datagrams of padding in a row measure the path.
     pub(crate) fn padding_packets(&self) -> u32 {
-        let bytes = self.capacity.bandwidth() as f64 * PADDING_TIME;
+        let bytes = self.capacity.bandwidth() as f64 * PADDING_TIME.as_secs_f64();
         (bytes / self.datagram as f64).ceil().max(LEAST_PADDING) as u32
     }
 

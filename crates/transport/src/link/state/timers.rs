@@ -1,9 +1,9 @@
-//! What time alone does to a link.
+//! The timeouts of a link.
 
 use glassline_media::Time;
 use std::time::Duration;
 
-use super::legs::PATH_PROBE;
+use super::paths::PATH_PROBE;
 use super::session::Session;
 use super::{Link, Standing};
 use crate::link::recovery::Sample;
@@ -20,32 +20,33 @@ impl Link {
         if self.damaged {
             return Time::ZERO;
         }
-        let legs = [(&self.session, &self.other), (&self.other, &self.session)];
-        let legs = legs
+        let paths = [(&self.session, &self.other), (&self.other, &self.session)];
+        let paths = paths
             .into_iter()
-            .filter_map(|(leg, rival)| Some(self.session_timeout(leg.as_deref()?, rival.as_deref())));
-        legs.min().unwrap_or(Time::NEVER).min(self.channel_timeout()).min(self.choice_timeout())
+            .filter_map(|(path, other)| Some(self.session_timeout(path.as_deref()?, other.as_deref())));
+        paths.min().unwrap_or(Time::NEVER).min(self.channel_timeout()).min(self.choice_timeout())
     }
 
-    fn session_timeout(&self, session: &Session, rival: Option<&Session>) -> Time {
+    fn session_timeout(&self, session: &Session, other: Option<&Session>) -> Time {
         let idle = session.last_received + self.settings.idle;
         let ack = session.received.next_timeout(session.rtt());
-        idle.min(self.keep_alive(session, rival.is_some()))
+        idle.min(self.keep_alive(session, other.is_some()))
             .min(ack)
             .min(session.recovery.next_timeout())
             .min(session.mtu_timeout())
-            .min(self.send_timeout(session, rival))
+            .min(self.send_timeout(session, other))
             .min(session.padding_timeout(self.settings.probing_percent))
             .min(session.candidate_timeout())
     }
 
-    /// When the path is asked whether it is there. One of two has to answer often: so that the other one is taken soon.
+    /// When the next keep-alive is due. Each of two paths is probed often ([`PATH_PROBE`]), so that a switch to the other is
+    /// quick.
     fn keep_alive(&self, session: &Session, bonded: bool) -> Time {
         let often = self.settings.keep_alive;
-        // Who has asked twice for nothing asks more often: a burst of losses is as many packets long on an idle link, and
-        // is not to end it.
-        let is_unheard = session.last_sent >= session.last_received + 2 * often;
-        let keep_alive = session.last_sent + if is_unheard { often / 8 } else { often };
+        // After two keep-alives without an answer they leave eight times as often (8 a second after 2 s of silence by
+        // default): on an idle link each is one packet, so that a burst of losses could end the link otherwise.
+        let is_silent = session.last_sent >= session.last_received + 2 * often;
+        let keep_alive = session.last_sent + if is_silent { often / 8 } else { often };
         if bonded { keep_alive.min(session.last_asked + PATH_PROBE) } else { keep_alive }
     }
 
@@ -66,8 +67,8 @@ impl Link {
         match self.standing {
             Standing::Closing { until } if until <= now => self.standing = Standing::Closed,
             Standing::Up => {
-                for second in self.legs() {
-                    if self.bring(second) {
+                for second in self.path_roles() {
+                    if self.select(second) {
                         self.handle_session_timeout(now);
                     }
                 }
@@ -85,7 +86,7 @@ impl Link {
         let keep_alive = self.session.as_ref().map(|session| self.keep_alive(session, self.other.is_some()));
         let Some(session) = &mut self.session else { return };
         if session.last_received + self.settings.idle <= now && self.other.is_some() {
-            return self.drop_leg(now);
+            return self.drop_path(now);
         }
         if session.last_received + self.settings.idle <= now {
             self.events.push_back(Event::Closed { reason: CloseReason::TimedOut });
@@ -108,14 +109,14 @@ impl Link {
         let Some(session) = self.session.as_mut().filter(|_| probe) else { return };
         session.probe = true;
         if session.recovery.is_blind() {
-            // The path is away. What it has swallowed is to be sent again, but no window waits for it.
-            // The longer the silence, the more seldom the same is said into it.
+            // The path is in an outage. What was in flight is sent again and leaves the window; the longer the outage, the
+            // longer the interval between two transmissions of the same data.
             let age = session.recovery.probe_time().max(session.recovery.silence(now) / 2);
             let age = age.min(Duration::from_millis(500));
             session.recovery.give_up_older(now, age);
             self.settle(now, &Sample::default(), None);
         } else if carries && session.recovery.probes() == 1 {
-            // The first probe brings the oldest information that is missing; who sees a later one is not waited for.
+            // The first probe carries the oldest data that is not acknowledged; later ones carry none.
             let order = self.order.clone();
             for channel in order {
                 if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel))

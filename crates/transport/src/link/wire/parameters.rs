@@ -12,8 +12,8 @@ const CONNECTION: u64 = 5;
 const RESET: u64 = 6;
 const DICTIONARY: u64 = 9;
 const INSTANCE: u64 = 7;
-const LEG: u64 = 8;
-/// In the value of [`LEG`].
+const PATH_ROLE: u64 = 8;
+/// In the value of [`PATH_ROLE`].
 const SECOND: u64 = 1;
 const BOTH: u64 = 2;
 
@@ -73,7 +73,7 @@ impl Parameters {
             bytes(INSTANCE, &instance.to_be_bytes(), out);
         }
         if self.second || self.both {
-            integer(LEG, if self.second { SECOND } else { 0 } | if self.both { BOTH } else { 0 }, out);
+            integer(PATH_ROLE, if self.second { SECOND } else { 0 } | if self.both { BOTH } else { 0 }, out);
         }
         if let Some(dictionary) = self.dictionary {
             bytes(DICTIONARY, &dictionary.to_be_bytes(), out);
@@ -115,9 +115,9 @@ impl Parameters {
                 RESET => found.reset = Some(value.try_into().ok()?),
                 DICTIONARY => found.dictionary = Some(u64::from_be_bytes(value.try_into().ok()?)),
                 INSTANCE => found.instance = Some(u64::from_be_bytes(value.try_into().ok()?)),
-                LEG => {
-                    let leg = integer()?;
-                    (found.second, found.both) = (leg & SECOND != 0, leg & BOTH != 0);
+                PATH_ROLE => {
+                    let role = integer()?;
+                    (found.second, found.both) = (role & SECOND != 0, role & BOTH != 0);
                 }
                 _ => {}
             }

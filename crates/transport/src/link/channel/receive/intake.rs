@@ -1,4 +1,4 @@
-//! What frames bring: whole messages, rows of them, parts and parity.
+//! Handles frames of messages: whole messages, rows of them, parts and parity.
 
 use bytes::Bytes;
 use glassline_media::Time;

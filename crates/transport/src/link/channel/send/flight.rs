@@ -49,7 +49,7 @@ impl Sender {
 
     /// Writes a part once more, as it was written into another path's packet. `Some(false)`: it does not fit into `room`
     /// bytes. `None`: it does not matter any more.
-    pub(crate) fn write_twin(&self, part: Written, room: usize, out: &mut Vec<u8>) -> Option<bool> {
+    pub(crate) fn write_duplicate(&self, part: Written, room: usize, out: &mut Vec<u8>) -> Option<bool> {
         let begun = self.missing(part)?;
         let (total, length) = (begun.bytes.len() as u32, part.length as usize);
         if data_head(part.message, total, part.offset, length) + length > room {

@@ -1,8 +1,9 @@
-//! One link over two paths: each is a leg with a session of its own, so keys, numbers, losses, rate and datagram size
+//! One link over two paths: each has a session of its own, so keys, numbers, losses, rate and datagram size
 //! are each path's; channels are the link's.
 //!
-//! Outside of calls `session` is the leg that goes first, `other` the one behind. What handles one leg brings it into
-//! `session`, and [`Link::choose`] puts the two in order again.
+//! `Link::session` is the selected path: what handles one path selects it first ([`Link::select`]), and the code of the
+//! other files works on the selected one. After each call [`Link::choose`] selects the path that is preferred for
+//! messages.
 
 use glassline_media::Time;
 use std::collections::BTreeMap;
@@ -15,17 +16,17 @@ use crate::link::recovery::{Content, Sample};
 use crate::link::wire::packet::ConnectionId;
 use crate::link::{Event, Path};
 
-/// How often a path is asked whether it is there, where there are two.
+/// How often each of two paths is probed.
 pub(super) const PATH_PROBE: Duration = Duration::from_millis(200);
-/// A path is silent when it has not answered for so much longer than an answer may take.
-const PATIENCE: Duration = Duration::from_millis(100);
-/// How long the first path has to have answered before it carries messages again.
-const WELL: Duration = Duration::from_secs(2);
-/// Parts that wait to be repeated on a path are no more than it carries in this time, and [`LEAST_TWINS`].
-const TWIN_DELAY: f64 = 0.05;
-const LEAST_TWINS: u64 = 12_000;
-/// Parts remembered of which one path has lost its twin.
-const MAX_HALVES: usize = 4096;
+/// A path is silent when it has not answered for so much longer than the probe timeout.
+const SILENT_AFTER: Duration = Duration::from_millis(100);
+/// How long the first path must have answered before it carries messages again.
+const RECOVERED_AFTER: Duration = Duration::from_secs(2);
+/// Duplicates that wait on a path are at most what it carries in this time, or [`MIN_DUPLICATE_BYTES`] if that is more.
+const DUPLICATE_DELAY: Duration = Duration::from_millis(50);
+const MIN_DUPLICATE_BYTES: u64 = 12_000;
+/// The most parts remembered as lost on one of two paths.
+const MAX_HALF_LOST: usize = 4096;
 
 /// Measures of one path of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,7 +61,7 @@ pub(crate) enum Health {
 }
 
 impl Session {
-    /// Whether it does not answer.
+    /// Whether the path does not answer.
     fn is_silent(&self) -> bool {
         self.health == Health::Silent
     }
@@ -74,10 +75,10 @@ impl Session {
     fn limits(&self) -> (Time, Time) {
         let Some(since) = self.unanswered_since else { return (Time::NEVER, Time::NEVER) };
         let late = since + self.recovery.probe_time();
-        (late, late + PATIENCE)
+        (late, late + SILENT_AFTER)
     }
 
-    /// Brings its health up to date; `true` if it was well and is not any more.
+    /// Updates its health; `true` if it was well and is not any more.
     fn examine(&mut self, now: Time) -> bool {
         let before = self.health;
         let (late, silent) = self.limits();
@@ -96,13 +97,13 @@ impl Session {
 impl Link {
     /// Measures of the link's paths, the one that goes first in front.
     pub fn paths(&self) -> impl Iterator<Item = PathStatistics> {
-        let legs = [(&self.session, &self.other), (&self.other, &self.session)];
-        legs.into_iter().filter_map(|(leg, rival)| {
-            let session = leg.as_deref()?;
+        let paths = [(&self.session, &self.other), (&self.other, &self.session)];
+        paths.into_iter().filter_map(|(path, other)| {
+            let session = path.as_deref()?;
             Some(PathStatistics {
                 path: session.path,
                 second: session.second,
-                carries: self.carries(session, rival.as_deref()),
+                carries: self.carries(session, other.as_deref()),
                 silent: session.is_silent(),
                 rtt: session.rtt(),
                 loss: session.loss,
@@ -112,24 +113,24 @@ impl Link {
         })
     }
 
-    /// Whether new messages may go over the leg of `session` while there is also `rival`.
-    pub(super) fn carries(&self, session: &Session, rival: Option<&Session>) -> bool {
-        match rival {
+    /// Whether new messages may go over the path of `session`, if `other` is the link's other path.
+    pub(super) fn carries(&self, session: &Session, other: Option<&Session>) -> bool {
+        match other {
             None => true,
-            Some(rival) if session.both => session.is_well() || !rival.is_well(),
+            Some(other) if session.both => session.is_well() || !other.is_well(),
             Some(_) => session.second == self.on_second,
         }
     }
 
-    /// Whether new messages may go over the leg at hand.
+    /// Whether new messages may go over the selected path.
     pub(super) fn has_carrier(&self) -> bool {
         let session = self.session.as_deref();
         session.is_some_and(|session| self.carries(session, self.other.as_deref()))
     }
 
-    /// Brings a leg into `session`; `false` if there is no such.
-    pub(super) fn bring(&mut self, second: bool) -> bool {
-        let is = |leg: &Option<Box<Session>>| leg.as_ref().is_some_and(|session| session.second == second);
+    /// Selects the second path or the first one; `false` if there is no such path.
+    pub(super) fn select(&mut self, second: bool) -> bool {
+        let is = |path: &Option<Box<Session>>| path.as_ref().is_some_and(|session| session.second == second);
         if is(&self.session) {
             return true;
         }
@@ -140,26 +141,26 @@ impl Link {
         there
     }
 
-    /// As [`Link::bring`], by the ID that the leg receives under.
-    pub(super) fn bring_local(&mut self, local: ConnectionId) {
+    /// As [`Link::select`], by the connection ID on what the path receives.
+    pub(super) fn select_local(&mut self, local: ConnectionId) {
         if self.other.as_ref().is_some_and(|session| session.local == local) {
             std::mem::swap(&mut self.session, &mut self.other);
         }
     }
 
-    /// Puts the leg in front that is to carry messages.
+    /// Selects the path that is preferred for messages.
     #[inline]
     pub(super) fn choose(&mut self, now: Time) {
         if self.other.is_some() {
-            self.choose_leg(now);
+            self.choose_path(now);
         }
     }
 
-    fn choose_leg(&mut self, now: Time) {
-        let legs = [&mut self.session, &mut self.other];
-        let worse = legs.into_iter().flatten().fold(false, |worse, leg| leg.examine(now) | worse);
+    fn choose_path(&mut self, now: Time) {
+        let paths = [&mut self.session, &mut self.other];
+        let worse = paths.into_iter().flatten().fold(false, |worse, path| path.examine(now) | worse);
         if worse {
-            self.release_halves();
+            self.release_half_lost();
         }
         let (Some(session), Some(other)) = (&self.session, &self.other) else { return };
         if session.both {
@@ -171,23 +172,23 @@ impl Link {
         }
         let (first, second) = if session.second { (other, session) } else { (session, other) };
         let on_second = if self.on_second {
-            let first_is_back = !first.is_silent() && first.well_since + WELL <= now;
+            let first_is_back = !first.is_silent() && first.well_since + RECOVERED_AFTER <= now;
             !(first_is_back || second.is_silent() && !first.is_silent())
         } else {
             first.is_silent() && !second.is_silent()
         };
         if on_second != self.on_second {
-            // What the path that is left may have swallowed is not waited for.
-            self.bring(self.on_second);
+            // What was in flight on the abandoned path is sent again at once.
+            self.select(self.on_second);
             self.give_up_flying(now);
             self.on_second = on_second;
-            self.bring(on_second);
-            self.tell_path();
+            self.select(on_second);
+            self.report_path();
         }
-        self.bring(on_second);
+        self.select(on_second);
     }
 
-    fn tell_path(&mut self) {
+    fn report_path(&mut self) {
         if let Some(session) = &self.session {
             self.events.push_back(Event::PathChanged { path: session.path });
         }
@@ -196,7 +197,7 @@ impl Link {
     /// When [`Link::choose`] has something to do though nothing came.
     pub(super) fn choice_timeout(&self) -> Time {
         let (Some(session), Some(other)) = (&self.session, &self.other) else { return Time::NEVER };
-        let health = [session, other].map(|leg| match (leg.health, leg.limits()) {
+        let health = [session, other].map(|path| match (path.health, path.limits()) {
             (Health::Well, (late, _)) => late,
             (Health::Late, (_, silent)) => silent,
             (Health::Silent, _) => Time::NEVER,
@@ -204,18 +205,18 @@ impl Link {
         let health = health[0].min(health[1]);
         let first = if session.second { other } else { session };
         let goes_back = !session.both && self.on_second && !first.is_silent();
-        if goes_back { health.min(first.well_since + WELL) } else { health }
+        if goes_back { health.min(first.well_since + RECOVERED_AFTER) } else { health }
     }
 
-    /// What one path has lost and another carries that does not answer in time is not waited for.
-    fn release_halves(&mut self) {
+    /// What one path has lost is sent again if the other path, which carries its duplicate, does not answer in time.
+    fn release_half_lost(&mut self) {
         let senders = &self.senders;
         let is_reliable = |channel: u8| {
             senders[usize::from(channel)].as_ref().is_some_and(|sender| sender.options.reliable)
         };
         let (lost, kept) =
-            std::mem::take(&mut self.halves).into_iter().partition(|half| is_reliable(half.0.0));
-        self.halves = kept;
+            std::mem::take(&mut self.half_lost).into_iter().partition(|part| is_reliable(part.0.0));
+        self.half_lost = kept;
         let lost: BTreeMap<(u8, u64, u32), u32> = lost;
         for ((channel, message, offset), length) in lost {
             let part = Written { message, offset, length, again: false, parity: false };
@@ -223,15 +224,15 @@ impl Link {
         }
     }
 
-    /// All that is under way on the leg at hand is deemed lost.
+    /// Deems all that is in flight on the selected path lost.
     fn give_up_flying(&mut self, now: Time) {
         let Some(session) = &mut self.session else { return };
         session.recovery.give_up_older(now, Duration::ZERO);
         self.settle(now, &Sample::default(), None);
     }
 
-    /// Whether there is a second leg, or a first one.
-    pub(crate) fn has_leg(&self, second: bool) -> bool {
+    /// Whether there is a second path, or a first one.
+    pub(crate) fn has_path(&self, second: bool) -> bool {
         [&self.session, &self.other].into_iter().flatten().any(|session| session.second == second)
     }
 
@@ -247,14 +248,14 @@ impl Link {
         session.well_since = now;
         let path = session.path;
         let full = self.other.is_some();
-        let replaces = self.bring(session.second);
+        let replaces = self.select(session.second);
         if replaces && full {
-            self.drop_leg(now);
+            self.drop_path(now);
             self.other = Some(session);
         } else {
             self.other = Some(session);
             if replaces {
-                self.drop_leg(now);
+                self.drop_path(now);
             }
         }
         self.events.push_back(Event::PathUp { path });
@@ -268,82 +269,83 @@ impl Link {
         self.join(now, Box::new(session));
     }
 
-    /// The leg at hand is gone; there is another one, which is at hand then.
-    pub(super) fn drop_leg(&mut self, now: Time) {
+    /// Removes the selected path and selects the other one, which must exist.
+    pub(super) fn drop_path(&mut self, now: Time) {
         self.give_up_flying(now);
         let Some(session) = self.session.take() else { return };
         self.session = self.other.take();
         self.dropped.push(session.local);
-        for (channel, part) in session.twins {
-            self.handle_content_lost(Content::Twin { channel, part });
+        for (channel, part) in session.duplicates {
+            self.handle_content_lost(Content::Duplicate { channel, part });
         }
         self.events.push_back(Event::PathDown { path: session.path });
         if let Some(left) = &self.session
             && left.second != self.on_second
         {
             self.on_second = left.second;
-            self.tell_path();
+            self.report_path();
         }
     }
 
-    /// IDs of legs that are gone since they were last asked for.
+    /// IDs of paths that are gone since they were last asked for.
     pub(crate) fn take_dropped(&mut self) -> Vec<ConnectionId> {
         std::mem::take(&mut self.dropped)
     }
 
-    /// A part was written into a packet of the leg at hand: the other leg is to repeat it. Gives what it is remembered
-    /// as.
+    /// A part was written into a packet of the selected path: where both carry everything, the other path sends a
+    /// duplicate. Returns what the packet is remembered to contain.
     #[inline]
     pub(super) fn written(&mut self, channel: u8, part: Written) -> Content {
         let both = self.session.as_ref().is_some_and(|session| session.both);
         match &mut self.other {
             // Parity is for what one path loses: it need not be doubled.
             Some(other) if both && !part.parity => {
-                other.twins.push_back((channel, part));
-                other.twin_bytes += part.twin_cost();
-                Content::Twin { channel, part }
+                other.duplicates.push_back((channel, part));
+                other.duplicate_bytes += part.duplicate_cost();
+                Content::Duplicate { channel, part }
             }
             _ => Content::Data { channel, part },
         }
     }
 
-    /// Parts that wait to be repeated and have waited for too long are as good as lost on this leg.
-    pub(super) fn expire_twins(&mut self) {
+    /// Duplicates that have waited for too long on the selected path count as lost there.
+    pub(super) fn expire_duplicates(&mut self) {
         let Some(session) = &mut self.session else { return };
-        if session.twin_bytes <= LEAST_TWINS {
+        if session.duplicate_bytes <= MIN_DUPLICATE_BYTES {
             return;
         }
-        let limit = LEAST_TWINS.max((session.capacity.bandwidth() as f64 * TWIN_DELAY) as u64);
+        let limit = MIN_DUPLICATE_BYTES
+            .max((session.capacity.bandwidth() as f64 * DUPLICATE_DELAY.as_secs_f64()) as u64);
         let mut late = Vec::new();
-        while session.twin_bytes > limit
-            && let Some((channel, part)) = session.twins.pop_front()
+        while session.duplicate_bytes > limit
+            && let Some((channel, part)) = session.duplicates.pop_front()
         {
-            session.twin_bytes -= part.twin_cost();
-            late.push(Content::Twin { channel, part });
+            session.duplicate_bytes -= part.duplicate_cost();
+            late.push(Content::Duplicate { channel, part });
         }
         late.into_iter().for_each(|content| self.handle_content_lost(content));
     }
 
-    /// One of the two that carried a part is lost: whether the part is.
+    /// A packet with a duplicated part is lost on one path: whether the part is now lost on both.
     pub(super) fn is_lost_on_both(&mut self, channel: u8, part: Written) -> bool {
         let Some(Some(sender)) = self.senders.get(usize::from(channel)) else { return false };
         if !sender.is_missing(part) {
             return false;
         }
-        let rival_is_well = self.other.as_ref().is_some_and(|other| other.is_well());
+        let other_is_well = self.other.as_ref().is_some_and(|other| other.is_well());
         let key = (channel, part.message, part.offset);
-        if self.halves.remove(&key).is_some()
+        if self.half_lost.remove(&key).is_some()
             || self.other.is_none()
-            || sender.options.reliable && !rival_is_well
+            || sender.options.reliable && !other_is_well
         {
             return true;
         }
-        self.halves_since += 1;
-        if self.halves.len() >= MAX_HALVES && self.halves_since >= MAX_HALVES / 4 {
+        self.half_lost_since += 1;
+        if self.half_lost.len() >= MAX_HALF_LOST && self.half_lost_since >= MAX_HALF_LOST / 4 {
             // All of them are looked at, so not for each part that is lost.
-            self.halves_since = 0;
+            self.half_lost_since = 0;
             let senders = &self.senders;
-            self.halves.retain(|(channel, message, offset), length| {
+            self.half_lost.retain(|(channel, message, offset), length| {
                 let part = Written {
                     message: *message,
                     offset: *offset,
@@ -354,19 +356,19 @@ impl Link {
                 senders[usize::from(*channel)].as_ref().is_some_and(|sender| sender.is_missing(part))
             });
         }
-        self.halves.len() >= MAX_HALVES || {
-            self.halves.insert(key, part.length);
+        self.half_lost.len() >= MAX_HALF_LOST || {
+            self.half_lost.insert(key, part.length);
             false
         }
     }
 
-    /// The legs that there are.
-    pub(super) fn legs(&self) -> impl Iterator<Item = bool> + use<> {
-        let legs = [&self.session, &self.other].map(|leg| leg.as_ref().map(|session| session.second));
-        legs.into_iter().flatten()
+    /// The paths that there are.
+    pub(super) fn path_roles(&self) -> impl Iterator<Item = bool> + use<> {
+        let paths = [&self.session, &self.other].map(|path| path.as_ref().map(|session| session.second));
+        paths.into_iter().flatten()
     }
 
-    /// Says good-bye on all paths.
+    /// Has CLOSE sent on all paths.
     pub(super) fn close_all(&mut self) {
         for session in [&mut self.session, &mut self.other].into_iter().flatten() {
             session.close_due = true;
