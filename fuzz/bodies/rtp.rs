@@ -32,7 +32,7 @@ pub fn run(data: &[u8]) {
         taken += datagram.len();
         let _ = receiver.handle_datagram(&datagram, now, &mut |payload| given += payload.len());
         let deadline = receiver.poll_timeout();
-        assert!(deadline > now, "a deadline that has passed is answered");
+        assert!(deadline.is_none_or(|due| due > now), "a deadline that has passed is answered");
     }
     receiver.handle_timeout(Time::NEVER, &mut |payload| given += payload.len());
     assert!(given <= taken && given.is_multiple_of(188), "only whole packets, each once");

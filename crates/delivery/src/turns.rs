@@ -115,8 +115,10 @@ impl Turns {
         self.take(groups)
     }
 
-    /// When somebody will be [due](Turns::due).
-    pub fn deadline(&self) -> Option<Time> {
+    /// When the first group will be [due](Turns::due); `None` while no group waits. Every call that takes `&mut self` may
+    /// change it.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
         Some(self.waiting_since.iter().flatten().min().copied()? + self.patience())
     }
 
@@ -220,7 +222,7 @@ mod tests {
             for (millis, wanted, bytes) in steps {
                 head += bytes;
                 let next = now + Duration::from_millis(millis);
-                while let Some(at) = turns.deadline().filter(|at| *at < next) {
+                while let Some(at) = turns.poll_timeout().filter(|at| *at < next) {
                     now = now.max(at);
                     let chosen = turns.due(now);
                     prop_assert!(!chosen.is_nobody());
@@ -240,10 +242,10 @@ mod tests {
                     prop_assert!(since.is_none_or(|since| now.since(since) <= PATIENCE));
                 }
             }
-            if let Some(at) = turns.deadline() {
+            if let Some(at) = turns.poll_timeout() {
                 prop_assert!(at <= now + PATIENCE);
             }
-            prop_assert_eq!(turns.deadline().is_some(), waiting.iter().any(Option::is_some));
+            prop_assert_eq!(turns.poll_timeout().is_some(), waiting.iter().any(Option::is_some));
         }
     }
 }

@@ -65,7 +65,7 @@ impl Pair {
         while self.near.poll_event().is_some() || self.far.poll_event().is_some() {}
         self.now += Duration::from_micros(20);
         for end in [&mut self.near, &mut self.far] {
-            if end.next_timeout() <= self.now {
+            if end.poll_timeout().is_some_and(|due| due <= self.now) {
                 end.handle_timeout(self.now);
             }
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 ///
 /// let mut pacer = Pacer::default();
 /// pacer.sent(1000, 8_000_000, Time::ZERO);
-/// assert_eq!(pacer.poll_timeout(), Time::ZERO + Duration::from_millis(1));
+/// assert_eq!(pacer.next_send(), Time::ZERO + Duration::from_millis(1));
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
@@ -20,8 +20,8 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// When the next burst may leave.
-    pub fn poll_timeout(&self) -> Time {
+    /// When the next burst may leave; changes with [`Pacer::sent`]. No timer is needed for it while nothing waits.
+    pub fn next_send(&self) -> Time {
         self.due
     }
 
@@ -48,7 +48,7 @@ mod tests {
         while now < Time::from_millis(1000) {
             pacer.sent(7896, 15_000_000, now);
             bytes += 7896;
-            now = pacer.poll_timeout();
+            now = pacer.next_send();
         }
         assert!((1_875_000..1_875_000 + 7896).contains(&bytes), "{bytes} bytes in a second");
     }
@@ -59,6 +59,6 @@ mod tests {
         assert!(time_of(usize::MAX, 1) > Duration::from_secs(1 << 30));
         let mut pacer = Pacer::default();
         pacer.sent(usize::MAX, 1, Time::NEVER);
-        assert_eq!(pacer.poll_timeout(), Time::NEVER);
+        assert_eq!(pacer.next_send(), Time::NEVER);
     }
 }

@@ -132,7 +132,7 @@ impl Carrier for Core {
             }
         })?;
         let now = self.now();
-        if self.endpoint.next_timeout() <= now {
+        if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
             self.endpoint.handle_timeout(now);
         }
         let mut readable = more;
@@ -149,7 +149,7 @@ impl Carrier for Core {
             }
         }
         let flushed = self.flush()?;
-        let due = self.endpoint.next_timeout();
+        let due = self.endpoint.poll_timeout().unwrap_or(Time::NEVER);
         let now = self.now();
         if readable || wait.is_zero() || due <= now || flushed == Flushed::Some {
             return Ok(());

@@ -173,6 +173,7 @@ impl Server {
 
     /// When this connection has waited too long for a head, or for the rest of a body; a body that is a stream has no such
     /// time, which is the caller's business. Changes with [`Server::next`] and [`Server::done`].
+    #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         match self.state {
             State::Head { first: false } => Some(self.since + self.limits.idle_time),

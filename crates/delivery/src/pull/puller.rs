@@ -180,18 +180,22 @@ impl Puller {
         !self.outputs.is_empty()
     }
 
-    /// When [`Puller::handle_timeout`] is due.
-    pub fn poll_timeout(&self) -> Time {
-        match &self.state {
+    /// When [`Puller::handle_timeout`] begins the next attempt or gives up a silent one; never `None`, since a puller
+    /// tries for ever.
+    ///
+    /// Every `handle_` call and [`Puller::reconfigure`] may change it: ask again after them.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        Some(match &self.state {
             State::Waiting { until } => *until,
             State::Connecting { since } | State::Head { since, .. } => *since + self.policy.silence_timeout,
             State::Body(body) => body.newest_byte + self.policy.silence_timeout,
-        }
+        })
     }
 
     /// The time of [`Puller::poll_timeout`] may have come: begins an attempt, or gives one up.
     pub fn handle_timeout(&mut self, now: Time) {
-        if now < self.poll_timeout() {
+        if self.poll_timeout().is_none_or(|due| now < due) {
             return;
         }
         let what = match &self.state {

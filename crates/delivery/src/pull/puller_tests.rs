@@ -37,7 +37,7 @@ impl Bench {
 
     /// Waits for the next attempt, connects, and returns what is sent.
     fn connect(&mut self) -> String {
-        self.now = self.now.max(self.puller.poll_timeout());
+        self.now = self.now.max(self.puller.poll_timeout().unwrap());
         self.puller.handle_timeout(self.now);
         assert!(matches!(self.outputs().last(), Some(Output::Connect { .. })));
         self.connected()
@@ -74,7 +74,7 @@ const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp2t\r\n\r\n";
 #[test]
 fn a_stream_is_asked_for_and_passed_on() {
     let mut bench = Bench::new("http://u:p@origin:8080/live/a.ts?x=1");
-    assert_eq!(bench.puller.poll_timeout(), bench.now);
+    assert_eq!(bench.puller.poll_timeout(), Some(bench.now));
     let request = bench.connect();
     assert!(request.starts_with("GET /live/a.ts?x=1 HTTP/1.1\r\nHost: origin:8080\r\n"), "{request}");
     assert!(request.contains("Authorization: Basic dTpw\r\n"), "{request}");
@@ -226,7 +226,7 @@ fn silence_ends_each_step() {
     bench.puller.handle_timeout(bench.now);
     bench.outputs();
     let wait = |bench: &mut Bench| {
-        let deadline = bench.puller.poll_timeout();
+        let deadline = bench.puller.poll_timeout().unwrap();
         assert_eq!(deadline, bench.now + POLICY.silence_timeout);
         bench.now = deadline;
         bench.puller.handle_timeout(deadline);
@@ -238,8 +238,8 @@ fn silence_ends_each_step() {
     // Drops of a head win no time.
     bench.now += Duration::from_secs(2);
     bench.bytes(&OK[..10]);
-    assert_eq!(bench.puller.poll_timeout(), asked + POLICY.silence_timeout);
-    bench.now = bench.puller.poll_timeout();
+    assert_eq!(bench.puller.poll_timeout(), Some(asked + POLICY.silence_timeout));
+    bench.now = bench.puller.poll_timeout().unwrap();
     bench.puller.handle_timeout(bench.now);
     assert_eq!(bench.failed(), silent("no whole answer"));
     bench.connect();
@@ -263,7 +263,7 @@ fn waits_grow_until_a_stream_was_good_for_a_while() {
             bench.bytes(b"x");
         }
         bench.puller.handle_failure(PullError::Lost("reset".into()), bench.now);
-        let wait = bench.puller.poll_timeout().since(bench.now);
+        let wait = bench.puller.poll_timeout().unwrap().since(bench.now);
         assert_eq!(bench.failed(), PullError::Lost("reset".into()));
         wait.as_millis()
     };
@@ -307,7 +307,7 @@ proptest! {
                 }
             }
             bench.puller.handle_end(bench.now);
-            bench.now = bench.now.max(bench.puller.poll_timeout());
+            bench.now = bench.now.max(bench.puller.poll_timeout().unwrap());
         }
         prop_assert_eq!(bench.puller.counts().failures, 3);
     }

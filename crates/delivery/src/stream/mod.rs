@@ -262,7 +262,9 @@ impl Stream {
         self.flush.handle_pause(now)
     }
 
-    /// When what waits is to be shown to viewers, if neither bytes nor a pause come before.
+    /// When what waits is to be shown to viewers; `None` while nothing waits. Changes with what is appended, with
+    /// [`Stream::pause`] and whenever viewers are shown what waited.
+    #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.flush.poll_timeout()
     }

@@ -146,7 +146,7 @@ impl Worker {
                 }
             }
         }
-        if state.endpoint.next_timeout() <= now {
+        if state.endpoint.poll_timeout().is_some_and(|due| due <= now) {
             state.endpoint.handle_timeout(now);
         }
         let mut left = 0;
@@ -213,7 +213,7 @@ impl Worker {
         let due = {
             let mut state = self.shared.lock();
             let now = self.shared.clock.now();
-            let due = state.endpoint.next_timeout().min(self.leaves);
+            let due = state.endpoint.poll_timeout().unwrap_or(Time::NEVER).min(self.leaves);
             let due = match (self.stuck, has_sent) {
                 (Some(_), _) => due.max(now + RETRY),
                 (None, false) => due.max(now + GRAIN),

@@ -567,7 +567,7 @@ impl Worker {
 
     /// When somebody has waited for its turn long enough.
     fn next_turn(&self) -> Option<Time> {
-        self.audiences.values().filter_map(|audience| audience.turns.deadline()).min()
+        self.audiences.values().filter_map(|audience| audience.turns.poll_timeout()).min()
     }
 
     /// Sends what there is to those viewers of stream `id` whose turn it is.

@@ -181,8 +181,8 @@ impl Carrier {
                 self.up.note(now).and_then(|()| self.down.note(now)).context("cannot write the log")?;
                 noted = now;
             }
-            let next = self.up.link.next_deadline().min(self.down.link.next_deadline());
-            self.timer.set(next.min(noted + ROUND))?;
+            let next = [&self.up, &self.down].into_iter().filter_map(|way| way.link.poll_timeout()).min();
+            self.timer.set(next.unwrap_or(Time::NEVER).min(noted + ROUND))?;
             self.poller.wait(None, &mut ready)?;
             for event in &ready {
                 match event.token {

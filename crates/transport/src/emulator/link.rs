@@ -86,9 +86,9 @@ impl Counters {
 /// let config = LinkConfig::rate(1_000_000).with_delay(Duration::from_millis(20));
 /// let mut link = Link::new(config, 1, Time::ZERO)?;
 /// link.push(Time::ZERO, 1000, "a packet");
-/// assert_eq!(link.next_deadline(), Time::from_millis(8));
+/// assert_eq!(link.poll_timeout(), Some(Time::from_millis(8)));
 /// assert_eq!(link.poll(Time::from_millis(8)), None);
-/// assert_eq!(link.next_deadline(), Time::from_millis(28));
+/// assert_eq!(link.poll_timeout(), Some(Time::from_millis(28)));
 /// assert_eq!(link.poll(Time::from_millis(28)).unwrap().packet, "a packet");
 /// # Ok::<(), glassline_transport::emulator::ConfigError>(())
 /// ```
@@ -251,15 +251,17 @@ impl<T: Clone> Link<T> {
         Some(Delivered { at: due, arrived, bytes, packet })
     }
 
-    /// When something happens next if nothing is pushed: no packet comes out before then. [`Time::NEVER`] where nothing
-    /// ever will. It may be a moment that brings nothing to [`Link::poll`] yet, such as a departure.
-    pub fn next_deadline(&self) -> Time {
+    /// When to call [`Link::poll`] next if nothing is pushed: no packet comes out before then. `None` where nothing ever
+    /// will. [`Link::poll`] may return nothing at that time, for example at a departure. Changes with [`Link::push`] and
+    /// [`Link::poll`].
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
         let out = self.way.flying.peek().map_or(Time::NEVER, |Reverse(flying)| flying.due);
         let is_held = self.is_held();
         let served = if is_held { Time::NEVER } else { self.bottleneck.next_departure() };
         let waits_for_turn = !self.bottleneck.is_empty() && self.config.outages.effect == OutageEffect::Hold;
         let turn = if waits_for_turn { self.switch.next() } else { Time::NEVER };
-        out.min(served).min(turn)
+        Some(out.min(served).min(turn)).filter(|due| *due != Time::NEVER)
     }
 
     /// What has happened so far.

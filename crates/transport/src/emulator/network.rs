@@ -172,9 +172,11 @@ impl Network {
         self.links[from as usize].push(self.now, bytes, datagram);
     }
 
-    /// When something happens next if nothing is sent; [`Time::NEVER`] where nothing ever will.
-    pub fn next_event(&self) -> Time {
-        self.links[0].next_deadline().min(self.links[1].next_deadline())
+    /// When to call [`Network::step`] next if nothing is sent; `None` where nothing ever happens. Changes with
+    /// [`Network::send`], [`Network::inject`] and [`Network::step`].
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.links.iter().filter_map(Link::poll_timeout).min()
     }
 
     /// Goes on to the next arrival and returns it; `None` where none comes up to `until`, which it is then. At
@@ -183,7 +185,7 @@ impl Network {
     /// Datagrams of one moment arrive in the order in which they left, what goes up before what goes down.
     pub fn step(&mut self, until: Time) -> Option<Delivery> {
         loop {
-            let next = self.next_event();
+            let next = self.poll_timeout().unwrap_or(Time::NEVER);
             let at = next.min(until);
             if at != Time::NEVER {
                 self.now = self.now.max(at);

@@ -22,10 +22,7 @@ fn link(config: LinkConfig) -> Link<u32> {
 fn drain(link: &mut Link<u32>, until: Time) -> Vec<(u64, u32)> {
     let mut out = Vec::new();
     loop {
-        let next = link.next_deadline();
-        if next > until || next == Time::NEVER {
-            return out;
-        }
+        let Some(next) = link.poll_timeout().filter(|next| *next <= until) else { return out };
         while let Some(delivered) = link.poll(next) {
             assert!(delivered.at <= next && delivered.at >= delivered.arrived);
             out.push((delivered.at.as_nanos() / 1_000, delivered.packet));
@@ -37,10 +34,10 @@ fn drain(link: &mut Link<u32>, until: Time) -> Vec<(u64, u32)> {
 fn a_wire_delivers_at_once() {
     let mut link = link(LinkConfig::default());
     link.push(ms(5), 100, 1);
-    assert_eq!(link.next_deadline(), ms(5));
+    assert_eq!(link.poll_timeout(), Some(ms(5)));
     let delivered = link.poll(ms(5)).unwrap();
     assert_eq!((delivered.at, delivered.bytes, delivered.packet), (ms(5), 100, 1));
-    assert_eq!(link.next_deadline(), Time::NEVER);
+    assert_eq!(link.poll_timeout(), None);
 }
 
 #[test]
@@ -58,7 +55,7 @@ fn a_rate_may_change_under_a_packet() {
     link.push(Time::ZERO, 1000, 1);
     link.push(Time::ZERO, 1000, 2);
     link.set_service(ms(250), Service::Rate(0)).unwrap();
-    assert_eq!(link.next_deadline(), Time::NEVER);
+    assert_eq!(link.poll_timeout(), None);
     link.set_service(ms(1250), Service::Rate(16_000)).unwrap();
     // A quarter was served; the other three take half the time.
     assert_eq!(drain(&mut link, ms(9999)), [(1_625_000, 1), (2_125_000, 2)]);
@@ -92,7 +89,7 @@ fn a_trace_that_is_over_delivers_nothing_more() {
     let mut link = link(LinkConfig { service: Service::TraceOnce(trace), ..LinkConfig::default() });
     (1..=3).for_each(|number| link.push(ms(1), 1504, number));
     assert_eq!(drain(&mut link, Time::NEVER), [(2_000, 1), (4_000, 2)]);
-    assert_eq!((link.next_deadline(), link.held().packets), (Time::NEVER, 1));
+    assert_eq!((link.poll_timeout(), link.held().packets), (None, 1));
     assert_eq!(link.poll(Time::NEVER), None);
 }
 
@@ -303,8 +300,8 @@ fn run(config: &LinkConfig, seed: u64, packets: &[(u64, usize)]) -> (Vec<Deliver
     let (mut now, mut out) = (ms(3), Vec::new());
     for (number, &(apart, bytes)) in packets.iter().enumerate() {
         let at = now + Duration::from_micros(apart);
-        while link.next_deadline() < at {
-            now = link.next_deadline();
+        while let Some(due) = link.poll_timeout().filter(|due| *due < at) {
+            now = due;
             out.extend(std::iter::from_fn(|| link.poll(now)));
         }
         now = at;
@@ -349,10 +346,9 @@ proptest! {
         }
         // All leave in the end: every deadline brings something about, so that there are not many.
         let mut steps = 0;
-        while link.next_deadline() != Time::NEVER {
-            let now = link.next_deadline();
+        while let Some(now) = link.poll_timeout() {
             while link.poll(now).is_some() {}
-            prop_assert!(link.next_deadline() > now);
+            prop_assert!(link.poll_timeout().is_none_or(|due| due > now));
             steps += 1;
             prop_assert!(steps < 3_000_000, "it does not come to an end");
         }

@@ -51,9 +51,10 @@ impl Linked {
         self.0.poll_transmit(now, out)
     }
 
-    /// As [`super::Endpoint::next_timeout`].
-    pub fn next_timeout(&self) -> Time {
-        self.0.next_timeout()
+    /// As [`super::Endpoint::poll_timeout`].
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        Some(self.0.next_timeout()).filter(|due| *due != Time::NEVER)
     }
 
     /// As [`super::Endpoint::handle_timeout`].

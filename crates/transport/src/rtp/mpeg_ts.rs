@@ -59,8 +59,10 @@ impl Depacketizer {
         taken.map(|_| ())
     }
 
-    /// When [`Depacketizer::handle_timeout`] has something to do.
-    pub fn poll_timeout(&self) -> Time {
+    /// When [`Depacketizer::handle_timeout`] gives up packets that are missing; `None` while nothing is held. Changes with
+    /// [`Depacketizer::handle_datagram`], [`Depacketizer::handle_timeout`] and [`Depacketizer::reset`].
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
         self.reorder.poll_timeout()
     }
 

@@ -219,9 +219,11 @@ impl Reorder {
         self.session = Some(session);
     }
 
-    /// When [`Reorder::handle_timeout`] has something to do; [`Time::NEVER`] while nothing is held.
-    pub fn poll_timeout(&self) -> Time {
-        self.session.as_ref().map_or(Time::NEVER, |session| session.deadline)
+    /// When [`Reorder::handle_timeout`] gives up the oldest gap; `None` while nothing is held. Changes with
+    /// [`Reorder::push`], [`Reorder::handle_timeout`] and [`Reorder::flush`].
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.session.as_ref().map(|session| session.deadline).filter(|due| *due != Time::NEVER)
     }
 
     /// Gives up the gaps whose time is over.

@@ -39,7 +39,7 @@ fn packets_in_order_leave_at_once_over_the_wrap() {
     for number in 0..200_000 {
         bench.push(7, 65_530, number, 0);
         assert_eq!(bench.took(), [number]);
-        assert_eq!(bench.reorder.poll_timeout(), Time::NEVER);
+        assert_eq!(bench.reorder.poll_timeout(), None);
     }
     assert_eq!(bench.reorder.counters(), Counters { received: 200_000, ..Counters::default() });
 }
@@ -50,9 +50,9 @@ fn a_gap_is_waited_for_and_then_given_up() {
     for (number, at_ms) in [(0, 0), (2, 10), (3, 20)] {
         bench.push(7, 0, number, at_ms);
     }
-    assert_eq!((bench.took(), bench.reorder.poll_timeout()), (vec![0], Time::from_millis(60)));
+    assert_eq!((bench.took(), bench.reorder.poll_timeout()), (vec![0], Some(Time::from_millis(60))));
     bench.push(7, 0, 1, 59);
-    assert_eq!((bench.took(), bench.reorder.poll_timeout()), (vec![1, 2, 3], Time::NEVER));
+    assert_eq!((bench.took(), bench.reorder.poll_timeout()), (vec![1, 2, 3], None));
     for (number, at_ms) in [(7, 100), (5, 120)] {
         bench.push(7, 0, number, at_ms);
     }
@@ -60,7 +60,7 @@ fn a_gap_is_waited_for_and_then_given_up() {
     assert_eq!(bench.took(), [0u32; 0]);
     // What came first has waited for its time: both gaps before it are given up.
     bench.timeout(150);
-    assert_eq!((bench.took(), bench.reorder.poll_timeout()), (vec![5, 7], Time::NEVER));
+    assert_eq!((bench.took(), bench.reorder.poll_timeout()), (vec![5, 7], None));
     bench.reorder.handle_timeout(Time::NEVER, &mut |_| panic!("nothing is held"));
     for number in [4, 6, 5, 7, 8] {
         bench.push(7, 0, number, 151);
@@ -78,7 +78,7 @@ fn two_gaps_are_given_up_when_their_own_time_comes() {
         bench.push(7, 0, number, at_ms);
     }
     bench.timeout(50);
-    assert_eq!((bench.took(), bench.reorder.poll_timeout()), (vec![0, 2], Time::from_millis(80)));
+    assert_eq!((bench.took(), bench.reorder.poll_timeout()), (vec![0, 2], Some(Time::from_millis(80))));
     // A later packet gives up what is over too, without a call of the timer.
     bench.push(7, 0, 6, 80);
     assert_eq!((bench.took(), bench.reorder.counters().lost), (vec![4], 2));
@@ -154,7 +154,7 @@ proptest! {
         let counters = bench.reorder.counters();
         prop_assert_eq!((counters.lost, counters.late, counters.restarts), (0, 0, 0));
         prop_assert_eq!(counters.duplicate + u64::from(count), counters.received);
-        prop_assert_eq!(bench.reorder.poll_timeout(), Time::NEVER);
+        prop_assert_eq!(bench.reorder.poll_timeout(), None);
     }
 
     /// Whatever comes: numbers given out only grow between restarts, nothing is held too long or in too great number.
@@ -172,7 +172,7 @@ proptest! {
             bench.push(if near { 0 } else { ssrc }, 0, if near { step } else { u32::from(sequence) }, at);
             prop_assert!(bench.reorder.held() <= 8);
             let deadline = bench.reorder.poll_timeout();
-            prop_assert!(deadline == Time::NEVER || deadline > Time::from_millis(at));
+            prop_assert!(deadline.is_none_or(|due| due > Time::from_millis(at)));
             let took = bench.took();
             given += took.len() as u64;
             if bench.reorder.counters().restarts == restarts {

@@ -112,8 +112,8 @@ impl Pair {
         let mut standing = 0;
         while self.now() < until {
             self.flush();
-            let due = self.ends.iter().map(Endpoint::next_timeout).min().unwrap_or(Time::NEVER);
-            let event = self.networks.iter().map(Network::next_event).min().unwrap_or(Time::NEVER);
+            let due = self.ends.iter().filter_map(Endpoint::poll_timeout).min().unwrap_or(Time::NEVER);
+            let event = self.networks.iter().filter_map(Network::poll_timeout).min().unwrap_or(Time::NEVER);
             let now = due.min(event).clamp(self.now(), until);
             standing = if now == self.now() { standing + 1 } else { 0 };
             assert!(standing < 10_000, "time stands still at {now:?}: {:?}", self.ends);

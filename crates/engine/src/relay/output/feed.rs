@@ -150,7 +150,7 @@ impl Feed {
                 seams: self.has_begun.then(Seams::new),
             });
         }
-        self.due = self.due.min(self.pacer.poll_timeout().max(self.retry_at));
+        self.due = self.due.min(self.pacer.next_send().max(self.retry_at));
     }
 
     /// What the next process needs of it.
@@ -212,8 +212,8 @@ impl Feed {
 
     /// Sends a burst. Returns when the next one may leave; `None` where there is nothing more for now.
     fn send_burst(&mut self, now: Time) -> Option<Time> {
-        if self.pacer.poll_timeout() > now {
-            return Some(self.pacer.poll_timeout());
+        if self.pacer.next_send() > now {
+            return Some(self.pacer.next_send());
         }
         let rate = match self.following.as_ref()?.live.pace_bps() {
             0 => 0,
@@ -251,7 +251,7 @@ impl Feed {
             return self.retry_after(FULL, now);
         }
         self.pacer.sent(bytes, rate, now);
-        Some(self.pacer.poll_timeout())
+        Some(self.pacer.next_send())
     }
 
     /// Sends the burst's datagrams. Returns false where the socket is full; the rest then waits.

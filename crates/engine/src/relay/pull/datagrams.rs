@@ -157,7 +157,7 @@ impl Datagrams {
             State::Closed { until } => *until,
             State::Open(open) => match open.live {
                 Some((_, newest)) => {
-                    let rtp = self.rtp.as_ref().map_or(Time::NEVER, Depacketizer::poll_timeout);
+                    let rtp = self.rtp.as_ref().and_then(Depacketizer::poll_timeout).unwrap_or(Time::NEVER);
                     rtp.min(open.next_drops).min(newest + self.policy.silence_timeout)
                 }
                 None => Time::NEVER,

@@ -151,7 +151,7 @@ impl Upstream {
     }
 
     pub(super) fn poll_timeout(&self) -> Time {
-        self.puller.poll_timeout()
+        self.puller.poll_timeout().unwrap_or(Time::NEVER)
     }
 
     pub(super) fn handle_timeout(&mut self, context: &mut PullContext<'_>) {
@@ -359,7 +359,7 @@ impl Upstream {
         }
         if counts.failures > self.note.failures {
             let (source, why) = (&self.board.source, error.as_deref().unwrap_or_default());
-            let retry_in = self.puller.poll_timeout().since(context.now);
+            let retry_in = self.poll_timeout().since(context.now);
             let failures = counts.failures;
             if self.log_throttle.end(why, self.good_after, context.now) {
                 tracing::warn!(%source, streams = ?self.board.names, failures, ?retry_in, "source is not there: {why}");

@@ -354,10 +354,15 @@ impl Endpoint {
         self.events.pop_front()
     }
 
-    /// When [`Endpoint::handle_timeout`] or [`Endpoint::poll_transmit`] has something to do though nothing came.
-    pub fn next_timeout(&self) -> Time {
+    /// When [`Endpoint::handle_timeout`] and then [`Endpoint::poll_transmit`] are to be called though nothing came:
+    /// [`Time::ZERO`] where a datagram waits for [`Endpoint::poll_transmit`], `None` where there is nothing to wait for.
+    ///
+    /// Every call that takes `&mut self` may change it, and so may every such call on a link of
+    /// [`Endpoint::link_mut`], as [`Link::send`], [`Link::receive`] and [`Link::close`]: ask again after them.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
         if !self.answers.is_empty() {
-            return Time::ZERO;
+            return Some(Time::ZERO);
         }
         let links = self.slots.iter().map(|slot| {
             let attempts = slot.attempts.iter().flatten().map(|attempt| attempt.next_timeout());
@@ -370,7 +375,7 @@ impl Endpoint {
                 .unwrap_or(Time::NEVER)
         });
         let pending = self.pending.values().map(|pending| pending.expires);
-        links.chain(pending).min().unwrap_or(Time::NEVER)
+        links.chain(pending).min().filter(|due| *due != Time::NEVER)
     }
 
     /// Does what is due by `now`.

@@ -233,7 +233,7 @@ impl World {
                 return;
             }
             self.flush();
-            let due = self.ends.iter().map(Endpoint::next_timeout).min().unwrap_or(Time::NEVER);
+            let due = self.ends.iter().filter_map(Endpoint::poll_timeout).min().unwrap_or(Time::NEVER);
             let now = self.network.now();
             steps = if steps.0 == now { (now, steps.1 + 1) } else { (now, 0) };
             assert!(steps.1 < 50_000, "seed {}: time stands still at {now:?}: {:?}", self.seed, self.ends);
