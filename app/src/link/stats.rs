@@ -87,7 +87,7 @@ impl PathLine {
             silent: path.silent,
             rtt_ms: ms(path.rtt),
             loss: path.loss,
-            bandwidth_bits: path.bandwidth_bytes.saturating_mul(8),
+            bandwidth_bits: path.bandwidth.bits_per_second(),
             datagram_bytes: path.datagram_bytes,
         }
     }
@@ -204,8 +204,8 @@ impl Stats {
             queue_ms: ms(counted.queue_delay),
             send_bits,
             receive_bits,
-            bandwidth_bits: counted.bandwidth_bytes.saturating_mul(8),
-            pacing_bits: counted.pacing_bytes.saturating_mul(8),
+            bandwidth_bits: counted.bandwidth.bits_per_second(),
+            pacing_bits: counted.pacing_rate.bits_per_second(),
             loss: counted.loss,
             sent_packets: counted.sent_packets,
             received_packets: counted.received_packets,

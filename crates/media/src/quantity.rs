@@ -138,6 +138,32 @@ impl fmt::Display for Bitrate {
     }
 }
 
+/// Bytes a second, as transports count what a path carries; zero while nothing is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ByteRate(u64);
+
+impl ByteRate {
+    /// `bytes` a second.
+    pub const fn from_bytes_per_second(bytes: u64) -> ByteRate {
+        ByteRate(bytes)
+    }
+
+    /// Bytes a second.
+    pub const fn bytes_per_second(self) -> u64 {
+        self.0
+    }
+
+    /// Bits a second; the largest number where it is too small.
+    pub const fn bits_per_second(self) -> u64 {
+        self.0.saturating_mul(8)
+    }
+
+    /// How many bytes pass at this rate in `time`.
+    pub fn bytes_in(self, time: Duration) -> f64 {
+        self.0 as f64 * time.as_secs_f64()
+    }
+}
+
 /// Bytes of memory. Written `64MiB`, `512KiB`, `1500B`: binary multiples; a bare number is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSize(u64);
@@ -271,6 +297,15 @@ impl<'de> Deserialize<'de> for ByteSize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn byte_rates_count_bits_and_what_passes_in_a_time() {
+        let rate = ByteRate::from_bytes_per_second(1_250_000);
+        assert_eq!((rate.bytes_per_second(), rate.bits_per_second()), (1_250_000, 10_000_000));
+        assert_eq!(rate.bytes_in(Duration::from_millis(20)), 25_000.0);
+        assert_eq!(ByteRate::default().bytes_in(Duration::MAX), 0.0);
+        assert_eq!(ByteRate::from_bytes_per_second(u64::MAX).bits_per_second(), u64::MAX);
+    }
 
     #[test]
     fn bit_rates() {

@@ -26,7 +26,7 @@ impl Plant {
         for _ in 0..millis {
             self.now += Duration::from_millis(1);
             let room = capacity.window_bytes() as f64 - self.in_flight;
-            let bytes = (capacity.pacing_rate() as f64 / 1000.0).min(room).max(0.0);
+            let bytes = (capacity.pacing_rate().bytes_per_second() as f64 / 1000.0).min(room).max(0.0);
             let wait = self.queue / self.rate;
             self.queue += bytes + others / 1000.0;
             self.queue = (self.queue - self.rate / 1000.0).max(0.0);
@@ -53,7 +53,8 @@ impl Plant {
                         in_flight: self.in_flight as u64,
                         sent_at: Some(sent),
                         one_way_us: Some(1_000_000 + ((self.way.as_secs_f64() + wait) * 1e6) as i64),
-                        rate: (self.now > Time::ZERO + rtt).then_some(rate as u64),
+                        rate: (self.now > Time::ZERO + rtt)
+                            .then(|| ByteRate::from_bytes_per_second(rate as u64)),
                         rtt,
                         least_rtt: self.way * 2,
                         ..Feedback::default()
@@ -99,13 +100,18 @@ fn an_application_that_sends_little_does_not_shrink_the_estimate() {
     let mut plant = Plant::new(400_000.0, Duration::from_millis(50));
     let mut capacity = Capacity::new(Time::ZERO, 1200);
     plant.run(&mut capacity, 10_000, 0.0);
-    let known = capacity.bandwidth();
+    let known = capacity.bandwidth().bytes_per_second();
     for step in 0..1000u64 {
         let now = plant.now + Duration::from_millis(10 * step);
         let rtt = Duration::from_millis(100);
-        let feedback =
-            Feedback { acked_bytes: 100, rate: Some(10_000), app_limited: true, rtt, ..Feedback::default() };
+        let feedback = Feedback {
+            acked_bytes: 100,
+            rate: Some(ByteRate::from_bytes_per_second(10_000)),
+            app_limited: true,
+            rtt,
+            ..Feedback::default()
+        };
         capacity.handle_feedback(now, &Feedback { one_way_us: Some(1_050_000), least_rtt: rtt, ..feedback });
     }
-    assert!(capacity.bandwidth() >= known * 9 / 10);
+    assert!(capacity.bandwidth().bytes_per_second() >= known * 9 / 10);
 }

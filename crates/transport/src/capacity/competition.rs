@@ -65,7 +65,7 @@ impl Competition {
 
     /// Takes what an acknowledgement told.
     pub(super) fn handle_feedback(&mut self, now: Time, feedback: &Feedback) {
-        let rate = feedback.rate.unwrap_or_default() as f64;
+        let rate = feedback.rate.unwrap_or_default().bytes_per_second() as f64;
         if let Some(firm) = &mut self.firm {
             firm.rates[firm.newest] = firm.rates[firm.newest].max(rate);
             let since = now - firm.step_since;
@@ -90,7 +90,7 @@ impl Competition {
         let soon = self.lost_at.is_some_and(|before| now - before < feedback.rtt * EARLY);
         self.lost_at = Some(now);
         if !soon || starting {
-            (self.early, self.best) = (0, feedback.rate.unwrap_or_default() as f64);
+            (self.early, self.best) = (0, feedback.rate.unwrap_or_default().bytes_per_second() as f64);
             return;
         }
         self.early += 1;

@@ -29,6 +29,7 @@ pub use arrival::Arrival;
 use competition::Competition;
 use cubic::Cubic;
 use glassline_media::Time;
+use glassline_media::quantity::ByteRate;
 use marks::Marks;
 use std::time::Duration;
 
@@ -78,12 +79,12 @@ pub struct Feedback {
     pub sent_at: Option<Time>,
     /// Its one-way delay in microseconds, by two clocks of unknown difference.
     pub one_way_us: Option<i64>,
-    /// Bytes a second that were delivered over the last round trip.
-    pub rate: Option<u64>,
+    /// The rate of delivery over the last round trip.
+    pub rate: Option<ByteRate>,
     /// Whether the sender had too little to send to fill that round trip.
     pub app_limited: bool,
-    /// Bytes a second at which packets came that had left one right after the other.
-    pub train_rate: Option<u64>,
+    /// The rate at which packets came that had left one right after the other.
+    pub train_rate: Option<ByteRate>,
     /// The smoothed round-trip time.
     pub rtt: Duration,
     /// The least round-trip time.
@@ -236,9 +237,9 @@ impl Capacity {
         self.packet = packet_bytes;
     }
 
-    /// At how many bytes a second packets should leave.
-    pub fn pacing_rate(&self) -> u64 {
-        self.rate as u64
+    /// The rate at which packets should leave.
+    pub fn pacing_rate(&self) -> ByteRate {
+        ByteRate::from_bytes_per_second(self.rate as u64)
     }
 
     /// How many bytes may be under way.
@@ -246,9 +247,9 @@ impl Capacity {
         self.window as u64
     }
 
-    /// How many bytes a second the path carries, as far as is known.
-    pub fn bandwidth(&self) -> u64 {
-        self.bandwidth as u64
+    /// The rate that the path carries, as far as is known.
+    pub fn bandwidth(&self) -> ByteRate {
+        ByteRate::from_bytes_per_second(self.bandwidth as u64)
     }
 
     /// Whether the path carries so much that what a packet costs the processor matters more than what it costs the path.
@@ -301,16 +302,16 @@ impl Capacity {
         round.acked += feedback.acked_bytes;
         round.lost += feedback.lost_bytes;
         round.app_limited |= feedback.app_limited;
-        if let Some(rate) = feedback.rate {
-            round.fastest = round.fastest.max(rate as f64);
-            round.last_rate = rate as f64;
+        let delivered = feedback.rate.map(|rate| rate.bytes_per_second() as f64);
+        if let Some(rate) = delivered {
+            round.fastest = round.fastest.max(rate);
+            round.last_rate = rate;
         }
         match &mut self.competition {
             Some(competition) => {
                 competition.handle_feedback(now, feedback);
-                if let Some(rate) = feedback.rate {
-                    self.bandwidth =
-                        if feedback.app_limited { self.bandwidth.max(rate as f64) } else { rate as f64 };
+                if let Some(rate) = delivered {
+                    self.bandwidth = if feedback.app_limited { self.bandwidth.max(rate) } else { rate };
                 }
             }
             None => self.measure(feedback),
@@ -327,7 +328,7 @@ impl Capacity {
         let app_limited = feedback.app_limited && feedback.train_rate.is_none();
         let train = feedback.train_rate.filter(|_| feedback.app_limited);
         let Some(rate) = train.max(feedback.rate) else { return };
-        let rate = rate as f64;
+        let rate = rate.bytes_per_second() as f64;
         if rate > self.bandwidth {
             self.bandwidth = rate;
         } else if (self.queue.as_secs_f64() > self.target() || self.marks.are_heeded())

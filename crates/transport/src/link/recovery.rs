@@ -1,6 +1,7 @@
 //! What is under way: which packets are acknowledged, which are lost, and when to probe (RFC 9002).
 
 use glassline_media::Time;
+use glassline_media::quantity::ByteRate;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -144,10 +145,10 @@ pub(crate) struct Sample {
     pub(crate) largest: (u32, u32),
     /// When the largest newly acknowledged packet was sent.
     pub(crate) largest_sent_at: Option<Time>,
-    /// Bytes a second delivered over about the last round trip, and whether the application had too little to send.
-    pub(crate) rate: Option<(u64, bool)>,
-    /// Bytes a second at which packets came that had left one right after the other, however little there was to send.
-    pub(crate) train_rate: Option<u64>,
+    /// The rate of delivery over about the last round trip, and whether the application had too little to send.
+    pub(crate) rate: Option<(ByteRate, bool)>,
+    /// The rate at which packets came that had left one right after the other, however little there was to send.
+    pub(crate) train_rate: Option<ByteRate>,
     /// The round trip that was measured.
     pub(crate) rtt: Option<Duration>,
 }
@@ -168,7 +169,7 @@ struct Train {
 
 impl Train {
     /// `packets` more of `bytes` are acknowledged, `last` the last of them, which came at `received_us`.
-    fn rate(&mut self, last: &Sent, received_us: Option<u64>, packets: u64, bytes: u64) -> Option<u64> {
+    fn rate(&mut self, last: &Sent, received_us: Option<u64>, packets: u64, bytes: u64) -> Option<ByteRate> {
         let Some((left, came_us)) = self.began else {
             self.began = received_us.map(|came_us| (last.at, came_us));
             self.size = last.bytes;
@@ -182,7 +183,7 @@ impl Train {
         if self.packets < TRAIN_PACKETS || came < TRAIN_TIME || last.bytes < self.size {
             return None;
         }
-        Some((self.bytes as f64 / came.as_secs_f64()) as u64)
+        Some(ByteRate::from_bytes_per_second((self.bytes as f64 / came.as_secs_f64()) as u64))
     }
 }
 
@@ -377,7 +378,8 @@ impl Recovery {
             let (packets, bytes) = (sample.packets.0, sample.acked_bytes);
             sample.train_rate = self.acked_train.rate(&packet, received_us, packets, bytes);
             if interval >= self.rtt.least.min(Duration::from_millis(1)) {
-                sample.rate = Some((u64::try_from(rate).unwrap_or(u64::MAX), packet.app_limited));
+                let rate = ByteRate::from_bytes_per_second(u64::try_from(rate).unwrap_or(u64::MAX));
+                sample.rate = Some((rate, packet.app_limited));
             }
         }
         self.retire(now);

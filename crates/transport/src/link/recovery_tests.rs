@@ -94,7 +94,7 @@ fn the_delivery_rate_is_that_of_the_path() {
         }
         recovery.handle_sent(now, step, 1000, true, &[]);
     }
-    let rate = rate.unwrap().0;
+    let rate = rate.unwrap().0.bytes_per_second();
     assert!((90_000..=110_000).contains(&rate), "{rate}");
 }
 
@@ -128,7 +128,7 @@ fn what_leaves_in_a_row_is_measured_by_itself_however_long_the_pause_before() {
             write_ack([(0, first + packet)].into_iter(), 0, us, 0, &mut bytes);
             let Some(Frame::Ack(ack)) = Frame::parse(&mut Reader::new(&bytes)) else { panic!("no ACK") };
             let sample = recovery.handle_ack(came + Duration::from_millis(50), &ack).unwrap();
-            let expected = (packet >= 2).then_some(500_000);
+            let expected = (packet >= 2).then(|| ByteRate::from_bytes_per_second(500_000));
             assert_eq!(sample.train_rate, expected, "row {row}, packet {packet}");
             assert!(sample.rate.is_none_or(|rate| rate.1), "row {row}: the pauses are the application's");
         }

@@ -51,7 +51,7 @@ fn large_messages_fill_packets_in_a_row_and_come_as_they_were() {
             }
         }
         let statistics = world.link(End::Near).unwrap().statistics();
-        assert!(statistics.bandwidth_bytes > 200_000_000, "{statistics:?}");
+        assert!(statistics.bandwidth.bytes_per_second() > 200_000_000, "{statistics:?}");
         assert!(loss > 0.0 || statistics.lost_packets == 0, "{statistics:?}");
         // Whole blocks of AES.
         let up = wire.iter().filter(|datagram| datagram.0 == End::Near);

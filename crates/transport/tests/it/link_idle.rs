@@ -33,7 +33,7 @@ fn idle(percent: u8, seconds: u64) -> ([f64; 2], f64, Duration) {
             });
         }
         let statistics = world.link(End::Near).unwrap().statistics();
-        known[part] = statistics.bandwidth_bytes as f64 * 8.0 / RATE as f64;
+        known[part] = statistics.bandwidth.bytes_per_second() as f64 * 8.0 / RATE as f64;
     }
     let sent = world.network.link(End::Near).counters().arrived.bytes as f64 * 8.0;
     (known, sent / (RATE as f64 * 1.5 * seconds as f64), quantile(&mut delays, 1.0))

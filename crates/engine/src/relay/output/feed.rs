@@ -10,6 +10,7 @@ use glassline_io::spool::Reader;
 use glassline_io::udp::{Route, Sender};
 use glassline_media::Time;
 use glassline_media::container::ts::PACKET_BYTES;
+use glassline_media::quantity::Bitrate;
 use glassline_transport::pacing::{Pacer, time_of};
 use glassline_transport::rtp::mpeg_ts::Packetizer;
 use serde::{Deserialize, Serialize};
@@ -216,8 +217,8 @@ impl Feed {
             return Some(self.pacer.next_send());
         }
         let rate = match self.following.as_ref()?.live.pace_bps() {
-            0 => 0,
-            pace => pace.max(self.least_bps),
+            0 => None,
+            pace => Some(Bitrate::from_bits_per_second(pace.max(self.least_bps))),
         };
         if self.socket.is_none() {
             let destination = &self.board.destination;
@@ -361,14 +362,20 @@ impl Burst {
     }
 
     /// Makes datagrams of the packets. Those of RTP are stamped with the time at which each is to leave at the pace.
-    fn frame(&mut self, packets: usize, mut packetizer: Option<&mut Packetizer>, rate_bps: u64, now: Time) {
+    fn frame(
+        &mut self,
+        packets: usize,
+        mut packetizer: Option<&mut Packetizer>,
+        rate: Option<Bitrate>,
+        now: Time,
+    ) {
         self.wire.clear();
         self.datagrams.clear();
         self.next = 0;
         for payload in self.packets.chunks(packets * PACKET_BYTES) {
             let start = self.wire.len();
             if let Some(packetizer) = &mut packetizer {
-                let at = now + time_of(start, rate_bps);
+                let at = now + time_of(start, rate);
                 self.wire.extend_from_slice(&packetizer.next_header(at, self.jumps && start == 0));
             }
             self.wire.extend_from_slice(payload);

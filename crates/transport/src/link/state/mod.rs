@@ -17,6 +17,7 @@ mod timers;
 
 use bytes::Bytes;
 use glassline_media::Time;
+use glassline_media::quantity::ByteRate;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -69,10 +70,10 @@ pub struct LinkStatistics {
     pub least_rtt: Duration,
     /// How long our packets wait in queues on their way.
     pub queue_delay: Duration,
-    /// What the path to the peer carries as far as is known, bytes a second.
-    pub bandwidth_bytes: u64,
-    /// At what rate we send at most, bytes a second.
-    pub pacing_bytes: u64,
+    /// What the path to the peer carries as far as is known.
+    pub bandwidth: ByteRate,
+    /// The rate at which we send at most.
+    pub pacing_rate: ByteRate,
     /// Bytes that may be under way.
     pub window_bytes: u64,
     /// The largest datagram that the path is known to carry, bytes.
@@ -354,8 +355,8 @@ impl Link {
         let Some(session) = &self.session else { return 0 };
         let capacity = &session.capacity;
         // By the pacing rate, not by the measured bandwidth: a sender limited to what was measured never measures more.
-        let carried = capacity.pacing_rate() as f64 * delay.as_secs_f64();
-        let queued = capacity.bandwidth() as f64 * capacity.queue_delay().as_secs_f64();
+        let carried = capacity.pacing_rate().bytes_in(delay);
+        let queued = capacity.bandwidth().bytes_in(capacity.queue_delay());
         let waiting = self.held_bytes().0.saturating_sub(session.recovery.in_flight() as usize) as f64;
         (carried - queued - waiting).max(0.0) as u64
     }
@@ -368,8 +369,8 @@ impl Link {
             statistics.rtt = rtt.smoothed;
             statistics.least_rtt = rtt.least.min(rtt.smoothed);
             statistics.queue_delay = capacity.queue_delay();
-            statistics.bandwidth_bytes = capacity.bandwidth();
-            statistics.pacing_bytes = capacity.pacing_rate();
+            statistics.bandwidth = capacity.bandwidth();
+            statistics.pacing_rate = capacity.pacing_rate();
             statistics.window_bytes = capacity.window_bytes();
             statistics.in_flight_bytes = session.recovery.in_flight();
             statistics.datagram_bytes = session.mtu.size();

@@ -486,18 +486,18 @@ impl Session {
     /// How long before its time a batch may begin. At high rates not at all: it begins when its pace says so and then
     /// runs ahead, rather than be followed by one packet at a time.
     fn early(&self) -> Duration {
-        let burst_bytes = self.capacity.pacing_rate() as f64 * BURST.as_secs_f64();
+        let burst_bytes = self.capacity.pacing_rate().bytes_in(BURST);
         if burst_bytes > f64::from(BATCH_PACKETS) * self.datagram as f64 { Duration::ZERO } else { BURST }
     }
 
     /// A packet of `size` bytes leaves: the next one waits for as long as it takes at the pacing rate.
     #[inline]
     pub(super) fn pace(&mut self, now: Time, size: usize) {
-        let nanos = size as u64 * 1_000_000_000 / self.capacity.pacing_rate().max(1);
+        let nanos = size as u64 * 1_000_000_000 / self.capacity.pacing_rate().bytes_per_second().max(1);
         let late = Duration::from_nanos(nanos * CATCH_UP_PACKETS).max(CATCH_UP);
         self.next_send = self.next_send.max(before(now, late)) + Duration::from_nanos(nanos);
         if self.recovery.is_blind() {
-            let rate = (self.capacity.bandwidth() as f64 * BLIND_SHARE).max(1.0);
+            let rate = (self.capacity.bandwidth().bytes_per_second() as f64 * BLIND_SHARE).max(1.0);
             self.blind_until = self.blind_until.max(now) + Duration::from_secs_f64(size as f64 / rate);
         }
     }

@@ -6,6 +6,7 @@
 //! messages.
 
 use glassline_media::Time;
+use glassline_media::quantity::ByteRate;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -43,8 +44,8 @@ pub struct PathStatistics {
     pub rtt: Duration,
     /// The share of our packets that are lost, smoothed.
     pub loss: f64,
-    /// What the path carries as far as is known, bytes a second.
-    pub bandwidth_bytes: u64,
+    /// What the path carries as far as is known.
+    pub bandwidth: ByteRate,
     /// The largest datagram that it is known to carry, bytes.
     pub datagram_bytes: u16,
 }
@@ -107,7 +108,7 @@ impl Link {
                 silent: session.is_silent(),
                 rtt: session.rtt(),
                 loss: session.loss,
-                bandwidth_bytes: session.capacity.bandwidth(),
+                bandwidth: session.capacity.bandwidth(),
                 datagram_bytes: session.mtu.size(),
             })
         })
@@ -314,8 +315,7 @@ impl Link {
         if session.duplicate_bytes <= MIN_DUPLICATE_BYTES {
             return;
         }
-        let limit = MIN_DUPLICATE_BYTES
-            .max((session.capacity.bandwidth() as f64 * DUPLICATE_DELAY.as_secs_f64()) as u64);
+        let limit = MIN_DUPLICATE_BYTES.max(session.capacity.bandwidth().bytes_in(DUPLICATE_DELAY) as u64);
         let mut late = Vec::new();
         while session.duplicate_bytes > limit
             && let Some((channel, part)) = session.duplicates.pop_front()

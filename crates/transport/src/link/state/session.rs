@@ -200,7 +200,7 @@ impl Session {
     /// it silent.
     pub(crate) fn fit(&mut self) {
         let (base, found) = (usize::from(BASE), usize::from(self.mtu.size()));
-        let quick = (self.capacity.bandwidth() as f64 * DATAGRAM_TIME.as_secs_f64()) as usize;
+        let quick = self.capacity.bandwidth().bytes_in(DATAGRAM_TIME) as usize;
         let mut datagram = if self.recovery.probes() > 0 { base } else { quick.clamp(base, found) };
         self.largest = datagram;
         if self.capacity.is_fast() {
@@ -239,7 +239,7 @@ impl Session {
 
     /// How many datagrams of padding in a row measure the path.
     pub(crate) fn padding_packets(&self) -> u32 {
-        let bytes = self.capacity.bandwidth() as f64 * PADDING_TIME.as_secs_f64();
+        let bytes = self.capacity.bandwidth().bytes_in(PADDING_TIME);
         (bytes / self.datagram as f64).ceil().max(LEAST_PADDING) as u32
     }
 
@@ -252,7 +252,8 @@ impl Session {
             return self.next_send;
         }
         let bytes = f64::from(self.padding_packets()) * self.datagram as f64;
-        let rate = self.capacity.pacing_rate().max(1) as f64 * f64::from(percent.min(100)) / 100.0;
+        let rate = self.capacity.pacing_rate().bytes_per_second().max(1) as f64 * f64::from(percent.min(100))
+            / 100.0;
         self.measured_at + Duration::from_secs_f64(bytes / rate).max(LEAST_PADDING_GAP)
     }
 
