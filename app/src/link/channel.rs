@@ -1,13 +1,12 @@
 //! `--channel ID:OPTIONS`: what a channel trades, and what is at its ends.
 
+use glassline_engine::link::session::CONTROL;
 use glassline_media::quantity;
-use glassline_transport::link::{Compression, Fec, MAX_CHANNELS, Options};
+use glassline_transport::link::{Compression, Fec, Options};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The channel by which commands tell each other that they have no more to say.
-pub(super) const CONTROL: u8 = MAX_CHANNELS as u8 - 1;
 /// How many nearest names are looked at for a word that is not known.
 const NEAR: f64 = 0.75;
 

@@ -5,12 +5,17 @@ use super::input::Input;
 use super::output::Output;
 use crate::failure;
 use anyhow::{Context, Result};
+use bytes::Bytes;
+use glassline_engine::link::session;
 use glassline_io::{resolve, serial};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+
+/// `EIO`.
+const HUNG_UP: i32 = 5;
 
 /// An input that is open, or one that its own thread opens, since that may take long.
 pub(super) enum Prepared {
@@ -20,11 +25,23 @@ pub(super) enum Prepared {
 }
 
 impl Prepared {
-    /// The input, once it is there.
-    pub(super) fn open(self) -> std::io::Result<Input> {
+    fn read(&mut self) -> std::io::Result<Option<Bytes>> {
+        if let Prepared::Later(place, framing, max_size) = self {
+            *self = Prepared::Open(Input::open(place, *framing, *max_size)?);
+        }
         match self {
-            Prepared::Open(input) => Ok(input),
-            Prepared::Later(place, framing, max_size) => Input::open(&place, framing, max_size),
+            Prepared::Open(input) => input.next(),
+            Prepared::Later(..) => Ok(None),
+        }
+    }
+}
+
+impl session::Input for Prepared {
+    fn next(&mut self) -> std::io::Result<Option<Bytes>> {
+        match self.read() {
+            // A terminal device whose other side is closed says so (pseudo-terminals).
+            Err(error) if error.raw_os_error() == Some(HUNG_UP) => Ok(None),
+            other => other,
         }
     }
 }

@@ -2,18 +2,16 @@
 //! program in any language gets channels over a bad network.
 //!
 //! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages; `discovery`
-//! finds listeners by name; `reset` is what a listener keeps over its restarts; `session` is the run, `peer` what belongs to one link in it, `shared` what their threads have in
-//! common, `stats` what is told about it.
+//! finds listeners by name; `reset` is what a listener keeps over its restarts; `session` runs an
+//! `engine::link::session` and says what happens to it, `stats` writes its figures.
 
 mod channel;
 mod discovery;
 mod ends;
 mod input;
 mod output;
-mod peer;
 mod reset;
 mod session;
-mod shared;
 mod stats;
 
 use crate::failure;
@@ -21,10 +19,11 @@ use crate::key::{self, Secret};
 use anyhow::{Context, Result};
 use channel::Channel;
 use discovery::{Discover, Wanted};
+use glassline_engine::link::session::Mode;
 use glassline_engine::link::{Endpoint, Local};
 use glassline_media::quantity;
 use glassline_transport::link::{Bonding, Credentials, Dictionary, Key, MAX_NAME, Settings};
-use session::{Mode, Session};
+use session::{Remote, Run};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
@@ -268,7 +267,7 @@ impl Common {
                 }
             },
         };
-        let name = self.name.clone().unwrap_or_else(|| self.usual_name());
+        let name = self.name.clone().unwrap_or_else(|| self.default_name());
         if name.len() > MAX_NAME {
             return Err(failure::usage(
                 format!("the name {name:?} has more than {MAX_NAME} bytes"),
@@ -282,7 +281,7 @@ impl Common {
 
     /// The machine's name and what tells this command from others on it: the same after a restart, so that the listener
     /// takes us for who we were.
-    fn usual_name(&self) -> String {
+    fn default_name(&self) -> String {
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let mut machine = machine.trim().to_owned();
         let mut hasher = DefaultHasher::new();
@@ -307,7 +306,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn run_listen(args: &Listen) -> Result<()> {
     let settings = args.common.settings()?;
     let signals = session::signals()?;
-    let session = Session::new(ends::open(&args.common.channel)?, args.common.stats.as_deref())?;
+    let run = Run::new(ends::open(&args.common.channel)?, args.common.stats.as_deref())?;
     let reset_secret = reset::secret(args.common.key.as_deref(), args.address, args.interface.as_deref());
     let settings = Settings { reset_secret, ..settings };
     let local = Local { address: args.address, interface: args.interface.clone() };
@@ -321,7 +320,7 @@ fn run_listen(args: &Listen) -> Result<()> {
     tracing::info!(%address, "listening");
     let announce = |name: &String| discovery::announce(name, address, args.interface.as_deref());
     let _announcement = args.announce.as_ref().map(announce).transpose()?;
-    session.run(endpoint, Mode::Listen { once: args.once }, signals)
+    run.run(endpoint, Mode::Listen { once: args.once }, None, signals)
 }
 
 fn run_connect(args: &Connect) -> Result<()> {
@@ -353,7 +352,7 @@ fn run_connect(args: &Connect) -> Result<()> {
         }
         None => (ends::one_address(&args.address)?, session::signals()?),
     };
-    let session = Session::new(opened, args.common.stats.as_deref())?;
+    let run = Run::new(opened, args.common.stats.as_deref())?;
     let locals = match &args.path[..] {
         [] => vec![Local::towards(to)],
         ways => ways.iter().map(|way| way.towards(to)).collect::<Result<_>>()?,
@@ -365,8 +364,9 @@ fn run_connect(args: &Connect) -> Result<()> {
         |locals: &[Local]| locals.iter().map(|local| local.address.ip().to_string()).collect::<Vec<_>>();
     let endpoint = Endpoint::open(settings, &locals)
         .with_context(|| format!("cannot open a socket at {}", named(&locals).join(" and ")))?;
-    let fails = args.connect_timeout.is_some();
-    session.run(endpoint, Mode::Connect { to, name: args.address.clone(), wanted, fails }, signals)
+    let mode = Mode::Connect { to, give_up: args.connect_timeout.is_some() };
+    let remote = Remote { name: args.address.clone(), wanted };
+    run.run(endpoint, mode, Some(&remote), signals)
 }
 
 #[cfg(test)]

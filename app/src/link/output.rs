@@ -1,6 +1,8 @@
 //! Where messages go to.
 
 use super::channel::Framing;
+use bytes::Bytes;
+use glassline_engine::link::session;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::net::{SocketAddr, UdpSocket};
@@ -32,11 +34,33 @@ impl Output {
         Output::Stream { writer: BufWriter::with_capacity(BUFFER_BYTES, Box::new(writer)), framing }
     }
 
-    /// Writes a message; it may wait in a buffer for [`Output::flush`].
-    ///
-    /// # Errors
-    /// What the writer says. `BrokenPipe`: its reader has gone. A FIFO waits for the next one instead.
-    pub(super) fn write(&mut self, message: &[u8]) -> io::Result<()> {
+    fn reader_gone(path: &std::path::Path, writer: &mut Option<BufWriter<File>>) {
+        tracing::info!("the reader of {} has gone; waiting for the next one", path.display());
+        // What it has not read is lost with it, and must not be written again.
+        if let Some(writer) = writer.take() {
+            drop(writer.into_parts());
+        }
+    }
+
+    /// Writes a message as it stands in a row of bytes.
+    pub(super) fn put(writer: &mut impl Write, framing: Framing, message: &[u8]) -> io::Result<()> {
+        match framing {
+            Framing::Length => {
+                writer.write_all(&(message.len() as u32).to_be_bytes())?;
+                writer.write_all(message)
+            }
+            Framing::Lines => {
+                writer.write_all(message)?;
+                writer.write_all(b"\n")
+            }
+            Framing::Raw => writer.write_all(message),
+        }
+    }
+}
+
+impl session::Output for Output {
+    /// A FIFO whose reader has gone waits for the next one.
+    fn write(&mut self, message: &Bytes) -> io::Result<()> {
         match self {
             Output::Stream { writer, framing } => Output::put(writer, *framing, message),
             Output::Fifo { path, writer, framing } => loop {
@@ -69,19 +93,7 @@ impl Output {
         }
     }
 
-    fn reader_gone(path: &std::path::Path, writer: &mut Option<BufWriter<File>>) {
-        tracing::info!("the reader of {} has gone; waiting for the next one", path.display());
-        // What it has not read is lost with it, and must not be written again.
-        if let Some(writer) = writer.take() {
-            drop(writer.into_parts());
-        }
-    }
-
-    /// Has everything leave that was written.
-    ///
-    /// # Errors
-    /// As those of [`Output::write`].
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         match self {
             Output::Stream { writer, .. } => writer.flush(),
             Output::Fifo { path, writer, .. } => match writer.as_mut().map_or(Ok(()), BufWriter::flush) {
@@ -92,21 +104,6 @@ impl Output {
                 other => other,
             },
             Output::Datagrams { .. } => Ok(()),
-        }
-    }
-
-    /// Writes a message as it stands in a row of bytes.
-    pub(super) fn put(writer: &mut impl Write, framing: Framing, message: &[u8]) -> io::Result<()> {
-        match framing {
-            Framing::Length => {
-                writer.write_all(&(message.len() as u32).to_be_bytes())?;
-                writer.write_all(message)
-            }
-            Framing::Lines => {
-                writer.write_all(message)?;
-                writer.write_all(b"\n")
-            }
-            Framing::Raw => writer.write_all(message),
         }
     }
 }

@@ -1,93 +1,23 @@
-//! The run: inputs to links, links to outputs, and when it is over.
-//!
-//! A command whose inputs have ended and are delivered says so to its peer ([`super::channel::CONTROL`]). It is done once
-//! it has said so and, where it has outputs, the peer has said the same. A peer that goes without that was stopped or
-//! has failed: who connects tries again, who listens waits for the next one.
+//! The run of a session: signals end it, its events go to the log, its figures to the statistics, and its errors get advice.
 
-use super::channel::CONTROL;
 use super::discovery::Wanted;
-use super::ends::{Ends, Prepared};
-use super::output::Output;
-use super::peer::{self, Peer};
-use super::shared::{News, Shared};
+use super::ends::Ends;
 use super::stats::Stats;
 use crate::failure;
 use crate::output::ReaderGone;
 use anyhow::{Context, Result};
-use bytes::Bytes;
-use glassline_engine::link::{Endpoint, Link};
-use glassline_transport::link::{LinkId, Options};
+use glassline_engine::link::Endpoint;
+use glassline_engine::link::session::{Channel, Error, Mode, Session, SessionEvent, Stopper};
+use glassline_transport::link::CloseReason;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often figures are told.
 const TICK: Duration = Duration::from_secs(1);
-/// A peer that has ended the link is not connected to again before.
-const AGAIN: Duration = Duration::from_millis(300);
-/// How long outputs have to take what came, once the run is to end.
-const DRAIN: Duration = Duration::from_secs(2);
-
-/// Which end this is.
-pub(super) enum Mode {
-    Listen {
-        once: bool,
-    },
-    Connect {
-        to: SocketAddr,
-        /// As it was given.
-        name: String,
-        /// The name by which `to` was found in the network, and may be found elsewhere.
-        wanted: Option<Wanted>,
-        /// It is an error that nobody answers.
-        fails: bool,
-    },
-}
-
-/// The peers that are there.
-#[derive(Default)]
-struct Crowd {
-    peers: Mutex<Vec<Arc<Peer>>>,
-    /// There is a peer.
-    arrived: Condvar,
-}
-
-impl Crowd {
-    fn peers(&self) -> MutexGuard<'_, Vec<Arc<Peer>>> {
-        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&self, peer: Arc<Peer>) {
-        self.peers().push(peer);
-        self.arrived.notify_all();
-    }
-
-    /// Sends a message to all peers; waits for the first one.
-    fn send(&self, channel: u8, message: &Bytes) {
-        loop {
-            let peers = {
-                let mut peers = self.peers();
-                while peers.is_empty() {
-                    peers = self.arrived.wait(peers).unwrap_or_else(PoisonError::into_inner);
-                }
-                peers.clone()
-            };
-            let sent = peers.iter().filter(|peer| peer.send(channel, message.clone())).count();
-            if sent > 0 {
-                return;
-            }
-            // All of them have just ended; the main thread is about to learn it.
-            thread::sleep(Duration::from_millis(1));
-        }
-    }
-}
 
 /// Signals are caught from now on.
 pub(super) fn signals() -> Result<Signals> {
@@ -103,322 +33,196 @@ pub(super) fn is_ending(signals: &mut Signals) -> bool {
     came.is_some()
 }
 
+/// A listener that is connected to, as it was given.
+pub(super) struct Remote {
+    pub(super) name: String,
+    /// The name by which it was found in the network, and may be found elsewhere.
+    pub(super) wanted: Option<Wanted>,
+}
+
 /// A run that is about to begin.
-pub(super) struct Session {
-    channels: Vec<(u8, Options)>,
-    inputs: Vec<(u8, Prepared)>,
-    outputs: BTreeMap<u8, Mutex<Output>>,
+pub(super) struct Run {
+    channels: Vec<Channel>,
     stats: Stats,
-}
-
-impl Session {
-    pub(super) fn new(ends: Vec<Ends>, stats: Option<&Path>) -> Result<Session> {
-        let stats = Stats::new(stats)?;
-        let (mut channels, mut inputs, mut outputs) = (Vec::new(), Vec::new(), BTreeMap::new());
-        for Ends { channel, input, output } in ends {
-            channels.push((channel.id, Options { receipts: true, ..channel.options }));
-            inputs.extend(input.map(|input| (channel.id, input)));
-            outputs.extend(output.map(|output| (channel.id, Mutex::new(output))));
-        }
-        Ok(Session { channels, inputs, outputs, stats })
-    }
-
-    /// Runs to the end.
-    pub(super) fn run(self, endpoint: Endpoint, mode: Mode, mut signals: Signals) -> Result<()> {
-        let (sender, news) = mpsc::channel();
-        let remote = match &mode {
-            Mode::Connect { name, .. } => name.clone(),
-            Mode::Listen { .. } => String::new(),
-        };
-        let shared = Arc::new(Shared {
-            news: Mutex::new(sender),
-            outputs: self.outputs,
-            inputs_ended: AtomicBool::new(self.inputs.is_empty()),
-            remote,
-        });
-        let crowd = Arc::new(Crowd::default());
-        let of_signals = Arc::clone(&shared);
-        thread::spawn(move || signals.forever().for_each(|signal| of_signals.tell(News::Signal(signal))));
-        let inputs = self.inputs.len();
-        for (channel, input) in self.inputs {
-            let (shared, crowd) = (Arc::clone(&shared), Arc::clone(&crowd));
-            thread::spawn(move || read(&shared, &crowd, channel, input));
-        }
-        let mut run = Run {
-            shared,
-            crowd,
-            endpoint: Arc::new(endpoint),
-            mode,
-            channels: self.channels,
-            stats: self.stats,
-            has_inputs: inputs > 0,
-            inputs_left: inputs,
-            served: false,
-            connect_at: None,
-        };
-        let ended = run.begin().and_then(|()| run.go_on(&news));
-        run.end(&news);
-        ended
-    }
-}
-
-/// Reads an input to its end.
-fn read(shared: &Shared, crowd: &Crowd, channel: u8, input: Prepared) {
-    let read = || -> std::io::Result<()> {
-        let mut input = input.open()?;
-        while let Some(message) = input.next()? {
-            crowd.send(channel, &message);
-        }
-        Ok(())
-    };
-    match read() {
-        // A terminal device whose other side is closed says so (pseudo-terminals).
-        Err(error) if error.raw_os_error() == Some(HUNG_UP) => shared.tell(News::InputEnded),
-        Err(error) => shared.tell(News::Failed { channel, error, what: "cannot read" }),
-        Ok(()) => shared.tell(News::InputEnded),
-    }
-}
-
-/// `EIO`.
-const HUNG_UP: i32 = 5;
-
-struct Run {
-    shared: Arc<Shared>,
-    crowd: Arc<Crowd>,
-    endpoint: Arc<Endpoint>,
-    mode: Mode,
-    channels: Vec<(u8, Options)>,
-    stats: Stats,
-    has_inputs: bool,
-    inputs_left: usize,
-    /// There was a link that was up.
-    served: bool,
-    /// When to connect again.
-    connect_at: Option<Instant>,
 }
 
 impl Run {
-    fn begin(&mut self) -> Result<()> {
-        match &self.mode {
-            Mode::Connect { .. } => self.connect(),
-            Mode::Listen { .. } => {
-                let (shared, endpoint) = (Arc::clone(&self.shared), Arc::clone(&self.endpoint));
-                thread::spawn(move || {
-                    while let Ok(link) = endpoint.accept() {
-                        shared.tell(News::Accepted(link));
-                    }
-                });
-                Ok(())
+    pub(super) fn new(ends: Vec<Ends>, stats: Option<&Path>) -> Result<Run> {
+        let stats = Stats::new(stats)?;
+        let channel = |Ends { channel, input, output }: Ends| {
+            let mut opened = Channel::new(channel.id, channel.options);
+            if let Some(input) = input {
+                opened = opened.with_input(input);
             }
-        }
-    }
-
-    fn connect(&mut self) -> Result<()> {
-        self.connect_at = None;
-        let Mode::Connect { to, .. } = self.mode else { return Ok(()) };
-        let link = self.endpoint.connect(to).context("cannot connect")?;
-        for via in 1..self.endpoint.local_addresses().len() {
-            self.endpoint.add_path(&link, via, to).context("cannot add the second path")?;
-        }
-        self.add(link)
-    }
-
-    fn add(&mut self, link: Link) -> Result<()> {
-        for (channel, options) in &self.channels {
-            if let Err(error) = link.open(*channel, *options) {
-                // It has come and gone.
-                if link.has_ended() {
-                    return Ok(());
-                }
-                return Err(error.into());
+            if let Some(output) = output {
+                opened = opened.with_output(output);
             }
-        }
-        let control = Options { priority: u8::MAX, receipts: true, ..Options::default() };
-        let _ = link.open(CONTROL, control);
-        let peer = Arc::new(Peer::new(link));
-        self.crowd.add(Arc::clone(&peer));
-        peer::serve(&self.shared, &peer);
-        Ok(())
+            opened
+        };
+        Ok(Run { channels: ends.into_iter().map(channel).collect(), stats })
     }
 
-    /// Until all is done, or something fails.
-    fn go_on(&mut self, news: &Receiver<News>) -> Result<()> {
+    /// Runs to the end.
+    pub(super) fn run(
+        mut self,
+        endpoint: Endpoint,
+        mode: Mode,
+        remote: Option<&Remote>,
+        signals: Signals,
+    ) -> Result<()> {
+        let session = Session::open(endpoint, mode, self.channels)?;
+        let stopper = session.stopper();
+        thread::spawn(move || stop_by_signals(signals, &stopper));
         let mut tick = Instant::now() + TICK;
+        let mut is_ending = false;
+        let mut told = Ok(());
         loop {
-            let next = self.connect_at.map_or(tick, |at| at.min(tick));
-            match news.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                Ok(News::Signal(signal)) => {
-                    tracing::info!(signal, "ending");
-                    return Ok(());
-                }
-                Ok(news) => {
-                    if self.handle(news)? {
-                        return Ok(());
+            let event = session.next_event(tick.saturating_duration_since(Instant::now()));
+            let mut figures = None;
+            match event {
+                Some(SessionEvent::Ended) => break,
+                Some(SessionEvent::Finished { statistics }) => figures = Some(statistics),
+                Some(SessionEvent::Ending { statistics }) => {
+                    is_ending = true;
+                    if !(statistics.is_empty() && self.stats.has_told())
+                        && let Err(error) = self.stats.tell(&statistics)
+                    {
+                        tracing::warn!("{error:#}");
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            }
-            if self.connect_at.is_some_and(|at| at <= Instant::now()) {
-                self.connect()?;
+                Some(event) => log(&session, remote, event),
+                None => {}
             }
             if tick <= Instant::now() {
                 tick = Instant::now() + TICK;
-                let peers = self.crowd.peers().clone();
-                self.stats.tell(&peers, &self.channels)?;
-            }
-        }
-    }
-
-    /// `true`: the run is over.
-    fn handle(&mut self, news: News) -> Result<bool> {
-        match news {
-            News::Accepted(link) => self.add(link)?,
-            News::InputEnded => {
-                self.inputs_left -= 1;
-                if self.inputs_left == 0 {
-                    self.shared.inputs_ended.store(true, Ordering::Relaxed);
-                    self.crowd.peers().iter().for_each(|peer| peer::finish(&self.shared, peer));
+                if figures.is_none() && !is_ending && self.stats.is_wanted() {
+                    figures = Some(session.statistics());
                 }
             }
-            News::Over(id) => return self.over(id),
-            News::Unreachable { was_up } => {
-                self.unreachable(was_up)?;
-                self.look_again();
-            }
-            News::Lost => self.look_again(),
-            News::Located(address) => self.located(address),
-            News::Failed { channel, error, what } => {
-                return Err(failure::failed(
-                    format!("channel {channel}: {what}: {error}"),
-                    "the link is ended",
-                ));
-            }
-            News::ReaderGone => return Err(ReaderGone.into()),
-            News::Signal(_) | News::Changed => {}
-        }
-        self.served |= self.crowd.peers().iter().any(|peer| peer.was_up.load(Ordering::Relaxed));
-        self.end_finished()?;
-        Ok(false)
-    }
-
-    fn unreachable(&self, was_up: bool) -> Result<()> {
-        let Mode::Connect { name, fails, .. } = &self.mode else { return Ok(()) };
-        let what = format!("nobody answers at {name}");
-        let why =
-            "is the listener running, does its port pass, is the key the same? A wrong key meets silence";
-        if *fails {
-            return Err(failure::failed(what, why));
-        }
-        if was_up {
-            tracing::warn!("{what} any more; trying on");
-        } else {
-            tracing::warn!("{what}; {why}; trying on");
-        }
-        Ok(())
-    }
-
-    /// Looks whether a listener that was found by name is somewhere else now.
-    fn look_again(&self) {
-        let Mode::Connect { wanted: Some(wanted), .. } = &self.mode else { return };
-        let (wanted, shared) = (wanted.clone(), Arc::clone(&self.shared));
-        thread::spawn(move || {
-            if let Some(address) = wanted.look_again() {
-                shared.tell(News::Located(address));
-            }
-        });
-    }
-
-    /// Goes where the listener is, unless the link is well where it was.
-    fn located(&mut self, address: SocketAddr) {
-        let Mode::Connect { to, wanted: Some(wanted), .. } = &mut self.mode else { return };
-        let reaches = to.is_ipv4() == address.is_ipv4();
-        if *to == address || !reaches || self.crowd.peers().iter().any(|peer| peer.link.is_connected()) {
-            return;
-        }
-        tracing::info!(name = wanted.name, %address, "the listener is at another address now");
-        *to = address;
-        // A new one is made when it is over.
-        self.crowd.peers().iter().for_each(|peer| peer.link.close("the listener has moved"));
-    }
-
-    /// Whether both ends of a link have no more to say, as far as that is known.
-    fn is_finished(&self, peer: &Peer, sent: &AtomicBool) -> bool {
-        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-        is(sent) && (self.shared.outputs.is_empty() || is(&peer.end_received))
-    }
-
-    /// Ends links on which there is no more to say, once their last figures are told. A listener that has nothing to say
-    /// itself leaves the end to its peers.
-    fn end_finished(&mut self) -> Result<()> {
-        let waits = matches!(self.mode, Mode::Listen { .. }) && !self.has_inputs;
-        let peers = self.crowd.peers().clone();
-        // Nothing is under way but the word that nothing is.
-        let is_new = |peer: &&Arc<Peer>| {
-            self.is_finished(peer, &peer.end_sent) && !peer.is_told.load(Ordering::Relaxed)
-        };
-        let finished: Vec<_> = peers.iter().filter(is_new).collect();
-        finished.iter().for_each(|peer| peer.is_told.store(true, Ordering::Relaxed));
-        if !finished.is_empty() {
-            self.stats.tell(&peers, &self.channels)?;
-        }
-        for peer in peers.iter().filter(|_| !waits) {
-            if self.is_finished(peer, &peer.end_delivered) && !peer.link.has_ended() {
-                peer.link.close("finished");
-            }
-        }
-        Ok(())
-    }
-
-    /// A link has ended. `true`: the run is over with it.
-    fn over(&mut self, id: LinkId) -> Result<bool> {
-        let peer = {
-            let mut peers = self.crowd.peers();
-            let Some(at) = peers.iter().position(|peer| peer.id() == id) else { return Ok(false) };
-            peers.remove(at)
-        };
-        self.served |= peer.was_up.load(Ordering::Relaxed);
-        let unwanted = peer.unwanted.load(Ordering::Relaxed);
-        if unwanted > 0 {
-            tracing::warn!(peer = peer.name(), messages = unwanted, "messages came that had no output");
-        }
-        match self.mode {
-            Mode::Connect { .. } => {
-                if self.is_finished(&peer, &peer.end_sent) {
-                    return Ok(true);
+            if let Some(figures) = figures.filter(|_| told.is_ok()) {
+                told = self.stats.tell(&figures);
+                if told.is_err() {
+                    session.stopper().stop();
                 }
-                tracing::info!("connecting again");
-                self.connect_at = Some(Instant::now() + AGAIN);
-                Ok(false)
-            }
-            Mode::Listen { once } => {
-                let is_last = self.crowd.peers().is_empty() && self.served;
-                let ended = self.has_inputs && self.inputs_left == 0;
-                Ok(is_last && (ended && self.is_finished(&peer, &peer.end_sent) || once))
             }
         }
+        let ended = session.join().map_err(|error| failed(error, remote));
+        told.and(ended)
     }
+}
 
-    /// Tells the peers, and lets the outputs take what has come.
-    fn end(self, news: &Receiver<News>) {
-        let Run { crowd, endpoint, mut stats, channels, .. } = self;
-        let peers = crowd.peers().clone();
-        if !(peers.is_empty() && stats.has_told())
-            && let Err(error) = stats.tell(&peers, &channels)
-        {
-            tracing::warn!("{error:#}");
+fn stop_by_signals(mut signals: Signals, stopper: &Stopper) {
+    for (count, signal) in signals.forever().enumerate() {
+        if count == 0 {
+            tracing::info!(signal, "ending");
         }
-        peers.iter().for_each(|peer| peer.link.close("stopped"));
-        let deadline = Instant::now() + DRAIN;
-        let mut left = peers.len();
-        while left > 0 {
-            match news.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(News::Over(_)) => left -= 1,
-                // Asked twice.
-                Ok(News::Signal(_)) | Err(_) => break,
-                Ok(_) => {}
+        stopper.stop();
+    }
+}
+
+const SILENCE: &str =
+    "is the listener running, does its port pass, is the key the same? A wrong key meets silence";
+
+fn nobody_answers(remote: Option<&Remote>) -> String {
+    format!("nobody answers at {}", remote.map_or("", |remote| &remote.name))
+}
+
+/// The error with advice for people.
+fn failed(error: Error, remote: Option<&Remote>) -> anyhow::Error {
+    match error {
+        Error::Unreachable => failure::failed(nobody_answers(remote), SILENCE),
+        Error::OutputClosed { .. } => ReaderGone.into(),
+        Error::Input { .. } | Error::Output { .. } | Error::Send { .. } => {
+            failure::failed(error.to_string(), "the link is ended")
+        }
+        error => error.into(),
+    }
+}
+
+/// Says what has happened; a listener that was found by name is looked for again where it does not answer.
+fn log(session: &Session, remote: Option<&Remote>, event: SessionEvent) {
+    match event {
+        SessionEvent::Connected { peer, address, again, shares_dictionary } => {
+            let name = || remote.map_or_else(String::new, |remote| remote.name.clone());
+            let address = address.map_or_else(name, |address| address.to_string());
+            if again {
+                tracing::info!(peer, address, "the link is up again; what was on its way is lost");
+            } else {
+                tracing::info!(peer, address, "the link is up");
+            }
+            if shares_dictionary == Some(false) {
+                tracing::warn!(
+                    peer,
+                    "the two ends have different dictionaries, or one has none; messages are packed without; give \
+                     both the same --dictionary"
+                );
             }
         }
-        endpoint.close();
+        SessionEvent::Unreachable { was_up } => {
+            let what = nobody_answers(remote);
+            if was_up {
+                tracing::warn!("{what} any more; trying on");
+            } else {
+                tracing::warn!("{what}; {SILENCE}; trying on");
+            }
+            look_again(session, remote);
+        }
+        SessionEvent::Lost { peer, reason } => {
+            log_lost(&peer, &reason);
+            if reason == CloseReason::TimedOut {
+                look_again(session, remote);
+            }
+        }
+        SessionEvent::Reconnecting => tracing::info!("connecting again"),
+        SessionEvent::RemoteChanged(address) => log_moved(remote, address),
+        SessionEvent::PathChanged { peer, address } => {
+            tracing::info!(peer, %address, "the peer's address has changed");
+        }
+        SessionEvent::PathUp { peer, address } => tracing::info!(peer, %address, "a second path is there"),
+        SessionEvent::PathDown { peer, address } => {
+            tracing::warn!(peer, %address, "a path has gone; the other one goes on");
+        }
+        SessionEvent::NoOutput { channel } => tracing::warn!(
+            channel,
+            "the peer sends on a channel that has no output here; what comes is dropped; --channel {channel}:out=…"
+        ),
+        SessionEvent::Dropped { peer, messages } => {
+            tracing::warn!(peer, messages, "messages came that had no output");
+        }
+        _ => {}
     }
+}
+
+fn log_moved(remote: Option<&Remote>, address: SocketAddr) {
+    let name = remote.map_or("", |remote| &remote.name);
+    let name = Wanted::parse(name).unwrap_or(name);
+    tracing::info!(name, %address, "the listener is at another address now");
+}
+
+fn log_lost(peer: &str, reason: &CloseReason) {
+    match reason {
+        CloseReason::Unreachable | CloseReason::Local => {}
+        CloseReason::Peer { reason, .. } => {
+            let reason: String = reason.chars().filter(|c| !c.is_control()).collect();
+            tracing::info!(peer, reason, "the peer has ended the link");
+        }
+        CloseReason::TimedOut => tracing::warn!(peer, "nothing comes from the peer any more"),
+        CloseReason::Reset => tracing::warn!(peer, "the peer has restarted; connecting again"),
+        CloseReason::NoRoom => tracing::error!(
+            peer,
+            "all links together hold more than there is room for, and this one most; it has ended: are its outputs taken from?"
+        ),
+        CloseReason::Violation(what) => tracing::error!(peer, "the peer breaks the protocol: {what}"),
+    }
+}
+
+/// Looks whether a listener that was found by name is somewhere else now.
+fn look_again(session: &Session, remote: Option<&Remote>) {
+    let Some(wanted) = remote.and_then(|remote| remote.wanted.clone()) else { return };
+    let set_remote = session.remote_setter();
+    thread::spawn(move || {
+        if let Some(address) = wanted.look_again() {
+            set_remote(address);
+        }
+    });
 }

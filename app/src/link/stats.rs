@@ -3,20 +3,16 @@
 //! A line of JSON once a second: `{"time_s", "links": [{"peer", "address", "connected", …, "channels": [{"id", …}]}]}`.
 //! Counts are since the link was made, rates and delays since the line before.
 
-use super::channel::CONTROL;
-use super::peer::Peer;
 use crate::logging;
 use anyhow::{Context, Result};
-use glassline_transport::link::{Ecn, LinkId, Options, PathStatistics};
-use hdrhistogram::Histogram;
+use glassline_engine::link::session::{ChannelFigures, Delays, PeerStatistics};
+use glassline_transport::link::{Ecn, LinkId, PathStatistics};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Figures of a run, and where they go.
@@ -124,9 +120,8 @@ struct Delay {
 }
 
 impl Delay {
-    fn of(histogram: &Histogram<u64>) -> Delay {
-        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
-        Delay { p50: at(0.5), p95: at(0.95), p99: at(0.99), max: histogram.max() as f64 / 1e3 }
+    fn of(delays: &Delays) -> Delay {
+        Delay { p50: ms(delays.p50), p95: ms(delays.p95), p99: ms(delays.p99), max: ms(delays.max) }
     }
 }
 
@@ -160,19 +155,23 @@ impl Stats {
         self.told > self.began
     }
 
+    /// Whether anybody sees them.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.file.is_some() || self.shown
+    }
+
     /// Tells what is so now.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn tell(&mut self, peers: &[Arc<Peer>], channels: &[(u8, Options)]) -> Result<()> {
-        if self.file.is_none() && !self.shown {
+    pub(super) fn tell(&mut self, peers: &[PeerStatistics]) -> Result<()> {
+        if !self.is_wanted() {
             return Ok(());
         }
         let passed = self.told.elapsed();
         self.told = Instant::now();
-        // Of one that has just gone nothing is known any more.
-        let links = peers.iter().filter_map(|peer| self.link(peer, channels, passed)).collect();
-        self.before.retain(|id, _| peers.iter().any(|peer| peer.id() == *id));
+        let links = peers.iter().map(|peer| self.link(peer, passed)).collect();
+        self.before.retain(|id, _| peers.iter().any(|peer| peer.id == *id));
         let line = Line { time_s: (self.began.elapsed().as_secs_f64() * 1e3).round() / 1e3, links };
         if let Some(file) = &mut self.file {
             let mut written = || {
@@ -188,16 +187,16 @@ impl Stats {
         Ok(())
     }
 
-    fn link(&mut self, peer: &Peer, channels: &[(u8, Options)], passed: Duration) -> Option<LinkLine> {
-        let counted = peer.link.statistics().ok()?;
-        let before = self.before.entry(peer.id()).or_default();
+    fn link(&mut self, peer: &PeerStatistics, passed: Duration) -> LinkLine {
+        let counted = &peer.link;
+        let before = self.before.entry(peer.id).or_default();
         let send_bits = rate(counted.sent_bytes.saturating_sub(before.sent), passed);
         let receive_bits = rate(counted.received_bytes.saturating_sub(before.received), passed);
         (before.sent, before.received) = (counted.sent_bytes, counted.received_bytes);
-        Some(LinkLine {
-            peer: peer.name(),
-            address: peer.link.remote_address().map(|address| address.to_string()),
-            connected: peer.was_up.load(Ordering::Relaxed) && peer.link.is_connected(),
+        LinkLine {
+            peer: peer.name.clone(),
+            address: peer.address.map(|address| address.to_string()),
+            connected: peer.is_connected,
             sessions: counted.sessions,
             rtt_ms: ms(counted.rtt),
             least_rtt_ms: ms(counted.least_rtt),
@@ -214,16 +213,15 @@ impl Stats {
             congested_packets: counted.congested_packets,
             marked: counted.mark != Ecn::NotCapable,
             in_flight_bytes: counted.in_flight_bytes,
-            paths: peer.link.paths().unwrap_or_default().iter().map(PathLine::of).collect(),
-            channels: channels.iter().map(|(id, _)| channel(before, peer, *id, passed)).collect(),
-        })
+            paths: peer.paths.iter().map(PathLine::of).collect(),
+            channels: peer.channels.iter().map(|figures| channel(before, figures, passed)).collect(),
+        }
     }
 }
 
-fn channel(before: &mut Counts, peer: &Peer, id: u8, passed: Duration) -> ChannelLine {
-    debug_assert!(id < CONTROL);
-    let counted = peer.link.channel_statistics(id).unwrap_or_default();
-    let (sent, received) = (counted.sent, counted.received);
+fn channel(before: &mut Counts, figures: &ChannelFigures, passed: Duration) -> ChannelLine {
+    let counts = figures.counts;
+    let (id, sent, received) = (counts.channel, counts.sent, counts.received);
     let (sent_before, received_before) = before.channels.entry(id).or_default();
     // A peer that has restarted counts anew.
     let send_bits = rate(sent.bytes.saturating_sub(*sent_before), passed);
@@ -246,7 +244,7 @@ fn channel(before: &mut Counts, peer: &Peer, id: u8, passed: Duration) -> Channe
         recovered: received.recovered,
         send_bits,
         receive_bits,
-        delay_ms: peer.take_delays(id).as_ref().map(Delay::of),
+        delay_ms: figures.delays.as_ref().map(Delay::of),
     }
 }
 
@@ -314,10 +312,11 @@ mod tests {
 
     #[test]
     fn the_view_names_what_there_is() {
-        let mut histogram = Histogram::new_with_bounds(1, 60_000_000, 3).unwrap();
-        (1..=100).for_each(|count| histogram.record(count * 1000).unwrap());
-        let delay = Delay::of(&histogram);
-        assert!((49.0..51.5).contains(&delay.p50) && (98.0..100.5).contains(&delay.p99), "{}", delay.p50);
+        let millis = Duration::from_millis;
+        let delays =
+            Delays { p50: millis(50), p95: millis(95), p99: millis(99), max: Duration::from_micros(100_500) };
+        let delay = Delay::of(&delays);
+        assert_eq!((delay.p50, delay.p99, delay.max), (50.0, 99.0, 100.5));
         let channel = ChannelLine {
             id: 7,
             sent: 1,

@@ -8,6 +8,8 @@
 //! Link::send ─► core (its queue is the bound) ─► thread: poll_transmit ─► io::udp::Port, up to 44 datagrams a call
 //! Link::receive ◄─ core (its window is the bound) ◄─ thread: handle_datagram ◄─ io::udp::Port
 //! ```
+//! A [`Session`] makes links anew after they were lost and connects their channels to inputs and outputs.
+//!
 //! A message costs no system call of its own: the thread is woken when it sleeps, a waiting receiver when what it waits
 //! for has come; [`Link::receive_all`] takes what is there, up to 4 MiB, with the lock taken once.
 //!
@@ -34,11 +36,13 @@
 mod core;
 mod endpoint;
 mod handle;
+pub mod session;
 mod thread;
 
 pub use endpoint::Endpoint;
 pub use glassline_io::udp::Local;
 pub use handle::{ChannelStatistics, Channels, Link};
+pub use session::Session;
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,407 @@
+//! A link session: a link that is made again after it was lost, or a listener with several peers, whose channels are
+//! connected to inputs and outputs.
+//!
+//! A session reads its [`Input`]s and sends their messages to every peer; what peers send is written to its [`Output`]s. When
+//! all inputs have ended and what they gave is delivered, it tells its peers so on [`CONTROL`]. A session that connects is
+//! over once it has said so and, where it has outputs, the peer has said the same. A peer that goes without that was stopped
+//! or has failed: a session that connects tries again, one that listens waits for the next peer.
+//!
+//! ```text
+//! Input   ─► a thread for each ─► Peers (waits for the first one) ─► Link::send, for each peer
+//! Output  ◄─ a thread for each and peer ◄─ Link::receive_all
+//! caller  ◄─ SessionEvent ◄─ thread "link session" ◄─ links' events, ends of inputs, Stopper::stop
+//! ```
+//! `examples/link.rs` is a whole program.
+
+mod delays;
+mod peer;
+mod peers;
+mod run;
+mod shared;
+
+pub use delays::Delays;
+pub use peer::{ChannelFigures, PeerStatistics};
+
+use super::{Endpoint, Link};
+use bytes::Bytes;
+use glassline_transport::link::{CloseReason, Error as LinkError, MAX_CHANNELS, Options};
+use peers::Peers;
+use run::Run;
+use shared::{Message, Shared};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// The channel by which sessions tell each other that they have no more to say. The channels below it are free.
+pub const CONTROL: u8 = MAX_CHANNELS as u8 - 1;
+
+/// Why a session cannot begin, or has ended early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The list of channels makes no sense.
+    #[error("channel {channel}: {what}")]
+    Channel {
+        /// Its number.
+        channel: u8,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The system has no thread left.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
+    /// The endpoint makes no link.
+    #[error("cannot connect")]
+    Connect(#[source] LinkError),
+    /// The link takes no second path.
+    #[error("cannot add the second path")]
+    Path(#[source] LinkError),
+    /// The link takes no channel with these options.
+    #[error(transparent)]
+    Open(LinkError),
+    /// The listener does not answer, and [`Mode::Connect`] asks to give up then.
+    #[error("nobody answers")]
+    Unreachable,
+    /// An input has failed.
+    #[error("channel {channel}: cannot read: {source}")]
+    Input {
+        /// The channel that it is the input of.
+        channel: u8,
+        /// What the input says.
+        source: io::Error,
+    },
+    /// A message of an input cannot be sent: it is larger than its channel takes.
+    #[error("channel {channel}: cannot send: {source}")]
+    Send {
+        /// The channel.
+        channel: u8,
+        /// What the link says.
+        source: LinkError,
+    },
+    /// An output has failed.
+    #[error("channel {channel}: cannot write: {source}")]
+    Output {
+        /// The channel that it is the output of.
+        channel: u8,
+        /// What the output says.
+        source: io::Error,
+    },
+    /// The reader of an output has gone ([`io::ErrorKind::BrokenPipe`]).
+    #[error("channel {channel}: nobody reads the output any more")]
+    OutputClosed {
+        /// The channel.
+        channel: u8,
+    },
+}
+
+/// Where messages of a channel come from. Each is read by a thread of its own, so that it may block.
+pub trait Input: Send {
+    /// The next message; `None` at the end.
+    ///
+    /// # Errors
+    /// Any: it ends the session with [`Error::Input`].
+    fn next(&mut self) -> io::Result<Option<Bytes>>;
+}
+
+/// Where messages of a channel go to. It may block; one thread at a time calls it.
+pub trait Output: Send {
+    /// Writes a message; it may wait in a buffer for [`Output::flush`].
+    ///
+    /// # Errors
+    /// Any: it ends the session with [`Error::Output`], and `BrokenPipe` with [`Error::OutputClosed`].
+    fn write(&mut self, message: &Bytes) -> io::Result<()>;
+
+    /// Writes out what waits in a buffer.
+    ///
+    /// # Errors
+    /// As those of [`Output::write`].
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Ends when all senders have gone.
+impl Input for Receiver<Bytes> {
+    fn next(&mut self) -> io::Result<Option<Bytes>> {
+        Ok(self.recv().ok())
+    }
+}
+
+impl Output for Sender<Bytes> {
+    fn write(&mut self, message: &Bytes) -> io::Result<()> {
+        self.send(message.clone()).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+/// The link holds the peer back while the queue is full.
+impl Output for SyncSender<Bytes> {
+    fn write(&mut self, message: &Bytes) -> io::Result<()> {
+        self.send(message.clone()).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+/// A channel of a session.
+pub struct Channel {
+    /// Its number, below [`CONTROL`].
+    pub id: u8,
+    /// How messages are sent on it. Receipts are always on.
+    pub options: Options,
+    /// What is sent to every peer.
+    pub input: Option<Box<dyn Input>>,
+    /// What takes the messages of all peers. Without it they are dropped and counted.
+    pub output: Option<Box<dyn Output>>,
+}
+
+impl Channel {
+    /// A channel with neither input nor output.
+    pub fn new(id: u8, options: Options) -> Channel {
+        Channel { id, options, input: None, output: None }
+    }
+
+    /// The channel with this input.
+    #[must_use]
+    pub fn with_input(self, input: impl Input + 'static) -> Channel {
+        Channel { input: Some(Box::new(input)), ..self }
+    }
+
+    /// The channel with this output.
+    #[must_use]
+    pub fn with_output(self, output: impl Output + 'static) -> Channel {
+        Channel { output: Some(Box::new(output)), ..self }
+    }
+}
+
+/// Which end of the link this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Peers connect to us, one or several. The endpoint listens ([`Endpoint::listen`]).
+    Listen {
+        /// The session is over when the peers that came have gone.
+        once: bool,
+    },
+    /// We connect, and again 300 ms after a link has ended.
+    Connect {
+        /// Where the listener is.
+        to: SocketAddr,
+        /// A listener that does not answer within the settings' `connect_timeout` is an error; otherwise it is tried on.
+        give_up: bool,
+    },
+}
+
+/// What happens to a session. `peer` is the name that a peer gives itself, without control characters; `"?"` before it is
+/// known.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum SessionEvent {
+    /// Messages pass.
+    Connected {
+        /// The peer's name.
+        peer: String,
+        /// Where it is.
+        address: Option<SocketAddr>,
+        /// The same link was up before; what was under way is lost.
+        again: bool,
+        /// Whether both ends hold the same dictionary; `None` where neither has one.
+        shares_dictionary: Option<bool>,
+    },
+    /// The listener has not answered; it is tried on unless the mode says otherwise.
+    Unreachable {
+        /// The link was up before.
+        was_up: bool,
+    },
+    /// A link has ended, and not because we have ended it.
+    Lost {
+        /// The peer's name.
+        peer: String,
+        /// Why.
+        reason: CloseReason,
+    },
+    /// A new link will be made.
+    Reconnecting,
+    /// The listener is looked for at another address from now on ([`Session::set_remote`]).
+    RemoteChanged(SocketAddr),
+    /// The peer's address has changed.
+    PathChanged {
+        /// The peer's name.
+        peer: String,
+        /// Its new address.
+        address: SocketAddr,
+    },
+    /// A second path is there.
+    PathUp {
+        /// The peer's name.
+        peer: String,
+        /// Its address on that path.
+        address: SocketAddr,
+    },
+    /// One of two paths has gone.
+    PathDown {
+        /// The peer's name.
+        peer: String,
+        /// Its address on that path.
+        address: SocketAddr,
+    },
+    /// The peer sends on a channel that has no output here; what comes is dropped.
+    NoOutput {
+        /// The channel.
+        channel: u8,
+    },
+    /// A link has ended on which messages were dropped for lack of an output.
+    Dropped {
+        /// The peer's name.
+        peer: String,
+        /// How many, at least 1.
+        messages: u64,
+    },
+    /// Both ends of a link have no more to say; it is about to be closed.
+    Finished {
+        /// The last figures of all peers.
+        statistics: Vec<PeerStatistics>,
+    },
+    /// The session is about to end its links.
+    Ending {
+        /// The last figures of all peers.
+        statistics: Vec<PeerStatistics>,
+    },
+    /// It is over: [`Session::join`] returns at once. No other event follows.
+    Ended,
+}
+
+/// Ends a session from any thread.
+#[derive(Clone, Debug)]
+pub struct Stopper(Sender<Message>);
+
+impl Stopper {
+    /// Ends the session: peers are told, and outputs have two seconds to take what came. A second call ends that wait.
+    pub fn stop(&self) {
+        // The session may be over.
+        let _ = self.0.send(Message::Stop);
+    }
+}
+
+/// A running session. Dropping it stops it and waits for its end.
+#[derive(Debug)]
+pub struct Session {
+    shared: Arc<Shared>,
+    messages: Sender<Message>,
+    events: Receiver<SessionEvent>,
+    addresses: Vec<SocketAddr>,
+    thread: Option<JoinHandle<Result<(), Error>>>,
+}
+
+impl Session {
+    /// Begins a session on an endpoint, which it closes at its end. Where that has two sockets and connects, the link has
+    /// two paths.
+    ///
+    /// # Errors
+    /// A channel's number is given twice or not free, or the system has no thread left. What happens later is told by
+    /// [`Session::join`].
+    pub fn open(endpoint: Endpoint, mode: Mode, channels: Vec<Channel>) -> Result<Session, Error> {
+        check(&channels)?;
+        let (messages, inbox) = mpsc::channel();
+        let (events_to, events) = mpsc::channel();
+        let (mut options, mut inputs, mut outputs) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for channel in channels {
+            options.push((channel.id, Options { receipts: true, ..channel.options }));
+            inputs.extend(channel.input.map(|input| (channel.id, input)));
+            outputs.extend(channel.output.map(|output| (channel.id, Mutex::new(output))));
+        }
+        let shared = Arc::new(Shared {
+            messages: messages.clone(),
+            events: events_to,
+            peers: Peers::default(),
+            inputs_ended: AtomicBool::new(inputs.is_empty()),
+            channels: options,
+            outputs,
+        });
+        let addresses = endpoint.local_addresses().to_vec();
+        let run = Run::new(Arc::clone(&shared), endpoint, mode, inputs.len());
+        let thread = thread::Builder::new()
+            .name("link session".into())
+            .spawn(move || run.run(inputs, &inbox))
+            .map_err(Error::Thread)?;
+        Ok(Session { shared, messages, events, addresses, thread: Some(thread) })
+    }
+
+    /// Where the endpoint's sockets are.
+    pub fn local_addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The next event; waits no longer than `timeout`. Events that nobody takes are kept.
+    pub fn next_event(&self, timeout: Duration) -> Option<SessionEvent> {
+        self.events.recv_timeout(timeout).ok()
+    }
+
+    /// Figures of the peers that are there. Their [`ChannelFigures::delays`] are those since the last call or event that
+    /// had figures.
+    pub fn statistics(&self) -> Vec<PeerStatistics> {
+        self.shared.statistics()
+    }
+
+    /// Says where the listener is now. A link that is up stays where it is; otherwise the session connects there.
+    pub fn set_remote(&self, address: SocketAddr) {
+        self.remote_setter()(address);
+    }
+
+    /// As [`Session::set_remote`], for another thread.
+    pub fn remote_setter(&self) -> impl Fn(SocketAddr) + Send + 'static {
+        let messages = self.messages.clone();
+        move |address| {
+            // The session may be over.
+            let _ = messages.send(Message::RemoteIsAt(address));
+        }
+    }
+
+    /// What ends the session from any thread.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.messages.clone())
+    }
+
+    /// Waits until the session is over.
+    ///
+    /// # Errors
+    /// Why it has ended early. It is none that it was stopped.
+    pub fn join(mut self) -> Result<(), Error> {
+        self.wait()
+    }
+
+    fn wait(&mut self) -> Result<(), Error> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        thread.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.stopper().stop();
+            // Who drops a session does not ask how it ended.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn check(channels: &[Channel]) -> Result<(), Error> {
+    let mut ids = BTreeSet::new();
+    for &Channel { id: channel, .. } in channels {
+        if channel >= CONTROL {
+            return Err(Error::Channel {
+                channel,
+                what: "its number is not below that of the control channel",
+            });
+        }
+        if !ids.insert(channel) {
+            return Err(Error::Channel { channel, what: "it is given twice" });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+//! One link of a session: the threads that take what comes on it, and what is measured of it.
+
+use super::delays::{DelayMeter, Delays};
+use super::shared::{Message, Shared};
+use super::{CONTROL, Error, SessionEvent};
+use crate::link::{ChannelStatistics, Channels, Link};
+use bytes::Bytes;
+use glassline_io::clock::Clock;
+use glassline_transport::link::{
+    CloseReason, Error as LinkError, Event, LinkId, LinkStatistics, Options, Outcome, PathStatistics,
+};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// What sessions tell each other on [`CONTROL`]: all inputs here have ended, and what they gave has arrived.
+const END: &[u8] = b"end";
+/// For waits that end by events.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Figures of a peer.
+#[derive(Clone, Debug)]
+pub struct PeerStatistics {
+    /// Names its link among those of the session.
+    pub id: LinkId,
+    /// The name that it gives itself, without control characters; `"?"` before it is known.
+    pub name: String,
+    /// Where it is, once the link was up.
+    pub address: Option<SocketAddr>,
+    /// Messages pass.
+    pub is_connected: bool,
+    /// Counts and measures of the link.
+    pub link: LinkStatistics,
+    /// What is known of its paths.
+    pub paths: Vec<PathStatistics>,
+    /// Of each of the session's channels, in the order of opening.
+    pub channels: Vec<ChannelFigures>,
+}
+
+/// Figures of a channel.
+#[derive(Clone, Copy, Debug)]
+pub struct ChannelFigures {
+    /// Counts since the link was made.
+    pub counts: ChannelStatistics,
+    /// Delays of the messages that were acknowledged since the figures before; `None` where there were none.
+    pub delays: Option<Delays>,
+}
+
+/// A link and what is known of it.
+pub(super) struct Peer {
+    pub(super) link: Link,
+    name: Mutex<String>,
+    /// The other end has no more to say.
+    pub(super) end_received: AtomicBool,
+    /// It knows that we have no more to say.
+    pub(super) end_delivered: AtomicBool,
+    /// We have said so.
+    pub(super) end_sent: AtomicBool,
+    pub(super) was_up: AtomicBool,
+    /// [`SessionEvent::Finished`] has had its last figures.
+    pub(super) is_reported: AtomicBool,
+    delays: Mutex<BTreeMap<u8, DelayMeter>>,
+    /// Messages on channels without an output.
+    pub(super) dropped: AtomicU64,
+}
+
+impl Peer {
+    pub(super) fn new(link: Link) -> Peer {
+        Peer {
+            link,
+            name: Mutex::new(String::from("?")),
+            end_received: AtomicBool::new(false),
+            end_delivered: AtomicBool::new(false),
+            end_sent: AtomicBool::new(false),
+            was_up: AtomicBool::new(false),
+            is_reported: AtomicBool::new(false),
+            delays: Mutex::new(BTreeMap::new()),
+            dropped: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn id(&self) -> LinkId {
+        self.link.id()
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn learn_name(&self) {
+        let name = self.link.peer_name().unwrap_or_default();
+        let name: String = String::from_utf8_lossy(&name).chars().filter(|c| !c.is_control()).collect();
+        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name;
+    }
+
+    fn delays(&self) -> MutexGuard<'_, BTreeMap<u8, DelayMeter>> {
+        self.delays.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a message and remembers when; waits while the channel's queue is full.
+    ///
+    /// # Errors
+    /// The link has ended, or the channel does not take such a message.
+    pub(super) fn send(&self, channel: u8, message: Bytes) -> Result<(), LinkError> {
+        self.delays().entry(channel).or_insert_with(DelayMeter::new).push(Clock::new().now());
+        let sent = self.link.send(channel, message);
+        if sent.is_err()
+            && let Some(meter) = self.delays().get_mut(&channel)
+        {
+            meter.pop();
+        }
+        sent.map(|_| ())
+    }
+
+    /// Figures now, of these channels; `None` where the link has gone.
+    pub(super) fn statistics(&self, channels: &[(u8, Options)]) -> Option<PeerStatistics> {
+        let link = self.link.statistics().ok()?;
+        let figures = |channel: u8| ChannelFigures {
+            counts: self
+                .link
+                .channel_statistics(channel)
+                .unwrap_or(ChannelStatistics { channel, ..Default::default() }),
+            delays: self.delays().get_mut(&channel).and_then(DelayMeter::take),
+        };
+        Some(PeerStatistics {
+            id: self.id(),
+            name: self.name(),
+            address: self.link.remote_address(),
+            is_connected: self.was_up.load(Ordering::Relaxed) && self.link.is_connected(),
+            link,
+            paths: self.link.paths().unwrap_or_default(),
+            channels: channels.iter().map(|(id, _)| figures(*id)).collect(),
+        })
+    }
+}
+
+/// Serves a link until it has ended: a thread for what happens to it, one for each output, one for the rest.
+pub(super) fn serve(shared: &Arc<Shared>, peer: &Arc<Peer>) {
+    let (shared, peer) = (Arc::clone(shared), Arc::clone(peer));
+    thread::spawn(move || {
+        let mut rest = Channels::ALL;
+        let mut writers = Vec::new();
+        for &channel in shared.outputs.keys() {
+            rest = rest.without(channel);
+            let (shared, peer) = (Arc::clone(&shared), Arc::clone(&peer));
+            writers.push(thread::spawn(move || write(&shared, &peer, channel)));
+        }
+        writers.push({
+            let (shared, peer) = (Arc::clone(&shared), Arc::clone(&peer));
+            thread::spawn(move || take_rest(&shared, &peer, rest))
+        });
+        while !peer.link.has_ended() {
+            if let Some(event) = peer.link.wait_event(LONG) {
+                handle(&shared, &peer, event);
+            }
+        }
+        peer.link.events().into_iter().for_each(|event| handle(&shared, &peer, event));
+        // All that came is written before it counts as over.
+        for writer in writers {
+            let _ = writer.join();
+        }
+        shared.tell(Message::Over(peer.id()));
+    });
+}
+
+fn handle(shared: &Arc<Shared>, peer: &Arc<Peer>, event: Event) {
+    match event {
+        Event::Connected { again } => connected(shared, peer, again),
+        Event::Finished { channel: CONTROL, outcome, .. } => {
+            peer.end_delivered.store(outcome == Outcome::Delivered, Ordering::Relaxed);
+            shared.tell(Message::Changed);
+        }
+        Event::Finished { channel, message, outcome } => {
+            if let Some(meter) = peer.delays().get_mut(&channel) {
+                meter.handle_end(message.0, outcome == Outcome::Delivered, Clock::new().now());
+            }
+        }
+        Event::PathChanged { path } => {
+            shared.emit(SessionEvent::PathChanged { peer: peer.name(), address: path.remote });
+        }
+        Event::PathUp { path } => {
+            shared.emit(SessionEvent::PathUp { peer: peer.name(), address: path.remote });
+        }
+        Event::PathDown { path } => {
+            shared.emit(SessionEvent::PathDown { peer: peer.name(), address: path.remote });
+        }
+        Event::Closed { reason: CloseReason::Unreachable } => {
+            shared.tell(Message::Unreachable { was_up: peer.was_up.load(Ordering::Relaxed) });
+        }
+        Event::Closed { reason: CloseReason::Local } => {}
+        Event::Closed { reason } => shared.emit(SessionEvent::Lost { peer: peer.name(), reason }),
+        Event::Opened { channel, .. } if channel != CONTROL && !shared.outputs.contains_key(&channel) => {
+            shared.emit(SessionEvent::NoOutput { channel });
+        }
+        _ => {}
+    }
+}
+
+fn connected(shared: &Arc<Shared>, peer: &Arc<Peer>, again: bool) {
+    peer.learn_name();
+    peer.was_up.store(true, Ordering::Relaxed);
+    if again {
+        // Who has restarted knows nothing of what was said before.
+        peer.end_received.store(false, Ordering::Relaxed);
+        peer.end_delivered.store(false, Ordering::Relaxed);
+        peer.is_reported.store(false, Ordering::Relaxed);
+    }
+    shared.emit(SessionEvent::Connected {
+        peer: peer.name(),
+        address: peer.link.remote_address(),
+        again,
+        shares_dictionary: peer.link.shares_dictionary(),
+    });
+    shared.tell(Message::Changed);
+    if shared.inputs_ended.load(Ordering::Relaxed) {
+        finish(shared, peer);
+    }
+}
+
+/// Tells the peer that there will be no more, once all is delivered.
+pub(super) fn finish(shared: &Arc<Shared>, peer: &Arc<Peer>) {
+    let (shared, peer) = (Arc::clone(shared), Arc::clone(peer));
+    thread::spawn(move || {
+        while let Ok(is_idle) = peer.link.flush(LONG) {
+            if is_idle {
+                peer.end_sent.store(true, Ordering::Relaxed);
+                // A link that has ended needs no end.
+                let _ = peer.link.send(CONTROL, END);
+                shared.tell(Message::Changed);
+                return;
+            }
+        }
+    });
+}
+
+/// Writes what comes on a channel to its output.
+fn write(shared: &Shared, peer: &Peer, channel: u8) {
+    let Some(output) = shared.outputs.get(&channel) else { return };
+    let mut messages = Vec::new();
+    while peer.link.receive_all(channel, &mut messages).is_ok() {
+        let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+        let written =
+            messages.drain(..).try_for_each(|message| output.write(&message)).and_then(|()| output.flush());
+        if let Err(source) = written {
+            let is_gone = source.kind() == ErrorKind::BrokenPipe;
+            shared.tell(Message::Failed(if is_gone {
+                Error::OutputClosed { channel }
+            } else {
+                Error::Output { channel, source }
+            }));
+            return;
+        }
+    }
+}
+
+/// Takes what has no output, so that it holds up nothing, and what sessions tell each other.
+fn take_rest(shared: &Shared, peer: &Peer, channels: Channels) {
+    loop {
+        match peer.link.receive_any(channels, LONG) {
+            Ok(Some((CONTROL, message))) if message == END => {
+                peer.end_received.store(true, Ordering::Relaxed);
+                shared.tell(Message::Changed);
+            }
+            Ok(Some(_)) => _ = peer.dropped.fetch_add(1, Ordering::Relaxed),
+            Ok(None) => {}
+            Err(_) => return,
+        }
+    }
+}

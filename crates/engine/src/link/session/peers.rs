@@ -1,0 +1,84 @@
+//! The peers that a session has now.
+
+use super::peer::Peer;
+use bytes::Bytes;
+use glassline_transport::link::{Error as LinkError, LinkId};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The peers, and a wait for the first one.
+#[derive(Default)]
+pub(super) struct Peers {
+    state: Mutex<State>,
+    /// A peer was added, or the session is over.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    peers: Vec<Arc<Peer>>,
+    is_over: bool,
+}
+
+impl Peers {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Peer>> {
+        self.lock().peers.clone()
+    }
+
+    pub(super) fn add(&self, peer: Arc<Peer>) {
+        self.lock().peers.push(peer);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn remove(&self, id: LinkId) -> Option<Arc<Peer>> {
+        let peers = &mut self.lock().peers;
+        let index = peers.iter().position(|peer| peer.id() == id)?;
+        Some(peers.remove(index))
+    }
+
+    /// No peer will come any more: those who wait for one give up.
+    pub(super) fn end(&self) {
+        self.lock().is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// Sends a message to all peers; waits for the first one. `false`: the session is over.
+    ///
+    /// # Errors
+    /// The channel does not take such a message.
+    pub(super) fn send(&self, channel: u8, message: &Bytes) -> Result<bool, LinkError> {
+        loop {
+            let Some(peers) = self.wait() else { return Ok(false) };
+            let mut sent = false;
+            for peer in peers {
+                match peer.send(channel, message.clone()) {
+                    Ok(()) => sent = true,
+                    // Its end is told otherwise.
+                    Err(LinkError::Closed) => {}
+                    Err(_) if peer.link.has_ended() => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            if sent {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The peers, once there is one whose link has not ended. `None`: the session is over.
+    fn wait(&self) -> Option<Vec<Arc<Peer>>> {
+        let mut state = self.lock();
+        loop {
+            if state.is_over {
+                return None;
+            }
+            if state.peers.iter().any(|peer| !peer.link.has_ended()) {
+                return Some(state.peers.clone());
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}

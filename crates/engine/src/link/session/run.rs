@@ -1,0 +1,253 @@
+//! The main thread of a session: makes links, and knows when it is over.
+
+use super::peer::{self, Peer};
+use super::shared::{Message, Shared};
+use super::{CONTROL, Error, Input, Mode, SessionEvent};
+use crate::link::{Endpoint, Link};
+use glassline_transport::link::{LinkId, Options};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// From the end of a link to the next connect.
+const RECONNECT_DELAY: Duration = Duration::from_millis(300);
+/// How long outputs have to take what came, once the session is to end.
+const DRAIN: Duration = Duration::from_secs(2);
+/// For waits that end by messages.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// What the main thread has.
+pub(super) struct Run {
+    shared: Arc<Shared>,
+    endpoint: Arc<Endpoint>,
+    mode: Mode,
+    has_inputs: bool,
+    inputs_left: usize,
+    /// There was a link that was up.
+    served: bool,
+    /// When to connect again.
+    connect_at: Option<Instant>,
+}
+
+impl Run {
+    pub(super) fn new(shared: Arc<Shared>, endpoint: Endpoint, mode: Mode, inputs: usize) -> Run {
+        Run {
+            shared,
+            endpoint: Arc::new(endpoint),
+            mode,
+            has_inputs: inputs > 0,
+            inputs_left: inputs,
+            served: false,
+            connect_at: None,
+        }
+    }
+
+    /// Runs the session to its end.
+    pub(super) fn run(
+        mut self,
+        inputs: Vec<(u8, Box<dyn Input>)>,
+        inbox: &Receiver<Message>,
+    ) -> Result<(), Error> {
+        for (channel, input) in inputs {
+            let shared = Arc::clone(&self.shared);
+            thread::spawn(move || read(&shared, channel, input));
+        }
+        let ended = self.begin().and_then(|()| self.work(inbox));
+        self.end(inbox);
+        ended
+    }
+
+    fn begin(&mut self) -> Result<(), Error> {
+        match self.mode {
+            Mode::Connect { to, .. } => self.connect(to),
+            Mode::Listen { .. } => {
+                let (shared, endpoint) = (Arc::clone(&self.shared), Arc::clone(&self.endpoint));
+                thread::spawn(move || {
+                    while let Ok(link) = endpoint.accept() {
+                        shared.tell(Message::Accepted(link));
+                    }
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn connect(&mut self, to: SocketAddr) -> Result<(), Error> {
+        let link = self.endpoint.connect(to).map_err(Error::Connect)?;
+        for via in 1..self.endpoint.local_addresses().len() {
+            self.endpoint.add_path(&link, via, to).map_err(Error::Path)?;
+        }
+        self.add(link)
+    }
+
+    fn add(&mut self, link: Link) -> Result<(), Error> {
+        for (channel, options) in &self.shared.channels {
+            if let Err(error) = link.open(*channel, *options) {
+                // It has come and gone.
+                if link.has_ended() {
+                    return Ok(());
+                }
+                return Err(Error::Open(error));
+            }
+        }
+        let control = Options { priority: u8::MAX, receipts: true, ..Options::default() };
+        let _ = link.open(CONTROL, control);
+        let peer = Arc::new(Peer::new(link));
+        self.shared.peers.add(Arc::clone(&peer));
+        peer::serve(&self.shared, &peer);
+        Ok(())
+    }
+
+    /// Until all is done, or something fails.
+    fn work(&mut self, inbox: &Receiver<Message>) -> Result<(), Error> {
+        loop {
+            let wait = self.connect_at.map_or(LONG, |at| at.saturating_duration_since(Instant::now()));
+            match inbox.recv_timeout(wait) {
+                Ok(message) => {
+                    if self.handle(message)? {
+                        return Ok(());
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+            if self.connect_at.is_some_and(|at| at <= Instant::now())
+                && let Mode::Connect { to, .. } = self.mode
+            {
+                self.connect_at = None;
+                self.connect(to)?;
+            }
+        }
+    }
+
+    /// `true`: the session is over.
+    fn handle(&mut self, message: Message) -> Result<bool, Error> {
+        match message {
+            Message::Stop => return Ok(true),
+            Message::Accepted(link) => self.add(link)?,
+            Message::InputEnded => {
+                self.inputs_left -= 1;
+                if self.inputs_left == 0 {
+                    self.shared.inputs_ended.store(true, Ordering::Relaxed);
+                    self.shared.peers.all().iter().for_each(|peer| peer::finish(&self.shared, peer));
+                }
+            }
+            Message::Over(id) => return Ok(self.over(id)),
+            Message::Unreachable { was_up } => match self.mode {
+                Mode::Connect { give_up: true, .. } => return Err(Error::Unreachable),
+                Mode::Connect { .. } => self.shared.emit(SessionEvent::Unreachable { was_up }),
+                Mode::Listen { .. } => {}
+            },
+            Message::RemoteIsAt(address) => self.set_remote(address),
+            Message::Failed(error) => return Err(error),
+            Message::Changed => {}
+        }
+        self.served |= self.shared.peers.all().iter().any(|peer| peer.was_up.load(Ordering::Relaxed));
+        self.close_finished();
+        Ok(false)
+    }
+
+    /// Goes where the listener is, unless the link is up where it was.
+    fn set_remote(&mut self, address: SocketAddr) {
+        let Mode::Connect { to, .. } = &mut self.mode else { return };
+        let is_reachable = to.is_ipv4() == address.is_ipv4();
+        let peers = self.shared.peers.all();
+        if *to == address || !is_reachable || peers.iter().any(|peer| peer.link.is_connected()) {
+            return;
+        }
+        *to = address;
+        self.shared.emit(SessionEvent::RemoteChanged(address));
+        // A new one is made when it is over.
+        peers.iter().for_each(|peer| peer.link.close("the listener has moved"));
+    }
+
+    /// Whether both ends of a link have no more to say, as far as that is known.
+    fn is_finished(&self, peer: &Peer, sent: &AtomicBool) -> bool {
+        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        is(sent) && (self.shared.outputs.is_empty() || is(&peer.end_received))
+    }
+
+    /// Ends links on which there is no more to say, once their last figures are reported. A listener that has nothing to
+    /// say itself leaves the end to its peers.
+    fn close_finished(&self) {
+        let waits = matches!(self.mode, Mode::Listen { .. }) && !self.has_inputs;
+        let peers = self.shared.peers.all();
+        // Nothing is under way but the word that nothing is.
+        let is_new = |peer: &&Arc<Peer>| {
+            self.is_finished(peer, &peer.end_sent) && !peer.is_reported.load(Ordering::Relaxed)
+        };
+        let finished: Vec<_> = peers.iter().filter(is_new).collect();
+        finished.iter().for_each(|peer| peer.is_reported.store(true, Ordering::Relaxed));
+        if !finished.is_empty() {
+            self.shared.emit(SessionEvent::Finished { statistics: self.shared.statistics() });
+        }
+        for peer in peers.iter().filter(|_| !waits) {
+            if self.is_finished(peer, &peer.end_delivered) && !peer.link.has_ended() {
+                peer.link.close("finished");
+            }
+        }
+    }
+
+    /// A link has ended. `true`: the session is over with it.
+    fn over(&mut self, id: LinkId) -> bool {
+        let Some(peer) = self.shared.peers.remove(id) else { return false };
+        self.served |= peer.was_up.load(Ordering::Relaxed);
+        let messages = peer.dropped.load(Ordering::Relaxed);
+        if messages > 0 {
+            self.shared.emit(SessionEvent::Dropped { peer: peer.name(), messages });
+        }
+        match self.mode {
+            Mode::Connect { .. } => {
+                if self.is_finished(&peer, &peer.end_sent) {
+                    return true;
+                }
+                self.shared.emit(SessionEvent::Reconnecting);
+                self.connect_at = Some(Instant::now() + RECONNECT_DELAY);
+                false
+            }
+            Mode::Listen { once } => {
+                let is_last = self.shared.peers.all().is_empty() && self.served;
+                let ended = self.has_inputs && self.inputs_left == 0;
+                is_last && (ended && self.is_finished(&peer, &peer.end_sent) || once)
+            }
+        }
+    }
+
+    /// Tells the peers, and lets the outputs take what has come.
+    fn end(self, inbox: &Receiver<Message>) {
+        let peers = self.shared.peers.all();
+        self.shared.peers.end();
+        self.shared.emit(SessionEvent::Ending { statistics: self.shared.statistics() });
+        peers.iter().for_each(|peer| peer.link.close("stopped"));
+        let deadline = Instant::now() + DRAIN;
+        let mut left = peers.len();
+        while left > 0 {
+            match inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(Message::Over(_)) => left -= 1,
+                // Asked twice.
+                Ok(Message::Stop) | Err(_) => break,
+                Ok(_) => {}
+            }
+        }
+        self.endpoint.close();
+        self.shared.emit(SessionEvent::Ended);
+    }
+}
+
+/// Reads an input to its end.
+fn read(shared: &Shared, channel: u8, mut input: Box<dyn Input>) {
+    loop {
+        match input.next() {
+            Ok(Some(message)) => match shared.peers.send(channel, &message) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(source) => return shared.tell(Message::Failed(Error::Send { channel, source })),
+            },
+            Ok(None) => return shared.tell(Message::InputEnded),
+            Err(source) => return shared.tell(Message::Failed(Error::Input { channel, source })),
+        }
+    }
+}

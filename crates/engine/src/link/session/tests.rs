@@ -1,0 +1,276 @@
+use super::*;
+use crate::link::Local;
+use glassline_test_support::wait::{PATIENCE, until};
+use glassline_transport::link::{Credentials, Key, Settings};
+use std::net::UdpSocket;
+
+fn settings(name: &str, key: u8) -> Settings {
+    Settings {
+        name: name.as_bytes().to_vec(),
+        connect_timeout: Duration::from_millis(300),
+        reset_secret: Some(Key([8; 32]).of_listener(name)),
+        ..Settings::new(Credentials::Shared(Key([key; 32])))
+    }
+}
+
+fn listening_at(address: &str) -> Endpoint {
+    Endpoint::listen(settings("ground", 7), &[Local::at(address.parse().unwrap())]).unwrap()
+}
+
+/// What a program holds of a session with one channel that has both ends.
+struct Ends {
+    session: Session,
+    input: Option<Sender<Bytes>>,
+    output: Receiver<Bytes>,
+}
+
+const CHANNEL: u8 = 4;
+
+fn open(endpoint: Endpoint, mode: Mode) -> Ends {
+    let (input, from) = mpsc::channel();
+    let (to, output) = mpsc::channel();
+    let channel = Channel::new(CHANNEL, Options::default()).with_input(from).with_output(to);
+    Ends { session: Session::open(endpoint, mode, vec![channel]).unwrap(), input: Some(input), output }
+}
+
+fn listener() -> Ends {
+    open(listening_at("127.0.0.1:0"), Mode::Listen { once: false })
+}
+
+fn caller(name: &str, to: SocketAddr) -> Ends {
+    let endpoint = Endpoint::open(settings(name, 7), &[Local::towards(to)]).unwrap();
+    open(endpoint, Mode::Connect { to, give_up: false })
+}
+
+impl Ends {
+    fn address(&self) -> SocketAddr {
+        self.session.local_addresses()[0]
+    }
+
+    fn send(&self, text: &'static str) {
+        self.input.as_ref().unwrap().send(Bytes::from(text)).unwrap();
+    }
+
+    fn take(&self) -> Bytes {
+        self.output.recv_timeout(PATIENCE).expect("a message")
+    }
+
+    /// Takes events up to the first that `is_it`.
+    fn event<T>(&self, is_it: impl Fn(SessionEvent) -> Option<T>) -> T {
+        loop {
+            let event = self.session.next_event(PATIENCE).expect("an event");
+            if let Some(found) = is_it(event) {
+                return found;
+            }
+        }
+    }
+
+    /// Waits for a link; returns the peer's name and whether it was up before.
+    fn connected(&self) -> (String, bool) {
+        self.event(|event| match event {
+            SessionEvent::Connected { peer, again, .. } => Some((peer, again)),
+            _ => None,
+        })
+    }
+
+    fn ended(&self) {
+        self.event(|event| matches!(event, SessionEvent::Ended).then_some(()));
+    }
+}
+
+#[test]
+fn messages_pass_both_ways_and_the_end_of_both_inputs_ends_who_connected() {
+    let mut ground = listener();
+    let mut air = caller("air", ground.address());
+    air.send("hello");
+    ground.send("welcome");
+    assert_eq!((ground.take(), air.take()), ("hello".into(), "welcome".into()));
+    assert_eq!(ground.connected(), ("air".to_owned(), false));
+    (air.input, ground.input) = (None, None);
+    let last = air.event(|event| match event {
+        SessionEvent::Finished { statistics } => Some(statistics),
+        _ => None,
+    });
+    let figures = &last[0].channels[0];
+    assert_eq!((last[0].name.as_str(), figures.counts.channel), ("ground", CHANNEL));
+    assert_eq!((figures.counts.sent.delivered, figures.counts.received.messages), (1, 1));
+    assert!(figures.delays.is_some_and(|delays| delays.max > Duration::ZERO));
+    air.ended();
+    air.session.join().unwrap();
+    // A listener is done when those that it said all to have gone.
+    ground.ended();
+    ground.session.join().unwrap();
+}
+
+#[test]
+fn several_peers_get_every_message_and_their_own_arrive_in_one_output() {
+    let ground = listener();
+    let airs = ["one", "two", "three"].map(|name| caller(name, ground.address()));
+    let mut names: Vec<_> = airs.iter().map(|_| ground.connected().0).collect();
+    names.sort();
+    assert_eq!(names, ["one", "three", "two"]);
+    ground.send("to all");
+    for air in &airs {
+        assert_eq!(air.take(), "to all");
+        air.send("here");
+        assert_eq!(ground.take(), "here");
+    }
+    assert_eq!(ground.session.statistics().len(), 3);
+    let [one, ..] = airs;
+    drop(one);
+    let gone = ground.event(|event| match event {
+        SessionEvent::Lost { peer, reason } => Some((peer, reason)),
+        _ => None,
+    });
+    assert_eq!(gone.0, "one");
+    assert!(matches!(gone.1, CloseReason::Peer { .. }), "{:?}", gone.1);
+    until("two peers", || ground.session.statistics().len() == 2);
+}
+
+#[test]
+fn a_listener_that_went_is_connected_to_again() {
+    let ground = listener();
+    let address = ground.address();
+    let air = caller("air", address);
+    air.send("before");
+    assert_eq!(ground.take(), "before");
+    ground.session.stopper().stop();
+    ground.session.join().unwrap();
+    air.event(|event| matches!(event, SessionEvent::Lost { .. }).then_some(()));
+    air.event(|event| matches!(event, SessionEvent::Reconnecting).then_some(()));
+    let ground = open(listening_at(&address.to_string()), Mode::Listen { once: true });
+    air.connected();
+    air.send("after");
+    assert_eq!(ground.take(), "after");
+    // With `once` the listener is over when its only peer has gone.
+    drop(air);
+    ground.ended();
+    ground.session.join().unwrap();
+}
+
+#[test]
+fn a_session_goes_to_where_the_listener_is_now() {
+    // Nobody answers at a socket that nobody reads.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let ground = listener();
+    let air = caller("air", silent.local_addr().unwrap());
+    let was_up = air.event(|event| match event {
+        SessionEvent::Unreachable { was_up } => Some(was_up),
+        _ => None,
+    });
+    assert!(!was_up);
+    air.session.set_remote(ground.address());
+    let to = air.event(|event| match event {
+        SessionEvent::RemoteChanged(address) => Some(address),
+        _ => None,
+    });
+    assert_eq!(to, ground.address());
+    air.send("found");
+    assert_eq!(ground.take(), "found");
+}
+
+#[test]
+fn another_key_is_refused_by_silence() {
+    let ground = listener();
+    let to = ground.address();
+    let endpoint = Endpoint::open(settings("stranger", 9), &[Local::towards(to)]).unwrap();
+    let stranger = open(endpoint, Mode::Connect { to, give_up: true });
+    stranger.ended();
+    assert!(matches!(stranger.session.join(), Err(Error::Unreachable)));
+    assert!(ground.session.statistics().is_empty());
+}
+
+#[test]
+fn a_stop_ends_a_session_and_those_who_wait_for_a_peer() {
+    let ground = listener();
+    // The input's thread waits for the first peer with this.
+    ground.send("nobody is there");
+    let stopper = ground.session.stopper();
+    stopper.stop();
+    ground.event(|event| matches!(event, SessionEvent::Ending { .. }).then_some(()));
+    ground.ended();
+    ground.session.join().unwrap();
+    stopper.stop();
+    let input = ground.input.unwrap();
+    until("the input's thread has gone", || input.send(Bytes::new()).is_err());
+}
+
+#[test]
+fn what_has_no_output_is_dropped_and_counted() {
+    let endpoint = listening_at("127.0.0.1:0");
+    let to = endpoint.local_addresses()[0];
+    let ground = Session::open(endpoint, Mode::Listen { once: true }, vec![]).unwrap();
+    let mut air = caller("air", to);
+    air.send("one");
+    air.send("two");
+    air.input = None;
+    air.event(|event| matches!(event, SessionEvent::Finished { .. }).then_some(()));
+    air.ended();
+    let (mut channels, mut dropped) = (Vec::new(), 0);
+    loop {
+        match ground.next_event(PATIENCE).expect("an event") {
+            SessionEvent::NoOutput { channel } => channels.push(channel),
+            SessionEvent::Dropped { messages, .. } => dropped = messages,
+            SessionEvent::Ended => break,
+            _ => {}
+        }
+    }
+    assert_eq!((channels, dropped), (vec![CHANNEL], 2));
+}
+
+/// Fails at the first message.
+struct Failing(io::ErrorKind);
+
+impl Input for Failing {
+    fn next(&mut self) -> io::Result<Option<Bytes>> {
+        Err(self.0.into())
+    }
+}
+
+impl Output for Failing {
+    fn write(&mut self, _: &Bytes) -> io::Result<()> {
+        Err(self.0.into())
+    }
+}
+
+#[test]
+fn an_input_an_output_or_a_message_that_fails_ends_the_session() {
+    let listen = |channel: Channel| {
+        Session::open(listening_at("127.0.0.1:0"), Mode::Listen { once: false }, vec![channel]).unwrap()
+    };
+    let channel = || Channel::new(CHANNEL, Options { max_size: 10, ..Options::default() });
+    let failed = listen(channel().with_input(Failing(io::ErrorKind::Other))).join();
+    assert!(matches!(failed, Err(Error::Input { channel: CHANNEL, .. })), "{failed:?}");
+
+    for kind in [io::ErrorKind::StorageFull, io::ErrorKind::BrokenPipe] {
+        let ground = listen(channel().with_output(Failing(kind)));
+        let air = caller("air", ground.local_addresses()[0]);
+        air.send("a message");
+        let failed = ground.join();
+        match kind {
+            io::ErrorKind::BrokenPipe => {
+                assert!(matches!(failed, Err(Error::OutputClosed { channel: CHANNEL })))
+            }
+            _ => assert!(matches!(failed, Err(Error::Output { channel: CHANNEL, .. })), "{failed:?}"),
+        }
+    }
+
+    let (input, from) = mpsc::channel();
+    let ground = listen(channel().with_input(from));
+    let _air = caller("air", ground.local_addresses()[0]);
+    input.send(Bytes::from_static(b"more than ten bytes")).unwrap();
+    let failed = ground.join();
+    assert!(matches!(failed, Err(Error::Send { channel: CHANNEL, .. })), "{failed:?}");
+}
+
+#[test]
+fn channels_that_make_no_sense_are_refused() {
+    let refused = |ids: &[u8]| {
+        let channels = ids.iter().map(|id| Channel::new(*id, Options::default())).collect();
+        Session::open(listening_at("127.0.0.1:0"), Mode::Listen { once: false }, channels)
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(refused(&[1, 2, 1]), "channel 1: it is given twice");
+    assert!(refused(&[CONTROL]).contains("control channel"));
+}
