@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// From the end of a link to the next connect.
@@ -23,6 +23,8 @@ const LONG: Duration = Duration::from_secs(3600);
 pub(super) struct Run {
     shared: Arc<Shared>,
     endpoint: Arc<Endpoint>,
+    /// Takes links from the endpoint, where we listen.
+    acceptor: Option<JoinHandle<()>>,
     mode: Mode,
     has_inputs: bool,
     inputs_left: usize,
@@ -37,6 +39,7 @@ impl Run {
         Run {
             shared,
             endpoint: Arc::new(endpoint),
+            acceptor: None,
             mode,
             has_inputs: inputs > 0,
             inputs_left: inputs,
@@ -65,11 +68,11 @@ impl Run {
             Mode::Connect { to, .. } => self.connect(to),
             Mode::Listen { .. } => {
                 let (shared, endpoint) = (Arc::clone(&self.shared), Arc::clone(&self.endpoint));
-                thread::spawn(move || {
+                self.acceptor = Some(thread::spawn(move || {
                     while let Ok(link) = endpoint.accept() {
                         shared.tell(Message::Accepted(link));
                     }
-                });
+                }));
                 Ok(())
             }
         }
@@ -233,6 +236,11 @@ impl Run {
             }
         }
         self.endpoint.close();
+        if let Some(acceptor) = self.acceptor {
+            let _ = acceptor.join();
+        }
+        // Whoever learns that it is over may open the same address again.
+        drop(self.endpoint);
         self.shared.emit(SessionEvent::Ended);
     }
 }

@@ -86,6 +86,7 @@ fn messages_pass_both_ways_and_the_end_of_both_inputs_ends_who_connected() {
     ground.send("welcome");
     assert_eq!((ground.take(), air.take()), ("hello".into(), "welcome".into()));
     assert_eq!(ground.connected(), ("air".to_owned(), false));
+    assert_eq!(air.connected(), ("ground".to_owned(), false));
     (air.input, ground.input) = (None, None);
     let last = air.event(|event| match event {
         SessionEvent::Finished { statistics } => Some(statistics),
@@ -94,7 +95,6 @@ fn messages_pass_both_ways_and_the_end_of_both_inputs_ends_who_connected() {
     let figures = &last[0].channels[0];
     assert_eq!((last[0].name.as_str(), figures.counts.channel), ("ground", CHANNEL));
     assert_eq!((figures.counts.sent.delivered, figures.counts.received.messages), (1, 1));
-    assert!(figures.delays.is_some_and(|delays| delays.max > Duration::ZERO));
     air.ended();
     air.session.join().unwrap();
     // A listener is done when those that it said all to have gone.
