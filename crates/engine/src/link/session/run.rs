@@ -162,9 +162,10 @@ impl Run {
             return;
         }
         *to = address;
-        self.shared.emit(SessionEvent::RemoteChanged(address));
         // A new one is made when it is over.
         peers.iter().for_each(|peer| peer.link.close("the listener has moved"));
+        // Told last: what is sent from then on waits for the new link.
+        self.shared.emit(SessionEvent::RemoteChanged(address));
     }
 
     /// Whether both ends of a link have no more to say, as far as that is known.

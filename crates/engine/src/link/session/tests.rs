@@ -249,7 +249,7 @@ fn an_input_an_output_or_a_message_that_fails_ends_the_session() {
         let failed = ground.join();
         match kind {
             io::ErrorKind::BrokenPipe => {
-                assert!(matches!(failed, Err(Error::OutputClosed { channel: CHANNEL })))
+                assert!(matches!(failed, Err(Error::OutputClosed { channel: CHANNEL })));
             }
             _ => assert!(matches!(failed, Err(Error::Output { channel: CHANNEL, .. })), "{failed:?}"),
         }
