@@ -22,6 +22,7 @@ mod key;
 mod lab;
 mod link;
 mod logging;
+mod options;
 mod output;
 mod probe;
 mod serve;

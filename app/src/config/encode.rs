@@ -1,9 +1,10 @@
 //! `[encode.NAME]`: pictures that the program encodes itself, and publishes under the name.
 
 use super::section::{duration, some_duration};
-use super::validate::{NAME_RULE, PRESETS, Problem, out_of, problem};
+use super::validate::{NAME_RULE, Problem, out_of, problem};
 use super::{Config, Demo};
 use crate::encode;
+use crate::options::{self, PRESETS};
 use glassline_delivery::policy::StreamName;
 use glassline_media::quantity::{self, Bitrate};
 use serde::Deserialize;
@@ -107,7 +108,7 @@ impl Encode {
 
     /// Bits a second of the picture.
     pub(crate) fn bitrate(&self) -> Bitrate {
-        self.bitrate.unwrap_or(Bitrate::from_bits_per_second(5_000_000))
+        self.bitrate.unwrap_or(options::BITRATE)
     }
 
     /// The bit rate of each stream that it makes.
@@ -127,13 +128,10 @@ impl Encode {
 
 /// Bounds of a picture's bit rate.
 pub(super) fn check_bitrate(key: String, bitrate: Bitrate) -> Result<(), Problem> {
-    let (least, most) = encode_bitrates();
-    if (least..=most).contains(&bitrate) { Ok(()) } else { out_of(key, bitrate, least, most) }
-}
-
-/// What a picture's bit rate may be: 100k to 100M.
-pub(crate) fn encode_bitrates() -> (Bitrate, Bitrate) {
-    (Bitrate::from_bits_per_second(100_000), Bitrate::from_bits_per_second(100_000_000))
+    if options::BITRATES.contains(&bitrate) {
+        return Ok(());
+    }
+    out_of(key, bitrate, *options::BITRATES.start(), *options::BITRATES.end())
 }
 
 pub(super) fn check_preset(key: String, preset: &str) -> Result<(), Problem> {

@@ -11,7 +11,7 @@ mod section;
 mod validate;
 mod validate_streams;
 
-pub(crate) use encode::{Encode, encode_bitrates};
+pub(crate) use encode::Encode;
 pub(crate) use error::ConfigError;
 pub(crate) use load::read_key;
 pub(crate) use section::{

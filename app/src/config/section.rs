@@ -1,6 +1,6 @@
 //! The sections of the configuration, with their defaults, and how their values are read.
 
-use crate::logging;
+use crate::{logging, options};
 use glassline_delivery::output::Destination;
 use glassline_delivery::policy::{self, Hosts, MarkRange, Networks};
 use glassline_delivery::pull::{Policy, Source};
@@ -456,7 +456,7 @@ impl Default for Demo {
             name: "demo".into(),
             size: Size { width: 1280, height: 720 },
             frame_rate: FrameRate::new(50, 1).expect("both parts are above zero"),
-            bitrate: Bitrate::from_bits_per_second(5_000_000),
+            bitrate: options::BITRATE,
             preset: "ultrafast".into(),
         }
     }

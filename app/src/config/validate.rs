@@ -23,9 +23,6 @@ impl fmt::Display for Problem {
     }
 }
 
-/// x264's presets, fastest first.
-pub(super) const PRESETS: [&str; 9] =
-    ["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"];
 /// The longest contact line, in characters.
 const CONTACT_MAX: usize = 500;
 

@@ -2,6 +2,7 @@
 
 use super::keyint::Keyint;
 use super::source::Format;
+use crate::options;
 use glassline_codec::h264::x264::{self, KeyInterval};
 use glassline_media::FrameRate;
 use glassline_media::quantity::{self, Bitrate};
@@ -23,7 +24,7 @@ pub(crate) struct Settings {
     pub(crate) preset: String,
     /// Bit rate of the picture: the mean, and over the VBV the maximum, as in 5M or 800k (bit/s). Of VP8 it is 1200k
     /// where nothing is said
-    #[arg(long, value_name = "RATE", default_value = "5M")]
+    #[arg(long, value_name = "RATE", default_value_t = options::BITRATE)]
     pub(crate) bitrate: Bitrate,
     /// Size of the VBV in time (1s, 200ms) or in pictures (1frame): how long a viewer on a link of just this rate has
     /// to buffer
@@ -72,7 +73,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             preset: x264::Settings::DEFAULT_PRESET.to_owned(),
-            bitrate: Bitrate::from_bits_per_second(5_000_000),
+            bitrate: options::BITRATE,
             vbv: Vbv::Time(Duration::from_secs(1)),
             keyint: Keyint::Time(Duration::from_secs(1)),
             intra_refresh: false,

@@ -2,7 +2,7 @@
 
 use super::encoders::{Encoders, Unasked};
 use super::site::{no_stream, refused};
-use crate::config::encode_bitrates;
+use crate::options::BITRATES;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
 use glassline_delivery::policy::StreamName;
@@ -75,13 +75,12 @@ pub(super) fn act(request: &Request, door: Door, peer: IpAddr, hub: &Hub, encode
 }
 
 fn bitrate(request: &Request) -> Result<Bitrate, String> {
-    let (least, most) = encode_bitrates();
     let text = request.parameter("rate").ok_or("Give it behind the address, as in ?rate=3M.")?;
     let rate: Bitrate = text.parse().map_err(|error| format!("?rate: {error}."))?;
-    if (least..=most).contains(&rate) {
+    if BITRATES.contains(&rate) {
         Ok(rate)
     } else {
-        Err(format!("?rate: {rate} is out of range; from {least} to {most}."))
+        Err(format!("?rate: {rate} is out of range; from {} to {}.", BITRATES.start(), BITRATES.end()))
     }
 }
 
