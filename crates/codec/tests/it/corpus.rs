@@ -3,9 +3,9 @@
 
 use glassline_test_support::corpus;
 
-#[path = "../../../fuzz/bodies/vp8.rs"]
+#[path = "../../../../fuzz/bodies/vp8.rs"]
 mod vp8;
-#[path = "../../../fuzz/bodies/vp8_encode.rs"]
+#[path = "../../../../fuzz/bodies/vp8_encode.rs"]
 mod vp8_encode;
 
 #[test]

@@ -1,9 +1,5 @@
 //! What x264 gives, decoded by another program: the right pictures, the right number, key frames and rate.
 #![cfg(feature = "x264")]
-// The foreign decoder is a process, and its input a file.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
-// In a test's helpers an unwrap is the assertion.
-#![allow(clippy::unwrap_used)]
 
 use glassline_codec::h264::x264::{Encoder, KeyInterval, Settings};
 use glassline_media::bitstream::h264::{NalType, Sps, nals};

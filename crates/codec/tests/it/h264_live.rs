@@ -1,9 +1,5 @@
 //! x264 as a live encoder uses it: by the slice, with intra refresh, at a constant rate, changed while it runs.
 #![cfg(feature = "x264")]
-// The foreign decoder is a process, and its input a file.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
-// In a test's helpers an unwrap is the assertion.
-#![allow(clippy::unwrap_used)]
 
 use glassline_codec::h264::x264::{Encoder, KeyInterval, Settings};
 use glassline_media::bitstream::h264::{

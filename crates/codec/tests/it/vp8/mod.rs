@@ -1,8 +1,4 @@
 //! The VP8 codec from outside.
-// Test data lies in files.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
-// In a test's helpers an unwrap is the assertion.
-#![allow(clippy::unwrap_used)]
 
 mod denoise;
 mod encode;
