@@ -21,10 +21,12 @@ fn bad_usage_is_status_2_and_failure_is_status_1() {
         (&["probe"], 2),
         (&["probe", "--duration", "5", "x"], 2),
         (&["encode", "test:64x64@25", "null:", "--rate-control", "predicted", "--cbr"], 2),
-        (&["probe", "https://localhost/x.ts"], 2),
+        (&["probe", "ftp://localhost/x.ts"], 2),
+        (&["probe", "https://localhost/a b"], 2),
         (&["probe", "/no/such/file"], 1),
         (&["probe", "/"], 1),
         (&["probe", "http://127.0.0.1:1/x.ts"], 1),
+        (&["probe", "https://127.0.0.1:1/x.ts"], 1),
         (&["probe", env!("CARGO_MANIFEST_PATH")], 1),
     ] {
         let output = glassline(arguments);
