@@ -96,7 +96,7 @@ impl Pull {
     /// One answer, once there is a connection for it.
     fn answer(&mut self, kind: u8, bytes: &[u8], chop: usize) {
         if let Phase::Waiting { .. } = self.puller.phase() {
-            self.now = self.now.max(self.puller.poll_timeout().unwrap());
+            self.now = self.now.max(self.puller.poll_timeout().expect("a puller that waits has a deadline"));
             self.puller.handle_timeout(self.now);
             (self.attempt, self.asked) = (Vec::new(), Vec::new());
         }
@@ -127,7 +127,10 @@ impl Pull {
             held <= HELD_BYTES_MAX + 8 * Limits::DEFAULT.head_bytes * (2 + REDIRECTS_MAX),
             "{held} bytes"
         );
-        assert!(self.puller.poll_timeout().unwrap() <= self.now + POLICY.silence_timeout);
+        assert!(
+            self.puller.poll_timeout().expect("a puller always has a deadline")
+                <= self.now + POLICY.silence_timeout
+        );
         let error = self.puller.error().map(|error| format!("{error} {error:?}")).unwrap_or_default();
         assert!(self.is_told || !error.contains(SECRET), "{error}");
     }
