@@ -31,7 +31,7 @@ pub(super) struct Adapt {
 impl Adapt {
     /// Begins at `preset`.
     pub(super) fn new(preset: &str, now: Time) -> Adapt {
-        let mut presets: Vec<_> = x264::preset_names().collect();
+        let mut presets: Vec<_> = x264::PRESETS.into_iter().collect();
         let at = presets.iter().position(|name| *name == preset).unwrap_or(0);
         presets.truncate(at + 1);
         Adapt {

@@ -63,6 +63,12 @@ pub enum CodecError {
         /// The loader's own text.
         reason: String,
     },
+    /// The library was left out when the program was built.
+    #[error("this build has no encoder of {codec}")]
+    NotBuiltIn {
+        /// The codec, as people call it.
+        codec: &'static str,
+    },
     /// The library failed.
     #[error("{library} failed to {action}: {reason}")]
     Library {

@@ -5,9 +5,12 @@
 //! ([`Encoder::encode`]); an access unit delimiter comes first, SPS and PPS stand in front of each key frame and
 //! recovery point. Called by the `encode` pipeline. Everything of a picture comes out of the very call that took it
 //! in: nothing is ever inside.
+//!
+//! A build without the feature `x264` has the same types; [`Encoder::new`] fails there with
+//! [`CodecError::NotBuiltIn`].
 
 use super::rate_control;
-use super::x264_ffi::{self, Handle, Input, Numbers};
+use super::x264_library::{self, Handle, Input, Numbers};
 use super::x264_settings::{CODEC, check_bitrate, checked_preset, failed};
 use super::x264_slices::Collector;
 use crate::CodecError;
@@ -15,7 +18,7 @@ use bytes::Bytes;
 use glassline_media::{AccessUnit, Codec, Picture, PixelFormat, Size, Stamps, Ticks};
 use std::ffi::CString;
 
-pub use super::x264_settings::{KeyInterval, RateControl, Settings, preset_names};
+pub use super::x264_settings::{KeyInterval, PRESETS, RateControl, Settings};
 pub use super::x264_slices::{NalUnit, Sink};
 
 /// A picture that has been encoded.
@@ -55,6 +58,9 @@ impl Encoder {
     /// Opens an encoder, or says which setting is out of range.
     pub fn new(settings: &Settings) -> Result<Encoder, CodecError> {
         let opened = settings.checked()?;
+        if cfg!(not(feature = "x264")) {
+            return Err(CodecError::NotBuiltIn { codec: CODEC });
+        }
         let handle = Handle::open(&opened.0, opened.1).map_err(|reason| failed("open an encoder", reason))?;
         Ok(Encoder {
             handle,
@@ -220,12 +226,12 @@ impl Encoder {
     /// SPS, PPS and x264's own SEI in Annex B form: what a container's header wants. The stream itself repeats SPS
     /// and PPS at each key frame. Opens an encoder for a moment: some milliseconds.
     pub fn headers(&self) -> Result<Bytes, CodecError> {
-        let headers = x264_ffi::headers(&self.opened.0, self.opened.1);
+        let headers = x264_library::headers(&self.opened.0, self.opened.1);
         Ok(Bytes::from(headers.map_err(|reason| failed("write headers", reason))?))
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "x264"))]
 mod tests {
     use super::*;
     use glassline_media::pixels::FieldOrder;
@@ -459,7 +465,7 @@ mod tests {
                 settings.rate_control = RateControl::Predicted;
             }
             settings.slices = slices;
-            settings.preset = preset_names().nth(preset).unwrap().to_owned();
+            settings.preset = PRESETS[preset].to_owned();
             settings.fields = [None, Some(FieldOrder::TopFirst), Some(FieldOrder::BottomFirst)][fields];
             let odd = width % 2 == 1 || height % 2 == 1 || fields > 0 && height % 4 != 0;
             match Encoder::new(&settings) {

@@ -1,8 +1,8 @@
 //! The boundary to `x264_shim.c`: everything unsafe about libx264 stands here, behind a type that keeps its rules.
 #![allow(unsafe_code)]
 
+use super::x264_library::{Input, Numbers, Output};
 use super::x264_slices::{Collector, Head};
-use glassline_media::Plane;
 use glassline_media::bitstream::h264::NalType;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::{self, NonNull};
@@ -12,29 +12,6 @@ use std::ptr::{self, NonNull};
 struct RawSettings {
     preset: *const c_char,
     numbers: Numbers,
-}
-
-/// The numbers of `glassline_x264_settings`, in its order.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Numbers {
-    pub(super) width: i32,
-    pub(super) height: i32,
-    pub(super) frame_rate_numerator: i32,
-    pub(super) frame_rate_denominator: i32,
-    pub(super) bitrate_kbit: i32,
-    pub(super) vbv_kbit: i32,
-    pub(super) key_interval: i32,
-    pub(super) threads: i32,
-    pub(super) slices: i32,
-    pub(super) intra_refresh: i32,
-    pub(super) filler: i32,
-    pub(super) quantizers_given: i32,
-    pub(super) primaries: i32,
-    pub(super) transfer: i32,
-    pub(super) matrix: i32,
-    pub(super) full_range: i32,
-    pub(super) fields: i32,
 }
 
 /// Mirrors `glassline_x264_nal_sink`.
@@ -73,6 +50,7 @@ unsafe extern "C" {
     fn glassline_x264_settings_bytes() -> usize;
     fn glassline_x264_input_bytes() -> usize;
     fn glassline_x264_output_bytes() -> usize;
+    #[cfg(test)]
     fn glassline_x264_preset(index: usize) -> *const c_char;
     fn glassline_x264_open(
         settings: *const RawSettings,
@@ -98,25 +76,6 @@ unsafe extern "C" {
     ) -> i32;
     fn glassline_x264_error(encoder: *mut RawEncoder, error: *mut c_char, error_bytes: usize);
     fn glassline_x264_close(encoder: *mut RawEncoder);
-}
-
-/// A picture to encode.
-pub(super) struct Input<'a> {
-    /// Three planes of 8-bit 4:2:0.
-    pub(super) planes: &'a [Plane],
-    pub(super) pts: i64,
-    pub(super) force_idr: bool,
-    /// Where the encoder was opened for quantisers that are given.
-    pub(super) quantizer: u8,
-    /// Payload of an SEI message of unregistered user data.
-    pub(super) user_data: Option<&'a [u8]>,
-}
-
-/// What became of a picture.
-pub(super) struct Output {
-    pub(super) pts: i64,
-    pub(super) dts: i64,
-    pub(super) key_frame: bool,
 }
 
 /// An open encoder.
@@ -285,6 +244,7 @@ const _: fn() = || {
 };
 
 /// The names of x264's presets, fastest first.
+#[cfg(test)]
 pub(super) fn presets() -> impl Iterator<Item = &'static CStr> {
     (0..).map_while(|index| {
         // SAFETY: any index may be asked; the result is null or a string constant of the header.

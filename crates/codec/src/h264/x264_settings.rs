@@ -1,6 +1,6 @@
 //! What an encoder is opened with, and what of it is refused.
 
-use super::x264_ffi::{Numbers, presets};
+use super::x264_library::Numbers;
 use crate::CodecError;
 use glassline_media::pixels::FieldOrder;
 use glassline_media::{Colour, FrameRate, Size};
@@ -40,7 +40,7 @@ pub struct Settings {
     pub size: Size,
     /// The nominal rate. Rate control counts with it and the SPS announces it; time stamps may differ.
     pub frame_rate: FrameRate,
-    /// One of [`preset_names`]: speed against quality. Default [`Settings::DEFAULT_PRESET`].
+    /// One of [`PRESETS`]: speed against quality. Default [`Settings::DEFAULT_PRESET`].
     pub preset: String,
     /// Bits a second, 1 000 to 1 000 000 000, rounded to whole kilobits: the mean and, over the VBV, the maximum.
     pub bitrate_bps: u64,
@@ -190,10 +190,19 @@ impl Settings {
     }
 }
 
-/// The presets that [`Settings::preset`] takes, fastest first.
-pub fn preset_names() -> impl Iterator<Item = &'static str> {
-    presets().map(|name| name.to_str().expect("preset names are ASCII"))
-}
+/// x264's presets, fastest first: what [`Settings::preset`] takes.
+pub const PRESETS: [&str; 10] = [
+    "ultrafast",
+    "superfast",
+    "veryfast",
+    "faster",
+    "fast",
+    "medium",
+    "slow",
+    "slower",
+    "veryslow",
+    "placebo",
+];
 
 /// Refuses rates that no encoder is opened with.
 pub(super) fn check_bitrate(bitrate_bps: u64) -> Result<(), CodecError> {
@@ -202,11 +211,10 @@ pub(super) fn check_bitrate(bitrate_bps: u64) -> Result<(), CodecError> {
 
 /// Refuses what is no preset, with the names of those that are.
 pub(super) fn checked_preset(preset: &str) -> Result<CString, CodecError> {
-    if preset_names().any(|name| name == preset) {
+    if PRESETS.contains(&preset) {
         Ok(CString::new(preset).expect("a known preset has no NUL"))
     } else {
-        let names: Vec<_> = preset_names().collect();
-        Err(refused("preset", preset, format!("one of {}", names.join(", "))))
+        Err(refused("preset", preset, format!("one of {}", PRESETS.join(", "))))
     }
 }
 
@@ -234,3 +242,14 @@ pub(super) const CODEC: &str = "H.264 (x264)";
 const MAX_VBV: Duration = Duration::from_secs(60);
 /// A day at 120 pictures a second is below it; x264 takes at most 2³⁰.
 const MAX_KEY_INTERVAL: u32 = 1 << 24;
+
+#[cfg(all(test, feature = "x264"))]
+mod tests {
+    use super::PRESETS;
+
+    #[test]
+    fn presets_are_those_that_x264_has() {
+        let known = super::super::x264_ffi::presets().map(|name| name.to_str().unwrap());
+        assert!(known.eq(PRESETS));
+    }
+}
