@@ -26,7 +26,6 @@ impl Configuration {
 }
 
 /// What was said over an encoder's control socket, and what came of it.
-#[cfg(feature = "x264")]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Conversation {
     /// What the encoder answered: lines of JSON.
@@ -37,7 +36,6 @@ pub struct Conversation {
     pub bitrates_bps: [Option<u64>; 2],
 }
 
-#[cfg(feature = "x264")]
 impl Conversation {
     /// Has all of `input` answered that an encoder's control socket would answer.
     pub fn about(input: impl std::io::Read) -> Conversation {

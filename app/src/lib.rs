@@ -10,10 +10,6 @@ mod completions;
 mod config;
 mod decode;
 mod durations;
-#[cfg(feature = "x264")]
-mod encode;
-#[cfg(not(feature = "x264"))]
-#[path = "encode_absent.rs"]
 mod encode;
 mod failure;
 #[doc(hidden)]

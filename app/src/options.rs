@@ -3,8 +3,6 @@
 use glassline_media::quantity::Bitrate;
 use std::ops::RangeInclusive;
 
-/// Bit rate of H.264 pictures.
-pub(crate) const BITRATE: Bitrate = Bitrate::from_bits_per_second(5_000_000);
-/// What `serve` lets it be.
+/// What `serve` lets the bit rate of H.264 pictures be.
 pub(crate) const BITRATES: RangeInclusive<Bitrate> =
     Bitrate::from_bits_per_second(100_000)..=Bitrate::from_bits_per_second(100_000_000);

@@ -7,6 +7,7 @@ use crate::encode;
 use crate::options;
 use glassline_codec::h264::x264::PRESETS;
 use glassline_delivery::policy::StreamName;
+use glassline_engine::encode::BITRATE;
 use glassline_media::quantity::{self, Bitrate};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -109,7 +110,7 @@ impl Encode {
 
     /// Bits a second of the picture.
     pub(crate) fn bitrate(&self) -> Bitrate {
-        self.bitrate.unwrap_or(options::BITRATE)
+        self.bitrate.unwrap_or(BITRATE)
     }
 
     /// The bit rate of each stream that it makes.
@@ -118,12 +119,6 @@ impl Encode {
             return vec![self.bitrate()];
         }
         self.renditions.iter().filter_map(|text| text.rsplit_once(':')?.1.parse().ok()).collect()
-    }
-
-    /// Itself but for the bit rates: what cannot be changed as it runs.
-    pub(crate) fn without_bitrates(&self) -> Encode {
-        let head = |text: &String| text.rsplit_once(':').map_or(text.as_str(), |(head, _)| head).to_owned();
-        Encode { bitrate: None, renditions: self.renditions.iter().map(head).collect(), ..self.clone() }
     }
 }
 

@@ -1,10 +1,11 @@
 //! The sections of the configuration, with their defaults, and how their values are read.
 
-use crate::{logging, options};
+use crate::logging;
 use glassline_delivery::output::Destination;
 use glassline_delivery::policy::{self, Hosts, MarkRange, Networks};
 use glassline_delivery::pull::{Policy, Source};
 use glassline_delivery::stream;
+use glassline_engine::encode::BITRATE;
 use glassline_media::picture::Size;
 use glassline_media::quantity::{self, Bitrate, ByteSize, QuantityError};
 use glassline_media::time::FrameRate;
@@ -456,7 +457,7 @@ impl Default for Demo {
             name: "demo".into(),
             size: Size { width: 1280, height: 720 },
             frame_rate: FrameRate::new(50, 1).expect("both parts are above zero"),
-            bitrate: options::BITRATE,
+            bitrate: BITRATE,
             preset: "ultrafast".into(),
         }
     }

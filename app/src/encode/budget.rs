@@ -1,8 +1,8 @@
 //! `--budget FILE.svg`: the run's latency budget as a picture.
 
-use super::stats::{Row, Stats};
 use crate::failure;
 use anyhow::Result;
+use glassline_engine::encode::{Row, Stats};
 use glassline_lab::report::budget::{self, Budget, Stage};
 use std::path::Path;
 

@@ -7,10 +7,11 @@
 //! anything else            {"ok":false,"error":"…"}
 //! ```
 
-use super::control::{Controls, Status};
-use super::sink;
+use super::words;
 use crate::failure;
 use anyhow::{Context, Result};
+use glassline_engine::encode::{Controls, Status};
+use glassline_engine::output::{Status as OutputStatus, StatusHandle};
 use glassline_io::local::{Listener, Removal};
 use glassline_media::quantity::Bitrate;
 use serde::Serialize;
@@ -31,14 +32,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What commands are about.
 struct Subject {
     controls: Controls,
-    outputs: Vec<Arc<sink::Board>>,
+    outputs: Vec<StatusHandle>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Answer {
     Done { ok: bool },
-    Status { ok: bool, renditions: Vec<Status>, outputs: Vec<sink::Status> },
+    Status { ok: bool, renditions: Vec<Status>, outputs: Vec<OutputStatus> },
     Refused { ok: bool, error: String },
 }
 
@@ -46,7 +47,7 @@ enum Answer {
 ///
 /// # Errors
 /// Bad usage where the name is taken.
-pub(super) fn listen(path: &Path, controls: Controls, outputs: Vec<Arc<sink::Board>>) -> Result<Removal> {
+pub(super) fn listen(path: &Path, controls: Controls, outputs: Vec<StatusHandle>) -> Result<Removal> {
     let listener = Listener::bind(path).map_err(|error| {
         let what = match error.kind() {
             ErrorKind::AddrInUse => "another encoder listens there".to_owned(),
@@ -140,7 +141,7 @@ fn answer(line: &str, Subject { controls, outputs }: &Subject) -> Answer {
         let rendition: usize = rendition.parse().map_err(|_| {
             failure::usage(format_args!("{rendition:?} is no number of a rendition"), "count from 0")
         })?;
-        controls.set_bitrate(rendition, bitrate)
+        controls.set_bitrate(rendition, bitrate).map_err(|error| words::control(&error))
     };
     let done = |done: Result<()>| match done {
         Ok(()) => Answer::Done { ok: true },
@@ -154,7 +155,7 @@ fn answer(line: &str, Subject { controls, outputs }: &Subject) -> Answer {
         ["bitrate", rate] => done(set(rate, "0")),
         ["bitrate", rate, rendition] => done(set(rate, rendition)),
         ["status"] => {
-            let outputs = outputs.iter().map(|board| board.status()).collect();
+            let outputs = outputs.iter().map(StatusHandle::get).collect();
             Answer::Status { ok: true, renditions: controls.status(), outputs }
         }
         _ => refused("commands are: keyframe, bitrate RATE [RENDITION], status"),

@@ -1,136 +1,62 @@
-//! How a stream is coded, as the command line says it.
+//! How pictures are coded, as the command line says it.
 
-use super::keyint::Keyint;
-use super::source::Format;
-use crate::options;
-use glassline_codec::h264::x264::{self, KeyInterval};
-use glassline_media::FrameRate;
-use glassline_media::quantity::{self, Bitrate};
-use std::fmt;
-use std::str::FromStr;
-use std::time::Duration;
-
-/// Slices of a picture where nothing else was asked for: enough for the first packet to leave after an eighth of
-/// the picture, and few enough to cost no more than 0.4 % (ultrafast) to 3.5 % (veryfast) of the bits at 720p.
-const SLICES: u32 = 8;
-/// A slice of fewer macroblock rows than this costs more than it is worth.
-const LEAST_ROWS: u32 = 4;
+use glassline_codec::h264::x264;
+use glassline_engine::encode::{self, BITRATE, Keyint, Vbv};
+use glassline_media::quantity::Bitrate;
 
 /// How a stream is coded.
-#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
-pub(crate) struct Settings {
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Settings {
     /// How x264 weighs speed against quality: ultrafast to placebo
     #[arg(long, value_name = "PRESET", default_value = x264::Settings::DEFAULT_PRESET)]
-    pub(crate) preset: String,
+    pub(super) preset: String,
     /// Bit rate of the picture: the mean, and over the VBV the maximum, as in 5M or 800k (bit/s). Of VP8 it is 1200k
     /// where nothing is said
-    #[arg(long, value_name = "RATE", default_value_t = options::BITRATE)]
-    pub(crate) bitrate: Bitrate,
+    #[arg(long, value_name = "RATE", default_value_t = BITRATE)]
+    pub(super) bitrate: Bitrate,
     /// Size of the VBV in time (1s, 200ms) or in pictures (1frame): how long a viewer on a link of just this rate has
     /// to buffer
     #[arg(long, value_name = "TIME", default_value = "1s")]
-    pub(crate) vbv: Vbv,
+    pub(super) vbv: Vbv,
     /// From one key frame to the next, where a viewer can join: a time (10s), a number of pictures (250), or infinite,
     /// which of VP8 is what it is where nothing is said
     #[arg(long, value_name = "TIME|N|infinite", default_value = "1s")]
-    pub(crate) keyint: Keyint,
+    pub(super) keyint: Keyint,
     /// No key frames but the first: intra blocks wander over the picture once each --keyint, so that all pictures are
     /// of about one size; viewers join at recovery points
     #[arg(long)]
-    pub(crate) intra_refresh: bool,
+    pub(super) intra_refresh: bool,
     /// Constant bit rate: filler is sent where the pictures need less, and null packets fill the transport stream up to
     /// a constant rate, with a VBV of 0.95s at most
     #[arg(long)]
-    pub(crate) cbr: bool,
+    pub(super) cbr: bool,
     /// Every picture of the same size, for links of a fixed rate: --cbr --vbv 1frame --intra-refresh
     #[arg(long, conflicts_with = "vbv")]
-    pub(crate) constant_size: bool,
+    pub(super) constant_size: bool,
     /// Rate of the whole transport stream with --cbr or --constant-size, null packets included [default: what pictures,
     /// sound, tables and clock take at most]
     #[arg(long, value_name = "RATE")]
-    pub(crate) mux_rate: Option<Bitrate>,
+    pub(super) mux_rate: Option<Bitrate>,
     /// Who chooses the quantisers: x264, which looks at the whole picture first (up to a quarter of its time at the
     /// fast presets); or predicted from the pictures before, so that coding begins at once; auto: predicted for ultrafast
     /// and superfast, where the VBV has room for the odd surprise
     #[arg(long, value_name = "WHO", value_enum, default_value_t = RateControl::Auto)]
-    pub(crate) rate_control: RateControl,
+    pub(super) rate_control: RateControl,
     /// Threads that work on one picture; 0 chooses by processors
     #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) threads: u32,
+    pub(super) threads: u32,
     /// Slices of a picture, each sent when it is finished: the least number, threads may make more; 0 chooses by the
     /// picture's height, 8 at most
     #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) slices: u32,
+    pub(super) slices: u32,
     /// Step to faster presets while pictures are dropped, and back when there has been room for a while
     #[arg(long)]
-    pub(crate) adapt: bool,
-    /// Key frames come where the feed says, which keeps them alike in all renditions.
-    #[arg(skip)]
-    pub(crate) common_keys: bool,
+    pub(super) adapt: bool,
 }
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            preset: x264::Settings::DEFAULT_PRESET.to_owned(),
-            bitrate: options::BITRATE,
-            vbv: Vbv::Time(Duration::from_secs(1)),
-            keyint: Keyint::Time(Duration::from_secs(1)),
-            intra_refresh: false,
-            cbr: false,
-            constant_size: false,
-            mux_rate: None,
-            rate_control: RateControl::Auto,
-            threads: 0,
-            slices: 0,
-            adapt: false,
-            common_keys: false,
-        }
-    }
-}
-
-impl Settings {
-    /// What x264 is opened with for pictures of `format`.
-    pub(super) fn x264(&self, format: Format) -> x264::Settings {
-        let vbv = if self.constant_size { Vbv::Pictures(1) } else { self.vbv };
-        let slices = match self.slices {
-            0 => (format.size.height.div_ceil(16) / LEAST_ROWS).clamp(1, SLICES),
-            asked => asked,
-        };
-        let vbv = vbv.time(format.rate);
-        let filler = self.cbr || self.constant_size;
-        let is_fast = ["ultrafast", "superfast"].contains(&self.preset.as_str());
-        let predicted = match self.rate_control {
-            RateControl::Auto => is_fast && !filler && !self.intra_refresh && vbv >= ROOMY_VBV,
-            RateControl::Predicted => true,
-            RateControl::X264 => false,
-        };
-        x264::Settings {
-            preset: self.preset.clone(),
-            vbv,
-            rate_control: if predicted { x264::RateControl::Predicted } else { x264::RateControl::X264 },
-            key_interval: if self.common_keys {
-                KeyInterval::Time(Duration::MAX)
-            } else {
-                self.keyint.x264()
-            },
-            intra_refresh: self.intra_refresh || self.constant_size,
-            filler,
-            threads: self.threads,
-            slices,
-            colour: format.colour,
-            fields: format.fields,
-            ..x264::Settings::new(format.size, format.rate, self.bitrate.bits_per_second())
-        }
-    }
-}
-
-/// A VBV in which pictures of a size that nobody expected have room.
-const ROOMY_VBV: Duration = Duration::from_millis(500);
 
 /// Who chooses the quantisers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum RateControl {
+pub(super) enum RateControl {
     /// As the other settings have it.
     Auto,
     /// We, from the pictures before.
@@ -139,108 +65,33 @@ pub(crate) enum RateControl {
     X264,
 }
 
-/// Size of the VBV.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Vbv {
-    /// What the bit rate brings in this time.
-    Time(Duration),
-    /// What it brings in the time of so many pictures, at least one.
-    Pictures(u32),
-}
-
-impl Vbv {
-    pub(super) fn time(self, rate: FrameRate) -> Duration {
-        match self {
-            Vbv::Time(time) => time,
-            Vbv::Pictures(pictures) => rate.time_of(pictures.into()),
+impl From<RateControl> for encode::RateControl {
+    fn from(choice: RateControl) -> encode::RateControl {
+        match choice {
+            RateControl::Auto => encode::RateControl::Auto,
+            RateControl::Predicted => encode::RateControl::Predicted,
+            RateControl::X264 => encode::RateControl::X264,
         }
     }
 }
 
-impl FromStr for Vbv {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Vbv, String> {
-        let frames = text.strip_suffix("frames").or_else(|| text.strip_suffix("frame"));
-        match frames.map(|number| number.trim_end().parse()) {
-            None => quantity::parse_duration(text).map(Vbv::Time).map_err(|error| error.to_string()),
-            Some(Ok(pictures @ 1..)) => Ok(Vbv::Pictures(pictures)),
-            Some(_) => Err(format!("{text:?} is no number of pictures; write for example 1frame")),
+impl Settings {
+    /// The same, for the encoder.
+    pub(super) fn settings(&self) -> encode::Settings {
+        let Settings { intra_refresh, cbr, constant_size, mux_rate, threads, slices, adapt, .. } = *self;
+        encode::Settings {
+            preset: self.preset.clone(),
+            bitrate: self.bitrate,
+            vbv: self.vbv,
+            keyint: self.keyint,
+            intra_refresh,
+            cbr,
+            constant_size,
+            mux_rate,
+            rate_control: self.rate_control.into(),
+            threads,
+            slices,
+            adapt,
         }
-    }
-}
-
-impl fmt::Display for Vbv {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Vbv::Time(time) => write!(f, "{time:?}"),
-            Vbv::Pictures(pictures) => write!(f, "{pictures}frame"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use glassline_media::{Colour, Size};
-
-    fn format(height: u32) -> Format {
-        Format {
-            size: Size::new(64, height).unwrap(),
-            rate: FrameRate::new(50, 1).unwrap(),
-            colour: Colour::BT709,
-            fields: None,
-            live: true,
-        }
-    }
-
-    #[test]
-    fn a_vbv_is_a_time_or_pictures() {
-        assert_eq!("200ms".parse(), Ok(Vbv::Time(Duration::from_millis(200))));
-        assert_eq!("1frame".parse(), Ok(Vbv::Pictures(1)));
-        assert_eq!("3 frames".parse(), Ok(Vbv::Pictures(3)));
-        for (text, complaint) in [
-            ("1", "has no unit"),
-            ("0frame", "no number of pictures"),
-            ("-1frame", "no number"),
-            ("frame", "no number"),
-        ] {
-            let error = text.parse::<Vbv>().unwrap_err();
-            assert!(error.contains(complaint), "{text}: {error}");
-        }
-        let settings = Settings { vbv: Vbv::Pictures(3), ..Settings::default() };
-        assert_eq!(settings.x264(format(720)).vbv, Duration::from_millis(60));
-    }
-
-    #[test]
-    fn quantisers_are_predicted_where_that_pays_and_the_vbv_has_room() {
-        let who = |settings: Settings| settings.x264(format(720)).rate_control;
-        let fast = || Settings { preset: "superfast".to_owned(), ..Settings::default() };
-        assert_eq!(who(fast()), x264::RateControl::Predicted);
-        for other in [
-            Settings::default(),
-            Settings { cbr: true, ..fast() },
-            Settings { constant_size: true, ..fast() },
-            Settings { intra_refresh: true, ..fast() },
-            Settings { vbv: Vbv::Pictures(10), ..fast() },
-            Settings { rate_control: RateControl::X264, ..fast() },
-        ] {
-            assert_eq!(who(other), x264::RateControl::X264);
-        }
-        let asked = Settings { rate_control: RateControl::Predicted, ..Settings::default() };
-        assert_eq!(who(asked), x264::RateControl::Predicted);
-    }
-
-    #[test]
-    fn slices_follow_the_height_unless_asked_for() {
-        let slices = |height, slices| Settings { slices, ..Settings::default() }.x264(format(height)).slices;
-        assert_eq!([slices(1080, 0), slices(720, 0), slices(360, 0), slices(48, 0)], [8, 8, 5, 1]);
-        assert_eq!(slices(720, 3), 3);
-    }
-
-    #[test]
-    fn constant_size_is_three_things_at_once() {
-        let settings = Settings { constant_size: true, ..Settings::default() }.x264(format(720));
-        assert!(settings.filler && settings.intra_refresh);
-        assert_eq!(settings.vbv, Duration::from_millis(20));
     }
 }

@@ -2,11 +2,16 @@
 
 use super::*;
 use crate::config;
+use glassline_engine::encode;
+use glassline_engine::output::{self, Demand, Packets};
+use glassline_media::container::ts::Scanner;
+use glassline_media::container::ts::packet::packets;
 use glassline_media::container::ts::{Demuxer, Event, PACKET_BYTES};
 use glassline_media::container::y4m;
 use glassline_media::quantity::Bitrate;
 use glassline_media::{AccessUnit, Codec, FrameRate, Picture, PixelFormat, Size, Ticks, Time};
-use std::sync::Mutex;
+use glassline_test_support::{has_program, skip};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// Demuxes a whole stream and checks what holds for each.
@@ -53,7 +58,7 @@ pub(super) fn refused(args: &[&str]) -> String {
 
 #[test]
 fn the_demo_is_coded_as_the_command_line_would() {
-    assert_eq!(parse(&["-", "null:"]).unwrap().settings, Settings::default());
+    assert_eq!(parse(&["-", "null:"]).unwrap().settings.settings(), encode::Settings::default());
 }
 
 #[test]
@@ -62,6 +67,16 @@ fn a_file_is_paced_where_somebody_watches_unless_told_otherwise() {
     assert!(!paced(&[]) && paced(&["--realtime"]));
     assert!(paced(&["udp://host:1"]) && !paced(&["udp://host:1", "--no-realtime"]));
     assert!(parse(&["-", "-", "--realtime", "--no-realtime"]).is_err());
+}
+
+/// Keeps what it gets.
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Output for Kept {
+    fn write(&mut self, packets: &Packets<'_>) -> Result<Demand, output::Error> {
+        self.0.lock().unwrap().extend_from_slice(packets.bytes);
+        Ok(Demand::Nothing)
+    }
 }
 
 #[test]
@@ -76,15 +91,11 @@ fn the_demo_is_a_stream_with_picture_and_sound() {
         ..config::Encode::default()
     };
     let into = Arc::clone(&stream);
-    let demo = Job::open(&section).unwrap();
+    let name = glassline_delivery::policy::StreamName::parse("demo").unwrap();
+    let request = encoder_request(&name, &section).unwrap().request;
+    let demo = Encoding::open(&request, Clock::new()).unwrap();
     let stopper = demo.stopper();
-    let demo = thread::spawn(move || {
-        let sink: Publish = Box::new(move |packets: &[u8]| {
-            into.lock().unwrap().extend_from_slice(packets);
-            Ok(())
-        });
-        demo.run(vec![sink])
-    });
+    let demo = thread::spawn(move || demo.run(vec![Box::new(Kept(into))]).result);
     let deadline = Instant::now() + Duration::from_secs(20);
     let enough = || units(&stream.lock().unwrap()).0.len() >= 16;
     while !enough() {
@@ -201,4 +212,62 @@ fn a_file_that_is_cut_short_gives_its_pictures_and_fails() {
     let refused = refused(&[&input, &output]);
     assert!(refused.contains("in.y4m") && refused.contains("picture 4"), "{refused}");
     assert_eq!(units(&std::fs::read(&output).unwrap()).0.len(), 4);
+}
+
+#[test]
+fn every_way_to_code_gives_a_stream_that_ffmpeg_takes_without_a_word() {
+    let folder = Folder::new("ways");
+    let (input, output) = (folder.path("in.y4m"), folder.path("out.ts"));
+    write_y4m(&input, 70);
+    for ways in [
+        &[][..],
+        &["--slices", "3", "--threads", "1"],
+        &["--intra-refresh", "--vbv", "1frame"],
+        &["--cbr", "--vbv", "200ms", "--bitrate", "900k"],
+        &["--constant-size", "--bitrate", "600k"],
+        &["--adapt", "--preset", "faster"],
+    ] {
+        encode(&[&[input.as_str(), &output], ways].concat()).unwrap();
+        let stream = std::fs::read(&output).unwrap();
+        let (video, _) = units(&stream);
+        assert_eq!(video.len(), 70, "{ways:?}");
+        let mut scanner = Scanner::new();
+        let joins = packets(&stream).filter(|packet| scanner.scan(packet).entry.is_some()).count();
+        assert_eq!(joins, video.iter().filter(|unit| unit.random_access).count(), "{ways:?}");
+        assert!(joins >= 2, "{ways:?}");
+        if ways.contains(&"--constant-size") {
+            let sizes: Vec<_> = video[1..].iter().map(|unit| unit.data.len()).collect();
+            let (least, most) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
+            // 600,000 bits a second at 30000/1001 pictures.
+            assert!(*least >= 2_400 && *most <= 2_600, "{least} to {most}");
+        }
+        if !has_program("ffmpeg") {
+            skip(
+                "every_way_to_code_gives_a_stream_that_ffmpeg_takes_without_a_word",
+                "ffmpeg is not installed",
+            );
+            continue;
+        }
+        let said = std::process::Command::new("ffmpeg")
+            .args(["-v", "warning", "-i", &output, "-f", "null", "-"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(said.is_empty(), "{ways:?}: {said}");
+    }
+}
+
+#[test]
+fn the_budget_is_drawn_and_the_table_is_json_where_asked_for() {
+    let folder = Folder::new("budget");
+    let (input, output, svg) = (folder.path("in.y4m"), folder.path("out.ts"), folder.path("b.svg"));
+    write_y4m(&input, 10);
+    encode(&[&input, &output, "--budget", &svg, "--stats"]).unwrap();
+    let drawn = std::fs::read_to_string(&svg).unwrap();
+    assert!(drawn.contains("10 pictures") && drawn.contains("last slice out"));
+    let nowhere = folder.path("none/b.svg");
+    let refused = encode(&[&input, &output, "--budget", &nowhere]).unwrap_err().to_string();
+    assert!(refused.contains("--budget"), "{refused}");
+    let refused = encode(&[&input, "-", "--stats", "--json"]).unwrap_err().to_string();
+    assert!(refused.contains("standard output"), "{refused}");
 }

@@ -4,6 +4,7 @@ use super::insight::{BehindCounts, behind_counts, why_counts};
 use super::renditions::{Groups, Rendition, group};
 use glassline_delivery::http1::Response;
 use glassline_delivery::policy::StreamName;
+use glassline_engine::encode::EncoderStatus;
 use glassline_engine::relay::{Hub, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
 use glassline_media::bitstream::h264::Join;
 use glassline_media::container::tracks::{Kind, Track};
@@ -23,6 +24,12 @@ pub(super) struct Now {
 pub(super) struct Contact<'a> {
     /// One line for viewers who want to reach the crew.
     pub(super) contact: Option<&'a str>,
+}
+
+/// `GET /api/encoders`.
+#[derive(Serialize)]
+pub(super) struct Encoders {
+    pub(super) encoders: Vec<EncoderStatus>,
 }
 
 /// `GET /api/streams`.

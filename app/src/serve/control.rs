@@ -1,11 +1,12 @@
 //! What the crew may ask of encoders inside: `POST /api/streams/NAME/keyframe`, `POST /api/streams/NAME/bitrate?rate=3M`.
 
-use super::encoders::{Encoders, Unasked};
 use super::site::{no_stream, refused};
+use crate::encode::control_words;
 use crate::options::BITRATES;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
 use glassline_delivery::policy::StreamName;
+use glassline_engine::encode::{NotControlled, Supervisor};
 use glassline_engine::relay::{Door, Hub};
 use glassline_media::quantity::Bitrate;
 use std::net::IpAddr;
@@ -38,7 +39,7 @@ pub(super) fn post_alone() -> Response {
 }
 
 /// Does what is asked.
-pub(super) fn act(request: &Request, door: Door, peer: IpAddr, hub: &Hub, encoders: &Encoders) -> Response {
+pub(super) fn act(request: &Request, door: Door, peer: IpAddr, hub: &Hub, encoders: &Supervisor) -> Response {
     let Some((name, action)) = parse(&request.path) else { return no_stream() };
     if let Err(refusal) = hub.may_see_viewers(door, peer, request) {
         let words = "Encoders are asked with the publish key ('Authorization: Bearer KEY') or, where there is none, from the \
@@ -56,13 +57,13 @@ pub(super) fn act(request: &Request, door: Door, peer: IpAddr, hub: &Hub, encode
     };
     match asked {
         Ok(()) => Response::new(204).with_header("Cache-Control", "no-store"),
-        Err(Unasked::NotInside) if hub.stream(&name).is_none() => no_stream(),
-        Err(Unasked::NotInside) => problem(
+        Err(NotControlled::NotBuiltIn) if hub.stream(&name).is_none() => no_stream(),
+        Err(NotControlled::NotBuiltIn) => problem(
             409,
             "not encoded here",
             "This server only passes the stream on: ask its own encoder ('glassline encode --control').",
         ),
-        Err(Unasked::NotRunning(why)) => {
+        Err(NotControlled::NotRunning(why)) => {
             let why = why.map_or(String::new(), |why| format!(" ({why})"));
             problem(
                 409,
@@ -70,7 +71,9 @@ pub(super) fn act(request: &Request, door: Door, peer: IpAddr, hub: &Hub, encode
                 &format!("It is tried again{why}; see GET /api/encoders."),
             )
         }
-        Err(Unasked::Refused(words)) => problem(400, "the encoder refuses", &words),
+        Err(NotControlled::Refused(error)) => {
+            problem(400, "the encoder refuses", &control_words(&error).to_string())
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `GET /metrics`: the Prometheus text exposition format, version 0.0.4.
 
-use super::encoders::{Report, Status};
 use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Why};
+use glassline_engine::encode::EncoderStatus;
 use glassline_engine::relay::{Hub, OutputStatus, SourceState, SourceStatus, StreamStatus};
 use std::fmt::{Display, Write};
 
@@ -38,8 +38,9 @@ impl Exposition {
 }
 
 /// Of the encoders inside.
-fn encoder_families(text: &mut Exposition, encoders: &[Status]) {
-    let mut family = |(name, kind, help): (&str, &str, &str), value: &dyn Fn(&Status) -> Option<u64>| {
+fn encoder_families(text: &mut Exposition, encoders: &[EncoderStatus]) {
+    let mut family = |(name, kind, help): (&str, &str, &str),
+                      value: &dyn Fn(&EncoderStatus) -> Option<u64>| {
         text.family(name, kind, help);
         for encoder in encoders {
             if let Some(value) = value(encoder) {
@@ -71,7 +72,7 @@ fn encoder_families(text: &mut Exposition, encoders: &[Status]) {
     );
 }
 
-pub(super) fn exposition(hub: &Hub, encoders: &Report) -> String {
+pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus]) -> String {
     let (totals, streams) = (hub.totals(), hub.streams());
     let mut text = Exposition::default();
     text.family("build_info", "gauge", "Version of the program; always 1.");
@@ -137,7 +138,7 @@ pub(super) fn exposition(hub: &Hub, encoders: &Report) -> String {
         totals.tls_apart,
     );
     stream_families(&mut text, &streams);
-    encoder_families(&mut text, &encoders.encoders);
+    encoder_families(&mut text, encoders);
     viewer_families(&mut text, &streams);
     source_families(&mut text, &streams);
     output_families(&mut text, &streams);

@@ -4,7 +4,6 @@ mod access_log;
 mod api;
 mod assets;
 mod control;
-mod encoders;
 mod encoding;
 mod identity;
 mod insight;

@@ -1,14 +1,14 @@
 //! A running `serve`: the relay and what stands around it, and how all of it takes another configuration.
 
 use super::access_log::{self, AccessLog, Opened};
-use super::encoders::Encoders;
 use super::site::{Arrangement, PageSite};
 use super::succession::{self, Estate};
 use super::{explain, identity, listeners, settings, where_to_look};
 use crate::config::{Config, Encode};
-use crate::{failure, logging};
+use crate::{encode, failure, logging};
 use anyhow::Result;
 use glassline_delivery::policy::StreamName;
+use glassline_engine::encode::{EncoderRequest, Supervisor};
 use glassline_engine::relay::{DrainingTls, Relay, StartError};
 use glassline_io::handover::Channel;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(super) struct Service {
     config: Config,
     site: Arc<PageSite>,
     relay: Relay,
-    encoders: Arc<Encoders>,
+    encoders: Arc<Supervisor>,
 }
 
 impl Service {
@@ -25,7 +25,7 @@ impl Service {
     pub(super) fn start(config: Config) -> Result<Service> {
         let access_file = open_log(&config)?;
         let mut site = None;
-        let encoders = Arc::new(Encoders::default());
+        let encoders = Arc::new(Supervisor::new(encode::explain));
         let started = Relay::start_after(settings(&config), || {
             identity::assume(&config, access_file.as_ref())?;
             let page = Arc::new(PageSite::new(arrangement(&config, access_file)?, Arc::clone(&encoders)));
@@ -46,7 +46,7 @@ impl Service {
     pub(super) fn take_over(config: Config) -> Result<Service> {
         let access_file = open_log(&config)?;
         identity::assume(&config, access_file.as_ref())?;
-        let encoders = Arc::new(Encoders::default());
+        let encoders = Arc::new(Supervisor::new(encode::explain));
         let site = Arc::new(PageSite::new(arrangement(&config, access_file)?, Arc::clone(&encoders)));
         let (channel, message, descriptors) = Estate::ask_for(&config)?.open();
         let waiting = match Relay::take_over(settings(&config), Arc::clone(&site) as _, &message, descriptors)
@@ -88,9 +88,13 @@ impl Service {
         let demo = &self.config.demo;
         let demo = demo.enabled.then(|| (&demo.name, Encode::of_demo(demo)));
         let sections = self.config.encode.iter().map(|(name, section)| (name, section.clone()));
-        let wanted =
-            sections.chain(demo).filter_map(|(name, section)| Some((StreamName::parse(name)?, section)));
-        self.encoders.arrange(self.relay.hub(), &wanted.collect());
+        let request = |(name, section): (&String, Encode)| -> Option<(StreamName, EncoderRequest)> {
+            let name = StreamName::parse(name)?;
+            let request = encode::encoder_request(&name, &section)?;
+            Some((name, request))
+        };
+        let wanted = sections.chain(demo).filter_map(request).collect();
+        self.encoders.arrange(self.relay.hub(), &wanted);
     }
 
     /// Goes on with `config`. Where that fails, all is as it was.

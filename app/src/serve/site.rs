@@ -1,11 +1,11 @@
 //! The answers to every request that is not about a stream's bytes.
 
 use super::access_log::AccessLog;
-use super::encoders::Encoders;
 use super::{api, assets, control, encoding, insight, metrics};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::policy::{Refusal, StreamName};
+use glassline_engine::encode::Supervisor;
 use glassline_engine::relay::{Access, Door, Hub, Site};
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 /// The page, the API and the metrics.
 pub(super) struct PageSite {
     arrangement: RwLock<Arrangement>,
-    encoders: Arc<Encoders>,
+    encoders: Arc<Supervisor>,
 }
 
 /// What a reload may change.
@@ -24,7 +24,7 @@ pub(super) struct Arrangement {
 }
 
 impl PageSite {
-    pub(super) fn new(arrangement: Arrangement, encoders: Arc<Encoders>) -> PageSite {
+    pub(super) fn new(arrangement: Arrangement, encoders: Arc<Supervisor>) -> PageSite {
         assets::prepare();
         PageSite { arrangement: RwLock::new(arrangement), encoders }
     }
@@ -51,7 +51,7 @@ impl PageSite {
             "/healthz" | "/readyz" => Response::ok("text/plain; charset=utf-8", "ok\n"),
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
             "/metrics" => {
-                Response::ok(metrics::MEDIA_TYPE, metrics::exposition(hub, &self.encoders.report()))
+                Response::ok(metrics::MEDIA_TYPE, metrics::exposition(hub, &self.encoders.statuses()))
             }
             "/api/time" => api::json(&api::time(hub)),
             "/api/contact" => api::json(&api::Contact { contact: self.now().contact.as_deref() }),
@@ -60,7 +60,7 @@ impl PageSite {
                 api::json(&api::streams(hub, streams, self.now().contact.as_deref(), is_crew()))
             }
             "/api/clients" => insight::clients(request, door, peer, hub),
-            "/api/encoders" => api::json(&self.encoders.report()),
+            "/api/encoders" => api::json(&api::Encoders { encoders: self.encoders.statuses() }),
             path => {
                 if let Some(name) = path.strip_prefix("/api/streams/") {
                     let known = |name: &str| StreamName::parse(name).filter(&may_know);

@@ -1,9 +1,11 @@
 //! Delivery: how live bytes reach those who watch. Pure state machines: bytes and `now` come in, bytes and
 //! deadlines go out; no socket, no clock, no thread.
 //!
+//! * [`backoff`]: how long to wait before the next attempt.
 //! * [`http1`]: HTTP/1.1, both ends.
 //! * [`metacube`]: the block framing that Cubemap and its kin speak.
 //! * [`pull`]: how a stream is fetched from where it is, again and again.
+//! * [`push`]: how a stream is given to a server, again and again.
 //! * [`output`]: where a stream is sent to in datagrams.
 //! * [`stream`]: a live stream as an endless file: offsets, entry points, backlog.
 //! * [`path`]: how much of it may leave for a viewer at once.
@@ -14,12 +16,14 @@
 //! Offsets live here; the bytes at those offsets live in `io::spool`. `engine` marries the two.
 #![forbid(unsafe_code)]
 
+pub mod backoff;
 pub mod http1;
 pub mod metacube;
 pub mod output;
 pub mod path;
 pub mod policy;
 pub mod pull;
+pub mod push;
 pub mod stream;
 pub mod telemetry;
 pub mod turns;

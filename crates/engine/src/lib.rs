@@ -7,7 +7,11 @@
 // A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
+pub mod capture;
+mod datagrams;
+pub mod encode;
 pub mod http;
 pub mod link;
+pub mod output;
 pub mod parallel;
 pub mod relay;

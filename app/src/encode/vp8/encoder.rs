@@ -1,7 +1,6 @@
 //! The encoder of one stream: its state, how good each picture is to be, and when key frames come.
 
 use super::super::Line;
-use super::super::source::Format;
 use super::report::Coded;
 use super::{BITRATE, SPEED};
 use anyhow::{Context, Result};
@@ -9,6 +8,7 @@ use glassline_codec::vp8::{
     Denoise, Denoised, EncodeWorkspace, Plan, Quality, RateControl, RateSettings, Request, Role, State,
     Verdict, denoise_in, encode_in,
 };
+use glassline_engine::capture::Format;
 use glassline_engine::parallel::Threads;
 use glassline_io::clock::Clock;
 use glassline_io::process::process_cpu_time;

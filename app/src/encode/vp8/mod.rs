@@ -1,7 +1,7 @@
 //! `glassline encode --codec vp8`: pictures in, VP8 in IVF out, one picture after the other.
 //!
 //! ```text
-//! y4m, test pattern, ffmpeg ─► source::Pictures ─► vp8::denoise ─► vp8::Plan, RateControl ─► vp8::encode ─► IVF
+//! y4m, test pattern, ffmpeg ─► Pictures ─► vp8::denoise ─► vp8::Plan, RateControl ─► vp8::encode ─► IVF
 //!                                               where it is wanted           ▲────── stats, bytes ──────┘
 //! ```
 //! Nothing is live here: a picture is read when the one before it is written, and time spent on reading and writing is
@@ -11,12 +11,13 @@ mod encoder;
 mod output;
 mod report;
 
-use super::source::{Length, Pictures};
-use super::{Line, Output};
+use super::{Line, words};
 use crate::{failure, output as stdout, stop};
 use anyhow::{Context, Result};
 use encoder::Encoder;
 use glassline_codec::vp8::Denoise;
+use glassline_engine::capture::{Length, Pictures};
+use glassline_engine::output::Target;
 use glassline_io::process::processors;
 use glassline_media::quantity::Bitrate;
 use output::IvfOutput;
@@ -86,13 +87,14 @@ pub(super) fn run(line: &Line) -> Result<()> {
     let [target] = &args.outputs[..] else {
         return Err(failure::usage("VP8 goes to one output", "name one: FILE.ivf, - or null:"));
     };
-    if !matches!(target, Output::Stdout | Output::Null) && !target.is_ivf() {
+    if !matches!(target, Target::Stdout | Target::Null) && !target.is_ivf() {
         let message = format_args!("{target} takes no VP8");
         return Err(failure::usage(message, "name FILE.ivf, - (standard output) or null:"));
     }
     let stop = stop::on_signal()?;
     let length = Length { pictures: args.limit, time: args.duration };
-    let mut pictures = Pictures::open(&args.input, args.looped, args.deinterlace, length)?;
+    let mut pictures =
+        Pictures::open(&args.input, args.looped, args.deinterlace.into(), length).map_err(words::input)?;
     let format = pictures.format();
     if format.size.width > MAX_SIDE || format.size.height > MAX_SIDE {
         let message = format_args!("pictures of {}: VP8 takes sides up to {MAX_SIDE}", format.size);
@@ -108,7 +110,7 @@ pub(super) fn run(line: &Line) -> Result<()> {
     let mut report = Report::new(target, format);
     let children = pictures.children();
     while !stop.load(Ordering::Relaxed)
-        && let Some(picture) = pictures.next()?
+        && let Some(picture) = pictures.next_picture().map_err(words::input)?
     {
         let (bytes, coded) =
             encoder.encode(&picture).with_context(|| format!("picture {}", report.frames()))?;
@@ -121,7 +123,7 @@ pub(super) fn run(line: &Line) -> Result<()> {
     output.finish()?;
     let late = encoder.late();
     let text = if args.json { report.json(late)? } else { report.line(late) };
-    if args.json && *target != Output::Stdout {
+    if args.json && *target != Target::Stdout {
         return stdout::print(&text);
     }
     stdout::print_aside(&text)

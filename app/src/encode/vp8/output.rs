@@ -1,9 +1,9 @@
 //! Where the frames go: an IVF file, standard output, nowhere.
 
-use super::super::Output;
 use crate::{failure, output as stdout};
 use anyhow::{Context, Result};
 use bytes::Bytes;
+use glassline_engine::output::Target;
 use glassline_media::container::ivf::{Frame, Header};
 use glassline_media::{FrameRate, Size};
 use std::fs::File;
@@ -29,17 +29,17 @@ enum Kind {
 
 impl IvfOutput {
     /// Opens `target`, one that IVF goes to, and writes the header.
-    pub(super) fn open(target: &Output, size: Size, rate: FrameRate) -> Result<IvfOutput> {
+    pub(super) fn open(target: &Target, size: Size, rate: FrameRate) -> Result<IvfOutput> {
         let name = target.to_string();
         let kind = match target {
-            Output::Null => Kind::Null,
-            Output::File(path) => {
+            Target::Null => Kind::Null,
+            Target::File(path) => {
                 let file = File::create(path).map_err(|error| {
                     failure::failed(format!("cannot write {name}: {error}"), "choose another name or folder")
                 })?;
                 Kind::File(BufWriter::with_capacity(1 << 20, file))
             }
-            Output::Stdout => Kind::Stdout,
+            Target::Stdout => Kind::Stdout,
             other => {
                 return Err(failure::usage(
                     format_args!("{other} takes no IVF"),

@@ -1,9 +1,9 @@
 //! What was encoded, how large it is, and how long it took.
 
-use super::super::Output;
-use super::super::source::Format;
 use crate::durations::{Durations, Milliseconds};
 use anyhow::{Context, Result};
+use glassline_engine::capture::Format;
+use glassline_engine::output::Target;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ struct Json<'a> {
 }
 
 impl Report {
-    pub(super) fn new(output: &Output, format: Format) -> Report {
+    pub(super) fn new(output: &Target, format: Format) -> Report {
         Report {
             output: output.to_string(),
             format,

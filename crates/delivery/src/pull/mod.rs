@@ -3,15 +3,12 @@
 //!
 //! * [`Source`]: where a stream comes from, by its URL.
 //! * [`Puller`]: an HTTP upstream: connect, ask, follow redirects, read, and begin anew when it ends.
-//! * [`Backoff`]: how long to wait before the next attempt.
 
-mod backoff;
 mod error;
 mod media_type;
 mod puller;
 mod source;
 
-pub use backoff::Backoff;
 pub use error::PullError;
 pub use media_type::stream_media_type;
 pub use puller::{Counts, Event, Output, Phase, Policy, Puller};

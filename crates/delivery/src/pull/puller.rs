@@ -7,7 +7,8 @@
 //!                            └───► 200 ─► Body ─► ended ─────┘  (each step may fail, or be silent too long)
 //! ```
 
-use super::{Backoff, PullError};
+use super::PullError;
+use crate::backoff::Backoff;
 use crate::http1::client::{self, Client, Head};
 use crate::http1::{Limits, Method, Url};
 use crate::metacube::{self, CONTENT_CODING, Flags, Metadata};

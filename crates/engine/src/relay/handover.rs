@@ -10,7 +10,7 @@
 use crate::relay::connection::{Connection, ConnectionState};
 use crate::relay::hub::{Hub, HubState};
 use crate::relay::live::{Live, LiveState};
-use crate::relay::output::{Feeder, LeftOutput};
+use crate::relay::output::{Feeder, OutputHandover};
 use crate::relay::pull::{Fetcher, LeftSource};
 use crate::relay::tls_ends::{PlainEnd, TlsEnd};
 use crate::relay::wire::{Wire, WireState};
@@ -59,7 +59,7 @@ struct Estate {
     connections: Vec<LeftConnection>,
     /// A descriptor each.
     sources: Vec<LeftSource>,
-    outputs: Vec<LeftOutput>,
+    outputs: Vec<OutputHandover>,
 }
 
 /// A descriptor, another where its wire has an end for plain bytes, and another where it has a link of its own.

@@ -1,7 +1,10 @@
 //! Capture devices: pictures as a driver hands them over.
 //!
-//! [`Capture`] is what the `encode` command takes pictures from: [`v4l2`] behind it here, a fake in tests.
+//! [`Capture`] is what pictures are taken from: [`v4l2`] behind it here, a fake in tests. Sound devices are ALSA's
+//! (`alsa`, with the feature of that name).
 
+#[cfg(feature = "alsa")]
+pub mod alsa;
 mod raw;
 pub mod v4l2;
 

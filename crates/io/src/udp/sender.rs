@@ -5,7 +5,7 @@ use crate::tcp::wait_is_none;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// Where datagrams go, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +91,12 @@ impl Sender {
             };
             usize::try_from(sent).map_err(|_| io::Error::last_os_error())
         })
+    }
+}
+
+impl AsFd for Sender {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::board::Board;
 use super::place::Place;
+use crate::datagrams::{Framer, route};
 use crate::relay::live::Live;
 use crate::relay::pull::LogThrottle;
-use glassline_delivery::output::{Destination, Framing};
 use glassline_delivery::stream::{Mux, Pacing, Seams};
 use glassline_io::spool::Reader;
-use glassline_io::udp::{Route, Sender};
+use glassline_io::udp::Sender;
 use glassline_media::Time;
 use glassline_media::container::ts::PACKET_BYTES;
 use glassline_media::quantity::Bitrate;
@@ -15,8 +15,6 @@ use glassline_transport::pacing::{Pacer, time_of};
 use glassline_transport::rtp::mpeg_ts::Packetizer;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -40,7 +38,7 @@ pub(super) struct Feed {
     board: Arc<Board>,
     socket: Option<Sender>,
     place: Place,
-    packetizer: Option<Packetizer>,
+    framer: Framer,
     /// The lowest pace, in bits a second.
     least_bps: u64,
     pacer: Pacer,
@@ -66,18 +64,18 @@ struct Following {
 
 /// An output as one process leaves it to the next, which opens a socket of its own.
 #[derive(Serialize, Deserialize)]
-pub(in crate::relay) struct LeftOutput {
+pub(in crate::relay) struct OutputHandover {
     name: String,
     url: String,
     counts: [u64; 4],
     has_begun: bool,
     /// What RTP's packets are numbered with.
     numbers: Option<(u32, u16, u32)>,
-    place: Option<LeftPlace>,
+    place: Option<FollowingHandover>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct LeftPlace {
+struct FollowingHandover {
     stream: u64,
     offset: u64,
     awaits: bool,
@@ -91,22 +89,24 @@ struct Burst {
     packets: Vec<u8>,
     /// The datagrams, end to end.
     wire: Vec<u8>,
-    /// Where each is in `wire`, and how many bytes of the stream it carries.
-    datagrams: Vec<(Range<usize>, usize)>,
-    /// The first one that was not sent yet.
-    next: usize,
+    /// Bytes of each but the last.
+    datagram_bytes: usize,
+    /// Bytes of each that are not the stream's.
+    header_bytes: usize,
+    /// Bytes of `wire` that were sent.
+    sent: usize,
     /// What it carries begins at an entry.
     jumps: bool,
 }
 
 impl Feed {
     pub(super) fn new(board: Arc<Board>, seed: u64) -> Feed {
-        let packetizer = (board.destination.framing == Framing::Rtp).then(|| Packetizer::new(seed));
+        let framer = Framer::new(&board.destination, seed);
         Feed {
             board,
             socket: None,
             place: Place::default(),
-            packetizer,
+            framer,
             least_bps: LEAST_BPS,
             pacer: Pacer::default(),
             following: None,
@@ -155,34 +155,32 @@ impl Feed {
     }
 
     /// What the next process needs of it.
-    pub(super) fn state(&self) -> LeftOutput {
-        let place = |following: &Following| LeftPlace {
+    pub(super) fn state(&self) -> OutputHandover {
+        let place = |following: &Following| FollowingHandover {
             stream: following.live.id,
             offset: following.reader.offset(),
             awaits: following.awaits,
             seams: following.seams.as_ref().map(|seams| seams.announced().to_vec()),
         };
-        LeftOutput {
+        OutputHandover {
             name: self.board.name.to_string(),
             url: self.board.destination.to_string(),
             counts: self.board.counts(),
             has_begun: self.has_begun,
-            numbers: self.packetizer.as_ref().map(Packetizer::numbers),
+            numbers: self.framer.numbers(),
             place: self.following.as_ref().map(place),
         }
     }
 
     /// Goes on where another process left an output, if it is this one.
-    pub(super) fn restore(&mut self, left: &LeftOutput) {
+    pub(super) fn restore(&mut self, left: &OutputHandover) {
         let board = &self.board;
         if left.name != board.name.as_str() || left.url != board.destination.to_string() {
             return;
         }
         board.set_counts(left.counts);
         self.has_begun = left.has_begun;
-        if let (Some(packetizer), Some(numbers)) = (&mut self.packetizer, left.numbers) {
-            *packetizer = Packetizer::from_numbers(numbers);
-        }
+        self.framer.restore(left.numbers);
         if let (Some(following), Some(place)) = (&mut self.following, &left.place)
             && following.live.id == place.stream
             && place.offset <= following.live.chain.head()
@@ -245,7 +243,7 @@ impl Feed {
                 self.board.begun.fetch_and(self.following.is_some(), Ordering::Relaxed);
                 return None;
             }
-            self.burst.frame(self.board.destination.packets, self.packetizer.as_mut(), rate, now);
+            self.burst.frame(&mut self.framer, rate, now);
         }
         let bytes = self.burst.wire.len();
         if !self.send() {
@@ -260,23 +258,22 @@ impl Feed {
         let Some(socket) = &self.socket else { return true };
         let (burst, board) = (&mut self.burst, &self.board);
         while !burst.is_over() {
-            let waiting = &burst.datagrams[burst.next..];
-            let parts: Vec<&[u8]> = waiting.iter().map(|(range, _)| &burst.wire[range.clone()]).collect();
-            match socket.send(&parts) {
+            let waiting: Vec<&[u8]> = burst.wire[burst.sent..].chunks(burst.datagram_bytes).collect();
+            match socket.send(&waiting) {
                 Ok(None) => return false,
                 Ok(Some(sent)) => {
-                    let bytes: usize = waiting.iter().take(sent).map(|(_, bytes)| bytes).sum();
+                    let bytes: usize = waiting.iter().take(sent).map(|datagram| datagram.len()).sum();
                     board.datagrams.fetch_add(sent as u64, Ordering::Relaxed);
-                    board.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+                    board.bytes.fetch_add((bytes - sent * burst.header_bytes) as u64, Ordering::Relaxed);
                     board.begun.store(true, Ordering::Relaxed);
-                    burst.next += sent;
+                    burst.sent += bytes;
                     board.error().take();
                 }
                 Err(error) => {
                     // The network may come back; what cannot leave now is worth nothing later. An interface that comes
                     // back is another one to the socket.
                     let count = waiting.len() as u64;
-                    burst.next = burst.datagrams.len();
+                    burst.sent = burst.wire.len();
                     self.socket = None;
                     self.complain(&error, count);
                     return true;
@@ -358,35 +355,18 @@ impl Following {
 
 impl Burst {
     fn is_over(&self) -> bool {
-        self.next >= self.datagrams.len()
+        self.sent >= self.wire.len()
     }
 
     /// Makes datagrams of the packets. Those of RTP are stamped with the time at which each is to leave at the pace.
-    fn frame(
-        &mut self,
-        packets: usize,
-        mut packetizer: Option<&mut Packetizer>,
-        rate: Option<Bitrate>,
-        now: Time,
-    ) {
-        self.wire.clear();
-        self.datagrams.clear();
-        self.next = 0;
-        for payload in self.packets.chunks(packets * PACKET_BYTES) {
-            let start = self.wire.len();
-            if let Some(packetizer) = &mut packetizer {
-                let at = now + time_of(start, rate);
-                self.wire.extend_from_slice(&packetizer.next_header(at, self.jumps && start == 0));
-            }
-            self.wire.extend_from_slice(payload);
-            self.datagrams.push((start..self.wire.len(), payload.len()));
-        }
+    fn frame(&mut self, framer: &mut Framer, rate: Option<Bitrate>, now: Time) {
+        let jumps = self.jumps;
+        let header = |packetizer: &mut Packetizer, start: usize| {
+            packetizer.next_header(now + time_of(start, rate), jumps && start == 0)
+        };
+        self.datagram_bytes = framer.frame(&self.packets, &mut self.wire, header);
+        (self.header_bytes, self.sent) = (framer.header_bytes(), 0);
     }
-}
-
-fn route(destination: &Destination, address: SocketAddr) -> Route {
-    let Destination { interface, source, ttl, .. } = destination.clone();
-    Route { address, interface, source, ttl }
 }
 
 #[cfg(test)]
@@ -394,6 +374,7 @@ mod tests {
     use super::*;
     use crate::relay::live::Claim;
     use crate::relay::output::{Boards, Output};
+    use glassline_delivery::output::Destination;
     use glassline_delivery::policy::StreamName;
     use glassline_delivery::stream::{self, Backlog, FlushPolicy, Prebuffer};
     use glassline_test_support::ts::Source;

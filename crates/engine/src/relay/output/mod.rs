@@ -15,8 +15,9 @@ mod place;
 
 pub(super) use board::Boards;
 pub use board::OutputStatus;
-pub(super) use feed::LeftOutput;
+pub(super) use feed::OutputHandover;
 
+use crate::datagrams::Framer;
 use crate::relay::hub::Hub;
 use crate::relay::inboxes::Message;
 use crate::relay::live::Live;
@@ -85,9 +86,7 @@ impl Feeder {
         self.feeds.retain(|feed| boards.iter().any(|board| Arc::ptr_eq(board, feed.board())));
         for (index, board) in boards.iter().enumerate() {
             if !self.feeds.iter().any(|feed| Arc::ptr_eq(board, feed.board())) {
-                // Enough to tell senders apart that start together.
-                let seed =
-                    self.hub.clock.utc().as_nanos() ^ u64::from(std::process::id()) << 32 ^ index as u64;
+                let seed = Framer::seed(self.hub.clock) ^ index as u64;
                 self.feeds.push(Feed::new(Arc::clone(board), seed));
             }
         }
@@ -101,12 +100,12 @@ impl Feeder {
     }
 
     /// What the next process needs of the outputs.
-    pub(super) fn states(&self) -> Vec<LeftOutput> {
+    pub(super) fn states(&self) -> Vec<OutputHandover> {
         self.feeds.iter().map(Feed::state).collect()
     }
 
     /// Goes on with the outputs that another process left, if they are still wanted.
-    pub(super) fn restore(&mut self, left: &[LeftOutput]) {
+    pub(super) fn restore(&mut self, left: &[OutputHandover]) {
         for feed in &mut self.feeds {
             left.iter().for_each(|left| feed.restore(left));
         }

@@ -1,0 +1,99 @@
+//! What `encode` tells of a run: a line each second, a summary, a table, JSON, a picture.
+
+use super::{Args, budget};
+use crate::output;
+use anyhow::{Context, Result};
+use glassline_engine::encode::{Controls, Encoding, Line, Progress, Row, Stats};
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _};
+
+/// Has a line tell each second how it goes, where standard error is a terminal.
+pub(super) fn show_progress(encoding: &mut Encoding) {
+    if std::io::stderr().is_terminal() {
+        encoding.report_progress(|progress| {
+            // A terminal that went away is no reason to end.
+            let _ = write!(std::io::stderr(), "\r\x1b[K{}", line(progress));
+        });
+    }
+}
+
+fn line(progress: &Progress) -> String {
+    let Progress { x264_ms, first_packet_ms, last_packet_ms, dropped, .. } = progress;
+    format!(
+        "{} s  {:.1} pictures/s  {:.2} Mbit/s  x264 {x264_ms:.2} ms  first packet {first_packet_ms:.2} ms  \
+         last {last_packet_ms:.2} ms  dropped {dropped}",
+        progress.elapsed.as_secs(),
+        progress.pictures_per_second,
+        progress.bitrate.bits_per_second() as f64 / 1e6,
+    )
+}
+
+/// Tells how the run went, as the arguments have it.
+pub(super) fn tell(args: &Args, controls: &Controls, all: &[Stats]) -> Result<()> {
+    if args.stats && std::io::stderr().is_terminal() {
+        // Leaves the line of the progress, so that what follows has lines of its own.
+        output::tell("\n");
+    }
+    let mut budgets = Vec::new();
+    for (stats, status) in all.iter().zip(controls.status()) {
+        let which = if all.len() > 1 { format!("{}: ", status.name) } else { String::new() };
+        tracing::info!("{which}{}", summary(stats));
+        if args.json {
+            let json = serde_json::to_string(&stats.report(&status.name)).context("cannot write JSON")?;
+            output::print(&format!("{json}\n"))?;
+        } else if args.stats {
+            output::print_aside(&format!("{which}{}", table(stats)))?;
+        }
+        budgets.push(budget::draw(stats, &format!("{}, preset {}", status.name, args.settings.preset)));
+    }
+    args.budget.as_ref().map_or(Ok(()), |path| budget::write(path, &budgets))
+}
+
+/// One line on the whole run.
+fn summary(stats: &Stats) -> String {
+    let steps = match stats.preset_steps() {
+        0 => String::new(),
+        steps => format!(", the preset changed {steps} times"),
+    };
+    format!(
+        "{} pictures in {:.1} s, {} dropped{steps}; {:.1} MB of transport stream, {:.1} MB of it coded pictures",
+        stats.pictures(),
+        stats.duration().as_secs_f64(),
+        stats.dropped(),
+        stats.stream_bytes() as f64 / 1e6,
+        stats.coded_bytes() as f64 / 1e6
+    )
+}
+
+/// Each stage with median, 99th percentile and maximum in milliseconds.
+fn table(stats: &Stats) -> String {
+    let mut table = format!("{:<44}{:>9}{:>9}{:>9}\n", "milliseconds", "p50", "p99", "max");
+    for row in Row::ALL {
+        let Line { p50, p99, max, .. } = stats.line(row);
+        let _ = writeln!(table, "{:<46}{p50:>7.3}{p99:>9.3}{max:>9.3}", row.name());
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::quantity::Bitrate;
+    use std::time::Duration;
+
+    #[test]
+    fn the_line_has_the_figures_of_the_last_second() {
+        let progress = Progress {
+            elapsed: Duration::from_millis(12_345),
+            pictures_per_second: 49.98,
+            bitrate: Bitrate::from_bits_per_second(5_123_000),
+            x264_ms: 3.456,
+            first_packet_ms: 2.0,
+            last_packet_ms: 4.0,
+            dropped: 7,
+        };
+        let expected =
+            "12 s  50.0 pictures/s  5.12 Mbit/s  x264 3.46 ms  first packet 2.00 ms  last 4.00 ms  dropped 7";
+        assert_eq!(line(&progress), expected);
+    }
+}

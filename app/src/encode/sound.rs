@@ -1,0 +1,72 @@
+//! The sound that a stream is to have, as the command line says it.
+
+use glassline_engine::capture::{AudioIn, RawFormat};
+use glassline_engine::encode::{SoundRequest, sound};
+use glassline_media::quantity::{self, Bitrate};
+use std::time::Duration;
+
+/// Where sound comes from and how it is coded.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct SoundArgs {
+    /// How sound is coded [default: opus where there is sound]
+    #[arg(long, value_enum, value_name = "CODEC")]
+    pub(super) audio: Option<Audio>,
+    /// Where sound comes from: alsa:DEVICE, FILE.wav, or fd:N (raw samples on an open descriptor)
+    #[arg(long, value_name = "SOURCE")]
+    pub(super) audio_in: Option<AudioIn>,
+    /// What raw samples are like, and what is asked of an ALSA device: s16le, s24le, s32le, f32le or f64le, rate and
+    /// channels [default: s16le:48000:2; of a device the best that it has]
+    #[arg(long, value_name = "FORMAT:RATE:CHANNELS", requires = "audio_in")]
+    pub(super) audio_format: Option<RawFormat>,
+    /// Bit rate of the sound [default: 128k]
+    #[arg(long, value_name = "RATE")]
+    pub(super) audio_bitrate: Option<Bitrate>,
+    /// Sound in a packet: of Opus 2.5ms, 5ms, 10ms or 20ms, of s302m 1ms to 10ms [default: opus 5ms, s302m 1ms]
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
+    pub(super) audio_frame: Option<Duration>,
+    /// Bits of a sample of s302m: 16, 20 or 24 [default: 24]
+    #[arg(long, value_name = "BITS")]
+    pub(super) audio_bits: Option<u32>,
+}
+
+/// How sound is coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Audio {
+    /// Opus: 7.5 ms, plays everywhere but on Apple's older devices
+    #[cfg(feature = "opus")]
+    Opus,
+    /// AAC-LC: 64 ms, plays everywhere
+    #[cfg(feature = "aac")]
+    Aac,
+    /// SMPTE 302M: samples as they are, 1 ms, some 3 Mbit/s, for contribution
+    S302m,
+    /// No sound
+    None,
+}
+
+impl From<Audio> for sound::Audio {
+    fn from(choice: Audio) -> sound::Audio {
+        match choice {
+            #[cfg(feature = "opus")]
+            Audio::Opus => sound::Audio::Opus,
+            #[cfg(feature = "aac")]
+            Audio::Aac => sound::Audio::Aac,
+            Audio::S302m => sound::Audio::S302m,
+            Audio::None => sound::Audio::None,
+        }
+    }
+}
+
+impl SoundArgs {
+    /// The same, for the encoder.
+    pub(super) fn request(&self) -> SoundRequest {
+        SoundRequest {
+            codec: self.audio.map(sound::Audio::from),
+            input: self.audio_in.clone(),
+            raw: self.audio_format,
+            bitrate: self.audio_bitrate,
+            frame: self.audio_frame,
+            bits: self.audio_bits,
+        }
+    }
+}

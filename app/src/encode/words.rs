@@ -1,0 +1,242 @@
+//! What people read of the engine's errors: what is wrong, what to do about it, and whether it was theirs to get right.
+
+use crate::{failure, output};
+use anyhow::Error;
+use glassline_engine::capture;
+use glassline_engine::encode::sound::SoundError;
+use glassline_engine::encode::{self, ControlError, LadderError, MuxRateError};
+use glassline_engine::output::{Error as OutputError, PushFailure, TargetError};
+use glassline_io::capture::CaptureError;
+use glassline_media::FrameRate;
+
+/// An encoder's error, for the command line.
+pub(super) fn explain(error: encode::Error) -> Error {
+    use encode::Error as Wrong;
+    match error {
+        Wrong::Capture(error) => input(error),
+        Wrong::Output(error) => self::output(error),
+        Wrong::Sound(error) => sound(&error).on_command_line(),
+        Wrong::Ladder(error) => ladder(&error),
+        Wrong::MuxRate(error) => mux_rate(&error),
+        Wrong::Control(error) => control(&error),
+        Wrong::Setting(error) => failure::usage(error, "see glassline encode --help"),
+        Wrong::Open(glassline_codec::CodecError::NotBuiltIn { .. }) => {
+            failure::usage("this build has no H.264 encoder", NOT_BUILT_IN)
+        }
+        other => other.into(),
+    }
+}
+
+/// What to do without libx264.
+pub(super) const NOT_BUILT_IN: &str =
+    "build it with the default features (cargo build --release), which need libx264 and libopus";
+
+/// An input's error.
+pub(super) fn input(error: capture::Error) -> Error {
+    use capture::Error as Wrong;
+    let advice = match &error {
+        Wrong::Open { .. } => "check the name",
+        Wrong::Folder { .. } => "name a file in it",
+        Wrong::FfmpegAbsent { .. } => "install ffmpeg, or give y4m",
+        Wrong::Ffmpeg(_) => "check its installation",
+        Wrong::Device { error, .. } => device(error),
+        Wrong::DeviceOnRequest => {
+            let message = "a capture device is no input of VP8 yet";
+            return failure::usage(
+                message,
+                "pipe its pictures as y4m into standard input (ffmpeg -f v4l2 -i DEVICE -f yuv4mpegpipe -)",
+            );
+        }
+        #[cfg(feature = "alsa")]
+        Wrong::Alsa(glassline_io::capture::alsa::AlsaError::Read { .. }) => return error.into(),
+        #[cfg(feature = "alsa")]
+        Wrong::Alsa(_) => {
+            "arecord -L lists the devices; --audio-format asks for another format, rate or channels"
+        }
+        Wrong::AlsaNotBuiltIn => {
+            return failure::usage(
+                error,
+                "build it with the feature alsa, or: arecord -f S16_LE -r 48000 -c 2 -t raw | glassline encode … \
+                 --audio-in fd:0",
+            );
+        }
+        Wrong::Descriptor { .. } => "it has to be an open pipe or file",
+        Wrong::Changed { .. } => "leave it alone while it is played",
+        Wrong::FormatOfWav => return failure::usage(error, "leave --audio-format out"),
+        Wrong::LiveSoundUntimed => {
+            return failure::usage(error, "give --realtime, or take sound from FILE.wav");
+        }
+        Wrong::NotAFile => return failure::usage(error, "leave --loop out"),
+        _ => return error.into(),
+    };
+    failure::failed(error, advice)
+}
+
+fn device(error: &CaptureError) -> &'static str {
+    match error {
+        CaptureError::System { .. } => "check that it is there and that you may open it (group video)",
+        CaptureError::UnknownRate => "say it: v4l2:DEVICE?rate=50",
+        CaptureError::Layout { .. } => {
+            "let ffmpeg decode it: ffmpeg -f v4l2 -i DEVICE -f yuv4mpegpipe - | glassline encode - …"
+        }
+        _ => "v4l2-ctl -d DEVICE --list-formats-ext says what it gives",
+    }
+}
+
+/// An output's error.
+pub(super) fn output(error: OutputError) -> Error {
+    match error {
+        OutputError::ReaderGone => output::ReaderGone.into(),
+        OutputError::Create { .. } => failure::failed(error, "choose another name or folder"),
+        OutputError::Datagrams { .. } => {
+            failure::failed(error, "check the host's name, the interface and the network")
+        }
+        OutputError::Destination(_) => failure::usage(error, "see glassline encode --help"),
+        OutputError::Target(error) => target(error),
+        OutputError::Push { ref failure, .. } => {
+            let advice = pushed(failure);
+            failure::failed(error, advice)
+        }
+        other => other.into(),
+    }
+}
+
+fn pushed(failure: &PushFailure) -> String {
+    let advice = match failure {
+        PushFailure::Untrusted(_) => {
+            "give the file with its authority's certificate by --ca, or correct the address"
+        }
+        PushFailure::Moved(answer) => {
+            return format!("publish to {}", answer.location.as_deref().unwrap_or("elsewhere"));
+        }
+        PushFailure::Refused(answer) => match answer.status {
+            401 | 403 => "give the server's key by --publish-key-file",
+            409 => "choose another name, or take it over with ?takeover=1",
+            _ => "correct the address",
+        },
+        PushFailure::NotReached => "start the server, then publish again",
+        PushFailure::RefusedAtEnd(_) => "see what the server says",
+        _ => "the end of the stream is missing there",
+    };
+    advice.to_owned()
+}
+
+/// What is wrong with the name of an output.
+pub(super) fn target(error: TargetError) -> Error {
+    let advice = match &error {
+        TargetError::NotUtf8(_) => "choose another name",
+        TargetError::NoPorts(_) => "choose a lower one",
+        TargetError::OneStream => "give each rendition a place: NAME.ts, http://… or udp://…",
+        _ => "see glassline encode --help",
+    };
+    failure::usage(error, advice)
+}
+
+/// What is wrong with renditions.
+pub(super) fn ladder(error: &LadderError) -> Error {
+    let advice = match error {
+        LadderError::SameName(_) => "give each another size, rate or bit rate".to_owned(),
+        LadderError::NoKeyFrames => "leave --intra-refresh and --constant-size out".to_owned(),
+        LadderError::Interlaced => {
+            "leave --deinterlace off out, or take renditions of the source's size".to_owned()
+        }
+        LadderError::Rate { source_rate, .. } => {
+            let half = FrameRate::new(source_rate.numerator(), source_rate.denominator().saturating_mul(2));
+            format!("take {source_rate}, or {}", half.map_or(String::new(), |half| half.to_string()))
+        }
+        LadderError::OneMuxRate => {
+            let message = "renditions have rates of their own, and one --mux-rate is not for all of them";
+            return failure::usage(message, "leave --mux-rate out");
+        }
+        _ => "choose rates that divide each other".to_owned(),
+    };
+    failure::usage(error, advice)
+}
+
+fn mux_rate(error: &MuxRateError) -> Error {
+    match error {
+        MuxRateError::TooLow { least, holds: None, .. } => {
+            failure::usage(error, format_args!("give --mux-rate {least} or more"))
+        }
+        MuxRateError::TooLow { least, holds: Some(holds), .. } => failure::usage(
+            error,
+            format_args!("give --mux-rate {least} or more, or --bitrate {holds} or less"),
+        ),
+        _ => failure::usage(
+            "--mux-rate is the rate of a stream that is filled up",
+            "give --cbr or --constant-size, too",
+        ),
+    }
+}
+
+/// Why a running encoder does not do what was asked.
+pub(crate) fn control(error: &ControlError) -> Error {
+    let advice = match error {
+        ControlError::NoRendition { count, .. } => format!("choose one of 0 to {}", count.saturating_sub(1)),
+        ControlError::MuxRate { limit, .. } => format!("choose one up to {limit}"),
+        _ => "choose one between 1k and 1G".to_owned(),
+    };
+    failure::usage(error, advice)
+}
+
+/// What a codec does not have or take, and which option asks for it.
+pub(super) struct Refusal {
+    /// Without its dashes: `audio-frame`.
+    option: &'static str,
+    /// What is wrong with it; stands behind its name.
+    text: String,
+    advice: &'static str,
+}
+
+/// What is wrong with the sound that was asked for.
+pub(super) fn sound(error: &SoundError) -> Refusal {
+    let option = |option, text: String, advice| Refusal { option, text, advice };
+    match *error {
+        SoundError::None => option(
+            "audio",
+            ": this input carries no sound".to_owned(),
+            "leave --audio out, give --audio-in, or take an input that has some",
+        ),
+        SoundError::BitrateOfSamples => option(
+            "audio-bitrate",
+            " is for sound that is compressed".to_owned(),
+            "leave it out, or choose another --audio",
+        ),
+        SoundError::BitsOfCompressed => {
+            option("audio-bits", " is for --audio s302m".to_owned(), "leave it out")
+        }
+        SoundError::Bits(bits) => {
+            option("audio-bits", format!(" {bits}: ST 302 knows 16, 20 and 24"), "take one of these")
+        }
+        SoundError::ManyChannels(_) => {
+            option("audio", format!(": {error}"), "choose --audio s302m (2, 4, 6 or 8), or mix it down first")
+        }
+        SoundError::OddChannels(_) => option("audio", format!(": {error}"), "mix it first"),
+        SoundError::FrameOfS302m(_) => option("audio-frame", format!(" {error}"), "take 1ms to 10ms"),
+        SoundError::FrameFixed => option(
+            "audio-frame",
+            " is for Opus and s302m; AAC has frames of 21 ms alone".to_owned(),
+            "leave it out",
+        ),
+        _ => option("audio-frame", format!(" {error}"), "take one of these"),
+    }
+}
+
+impl Refusal {
+    /// As who typed the option reads it.
+    pub(super) fn on_command_line(self) -> Error {
+        failure::usage(format_args!("--{}{}", self.option, self.text), self.advice)
+    }
+
+    /// The key of a configuration that has the option's name, and what is wrong with it.
+    pub(super) fn in_section(self) -> (&'static str, String) {
+        let key = match self.option {
+            "audio-bitrate" => "audio_bitrate",
+            "audio-bits" => "audio_bits",
+            "audio-frame" => "audio_frame",
+            other => other,
+        };
+        let text = format!("{}; {}", self.text.trim_start_matches([':', ' ']), self.advice);
+        (key, text.replace("--audio-in", "audio_in").replace("--audio", "audio"))
+    }
+}

@@ -1,0 +1,146 @@
+//! What can be wrong with an input.
+
+use glassline_io::capture::CaptureError;
+#[cfg(feature = "alsa")]
+use glassline_io::capture::alsa::AlsaError;
+use glassline_media::container::wav::WavError;
+use glassline_media::container::y4m::Y4mError;
+use glassline_media::samples::ResampleError;
+use std::io;
+use thiserror::Error;
+
+/// A text that names no input, with what would.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct ParseError(pub(crate) String);
+
+impl From<glassline_media::quantity::QuantityError> for ParseError {
+    fn from(error: glassline_media::quantity::QuantityError) -> ParseError {
+        ParseError(error.to_string())
+    }
+}
+
+/// Why an input cannot be opened, or has ended. The texts say what is wrong, not what to do.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file cannot be opened.
+    #[error("{name}: {error}")]
+    Open {
+        /// As it was named.
+        name: String,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// A folder was named.
+    #[error("{name} is a folder")]
+    Folder {
+        /// As it was named.
+        name: String,
+    },
+    /// FFmpeg is not installed.
+    #[error("{name} is to be decoded by ffmpeg, which is not installed")]
+    FfmpegAbsent {
+        /// What it was to decode.
+        name: String,
+    },
+    /// FFmpeg cannot be started.
+    #[error("cannot start ffmpeg: {0}")]
+    Ffmpeg(io::Error),
+    /// A capture device cannot be used as asked.
+    #[error("{name}: {error}")]
+    Device {
+        /// Its node.
+        name: String,
+        /// Why.
+        error: CaptureError,
+    },
+    /// A capture device that gave pictures has failed.
+    #[error("the capture device failed: {0}")]
+    DeviceFailed(io::Error),
+    /// A capture device gives pictures by its own clock, not on request.
+    #[error("a capture device gives pictures by its own clock alone")]
+    DeviceOnRequest,
+    /// Reading has failed.
+    #[error("{name}: {error}")]
+    Read {
+        /// What was read.
+        name: String,
+        /// The system's words, or FFmpeg's.
+        error: io::Error,
+    },
+    /// What was read is no y4m.
+    #[error("{name}: {error}")]
+    Y4m {
+        /// What was read.
+        name: String,
+        /// Why.
+        error: Y4mError,
+    },
+    /// What was read is no WAVE file.
+    #[error("{name}: {error}")]
+    Wav {
+        /// What was read.
+        name: String,
+        /// Why.
+        error: WavError,
+    },
+    /// An ALSA device cannot be used, or has failed.
+    #[cfg(feature = "alsa")]
+    #[error(transparent)]
+    Alsa(#[from] AlsaError),
+    /// The program was built without ALSA.
+    #[error("this build knows no ALSA")]
+    AlsaNotBuiltIn,
+    /// A file descriptor is not open.
+    #[error("fd:{number}: {error}")]
+    Descriptor {
+        /// Which.
+        number: u32,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// A format of raw samples beside a file that has its own.
+    #[error("a WAVE file says itself what its samples are like")]
+    FormatOfWav,
+    /// Live sound beside pictures that do not come by the clock.
+    #[error("live sound does not go with a file that is coded as fast as it goes")]
+    LiveSoundUntimed,
+    /// A file that is played over and over has changed meanwhile.
+    #[error("{name} has become another one")]
+    Changed {
+        /// As it was named.
+        name: String,
+    },
+    /// Something else than a file was to be played over and over.
+    #[error("only a file can be looped")]
+    NotAFile,
+    /// Sound cannot be brought to 48 kHz.
+    #[error(transparent)]
+    Resample(#[from] ResampleError),
+    /// The system gives no thread.
+    #[error("cannot start the {what}'s thread: {error}")]
+    Thread {
+        /// Whose.
+        what: &'static str,
+        /// The system's words.
+        error: io::Error,
+    },
+}
+
+impl Error {
+    /// Reading `name` has failed.
+    pub(crate) fn read(name: &str) -> impl FnOnce(io::Error) -> Error + use<'_> {
+        move |error| Error::Read { name: name.to_owned(), error }
+    }
+
+    /// What `name` gave is no y4m.
+    pub(crate) fn y4m(name: &str) -> impl FnOnce(Y4mError) -> Error + use<'_> {
+        move |error| Error::Y4m { name: name.to_owned(), error }
+    }
+
+    /// What `name` gave is no WAVE file.
+    pub(crate) fn wav(name: &str) -> impl FnOnce(WavError) -> Error + use<'_> {
+        move |error| Error::Wav { name: name.to_owned(), error }
+    }
+}

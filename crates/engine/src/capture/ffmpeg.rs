@@ -1,0 +1,367 @@
+//! A file that FFmpeg reads. What is in it, and FFmpeg as a child that decodes its pictures, and as another one that
+//! decodes its sound.
+//!
+//! ```text
+//!            file's beginning    first picture
+//!   file     ├───────────────────┤ shift
+//!   pictures                     0 ─────────────►  y4m, a picture each frame's time
+//!   sound                        0 ─────────────►  samples of 48 kHz, silence where there is none
+//! ```
+//! Both begin with the first picture: so a sample's number and a picture's tell how they belong together, as exactly as the
+//! file does. Two children, since one whose sound is not read while its pictures are would wait for ever.
+
+use super::{Error, Result};
+use glassline_io::child::without_capabilities;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// What y4m can carry and [`Converter`](glassline_media::pixels::Converter) takes: of these FFmpeg chooses the one
+/// that loses least, so that what is one of them already is not touched by its scaler.
+const FORMATS: &str = "format=pix_fmts=yuv420p|yuv422p|yuv444p|yuv411p|gray|yuv420p10le|yuv422p10le|yuv444p10le|\
+                       yuv420p12le|yuv422p12le|yuv444p12le|gray10le|gray12le";
+/// Samples a second of the sound.
+const RATE_HZ: u32 = 48_000;
+/// Of FFmpeg's complaints the last lines are kept: the first error is often not the one that ended it.
+const MAX_COMPLAINTS: usize = 4;
+const MAX_LINE_BYTES: u64 = 512;
+/// So long before a file's end the child begins that plays it again.
+const APPROACH: Duration = Duration::from_secs(2);
+
+/// A file that FFmpeg reads, and what is known of it.
+#[derive(Clone, Debug)]
+pub struct FfmpegInput {
+    path: PathBuf,
+    /// From the file's beginning to the first picture, in seconds.
+    shift: f64,
+    /// Of its first track of sound.
+    channels: Option<u8>,
+    duration: Option<Duration>,
+    children: Children,
+}
+
+/// What of a file is decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// As y4m.
+    Pictures,
+    /// As 32 bit float, with so many channels.
+    Sound(u8),
+}
+
+impl FfmpegInput {
+    /// Looks into the file at `path`. Where it cannot be looked into, its pictures are taken alone; what is wrong shows when
+    /// they are decoded.
+    ///
+    /// # Errors
+    /// It is not there, or a folder.
+    pub fn open(path: &Path) -> Result<FfmpegInput> {
+        // FFmpeg's own word for a file that is not there is found out late and says little.
+        let name = path.display().to_string();
+        let found = match std::fs::metadata(path) {
+            Ok(found) if found.is_dir() => return Err(Error::Folder { name }),
+            Ok(found) => found,
+            Err(error) => return Err(Error::Open { name, error }),
+        };
+        let mut file = FfmpegInput {
+            path: path.to_owned(),
+            shift: 0.0,
+            channels: None,
+            duration: None,
+            children: Children::default(),
+        };
+        // What is read out of a pipe is gone.
+        if found.is_file()
+            && let Some(report) = file.probe()
+        {
+            file.learn(&report);
+        }
+        Ok(file)
+    }
+
+    fn probe(&self) -> Option<Value> {
+        let mut command = Command::new("ffprobe");
+        let entries = "stream=codec_type,channels,start_time:format=start_time,duration";
+        command.args(["-v", "quiet", "-show_entries", entries, "-of", "json", "-i"]).arg(self.url());
+        let output = without_capabilities(&mut command).stdin(Stdio::null()).process_group(0).output();
+        serde_json::from_slice(&output.ok()?.stdout).ok()
+    }
+
+    fn learn(&mut self, report: &Value) {
+        let seconds = |value: &Value| value.as_str()?.parse::<f64>().ok().filter(|time| time.is_finite());
+        let streams = || report["streams"].as_array().into_iter().flatten();
+        let first = |kind: &str| streams().find(|stream| stream["codec_type"] == kind);
+        let start = |of: &Value| seconds(&of["start_time"]);
+        let shift = first("video").and_then(start).zip(start(&report["format"]));
+        self.shift = shift.map_or(0.0, |(video, file)| (video - file).max(0.0));
+        let channels = first("audio").and_then(|sound| sound["channels"].as_u64());
+        self.channels = channels.and_then(|count| u8::try_from(count).ok()).filter(|&count| count > 0);
+        let duration = seconds(&report["format"]["duration"]).filter(|&length| length > 0.0 && length < 1e9);
+        self.duration = duration.map(Duration::from_secs_f64);
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Channels of its sound, if it has some.
+    #[must_use]
+    pub fn channels(&self) -> Option<u8> {
+        self.channels
+    }
+
+    /// The children that decode it, for whoever ends them.
+    #[must_use]
+    pub fn children(&self) -> Children {
+        self.children.clone()
+    }
+
+    /// `file:` in front: no name is mistaken for an option or a protocol.
+    fn url(&self) -> OsString {
+        let mut url = OsString::from("file:");
+        url.push(&self.path);
+        url
+    }
+
+    fn command(&self, part: Part) -> Command {
+        let mut command = Command::new("ffmpeg");
+        command.args(["-nostdin", "-hide_banner", "-loglevel", "error", "-i"]).arg(self.url());
+        let shift = self.shift;
+        match part {
+            Part::Pictures => {
+                // A variable rate becomes the nominal one, by repeating and leaving out.
+                let filter =
+                    if shift > 0.0 { format!("setpts=PTS-{shift}/TB,{FORMATS}") } else { FORMATS.to_owned() };
+                command.args(["-map", "0:v:0", "-fps_mode", "cfr", "-vf", &filter]);
+                command.args(["-f", "yuv4mpegpipe", "-strict", "-1", "pipe:1"]);
+            }
+            Part::Sound(channels) => {
+                // What is missing becomes silence, what comes before the first picture is left out.
+                let first = (shift * f64::from(RATE_HZ)).round();
+                let filter = format!("aresample={RATE_HZ}:async=1:first_pts={first}");
+                command.args(["-map", "0:a:0", "-vn", "-af", &filter, "-ac", &channels.to_string()]);
+                command.args(["-f", "f32le", "pipe:1"]);
+            }
+        }
+        command
+    }
+
+    fn decode(&self, part: Part) -> Result<Decoder> {
+        let mut command = self.command(part);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own: Ctrl-C reaches it through us, after the stream has been ended well.
+        without_capabilities(command.process_group(0));
+        let (id, bytes, errors) = self.children.start(&mut command).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::FfmpegAbsent { name: self.name() },
+            _ => Error::Ffmpeg(error),
+        })?;
+        let complaints = thread::Builder::new().name("ffmpeg".to_owned()).spawn(move || listen(errors)).ok();
+        Ok(Decoder { children: self.children.clone(), id, bytes, complaints })
+    }
+}
+
+/// The processes of FFmpeg that decode a file. Clones mean the same ones.
+#[derive(Clone, Debug, Default)]
+pub struct Children(Arc<Mutex<Running>>);
+
+#[derive(Debug, Default)]
+struct Running {
+    started: u64,
+    children: BTreeMap<u64, Child>,
+    /// No more are to begin.
+    over: bool,
+}
+
+impl Children {
+    /// Ends all of them, and waits until they are gone. None begins any more.
+    pub fn end(&self) {
+        let mut running = self.lock();
+        running.over = true;
+        for mut child in std::mem::take(&mut running.children).into_values() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    fn start(&self, command: &mut Command) -> io::Result<(u64, ChildStdout, ChildStderr)> {
+        let mut running = self.lock();
+        if running.over {
+            return Err(io::Error::other("the end has been asked for"));
+        }
+        let mut child = command.spawn()?;
+        let (output, errors) = (child.stdout.take(), child.stderr.take());
+        running.started += 1;
+        let id = running.started;
+        running.children.insert(id, child);
+        Ok((id, output.expect("its output was asked for"), errors.expect("its errors were asked for")))
+    }
+
+    /// How a child has ended that ends by itself; `None` for one that was ended.
+    fn wait(&self, id: u64) -> io::Result<Option<ExitStatus>> {
+        self.lock().children.remove(&id).map(|mut child| child.wait()).transpose()
+    }
+
+    fn kill(&self, id: u64) {
+        if let Some(mut child) = self.lock().children.remove(&id) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Running> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What FFmpeg makes of a part of a file. Reading gives its error where it failed.
+struct Decoder {
+    children: Children,
+    id: u64,
+    bytes: ChildStdout,
+    complaints: Option<JoinHandle<String>>,
+}
+
+impl Decoder {
+    /// Whether it ended well, after its last byte.
+    fn ended(&mut self) -> io::Result<()> {
+        match self.children.wait(self.id)? {
+            Some(status) if !status.success() => {
+                let listener = self.complaints.take();
+                let said = listener.and_then(|listener| listener.join().ok()).unwrap_or_default();
+                let said = if said.is_empty() { status.to_string() } else { said };
+                Err(io::Error::other(format!("ffmpeg failed: {said}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Read for Decoder {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.bytes.read(buffer)?;
+        if count == 0 && !buffer.is_empty() {
+            self.ended()?;
+        }
+        Ok(count)
+    }
+}
+
+impl Drop for Decoder {
+    fn drop(&mut self) {
+        self.children.kill(self.id);
+    }
+}
+
+/// A part of a file, as often as it is wanted.
+pub(super) struct FfmpegReader {
+    file: FfmpegInput,
+    part: Part,
+    decoder: Decoder,
+    /// Where it is to be played again: the next one, which has begun and waits.
+    spare: Option<Decoder>,
+}
+
+impl FfmpegReader {
+    /// Begins to decode.
+    pub(super) fn open(file: &FfmpegInput, part: Part) -> Result<FfmpegReader> {
+        Ok(FfmpegReader { file: file.clone(), part, decoder: file.decode(part)?, spare: None })
+    }
+
+    /// The file it belongs to.
+    pub(super) fn file(&self) -> &FfmpegInput {
+        &self.file
+    }
+
+    /// It has been read as far as `position`, and is to be played again: near the end the next child begins, so that none is
+    /// waited for.
+    pub(super) fn approach(&mut self, position: Duration) {
+        let is_near = self.file.duration.is_some_and(|length| position + APPROACH >= length);
+        if self.spare.is_none() && is_near {
+            // Where that fails it fails again when it is needed, and is told.
+            self.spare = self.file.decode(self.part).ok();
+        }
+    }
+
+    /// Begins again.
+    pub(super) fn again(&mut self) -> Result<()> {
+        self.decoder = match self.spare.take() {
+            Some(decoder) => decoder,
+            None => self.file.decode(self.part)?,
+        };
+        Ok(())
+    }
+}
+
+impl Read for FfmpegReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.decoder.read(buffer)
+    }
+}
+
+/// Its last complaints, on one line.
+fn listen(errors: ChildStderr) -> String {
+    let (mut errors, mut lines) = (BufReader::new(errors), Vec::new());
+    loop {
+        let mut line = Vec::new();
+        match errors.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return lines.join("; "),
+            Ok(_) => {}
+        }
+        let line = String::from_utf8_lossy(&line).trim().to_owned();
+        if !line.is_empty() {
+            if lines.len() == MAX_COMPLAINTS {
+                lines.remove(0);
+            }
+            lines.push(line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(report: &str) -> FfmpegInput {
+        let mut file = FfmpegInput::open(Path::new("/dev/null")).unwrap();
+        file.learn(&serde_json::from_str(report).unwrap());
+        file
+    }
+
+    #[test]
+    fn a_file_begins_with_its_first_picture() {
+        let file = file(
+            r#"{"streams": [{"codec_type": "audio", "channels": 6, "start_time": "1.400000"},
+                            {"codec_type": "video", "start_time": "1.480000"}],
+                "format": {"start_time": "1.400000", "duration": "10.5"}}"#,
+        );
+        assert_eq!((file.channels(), file.duration), (Some(6), Some(Duration::from_millis(10_500))));
+        let words = |part| {
+            let command = file.command(part);
+            command.get_args().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        assert!(words(Part::Pictures).contains("setpts=PTS-0.08"), "{}", words(Part::Pictures));
+        assert!(words(Part::Sound(2)).contains("first_pts=3840 -ac 2"), "{}", words(Part::Sound(2)));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_made_up() {
+        for report in
+            ["{}", "[]", r#"{"streams": [{"codec_type": "video", "start_time": "N/A"}], "format": {}}"#]
+        {
+            let file = file(report);
+            assert_eq!((file.channels(), file.duration, file.shift), (None, None, 0.0));
+            let odd =
+                r#"{"streams": [{"codec_type": "audio", "channels": 0}], "format": {"duration": "-1"}}"#;
+            assert_eq!((super::tests::file(odd).channels(), super::tests::file(odd).duration), (None, None));
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Where pictures come from, by its name.
+
+use super::ParseError;
+use glassline_io::capture::Wish;
+use glassline_media::pixels::PackedFormat;
+use glassline_media::quantity;
+use glassline_media::{FrameRate, Size};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Where pictures come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// The test pattern and tone, live.
+    Test {
+        /// Of the pictures.
+        size: Size,
+        /// Of the pictures.
+        rate: FrameRate,
+    },
+    /// A y4m file.
+    File(PathBuf),
+    /// y4m on standard input.
+    Stdin,
+    /// A file that FFmpeg decodes.
+    Decoded(PathBuf),
+    /// A capture device.
+    V4l2 {
+        /// Its node in `/dev`.
+        device: PathBuf,
+        /// What is asked of it.
+        wish: Wish,
+    },
+}
+
+impl Input {
+    /// Whether there is sound to encode.
+    #[must_use]
+    pub fn has_sound(&self) -> bool {
+        matches!(self, Input::Test { .. })
+    }
+
+    /// The file that is read.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Input::File(path) | Input::Decoded(path) => Some(path),
+            Input::Test { .. } | Input::Stdin | Input::V4l2 { .. } => None,
+        }
+    }
+}
+
+impl FromStr for Input {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Input, ParseError> {
+        if text == "-" {
+            return Ok(Input::Stdin);
+        }
+        match text.split_once(':') {
+            Some(("test", what)) => test(text, what),
+            Some(("v4l2", device)) => v4l2(text, device),
+            Some(("file", "")) | None if text.is_empty() || text == "file:" => Err(unknown(text)),
+            Some(("file", path)) => Ok(Input::Decoded(path.into())),
+            // A path may have colons too, but not before its first slash or dot.
+            Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+                Err(unknown(text))
+            }
+            _ => {
+                let path = PathBuf::from(text);
+                let is_y4m = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("y4m"));
+                Ok(if is_y4m { Input::File(path) } else { Input::Decoded(path) })
+            }
+        }
+    }
+}
+
+fn unknown(text: &str) -> ParseError {
+    ParseError(format!(
+        "{text:?} is none of test:WIDTHxHEIGHT@RATE, FILE.y4m, - (y4m on standard input), v4l2:/dev/videoN and a \
+         file that FFmpeg reads (file:PATH, where its name looks like something else)"
+    ))
+}
+
+fn test(text: &str, what: &str) -> Result<Input, ParseError> {
+    let no_rate = || ParseError(format!("{text:?} has no rate; write test:1280x720@50"));
+    let (size, rate) = what.split_once('@').ok_or_else(no_rate)?;
+    Ok(Input::Test { size: quantity::parse_size(size)?, rate: quantity::parse_frame_rate(rate)? })
+}
+
+/// `DEVICE[?size=WxH&rate=R&format=F]`.
+fn v4l2(text: &str, rest: &str) -> Result<Input, ParseError> {
+    let (device, query) = rest.split_once('?').unwrap_or((rest, ""));
+    if device.is_empty() {
+        return Err(ParseError(format!("{text:?} names no device; write v4l2:/dev/video0")));
+    }
+    let mut wish = Wish::default();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("size", size)) => {
+                wish.size = Some(quantity::parse_size(size)?);
+            }
+            Some(("rate", rate)) => {
+                wish.rate = Some(quantity::parse_frame_rate(rate)?);
+            }
+            Some(("format", format)) => wish.layout = Some(layout(format)?),
+            _ => {
+                return Err(ParseError(format!(
+                    "{text:?}: {pair:?} is none of size=1280x720, rate=50 and format=yuyv (or uyvy, nv12, nv16)"
+                )));
+            }
+        }
+    }
+    Ok(Input::V4l2 { device: device.into(), wish })
+}
+
+fn layout(name: &str) -> Result<PackedFormat, ParseError> {
+    match name.to_ascii_lowercase().as_str() {
+        "yuyv" => Ok(PackedFormat::Yuyv),
+        "uyvy" => Ok(PackedFormat::Uyvy),
+        "nv12" => Ok(PackedFormat::Nv12),
+        "nv16" => Ok(PackedFormat::Nv16),
+        "mjpeg" | "mjpg" => Err(ParseError(
+            "MJPEG is not decoded here, which would cost delay; let ffmpeg do it: ffmpeg -f v4l2 \
+                                 -input_format mjpeg -i DEVICE -f yuv4mpegpipe - | glassline encode - …"
+                .to_owned(),
+        )),
+        _ => Err(ParseError(format!("{name:?} is no layout of pictures; yuyv, uyvy, nv12 and nv16 are"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_are_told_apart() {
+        let size = Size::new(1280, 720).unwrap();
+        let test = |rate| Ok(Input::Test { size, rate });
+        assert_eq!("test:1280x720@50".parse(), test(FrameRate::new(50, 1).unwrap()));
+        assert_eq!("test:1280x720@30000/1001".parse(), test(FrameRate::new(30_000, 1001).unwrap()));
+        assert_eq!("-".parse(), Ok(Input::Stdin));
+        assert_eq!("a/b.Y4M".parse(), Ok(Input::File("a/b.Y4M".into())));
+        assert_eq!("film.mp4".parse(), Ok(Input::Decoded("film.mp4".into())));
+        assert_eq!("/media/a:b/film".parse(), Ok(Input::Decoded("/media/a:b/film".into())));
+        assert_eq!("file:test:x.y4m".parse(), Ok(Input::Decoded("test:x.y4m".into())));
+    }
+
+    #[test]
+    fn a_device_is_asked_for_what_follows_its_name() {
+        let device = |wish| Ok(Input::V4l2 { device: "/dev/video0".into(), wish });
+        assert_eq!("v4l2:/dev/video0".parse(), device(Wish::default()));
+        let wish = Wish {
+            size: Size::new(1920, 1080).ok(),
+            rate: FrameRate::new(60_000, 1001),
+            layout: Some(PackedFormat::Uyvy),
+        };
+        assert_eq!("v4l2:/dev/video0?size=1920x1080&rate=60000/1001&format=UYVY".parse(), device(wish));
+    }
+
+    #[test]
+    fn what_is_no_input_is_refused_with_what_would_be() {
+        for (text, complaint) in [
+            ("test:1280x720", "has no rate"),
+            ("test:1280@50", "picture size"),
+            ("test:0x720@50", "each side"),
+            ("test:1280x720@0", "frame rate"),
+            ("test:1280x720@50/0", "frame rate"),
+            ("v4l2:", "names no device"),
+            ("v4l2:/dev/video0?fps=5", "none of size="),
+            ("v4l2:/dev/video0?size=5", "picture size"),
+            ("v4l2:/dev/video0?format=mjpeg", "ffmpeg -f v4l2"),
+            ("v4l2:/dev/video0?format=rgb", "no layout"),
+            ("rtmp://host/app", "none of"),
+            ("file:", "none of"),
+            ("", "none of"),
+        ] {
+            let error = text.parse::<Input>().unwrap_err().to_string();
+            assert!(error.contains(complaint), "{text}: {error}");
+        }
+    }
+}

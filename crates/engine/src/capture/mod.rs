@@ -1,0 +1,83 @@
+//! Where pictures and sound come from: the test pattern, files, pipes, what FFmpeg decodes, capture devices.
+//!
+//! ```text
+//!   Input ─► Source ──── pictures ──┐
+//!   (test pattern, y4m, ffmpeg,     ├─► Consumer: takes each when its time has come
+//!    v4l2)                          │
+//!   AudioIn ─► SoundInput ─ sound ──┘
+//! ```
+//! [`Source::run`] and the threads of [`SoundInput::start`] hand over what was captured, stamped on one capture clock;
+//! whoever implements [`Consumer`] decides what becomes of it. [`Pictures`] gives pictures on request in place of that,
+//! for who encodes files and measures.
+
+mod error;
+mod ffmpeg;
+mod input;
+mod sound;
+mod source;
+
+pub use error::{Error, ParseError};
+pub use ffmpeg::{Children, FfmpegInput};
+pub use input::Input;
+pub use sound::{AudioIn, FileAudio, RawFormat, SoundInput};
+pub use source::{Deinterlace, Format, Length, Pace, Pictures, Request, Source};
+
+use glassline_media::{AudioBlock, Picture, Ticks, Time};
+
+/// Channels of the test pattern's tone.
+pub const TONE_CHANNELS: u8 = 2;
+/// Samples a second of all sound that is handed over.
+pub const SOUND_RATE_HZ: u32 = glassline_codec::audio::RATE_HZ;
+
+/// What a source gives.
+#[derive(Debug)]
+pub enum Item {
+    /// A picture.
+    Picture {
+        /// In 8-bit 4:2:0.
+        picture: Picture,
+        /// When to present it.
+        pts: Ticks,
+        /// When it was handed over.
+        when: Handed,
+    },
+    /// Sound of 48 kHz.
+    Sound(AudioBlock),
+}
+
+/// When a source had a picture, and when it gave it away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handed {
+    /// All of it was there.
+    pub arrived: Time,
+    /// Its own time had come, and it was handed over.
+    pub queued: Time,
+}
+
+/// Takes what is captured. Called from the source's thread and from the sound's.
+pub trait Consumer: Send + Sync {
+    /// Takes the next item; false once nobody wants more, and the source should end.
+    fn push(&self, item: Item) -> bool;
+
+    /// The file begins again with the picture of this stamp, which is pushed next, and so does the sound that goes along
+    /// with it; false where nobody wants more.
+    fn begin_again(&self, pts: Ticks) -> bool;
+
+    /// Lets the sound of a file go along with the pictures: what is heard before a picture is to be taken before it.
+    fn accompany(&self, sound: FileAudio);
+
+    /// Waits for the first picture and tells when it was captured; `None` where the source ends without one.
+    fn first_picture(&self) -> Option<Time>;
+
+    /// Counts pictures that the source itself left out because it was late.
+    fn count_dropped(&self, pictures: u64);
+
+    /// Whether nobody wants more.
+    fn is_stopped(&self) -> bool;
+
+    /// The pictures have ended, well or not; nothing is pushed any more but sound.
+    fn end(&self, ended: Result<(), Error>);
+}
+
+/// What can fail here.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;

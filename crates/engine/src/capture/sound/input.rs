@@ -1,0 +1,282 @@
+//! Where sound comes from, by its name, and how it is set going.
+
+use super::ffmpeg_audio::FfmpegAudio;
+use super::file_audio::{FileAudio, Track};
+use super::live::{LiveSound, Raw, Timer as _, pump};
+use super::wav_file::{WavFile, time_of};
+use crate::capture::{Consumer, Error, FfmpegInput, Item, Pace, ParseError, Result};
+use glassline_io::clock::Clock;
+use glassline_media::container::wav;
+use glassline_media::samples::Format;
+use glassline_media::{AudioBlock, SampleFormat, Time};
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::thread;
+
+/// Where sound comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AudioIn {
+    /// A WAVE file.
+    Wav(PathBuf),
+    /// Raw samples on an open file descriptor.
+    Fd(u32),
+    /// An ALSA capture device.
+    Alsa(String),
+}
+
+impl FromStr for AudioIn {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<AudioIn, ParseError> {
+        if let Some(number) = text.strip_prefix("fd:") {
+            let wrong = |_| ParseError(format!("{text:?}: fd: wants a number, as in fd:3"));
+            return number.parse().map(AudioIn::Fd).map_err(wrong);
+        }
+        if let Some(device) = text.strip_prefix("alsa:") {
+            if device.is_empty() || device.contains('\0') {
+                return Err(ParseError(format!(
+                    "{text:?} names no device; write alsa:default or alsa:hw:1,0 (arecord -L lists them)"
+                )));
+            }
+            return Ok(AudioIn::Alsa(device.to_owned()));
+        }
+        let path = PathBuf::from(text);
+        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("wav")) {
+            return Ok(AudioIn::Wav(path));
+        }
+        Err(ParseError(format!(
+            "{text:?} is none of alsa:DEVICE, FILE.wav and fd:N (raw samples); other files: \
+             ffmpeg -i FILE -f s16le -ac 2 -ar 48000 - | glassline encode … --audio-in fd:0"
+        )))
+    }
+}
+
+/// What raw samples are like: `s16le:48000:2`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawFormat {
+    sample: SampleFormat,
+    format: Format,
+}
+
+impl Default for RawFormat {
+    fn default() -> RawFormat {
+        RawFormat { sample: SampleFormat::S16, format: Format { rate_hz: 48_000, channels: 2 } }
+    }
+}
+
+impl FromStr for RawFormat {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<RawFormat, ParseError> {
+        RawFormat::parse(text).map_err(ParseError)
+    }
+}
+
+impl RawFormat {
+    fn parse(text: &str) -> Result<RawFormat, String> {
+        let [sample, rate, channels] = text.split(':').collect::<Vec<_>>()[..] else {
+            return Err(format!("{text:?} is not FORMAT:RATE:CHANNELS, as in s16le:48000:2"));
+        };
+        let sample =
+            SampleFormat::ALL.into_iter().find(|format| format.name() == sample).ok_or_else(|| {
+                let all: Vec<_> = SampleFormat::ALL.iter().map(|format| format.name()).collect();
+                format!("{sample:?} is no sample format; one of {}", all.join(", "))
+            })?;
+        let (least, most) = (wav::RATES_HZ.start(), wav::RATES_HZ.end());
+        let rate_hz = rate.parse().ok().filter(|rate| wav::RATES_HZ.contains(rate));
+        let rate_hz =
+            rate_hz.ok_or_else(|| format!("{rate:?} is no rate; {least} to {most} samples a second"))?;
+        let channels = channels.parse().ok().filter(|count| (1..=wav::MAX_CHANNELS).contains(count));
+        let channels = channels.ok_or_else(|| format!("{text:?}: 1 to {} channels", wav::MAX_CHANNELS))?;
+        Ok(RawFormat { sample, format: Format { rate_hz, channels } })
+    }
+}
+
+/// A sound input that is open.
+pub struct SoundInput(Kind);
+
+enum Kind {
+    Track(Track),
+    Live(Box<dyn LiveSound>),
+}
+
+impl SoundInput {
+    /// Opens `input`. `raw` says what raw samples are like, and what is asked of a device.
+    ///
+    /// # Errors
+    /// The input's, and [`Error::FormatOfWav`] for a format beside a WAVE file.
+    pub fn open(input: &AudioIn, raw: Option<RawFormat>) -> Result<SoundInput> {
+        Ok(SoundInput(match input {
+            AudioIn::Wav(_) if raw.is_some() => return Err(Error::FormatOfWav),
+            AudioIn::Wav(path) => Kind::Track(Track::Wav(Box::new(WavFile::open(path)?))),
+            AudioIn::Fd(number) => {
+                let RawFormat { sample, format } = raw.unwrap_or_default();
+                let input = open_fd(*number).map_err(|error| Error::Descriptor { number: *number, error })?;
+                Kind::Live(Box::new(Raw::new(format!("fd:{number}"), input, sample, format)))
+            }
+            AudioIn::Alsa(device) => Kind::Live(open_alsa(device, raw)?),
+        }))
+    }
+
+    /// The sound of a file that FFmpeg decodes, with so many channels.
+    ///
+    /// # Errors
+    /// FFmpeg's.
+    pub fn ffmpeg(file: &FfmpegInput, channels: u8) -> Result<SoundInput> {
+        Ok(SoundInput(Kind::Track(Track::Ffmpeg(Box::new(FfmpegAudio::open(file, channels)?)))))
+    }
+
+    /// Channels of the sound.
+    #[must_use]
+    pub fn channels(&self) -> u8 {
+        match &self.0 {
+            Kind::Track(track) => track.channels(),
+            Kind::Live(capture) => capture.format().channels,
+        }
+    }
+
+    /// Whether it comes by the clock, so that it cannot go with pictures that do not.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        matches!(self.0, Kind::Live(_))
+    }
+
+    /// Sets the sound going into `consumer`, whose pictures come at `pace`. A file's sound goes along with a file's pictures,
+    /// begins again where they do, and is played beside others on a thread of its own, over and over if `looped`.
+    ///
+    /// # Errors
+    /// [`Error::Thread`].
+    pub fn start<C: Consumer + 'static>(
+        self,
+        consumer: &Arc<C>,
+        pace: Pace,
+        looped: bool,
+        clock: Clock,
+    ) -> Result<()> {
+        match (self.0, pace) {
+            (Kind::Track(track), Pace::File { rate, timed }) => {
+                consumer.accompany(FileAudio::new(track, rate.time_of(1), timed, looped));
+            }
+            (Kind::Track(track), Pace::Live) => {
+                spawn(consumer, move |consumer| play(track, looped, consumer, clock))?;
+            }
+            (Kind::Live(mut live), _) => spawn(consumer, move |consumer| {
+                pump(&mut *live, &clock, &mut |block| consumer.push(Item::Sound(block)))
+            })?,
+        }
+        Ok(())
+    }
+}
+
+fn spawn<C: Consumer + 'static>(
+    consumer: &Arc<C>,
+    run: impl FnOnce(&C) -> Result<()> + Send + 'static,
+) -> Result<()> {
+    let consumer = Arc::clone(consumer);
+    thread::Builder::new()
+        .name("sound".to_owned())
+        .spawn(move || match run(&consumer) {
+            // Pictures go on without it.
+            Ok(()) if !consumer.is_stopped() => tracing::info!("the sound has ended"),
+            Ok(()) => {}
+            Err(error) => tracing::error!("the sound has ended: {error:#}"),
+        })
+        .map_err(|error| Error::Thread { what: "sound", error })?;
+    Ok(())
+}
+
+/// Plays a file by the clock: its beginning is captured with the first picture, and where it begins again, with its end.
+fn play(mut track: Track, looped: bool, consumer: &impl Consumer, clock: Clock) -> Result<()> {
+    let Some(mut start) = consumer.first_picture() else { return Ok(()) };
+    loop {
+        let mut end = start;
+        while let Some(mut block) = track.next_block()? {
+            block.captured = start + block.captured.since(Time::ZERO);
+            end = end_of(&block);
+            clock.sleep_until(end);
+            if !consumer.push(Item::Sound(block)) {
+                return Ok(());
+            }
+        }
+        // Nothing would be played for ever in no time.
+        if !looped || end == start {
+            return Ok(());
+        }
+        track.again()?;
+        start = end;
+    }
+}
+
+fn end_of(block: &AudioBlock) -> Time {
+    block.captured + time_of(block.frames() as u64)
+}
+
+/// The descriptor by its name in the file system: a second one on the same pipe, or the same file from its beginning.
+fn open_fd(number: u32) -> std::io::Result<Box<dyn Read + Send>> {
+    if number == 0 {
+        return Ok(Box::new(std::io::stdin()));
+    }
+    Ok(Box::new(File::open(format!("/dev/fd/{number}"))?))
+}
+
+#[cfg(feature = "alsa")]
+fn open_alsa(device: &str, raw: Option<RawFormat>) -> Result<Box<dyn LiveSound>> {
+    let wish = raw.map(|RawFormat { sample, format }| (sample, format));
+    let opened = glassline_io::capture::alsa::Device::open(device, wish)?;
+    let (Format { rate_hz, channels }, sample) = (opened.format(), opened.sample().name());
+    tracing::info!("alsa:{device}: {sample} at {rate_hz} Hz, {channels} channels");
+    Ok(Box::new(opened))
+}
+
+#[cfg(not(feature = "alsa"))]
+fn open_alsa(_: &str, _: Option<RawFormat>) -> Result<Box<dyn LiveSound>> {
+    Err(Error::AlsaNotBuiltIn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_are_told_apart() {
+        assert_eq!("fd:3".parse(), Ok(AudioIn::Fd(3)));
+        assert_eq!("alsa:hw:CARD=PCH,DEV=0".parse(), Ok(AudioIn::Alsa("hw:CARD=PCH,DEV=0".to_owned())));
+        assert_eq!("a/b.WAV".parse(), Ok(AudioIn::Wav("a/b.WAV".into())));
+        for (text, complaint) in
+            [("fd:x", "number"), ("alsa:", "no device"), ("a.mp3", "none of"), ("", "none of")]
+        {
+            let refused = text.parse::<AudioIn>().unwrap_err().to_string();
+            assert!(refused.contains(complaint), "{refused}");
+        }
+    }
+
+    #[test]
+    fn raw_formats_are_read_and_refused() {
+        let format = |rate_hz, channels| Format { rate_hz, channels };
+        let read: RawFormat = "s24le:44100:6".parse().unwrap();
+        assert_eq!(read, RawFormat { sample: SampleFormat::S24, format: format(44_100, 6) });
+        assert_eq!("s16le:48000:2".parse(), Ok(RawFormat::default()));
+        for (text, complaint) in [
+            ("s16le", "not FORMAT:RATE:CHANNELS"),
+            ("s16be:48000:2", "one of s16le"),
+            ("s16le:100:2", "8000 to 192000"),
+            ("s16le:48000:0", "1 to 8"),
+            ("s16le:48000:9", "1 to 8"),
+        ] {
+            let refused = text.parse::<RawFormat>().unwrap_err().to_string();
+            assert!(refused.contains(complaint), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_said() {
+        let refused = |input: &str, raw| {
+            let error = SoundInput::open(&input.parse().unwrap(), raw).err().unwrap();
+            error.to_string()
+        };
+        assert!(refused("/no/such.wav", None).contains("No such file"));
+        assert!(refused("/no/such.wav", Some(RawFormat::default())).contains("says itself"));
+        assert!(refused("fd:1000000", None).contains("fd:1000000"));
+    }
+}

@@ -1,0 +1,380 @@
+//! Sources of pictures: they draw, read or capture pictures and hand them over when their time has come.
+//!
+//! ```text
+//!   test pattern ─────────────────────────────────────────────────────────┐
+//!   y4m: file, standard input, ffmpeg ─► prepare ─► timeline ─────────────┼─► Consumer
+//!   capture device, at the driver's time ─► prepare ──────────────────────┘
+//! ```
+//! [`paced`] hands pictures over when their time has come; [`prepare`] makes 8-bit 4:2:0 of everything and whole
+//! pictures of fields; [`timeline`] finds out when pictures without time stamps were captured.
+
+mod device;
+mod paced;
+mod pictures;
+mod prepare;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use super::{Consumer, FfmpegInput, Handed, Input, Item, Result, SOUND_RATE_HZ, TONE_CHANNELS};
+use glassline_io::capture::Capture;
+use glassline_io::clock::Clock;
+use glassline_media::measure::pattern::Pattern;
+use glassline_media::measure::tone::Tone;
+use glassline_media::pixels::FieldOrder;
+use glassline_media::{Colour, FrameRate, Picture, Size, Ticks, Time, Utc};
+pub use pictures::Pictures;
+use prepare::Prepare;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use stream::Y4m;
+
+/// Sound that is later than this is left out: the process was stopped, and nobody waits for it.
+const SOUND_TOO_LATE: Duration = Duration::from_millis(500);
+
+/// What becomes of interlaced pictures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Deinterlace {
+    /// A whole picture of each field: 50i becomes 50p.
+    #[default]
+    Auto,
+    /// Both fields stay in one picture, which is coded and flagged as interlaced.
+    Off,
+    /// They are taken for whole pictures: for material that is flagged wrongly.
+    Ignore,
+}
+
+/// What the pictures are like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Format {
+    /// Width and height.
+    pub size: Size,
+    /// Pictures a second.
+    pub rate: FrameRate,
+    /// What the samples mean.
+    pub colour: Colour,
+    /// Where a picture is two fields of two times: which comes first.
+    pub fields: Option<FieldOrder>,
+    /// Whether pictures come when they come, and none can be had again.
+    pub live: bool,
+}
+
+/// When to stop by oneself.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Length {
+    /// After so many pictures.
+    pub pictures: Option<u64>,
+    /// After so much time of the stream.
+    pub time: Option<Duration>,
+}
+
+impl Length {
+    /// Whether picture `number` (from 0) is one too many.
+    fn ends_before(self, number: u64, rate: FrameRate) -> bool {
+        self.pictures.is_some_and(|pictures| number >= pictures)
+            || self.time.is_some_and(|time| rate.time_of(number) >= time)
+    }
+}
+
+/// What is asked of a source.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// What is known of the input, where FFmpeg decodes it.
+    pub file: Option<FfmpegInput>,
+    /// Samples in a block of the test picture's tone, if there is to be one.
+    pub sound: Option<usize>,
+    /// Whether pictures of a file or a pipe are handed over when their time has come.
+    pub paced: bool,
+    /// Whether a file is read over and over.
+    pub looped: bool,
+    /// What becomes of interlaced pictures.
+    pub deinterlace: Deinterlace,
+    /// When to stop by oneself.
+    pub length: Length,
+}
+
+/// Gives pictures and sound.
+pub struct Source {
+    kind: Kind,
+    format: Format,
+    length: Length,
+    clock: Clock,
+    wall: Wall,
+}
+
+/// The wall clock at a capture time. Pictures say it, and nothing else depends on it: whoever sets the machine's clock
+/// moves neither time stamps nor the pace.
+#[derive(Clone)]
+struct Wall(Arc<dyn Fn(Time) -> Utc + Send + Sync>);
+
+impl Wall {
+    /// The machine's.
+    fn of(clock: Clock) -> Wall {
+        Wall(Arc::new(move |time| clock.utc_at(time)))
+    }
+
+    fn at(&self, time: Time) -> Utc {
+        (self.0)(time)
+    }
+}
+
+/// How pictures come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// By the clock, and no matter what.
+    Live,
+    /// Out of a file, when their time has come (`timed`) or as fast as they go.
+    File {
+        /// Of the pictures.
+        rate: FrameRate,
+        /// Whether each is handed over when its time has come.
+        timed: bool,
+    },
+}
+
+enum Kind {
+    /// With the tone in blocks of so many samples, if there is to be one.
+    Test {
+        sound: Option<usize>,
+    },
+    Y4m {
+        stream: Box<Y4m>,
+        prepare: Prepare,
+        paced: bool,
+    },
+    Capture {
+        capture: Box<dyn Capture>,
+        prepare: Prepare,
+    },
+}
+
+impl Source {
+    /// Opens `input` and reads what it says about its pictures. May take as long as the input does.
+    ///
+    /// # Errors
+    /// The input's.
+    pub fn open(input: &Input, request: &Request, clock: Clock) -> Result<Source> {
+        let Request { file, sound, paced, looped, deinterlace, length } = request.clone();
+        let stream = match input {
+            Input::Test { size, rate } => return Ok(Source::test(*size, *rate, sound, length, clock)),
+            Input::V4l2 { device, wish } => {
+                let capture = device::open(device, wish, clock)?;
+                return Ok(Source::capture(capture, deinterlace, length, clock));
+            }
+            Input::Stdin => Y4m::stdin()?,
+            Input::File(path) => Y4m::file(path, looped)?,
+            Input::Decoded(path) => match file {
+                Some(file) => Y4m::ffmpeg(&file, looped)?,
+                None => Y4m::ffmpeg(&FfmpegInput::open(path)?, looped)?,
+            },
+        };
+        let header = stream.header();
+        let prepare = Prepare::new(stream.fields(), deinterlace, header.frame_rate);
+        let format = Format {
+            size: prepare.size(header.size),
+            rate: prepare.rate(header.frame_rate),
+            colour: header.colour,
+            fields: prepare.fields(),
+            live: paced && stream.is_stdin(),
+        };
+        let kind = Kind::Y4m { stream: Box::new(stream), prepare, paced };
+        Ok(Source { kind, format, length, clock, wall: Wall::of(clock) })
+    }
+
+    /// The live test pattern and, if asked for, the tone in blocks of `sound` samples.
+    pub fn test(size: Size, rate: FrameRate, sound: Option<usize>, length: Length, clock: Clock) -> Source {
+        let format = Format { size, rate, colour: Colour::BT709, fields: None, live: true };
+        Source { kind: Kind::Test { sound }, format, length, clock, wall: Wall::of(clock) }
+    }
+
+    /// A device that is capturing.
+    pub fn capture(
+        capture: Box<dyn Capture>,
+        deinterlace: Deinterlace,
+        length: Length,
+        clock: Clock,
+    ) -> Source {
+        let given = capture.format();
+        let prepare = Prepare::new(given.fields, deinterlace, given.rate);
+        let format = Format {
+            size: prepare.size(given.size),
+            rate: prepare.rate(given.rate),
+            colour: given.colour,
+            fields: prepare.fields(),
+            live: true,
+        };
+        Source { kind: Kind::Capture { capture, prepare }, format, length, clock, wall: Wall::of(clock) }
+    }
+
+    /// The same with another wall clock, which can be set without setting the machine's.
+    #[must_use]
+    pub fn with_wall(self, wall: impl Fn(Time) -> Utc + Send + Sync + 'static) -> Source {
+        Source { wall: Wall(Arc::new(wall)), ..self }
+    }
+
+    /// What the pictures are like.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Whether pictures come when they come, and none can be had again.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.format.live
+    }
+
+    /// How its pictures come, for the sound that is to go with them.
+    #[must_use]
+    pub fn pace(&self) -> Pace {
+        match &self.kind {
+            _ if self.format.live => Pace::Live,
+            Kind::Y4m { paced, .. } => Pace::File { rate: self.format.rate, timed: *paced },
+            Kind::Test { .. } | Kind::Capture { .. } => Pace::Live,
+        }
+    }
+
+    /// Hands pictures, and the test pattern's tone, to `consumer` until the source ends or nobody wants more; tells it then
+    /// how that ended. Takes as long as that takes.
+    pub fn run(self, consumer: &dyn Consumer) {
+        let Source { kind, format, length, clock, wall } = self;
+        let rate = format.rate;
+        let mut outlet = Outlet { consumer, clock, wall, rate, number: 0, last: None, again: false };
+        let ended = match kind {
+            Kind::Test { sound } => {
+                run_test(format, sound, length, &outlet);
+                Ok(())
+            }
+            Kind::Y4m { mut stream, mut prepare, paced } => {
+                if paced {
+                    paced::run(&mut stream, &mut prepare, length, &mut outlet)
+                } else {
+                    run_unpaced(&mut stream, &mut prepare, length, &mut outlet)
+                }
+            }
+            Kind::Capture { mut capture, mut prepare } => {
+                device::run(&mut *capture, &mut prepare, length, &mut outlet)
+            }
+        };
+        consumer.end(ended);
+    }
+}
+
+/// The way to the consumer, of pictures that were not drawn.
+struct Outlet<'a> {
+    consumer: &'a dyn Consumer,
+    clock: Clock,
+    wall: Wall,
+    /// Of the pictures that are pushed.
+    rate: FrameRate,
+    /// Pictures pushed so far.
+    number: u64,
+    last: Option<Ticks>,
+    /// The next picture is the first of a file that has begun again.
+    again: bool,
+}
+
+impl Outlet<'_> {
+    /// Pushes a picture that was captured at `captured`, once that time has come, and was there at `arrived`; false where
+    /// nobody wants more. One that is not later than the last is left out and counted.
+    fn push_at(&mut self, mut picture: Picture, captured: Time, arrived: Time) -> bool {
+        let pts = Ticks::from_time(captured);
+        if self.last.is_some_and(|last| pts <= last) {
+            self.consumer.count_dropped(1);
+            return true;
+        }
+        sleep_until(captured, self.clock);
+        picture.captured = captured;
+        picture.captured_utc = Some(self.wall.at(captured));
+        self.push(picture, pts, arrived)
+    }
+
+    fn push(&mut self, picture: Picture, pts: Ticks, arrived: Time) -> bool {
+        self.number += 1;
+        self.last = Some(pts);
+        if std::mem::take(&mut self.again) && !self.consumer.begin_again(pts) {
+            return false;
+        }
+        let when = Handed { arrived, queued: self.clock.now() };
+        self.consumer.push(Item::Picture { picture, pts, when })
+    }
+}
+
+/// The test pattern is a camera whose shutter opens exactly at the frame rate: a picture's capture time is when it
+/// was due, and what drawing and waking cost counts as delay.
+fn run_test(format: Format, sound: Option<usize>, length: Length, outlet: &Outlet<'_>) {
+    let Outlet { consumer, clock, wall, .. } = outlet;
+    let clock = *clock;
+    let rate = format.rate;
+    let mut pattern = Pattern::new(format.size, rate);
+    let mut tone = Tone::new(SOUND_RATE_HZ, TONE_CHANNELS);
+    let block_frames = sound.unwrap_or(0);
+    let block_time = |block: u64| {
+        Duration::from_nanos(block * block_frames as u64 * 1_000_000_000 / u64::from(SOUND_RATE_HZ))
+    };
+    let start = clock.now();
+    let (mut number, mut blocks) = (0u64, 0u64);
+    while !length.ends_before(number, rate) {
+        let due = start + rate.time_of(number);
+        let (block_start, block_end) = (start + block_time(blocks), start + block_time(blocks + 1));
+        // At the same time the picture goes first: coding sound would delay it.
+        let pushed = if sound.is_some() && block_end < due {
+            blocks += 1;
+            sleep_until(block_end, clock);
+            if clock.now().since(block_end) > SOUND_TOO_LATE {
+                continue;
+            }
+            consumer.push(Item::Sound(tone.next(block_frames, block_start, wall.at(block_start))))
+        } else {
+            sleep_until(due, clock);
+            // Later than the next picture's time: this one is left out, as a camera would.
+            if clock.now() >= start + rate.time_of(number + 1) {
+                consumer.count_dropped(1);
+                number += 1;
+                continue;
+            }
+            let picture = pattern.draw(number, due, wall.at(due));
+            number += 1;
+            let drawn = clock.now();
+            let when = Handed { arrived: drawn, queued: drawn };
+            consumer.push(Item::Picture { picture, pts: Ticks::from_time(due), when })
+        };
+        if !pushed {
+            return;
+        }
+    }
+}
+
+/// As fast as they are taken, time stamps follow from the frame rate and begin at zero.
+fn run_unpaced(
+    stream: &mut Y4m,
+    prepare: &mut Prepare,
+    length: Length,
+    outlet: &mut Outlet<'_>,
+) -> Result<()> {
+    while !length.ends_before(outlet.number, outlet.rate) {
+        let Some(picture) = stream.next_picture()? else { break };
+        let arrived = outlet.clock.now();
+        outlet.again |= stream.take_again();
+        for mut picture in prepare.pictures(picture) {
+            if length.ends_before(outlet.number, outlet.rate) {
+                break;
+            }
+            picture.captured = arrived;
+            let pts = Ticks::from_time(Time::ZERO + outlet.rate.time_of(outlet.number));
+            if !outlet.push(picture, pts, arrived) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn sleep_until(time: Time, clock: Clock) {
+    let wait = time.since(clock.now());
+    if !wait.is_zero() {
+        thread::sleep(wait);
+    }
+}

@@ -1,0 +1,69 @@
+//! Pictures as they come to pictures as the encoder takes them.
+
+use super::Deinterlace;
+use glassline_media::pixels::{Converter, Deinterlacer, FieldOrder, Scan};
+use glassline_media::{FrameRate, Picture, Size};
+use std::time::Duration;
+
+/// Converts, and makes two pictures of interlaced ones.
+pub(super) struct Prepare {
+    converter: Converter,
+    scan: Scan,
+    /// The order of the fields that stay in a picture.
+    fields: Option<FieldOrder>,
+    deinterlacer: Option<Deinterlacer>,
+    /// Between two fields.
+    field_time: Duration,
+}
+
+impl Prepare {
+    /// For pictures at `rate` whose fields come in the order `fields`, if they have any.
+    pub(super) fn new(fields: Option<FieldOrder>, deinterlace: Deinterlace, rate: FrameRate) -> Prepare {
+        let fields = fields.filter(|_| deinterlace != Deinterlace::Ignore);
+        let scan = if fields.is_some() { Scan::Interlaced } else { Scan::Progressive };
+        let order = fields.filter(|_| deinterlace == Deinterlace::Auto);
+        Prepare {
+            converter: Converter::new(),
+            scan,
+            fields: fields.filter(|_| order.is_none()),
+            deinterlacer: order.map(Deinterlacer::new),
+            field_time: rate.time_of(1) / 2,
+        }
+    }
+
+    /// The order of the fields in what comes out, where it has some.
+    pub(super) fn fields(&self) -> Option<FieldOrder> {
+        self.fields
+    }
+
+    /// The size of what comes out.
+    pub(super) fn size(&self, size: Size) -> Size {
+        Converter::size(size)
+    }
+
+    /// The rate of what comes out.
+    pub(super) fn rate(&self, rate: FrameRate) -> FrameRate {
+        if self.deinterlacer.is_none() {
+            return rate;
+        }
+        let halved = || FrameRate::new(rate.numerator(), (rate.denominator() / 2).max(1));
+        let doubled =
+            rate.numerator().checked_mul(2).and_then(|twice| FrameRate::new(twice, rate.denominator()));
+        doubled.or_else(halved).unwrap_or(rate)
+    }
+
+    /// The converter, for sources that give no planes, and how their lines belong together.
+    pub(super) fn unpacker(&mut self) -> (&mut Converter, Scan) {
+        (&mut self.converter, self.scan)
+    }
+
+    /// One picture, or two: the second is from half a picture's time later.
+    pub(super) fn pictures(&mut self, picture: Picture) -> impl Iterator<Item = Picture> + use<> {
+        let picture = self.converter.convert(picture, self.scan);
+        let [first, second] = match &mut self.deinterlacer {
+            None => [Some(picture), None],
+            Some(deinterlacer) => deinterlacer.push(picture, self.field_time).map(Some),
+        };
+        first.into_iter().chain(second)
+    }
+}

@@ -1,0 +1,231 @@
+//! Pictures from a stream of y4m: a file, standard input, FFmpeg.
+
+use crate::capture::ffmpeg::{FfmpegInput, FfmpegReader, Part};
+use crate::capture::{Error, Result};
+use glassline_io::clock::Clock;
+use glassline_io::poll::{Poller, Watch};
+use glassline_media::Picture;
+use glassline_media::Time;
+use glassline_media::container::y4m::{Header, Interlacing, Reader};
+use glassline_media::pixels::FieldOrder;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+const READ_BYTES: usize = 1 << 16;
+/// Where samples can be read straight into their picture, so much is read to get at the line of text before them.
+const LINE_BYTES: usize = 64;
+
+/// Where the bytes come from.
+enum Bytes {
+    File {
+        file: File,
+        looped: bool,
+    },
+    /// The descriptor itself: [`std::io::Stdin`] would copy short reads. A regular file cannot be watched, and need not
+    /// be: it can always be read.
+    Stdin {
+        file: File,
+        poller: Option<Poller>,
+    },
+    Ffmpeg {
+        reader: Box<FfmpegReader>,
+        looped: bool,
+    },
+}
+
+/// Where bytes are read to that are then copied.
+struct Buffer {
+    bytes: Vec<u8>,
+    /// How much of it is used.
+    taken: usize,
+}
+
+impl Read for Bytes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Bytes::File { file, .. } | Bytes::Stdin { file, .. } => file.read(buffer),
+            Bytes::Ffmpeg { reader, .. } => reader.read(buffer),
+        }
+    }
+}
+
+/// What came out of [`Y4m::next_picture_before`].
+pub(super) enum Next {
+    /// The next picture.
+    Picture(Picture),
+    /// It is not there yet.
+    Later,
+    /// There are no more.
+    End,
+}
+
+/// A y4m stream whose header has been read.
+pub(super) struct Y4m {
+    name: String,
+    bytes: Bytes,
+    reader: Reader,
+    buffer: Buffer,
+    /// Pictures that came along with the header, or with another picture.
+    ready: VecDeque<Picture>,
+    header: Header,
+    /// Pictures since the file's beginning.
+    pictures: u64,
+    /// The next picture is the first of a file that has begun again.
+    again: bool,
+}
+
+impl Y4m {
+    /// A file, over and over if `looped`.
+    pub(super) fn file(path: &Path, looped: bool) -> Result<Y4m> {
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|error| Error::Open { name: name.clone(), error })?;
+        Y4m::open(name, Bytes::File { file, looped })
+    }
+
+    /// Standard input.
+    pub(super) fn stdin() -> Result<Y4m> {
+        let name = "standard input";
+        let stdin = std::io::stdin().as_fd().try_clone_to_owned().map_err(Error::read(name))?;
+        let file = File::from(stdin);
+        let poller = Poller::new().map_err(Error::read(name))?;
+        let watched = poller.add(&file, 0, Watch::Accepts).is_ok();
+        Y4m::open(name.to_owned(), Bytes::Stdin { file, poller: watched.then_some(poller) })
+    }
+
+    /// The pictures of a file that FFmpeg decodes, over and over if `looped`.
+    pub(super) fn ffmpeg(file: &FfmpegInput, looped: bool) -> Result<Y4m> {
+        let reader = Box::new(FfmpegReader::open(file, Part::Pictures)?);
+        Y4m::open(file.name(), Bytes::Ffmpeg { reader, looped })
+    }
+
+    fn open(name: String, mut bytes: Bytes) -> Result<Y4m> {
+        let mut reader = Reader::new();
+        let mut buffer = Buffer { bytes: vec![0; READ_BYTES], taken: READ_BYTES };
+        let mut ready = VecDeque::new();
+        let header = loop {
+            if let Some(header) = reader.header() {
+                break header.clone();
+            }
+            if !read(&name, &mut bytes, &mut buffer, &mut reader, &mut ready)? {
+                reader.finish().map_err(Error::y4m(&name))?;
+            }
+        };
+        if header.interlacing == Interlacing::Mixed {
+            tracing::warn!(
+                "{name} says that only some of its pictures are interlaced; none is taken as such"
+            );
+        }
+        Ok(Y4m { name, bytes, reader, buffer, ready, header, pictures: 0, again: false })
+    }
+
+    /// What its pictures are like.
+    pub(super) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// For people.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The order of its fields, where its pictures have some.
+    pub(super) fn fields(&self) -> Option<FieldOrder> {
+        match self.header.interlacing {
+            Interlacing::TopFirst => Some(FieldOrder::TopFirst),
+            Interlacing::BottomFirst => Some(FieldOrder::BottomFirst),
+            Interlacing::Unknown | Interlacing::Progressive | Interlacing::Mixed => None,
+        }
+    }
+
+    /// Whether somebody writes who may have a clock of their own.
+    pub(super) fn is_stdin(&self) -> bool {
+        matches!(self.bytes, Bytes::Stdin { .. })
+    }
+
+    /// Whether the picture that was given last is the first of a file that has begun again; told once.
+    pub(super) fn take_again(&mut self) -> bool {
+        std::mem::take(&mut self.again)
+    }
+
+    /// The next picture, waited for no longer than to `deadline`, where there is one. Of standard input alone: another
+    /// source is read until the picture is there.
+    pub(super) fn next_picture_before(&mut self, deadline: Option<Time>, clock: Clock) -> Result<Next> {
+        while self.ready.is_empty()
+            && let (Bytes::Stdin { poller, .. }, Some(deadline)) = (&self.bytes, deadline)
+        {
+            if !is_readable(poller.as_ref(), deadline, clock).map_err(Error::read(&self.name))? {
+                return Ok(Next::Later);
+            }
+            if !read(&self.name, &mut self.bytes, &mut self.buffer, &mut self.reader, &mut self.ready)? {
+                break;
+            }
+        }
+        Ok(self.next_picture()?.map_or(Next::End, Next::Picture))
+    }
+
+    /// The next picture, or `None` at the end.
+    pub(super) fn next_picture(&mut self) -> Result<Option<Picture>> {
+        while self.ready.is_empty() {
+            if read(&self.name, &mut self.bytes, &mut self.buffer, &mut self.reader, &mut self.ready)? {
+                continue;
+            }
+            self.reader.finish().map_err(Error::y4m(&self.name))?;
+            match &mut self.bytes {
+                // Without a picture it would be looped for ever in no time.
+                Bytes::File { file, looped: true } if self.pictures > 0 => {
+                    file.rewind().map_err(Error::read(&self.name))?;
+                }
+                Bytes::Ffmpeg { reader, looped: true } if self.pictures > 0 => reader.again()?,
+                _ => return Ok(None),
+            }
+            (self.pictures, self.again) = (0, true);
+        }
+        self.pictures += 1;
+        if let Bytes::Ffmpeg { reader, looped: true } = &mut self.bytes {
+            reader.approach(self.header.frame_rate.time_of(self.pictures));
+        }
+        Ok(self.ready.pop_front())
+    }
+}
+
+/// Whether a read would return at once, at `deadline` at the latest.
+fn is_readable(poller: Option<&Poller>, deadline: Time, clock: Clock) -> io::Result<bool> {
+    let wait = deadline.since(clock.now());
+    if wait.is_zero() {
+        return Ok(false);
+    }
+    let Some(poller) = poller else { return Ok(true) };
+    let mut ready = Vec::new();
+    poller.wait(Some(wait), &mut ready)?;
+    Ok(!ready.is_empty())
+}
+
+/// Reads what is there; false at the end. Samples go from the pipe straight into their picture.
+fn read(
+    name: &str,
+    bytes: &mut Bytes,
+    buffer: &mut Buffer,
+    reader: &mut Reader,
+    ready: &mut VecDeque<Picture>,
+) -> Result<bool> {
+    if let Some(room) = reader.room() {
+        buffer.taken = LINE_BYTES;
+        let length = bytes.read(room).map_err(Error::read(name))?;
+        ready.extend(reader.filled(length));
+        return Ok(length > 0);
+    }
+    let length = bytes.read(&mut buffer.bytes[..buffer.taken]).map_err(Error::read(name))?;
+    let mut bytes = &buffer.bytes[..length];
+    loop {
+        match reader.parse(&mut bytes) {
+            Ok(Some(picture)) => ready.push_back(picture),
+            Ok(None) => return Ok(length > 0),
+            // The pictures before it come first; the reader gives the error again.
+            Err(_) if !ready.is_empty() => return Ok(true),
+            Err(error) => return Err(Error::y4m(name)(error)),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What can be asked of a running encoder, and what it says of itself: the handle that `--control`, the API and
+//! signals share with the pipelines.
+//!
+//! ```text
+//! any thread ──► Controls ──► Feed marks the next captured picture (key frame: in all renditions at once)
+//!                        └──► each pipeline looks before it takes a picture (bit rate)
+//!            ◄── status  ◄─── each pipeline, after each picture
+//! ```
+
+use super::ControlError;
+use glassline_media::quantity::Bitrate;
+use serde::Serialize;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// The rates that x264 takes, bits a second.
+const BITRATES: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000;
+
+/// A handle to a running encoder. Cheap to clone; all clones mean the same one. Outlives the encoder without harm.
+#[derive(Clone, Debug)]
+pub struct Controls(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    key_frame: AtomicBool,
+    renditions: Vec<Mutex<Rendition>>,
+}
+
+#[derive(Debug)]
+struct Rendition {
+    /// Asked for and not yet set.
+    bitrate: Option<Bitrate>,
+    /// The most that its mux rate holds.
+    limit: Option<Bitrate>,
+    status: Status,
+}
+
+/// How a rendition is doing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Status {
+    /// Which one: picture size and rate, as in `1280x720@50`.
+    pub name: String,
+    /// Bits a second that x264 aims at now.
+    pub bitrate_bps: u64,
+    /// The preset that it works by now.
+    pub preset: String,
+    /// Pictures coded so far.
+    pub pictures: u64,
+    /// Key frames and recovery points among them.
+    pub random_access_points: u64,
+    /// Pictures left out so far because encoder or outputs could not keep up.
+    pub dropped: u64,
+    /// Bytes of transport stream so far.
+    pub bytes: u64,
+}
+
+impl Status {
+    /// Of a rendition that is about to begin.
+    #[must_use]
+    pub fn new(name: String, bitrate: Bitrate, preset: &str) -> Status {
+        Status {
+            name,
+            bitrate_bps: bitrate.bits_per_second(),
+            preset: preset.to_owned(),
+            pictures: 0,
+            random_access_points: 0,
+            dropped: 0,
+            bytes: 0,
+        }
+    }
+}
+
+impl Controls {
+    /// Controls of the renditions with these first states, in their order.
+    #[must_use]
+    pub fn new(renditions: Vec<Status>) -> Controls {
+        let rendition = |status| Mutex::new(Rendition { bitrate: None, limit: None, status });
+        let renditions = renditions.into_iter().map(rendition).collect();
+        Controls(Arc::new(Shared { key_frame: AtomicBool::new(false), renditions }))
+    }
+
+    /// Makes the next captured picture a key frame (IDR), in all renditions.
+    pub fn request_key_frame(&self) {
+        self.0.key_frame.store(true, Ordering::Relaxed);
+    }
+
+    /// Changes the bit rate of rendition `index` (from 0) from its next picture on, without a key frame.
+    ///
+    /// # Errors
+    /// Where there is no such rendition, or for a rate that x264 does not take or the mux rate does not hold; nothing changes
+    /// then.
+    pub fn set_bitrate(&self, index: usize, bitrate: Bitrate) -> Result<(), ControlError> {
+        let Some(mut rendition) = self.rendition(index) else {
+            return Err(ControlError::NoRendition { index, count: self.0.renditions.len() });
+        };
+        if !BITRATES.contains(&bitrate.bits_per_second()) {
+            return Err(ControlError::OutOfRange { bitrate });
+        }
+        if let Some(limit) = rendition.limit.filter(|limit| bitrate > *limit) {
+            return Err(ControlError::MuxRate { bitrate, limit });
+        }
+        rendition.bitrate = Some(bitrate);
+        Ok(())
+    }
+
+    /// More than `limit` is refused for rendition `index` from now on.
+    pub fn limit_bitrate(&self, index: usize, limit: Bitrate) {
+        if let Some(mut rendition) = self.rendition(index) {
+            rendition.limit = Some(limit);
+        }
+    }
+
+    /// How each rendition is doing.
+    #[must_use]
+    pub fn status(&self) -> Vec<Status> {
+        (0..self.0.renditions.len()).filter_map(|index| Some(self.rendition(index)?.status.clone())).collect()
+    }
+
+    /// Whether the picture at hand is to be a key frame; asked once for each captured picture.
+    #[must_use]
+    pub fn take_key_frame(&self) -> bool {
+        self.0.key_frame.swap(false, Ordering::Relaxed)
+    }
+
+    /// The bit rate that was asked for since the last call, if one was.
+    #[must_use]
+    pub fn take_bitrate(&self, index: usize) -> Option<Bitrate> {
+        self.rendition(index)?.bitrate.take()
+    }
+
+    /// Writes down how rendition `index` is doing.
+    pub(super) fn report(&self, index: usize, write: impl FnOnce(&mut Status)) {
+        if let Some(mut rendition) = self.rendition(index) {
+            write(&mut rendition.status);
+        }
+    }
+
+    fn rendition(&self, index: usize) -> Option<MutexGuard<'_, Rendition>> {
+        let rendition = self.0.renditions.get(index)?;
+        Some(rendition.lock().expect("no thread panics while it holds a rendition's status"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_taken_once() {
+        let rate = Bitrate::from_bits_per_second;
+        let controls = Controls::new(vec![Status::new("2x2@1".to_owned(), rate(5_000), "fast")]);
+        assert!(!controls.take_key_frame());
+        controls.clone().request_key_frame();
+        assert!(controls.take_key_frame() && !controls.take_key_frame());
+        assert_eq!(controls.take_bitrate(0), None);
+        controls.set_bitrate(0, rate(9_000)).unwrap();
+        assert_eq!(controls.take_bitrate(0), Some(rate(9_000)));
+        assert_eq!((controls.take_bitrate(0), controls.take_bitrate(1)), (None, None));
+        controls.report(0, |status| status.pictures = 7);
+        assert_eq!(controls.status()[0].pictures, 7);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let rate = Bitrate::from_bits_per_second;
+        let controls = Controls::new(vec![Status::new(String::new(), rate(5_000), "fast")]);
+        assert!(
+            controls.set_bitrate(1, rate(5_000)).unwrap_err()
+                == ControlError::NoRendition { index: 1, count: 1 }
+        );
+        for bits in [1, 999, 1_000_000_001] {
+            assert!(controls.set_bitrate(0, rate(bits)).is_err());
+        }
+        controls.limit_bitrate(0, rate(8_000));
+        let refused = controls.set_bitrate(0, rate(8_001)).unwrap_err();
+        assert_eq!(refused, ControlError::MuxRate { bitrate: rate(8_001), limit: rate(8_000) });
+        assert_eq!(controls.take_bitrate(0), None);
+        controls.set_bitrate(0, rate(8_000)).unwrap();
+    }
+}

@@ -1,0 +1,273 @@
+//! Several renditions of one capture: `--rendition 1280x720@50:8M --rendition 640x360@25:500k`.
+//!
+//! Comes in: the renditions as people name them, and the time stamps of the source's pictures. Goes out:
+//! which rendition takes which picture, and which of them are key frames. Every rendition keeps the source's clock;
+//! a lower rate leaves whole pictures out; key frames are the same pictures in all of them, so that a player may
+//! change from one to another there.
+
+use super::settings::Settings;
+use super::{LadderError, ParseError};
+use crate::capture::Format;
+use glassline_media::quantity::{self, Bitrate};
+use glassline_media::{FrameRate, Size, Ticks};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// One version of the stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rendition {
+    /// Width and height, both even.
+    pub size: Size,
+    /// Pictures a second: the source's, or a whole part of it.
+    pub rate: FrameRate,
+    /// Of the picture.
+    pub bitrate: Bitrate,
+}
+
+impl FromStr for Rendition {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Rendition, ParseError> {
+        let wrong = || {
+            let expected = "write WIDTHxHEIGHT@RATE:BITRATE, as in 1280x720@50:8M";
+            ParseError(format!("{text:?} is no rendition; {expected}"))
+        };
+        let (size, rest) = text.split_once('@').ok_or_else(wrong)?;
+        let (rate, bitrate) = rest.split_once(':').ok_or_else(wrong)?;
+        let size = quantity::parse_size(size)?;
+        if size.width % 2 != 0 || size.height % 2 != 0 {
+            return Err(ParseError(format!("{text:?}: width and height of a rendition are even")));
+        }
+        Ok(Rendition { size, rate: quantity::parse_frame_rate(rate)?, bitrate: bitrate.parse()? })
+    }
+}
+
+impl Rendition {
+    /// Of how many pictures of the source it takes one.
+    fn divisor(&self, source: FrameRate) -> Option<u64> {
+        let above = u64::from(source.numerator()) * u64::from(self.rate.denominator());
+        let below = u64::from(source.denominator()) * u64::from(self.rate.numerator());
+        above.is_multiple_of(below).then_some(above / below)
+    }
+
+    /// `720p50`: height and pictures a second, rounded.
+    fn short_name(&self) -> String {
+        format!("{}p{}", self.size.height, self.rate.as_f64().round())
+    }
+}
+
+/// A name for each rendition, each another one: `720p50`, or with its bit rate where two are alike (`720p50-2M`).
+///
+/// # Errors
+/// [`LadderError::SameName`].
+pub fn names(renditions: &[Rendition]) -> Result<Vec<String>, LadderError> {
+    let named = |rendition: &Rendition| {
+        let name = rendition.short_name();
+        let alike = renditions.iter().filter(|other| other.short_name() == name).count();
+        if alike > 1 { format!("{name}-{}", rendition.bitrate) } else { name }
+    };
+    let names: Vec<String> = renditions.iter().map(named).collect();
+    for (index, name) in names.iter().enumerate() {
+        if names[..index].contains(name) {
+            return Err(LadderError::SameName(name.clone()));
+        }
+    }
+    Ok(names)
+}
+
+/// How one rendition is coded.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Rung {
+    pub(super) name: String,
+    pub(super) format: Format,
+    pub(super) settings: Settings,
+}
+
+/// What each rendition of a source of `format` is coded like, where `settings` say all that renditions do not.
+///
+/// # Errors
+/// Names that two have, and settings that have no key frames.
+pub(super) fn rungs(
+    renditions: &[Rendition],
+    settings: &Settings,
+    format: Format,
+) -> Result<Vec<Rung>, LadderError> {
+    if settings.intra_refresh || settings.constant_size {
+        return Err(LadderError::NoKeyFrames);
+    }
+    if settings.mux_rate.is_some() && renditions.len() > 1 {
+        return Err(LadderError::OneMuxRate);
+    }
+    if format.fields.is_some() && renditions.iter().any(|rendition| rendition.size != format.size) {
+        return Err(LadderError::Interlaced);
+    }
+    let rung = |(rendition, name): (&Rendition, String)| Rung {
+        name,
+        format: Format { size: rendition.size, rate: rendition.rate, ..format },
+        settings: Settings { bitrate: rendition.bitrate, ..settings.clone() },
+    };
+    Ok(renditions.iter().zip(names(renditions)?).map(rung).collect())
+}
+
+/// Which rendition takes which picture.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    source: FrameRate,
+    divisors: Vec<u64>,
+    /// Every rendition takes each picture whose number is a multiple of it.
+    common: u64,
+    /// Pictures of the source from one key frame to the next.
+    key_interval: u64,
+    first: Option<Ticks>,
+    /// Number of key intervals that have begun.
+    begun: u64,
+    key_due: bool,
+}
+
+/// What becomes of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    number: u64,
+    /// Whether every rendition makes a key frame of it.
+    pub(super) key: bool,
+}
+
+impl Plan {
+    /// For a source of `rate`, key frames `keyint` apart, rounded to pictures that all renditions take.
+    ///
+    /// # Errors
+    /// A rendition's rate is no whole part of the source's.
+    pub fn new(renditions: &[Rendition], source: FrameRate, keyint: Duration) -> Result<Plan, LadderError> {
+        let mut divisors = Vec::new();
+        for rendition in renditions {
+            let Some(divisor) = rendition.divisor(source) else {
+                return Err(LadderError::Rate { rate: rendition.rate, source_rate: source });
+            };
+            divisors.push(divisor);
+        }
+        let common = divisors.iter().try_fold(1u64, |common, &divisor| {
+            common.checked_mul(divisor / greatest_common_divisor(common, divisor))
+        });
+        let common = common.filter(|&common| common <= MAX_COMMON).ok_or(LadderError::TooFewInCommon)?;
+        let pictures = (keyint.as_secs_f64() * source.as_f64()).min(1e9);
+        let key_interval = ((pictures / common as f64).round() as u64).max(1) * common;
+        Ok(Plan { source, divisors, common, key_interval, first: None, begun: 0, key_due: true })
+    }
+
+    /// Numbers the picture with this time stamp. `key_wanted`: somebody asked for a key frame; it comes with the
+    /// next picture that all renditions take.
+    pub(super) fn picture(&mut self, pts: Ticks, key_wanted: bool) -> Turn {
+        let since = (pts - *self.first.get_or_insert(pts)).0.max(0) as u128;
+        let (numerator, denominator) = (
+            u128::from(self.source.numerator()),
+            u128::from(self.source.denominator()) * u128::from(Ticks::RATE),
+        );
+        let number = ((since * numerator + denominator / 2) / denominator) as u64;
+        let begun = number / self.key_interval;
+        self.key_due |= key_wanted || begun > self.begun;
+        self.begun = begun;
+        let key = self.key_due && number.is_multiple_of(self.common);
+        self.key_due &= !key;
+        Turn { number, key }
+    }
+
+    /// Whether rendition `index` takes that picture.
+    pub(super) fn takes(&self, index: usize, turn: Turn) -> bool {
+        self.divisors.get(index).is_some_and(|&divisor| turn.number.is_multiple_of(divisor))
+    }
+}
+
+/// A common picture at least every so many of the source.
+const MAX_COMMON: u64 = 1000;
+
+fn greatest_common_divisor(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { greatest_common_divisor(other, one % other) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn renditions(texts: &[&str]) -> Vec<Rendition> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    const FIFTY: FrameRate = FrameRate::new(50, 1).unwrap();
+
+    #[test]
+    fn renditions_are_named_by_height_and_rate_and_told_apart() {
+        let ladder = renditions(&["1280x720@50:8M", "1280x720@50:2M", "640x360@60000/1001:500k"]);
+        assert_eq!(names(&ladder).unwrap(), ["720p50-8M", "720p50-2M", "360p60"]);
+        let twice = renditions(&["1280x720@50:8M", "1280x720@50:8M"]);
+        assert!(names(&twice).unwrap_err().to_string().contains("720p50-8M"));
+    }
+
+    #[test]
+    fn what_is_no_rendition_is_refused() {
+        for (text, complaint) in [
+            ("1280x720", "is no rendition"),
+            ("1280x720@50", "is no rendition"),
+            ("1280x720@50:8", "has no unit"),
+            ("1281x720@50:8M", "even"),
+            ("1280@50:8M", "picture size"),
+            ("1280x720@0:8M", "frame rate"),
+        ] {
+            let error = text.parse::<Rendition>().unwrap_err().to_string();
+            assert!(error.contains(complaint), "{text}: {error}");
+        }
+    }
+
+    /// Numbers of the pictures that each rendition takes, and of the key frames, of `count` pictures of which every
+    /// `lost`-th is missing.
+    fn taken(plan: &mut Plan, count: u64, lost: u64) -> (Vec<Vec<u64>>, Vec<u64>) {
+        let (mut taken, mut keys) = (vec![Vec::new(); plan.divisors.len()], Vec::new());
+        for number in (0..count).filter(|number| number % lost != lost - 1) {
+            let time = glassline_media::Time::ZERO + plan.source.time_of(number);
+            let turn = plan.picture(Ticks::from_time(time) + Ticks(77), false);
+            assert_eq!(turn.number, number);
+            for (index, taken) in taken.iter_mut().enumerate() {
+                if plan.takes(index, turn) {
+                    taken.push(number);
+                }
+            }
+            if turn.key {
+                keys.push(number);
+            }
+        }
+        (taken, keys)
+    }
+
+    #[test]
+    fn lower_rates_leave_whole_pictures_out_and_key_frames_are_common() {
+        let ladder = renditions(&["1280x720@50:8M", "640x360@25:2M", "320x180@10:500k"]);
+        let mut plan = Plan::new(&ladder, FIFTY, Duration::from_millis(500)).unwrap();
+        let (pictures, keys) = taken(&mut plan, 100, u64::MAX);
+        assert_eq!(pictures[0].len(), 100);
+        assert_eq!(pictures[1], (0..100).step_by(2).collect::<Vec<_>>());
+        assert_eq!(pictures[2], (0..100).step_by(5).collect::<Vec<_>>());
+        // 25 pictures are no multiple of ten: the nearest is.
+        assert_eq!(keys, [0, 30, 60, 90]);
+        assert!(keys.iter().all(|key| pictures.iter().all(|taken| taken.contains(key))));
+    }
+
+    #[test]
+    fn a_key_frame_that_was_lost_or_asked_for_comes_with_the_next_common_picture() {
+        let ladder = renditions(&["1280x720@50:8M", "640x360@25:2M"]);
+        let mut plan = Plan::new(&ladder, FIFTY, Duration::from_millis(200)).unwrap();
+        // Every 11th is missing, the first time number 10, which was to be a key frame.
+        let (_, keys) = taken(&mut plan, 40, 11);
+        assert_eq!(keys, [0, 12, 20, 30]);
+        assert!(!plan.picture(Ticks(41 * 1800 + 77), true).key);
+        assert!(plan.picture(Ticks(42 * 1800 + 77), false).key);
+    }
+
+    #[test]
+    fn rates_that_do_not_fit_are_refused() {
+        let refused =
+            |texts: &[&str]| Plan::new(&renditions(texts), FIFTY, Duration::from_secs(1)).unwrap_err();
+        assert!(matches!(refused(&["640x360@30:1M"]), LadderError::Rate { source_rate: FIFTY, .. }));
+        assert!(refused(&["640x360@100:1M"]).to_string().contains("no whole part"));
+        let ntsc = FrameRate::new(60_000, 1001).unwrap();
+        assert!(Plan::new(&renditions(&["640x360@30000/1001:1M"]), ntsc, Duration::from_secs(1)).is_ok());
+        assert!(Plan::new(&renditions(&["640x360@30:1M"]), ntsc, Duration::from_secs(1)).is_err());
+    }
+}

@@ -1,0 +1,44 @@
+//! Encoding: pictures and sound in, H.264 and Opus in MPEG-TS out, with no added delay.
+//!
+//! ```text
+//! Source ──► Feed ──► Queue ──► Pipeline: x264 ──► muxer ──► Output   (a thread for each rendition from its queue on)
+//!   │                 (bounded; a live source's oldest waiting picture gives way)
+//!   └► sound, coded once for all renditions
+//! ```
+//! Nothing waits on the way: a slice is muxed and written while x264 is at the next one.
+//!
+//! * [`Request`] says what is wanted, [`Encoding`] opens and runs it.
+//! * [`Controls`]: what can be asked of it while it runs, and how it does.
+//! * [`Supervisor`]: encoders that publish to a relay and begin again when they fail.
+
+mod adapt;
+mod constant_rate;
+mod control;
+mod encoding;
+mod error;
+mod feed;
+mod keyint;
+mod ladder;
+mod picture;
+mod pipeline;
+mod queue;
+mod request;
+#[cfg(all(test, feature = "x264"))]
+mod session_tests;
+mod settings;
+pub mod sound;
+mod stall;
+mod stats;
+mod supervisor;
+
+pub use crate::capture::ParseError;
+pub use control::{Controls, Status};
+pub use encoding::{Encoding, Ended, Stopper};
+pub(crate) use error::Result;
+pub use error::{ControlError, Error, LadderError, MuxRateError};
+pub use keyint::Keyint;
+pub use ladder::{Plan, Rendition, names};
+pub use request::{Request, SoundRequest};
+pub use settings::{BITRATE, RateControl, Settings, Vbv};
+pub use stats::{Line, Progress, Report, Row, Stats};
+pub use supervisor::{EncoderRequest, EncoderStatus, Explain, NotControlled, Supervisor};

@@ -1,0 +1,281 @@
+//! What stands between source and encoder: a bounded queue that never lets a live source wait. Each rendition has
+//! its own; [`super::feed`] fills them.
+
+use super::Error;
+use crate::capture::Handed;
+use glassline_media::{AccessUnit, Picture, Ticks};
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Pictures that wait at most. Two ride out an encoder that is late by less than a picture; with the one that is
+/// being coded they are also fewer than the test pattern keeps planes for.
+const MAX_PICTURES: usize = 2;
+/// Packets of sound that wait at most: at 1 to 20 ms each, one second or more.
+const MAX_SOUND: usize = 1000;
+
+/// What goes to a rendition.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// A picture to code, its time stamp, when it was handed over, and whether it is to be a key frame.
+    Picture { picture: Picture, pts: Ticks, when: Handed, key: bool },
+    /// Coded sound.
+    Sound(AccessUnit),
+}
+
+/// What came out of [`Queue::pop`].
+#[derive(Debug)]
+pub(super) enum Popped {
+    /// The oldest piece of work.
+    Work(Box<Work>),
+    /// Nothing came in time.
+    Timeout,
+    /// Nothing will come any more.
+    End,
+}
+
+/// The queue. Shared by one source and one encoder, and by whoever may stop them.
+#[derive(Debug)]
+pub(super) struct Queue {
+    live: bool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    items: VecDeque<Box<Work>>,
+    /// The source has given its last item, or has failed.
+    ended: Option<Result<(), Error>>,
+    stopped: bool,
+    dropped: u64,
+    /// A picture that was dropped was to be a key frame: the next one is instead.
+    key_owed: bool,
+}
+
+impl State {
+    fn waiting(&self, picture: bool) -> usize {
+        self.items.iter().filter(|item| matches!(***item, Work::Picture { .. }) == picture).count()
+    }
+
+    /// Drops the oldest picture, or the oldest packet of sound.
+    fn drop_oldest(&mut self, picture: bool) {
+        let oldest = self.items.iter().position(|item| matches!(**item, Work::Picture { .. }) == picture);
+        if let Some(Work::Picture { key, .. }) = oldest.and_then(|index| self.items.remove(index)).as_deref()
+        {
+            self.dropped += 1;
+            self.key_owed |= *key;
+        }
+    }
+}
+
+impl Queue {
+    /// An empty queue. A `live` one drops its oldest picture where there is no room; otherwise the source waits.
+    pub(super) fn new(live: bool) -> Queue {
+        Queue { live, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Whether the source does not wait.
+    pub(super) fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// Appends an item; false once the queue was stopped and the source should end.
+    pub(super) fn push(&self, item: Work) -> bool {
+        let is_picture = matches!(item, Work::Picture { .. });
+        let limit = if is_picture { MAX_PICTURES } else { MAX_SOUND };
+        let mut state = self.lock();
+        while !state.stopped && state.waiting(is_picture) >= limit {
+            if !self.live {
+                state = self.changed.wait(state).expect(UNPOISONED);
+                continue;
+            }
+            state.drop_oldest(is_picture);
+        }
+        if state.stopped {
+            return false;
+        }
+        state.items.push_back(Box::new(item));
+        drop(state);
+        self.changed.notify_all();
+        true
+    }
+
+    /// Counts pictures that the source itself left out because it was late.
+    pub(super) fn count_dropped(&self, pictures: u64) {
+        self.lock().dropped += pictures;
+    }
+
+    /// Pictures dropped so far.
+    pub(super) fn dropped(&self) -> u64 {
+        self.lock().dropped
+    }
+
+    /// The source has given its last item; what waits is still coded. Its failure, if it failed, comes after that.
+    pub(super) fn end(&self, ended: Result<(), Error>) {
+        self.lock().ended.get_or_insert(ended);
+        self.changed.notify_all();
+    }
+
+    /// Ends both sides; what waits is dropped.
+    pub(super) fn stop(&self) {
+        let mut state = self.lock();
+        state.stopped = true;
+        state.items.clear();
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Takes the oldest item, and waits for one as long as `timeout` says (for ever where it is `None`).
+    ///
+    /// # Errors
+    /// The source's failure, after its last item.
+    pub(super) fn pop(&self, timeout: Option<Duration>) -> Result<Popped, Error> {
+        let mut state = self.lock();
+        let mut waited = false;
+        loop {
+            if state.stopped {
+                return Ok(Popped::End);
+            }
+            if let Some(mut item) = state.items.pop_front() {
+                if let Work::Picture { key, .. } = &mut *item {
+                    *key |= std::mem::take(&mut state.key_owed);
+                }
+                drop(state);
+                self.changed.notify_all();
+                return Ok(Popped::Work(item));
+            }
+            if let Some(ended) = &mut state.ended {
+                return std::mem::replace(ended, Ok(())).map(|()| Popped::End);
+            }
+            state = match timeout {
+                None => self.changed.wait(state).expect(UNPOISONED),
+                Some(_) if waited => return Ok(Popped::Timeout),
+                Some(timeout) => {
+                    let (state, result) = self.changed.wait_timeout(state, timeout).expect(UNPOISONED);
+                    waited = result.timed_out();
+                    state
+                }
+            };
+        }
+    }
+
+    /// Takes the oldest packet of sound of a live source, whatever pictures wait before it. That of a file keeps its
+    /// place, so that the same file gives the same stream.
+    pub(super) fn take_sound(&self) -> Option<AccessUnit> {
+        if !self.live {
+            return None;
+        }
+        let mut state = self.lock();
+        let at = state.items.iter().position(|item| matches!(**item, Work::Sound(_)))?;
+        match state.items.remove(at).map(|item| *item) {
+            Some(Work::Sound(unit)) => Some(unit),
+            Some(Work::Picture { .. }) | None => None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect(UNPOISONED)
+    }
+}
+
+const UNPOISONED: &str = "no thread panics while it holds the queue";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture;
+    use bytes::Bytes;
+    use glassline_media::{Codec, PixelFormat, Size, Stamps, Time};
+    use std::sync::Arc;
+
+    fn picture(number: i64) -> Work {
+        let picture = Picture::new(PixelFormat::I420, Size::new(2, 2).unwrap(), Time::ZERO);
+        let when = Handed { arrived: Time::ZERO, queued: Time::ZERO };
+        Work::Picture { picture, pts: Ticks(number), when, key: number == 1 }
+    }
+
+    fn sound() -> Work {
+        Work::Sound(AccessUnit {
+            codec: Codec::Opus,
+            data: Bytes::new(),
+            pts: Ticks(0),
+            dts: Ticks(0),
+            random_access: true,
+            stamps: Stamps::default(),
+        })
+    }
+
+    fn pop(queue: &Queue) -> Option<i64> {
+        match queue.pop(Some(Duration::ZERO)).unwrap() {
+            Popped::Work(item) => match *item {
+                Work::Picture { pts, .. } => Some(pts.0),
+                Work::Sound(_) => Some(-1),
+            },
+            Popped::Timeout | Popped::End => None,
+        }
+    }
+
+    #[test]
+    fn a_live_queue_drops_its_oldest_pictures_and_keeps_the_sound() {
+        let queue = Queue::new(true);
+        assert!(queue.push(sound()));
+        assert!((0..5).all(|number| queue.push(picture(number))));
+        assert_eq!(queue.dropped(), 3);
+        assert_eq!([pop(&queue), pop(&queue), pop(&queue), pop(&queue)], [Some(-1), Some(3), Some(4), None]);
+        assert!((0..2000).all(|_| queue.push(sound())));
+        assert_eq!(std::iter::from_fn(|| pop(&queue)).count(), MAX_SOUND);
+    }
+
+    #[test]
+    fn live_sound_overtakes_pictures_and_a_file_s_does_not() {
+        let (live, file) = (Queue::new(true), Queue::new(false));
+        for queue in [&live, &file] {
+            assert!(queue.push(picture(1)) && queue.push(sound()));
+        }
+        assert!(live.take_sound().is_some() && live.take_sound().is_none());
+        assert_eq!([pop(&live), pop(&live)], [Some(1), None]);
+        assert!(file.take_sound().is_none());
+        assert_eq!([pop(&file), pop(&file)], [Some(1), Some(-1)]);
+    }
+
+    #[test]
+    fn a_file_waits_for_the_encoder_and_loses_nothing() {
+        let queue = Arc::new(Queue::new(false));
+        let source = Arc::clone(&queue);
+        let thread = std::thread::spawn(move || {
+            (0..100).for_each(|number| assert!(source.push(picture(number))));
+            source.end(Err(capture::Error::NotAFile.into()));
+        });
+        for number in 0..100 {
+            let Popped::Work(item) = queue.pop(None).unwrap() else { panic!("ended early") };
+            assert!(matches!(*item, Work::Picture { pts, .. } if pts == Ticks(number)));
+        }
+        assert_eq!(queue.pop(None).unwrap_err().to_string(), capture::Error::NotAFile.to_string());
+        thread.join().unwrap();
+        assert_eq!(queue.dropped(), 0);
+    }
+
+    #[test]
+    fn stopping_ends_both_sides() {
+        let queue = Arc::new(Queue::new(false));
+        let source = Arc::clone(&queue);
+        let thread = std::thread::spawn(move || while source.push(picture(0)) {});
+        assert!(matches!(queue.pop(None).unwrap(), Popped::Work(_)));
+        queue.stop();
+        thread.join().unwrap();
+        assert!(matches!(queue.pop(None).unwrap(), Popped::End));
+    }
+
+    #[test]
+    fn a_key_frame_that_is_dropped_is_made_up_for_by_the_next() {
+        let queue = Queue::new(true);
+        assert!((0..5).all(|number| queue.push(picture(number))));
+        let mut keys = Vec::new();
+        while let Popped::Work(work) = queue.pop(Some(Duration::ZERO)).unwrap() {
+            let Work::Picture { pts, key, .. } = *work else { panic!("only pictures went in") };
+            keys.push((pts.0, key));
+        }
+        assert_eq!(keys, [(3, true), (4, false)]);
+    }
+}

@@ -1,0 +1,169 @@
+//! What is to be encoded, and how.
+
+use super::ladder::Rendition;
+use super::settings::Settings;
+use super::sound::{Audio, Settings as SoundSettings, SoundError};
+use crate::capture::{AudioIn, Deinterlace, Input, Length, RawFormat, TONE_CHANNELS};
+use glassline_media::quantity::Bitrate;
+use std::time::Duration;
+
+/// What is to be encoded, and how. [`Request::new`] fills in the defaults.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Where pictures come from, and sound where nothing else is said.
+    pub input: Input,
+    /// How pictures are coded, but for what renditions have of their own.
+    pub settings: Settings,
+    /// Several versions of the stream; none where the source is coded as it is.
+    pub renditions: Vec<Rendition>,
+    /// Where sound comes from and how it is coded.
+    pub sound: SoundRequest,
+    /// Whether pictures of a file or a pipe are handed over when their time has come; otherwise as fast as they go.
+    pub paced: bool,
+    /// Whether a file begins again at its end.
+    pub looped: bool,
+    /// What becomes of interlaced pictures.
+    pub deinterlace: Deinterlace,
+    /// When to stop by oneself.
+    pub length: Length,
+}
+
+impl Request {
+    /// `input` as it comes, by the clock, with all else at its default.
+    #[must_use]
+    pub fn new(input: Input) -> Request {
+        Request {
+            input,
+            settings: Settings::default(),
+            renditions: Vec::new(),
+            sound: SoundRequest::default(),
+            paced: true,
+            looped: false,
+            deinterlace: Deinterlace::default(),
+            length: Length::default(),
+        }
+    }
+
+    /// Whether pictures come by the clock, live or paced.
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
+        matches!(self.input, Input::Test { .. } | Input::V4l2 { .. }) || self.paced
+    }
+
+    /// Whether there is a file to begin again.
+    #[must_use]
+    pub fn can_loop(&self) -> bool {
+        self.input.path().is_some() || matches!(self.sound.input, Some(AudioIn::Wav(_)))
+    }
+
+    /// The bit rate of the pictures of each stream that it makes.
+    #[must_use]
+    pub fn bitrates(&self) -> Vec<Bitrate> {
+        if self.renditions.is_empty() {
+            return vec![self.settings.bitrate];
+        }
+        self.renditions.iter().map(|rendition| rendition.bitrate).collect()
+    }
+
+    /// The same but for the bit rates, which alone can change while it runs.
+    #[must_use]
+    pub fn without_bitrates(&self) -> Request {
+        let none = Bitrate::from_bits_per_second(0);
+        let mut same = self.clone();
+        same.settings.bitrate = none;
+        same.renditions.iter_mut().for_each(|rendition| rendition.bitrate = none);
+        same
+    }
+}
+
+/// Where sound comes from and how it is coded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SoundRequest {
+    /// How it is coded; where not given by [`Audio::default`], where there is sound.
+    pub codec: Option<Audio>,
+    /// Where it comes from; from the input where not given.
+    pub input: Option<AudioIn>,
+    /// What raw samples are like, and what is asked of a device.
+    pub raw: Option<RawFormat>,
+    /// Bits a second; the codec's default where not given.
+    pub bitrate: Option<Bitrate>,
+    /// Sound in a packet; the codec's default where not given.
+    pub frame: Option<Duration>,
+    /// Bits of a sample that is not coded; 24 where not given.
+    pub bits: Option<u32>,
+}
+
+impl SoundRequest {
+    /// Whether sound is wanted at all, where there is some.
+    pub(super) fn any(&self) -> bool {
+        self.codec != Some(Audio::None)
+    }
+
+    /// How many channels of a file's sound are coded: all where it is not compressed and they fit, two otherwise.
+    pub(super) fn coded_channels(&self, channels: u8) -> u8 {
+        let packs = self.codec == Some(Audio::S302m);
+        if packs && matches!(channels, 4 | 6 | 8) { channels } else { channels.min(2) }
+    }
+
+    /// How sound of so many channels is coded; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`SoundError::None`] where a codec is named and there is no sound.
+    pub fn settings(&self, channels: Option<u8>) -> Result<SoundSettings, SoundError> {
+        let codec = match self.codec {
+            Some(codec) if codec != Audio::None && channels.is_none() => return Err(SoundError::None),
+            Some(codec) => codec,
+            None if channels.is_some() => Audio::default(),
+            None => Audio::None,
+        };
+        Ok(SoundSettings {
+            codec,
+            channels: channels.unwrap_or(TONE_CHANNELS),
+            bitrate: self.bitrate,
+            frame: self.frame,
+            bits: self.bits,
+        })
+    }
+
+    /// Refuses what the codec does not have, and a library for it that is not there. `may_have`: there may be sound; what a
+    /// file or a device really has shows when it is open.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self, may_have: bool) -> super::Result<()> {
+        let settings = self.settings(may_have.then_some(TONE_CHANNELS))?;
+        super::sound::Encoder::open(&settings).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_is_the_same_but_for_its_bit_rates() {
+        let request = Request::new("test:64x48@25".parse().unwrap());
+        let mut other = request.clone();
+        other.settings.bitrate = Bitrate::from_bits_per_second(1_000);
+        other.renditions = vec!["64x48@25:1M".parse().unwrap()];
+        assert_eq!(other.bitrates(), [Bitrate::from_bits_per_second(1_000_000)]);
+        assert_ne!(request.without_bitrates(), other.without_bitrates());
+        let mut third = other.clone();
+        third.renditions = vec!["64x48@25:2M".parse().unwrap()];
+        assert!(third != other && third.without_bitrates() == other.without_bitrates());
+    }
+
+    #[test]
+    fn sound_is_coded_where_there_is_some() {
+        let wanted = SoundRequest::default();
+        assert_eq!(wanted.settings(None).unwrap().codec, Audio::None);
+        assert_eq!(wanted.settings(Some(2)).unwrap().codec, Audio::default());
+        let named = SoundRequest { codec: Some(Audio::S302m), ..SoundRequest::default() };
+        assert_eq!(named.settings(None), Err(SoundError::None));
+        assert_eq!([named.coded_channels(1), named.coded_channels(6), named.coded_channels(5)], [1, 6, 2]);
+        assert_eq!(wanted.coded_channels(6), 2);
+        assert!(!SoundRequest { codec: Some(Audio::None), ..SoundRequest::default() }.any());
+        let bits = SoundRequest { bits: Some(17), ..named };
+        assert!(bits.check(true).unwrap_err().to_string().contains("ST 302"));
+    }
+}

@@ -1,0 +1,226 @@
+//! How pictures are coded.
+
+use super::ParseError;
+use super::keyint::Keyint;
+use crate::capture::Format;
+use glassline_codec::h264::x264::{self, KeyInterval};
+use glassline_media::FrameRate;
+use glassline_media::quantity::{self, Bitrate};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Slices of a picture where nothing else was asked for: enough for the first packet to leave after an eighth of
+/// the picture, and few enough to cost no more than 0.4 % (ultrafast) to 3.5 % (veryfast) of the bits at 720p.
+const SLICES: u32 = 8;
+/// A slice of fewer macroblock rows than this costs more than it is worth.
+const LEAST_ROWS: u32 = 4;
+
+/// Bit rate of pictures where nothing is said.
+pub const BITRATE: Bitrate = Bitrate::from_bits_per_second(5_000_000);
+
+/// How pictures are coded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How x264 weighs speed against quality: one of [`x264::PRESETS`].
+    pub preset: String,
+    /// The mean, and over the VBV the maximum.
+    pub bitrate: Bitrate,
+    /// Size of the VBV: how long a viewer on a link of just this rate has to buffer.
+    pub vbv: Vbv,
+    /// From one key frame to the next, where a viewer can join.
+    pub keyint: Keyint,
+    /// No key frames but the first: intra blocks wander over the picture once each `keyint`.
+    pub intra_refresh: bool,
+    /// Constant bit rate: filler in the pictures, null packets up to a constant rate of the stream.
+    pub cbr: bool,
+    /// Every picture of the same size: `cbr` with a VBV of one picture and `intra_refresh`.
+    pub constant_size: bool,
+    /// Rate of the whole stream with `cbr` or `constant_size`, null packets included; what it takes at most where `None`.
+    pub mux_rate: Option<Bitrate>,
+    /// Who chooses the quantisers.
+    pub rate_control: RateControl,
+    /// Threads that work on one picture; 0 chooses by processors.
+    pub threads: u32,
+    /// The least number of slices in a picture, each sent when it is finished; 0 chooses by the picture's height, 8 at most.
+    pub slices: u32,
+    /// Whether it steps to faster presets while pictures are dropped, and back.
+    pub adapt: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            preset: x264::Settings::DEFAULT_PRESET.to_owned(),
+            bitrate: BITRATE,
+            vbv: Vbv::Time(Duration::from_secs(1)),
+            keyint: Keyint::Time(Duration::from_secs(1)),
+            intra_refresh: false,
+            cbr: false,
+            constant_size: false,
+            mux_rate: None,
+            rate_control: RateControl::Auto,
+            threads: 0,
+            slices: 0,
+            adapt: false,
+        }
+    }
+}
+
+impl Settings {
+    /// What x264 is opened with for pictures of `format`. With `common_keys` key frames come where they are asked for, which
+    /// keeps them alike in all renditions.
+    pub(super) fn x264(&self, format: Format, common_keys: bool) -> x264::Settings {
+        let vbv = if self.constant_size { Vbv::Pictures(1) } else { self.vbv };
+        let slices = match self.slices {
+            0 => (format.size.height.div_ceil(16) / LEAST_ROWS).clamp(1, SLICES),
+            asked => asked,
+        };
+        let vbv = vbv.time(format.rate);
+        let filler = self.cbr || self.constant_size;
+        let is_fast = ["ultrafast", "superfast"].contains(&self.preset.as_str());
+        let predicted = match self.rate_control {
+            RateControl::Auto => is_fast && !filler && !self.intra_refresh && vbv >= ROOMY_VBV,
+            RateControl::Predicted => true,
+            RateControl::X264 => false,
+        };
+        x264::Settings {
+            preset: self.preset.clone(),
+            vbv,
+            rate_control: if predicted { x264::RateControl::Predicted } else { x264::RateControl::X264 },
+            key_interval: if common_keys { KeyInterval::Time(Duration::MAX) } else { self.keyint.x264() },
+            intra_refresh: self.intra_refresh || self.constant_size,
+            filler,
+            threads: self.threads,
+            slices,
+            colour: format.colour,
+            fields: format.fields,
+            ..x264::Settings::new(format.size, format.rate, self.bitrate.bits_per_second())
+        }
+    }
+}
+
+/// A VBV in which pictures of a size that nobody expected have room.
+const ROOMY_VBV: Duration = Duration::from_millis(500);
+
+/// Who chooses the quantisers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateControl {
+    /// As the other settings have it.
+    Auto,
+    /// We, from the pictures before.
+    Predicted,
+    /// x264, from the picture itself.
+    X264,
+}
+
+/// Size of the VBV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vbv {
+    /// What the bit rate brings in this time.
+    Time(Duration),
+    /// What it brings in the time of so many pictures, at least one.
+    Pictures(u32),
+}
+
+impl Vbv {
+    /// In time, at `rate`.
+    #[must_use]
+    pub fn time(self, rate: FrameRate) -> Duration {
+        match self {
+            Vbv::Time(time) => time,
+            Vbv::Pictures(pictures) => rate.time_of(pictures.into()),
+        }
+    }
+}
+
+impl FromStr for Vbv {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Vbv, ParseError> {
+        let frames = text.strip_suffix("frames").or_else(|| text.strip_suffix("frame"));
+        match frames.map(|number| number.trim_end().parse()) {
+            None => Ok(Vbv::Time(quantity::parse_duration(text)?)),
+            Some(Ok(pictures @ 1..)) => Ok(Vbv::Pictures(pictures)),
+            Some(_) => {
+                Err(ParseError(format!("{text:?} is no number of pictures; write for example 1frame")))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Vbv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Vbv::Time(time) => write!(f, "{time:?}"),
+            Vbv::Pictures(pictures) => write!(f, "{pictures}frame"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::{Colour, Size};
+
+    fn format(height: u32) -> Format {
+        Format {
+            size: Size::new(64, height).unwrap(),
+            rate: FrameRate::new(50, 1).unwrap(),
+            colour: Colour::BT709,
+            fields: None,
+            live: true,
+        }
+    }
+
+    #[test]
+    fn a_vbv_is_a_time_or_pictures() {
+        assert_eq!("200ms".parse(), Ok(Vbv::Time(Duration::from_millis(200))));
+        assert_eq!("1frame".parse(), Ok(Vbv::Pictures(1)));
+        assert_eq!("3 frames".parse(), Ok(Vbv::Pictures(3)));
+        for (text, complaint) in [
+            ("1", "has no unit"),
+            ("0frame", "no number of pictures"),
+            ("-1frame", "no number"),
+            ("frame", "no number"),
+        ] {
+            let error = text.parse::<Vbv>().unwrap_err().to_string();
+            assert!(error.contains(complaint), "{text}: {error}");
+        }
+        let settings = Settings { vbv: Vbv::Pictures(3), ..Settings::default() };
+        assert_eq!(settings.x264(format(720), false).vbv, Duration::from_millis(60));
+    }
+
+    #[test]
+    fn quantisers_are_predicted_where_that_pays_and_the_vbv_has_room() {
+        let who = |settings: Settings| settings.x264(format(720), false).rate_control;
+        let fast = || Settings { preset: "superfast".to_owned(), ..Settings::default() };
+        assert_eq!(who(fast()), x264::RateControl::Predicted);
+        for other in [
+            Settings::default(),
+            Settings { cbr: true, ..fast() },
+            Settings { constant_size: true, ..fast() },
+            Settings { intra_refresh: true, ..fast() },
+            Settings { vbv: Vbv::Pictures(10), ..fast() },
+            Settings { rate_control: RateControl::X264, ..fast() },
+        ] {
+            assert_eq!(who(other), x264::RateControl::X264);
+        }
+        let asked = Settings { rate_control: RateControl::Predicted, ..Settings::default() };
+        assert_eq!(who(asked), x264::RateControl::Predicted);
+    }
+
+    #[test]
+    fn slices_follow_the_height_unless_asked_for() {
+        let slices =
+            |height, slices| Settings { slices, ..Settings::default() }.x264(format(height), false).slices;
+        assert_eq!([slices(1080, 0), slices(720, 0), slices(360, 0), slices(48, 0)], [8, 8, 5, 1]);
+        assert_eq!(slices(720, 3), 3);
+    }
+
+    #[test]
+    fn constant_size_is_three_things_at_once() {
+        let settings = Settings { constant_size: true, ..Settings::default() }.x264(format(720), false);
+        assert!(settings.filler && settings.intra_refresh);
+        assert_eq!(settings.vbv, Duration::from_millis(20));
+    }
+}

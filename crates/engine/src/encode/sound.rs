@@ -1,0 +1,306 @@
+//! How sound is coded: Opus, AAC-LC or plain samples, behind one face.
+
+use super::Result;
+use crate::capture::TONE_CHANNELS;
+#[cfg(feature = "aac")]
+use glassline_codec::audio::aac;
+#[cfg(feature = "opus")]
+use glassline_codec::audio::opus;
+use glassline_codec::audio::s302m;
+use glassline_media::bitstream::s302m::{Depth, HEADER_BYTES};
+use glassline_media::container::ts::constant_rate::SoundLoad;
+use glassline_media::container::ts::{AudioFormat, MuxSettings};
+use glassline_media::quantity::Bitrate;
+use glassline_media::{AccessUnit, AudioBlock, Codec, Ticks};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Samples a second and channel that every coder takes.
+const RATE_HZ: u32 = glassline_codec::audio::RATE_HZ;
+/// Between the time that a packet is there and the time that it is to be played, on the wire: for muxing, the network
+/// and the receiver.
+const MARGIN: Ticks = Ticks(1_800);
+/// What the test tone gives at a time to a coder that gathers more than this.
+const MAX_BLOCK: usize = 480;
+
+/// How sound is coded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Audio {
+    /// Opus: 7.5 ms, plays everywhere but on Apple's older devices.
+    #[cfg(feature = "opus")]
+    #[cfg_attr(feature = "opus", default)]
+    Opus,
+    /// AAC-LC: 64 ms, plays everywhere.
+    #[cfg(feature = "aac")]
+    Aac,
+    /// SMPTE 302M: samples as they are, 1 ms, some 3 Mbit/s, for contribution.
+    S302m,
+    /// No sound.
+    #[cfg_attr(not(feature = "opus"), default)]
+    None,
+}
+
+/// What is asked of a coder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How the sound is coded.
+    pub codec: Audio,
+    /// Channels of the sound that goes in.
+    pub channels: u8,
+    /// Bits a second; the codec's default where not given.
+    pub bitrate: Option<Bitrate>,
+    /// Sound in a packet; the codec's default where not given.
+    pub frame: Option<Duration>,
+    /// Bits of a sample that is not coded; 24 where not given.
+    pub bits: Option<u32>,
+}
+
+/// What a codec does not have or take.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SoundError {
+    /// A codec was named, and there is nothing to code.
+    #[error("this input carries no sound")]
+    None,
+    /// A bit rate beside samples that are not compressed.
+    #[error("a bit rate is for sound that is compressed")]
+    BitrateOfSamples,
+    /// Bits of a sample beside sound that is compressed.
+    #[error("bits of a sample are for s302m")]
+    BitsOfCompressed,
+    /// Bits of a sample that SMPTE ST 302 does not know.
+    #[error("{0} bits: ST 302 knows 16, 20 and 24")]
+    Bits(u32),
+    /// More channels than are coded.
+    #[error("the sound has {0} channels; Opus and AAC are coded with 1 or 2")]
+    ManyChannels(u8),
+    /// A number of channels that AES3 has no pairs for.
+    #[error("the sound has {0} channels; s302m takes 1, 2, 4, 6 or 8")]
+    OddChannels(u8),
+    /// Packets longer than s302m has.
+    #[error("{0:?}: s302m takes up to 10ms")]
+    FrameOfS302m(Duration),
+    /// A length of packets beside a codec that has one length alone.
+    #[error("the sound in a packet is for Opus and s302m; AAC has frames of 21 ms alone")]
+    FrameFixed,
+    /// Packets of a length that Opus does not have.
+    #[error("{0:?}: Opus has 2.5ms, 5ms, 10ms and 20ms")]
+    FrameOfOpus(Duration),
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { codec: Audio::default(), channels: TONE_CHANNELS, bitrate: None, frame: None, bits: None }
+    }
+}
+
+impl Settings {
+    /// Samples of each channel that a source does best to give at a time; `None` for no sound.
+    pub(super) fn block_frames(&self) -> Option<usize> {
+        let wanted = self.frame.map(samples_of);
+        Some(match self.codec {
+            Audio::None => return None,
+            #[cfg(feature = "opus")]
+            Audio::Opus => wanted.unwrap_or(opus::FrameDuration::default().samples()).clamp(1, MAX_BLOCK),
+            #[cfg(feature = "aac")]
+            Audio::Aac => 240,
+            Audio::S302m => wanted.unwrap_or(s302m::Settings::default().frame_samples).clamp(1, MAX_BLOCK),
+        })
+    }
+}
+
+/// What the container has to know of the sound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stream {
+    /// What it says about it.
+    pub(super) format: AudioFormat,
+    /// How much later than their capture the stamps on the wire have to be, for picture and sound alike, so that no
+    /// packet comes after its time.
+    pub(super) decode_delay: Ticks,
+    /// What it adds to a stream of constant rate.
+    pub(super) load: SoundLoad,
+}
+
+/// An open encoder.
+pub(super) struct Encoder {
+    coder: Coder,
+    /// What the container says about the sound.
+    format: AudioFormat,
+    /// From a packet's stamp until it is there.
+    delay: Ticks,
+    load: SoundLoad,
+}
+
+enum Coder {
+    #[cfg(feature = "opus")]
+    Opus(opus::Encoder),
+    #[cfg(feature = "aac")]
+    Aac(aac::Encoder),
+    S302m(s302m::Encoder),
+}
+
+impl Encoder {
+    /// The encoder for what was chosen; `None` for no sound.
+    ///
+    /// # Errors
+    /// For settings that the codec does not have or take, and where AAC's library is not installed.
+    pub(super) fn open(settings: &Settings) -> Result<Option<Encoder>> {
+        let Settings { codec, channels, frame, .. } = *settings;
+        settings.check()?;
+        // Packets of `bytes` hold `frame` samples, and are there `delay` samples after their stamp.
+        let encoder = |coder, codec, channels, delay: usize, (bytes, frame): (usize, usize)| {
+            let format = AudioFormat { codec, channels, language: None };
+            let load = SoundLoad { unit_bytes: bytes, unit_time: time_of(frame), lag: time_of(delay) };
+            Some(Encoder { coder, format, delay: ticks_of(delay), load })
+        };
+        Ok(match codec {
+            Audio::None => None,
+            #[cfg(feature = "opus")]
+            Audio::Opus => {
+                let default = opus::Settings::default();
+                let frame_duration = frame.and_then(frame_duration).unwrap_or(default.frame_duration);
+                let bitrate_bps = bits_per_second(settings.bitrate, default.bitrate_bps);
+                let opus = opus::Encoder::new(opus::Settings { channels, bitrate_bps, frame_duration })?;
+                let delay = opus.lookahead_samples() + frame_duration.samples();
+                let packet = packet_of(bitrate_bps, frame_duration.samples());
+                encoder(Coder::Opus(opus), Codec::Opus, channels, delay, packet)
+            }
+            #[cfg(feature = "aac")]
+            Audio::Aac => {
+                let bitrate_bps = bits_per_second(settings.bitrate, aac::Settings::default().bitrate_bps);
+                let aac = aac::Encoder::new(aac::Settings { channels, bitrate_bps })?;
+                let delay = aac.delay_samples();
+                encoder(Coder::Aac(aac), Codec::Aac, channels, delay, packet_of(bitrate_bps, 1024))
+            }
+            Audio::S302m => {
+                // There is no single channel in AES3: it goes into both of a pair.
+                let channels = channels.max(2);
+                let default = s302m::Settings::default();
+                let frame_samples = frame.map_or(default.frame_samples, samples_of);
+                let depth = settings.bits.and_then(Depth::from_bits).unwrap_or_default();
+                let s302m = s302m::Encoder::new(s302m::Settings { channels, depth, frame_samples })?;
+                let bytes = HEADER_BYTES + frame_samples * usize::from(channels) / 2 * depth.pair_bytes();
+                encoder(Coder::S302m(s302m), Codec::S302m, channels, frame_samples, (bytes, frame_samples))
+            }
+        })
+    }
+
+    /// What the container has to know.
+    pub(super) fn stream(&self) -> Stream {
+        let decode_delay = MuxSettings::default().decode_delay.max(self.delay + MARGIN);
+        Stream { format: self.format, decode_delay, load: self.load }
+    }
+
+    /// Takes samples in and returns the packets that they fill.
+    pub(super) fn push(&mut self, block: &AudioBlock) -> Result<Vec<AccessUnit>> {
+        let both;
+        let block = if self.format.channels == 2 && block.channels == 1 {
+            let samples = block.samples.iter().flat_map(|sample| [*sample; 2]).collect();
+            both = AudioBlock { samples, channels: 2, ..*block };
+            &both
+        } else {
+            block
+        };
+        Ok(match &mut self.coder {
+            #[cfg(feature = "opus")]
+            Coder::Opus(opus) => opus.push(block)?,
+            #[cfg(feature = "aac")]
+            Coder::Aac(aac) => aac.push(block)?,
+            Coder::S302m(s302m) => s302m.push(block)?,
+        })
+    }
+
+    /// The last packets, if samples wait for one.
+    pub(super) fn flush(&mut self) -> Result<Vec<AccessUnit>> {
+        Ok(match &mut self.coder {
+            #[cfg(feature = "opus")]
+            Coder::Opus(opus) => opus.flush()?.into_iter().collect(),
+            #[cfg(feature = "aac")]
+            Coder::Aac(aac) => aac.flush()?,
+            Coder::S302m(s302m) => s302m.flush()?.into_iter().collect(),
+        })
+    }
+}
+
+impl Settings {
+    /// Refuses what the codec does not have.
+    ///
+    /// # Errors
+    /// What it does not have.
+    pub fn check(&self) -> Result<(), SoundError> {
+        let packs = self.codec == Audio::S302m;
+        let codes = !packs && self.codec != Audio::None;
+        if self.bitrate.is_some() && !codes {
+            return Err(SoundError::BitrateOfSamples);
+        }
+        if let Some(bits) = self.bits {
+            if !packs {
+                return Err(SoundError::BitsOfCompressed);
+            }
+            if Depth::from_bits(bits).is_none() {
+                return Err(SoundError::Bits(bits));
+            }
+        }
+        let channels = self.channels;
+        if codes && channels > 2 {
+            return Err(SoundError::ManyChannels(channels));
+        }
+        if packs && channels > 2 && !channels.is_multiple_of(2) {
+            return Err(SoundError::OddChannels(channels));
+        }
+        self.frame.map_or(Ok(()), |frame| self.check_frame(frame))
+    }
+
+    fn check_frame(&self, frame: Duration) -> Result<(), SoundError> {
+        let packs = self.codec == Audio::S302m;
+        if packs && !(1..=s302m::MAX_FRAME_SAMPLES).contains(&samples_of(frame)) {
+            return Err(SoundError::FrameOfS302m(frame));
+        }
+        if !packs && !self.has_frame_lengths() {
+            return Err(SoundError::FrameFixed);
+        }
+        #[cfg(feature = "opus")]
+        if !packs && frame_duration(frame).is_none() {
+            return Err(SoundError::FrameOfOpus(frame));
+        }
+        Ok(())
+    }
+
+    fn has_frame_lengths(&self) -> bool {
+        #[cfg(feature = "opus")]
+        return self.codec == Audio::Opus;
+        #[cfg(not(feature = "opus"))]
+        false
+    }
+}
+
+#[cfg(feature = "opus")]
+fn frame_duration(frame: Duration) -> Option<opus::FrameDuration> {
+    let samples = samples_of(frame);
+    opus::FrameDuration::ALL.into_iter().find(|known| known.samples() == samples)
+}
+
+#[cfg(any(feature = "opus", feature = "aac"))]
+fn bits_per_second(bitrate: Option<Bitrate>, default: u32) -> u32 {
+    bitrate.map_or(default, |bitrate| u32::try_from(bitrate.bits_per_second()).unwrap_or(u32::MAX))
+}
+
+/// Bytes and samples of a packet of compressed sound: a fifth more than the mean, since no two are alike.
+#[cfg(any(feature = "opus", feature = "aac"))]
+fn packet_of(bitrate_bps: u32, samples: usize) -> (usize, usize) {
+    let bits = u64::from(bitrate_bps) * samples as u64 * 6 / 5 / u64::from(RATE_HZ);
+    (bits.div_ceil(8) as usize, samples)
+}
+
+fn time_of(samples: usize) -> Duration {
+    Duration::from_nanos(samples as u64 * 1_000_000_000 / u64::from(RATE_HZ))
+}
+
+/// Samples of each channel in so much time, to the nearest.
+fn samples_of(time: Duration) -> usize {
+    ((time.as_nanos() * u128::from(RATE_HZ) + 500_000_000) / 1_000_000_000) as usize
+}
+
+fn ticks_of(samples: usize) -> Ticks {
+    Ticks((samples as u64 * u64::from(Ticks::RATE)).div_ceil(u64::from(RATE_HZ)) as i64)
+}

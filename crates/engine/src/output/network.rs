@@ -1,0 +1,238 @@
+//! The thread that goes on with what sockets did not take at once, and with what servers say.
+//!
+//! ```text
+//! encoder's thread ─► endpoint: writes at once, where nothing waits ─► socket
+//!                        │ the rest waits                                ▲
+//!                        └─► network thread: when the socket has room ───┘ or the endpoint's time has come
+//! ```
+//! An encoder's slice is thus in the kernel before its next one is looked at, without the price of waking a thread, and what
+//! does not fit holds neither it nor the other outputs.
+
+use super::{Error, Result};
+use glassline_io::clock::Clock;
+use glassline_io::poll::{Poller, Waker, Watch};
+use glassline_media::Time;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+
+const WAKER: u64 = u64::MAX;
+
+/// What the thread serves. It is locked by its own means: the encoder's thread writes to it meanwhile.
+pub(super) trait Endpoint: Send + Sync {
+    /// Its socket is ready for something, or its time has come.
+    fn handle_ready(self: Arc<Self>, now: Time);
+
+    /// When [`Endpoint::handle_ready`] has something to do by then; `None` where nothing is waited for. Whoever makes it earlier
+    /// calls [`Registration::wake`].
+    fn poll_timeout(&self) -> Option<Time>;
+}
+
+/// The thread; ends when this is dropped.
+pub(super) struct Network {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    clock: Clock,
+    poller: Poller,
+    waker: Waker,
+    over: AtomicBool,
+    endpoints: Mutex<BTreeMap<u64, Weak<dyn Endpoint>>>,
+}
+
+/// An endpoint's place with the thread.
+#[derive(Clone)]
+pub(super) struct Registration {
+    shared: Arc<Shared>,
+    token: u64,
+}
+
+impl Network {
+    /// Starts the thread, which waits.
+    pub(super) fn start() -> Result<Network> {
+        let started = || -> io::Result<Network> {
+            let poller = Poller::new()?;
+            let waker = Waker::new(&poller, WAKER)?;
+            let (over, endpoints) = (AtomicBool::new(false), Mutex::default());
+            let shared = Arc::new(Shared { clock: Clock::new(), poller, waker, over, endpoints });
+            let theirs = Arc::clone(&shared);
+            let thread = thread::Builder::new().name("network".to_owned()).spawn(move || theirs.run())?;
+            Ok(Network { shared, thread: Some(thread) })
+        };
+        started().map_err(Error::Thread)
+    }
+
+    /// A place for an endpoint; [`Registration::serve`] says which.
+    pub(super) fn register(&self) -> Registration {
+        let mut endpoints = self.shared.lock();
+        endpoints.retain(|_, endpoint| endpoint.strong_count() > 0);
+        let token = endpoints.keys().next_back().map_or(0, |last| last + 1);
+        let none: Weak<Nothing> = Weak::new();
+        endpoints.insert(token, none);
+        Registration { shared: Arc::clone(&self.shared), token }
+    }
+}
+
+/// Holds a place until its endpoint is there.
+struct Nothing;
+
+impl Endpoint for Nothing {
+    fn handle_ready(self: Arc<Self>, _: Time) {}
+
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::Relaxed);
+        self.shared.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            // It panics where an endpoint does, which standard error has told.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Registration {
+    /// Has `endpoint` served at this place, as long as it lives.
+    pub(super) fn serve(&self, endpoint: &Arc<impl Endpoint + 'static>) {
+        let endpoint: Weak<dyn Endpoint> = Arc::downgrade(&(Arc::clone(endpoint) as Arc<dyn Endpoint>));
+        self.shared.lock().insert(self.token, endpoint);
+        self.wake();
+    }
+
+    /// Has the thread look at the times of all endpoints again.
+    pub(super) fn wake(&self) {
+        self.shared.waker.wake();
+    }
+
+    /// Now, on the clock of [`Endpoint::handle_ready`].
+    pub(super) fn now(&self) -> Time {
+        self.shared.clock.now()
+    }
+
+    /// Tells the endpoint each time that `socket` becomes ready for something, and once if it is. Closing it ends that.
+    pub(super) fn watch(&self, socket: impl AsFd) -> io::Result<()> {
+        self.shared.poller.add(socket, self.token, Watch::Edges)
+    }
+
+    /// Ends [`Registration::watch`] of a socket that stays open.
+    pub(super) fn forget(&self, socket: impl AsFd) -> io::Result<()> {
+        self.shared.poller.remove(socket)
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        let mut ready = Vec::new();
+        while !self.over.load(Ordering::Relaxed) {
+            let now = self.clock.now();
+            let next = self.all().iter().filter_map(|endpoint| endpoint.poll_timeout()).min();
+            if let Err(error) = self.poller.wait(next.map(|next| next.since(now)), &mut ready) {
+                tracing::error!(%error, "epoll failed; what sockets do not take at once is lost from now on");
+                return;
+            }
+            if ready.iter().any(|event| event.token == WAKER) {
+                self.waker.clear();
+            }
+            for event in &ready {
+                let endpoint = self.lock().get(&event.token).and_then(Weak::upgrade);
+                if let Some(endpoint) = endpoint {
+                    endpoint.handle_ready(self.clock.now());
+                }
+            }
+            for endpoint in self.all() {
+                let now = self.clock.now();
+                if endpoint.poll_timeout().is_some_and(|time| time <= now) {
+                    endpoint.handle_ready(now);
+                }
+            }
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<dyn Endpoint>> {
+        self.lock().values().filter_map(Weak::upgrade).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Weak<dyn Endpoint>>> {
+        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::Duration;
+
+    /// Tells when it is called, and is due each 10 ms for so many times.
+    struct Told {
+        sender: Mutex<Sender<Time>>,
+        due: Mutex<Vec<Time>>,
+    }
+
+    impl Endpoint for Told {
+        fn handle_ready(self: Arc<Self>, now: Time) {
+            self.due.lock().unwrap().retain(|due| *due > now);
+            let _ = self.sender.lock().unwrap().send(now);
+        }
+
+        fn poll_timeout(&self) -> Option<Time> {
+            self.due.lock().unwrap().first().copied()
+        }
+    }
+
+    fn told(due: Vec<Time>) -> (Arc<Told>, Receiver<Time>) {
+        let (sender, receiver) = channel();
+        (Arc::new(Told { sender: Mutex::new(sender), due: Mutex::new(due) }), receiver)
+    }
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn endpoints_are_called_when_their_time_has_come_and_when_their_socket_is_ready() {
+        let network = Network::start().unwrap();
+        let place = network.register();
+        let now = place.now();
+        let (endpoint, calls) = told([10, 20].map(|millis| now + Duration::from_millis(millis)).into());
+        place.serve(&endpoint);
+        for millis in [10, 20] {
+            assert!(calls.recv_timeout(LONG).unwrap() >= now + Duration::from_millis(millis));
+        }
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        place.watch(&ours).unwrap();
+        // It can be written to.
+        calls.recv_timeout(LONG).unwrap();
+        theirs.write_all(b"x").unwrap();
+        calls.recv_timeout(LONG).unwrap();
+        place.forget(&ours).unwrap();
+    }
+
+    #[test]
+    fn an_endpoint_that_is_gone_is_forgotten_and_the_thread_ends_with_its_owner() {
+        let network = Network::start().unwrap();
+        let place = network.register();
+        let (endpoint, calls) = told(vec![Time::ZERO]);
+        place.serve(&endpoint);
+        calls.recv_timeout(LONG).unwrap();
+        let left = Arc::downgrade(&endpoint);
+        drop(endpoint);
+        // The thread may be about to let go of it.
+        while left.strong_count() > 0 {
+            thread::yield_now();
+        }
+        assert_eq!(network.register().token, 0);
+        drop(network);
+        assert!(calls.recv_timeout(LONG).is_err());
+    }
+}

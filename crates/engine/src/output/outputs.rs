@@ -1,0 +1,290 @@
+//! All outputs of a stream: opened, written to, and what is known of each.
+
+use super::datagrams::DatagramOutput;
+use super::file::{Mp4File, TsFile};
+use super::network::Network;
+use super::push::PushOutput;
+use super::threaded::ThreadedOutput;
+use super::{Credentials, Demand, Error, Liveness, Output, Packets, Result, Target};
+use serde::Serialize;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How an output does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It takes the stream.
+    #[default]
+    Sending,
+    /// Its server is being connected to.
+    Connecting,
+    /// It was too slow and waits for the next key frame.
+    Behind,
+    /// It has failed for good.
+    Failed,
+}
+
+/// How an output does, at one moment.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// Where it goes.
+    pub output: String,
+    /// What it does.
+    pub state: State,
+    /// Bytes of the stream that it has taken.
+    pub bytes: u64,
+    /// Runs of packets (a picture's, or a part of one) that were left out there.
+    pub left_out: u64,
+}
+
+/// Tells how an output does, to whoever asks while it runs. Clones mean the same output.
+#[derive(Clone, Debug)]
+pub struct StatusHandle(Arc<Cells>);
+
+#[derive(Debug)]
+struct Cells {
+    name: String,
+    state: Mutex<State>,
+    bytes: AtomicU64,
+    left_out: AtomicU64,
+}
+
+impl StatusHandle {
+    pub(super) fn new(name: &str) -> StatusHandle {
+        let (bytes, left_out) = (AtomicU64::new(0), AtomicU64::new(0));
+        StatusHandle(Arc::new(Cells { name: name.to_owned(), state: Mutex::default(), bytes, left_out }))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    pub(super) fn set(&self, state: State) {
+        *self.0.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    /// These bytes were taken.
+    pub(super) fn sent(&self, bytes: usize) {
+        self.0.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// A run of packets was left out.
+    pub(super) fn left_out(&self) {
+        self.0.left_out.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How it does.
+    #[must_use]
+    pub fn get(&self) -> Status {
+        Status {
+            output: self.0.name.clone(),
+            state: *self.0.state.lock().unwrap_or_else(PoisonError::into_inner),
+            bytes: self.0.bytes.load(Ordering::Relaxed),
+            left_out: self.0.left_out.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Opens the outputs of one encoder; those that are sockets share a thread.
+pub struct Opener {
+    credentials: Credentials,
+    liveness: Liveness,
+    network: Option<Arc<Network>>,
+}
+
+impl Opener {
+    /// Where the source is not live, a slow output is waited for instead of leaving pictures out.
+    #[must_use]
+    pub fn new(credentials: Credentials, liveness: Liveness) -> Opener {
+        Opener { credentials, liveness, network: None }
+    }
+
+    /// Opens all outputs of a rendition. Files are overwritten; servers are connected to meanwhile.
+    ///
+    /// # Errors
+    /// The first that cannot be opened.
+    pub fn open(&mut self, targets: &[Target]) -> Result<Outputs> {
+        let mut entries = Vec::new();
+        for target in targets {
+            let status = StatusHandle::new(&target.to_string());
+            let output = Some(self.open_one(target, &status)?);
+            entries.push(Entry { status, output });
+        }
+        Ok(Outputs { entries, failure: None, _network: self.network.clone() })
+    }
+
+    fn open_one(&mut self, target: &Target, status: &StatusHandle) -> Result<Box<dyn Output>> {
+        let (live, status) = (&self.liveness, status.clone());
+        let file: Box<dyn Output> = match target {
+            Target::Null => return Ok(Box::new(Null(status))),
+            Target::Datagrams(url) => {
+                let live = live.clone();
+                return Ok(Box::new(DatagramOutput::open(url, live, status, &*self.network()?)?));
+            }
+            Target::Http(url) => {
+                let (live, credentials) = (live.clone(), self.credentials.clone());
+                let network = self.network()?;
+                return Ok(Box::new(PushOutput::open(url, &credentials, live, status, &network)?));
+            }
+            Target::Stdout => Box::new(Stdout(status.clone())),
+            Target::File(path) if target.is_mp4() => Box::new(Mp4File::create(path, status.clone())?),
+            Target::File(path) => Box::new(TsFile::create(path, status.clone())?),
+        };
+        if !live.live {
+            return Ok(file);
+        }
+        Ok(Box::new(ThreadedOutput::start(file, status)?))
+    }
+
+    fn network(&mut self) -> Result<Arc<Network>> {
+        if let Some(network) = &self.network {
+            return Ok(Arc::clone(network));
+        }
+        let network = Arc::new(Network::start()?);
+        self.network = Some(Arc::clone(&network));
+        Ok(network)
+    }
+}
+
+struct Entry {
+    status: StatusHandle,
+    /// `None` once it has failed.
+    output: Option<Box<dyn Output>>,
+}
+
+/// All outputs of a stream, as one. It fails when the last of them has failed.
+pub struct Outputs {
+    entries: Vec<Entry>,
+    /// The first failure of an output that others have survived.
+    failure: Option<Error>,
+    /// Goes on as long as they do.
+    _network: Option<Arc<Network>>,
+}
+
+impl Outputs {
+    /// What tells how each does.
+    #[must_use]
+    pub fn statuses(&self) -> Vec<StatusHandle> {
+        self.entries.iter().map(|entry| entry.status.clone()).collect()
+    }
+
+    fn each(&mut self, mut act: impl FnMut(&mut Box<dyn Output>) -> Result<()>) {
+        let several = self.entries.iter().filter(|entry| entry.output.is_some()).count() > 1;
+        for Entry { status, output } in &mut self.entries {
+            let Some(Err(failure)) = output.as_mut().map(&mut act) else { continue };
+            *output = None;
+            status.set(State::Failed);
+            if several && matches!(failure, Error::ReaderGone) {
+                tracing::info!("{}: its reader has gone; the other outputs go on", status.name());
+            } else if several {
+                tracing::error!("{}: {failure}; the other outputs go on", status.name());
+            }
+            // A reader that goes is no failure where others are left.
+            if matches!(self.failure, None | Some(Error::ReaderGone)) {
+                self.failure = Some(failure);
+            }
+        }
+    }
+}
+
+impl Output for Outputs {
+    fn write(&mut self, packets: &Packets<'_>) -> Result<Demand> {
+        let mut demand = Demand::Nothing;
+        self.each(|output| {
+            if output.write(packets)? == Demand::KeyFrame {
+                demand = Demand::KeyFrame;
+            }
+            Ok(())
+        });
+        match self.failure.take() {
+            Some(failure) if self.entries.iter().all(|entry| entry.output.is_none()) => Err(failure),
+            failure => {
+                self.failure = failure;
+                Ok(demand)
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.each(|output| output.finish());
+        self.failure.take().map_or(Ok(()), Err)
+    }
+}
+
+struct Null(StatusHandle);
+
+impl Output for Null {
+    fn write(&mut self, packets: &Packets<'_>) -> Result<Demand> {
+        self.0.sent(packets.bytes.len());
+        Ok(Demand::Nothing)
+    }
+}
+
+struct Stdout(StatusHandle);
+
+impl Output for Stdout {
+    fn write(&mut self, packets: &Packets<'_>) -> Result<Demand> {
+        let mut out = io::stdout().lock();
+        match out.write_all(packets.bytes).and_then(|()| out.flush()) {
+            Ok(()) => {
+                self.0.sent(packets.bytes.len());
+                Ok(Demand::Nothing)
+            }
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Error::ReaderGone),
+            Err(error) => Err(Error::write(self.0.name())(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails at the `at`-th run, counted from 0.
+    struct Failing {
+        at: usize,
+        with: fn() -> Error,
+    }
+
+    impl Output for Failing {
+        fn write(&mut self, _: &Packets<'_>) -> Result<Demand> {
+            self.at = self.at.checked_sub(1).ok_or_else(self.with)?;
+            Ok(Demand::KeyFrame)
+        }
+    }
+
+    fn outputs(failing: Vec<Failing>) -> Outputs {
+        let entry =
+            |output: Failing| Entry { status: StatusHandle::new("x"), output: Some(Box::new(output) as _) };
+        Outputs { entries: failing.into_iter().map(entry).collect(), failure: None, _network: None }
+    }
+
+    fn broken() -> Error {
+        Error::write("x")(io::Error::other("it broke"))
+    }
+
+    const PACKETS: Packets<'_> = Packets::whole(b"", false);
+
+    #[test]
+    fn an_output_that_fails_leaves_the_others_and_is_told_at_the_end() {
+        let mut outputs = outputs(vec![Failing { at: 9, with: broken }, Failing { at: 1, with: broken }]);
+        for _ in 0..3 {
+            assert_eq!(outputs.write(&PACKETS).unwrap(), Demand::KeyFrame);
+        }
+        let states: Vec<State> = outputs.statuses().iter().map(|status| status.get().state).collect();
+        assert_eq!(states, [State::Sending, State::Failed]);
+        assert!(outputs.finish().unwrap_err().to_string().contains("it broke"));
+    }
+
+    #[test]
+    fn the_last_outputs_failure_ends_it() {
+        let gone = || Error::ReaderGone;
+        let mut all = outputs(vec![Failing { at: 0, with: broken }, Failing { at: 1, with: gone }]);
+        all.write(&PACKETS).unwrap();
+        assert!(all.write(&PACKETS).unwrap_err().to_string().contains("it broke"));
+        let mut quiet = outputs(vec![Failing { at: 0, with: gone }]);
+        assert!(matches!(quiet.write(&PACKETS), Err(Error::ReaderGone)));
+    }
+}

@@ -1,0 +1,315 @@
+//! Where a stream goes, by its name.
+
+use glassline_delivery::http1::{Url, UrlError};
+use glassline_delivery::output::{Destination, DestinationError};
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use thiserror::Error;
+
+/// Where a stream goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A file: a transport stream, fragmented MP4, or IVF.
+    File(PathBuf),
+    /// Standard output.
+    Stdout,
+    /// Datagrams of up to 7 TS packets: a URL as [`Destination`] reads it, whose host may be a name.
+    Datagrams(String),
+    /// A chunked PUT to this URL.
+    Http(String),
+    /// Nowhere: to measure.
+    Null,
+}
+
+/// Why a text names no place for a stream, or not one for each rendition.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// Not a name of any kind.
+    #[error(
+        "{0:?} is none of FILE.ts, FILE.mp4, FILE.ivf, - (standard output), udp://HOST:PORT, rtp://HOST:PORT, \
+         http(s)://HOST[:PORT]/live/NAME.ts and null:"
+    )]
+    Unknown(String),
+    /// A scheme that is not spoken.
+    #[error("{text:?}: {scheme}:// is not known; udp://, rtp://, http:// and https:// are")]
+    Scheme {
+        /// What was given.
+        text: String,
+        /// Its scheme.
+        scheme: String,
+    },
+    /// Datagrams without a place to go.
+    #[error("{0:?} names no host and port; write udp://HOST:PORT, or udp://[IPV6]:PORT")]
+    NoAddress(String),
+    /// Not a place for datagrams.
+    #[error("{text:?}: {error}")]
+    Destination {
+        /// What was given.
+        text: String,
+        /// Why.
+        error: DestinationError,
+    },
+    /// A server without a stream.
+    #[error("{0:?} names no stream; write http://HOST:PORT/live/NAME.ts, or https:// with it")]
+    NoStream(String),
+    /// A user in the URL.
+    #[error("{0:?} names a user, and publishers show a key; write http://HOST:PORT/live/NAME.ts")]
+    User(String),
+    /// No URL of a server.
+    #[error("{text:?}: {error}; write HOST:PORT, or [IPV6]:PORT")]
+    Url {
+        /// What was given.
+        text: String,
+        /// Why.
+        error: UrlError,
+    },
+    /// A file's name that renditions cannot be added to.
+    #[error("{0} is no UTF-8")]
+    NotUtf8(String),
+    /// Not enough ports for the renditions.
+    #[error("{0} leaves no ports for all renditions")]
+    NoPorts(String),
+    /// Several streams for standard output.
+    #[error("standard output carries one stream, not several renditions")]
+    OneStream,
+}
+
+impl Target {
+    /// The target of rendition `index`, called `name`: `{rendition}` and `{index}` stand for both. Without one, a
+    /// file or stream gets the name behind its own, and datagrams go to a port that is higher by two each time.
+    ///
+    /// # Errors
+    /// Where there is no such target.
+    pub fn of_rendition(&self, name: &str, index: usize) -> Result<Target, TargetError> {
+        let placed = |text: &str| filled(text, name, index).unwrap_or_else(|| appended(text, name));
+        Ok(match self {
+            Target::File(path) => match path.to_str() {
+                Some(path) => Target::File(placed(path).into()),
+                None => return Err(TargetError::NotUtf8(self.to_string())),
+            },
+            Target::Http(url) => server(&placed(url))?,
+            Target::Datagrams(url) => {
+                let url = filled(url, name, index).or_else(|| further_port(url, 2 * index));
+                datagrams(&url.ok_or_else(|| TargetError::NoPorts(self.to_string()))?)?
+            }
+            Target::Stdout => return Err(TargetError::OneStream),
+            Target::Null => Target::Null,
+        })
+    }
+
+    /// Whether somebody watches while the stream is made.
+    #[must_use]
+    pub fn is_network(&self) -> bool {
+        matches!(self, Target::Datagrams(_) | Target::Http(_))
+    }
+
+    /// Whether TLS is spoken there.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Target::Http(url) if url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:")))
+    }
+
+    /// Whether it is an IVF file, which takes VP8 alone.
+    #[must_use]
+    pub fn is_ivf(&self) -> bool {
+        matches!(self, Target::File(path) if has_extension(path, "ivf"))
+    }
+
+    /// Whether it is an MP4 file, which does not take every codec.
+    #[must_use]
+    pub fn is_mp4(&self) -> bool {
+        matches!(self, Target::File(path) if has_extension(path, "mp4"))
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::File(path) => path.display().fmt(f),
+            Target::Stdout => f.write_str("standard output"),
+            Target::Datagrams(url) | Target::Http(url) => f.write_str(url),
+            Target::Null => f.write_str("null:"),
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+    fn from_str(text: &str) -> Result<Target, TargetError> {
+        let Some((scheme, _)) = text.split_once("://") else {
+            return local(text);
+        };
+        match scheme.to_ascii_lowercase().as_str() {
+            "udp" | "rtp" => datagrams(text),
+            "http" | "https" => server(text),
+            _ => Err(TargetError::Scheme { text: text.to_owned(), scheme: scheme.to_owned() }),
+        }
+    }
+}
+
+fn datagrams(text: &str) -> Result<Target, TargetError> {
+    // Names are looked up when the output is opened; any address stands for them here.
+    let mut any = |_: &str| Some(Ipv4Addr::LOCALHOST.into());
+    // Placeholders stand for what fits in their place.
+    let filled = filled(text, "r", 0);
+    match Destination::parse_named(filled.as_deref().unwrap_or(text), &mut any) {
+        Ok(_) => Ok(Target::Datagrams(text.to_owned())),
+        Err(DestinationError::Address) => Err(TargetError::NoAddress(text.to_owned())),
+        Err(error) => Err(TargetError::Destination { text: text.to_owned(), error }),
+    }
+}
+
+fn server(text: &str) -> Result<Target, TargetError> {
+    let filled = filled(text, "r", 0);
+    let url: Url = filled
+        .as_deref()
+        .unwrap_or(text)
+        .parse()
+        .map_err(|error| TargetError::Url { text: text.to_owned(), error })?;
+    let authority = text.split_once("://").and_then(|(_, rest)| rest.split(['/', '?']).next());
+    if authority.is_some_and(|authority| authority.contains('@')) {
+        return Err(TargetError::User(text.to_owned()));
+    }
+    if url.target() == "/" || text.contains('#') {
+        return Err(TargetError::NoStream(text.to_owned()));
+    }
+    Ok(Target::Http(text.to_owned()))
+}
+
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
+}
+
+fn local(text: &str) -> Result<Target, TargetError> {
+    match text {
+        "-" => Ok(Target::Stdout),
+        "null:" => Ok(Target::Null),
+        _ if ["ts", "mp4", "ivf"].iter().any(|extension| has_extension(Path::new(text), extension)) => {
+            Ok(Target::File(text.into()))
+        }
+        _ => Err(TargetError::Unknown(text.to_owned())),
+    }
+}
+
+/// Replaces the placeholders of `text`, if it has any.
+fn filled(text: &str, name: &str, index: usize) -> Option<String> {
+    let filled = text.replace("{rendition}", name).replace("{index}", &index.to_string());
+    (filled != text).then_some(filled)
+}
+
+/// `name` behind the last part of a path or URL, before its extension and query: `/live/hall.ts?x` becomes
+/// `/live/hall-720p50.ts?x`.
+fn appended(text: &str, name: &str) -> String {
+    let (path, query) = text.split_at_checked(text.find('?').unwrap_or(text.len())).unwrap_or((text, ""));
+    let (folder, file) = path.rsplit_once('/').map_or((None, path), |(folder, file)| (Some(folder), file));
+    // A dot at the beginning hides a file; it begins no extension.
+    let file = match file.rsplit_once('.') {
+        Some((stem, extension)) if !stem.is_empty() => format!("{stem}-{name}.{extension}"),
+        _ => format!("{file}-{name}"),
+    };
+    folder.map_or_else(|| format!("{file}{query}"), |folder| format!("{folder}/{file}{query}"))
+}
+
+/// A URL of datagrams with a port that is higher by `further`; `None` where there is none so high.
+fn further_port(url: &str, further: usize) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let (authority, options) = rest.split_at_checked(rest.find(['?', '/']).unwrap_or(rest.len()))?;
+    let (host, port) = authority.rsplit_once(':')?;
+    let higher = u16::try_from(usize::from(port.parse::<u16>().ok()?) + further).ok()?;
+    Some(format!("{scheme}://{host}:{higher}{options}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_are_told_apart() {
+        assert_eq!("-".parse(), Ok(Target::Stdout));
+        assert_eq!("null:".parse(), Ok(Target::Null));
+        assert_eq!("a/b.ts".parse(), Ok(Target::File("a/b.ts".into())));
+        assert_eq!("a/b.MP4".parse(), Ok(Target::File("a/b.MP4".into())));
+        for url in [
+            "udp://239.1.2.3:5000?ttl=8&interface=eth0",
+            "rtp://[ff15::1]:5004",
+            "udp://studio-2.example:5000?packets=3",
+            "RTP://192.0.2.7:5004?source=192.0.2.1",
+        ] {
+            assert_eq!(url.parse(), Ok(Target::Datagrams(url.to_owned())));
+        }
+        for url in ["https://box/live/a.ts", "http://box/live/a.ts", "http://[::1]:8080/live/a.ts?takeover=1"]
+        {
+            let target: Target = url.parse().unwrap();
+            assert_eq!(target, Target::Http(url.to_owned()));
+            assert_eq!(target.is_tls(), url.starts_with("https"));
+        }
+    }
+
+    #[test]
+    fn each_rendition_has_outputs_of_its_own() {
+        let of = |text: &str, index| {
+            let output: Target = text.parse().unwrap();
+            output
+                .of_rendition("720p50", index)
+                .map(|output| output.to_string())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(of("http://box/live/hall.ts", 0).unwrap(), "http://box/live/hall-720p50.ts");
+        assert_eq!(of("http://box/live/{rendition}.ts", 0).unwrap(), "http://box/live/720p50.ts");
+        assert_eq!(of("http://box{index}/live/hall.ts", 1).unwrap(), "http://box1/live/hall.ts");
+        assert_eq!(of("a/hall.ts", 0).unwrap(), "a/hall-720p50.ts");
+        assert_eq!(of("udp://239.1.{index}.1:5000", 3).unwrap(), "udp://239.1.3.1:5000");
+        assert_eq!(of("udp://239.1.1.1:5000?ttl=8", 2).unwrap(), "udp://239.1.1.1:5004?ttl=8");
+        assert_eq!(of("null:", 2).unwrap(), "null:");
+        assert!(of("-", 0).unwrap_err().contains("standard output"));
+        assert!(of("udp://h:65535", 1).unwrap_err().contains("ports"));
+    }
+
+    #[test]
+    fn what_is_no_output_is_refused_with_what_would_be() {
+        for (text, complaint) in [
+            ("udp://host", "no host and port"),
+            ("udp://:5000", "no host and port"),
+            ("udp://host:0", "no host and port"),
+            ("udp://host:65536", "no host and port"),
+            ("udp://[::1:5000", "no host and port"),
+            ("udp://[host]:5000", "no host and port"),
+            ("udp://::1:5000", "no host and port"),
+            ("udp://host:5000?ttl=0", "from 1 to 255"),
+            ("rtp://host:5000?pkt_size=1316", "another option"),
+            ("http://[::1/live/a.ts", "no name or address"),
+            ("http://host:0/live/a.ts", "1 to 65535"),
+            ("http://host:8080", "names no stream"),
+            ("http://host:8080/", "names no stream"),
+            ("http://me@host/live/a.ts", "names a user"),
+            ("http://host/live/a b.ts", "visible ASCII"),
+            ("https://host", "names no stream"),
+            ("rtmp://host/app", "is not known"),
+            ("film.mkv", "none of FILE.ts"),
+            ("", "none of FILE.ts"),
+        ] {
+            let error = text.parse::<Target>().unwrap_err().to_string();
+            assert!(error.contains(complaint), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn outputs_get_the_rendition_s_name() {
+        assert_eq!(appended("/live/hall.ts?takeover=1", "720p50"), "/live/hall-720p50.ts?takeover=1");
+        assert_eq!(appended("a.b/film", "360p25"), "a.b/film-360p25");
+        assert_eq!(appended("x.ts", "360p25"), "x-360p25.ts");
+        assert_eq!(filled("239.1.{index}.3", "720p50", 2).as_deref(), Some("239.1.2.3"));
+        assert_eq!(filled("/live/{rendition}/a.ts", "720p50", 2).as_deref(), Some("/live/720p50/a.ts"));
+        assert_eq!(filled("plain", "720p50", 2), None);
+    }
+
+    #[test]
+    fn ports_go_up() {
+        assert_eq!(further_port("udp://[ff15::1]:5000", 4).as_deref(), Some("udp://[ff15::1]:5004"));
+        assert_eq!(further_port("rtp://h:5000?ttl=8", 2).as_deref(), Some("rtp://h:5002?ttl=8"));
+        assert_eq!((further_port("udp://h:65535", 1), further_port("udp://h", 1)), (None, None));
+    }
+}
