@@ -1,8 +1,7 @@
 //! `glassline encode --codec vp8`: pictures in, VP8 in IVF out, one picture after the other.
 //!
 //! ```text
-//! y4m, test pattern, ffmpeg ─► Pictures ─► vp8::denoise ─► vp8::Plan, RateControl ─► vp8::encode ─► IVF
-//!                                               where it is wanted           ▲────── stats, bytes ──────┘
+//! y4m, test pattern, ffmpeg ─► Pictures ─► vp8::Encoder ─► IVF
 //! ```
 //! Nothing is live here: a picture is read when the one before it is written, and time spent on reading and writing is
 //! not the encoder's.

@@ -4,45 +4,22 @@
 //! they are filtered and hashed. Intra prediction wants the row above as it was before the filter, so its last lines
 //! are kept aside.
 
-pub(crate) mod reconstruct;
-
 use super::bool_coder::BoolDecoder;
 use super::error::Error;
-use super::frame::{Frame, Geometry, Workspace};
-use super::header::{FrameHeader, FrameTag, KeyTag, Lasting, Update};
+use super::frame::{Frame, Geometry};
+use super::header::{FrameHeader, FrameTag, Lasting};
+use super::limits::Limits;
 use super::loop_filter::{Area, LoopFilter};
 use super::modes::{Macroblock, ModeReader};
+use super::next_state::next;
 use super::quantizer::Factors;
+use super::reconstruct::Reconstruction;
 use super::simd::Kernels;
 use super::state::{Inner, State};
 use super::tokens::{self, Context};
+use super::workspace::{RowStore, Workspace};
 use glassline_media::{Colour, Picture};
-use reconstruct::{Reconstruction, TopLines};
-use std::sync::{Arc, OnceLock};
-
-/// What a stream may ask of us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The largest picture that is taken, width times height in samples. A frame of a few bytes makes us allocate
-    /// 1.5 bytes a sample of whole macroblocks, and spend the time to fill them.
-    pub max_pixels: u32,
-}
-
-impl Default for Limits {
-    /// 4096×2304 samples.
-    fn default() -> Limits {
-        Limits { max_pixels: 4096 * 2304 }
-    }
-}
-
-impl Limits {
-    pub(crate) fn check(&self, width: u16, height: u16) -> Result<(), Error> {
-        if u32::from(width) * u32::from(height) > self.max_pixels {
-            return Err(Error::TooLarge { width, height, max_pixels: self.max_pixels });
-        }
-        Ok(())
-    }
-}
+use std::sync::Arc;
 
 /// What came of a frame.
 #[derive(Clone, Debug)]
@@ -131,72 +108,6 @@ pub(crate) fn decode_with(
     Ok(Decoded { state: State(Some(Arc::new(inner))), picture, key: header.key })
 }
 
-impl Inner {
-    /// What a frame that is decoded against this state starts from.
-    pub(crate) fn lasting(&self) -> Lasting {
-        Lasting {
-            segmentation: self.segmentation.clone(),
-            filter: self.filter.clone(),
-            probs: self.probs.clone(),
-            next_probs: None,
-            sign_bias: self.sign_bias,
-            colour_space: self.colour_space,
-            clamping_unneeded: self.clamping_unneeded,
-        }
-    }
-}
-
-/// The state behind a frame.
-pub(crate) fn next(
-    before: Option<&Inner>,
-    key: Option<KeyTag>,
-    geometry: Geometry,
-    header: &FrameHeader,
-    lasting: Lasting,
-    new: Frame,
-    segment_map: Arc<[u8]>,
-) -> Inner {
-    let (last, golden, altref) = match before {
-        Some(before) if !header.key => {
-            // Copies happen before the new frame comes in, altref's first: libvpx does it so, RFC 6386 is silent.
-            let copied_altref = match header.altref {
-                Update::Last => &before.last,
-                Update::Other => &before.golden,
-                Update::Keep | Update::Current => &before.altref,
-            };
-            let golden = match header.golden {
-                Update::Keep => &before.golden,
-                Update::Current => &new,
-                Update::Last => &before.last,
-                Update::Other => copied_altref,
-            };
-            let altref = if header.altref == Update::Current { &new } else { copied_altref };
-            let last = if header.refresh_last { &new } else { &before.last };
-            (last.clone(), golden.clone(), altref.clone())
-        }
-        _ => (new.clone(), new.clone(), new),
-    };
-    let scales = key.map(|key| (key.horizontal_scale, key.vertical_scale));
-    let before = before.map(|before| (before.horizontal_scale, before.vertical_scale));
-    let (horizontal_scale, vertical_scale) = scales.or(before).unwrap_or_default();
-    Inner {
-        geometry,
-        last,
-        golden,
-        altref,
-        probs: lasting.next_probs.unwrap_or(lasting.probs),
-        segmentation: lasting.segmentation,
-        segment_map,
-        filter: lasting.filter,
-        sign_bias: lasting.sign_bias,
-        horizontal_scale,
-        vertical_scale,
-        colour_space: lasting.colour_space,
-        clamping_unneeded: lasting.clamping_unneeded,
-        hash: OnceLock::new(),
-    }
-}
-
 /// Cuts what follows the first partition into token partitions (§9.5).
 fn token_partitions(rest: &[u8], count: usize) -> Result<Vec<&[u8]>, Error> {
     let table = 3 * (count - 1);
@@ -230,15 +141,6 @@ fn segment_map(header: &FrameHeader, geometry: &Geometry, state: &State) -> Segm
         // All of it is written; a map is only kept where nothing is.
         _ => SegmentMap::Changing(vec![0; geometry.columns * geometry.rows]),
     }
-}
-
-/// What decoding remembers of the row above, kept so that its memory need not be asked for again.
-#[derive(Debug, Default)]
-pub(crate) struct RowStore {
-    above: Vec<Macroblock>,
-    current: Vec<Macroblock>,
-    contexts: Vec<Context>,
-    top: TopLines,
 }
 
 /// All that the rows of a frame have in common.

@@ -1,7 +1,5 @@
-//! Reference frames: three planes that are made once and then only shared, and the pool they come from.
+//! Reference frames: three planes that are made once and then only shared.
 
-use super::simd::encode::EncodeKernels;
-use super::simd::{self, Kernels};
 use glassline_media::{Picture, PixelFormat, Plane, Size, Time};
 use std::sync::{Arc, OnceLock};
 use twox_hash::xxhash3_128;
@@ -52,7 +50,7 @@ impl Geometry {
         }
     }
 
-    fn plane_bytes(&self, index: usize) -> usize {
+    pub(crate) fn plane_bytes(&self, index: usize) -> usize {
         let (_, lines, stride) = self.plane(index);
         stride * lines + TAIL_BYTES
     }
@@ -61,7 +59,7 @@ impl Geometry {
 /// A decoded picture that others may be predicted from, as far as whole macroblocks reach. Cloning shares it.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
-    planes: [Arc<[u8]>; 3],
+    pub(crate) planes: [Arc<[u8]>; 3],
     /// See [`hash`], once someone has asked for it.
     hash: Arc<OnceLock<u128>>,
 }
@@ -98,7 +96,7 @@ impl Frame {
 /// The planes of a frame in the making.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
-    planes: [Arc<[u8]>; 3],
+    pub(crate) planes: [Arc<[u8]>; 3],
 }
 
 impl Unfinished {
@@ -115,81 +113,6 @@ impl Unfinished {
         Frame { planes: self.planes, hash: Arc::default() }
     }
 }
-
-/// With which kernels frames are worked on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum KernelChoice {
-    /// The fastest that this processor runs.
-    #[default]
-    Best,
-    /// Those that every processor runs.
-    Portable,
-}
-
-/// Memory that decoding needs and that need not be asked of the system for every frame.
-///
-/// It holds planes of frames that it has given out. Where nobody else holds one any more – no state, no picture –
-/// it becomes the next frame; a caller that keeps one state and drops it for the next one decodes in the same few
-/// frames of memory for good. A workspace has no influence on any result.
-#[derive(Debug, Default)]
-pub struct Workspace {
-    kernels: KernelChoice,
-    given: Vec<[Arc<[u8]>; 3]>,
-    pub(crate) rows: super::decode::RowStore,
-}
-
-/// Frames that a workspace remembers: three references, one in the making, and some that are being shown.
-const REMEMBERED_FRAMES: usize = 8;
-
-impl Workspace {
-    /// A workspace that holds nothing yet.
-    pub fn new() -> Workspace {
-        Workspace::default()
-    }
-
-    /// A workspace whose frames are decoded by the portable kernels alone, as on a processor without vector units that
-    /// we know: the same bits, several times slower. For tests and measurements.
-    pub fn portable() -> Workspace {
-        Workspace { kernels: KernelChoice::Portable, ..Workspace::default() }
-    }
-
-    /// The kernels that work on its frames.
-    pub(crate) fn kernels(&self) -> &'static Kernels {
-        match self.kernels {
-            KernelChoice::Best => Kernels::best(),
-            KernelChoice::Portable => &simd::SCALAR,
-        }
-    }
-
-    /// The kernels that encode with it.
-    pub(crate) fn encode_kernels(&self) -> &'static EncodeKernels {
-        match self.kernels {
-            KernelChoice::Best => EncodeKernels::best(),
-            KernelChoice::Portable => &simd::encode::SCALAR,
-        }
-    }
-
-    /// A frame to be filled; its content is whatever an earlier one left.
-    pub(crate) fn frame(&mut self, geometry: &Geometry) -> Unfinished {
-        let fits =
-            |planes: &[Arc<[u8]>; 3]| (0..3).all(|index| planes[index].len() == geometry.plane_bytes(index));
-        let free = |planes: &mut [Arc<[u8]>; 3]| planes.iter_mut().all(|plane| Arc::get_mut(plane).is_some());
-        if let Some(at) = self.given.iter_mut().position(|planes| fits(planes) && free(planes)) {
-            return Unfinished { planes: self.given.swap_remove(at) };
-        }
-        let plane = |index| std::iter::repeat_n(0, geometry.plane_bytes(index)).collect();
-        Unfinished { planes: [plane(0), plane(1), plane(2)] }
-    }
-
-    /// Remembers a frame's memory for the time when nobody holds it any more.
-    pub(crate) fn remember(&mut self, frame: &Frame) {
-        if self.given.len() == REMEMBERED_FRAMES {
-            self.given.remove(0);
-        }
-        self.given.push(frame.planes.clone());
-    }
-}
-
 /// The hash of a frame's planes.
 ///
 /// A line's hash is XXH3-128 of its bytes, as far as whole macroblocks reach; a plane's is XXH3-128 of its lines'
@@ -207,15 +130,4 @@ pub(crate) fn hash(geometry: &Geometry, planes: [&[u8]; 3]) -> u128 {
         *out = hash(&lines_hashes).to_le_bytes();
     }
     hash(hashes.as_flattened())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_portable_workspace_has_the_scalar_kernels_on_every_processor() {
-        let workspace = Workspace::portable();
-        assert_eq!((workspace.kernels().name, workspace.encode_kernels().name), ("scalar", "scalar"));
-    }
 }

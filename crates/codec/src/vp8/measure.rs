@@ -3,7 +3,7 @@
 //! A block is given by a slice that begins at its first sample, and its stride: the bytes from a line to the next.
 //! The encoder's search and mode decision call these, through [`EncodeKernels`](super::simd::EncodeKernels).
 
-use super::modes::{BMode, Mode};
+use super::modes::{B_MODES, SQUARE_MODES};
 use super::predict::intra::{self, Edges, SubblockEdges};
 
 /// The shapes of block that motion is searched for; as a number, the place of a shape's kernel in its array.
@@ -112,9 +112,6 @@ pub(crate) fn satd<const W: usize, const H: usize>(
         .sum()
 }
 
-/// The order of [`square_costs`].
-pub(crate) const SQUARE_MODES: [Mode; 4] = [Mode::Dc, Mode::Vertical, Mode::Horizontal, Mode::TrueMotion];
-
 /// SATD of a square block of `N`×`N` samples (16 or 8) against its prediction by each of [`SQUARE_MODES`].
 pub(crate) fn square_costs<const N: usize>(src: &[u8], stride: usize, edges: &Edges<'_>) -> [u32; 4] {
     SQUARE_MODES.map(|mode| {
@@ -124,23 +121,9 @@ pub(crate) fn square_costs<const N: usize>(src: &[u8], stride: usize, edges: &Ed
     })
 }
 
-/// The order of [`subblock_costs`].
-pub(crate) const SUBBLOCK_MODES: [BMode; 10] = [
-    BMode::Dc,
-    BMode::TrueMotion,
-    BMode::Vertical,
-    BMode::Horizontal,
-    BMode::LeftDown,
-    BMode::RightDown,
-    BMode::VerticalRight,
-    BMode::VerticalLeft,
-    BMode::HorizontalDown,
-    BMode::HorizontalUp,
-];
-
-/// SATD of a subblock of 4×4 samples against its prediction by each of [`SUBBLOCK_MODES`].
+/// SATD of a subblock of 4×4 samples against its prediction by each of [`B_MODES`].
 pub(crate) fn subblock_costs(src: &[u8], stride: usize, edges: &SubblockEdges) -> [u32; 10] {
-    SUBBLOCK_MODES.map(|mode| {
+    B_MODES.map(|mode| {
         let mut prediction = [0; 16];
         intra::subblock(mode, &mut prediction, 4, edges);
         satd::<4, 4>(src, stride, &prediction, 4)
@@ -211,6 +194,7 @@ pub(crate) fn plane_sse(
 
 #[cfg(test)]
 mod tests {
+    use super::super::modes::Mode;
     use super::*;
 
     #[test]
@@ -237,7 +221,7 @@ mod tests {
         assert_eq!((costs[1], costs[3]), (0, 0));
         assert!(costs[0] > 0 && costs[2] > 0);
         let around = [1, 2, 3, 4, 50, 5, 6, 7, 8, 9, 10, 11, 12];
-        for (at, mode) in SUBBLOCK_MODES.into_iter().enumerate() {
+        for (at, mode) in B_MODES.into_iter().enumerate() {
             let mut block = [0; 16];
             intra::subblock(mode, &mut block, 4, &around);
             assert_eq!(subblock_costs(&block, 4, &around)[at], 0, "{mode:?}");

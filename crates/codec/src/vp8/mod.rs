@@ -19,6 +19,9 @@
 //! # show(&[]).unwrap();
 //! ```
 //!
+//! Encoding is the same the other way round ([`encode`]); [`Encoder`] holds a stream's state, plan and rate control for
+//! who wants frame after frame and no forks.
+//!
 //! A frame walks through `header`, then row by row through `modes` and `motion` (how each macroblock is predicted),
 //! `tokens` (its coefficients), `predict` and `transform` (its samples) and `loop_filter`; `decode` drives them.
 //! `frame` holds the planes, `state` what lasts, `save` writes it down. `simd` has the inner loops once more for
@@ -30,35 +33,42 @@ pub mod bench;
 mod bool_coder;
 mod decode;
 mod encode;
+mod encoder;
 mod error;
 mod forward;
 mod frame;
 mod header;
+mod limits;
 mod loop_filter;
 mod measure;
 mod modes;
 mod motion;
+mod next_state;
 mod plan;
 mod predict;
 mod quantize;
 mod quantizer;
 mod rate_control;
+mod reconstruct;
 mod save;
 mod simd;
 mod state;
 mod tables;
 mod tokens;
 mod transform;
+mod workspace;
 
-pub use decode::{Decoded, Limits, decode, decode_in};
+pub use decode::{Decoded, decode, decode_in};
 pub use encode::{
     Denoise, Denoised, EncodeError, EncodeWorkspace, Encoded, Parallel, Quality, References, Replace,
     Request, Serial, Stats, Updates, denoise, denoise_in, encode, encode_candidates, encode_candidates_in,
     encode_in,
 };
+pub use encoder::{EncodedFrame, Encoder, EncoderSettings, StreamQuality};
 pub use error::Error;
-pub use frame::Workspace;
 pub use header::{FrameTag, KeyTag};
+pub use limits::Limits;
 pub use plan::{Plan, Role};
 pub use rate_control::{RateControl, RateSettings, Verdict};
 pub use state::{State, StateHash};
+pub use workspace::Workspace;

@@ -167,7 +167,11 @@ impl Macroblock {
     }
 }
 
+/// The modes that predict a square block as a whole, which are all that chroma has.
+pub(crate) const SQUARE_MODES: [Mode; 4] = [Mode::Dc, Mode::Vertical, Mode::Horizontal, Mode::TrueMotion];
+/// The leaves of the trees of luma and chroma.
 pub(crate) const Y_MODES: [Mode; 5] = [Mode::Dc, Mode::Vertical, Mode::Horizontal, Mode::TrueMotion, Mode::B];
+/// The leaves of the tree of subblocks.
 pub(crate) const B_MODES: [BMode; 10] = [
     BMode::Dc,
     BMode::TrueMotion,

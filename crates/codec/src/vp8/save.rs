@@ -13,10 +13,11 @@
 //! ```
 //! Numbers are little endian. The hash of a state is that of its head, which names the frames by their hashes.
 
-use super::decode::Limits;
 use super::error::Error;
-use super::frame::{Frame, Geometry, Workspace};
+use super::frame::{Frame, Geometry};
+use super::limits::Limits;
 use super::state::{Filter, Inner, Probabilities, Segmentation, State};
+use super::workspace::Workspace;
 use std::sync::{Arc, OnceLock};
 
 const MAGIC: &[u8; 4] = b"GLV8";

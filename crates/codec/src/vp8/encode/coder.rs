@@ -12,14 +12,15 @@ use super::speed::Tools;
 use super::tokens::{Counts, NO_COUNTS};
 use super::write::{self, Field, Partitions, Written};
 use super::{EncodeError, Encoded, Quality, Replace, Request, Stats};
-use crate::vp8::decode::next;
-use crate::vp8::frame::{Frame, Geometry, Unfinished, Workspace};
+use crate::vp8::frame::{Frame, Geometry, Unfinished};
 use crate::vp8::header::{FrameHeader, KeyTag, Lasting, Quantizer, Update};
 use crate::vp8::loop_filter::{Area, LoopFilter};
 use crate::vp8::modes::{Macroblock, Mode, Reference};
+use crate::vp8::next_state::next;
 use crate::vp8::simd::Kernels;
 use crate::vp8::simd::encode::EncodeKernels;
 use crate::vp8::state::{Inner, State};
+use crate::vp8::workspace::Workspace;
 use glassline_media::Colour;
 use std::sync::Arc;
 

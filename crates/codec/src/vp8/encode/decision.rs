@@ -8,10 +8,11 @@ use super::reference::ReferencePlane;
 use super::residue::Coding;
 use super::split::Cutter;
 use super::subblocks::{Choice, Tile};
-use crate::vp8::decode::reconstruct::Reconstruction;
-use crate::vp8::measure::{SQUARE_MODES, Shape};
+use crate::vp8::measure::Shape;
+use crate::vp8::modes::SQUARE_MODES;
 use crate::vp8::modes::{Macroblock, Mode, Reference, Split};
 use crate::vp8::motion::{Bounds, Suggested, Vector};
+use crate::vp8::reconstruct::Reconstruction;
 use crate::vp8::tables::modes::MODE_CONTEXTS;
 
 /// What saying that a macroblock is intra, or which reference it is predicted from, costs about: intra, last,

@@ -29,11 +29,12 @@ mod subblocks;
 pub(crate) mod tokens;
 mod write;
 
-use super::frame::{Frame, Geometry, Workspace};
+use super::frame::{Frame, Geometry};
 use super::modes::Reference;
 use super::simd::Kernels;
 use super::simd::encode::EncodeKernels;
 use super::state::{Inner, State};
+use super::workspace::Workspace;
 use coder::{Coder, Task};
 pub use denoise::{Denoise, Denoised, denoise, denoise_in};
 use frame::Store;

@@ -4,10 +4,10 @@ use super::quantization::kind;
 use super::rate::{self, Cost};
 use super::residue::Coding;
 use super::tokens::Levels;
-use crate::vp8::decode::reconstruct::Reconstruction;
-use crate::vp8::measure::SUBBLOCK_MODES;
+use crate::vp8::modes::B_MODES;
 use crate::vp8::modes::{BMode, Macroblock};
 use crate::vp8::predict::intra::{self, SubblockEdges};
+use crate::vp8::reconstruct::Reconstruction;
 use crate::vp8::tokens::Context;
 
 /// A macroblock's luma with a line above it and a column to the left.
@@ -120,7 +120,7 @@ impl Choice<'_> {
             } else {
                 macroblock.b_modes[block - 1]
             };
-            let costed = SUBBLOCK_MODES.into_iter().zip(distances).map(|(mode, distance)| {
+            let costed = B_MODES.into_iter().zip(distances).map(|(mode, distance)| {
                 let bits = mode_cost(self.key, self.costs, mode, above, left);
                 (distance + ((bits * self.price) >> 12), mode)
             });

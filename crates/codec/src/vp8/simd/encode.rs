@@ -48,9 +48,9 @@ pub(crate) struct EncodeKernels {
     pub(crate) satd: [Distance; 5],
     pub(crate) sub_pel_sad: [SubPelDistance; 5],
     pub(crate) sub_pel_satd: [SubPelDistance; 5],
-    /// SATD of 16×16 and of 8×8 against [`measure::SQUARE_MODES`].
+    /// SATD of 16×16 and of 8×8 against [`SQUARE_MODES`](crate::vp8::modes::SQUARE_MODES).
     pub(crate) square_costs: [fn(&[u8], usize, &Edges<'_>) -> [u32; 4]; 2],
-    /// SATD of 4×4 against [`measure::SUBBLOCK_MODES`].
+    /// SATD of 4×4 against [`B_MODES`](crate::vp8::modes::B_MODES).
     pub(crate) subblock_costs: fn(&[u8], usize, &SubblockEdges) -> [u32; 10],
     pub(crate) forward_block: Forward<[i16; 16]>,
     /// 16×16 samples.

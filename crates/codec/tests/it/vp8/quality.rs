@@ -1,7 +1,7 @@
 //! What the encoder makes of a clip, in bits and decibels, beside what it has made of it before: no change of it may
 //! cost more than rounding without being seen here.
 
-use glassline_codec::vp8::{EncodeWorkspace, Plan, Quality, Request, Serial, State, encode_in};
+use glassline_codec::vp8::{Encoder, EncoderSettings, Serial, StreamQuality};
 use glassline_media::container::y4m;
 use glassline_media::measure::pattern::Pattern;
 use glassline_media::measure::psnr::SquaredError;
@@ -32,18 +32,15 @@ const FILMED: [Row; 5] = [
 
 /// Encodes `pictures` as the program does with a quantiser that stays.
 fn encode(pictures: &[Picture], index: u8, speed: u8) -> (u64, f64) {
-    let (mut state, mut plan) = (State::new(), Plan::new(25.0, None));
-    let mut workspace = EncodeWorkspace::new();
+    let quality = StreamQuality::Quantizer(index);
+    let frame_rate = FrameRate::new(25, 1).unwrap();
+    let settings = EncoderSettings { frame_rate, key_interval: None, quality, speed, denoise: None };
+    let mut encoder = Encoder::new(&settings);
     let (mut bits, mut error) = (0, SquaredError::default());
     for picture in pictures {
-        let role = plan.role();
-        let quality = Quality::Quantizer(plan.quantizer(role, index));
-        let request = plan.request(role, Request { quality, speed, ..Request::default() });
-        let encoded = encode_in(&state, picture, &request, &mut workspace, &Serial).unwrap();
-        plan.encoded(role, &encoded.stats);
+        let encoded = encoder.encode(picture, &Serial).unwrap();
         bits += 8 * encoded.bytes.len() as u64;
         error.add(&SquaredError::of(picture, &encoded.picture).unwrap());
-        state = encoded.state;
     }
     (bits, error.all_db().unwrap())
 }

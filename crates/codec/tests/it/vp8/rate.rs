@@ -1,9 +1,6 @@
 //! Rate control with the encoder itself: what a decoder's buffer sees.
 
-use glassline_codec::vp8::{
-    EncodeWorkspace, Plan, Quality, RateControl, RateSettings, Request, Role, Serial, State, Verdict,
-    encode_in,
-};
+use glassline_codec::vp8::{Encoder, EncoderSettings, RateSettings, Serial, StreamQuality};
 use glassline_media::measure::pattern::Pattern;
 use glassline_media::{FrameRate, Size, Time, Utc};
 use std::time::Duration;
@@ -16,36 +13,21 @@ struct Stream {
 
 fn encode(settings: &RateSettings, frames: u64) -> Stream {
     let mut pattern = Pattern::new(Size::new(320, 180).unwrap(), settings.frame_rate);
-    let (mut state, mut workspace) = (State::new(), EncodeWorkspace::new());
-    let mut control = RateControl::new(settings);
-    let mut plan = Plan::new(settings.frame_rate.as_f64(), settings.key_interval);
+    let mut encoder = Encoder::new(&EncoderSettings {
+        frame_rate: settings.frame_rate,
+        key_interval: settings.key_interval,
+        quality: StreamQuality::Rate(settings.clone()),
+        speed: 8,
+        denoise: None,
+    });
     let mut stream = Stream { frames: Vec::new(), late: 0 };
     for number in 0..frames {
         let picture = pattern.draw(number, Time::ZERO + settings.frame_rate.time_of(number), Utc::default());
-        let mut role = plan.role();
-        let (mut index, mut tries) = (control.quantizer(role), 1);
-        let encoded = loop {
-            let request = Request { quality: Quality::Quantizer(index), speed: 8, ..Request::default() };
-            let request = plan.request(role, request);
-            let encoded = encode_in(&state, &picture, &request, &mut workspace, &Serial).unwrap();
-            if plan.is_cut(&encoded.stats) {
-                role = Role::Key;
-                index = control.quantizer(role);
-                continue;
-            }
-            match control.judge(role, index, encoded.bytes.len(), tries) {
-                Verdict::Keep => break encoded,
-                Verdict::Again(other) => index = other,
-            }
-            tries += 1;
-            assert!(tries < 12);
-        };
-        control.encoded(encoded.bytes.len(), index, role);
-        plan.encoded(role, &encoded.stats);
+        let encoded = encoder.encode(&picture, &Serial).unwrap();
+        assert!(encoded.tries < 12);
         stream.frames.push((encoded.bytes.len() as f64 * 8.0, encoded.stats.key));
-        state = encoded.state;
     }
-    stream.late = control.late_frames();
+    stream.late = encoder.late_frames().unwrap();
     stream
 }
 

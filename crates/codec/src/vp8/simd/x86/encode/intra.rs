@@ -94,7 +94,7 @@ const fn shuffle(places: [u8; 16]) -> [[u8; 16]; 2] {
 /// See [`shuffle`].
 const T: u8 = 32;
 
-/// The directional modes of a subblock, in the order of `SUBBLOCK_MODES` from the third on, by means of
+/// The directional modes of a subblock, in the order of `B_MODES` from the third on, by means of
 /// two (the place and the next) and of three samples around it.
 static DIRECTIONS: [[[u8; 16]; 2]; 8] = [
     // Vertical.

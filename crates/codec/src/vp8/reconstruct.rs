@@ -1,13 +1,13 @@
 //! From modes and coefficients to samples, macroblock by macroblock.
 
-use super::super::frame::Geometry;
-use super::super::modes::{Macroblock, Mode, Reference};
-use super::super::predict::inter;
-use super::super::predict::intra::{self, ABOVE, Edges, LEFT, SubblockEdges};
-use super::super::simd::Kernels;
-use super::super::state::Inner;
-use super::super::tokens::{Coefficients, Ends, Y2};
-use super::super::transform;
+use super::frame::Geometry;
+use super::modes::{Macroblock, Mode, Reference};
+use super::predict::inter;
+use super::predict::intra::{self, ABOVE, Edges, LEFT, SubblockEdges};
+use super::simd::Kernels;
+use super::state::Inner;
+use super::tokens::{Coefficients, Ends, Y2};
+use super::transform;
 
 /// The last lines of the row above, before they were filtered; beyond the picture as intra prediction sees it.
 #[derive(Debug, Default)]
