@@ -8,9 +8,11 @@ mod report;
 mod section;
 mod settings;
 mod sound;
-#[cfg(all(test, feature = "x264"))]
+#[cfg(test)]
+#[cfg(feature = "x264")]
 mod sound_tests;
-#[cfg(all(test, feature = "x264"))]
+#[cfg(test)]
+#[cfg(feature = "x264")]
 mod tests;
 mod vp8;
 mod words;

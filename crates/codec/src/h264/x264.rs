@@ -231,7 +231,8 @@ impl Encoder {
     }
 }
 
-#[cfg(all(test, feature = "x264"))]
+#[cfg(test)]
+#[cfg(feature = "x264")]
 mod tests {
     use super::*;
     use glassline_media::pixels::FieldOrder;

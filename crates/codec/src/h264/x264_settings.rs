@@ -243,7 +243,8 @@ const MAX_VBV: Duration = Duration::from_secs(60);
 /// A day at 120 pictures a second is below it; x264 takes at most 2³⁰.
 const MAX_KEY_INTERVAL: u32 = 1 << 24;
 
-#[cfg(all(test, feature = "x264"))]
+#[cfg(test)]
+#[cfg(feature = "x264")]
 mod tests {
     use super::PRESETS;
 

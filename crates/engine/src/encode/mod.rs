@@ -23,7 +23,8 @@ mod picture;
 mod pipeline;
 mod queue;
 mod request;
-#[cfg(all(test, feature = "x264"))]
+#[cfg(test)]
+#[cfg(feature = "x264")]
 mod session_tests;
 mod settings;
 pub mod sound;

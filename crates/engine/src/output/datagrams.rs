@@ -250,9 +250,9 @@ impl State {
         let wanted = !self.waiting.is_empty();
         let Some(socket) = self.socket.as_ref().filter(|_| wanted != self.watched) else { return Ok(()) };
         if wanted {
-            registration.watch(socket)?
+            registration.watch(socket)?;
         } else {
-            registration.forget(socket)?
+            registration.forget(socket)?;
         }
         self.watched = wanted;
         Ok(())

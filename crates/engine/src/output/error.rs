@@ -61,7 +61,7 @@ pub enum Error {
         /// The URL.
         name: String,
         /// What happened there.
-        failure: PushFailure,
+        failure: Box<PushFailure>,
         /// What the server explained, in parentheses behind a space; empty where it did not.
         said: String,
     },

@@ -150,7 +150,7 @@ impl Line {
         match shared.pusher.result() {
             Some(Err(failure)) => Err(Error::Push {
                 name: self.status.name().to_owned(),
-                failure: failure.clone(),
+                failure: Box::new(failure.clone()),
                 said: failure.answer().map_or(String::new(), |answer| explanation(&answer.body)),
             }),
             Some(Ok(())) | None => Ok(()),
