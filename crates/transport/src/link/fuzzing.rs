@@ -67,7 +67,7 @@ impl Link {
     /// Does what the frames of a packet say, of whatever make they are, as if it had been opened with the right key.
     /// `false`: the link has ended with them.
     pub fn handle_unsealed(&mut self, now: Time, path: Path, frames: &[u8]) -> bool {
-        self.handle_frames(now, path, frames).is_some()
+        self.handle_frames(now, 0, path, frames).is_some()
     }
 }
 

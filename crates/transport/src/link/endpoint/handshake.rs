@@ -57,7 +57,7 @@ impl Attempt {
 
 /// A peer's handshake that we have answered.
 pub(super) struct Pending {
-    session: Option<Box<Session>>,
+    session: Option<Session>,
     path: Path,
     noise: Vec<u8>,
     accept: Vec<u8>,
@@ -302,7 +302,7 @@ impl Endpoint {
             random: self.random.fork(),
         };
         let pending = Pending {
-            session: Some(Box::new(Session::new(now, agreed, &self.settings))),
+            session: Some(Session::new(now, agreed, &self.settings)),
             path: from,
             noise: connect.noise.to_vec(),
             accept: accept.clone(),

@@ -273,7 +273,7 @@ impl Endpoint {
                 if !link.handle_data_packet(now, from, to, datagram) {
                     self.counters.refused += 1;
                 } else if mark != Ecn::NotCapable {
-                    link.handle_mark(mark);
+                    link.handle_mark(to, mark);
                 }
                 self.memory += link.memory().saturating_sub(before);
                 if link.standing == Standing::Closed || !link.events.is_empty() {

@@ -16,12 +16,12 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(200);
 
 impl Link {
     /// Challenges and their answers go to addresses that may not be the peer's; each in a packet of its own.
-    pub(super) fn write_elsewhere(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
-        let session = self.session.as_mut()?;
+    pub(super) fn write_elsewhere(&mut self, now: Time, on: usize, out: &mut Vec<u8>) -> Option<Transmit> {
+        let session = &mut self.paths[on];
         let own = session.path;
         if let Some(at) = session.responses.iter().position(|response| response.0 != own) {
             let (path, data) = session.responses.remove(at);
-            return self.write_single(now, path, Frame::Response(data), out);
+            return self.write_single(now, on, path, Frame::Response(data), out);
         }
         let due = session.candidate_timeout() <= now;
         // Where the round trip is long, or was measured when packets were lost, a challenge that is lost itself must not
@@ -31,17 +31,18 @@ impl Link {
         candidate.next_at = now + gap;
         candidate.sent += CHALLENGE_SIZE;
         let (path, challenge) = (candidate.path, candidate.challenge);
-        self.write_single(now, path, Frame::Challenge(challenge), out)
+        self.write_single(now, on, path, Frame::Challenge(challenge), out)
     }
 
     pub(super) fn write_single(
         &mut self,
         now: Time,
+        on: usize,
         path: Path,
         frame: Frame<'_>,
         out: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        let session = self.session.as_mut()?;
+        let session = &mut self.paths[on];
         write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
         frame.write(out);
         let number = session.sealer.seal(0, out);
@@ -53,8 +54,11 @@ impl Link {
 
     /// A datagram larger than those before, to see whether the path carries it (RFC 8899 §4.1). It is no part of what
     /// window and losses are reckoned by.
-    pub(super) fn write_size_probe(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
-        let session = self.session.as_mut().filter(|session| session.mtu_timeout() <= now)?;
+    pub(super) fn write_size_probe(&mut self, now: Time, on: usize, out: &mut Vec<u8>) -> Option<Transmit> {
+        let session = &mut self.paths[on];
+        if session.mtu_timeout() > now {
+            return None;
+        }
         let patience = (session.recovery.probe_time() * 3).max(LEAST_PATIENCE);
         let size = session.mtu.poll(now, patience)?;
         write_data_header(session.remote, session.sealer.key_phase(), session.sealer.next_number(), out);
@@ -71,9 +75,12 @@ impl Link {
     }
 
     /// A datagram that says nothing: how fast some of them come, one right after the other, tells what the path carries.
-    pub(super) fn write_padding(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+    pub(super) fn write_padding(&mut self, now: Time, on: usize, out: &mut Vec<u8>) -> Option<Transmit> {
         let percent = self.settings.probing_percent;
-        let session = self.session.as_mut().filter(|session| session.padding_timeout(percent) <= now)?;
+        let session = &mut self.paths[on];
+        if session.padding_timeout(percent) > now {
+            return None;
+        }
         if session.padding_left == 0 {
             session.padding_left = session.padding_packets();
         }
@@ -102,8 +109,8 @@ impl Link {
         Some(Transmit { path, bytes, segment_bytes: bytes, ecn: session.marking.mark() })
     }
 
-    pub(super) fn write_close(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
-        let session = self.session.as_mut()?;
+    pub(super) fn write_close(&mut self, on: usize, out: &mut Vec<u8>) -> Option<Transmit> {
+        let session = &mut self.paths[on];
         if !std::mem::take(&mut session.close_due) {
             return None;
         }

@@ -12,10 +12,17 @@ use crate::link::wire::packet::{DATA_OVERHEAD, write_data_header};
 impl Link {
     /// Fills packets of `size` bytes with the message that is under way, `most` of them at most, as far as window and pace
     /// allow and while nothing else has something to say. Gives how many.
-    pub(super) fn write_run(&mut self, now: Time, size: usize, most: usize, out: &mut Vec<u8>) -> usize {
-        let Some(channel) = self.running_channel() else { return 0 };
-        let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) else { return 0 };
-        let Some(session) = &mut self.session else { return 0 };
+    pub(super) fn write_run(
+        &mut self,
+        now: Time,
+        on: usize,
+        size: usize,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> usize {
+        let Some(channel) = self.running_channel(on) else { return 0 };
+        let Some(sender) = self.channels.sender_mut(channel) else { return 0 };
+        let session = &mut self.paths[on];
         let Some(room) = size.checked_sub(DATA_OVERHEAD) else { return 0 };
         let (until, mut count) = (now + BURST, 0);
         while count < most && session.next_send <= until && session.has_window() {
@@ -42,21 +49,21 @@ impl Link {
     }
 
     /// The one channel that has something to send, if that is the rest of a message, and packets need nothing else.
-    fn running_channel(&self) -> Option<u8> {
-        let session = self.session.as_ref()?;
+    fn running_channel(&self, on: usize) -> Option<u8> {
+        let session = &self.paths[on];
         let plain = session.capacity.is_fast()
             && !session.probe
             && session.idle_since.is_none()
             && session.duplicates.is_empty()
             && !session.received.is_asked()
             && !session.recovery.is_blind();
-        if self.other.is_some() || !plain {
+        if self.paths.len() > 1 || !plain {
             return None;
         }
-        let windows = Windows::new(&self.senders, session);
+        let windows = Windows::new(&self.channels.senders, session);
         let mut running = None;
-        for &channel in &self.order {
-            let Some(Some(sender)) = self.senders.get(usize::from(channel)) else { continue };
+        for &channel in &self.channels.order {
+            let Some(sender) = self.channels.sender(channel) else { continue };
             if !sender.has_data(windows.of(sender)) {
                 continue;
             }

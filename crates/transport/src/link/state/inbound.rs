@@ -3,11 +3,10 @@
 use glassline_media::Time;
 use std::time::Duration;
 
-use super::session::{Candidate, MAX_RESPONSES};
+use super::session::{Candidate, MAX_RESPONSES, Session};
 use super::{Link, Standing};
 use crate::capacity::Feedback;
 use crate::link::channel::receive::Receiver;
-use crate::link::channel::send::{Announced, MAX_AHEAD};
 use crate::link::recovery::{Content, Sample};
 use crate::link::wire::frame::{Ack, Frame};
 use crate::link::wire::packet::ConnectionId;
@@ -29,15 +28,15 @@ impl Link {
         to: ConnectionId,
         datagram: &mut [u8],
     ) -> bool {
-        self.select_local(to);
-        let taken = self.handle_packet(now, path, datagram);
+        let Some(on) = self.paths.iter().position(|session| session.local == to) else { return false };
+        let taken = self.handle_packet(now, on, path, datagram);
         self.choose(now);
         taken
     }
 
     #[inline]
-    fn handle_packet(&mut self, now: Time, path: Path, datagram: &mut [u8]) -> bool {
-        let Some(session) = &mut self.session else { return false };
+    fn handle_packet(&mut self, now: Time, on: usize, path: Path, datagram: &mut [u8]) -> bool {
+        let session = &mut self.paths[on];
         let size = datagram.len();
         let before = session.opener.largest();
         let Ok((number, payload)) = session.opener.open(datagram) else {
@@ -48,35 +47,38 @@ impl Link {
         self.statistics.received_packets += 1;
         self.statistics.received_bytes += size as u64;
         if path != session.path && before.is_none_or(|before| number > before) {
-            self.handle_other_path(now, path, size);
+            session.handle_other_path(now, path, size);
         }
         if let Standing::Closing { .. } = self.standing {
             // Who still speaks has not heard that it is over.
-            if let Some(session) = &mut self.session {
-                session.close_due = true;
-            }
+            session.close_due = true;
             return true;
         }
-        let Some((eliciting, grace)) = self.handle_frames(now, path, payload) else { return true };
-        if let Some(session) = &mut self.session {
-            session.received.insert(now, number, eliciting);
-            if eliciting {
-                session.arrival.handle_packet(now, size, grace);
-            }
+        let Some((eliciting, grace)) = self.handle_frames(now, on, path, payload) else { return true };
+        let session = &mut self.paths[on];
+        session.received.insert(now, number, eliciting);
+        if eliciting {
+            session.arrival.handle_packet(now, size, grace);
         }
         true
     }
 
-    /// The packet that came last bore this mark.
-    pub(crate) fn handle_mark(&mut self, mark: Ecn) {
-        if let Some(session) = &mut self.session {
+    /// The packet that came last for the path with the connection ID `to` bore this mark.
+    pub(crate) fn handle_mark(&mut self, to: ConnectionId, mark: Ecn) {
+        if let Some(session) = self.paths.iter_mut().find(|session| session.local == to) {
             session.marks[usize::from(mark.bits())] += 1;
         }
     }
 
     /// Does what the frames of a packet from the peer say: whether one asks for an acknowledgement, and how long the
     /// sender had paused. `None` if the link has ended with them.
-    pub(crate) fn handle_frames(&mut self, now: Time, path: Path, frames: &[u8]) -> Option<(bool, Duration)> {
+    pub(crate) fn handle_frames(
+        &mut self,
+        now: Time,
+        on: usize,
+        path: Path,
+        frames: &[u8],
+    ) -> Option<(bool, Duration)> {
         let (mut eliciting, mut grace, mut reader) = (false, Duration::ZERO, Reader::new(frames));
         while !reader.is_empty() {
             let Some(frame) = Frame::parse(&mut reader) else {
@@ -86,7 +88,7 @@ impl Link {
             eliciting |= frame.is_eliciting();
             if let Frame::Grace(micros) = frame {
                 grace = Duration::from_micros(micros);
-            } else if let Err(what) = self.handle_frame(now, path, frame) {
+            } else if let Err(what) = self.handle_frame(now, on, path, frame) {
                 self.violated(now, what);
                 return None;
             }
@@ -98,7 +100,13 @@ impl Link {
     }
 
     #[inline]
-    fn handle_frame(&mut self, now: Time, path: Path, frame: Frame<'_>) -> Result<(), &'static str> {
+    fn handle_frame(
+        &mut self,
+        now: Time,
+        on: usize,
+        path: Path,
+        frame: Frame<'_>,
+    ) -> Result<(), &'static str> {
         match frame {
             Frame::Data(data) => {
                 return self.take_in(data.channel, |receiver| receiver.handle_data(now, &data));
@@ -112,38 +120,36 @@ impl Link {
             Frame::Parity(parity) => {
                 return self.take_in(parity.channel, |receiver| receiver.handle_parity(now, &parity));
             }
-            Frame::Ack(ack) => return self.handle_ack(now, &ack),
+            Frame::Ack(ack) => return self.handle_ack(now, on, &ack),
             Frame::Padding | Frame::Ping | Frame::Grace(_) => {}
             Frame::Marks { ect1, ect0, ce } => {
-                if let Some(session) = &mut self.session {
-                    let new = session.marking.handle_told(ect1, ect0, ce);
-                    session.capacity.handle_marks(new, session.marking.mark() == Ecn::Ect1);
-                }
+                let session = &mut self.paths[on];
+                let new = session.marking.handle_told(ect1, ect0, ce);
+                session.capacity.handle_marks(new, session.marking.mark() == Ecn::Ect1);
             }
-            Frame::Open { channel, options } => self.handle_open(channel, options),
+            Frame::Open { channel, options } => self.handle_open(on, channel, options),
             Frame::Consumed { channel, next } => {
-                if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) {
+                if let Some(sender) = self.channels.sender_mut(channel) {
                     sender.handle_consumed(next);
                 }
             }
             Frame::Cancel { channel, message } => {
-                let is_known = self.receivers.get(usize::from(channel)).is_some_and(Option::is_some);
+                let is_known = self.channels.receiver(channel).is_some();
                 if is_known {
                     return self.take_in(channel, |receiver| Ok(receiver.handle_cancel(message)));
                 }
             }
             Frame::Skipped { channel, message } => {
-                if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) {
+                if let Some(sender) = self.channels.sender_mut(channel) {
                     sender.handle_skipped(message, &mut self.events);
                 }
             }
             Frame::Challenge(data) => {
-                if let Some(session) = &mut self.session {
-                    session.responses.truncate(MAX_RESPONSES - 1);
-                    session.responses.push((path, data));
-                }
+                let session = &mut self.paths[on];
+                session.responses.truncate(MAX_RESPONSES - 1);
+                session.responses.push((path, data));
             }
-            Frame::Response(data) => self.handle_response(now, data),
+            Frame::Response(data) => self.handle_response(now, on, data),
             Frame::Close { code, reason } => {
                 let reason = String::from_utf8_lossy(reason).into_owned();
                 self.standing = Standing::Closed;
@@ -154,24 +160,25 @@ impl Link {
         Ok(())
     }
 
-    fn handle_open(&mut self, channel: u8, options: Options) {
+    fn handle_open(&mut self, on: usize, channel: u8, options: Options) {
         let index = usize::from(channel);
-        if self.receivers.len() <= index {
-            self.receivers.resize_with(index + 1, || None);
+        if self.channels.receivers.len() <= index {
+            self.channels.receivers.resize_with(index + 1, || None);
         }
-        if self.receivers[index].is_none() {
-            let mut receiver = Receiver::new(options, self.own[index].as_ref(), self.settings.window_bytes);
+        if self.channels.receivers[index].is_none() {
+            let mut receiver =
+                Receiver::new(options, self.channels.own[index].as_ref(), self.settings.window_bytes);
             if options.compression != Compression::None {
-                receiver.use_dictionary(self.session.as_ref().and_then(|session| session.dictionary.clone()));
+                receiver.use_dictionary(self.paths[on].dictionary.clone());
             }
-            self.receivers[index] = Some(Box::new(receiver));
+            self.channels.receivers[index] = Some(Box::new(receiver));
             self.share_room();
             self.events.push_back(Event::Opened { channel, options });
         }
     }
 
-    fn handle_ack(&mut self, now: Time, ack: &Ack<'_>) -> Result<(), &'static str> {
-        let Some(session) = &mut self.session else { return Ok(()) };
+    fn handle_ack(&mut self, now: Time, on: usize, ack: &Ack<'_>) -> Result<(), &'static str> {
+        let session = &mut self.paths[on];
         let silent = session.recovery.probes() > 0;
         let mut sample =
             session.recovery.handle_ack(now, ack).map_err(|_| "an acknowledgement of what was never sent")?;
@@ -193,13 +200,13 @@ impl Link {
         if sample.largest_sent_at.is_none_or(|sent| sent < session.silent_until) {
             (sample.rate, sample.train_rate) = (None, None);
         }
-        self.settle(now, &sample, one_way);
+        self.settle(now, on, &sample, one_way);
         Ok(())
     }
 
     /// Hands what an acknowledgement or a timeout settled to the channels, and the rest to the estimate.
-    pub(super) fn settle(&mut self, now: Time, sample: &Sample, one_way_us: Option<i64>) {
-        let Some(session) = &mut self.session else { return };
+    pub(super) fn settle(&mut self, now: Time, on: usize, sample: &Sample, one_way_us: Option<i64>) {
+        let session = &mut self.paths[on];
         self.statistics.lost_packets += sample.packets.1;
         for (packets, lost) in [(sample.packets.0, 0.0), (sample.packets.1, 1.0)] {
             // As of some 200 packets.
@@ -233,103 +240,39 @@ impl Link {
         session.fit();
         let mut acked = std::mem::take(&mut session.recovery.acked);
         let mut lost = std::mem::take(&mut session.recovery.lost);
-        acked.drain(..).for_each(|content| self.handle_content_acked(now, content));
-        lost.drain(..).for_each(|content| self.handle_content_lost(content));
-        if let Some(session) = &mut self.session {
-            (session.recovery.acked, session.recovery.lost) = (acked, lost);
-        }
+        acked.drain(..).for_each(|content| self.handle_content_acked(now, on, content));
+        lost.drain(..).for_each(|content| self.handle_content_lost(on, content));
+        let recovery = &mut self.paths[on].recovery;
+        (recovery.acked, recovery.lost) = (acked, lost);
     }
 
     #[inline]
-    fn handle_content_acked(&mut self, now: Time, content: Content) {
-        let sender = |channel: u8| usize::from(channel);
+    fn handle_content_acked(&mut self, now: Time, on: usize, content: Content) {
+        let session = &mut self.paths[on];
         match content {
-            Content::Data { channel, part } | Content::Duplicate { channel, part } => {
-                if let Some(Some(sender)) = self.senders.get_mut(sender(channel)) {
-                    sender.handle_acked(part, &mut self.events);
-                }
-            }
-            Content::Row { channel, row } => {
-                if let Some(Some(sender)) = self.senders.get_mut(sender(channel)) {
-                    sender.handle_row_acked(row, &mut self.events);
-                }
-            }
-            Content::Open(channel) => {
-                if let Some(Some(sender)) = self.senders.get_mut(sender(channel)) {
-                    sender.announced = Announced::Yes;
-                }
-            }
-            Content::Ack(largest) => {
-                if let Some(session) = &mut self.session {
-                    session.received.handle_ack_of_ack(largest);
-                }
-            }
+            Content::Ack(largest) => session.received.handle_ack_of_ack(largest),
             Content::SizeProbe(size) => {
-                if let Some(session) = &mut self.session {
-                    session.mtu.handle_probe_acked(now, size);
-                    session.fit();
-                }
+                session.mtu.handle_probe_acked(now, size);
+                session.fit();
             }
-            Content::Consumed(_) | Content::Cancel(..) | Content::Skipped(_) => {}
+            other => self.channels.handle_acked(other, &mut self.events),
         }
     }
 
-    pub(super) fn handle_content_lost(&mut self, content: Content) {
+    /// What was in a packet of the path is lost with it.
+    pub(super) fn handle_content_lost(&mut self, on: usize, content: Content) {
         match content {
             Content::Duplicate { channel, part } => {
-                if self.is_lost_on_both(channel, part) {
-                    self.handle_content_lost(Content::Data { channel, part });
+                if self.is_lost_on_both(on, channel, part) {
+                    self.channels.handle_lost(Content::Data { channel, part }, &mut self.events);
                 }
             }
-            Content::Data { channel, part } => {
-                if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) {
-                    sender.handle_lost(part, &mut self.events);
-                }
-            }
-            Content::Row { channel, row } => {
-                if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) {
-                    sender.handle_row_lost(row, &mut self.events);
-                }
-            }
-            Content::Cancel(channel, message) => {
-                if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) {
-                    sender.cancels.insert(message);
-                    // A receiver that is so far behind has gone on without it.
-                    while sender.cancels.len() as u64 > MAX_AHEAD {
-                        sender.cancels.pop_first();
-                    }
-                }
-            }
-            Content::Consumed(channel) => {
-                if let Some(Some(receiver)) = self.receivers.get_mut(usize::from(channel)) {
-                    receiver.untold();
-                }
-            }
-            Content::Skipped(channel) => {
-                if let Some(Some(receiver)) = self.receivers.get_mut(usize::from(channel)) {
-                    receiver.skipped = true;
-                }
-            }
-            // OPEN goes with data, an ACK is followed by newer ones, and a probe is waited for by its own timer.
-            Content::Open(_) | Content::Ack(_) | Content::SizeProbe(_) => {}
+            other => self.channels.handle_lost(other, &mut self.events),
         }
     }
 
-    /// The newest packet came from elsewhere: the peer may have moved, or somebody forwards its packets.
-    fn handle_other_path(&mut self, now: Time, path: Path, size: usize) {
-        let Some(session) = &mut self.session else { return };
-        match &mut session.candidate {
-            Some(candidate) if candidate.path == path => candidate.received += size as u64,
-            _ => {
-                let challenge = session.random.array();
-                let candidate = Candidate { path, challenge, received: size as u64, sent: 0, next_at: now };
-                session.candidate = Some(candidate);
-            }
-        }
-    }
-
-    fn handle_response(&mut self, now: Time, data: [u8; 8]) {
-        let Some(session) = &mut self.session else { return };
+    fn handle_response(&mut self, now: Time, on: usize, data: [u8; 8]) {
+        let session = &mut self.paths[on];
         let Some(candidate) = session.candidate.take_if(|candidate| candidate.challenge == data) else {
             return;
         };
@@ -341,5 +284,19 @@ impl Link {
         // What was sent to the old address since it went is lost; it need not be waited for.
         session.probe = true;
         self.events.push_back(Event::PathChanged { path: candidate.path });
+    }
+}
+
+impl Session {
+    /// The newest packet came from elsewhere: the peer may have moved, or somebody forwards its packets.
+    fn handle_other_path(&mut self, now: Time, path: Path, size: usize) {
+        match &mut self.candidate {
+            Some(candidate) if candidate.path == path => candidate.received += size as u64,
+            _ => {
+                let challenge = self.random.array();
+                let candidate = Candidate { path, challenge, received: size as u64, sent: 0, next_at: now };
+                self.candidate = Some(candidate);
+            }
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! One peer: its channels, and the session that carries them.
 //!
 //! `inbound` handles datagrams, `outbound` writes them, `bulk` writes batches of them, `alone` writes those without
-//! messages, `timers` has the timeouts, `session` is the state of one path, `marking` validates ECN,
+//! messages, `timers` has the timeouts, `channels` is what all paths have in common, `session` is the state of one path, `marking` validates ECN,
 //! `mtu` searches the largest datagram, `paths` handles a link over two paths, `room` counts the memory of what came.
 
 mod alone;
 mod bulk;
+mod channels;
 mod inbound;
 mod marking;
 mod mtu;
@@ -21,14 +22,14 @@ use glassline_media::quantity::ByteRate;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::channel::receive::{ReceiveCounters, Receiver};
+use super::channel::receive::ReceiveCounters;
 use super::channel::send::{Announced, SendCounters, Sender};
 use super::recovery::Content;
 use super::wire::packet::ConnectionId;
-use super::{CloseCode, CloseReason, Ecn, Error, Event, MAX_CHANNELS, MessageId, Options, Path, Settings};
+use super::{CloseCode, CloseReason, Ecn, Error, Event, MessageId, Options, Path, Settings};
 use crate::capacity::Mode;
+use channels::Channels;
 pub use paths::PathStatistics;
-use room::Leftovers;
 use session::{Agreed, Session};
 
 /// The state of a link.
@@ -97,10 +98,11 @@ pub struct LinkStatistics {
 pub struct Link {
     settings: Settings,
     pub(crate) standing: Standing,
-    /// The selected path: see `paths`.
-    pub(crate) session: Option<Box<Session>>,
-    /// The link's other path.
-    other: Option<Box<Session>>,
+    channels: Channels,
+    /// None before the handshake, then one, or two where the link has a second path: see `paths`.
+    paths: Vec<Session>,
+    /// The index of the path that is preferred for messages.
+    preferred: usize,
     /// Where only one of two paths carries messages: whether it is the second.
     on_second: bool,
     /// Parts sent on both paths that were lost on one of them: channel, message, offset; and length.
@@ -109,17 +111,6 @@ pub struct Link {
     half_lost_since: usize,
     /// IDs of paths that are gone.
     dropped: Vec<ConnectionId>,
-    senders: Vec<Option<Box<Sender>>>,
-    receivers: Vec<Option<Box<Receiver>>>,
-    /// Messages of sessions before this one that the application has not taken, by channel.
-    leftover: BTreeMap<u8, Leftovers>,
-    /// What is held of what came, and how much that may be.
-    memory: u64,
-    room: u64,
-    /// Numbers of open sending channels, by priority.
-    order: Vec<u8>,
-    /// Our own options, for what we wish as a receiver.
-    own: Vec<Option<Options>>,
     pub(crate) events: VecDeque<Event>,
     close: Option<(u64, Vec<u8>)>,
     /// Either end has closed it.
@@ -144,21 +135,15 @@ impl std::fmt::Debug for Link {
 impl Link {
     pub(crate) fn new(settings: Settings) -> Link {
         Link {
-            room: Link::budget_for(&settings, &[]),
-            memory: 0,
+            channels: Channels::new(&settings),
             settings,
             standing: Standing::Connecting,
-            session: None,
-            other: None,
+            paths: Vec::new(),
+            preferred: 0,
             on_second: false,
             half_lost: BTreeMap::new(),
             half_lost_since: 0,
             dropped: Vec::new(),
-            senders: Vec::new(),
-            receivers: Vec::new(),
-            leftover: BTreeMap::new(),
-            order: Vec::new(),
-            own: vec![None; MAX_CHANNELS],
             events: VecDeque::new(),
             close: None,
             unwanted: false,
@@ -176,23 +161,24 @@ impl Link {
     pub fn open(&mut self, id: u8, options: Options) -> Result<(), Error> {
         options.check(id)?;
         let index = usize::from(id);
-        if self.senders.len() <= index {
-            self.senders.resize_with(index + 1, || None);
+        if self.channels.senders.len() <= index {
+            self.channels.senders.resize_with(index + 1, || None);
         }
-        if self.senders[index].as_ref().is_some_and(|sender| sender.counters.messages > 0) {
+        if self.channels.senders[index].as_ref().is_some_and(|sender| sender.counters.messages > 0) {
             return Err(Error::Options { channel: id, what: "it is in use" });
         }
-        self.senders[index] = Some(Box::new(Sender::new(id, options)));
-        self.own[index] = Some(options);
-        if let Some(receiver) = self.receivers.get_mut(index).and_then(Option::as_mut) {
+        self.channels.senders[index] = Some(Box::new(Sender::new(id, options)));
+        self.channels.own[index] = Some(options);
+        if let Some(receiver) = self.channels.receivers.get_mut(index).and_then(Option::as_mut) {
             receiver.own_receive_time = options.max_receive_time;
         }
-        self.order.retain(|other| *other != id);
-        let senders = &self.senders;
+        self.channels.order.retain(|other| *other != id);
+        let senders = &self.channels.senders;
         let priority =
             |id: &u8| senders[usize::from(*id)].as_ref().map_or(u8::MAX, |sender| sender.options.priority);
-        let at = self.order.partition_point(|other| (priority(other), *other) < (options.priority, id));
-        self.order.insert(at, id);
+        let at =
+            self.channels.order.partition_point(|other| (priority(other), *other) < (options.priority, id));
+        self.channels.order.insert(at, id);
         Ok(())
     }
 
@@ -206,20 +192,20 @@ impl Link {
             return Err(Error::Closed);
         }
         let index = usize::from(channel);
-        let Some(sender) = self.senders.get(index).and_then(Option::as_ref) else {
+        let Some(sender) = self.channels.senders.get(index).and_then(Option::as_ref) else {
             return Err(Error::NotOpen { channel });
         };
         if sender.is_idle() {
             // A channel that was idle gains no credit: it starts at the least share among the active ones of its priority.
             let priority = sender.options.priority;
-            let others = self.senders.iter().flatten();
+            let others = self.channels.senders.iter().flatten();
             let active = others.filter(|other| other.options.priority == priority && !other.is_idle());
             let least = active.map(|other| other.share).min();
-            if let (Some(sender), Some(least)) = (&mut self.senders[index], least) {
+            if let (Some(sender), Some(least)) = (&mut self.channels.senders[index], least) {
                 sender.share = sender.share.max(least);
             }
         }
-        match &mut self.senders[index] {
+        match &mut self.channels.senders[index] {
             Some(sender) => sender.push(now, message.into(), &mut self.events),
             None => Err(Error::NotOpen { channel }),
         }
@@ -227,7 +213,7 @@ impl Link {
 
     /// Whether [`Link::send`] would not be refused for a full queue.
     pub fn has_room(&self, channel: u8, bytes: usize) -> bool {
-        let sender = self.senders.get(usize::from(channel)).and_then(Option::as_ref);
+        let sender = self.channels.sender(channel);
         sender.is_none_or(|sender| sender.has_room(bytes))
     }
 
@@ -248,7 +234,7 @@ impl Link {
         self.events.push_back(Event::Closed { reason });
         self.unwanted = true;
         self.stop_receivers();
-        let Some(session) = &self.session else {
+        let Some(session) = self.main() else {
             self.standing = Standing::Closed;
             return;
         };
@@ -279,28 +265,28 @@ impl Link {
 
     /// Whether all that was sent has ended: delivered, cancelled or lost.
     pub fn is_idle(&self) -> bool {
-        self.senders.iter().flatten().all(|sender| sender.is_idle() && sender.cancels.is_empty())
+        self.channels.senders.iter().flatten().all(|sender| sender.is_idle() && sender.cancels.is_empty())
     }
 
     /// What datagrams to the peer are to be marked with: [`super::Settings::ecn`], or nothing where the path swallows
     /// them.
     pub fn ecn(&self) -> Ecn {
-        self.session.as_ref().map_or(Ecn::NotCapable, |session| session.marking.mark())
+        self.main().map_or(Ecn::NotCapable, |session| session.marking.mark())
     }
 
     /// Where the peer is, once the link is up.
     pub fn path(&self) -> Option<Path> {
-        self.session.as_ref().map(|session| session.path)
+        self.main().map(|session| session.path)
     }
 
     /// The peer's name, once the link is up.
     pub fn peer_name(&self) -> Option<&[u8]> {
-        self.session.as_ref().map(|session| &session.peer.name[..])
+        self.main().map(|session| &session.peer.name[..])
     }
 
     /// Whether both ends hold the same [`super::Dictionary`], once the link is up; `None` too where neither has one.
     pub fn shares_dictionary(&self) -> Option<bool> {
-        let session = self.session.as_ref()?;
+        let session = self.main()?;
         let shared = session.dictionary.is_some();
         (shared || self.settings.dictionary.is_some() || session.peer.dictionary.is_some()).then_some(shared)
     }
@@ -308,7 +294,7 @@ impl Link {
     /// Goes on over another path to the same peer, at once: our own address has changed, or another socket is better.
     /// Of two paths it is the one that carries messages which goes elsewhere.
     pub fn migrate(&mut self, now: Time, path: Path) {
-        if let Some(session) = &mut self.session
+        if let Some(session) = self.paths.get_mut(self.preferred)
             && session.path != path
         {
             session.path = path;
@@ -319,19 +305,19 @@ impl Link {
 
     /// Counts of what was sent on `channel`.
     pub fn send_counters(&self, channel: u8) -> Option<SendCounters> {
-        self.senders.get(usize::from(channel))?.as_ref().map(|sender| sender.counters)
+        self.channels.sender(channel).map(|sender| sender.counters)
     }
 
     /// Counts of what came on `channel`.
     pub fn receive_counters(&self, channel: u8) -> Option<ReceiveCounters> {
-        self.receivers.get(usize::from(channel))?.as_ref().map(|receiver| receiver.counters)
+        self.channels.receiver(channel).map(|receiver| receiver.counters)
     }
 
     /// Bytes of messages that wait or are not acknowledged, on all channels; and what is held of those that came and were
     /// not taken: their bytes as far as they came, and what each message and each part takes beside them.
     pub fn held_bytes(&self) -> (usize, u64) {
-        let sending = self.senders.iter().flatten().map(|sender| sender.held_bytes()).sum();
-        let received = self.receivers.iter().flatten().map(|receiver| receiver.held_bytes()).sum();
+        let sending = self.channels.senders.iter().flatten().map(|sender| sender.held_bytes()).sum();
+        let received = self.channels.receivers.iter().flatten().map(|receiver| receiver.held_bytes()).sum();
         (sending, received)
     }
 
@@ -340,19 +326,19 @@ impl Link {
     /// than what is held there leaves of two windows, and 1 MiB of blocks in which small messages stand that come in quick
     /// succession (more than 16 KiB in 100 ms).
     pub fn spare_bytes(&self) -> u64 {
-        self.receivers.iter().flatten().map(|receiver| receiver.spare_bytes()).sum()
+        self.channels.receivers.iter().flatten().map(|receiver| receiver.spare_bytes()).sum()
     }
 
     /// Packets that are remembered because they may still be acknowledged.
     pub fn remembered_packets(&self) -> usize {
-        self.session.as_ref().map_or(0, |session| session.recovery.remembered())
+        self.main().map_or(0, |session| session.recovery.remembered())
     }
 
     /// How many bytes of a message handed over now would leave within `delay`, as far as is known: what the pace lets
     /// leave in that time, less what is under way beyond the empty path and what waits here (Salsify's budget, NSDI
     /// 2018 §4).
     pub fn budget(&self, delay: Duration) -> u64 {
-        let Some(session) = &self.session else { return 0 };
+        let Some(session) = self.main() else { return 0 };
         let capacity = &session.capacity;
         // By the pacing rate, not by the measured bandwidth: a sender limited to what was measured never measures more.
         let carried = capacity.pacing_rate().bytes_in(delay);
@@ -364,7 +350,7 @@ impl Link {
     /// Counts and measures.
     pub fn statistics(&self) -> LinkStatistics {
         let mut statistics = self.statistics;
-        if let Some(session) = &self.session {
+        if let Some(session) = self.main() {
             let (rtt, capacity) = (&session.recovery.rtt, &session.capacity);
             statistics.rtt = rtt.smoothed;
             statistics.least_rtt = rtt.least.min(rtt.smoothed);
@@ -386,23 +372,23 @@ impl Link {
 
     /// Whose datagrams are ours.
     pub(crate) fn sessions(&self) -> impl Iterator<Item = &Session> {
-        [&self.session, &self.other].into_iter().flatten().map(|session| &**session)
+        self.paths.iter()
     }
 
     /// A handshake is done: the link is up, or up again with a peer that has forgotten everything.
     pub(crate) fn establish(&mut self, now: Time, agreed: Agreed) {
         let session = Session::new(now, agreed, &self.settings);
-        self.resume(now, Box::new(session));
+        self.resume(now, session);
     }
 
     /// As [`Link::establish`], with a session that stood ready.
-    pub(crate) fn resume(&mut self, now: Time, mut session: Box<Session>) {
+    pub(crate) fn resume(&mut self, now: Time, mut session: Session) {
         let again = self.statistics.sessions > 0;
         self.forget_session();
         session.last_received = now;
-        self.session = Some(session);
         self.close = None;
-        self.on_second = self.session.as_ref().is_some_and(|session| session.second);
+        (self.preferred, self.on_second) = (0, session.second);
+        self.paths = vec![session];
         self.statistics.sessions += 1;
         self.standing = Standing::Up;
         self.events.push_back(Event::Connected { again });
@@ -410,7 +396,7 @@ impl Link {
 
     /// Has a packet leave that asks for an answer.
     pub(crate) fn knock(&mut self) {
-        if let Some(session) = &mut self.session {
+        if let Some(session) = self.paths.get_mut(self.preferred) {
             session.probe = true;
         }
     }
@@ -423,16 +409,15 @@ impl Link {
     /// Nothing is sent or comes any more.
     pub(crate) fn drop_sessions(&mut self) {
         self.stop_receivers();
-        for session in [self.session.take(), self.other.take()].into_iter().flatten() {
-            self.dropped.push(session.local);
-        }
+        self.dropped.extend(self.paths.drain(..).map(|session| session.local));
+        self.preferred = 0;
     }
 
     /// The session is lost. What waited still waits, what had begun is lost.
     pub(crate) fn forget_session(&mut self) {
         self.drop_sessions();
         self.half_lost.clear();
-        for sender in self.senders.iter_mut().flatten() {
+        for sender in self.channels.senders.iter_mut().flatten() {
             sender.restart(&mut self.events);
         }
         self.keep_leftovers();

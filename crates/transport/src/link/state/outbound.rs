@@ -50,13 +50,8 @@ impl Link {
     /// Writes the next datagrams into `out`, which is emptied before.
     pub(crate) fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
         out.clear();
-        if self.other.is_none() {
-            return self.poll_path(now, out);
-        }
-        for second in self.path_roles() {
-            if self.select(second)
-                && let Some(transmit) = self.poll_path(now, out)
-            {
+        for on in self.in_turn() {
+            if let Some(transmit) = self.poll_path(now, on, out) {
                 self.choose(now);
                 return Some(transmit);
             }
@@ -65,28 +60,28 @@ impl Link {
         None
     }
 
-    /// The next datagrams of the selected path.
-    fn poll_path(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+    /// The next datagrams of the path.
+    fn poll_path(&mut self, now: Time, on: usize, out: &mut Vec<u8>) -> Option<Transmit> {
         if let Standing::Closing { .. } = self.standing {
-            return self.write_close(out);
+            return self.write_close(on, out);
         }
         if self.standing != Standing::Up {
             return None;
         }
-        self.expire_duplicates();
-        if let Some(transmit) = self.write_elsewhere(now, out) {
+        self.expire_duplicates(on);
+        if let Some(transmit) = self.write_elsewhere(now, on, out) {
             return Some(transmit);
         }
-        if let Some(transmit) = self.write_size_probe(now, out) {
+        if let Some(transmit) = self.write_size_probe(now, on, out) {
             return Some(transmit);
         }
-        let session = self.session.as_ref()?;
+        let session = &self.paths[on];
         let (path, ecn, mut limit, mut segment) =
-            (session.path, session.marking.mark(), self.batch_datagram(now, session), 0);
+            (session.path, session.marking.mark(), self.batch_datagram(now, on), 0);
         let mut count = 0;
         while count < MAX_SEGMENTS {
             let start = out.len();
-            let Some(packet) = self.write_packet(now, limit, count == 0, segment > 0, out) else { break };
+            let Some(packet) = self.write_packet(now, on, limit, count == 0, segment > 0, out) else { break };
             count += 1;
             let size = out.len() - start;
             if segment == 0 {
@@ -96,13 +91,13 @@ impl Link {
                 break;
             }
             let most = (MAX_SEGMENTS - count).min((MAX_BATCH - out.len()) / segment);
-            count += self.write_run(now, segment, most, out);
+            count += self.write_run(now, on, segment, most, out);
             if out.len() + segment > MAX_BATCH {
                 break;
             }
         }
         if out.is_empty() {
-            return self.write_padding(now, out);
+            return self.write_padding(now, on, out);
         }
         Some(Transmit { path, bytes: out.len(), segment_bytes: segment, ecn })
     }
@@ -111,22 +106,26 @@ impl Link {
     fn write_packet(
         &mut self,
         now: Time,
+        on: usize,
         limit: usize,
         first: bool,
         pad: bool,
         out: &mut Vec<u8>,
     ) -> Option<Packet> {
         let start = out.len();
-        let session = self.session.as_mut()?;
+        let carries = self.carries(on);
+        let control = first && self.has_control(on, carries);
+        let session = &mut self.paths[on];
         let ack_due = session.received.next_timeout(session.recovery.rtt.smoothed) <= now;
-        let carries = self.has_carrier();
-        let control = first && self.has_control(carries);
-        let session = self.session.as_mut()?;
         let probe = std::mem::take(&mut session.probe);
-        let paced = may_send(&self.senders, session, if first { now + session.early() } else { now + BURST });
+        let paced = may_send(
+            &self.channels.senders,
+            session,
+            if first { now + session.early() } else { now + BURST },
+        );
         // The first probe carries data; those after it only test whether the path is back.
         let probing = probe && session.recovery.probes() <= 1;
-        let waits = !session.duplicates.is_empty() || carries && has_data(&self.senders, session);
+        let waits = !session.duplicates.is_empty() || carries && has_data(&self.channels.senders, session);
         let data = waits && (probing || paced);
         if !data && paced {
             session.idle_since.get_or_insert(now);
@@ -151,16 +150,16 @@ impl Link {
         }
         let before = out.len();
         if control {
-            self.write_control(start, limit, carries, out, &mut contents);
+            self.write_control(on, start, limit, carries, out, &mut contents);
         }
         let mut full = false;
         if data {
-            full = self.write_duplicates(start, limit, out, &mut contents);
+            full = self.write_duplicates(on, start, limit, out, &mut contents);
         }
         if data && carries && !full {
-            full = self.write_data(now, start, limit, out, &mut contents);
+            full = self.write_data(now, on, start, limit, out, &mut contents);
         }
-        let session = self.session.as_mut()?;
+        let session = &mut self.paths[on];
         let mut eliciting = out.len() > before;
         if !eliciting && (probe || session.unasked >= MANY_UNASKED) {
             Frame::Ping.write(out);
@@ -192,13 +191,14 @@ impl Link {
     }
 
     /// Whether there are frames that neither window nor pace hold back.
-    fn has_control(&mut self, carries: bool) -> bool {
-        if self.session.as_ref().is_some_and(|session| !session.responses.is_empty()) {
+    fn has_control(&mut self, on: usize, carries: bool) -> bool {
+        if !self.paths[on].responses.is_empty() {
             return true;
         }
         carries
-            && (self.senders.iter().flatten().any(|sender| !sender.cancels.is_empty())
+            && (self.channels.senders.iter().flatten().any(|sender| !sender.cancels.is_empty())
                 || self
+                    .channels
                     .receivers
                     .iter_mut()
                     .flatten()
@@ -207,6 +207,7 @@ impl Link {
 
     fn write_control(
         &mut self,
+        on: usize,
         start: usize,
         limit: usize,
         carries: bool,
@@ -216,17 +217,15 @@ impl Link {
         // A CANCEL with the OPEN of its channel.
         const LARGEST: usize = 2 + 8 + 20;
         let full = |out: &Vec<u8>| out.len() - start + LARGEST + TAG > limit;
-        if let Some(session) = &mut self.session {
-            for (_, data) in session.responses.drain(..) {
-                if !full(out) {
-                    Frame::Response(data).write(out);
-                }
+        for (_, data) in self.paths[on].responses.drain(..) {
+            if !full(out) {
+                Frame::Response(data).write(out);
             }
         }
         if !carries {
             return;
         }
-        for (channel, receiver) in self.receivers.iter_mut().enumerate() {
+        for (channel, receiver) in self.channels.receivers.iter_mut().enumerate() {
             let (Some(receiver), channel) = (receiver, channel as u8) else { continue };
             if full(out) {
                 return;
@@ -244,7 +243,7 @@ impl Link {
                 contents.push(Content::Consumed(channel));
             }
         }
-        for (channel, sender) in self.senders.iter_mut().enumerate() {
+        for (channel, sender) in self.channels.senders.iter_mut().enumerate() {
             let (Some(sender), channel) = (sender, channel as u8) else { continue };
             // A receiver that does not know the channel yet would ignore the CANCEL, and then hold a part of the message
             // that comes late for ever.
@@ -264,17 +263,18 @@ impl Link {
     /// Writes duplicates of what the other path carries. Returns true if there are more, which do not fit.
     fn write_duplicates(
         &mut self,
+        on: usize,
         start: usize,
         limit: usize,
         out: &mut Vec<u8>,
         contents: &mut Vec<Content>,
     ) -> bool {
-        let Some(session) = self.session.as_mut() else { return false };
+        let session = &mut self.paths[on];
         let (mut announced, mut too_large) = (0u64, Vec::new());
         let mut full = false;
         while let Some(&(channel, part)) = session.duplicates.front() {
             let mark = out.len();
-            let sender = self.senders.get(usize::from(channel)).and_then(Option::as_ref);
+            let sender = self.channels.sender(channel);
             let announce =
                 sender.filter(|sender| !Link::is_announced(sender) && announced & 1 << channel == 0);
             if let Some(sender) = announce {
@@ -305,7 +305,7 @@ impl Link {
             session.duplicate_bytes -= part.duplicate_cost();
             session.duplicates.pop_front();
         }
-        too_large.into_iter().for_each(|content| self.handle_content_lost(content));
+        too_large.into_iter().for_each(|content| self.handle_content_lost(on, content));
         full
     }
 
@@ -314,12 +314,13 @@ impl Link {
     fn write_data(
         &mut self,
         now: Time,
+        on: usize,
         start: usize,
         limit: usize,
         out: &mut Vec<u8>,
         contents: &mut Vec<Content>,
     ) -> bool {
-        let Some(session) = self.session.as_mut() else { return false };
+        let session = &mut self.paths[on];
         let before = out.len();
         session.write_grace(now, out);
         let after_grace = out.len();
@@ -329,9 +330,8 @@ impl Link {
             Copies::Always => &COPY_AFTER,
             Copies::Never | Copies::WhenLossy => &[],
         };
-        let datagram = self.session.as_deref().map_or(0, |session| self.datagram(session));
-        let fast = self.session.as_deref().is_some_and(|session| session.capacity.is_fast());
-        let fill = fast && self.other.is_none();
+        let is_alone = self.paths.len() == 1;
+        let (datagram, fill) = (self.datagram(on), is_alone && self.paths[on].capacity.is_fast());
         // Channels that have nothing, or nothing that fits.
         let (mut tried, mut announced, mut full) = (0u64, 0u64, false);
         loop {
@@ -339,10 +339,10 @@ impl Link {
             if room < MIN_ROOM {
                 return true;
             }
-            let Some((channel, alone)) = self.next_channel(now, tried) else { break };
-            let Some(session) = self.session.as_ref() else { break };
-            let windows = Windows::new(&self.senders, session);
-            let Some(Some(sender)) = self.senders.get_mut(usize::from(channel)) else { break };
+            let Some((channel, alone)) = self.next_channel(now, on, tried) else { break };
+            let session = &self.paths[on];
+            let windows = Windows::new(&self.channels.senders, session);
+            let Some(sender) = self.channels.sender_mut(channel) else { break };
             let mark = out.len();
             let announce = !Link::is_announced(sender) && announced & 1 << channel == 0;
             if announce {
@@ -354,10 +354,9 @@ impl Link {
             // which is told once.
             let whole = datagram - DATA_OVERHEAD - (out.len() - mark) - (after_grace - before);
             let dictionary = session.dictionary.as_deref();
-            let on = Conditions { whole, window, copies, dictionary, lossy, fill };
+            let conditions = Conditions { whole, window, copies, dictionary, lossy, fill };
             // Among equals it goes message by message, and over two paths part by part.
-            let row =
-                (alone && self.other.is_none()).then(|| sender.write_row(now, room, &on, out)).flatten();
+            let row = (alone && is_alone).then(|| sender.write_row(now, room, &conditions, out)).flatten();
             if let Some((row, bytes)) = row {
                 if announce {
                     announced |= 1 << channel;
@@ -367,14 +366,14 @@ impl Link {
                 contents.push(Content::Row { channel, row });
                 continue;
             }
-            match sender.write(now, room, &on, out) {
+            match sender.write(now, room, &conditions, out) {
                 Some(part) => {
                     if announce {
                         announced |= 1 << channel;
                         contents.push(Content::Open(channel));
                     }
                     sender.charge(1, part.length);
-                    contents.push(self.written(channel, part));
+                    contents.push(self.written(on, channel, part));
                 }
                 None => {
                     out.truncate(mark);
@@ -386,7 +385,8 @@ impl Link {
         if out.len() == after_grace {
             out.truncate(before);
         }
-        if !full && let Some(session) = &mut self.session {
+        if !full {
+            let session = &mut self.paths[on];
             // There was room for more in window and pace, but nothing to send.
             session.recovery.mark_app_limited();
             session.idle_since.get_or_insert(now);
@@ -396,14 +396,14 @@ impl Link {
 
     /// The channel that goes next, leaving out those in the set `tried`; and whether no other one of its priority has
     /// anything.
-    fn next_channel(&self, now: Time, tried: u64) -> Option<(u8, bool)> {
-        let session = self.session.as_ref()?;
+    fn next_channel(&self, now: Time, on: usize, tried: u64) -> Option<(u8, bool)> {
+        let session = &self.paths[on];
         let may_begin = !session.recovery.is_blind() || session.blind_until <= now;
-        let windows = Windows::new(&self.senders, session);
+        let windows = Windows::new(&self.channels.senders, session);
         let mut best: Option<(&Sender, u8)> = None;
         let mut alone = true;
-        for &channel in &self.order {
-            let Some(Some(sender)) = self.senders.get(usize::from(channel)) else { continue };
+        for &channel in &self.channels.order {
+            let Some(sender) = self.channels.sender(channel) else { continue };
             if best.is_some_and(|(chosen, _)| sender.options.priority > chosen.options.priority) {
                 break;
             }
@@ -421,14 +421,14 @@ impl Link {
     }
 
     /// When window and pace let data leave that waits; [`Time::NEVER`] if none waits or the window is full.
-    pub(super) fn send_timeout(&self, session: &Session, other: Option<&Session>) -> Time {
-        let carries = self.carries(session, other);
-        let waits = !session.duplicates.is_empty() || carries && has_data(&self.senders, session);
+    pub(super) fn send_timeout(&self, on: usize) -> Time {
+        let (session, carries) = (&self.paths[on], self.carries(on));
+        let waits = !session.duplicates.is_empty() || carries && has_data(&self.channels.senders, session);
         if self.standing != Standing::Up || !waits {
             return Time::NEVER;
         }
         if session.recovery.is_blind() {
-            let unfinished = self.senders.iter().flatten().any(|sender| sender.is_unfinished());
+            let unfinished = self.channels.senders.iter().flatten().any(|sender| sender.is_unfinished());
             return if unfinished { session.next_send } else { session.next_send.max(session.blind_until) };
         }
         if session.has_window() { session.next_send } else { Time::NEVER }
@@ -436,21 +436,22 @@ impl Link {
 
     /// The largest datagram of a batch that begins now, bytes. One more small message is worth more than whole blocks of
     /// AES, which rows of them seldom fill.
-    fn batch_datagram(&self, now: Time, session: &Session) -> usize {
-        let datagram = self.datagram(session);
-        if session.largest == datagram || self.other.is_some() {
+    fn batch_datagram(&self, now: Time, on: usize) -> usize {
+        let (session, datagram) = (&self.paths[on], self.datagram(on));
+        if session.largest == datagram || self.paths.len() > 1 {
             return datagram;
         }
-        let row = self.next_channel(now, 0).filter(|next| {
-            let sender = self.senders.get(usize::from(next.0)).and_then(Option::as_ref);
+        let row = self.next_channel(now, on, 0).filter(|next| {
+            let sender = self.channels.sender(next.0);
             next.1 && sender.is_some_and(|sender| sender.is_row_next(datagram, now < session.lossy_until))
         });
         if row.is_some() { session.largest } else { datagram }
     }
 
     /// The largest datagram that leaves, bytes. What goes over two paths has to fit into either's.
-    fn datagram(&self, session: &Session) -> usize {
-        match &self.other {
+    fn datagram(&self, on: usize) -> usize {
+        let session = &self.paths[on];
+        match self.other(on) {
             Some(other) if session.both => session.datagram.min(other.datagram),
             _ => session.datagram,
         }

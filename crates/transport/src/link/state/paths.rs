@@ -1,9 +1,8 @@
 //! One link over two paths: each has a session of its own, so keys, numbers, losses, rate and datagram size
 //! are each path's; channels are the link's.
 //!
-//! `Link::session` is the selected path: what handles one path selects it first ([`Link::select`]), and the code of the
-//! other files works on the selected one. After each call [`Link::choose`] selects the path that is preferred for
-//! messages.
+//! What handles one path is told its index in `Link::paths`, which is good until a path comes or goes. After each call
+//! [`Link::choose`] says which one is preferred for messages.
 
 use glassline_media::Time;
 use glassline_media::quantity::ByteRate;
@@ -98,106 +97,100 @@ impl Session {
 impl Link {
     /// Measures of the link's paths, the one that goes first in front.
     pub fn paths(&self) -> impl Iterator<Item = PathStatistics> {
-        let paths = [(&self.session, &self.other), (&self.other, &self.session)];
-        paths.into_iter().filter_map(|(path, other)| {
-            let session = path.as_deref()?;
-            Some(PathStatistics {
+        self.in_turn().map(|on| {
+            let session = &self.paths[on];
+            PathStatistics {
                 path: session.path,
                 second: session.second,
-                carries: self.carries(session, other.as_deref()),
+                carries: self.carries(on),
                 silent: session.is_silent(),
                 rtt: session.rtt(),
                 loss: session.loss,
                 bandwidth: session.capacity.bandwidth(),
                 datagram_bytes: session.mtu.size(),
-            })
+            }
         })
     }
 
-    /// Whether new messages may go over the path of `session`, if `other` is the link's other path.
-    pub(super) fn carries(&self, session: &Session, other: Option<&Session>) -> bool {
-        match other {
+    /// The path that is preferred for messages, once the link is up.
+    pub(super) fn main(&self) -> Option<&Session> {
+        self.paths.get(self.preferred)
+    }
+
+    /// The link's path beside `on`.
+    pub(super) fn other(&self, on: usize) -> Option<&Session> {
+        if self.paths.len() > 1 { self.paths.get(1 - on) } else { None }
+    }
+
+    /// All paths by their indices, the preferred one in front.
+    pub(super) fn in_turn(&self) -> impl Iterator<Item = usize> + use<> {
+        let (count, preferred) = (self.paths.len(), self.preferred);
+        (0..count).map(move |after| (preferred + after) % count)
+    }
+
+    /// The index of the second path, or of the first one.
+    pub(super) fn index_of(&self, second: bool) -> Option<usize> {
+        self.paths.iter().position(|session| session.second == second)
+    }
+
+    /// Whether new messages may go over the path.
+    pub(super) fn carries(&self, on: usize) -> bool {
+        let session = &self.paths[on];
+        match self.other(on) {
             None => true,
             Some(other) if session.both => session.is_well() || !other.is_well(),
             Some(_) => session.second == self.on_second,
         }
     }
 
-    /// Whether new messages may go over the selected path.
-    pub(super) fn has_carrier(&self) -> bool {
-        let session = self.session.as_deref();
-        session.is_some_and(|session| self.carries(session, self.other.as_deref()))
-    }
-
-    /// Selects the second path or the first one; `false` if there is no such path.
-    pub(super) fn select(&mut self, second: bool) -> bool {
-        let is = |path: &Option<Box<Session>>| path.as_ref().is_some_and(|session| session.second == second);
-        if is(&self.session) {
-            return true;
-        }
-        let there = is(&self.other);
-        if there {
-            std::mem::swap(&mut self.session, &mut self.other);
-        }
-        there
-    }
-
-    /// As [`Link::select`], by the connection ID on what the path receives.
-    pub(super) fn select_local(&mut self, local: ConnectionId) {
-        if self.other.as_ref().is_some_and(|session| session.local == local) {
-            std::mem::swap(&mut self.session, &mut self.other);
-        }
-    }
-
-    /// Selects the path that is preferred for messages.
+    /// Finds out which path is preferred for messages.
     #[inline]
     pub(super) fn choose(&mut self, now: Time) {
-        if self.other.is_some() {
+        if self.paths.len() > 1 {
             self.choose_path(now);
         }
     }
 
     fn choose_path(&mut self, now: Time) {
-        let paths = [&mut self.session, &mut self.other];
-        let worse = paths.into_iter().flatten().fold(false, |worse, path| path.examine(now) | worse);
+        let worse = self.paths.iter_mut().fold(false, |worse, path| path.examine(now) | worse);
         if worse {
             self.release_half_lost();
         }
-        let (Some(session), Some(other)) = (&self.session, &self.other) else { return };
-        if session.both {
-            let key = |session: &Session| (!session.is_well(), session.rtt(), session.second);
-            if key(other) < key(session) {
-                std::mem::swap(&mut self.session, &mut self.other);
-            }
+        let Some((first, second)) = self.index_of(false).zip(self.index_of(true)) else { return };
+        if self.paths[first].both {
+            let key = |on: &usize| {
+                let session = &self.paths[*on];
+                (!session.is_well(), session.rtt(), session.second)
+            };
+            self.preferred = if key(&first) < key(&second) { first } else { second };
             return;
         }
-        let (first, second) = if session.second { (other, session) } else { (session, other) };
+        let (one, two) = (&self.paths[first], &self.paths[second]);
         let on_second = if self.on_second {
-            let first_is_back = !first.is_silent() && first.well_since + RECOVERED_AFTER <= now;
-            !(first_is_back || second.is_silent() && !first.is_silent())
+            let first_is_back = !one.is_silent() && one.well_since + RECOVERED_AFTER <= now;
+            !(first_is_back || two.is_silent() && !one.is_silent())
         } else {
-            first.is_silent() && !second.is_silent()
+            one.is_silent() && !two.is_silent()
         };
+        let (chosen, left) = if on_second { (second, first) } else { (first, second) };
+        self.preferred = chosen;
         if on_second != self.on_second {
             // What was in flight on the abandoned path is sent again at once.
-            self.select(self.on_second);
-            self.give_up_flying(now);
+            self.give_up_flying(now, left);
             self.on_second = on_second;
-            self.select(on_second);
             self.report_path();
         }
-        self.select(on_second);
     }
 
     fn report_path(&mut self) {
-        if let Some(session) = &self.session {
-            self.events.push_back(Event::PathChanged { path: session.path });
+        if let Some(path) = self.path() {
+            self.events.push_back(Event::PathChanged { path });
         }
     }
 
     /// When [`Link::choose`] has something to do though nothing came.
     pub(super) fn choice_timeout(&self) -> Time {
-        let (Some(session), Some(other)) = (&self.session, &self.other) else { return Time::NEVER };
+        let [session, other] = &self.paths[..] else { return Time::NEVER };
         let health = [session, other].map(|path| match (path.health, path.limits()) {
             (Health::Well, (late, _)) => late,
             (Health::Late, (_, silent)) => silent,
@@ -211,53 +204,52 @@ impl Link {
 
     /// What one path has lost is sent again if the other path, which carries its duplicate, does not answer in time.
     fn release_half_lost(&mut self) {
-        let senders = &self.senders;
-        let is_reliable = |channel: u8| {
-            senders[usize::from(channel)].as_ref().is_some_and(|sender| sender.options.reliable)
-        };
+        let channels = &self.channels;
+        let is_reliable =
+            |channel: u8| channels.sender(channel).is_some_and(|sender| sender.options.reliable);
         let (lost, kept) =
             std::mem::take(&mut self.half_lost).into_iter().partition(|part| is_reliable(part.0.0));
         self.half_lost = kept;
         let lost: BTreeMap<(u8, u64, u32), u32> = lost;
         for ((channel, message, offset), length) in lost {
             let part = Written { message, offset, length, again: false, parity: false };
-            self.handle_content_lost(Content::Data { channel, part });
+            self.channels.handle_lost(Content::Data { channel, part }, &mut self.events);
         }
     }
 
-    /// Deems all that is in flight on the selected path lost.
-    fn give_up_flying(&mut self, now: Time) {
-        let Some(session) = &mut self.session else { return };
-        session.recovery.give_up_older(now, Duration::ZERO);
-        self.settle(now, &Sample::default(), None);
+    /// Deems all that is in flight on the path lost.
+    fn give_up_flying(&mut self, now: Time, on: usize) {
+        self.paths[on].recovery.give_up_older(now, Duration::ZERO);
+        self.settle(now, on, &Sample::default(), None);
     }
 
     /// Whether there is a second path, or a first one.
     pub(crate) fn has_path(&self, second: bool) -> bool {
-        [&self.session, &self.other].into_iter().flatten().any(|session| session.second == second)
+        self.index_of(second).is_some()
     }
 
     /// What names the state of this link at both ends.
     pub(crate) fn instance(&self) -> Option<[u64; 2]> {
-        self.session.as_ref().and_then(|session| session.instance)
+        self.main().and_then(|session| session.instance)
     }
 
     /// A further handshake with the same peer and the same state is done: the link has a second path, or one of its
     /// paths anew.
-    pub(crate) fn join(&mut self, now: Time, mut session: Box<Session>) {
+    pub(crate) fn join(&mut self, now: Time, mut session: Session) {
         session.last_received = now;
         session.well_since = now;
         let path = session.path;
-        let full = self.other.is_some();
-        let replaces = self.select(session.second);
-        if replaces && full {
-            self.drop_path(now);
-            self.other = Some(session);
-        } else {
-            self.other = Some(session);
-            if replaces {
-                self.drop_path(now);
+        let full = self.paths.len() > 1;
+        match self.index_of(session.second) {
+            Some(before) if full => {
+                self.drop_path(now, before);
+                self.paths.push(session);
             }
+            Some(before) => {
+                self.paths.push(session);
+                self.drop_path(now, before);
+            }
+            None => self.paths.push(session),
         }
         self.events.push_back(Event::PathUp { path });
         self.choose(now);
@@ -267,20 +259,20 @@ impl Link {
     pub(crate) fn join_agreed(&mut self, now: Time, agreed: Agreed) {
         let mut session = Session::new(now, agreed, &self.settings);
         session.probe = true;
-        self.join(now, Box::new(session));
+        self.join(now, session);
     }
 
-    /// Removes the selected path and selects the other one, which must exist.
-    pub(super) fn drop_path(&mut self, now: Time) {
-        self.give_up_flying(now);
-        let Some(session) = self.session.take() else { return };
-        self.session = self.other.take();
+    /// Removes one of two paths.
+    pub(super) fn drop_path(&mut self, now: Time, on: usize) {
+        self.give_up_flying(now, on);
+        let session = self.paths.remove(on);
+        self.preferred = 0;
         self.dropped.push(session.local);
         for (channel, part) in session.duplicates {
-            self.handle_content_lost(Content::Duplicate { channel, part });
+            self.handle_content_lost(0, Content::Duplicate { channel, part });
         }
         self.events.push_back(Event::PathDown { path: session.path });
-        if let Some(left) = &self.session
+        if let Some(left) = self.main()
             && left.second != self.on_second
         {
             self.on_second = left.second;
@@ -293,14 +285,14 @@ impl Link {
         std::mem::take(&mut self.dropped)
     }
 
-    /// A part was written into a packet of the selected path: where both carry everything, the other path sends a
-    /// duplicate. Returns what the packet is remembered to contain.
+    /// A part was written into a packet of the path: where both carry everything, the other path sends a duplicate. Returns
+    /// what the packet is remembered to contain.
     #[inline]
-    pub(super) fn written(&mut self, channel: u8, part: Written) -> Content {
-        let both = self.session.as_ref().is_some_and(|session| session.both);
-        match &mut self.other {
+    pub(super) fn written(&mut self, on: usize, channel: u8, part: Written) -> Content {
+        match &mut self.paths[..] {
             // Parity is for what one path loses: it need not be doubled.
-            Some(other) if both && !part.parity => {
+            paths @ [_, _] if paths[on].both && !part.parity => {
+                let other = &mut paths[1 - on];
                 other.duplicates.push_back((channel, part));
                 other.duplicate_bytes += part.duplicate_cost();
                 Content::Duplicate { channel, part }
@@ -309,9 +301,9 @@ impl Link {
         }
     }
 
-    /// Duplicates that have waited for too long on the selected path count as lost there.
-    pub(super) fn expire_duplicates(&mut self) {
-        let Some(session) = &mut self.session else { return };
+    /// Duplicates that have waited for too long on the path count as lost there.
+    pub(super) fn expire_duplicates(&mut self, on: usize) {
+        let session = &mut self.paths[on];
         if session.duplicate_bytes <= MIN_DUPLICATE_BYTES {
             return;
         }
@@ -323,28 +315,26 @@ impl Link {
             session.duplicate_bytes -= part.duplicate_cost();
             late.push(Content::Duplicate { channel, part });
         }
-        late.into_iter().for_each(|content| self.handle_content_lost(content));
+        late.into_iter().for_each(|content| self.handle_content_lost(on, content));
     }
 
     /// A packet with a duplicated part is lost on one path: whether the part is now lost on both.
-    pub(super) fn is_lost_on_both(&mut self, channel: u8, part: Written) -> bool {
-        let Some(Some(sender)) = self.senders.get(usize::from(channel)) else { return false };
+    pub(super) fn is_lost_on_both(&mut self, on: usize, channel: u8, part: Written) -> bool {
+        let Some(sender) = self.channels.sender(channel) else { return false };
         if !sender.is_missing(part) {
             return false;
         }
-        let other_is_well = self.other.as_ref().is_some_and(|other| other.is_well());
+        let other = self.other(on).map(Session::is_well);
+        let is_reliable = sender.options.reliable;
         let key = (channel, part.message, part.offset);
-        if self.half_lost.remove(&key).is_some()
-            || self.other.is_none()
-            || sender.options.reliable && !other_is_well
-        {
+        if self.half_lost.remove(&key).is_some() || other.is_none() || is_reliable && other == Some(false) {
             return true;
         }
         self.half_lost_since += 1;
         if self.half_lost.len() >= MAX_HALF_LOST && self.half_lost_since >= MAX_HALF_LOST / 4 {
             // All of them are looked at, so not for each part that is lost.
             self.half_lost_since = 0;
-            let senders = &self.senders;
+            let channels = &self.channels;
             self.half_lost.retain(|(channel, message, offset), length| {
                 let part = Written {
                     message: *message,
@@ -353,7 +343,7 @@ impl Link {
                     again: false,
                     parity: false,
                 };
-                senders[usize::from(*channel)].as_ref().is_some_and(|sender| sender.is_missing(part))
+                channels.sender(*channel).is_some_and(|sender| sender.is_missing(part))
             });
         }
         self.half_lost.len() >= MAX_HALF_LOST || {
@@ -362,20 +352,12 @@ impl Link {
         }
     }
 
-    /// The paths that there are.
-    pub(super) fn path_roles(&self) -> impl Iterator<Item = bool> + use<> {
-        let paths = [&self.session, &self.other].map(|path| path.as_ref().map(|session| session.second));
-        paths.into_iter().flatten()
-    }
-
     /// Has CLOSE sent on all paths.
     pub(super) fn close_all(&mut self) {
-        for session in [&mut self.session, &mut self.other].into_iter().flatten() {
-            session.close_due = true;
-        }
+        self.paths.iter_mut().for_each(|session| session.close_due = true);
     }
 
     pub(super) fn is_close_due(&self) -> bool {
-        [&self.session, &self.other].into_iter().flatten().any(|session| session.close_due)
+        self.paths.iter().any(|session| session.close_due)
     }
 }

@@ -76,22 +76,24 @@ impl Link {
 
     /// What the link takes of the endpoint's budget: all that came and was not taken, and what is kept for messages to come.
     pub(crate) fn memory(&self) -> u64 {
-        self.memory
+        self.channels.memory
     }
 
     /// A channel was opened by the peer: the others tell of their room the sooner, and the budget may be another.
     pub(super) fn share_room(&mut self) {
-        let reliable = self.receivers.iter().flatten().filter(|receiver| receiver.options.reliable).count();
-        for receiver in self.receivers.iter_mut().flatten() {
+        let reliable =
+            self.channels.receivers.iter().flatten().filter(|receiver| receiver.options.reliable).count();
+        for receiver in self.channels.receivers.iter_mut().flatten() {
             receiver.share_window(reliable <= 1, self.settings.window_bytes);
         }
-        self.room = Link::budget_for(&self.settings, &self.receivers);
+        self.channels.room = Link::budget_for(&self.settings, &self.channels.receivers);
         self.recount();
     }
 
     fn recount(&mut self) {
-        let receivers: u64 = self.receivers.iter().flatten().map(|receiver| receiver.memory()).sum();
-        self.memory = receivers + self.leftover.values().map(|left| left.bytes).sum::<u64>();
+        let receivers: u64 = self.channels.receivers.iter().flatten().map(|receiver| receiver.memory()).sum();
+        self.channels.memory =
+            receivers + self.channels.leftover.values().map(|left| left.bytes).sum::<u64>();
     }
 
     /// Has a receiver take something in, and counts what that takes. The peer breaks the rules if there is no room for it.
@@ -101,45 +103,42 @@ impl Link {
         channel: u8,
         take: impl FnOnce(&mut Receiver) -> Result<bool, Overrun>,
     ) -> Result<(), &'static str> {
-        let Some(Some(receiver)) = self.receivers.get_mut(usize::from(channel)) else {
-            // Data comes with its OPEN until that is acknowledged.
-            return Err("data on a channel that was not opened");
-        };
-        let (waiting, before) = (receiver.is_readable(), receiver.memory());
-        let taken = take(receiver);
-        self.memory = self.memory + receiver.memory() - before;
+        let outcome =
+            self.channels.with_receiver(channel, |receiver| (receiver.is_readable(), take(receiver)));
+        // Data comes with its OPEN until that is acknowledged.
+        let (waiting, taken) = outcome.ok_or("data on a channel that was not opened")?;
         let readable = taken.map_err(|_| "more data than there is room for")?;
         if readable && !waiting {
             self.events.push_back(Event::Readable { channel });
         }
-        if self.memory > self.room { self.make_room(channel) } else { Ok(()) }
+        if self.channels.memory > self.channels.room { self.make_room(channel) } else { Ok(()) }
     }
 
     /// More is held than the budget allows: what is kept for messages to come goes, and then what is old on an unreliable
     /// channel.
     fn make_room(&mut self, channel: u8) -> Result<(), &'static str> {
         self.forget_spares();
-        let Some(Some(receiver)) = self.receivers.get_mut(usize::from(channel)) else { return Ok(()) };
-        while self.memory > self.room && !receiver.options.reliable {
-            let before = receiver.memory();
-            if !receiver.drop_one() {
+        let channels = &mut self.channels;
+        let Some(receiver) = channels.receiver(channel) else { return Ok(()) };
+        let is_reliable = receiver.options.reliable;
+        while channels.memory > channels.room && !is_reliable {
+            if channels.with_receiver(channel, Receiver::drop_one) != Some(true) {
                 break;
             }
-            self.memory = self.memory + receiver.memory() - before;
         }
-        let is_too_much = self.memory > self.room && receiver.options.reliable;
+        let is_too_much = channels.memory > channels.room && is_reliable;
         if is_too_much { Err("more data on all channels than there is room for") } else { Ok(()) }
     }
 
     /// Keeps nothing for messages to come.
     pub(crate) fn forget_spares(&mut self) {
-        self.receivers.iter_mut().flatten().for_each(|receiver| receiver.forget_spares());
+        self.channels.receivers.iter_mut().flatten().for_each(|receiver| receiver.forget_spares());
         self.recount();
     }
 
     /// As time goes by, what is kept for messages to come goes, and messages are skipped.
     pub(super) fn handle_receiver_timeouts(&mut self, now: Time) {
-        for (channel, receiver) in self.receivers.iter_mut().enumerate() {
+        for (channel, receiver) in self.channels.receivers.iter_mut().enumerate() {
             let Some(receiver) = receiver else { continue };
             if receiver.next_timeout() > now {
                 continue;
@@ -148,44 +147,42 @@ impl Link {
             if receiver.handle_timeout(now) && !waiting {
                 self.events.push_back(Event::Readable { channel: channel as u8 });
             }
-            self.memory = self.memory + receiver.memory() - before;
+            self.channels.memory = self.channels.memory + receiver.memory() - before;
         }
     }
 
     /// Takes the next message that came on `channel`. Small ones that came in quick succession share blocks of 16 KiB, each
     /// of which is there for as long as one of its messages is.
     pub fn receive(&mut self, channel: u8) -> Option<Bytes> {
-        while let Some(left) = self.leftover.get_mut(&channel) {
+        while let Some(left) = self.channels.leftover.get_mut(&channel) {
             let Some(message) = left.pop() else {
-                self.leftover.remove(&channel);
+                self.channels.leftover.remove(&channel);
                 break;
             };
-            self.memory -= message.cost();
+            self.channels.memory -= message.cost();
             // One that does not decompress ends no link any more: who sent it has gone.
             if let Some(message) = message.unpack() {
                 return Some(message);
             }
         }
-        let receiver = self.receivers.get_mut(usize::from(channel))?.as_mut()?;
-        let before = receiver.memory();
-        let message = receiver.pop();
-        self.memory = self.memory + receiver.memory() - before;
-        self.damaged |= receiver.damaged;
+        let (message, damaged) =
+            self.channels.with_receiver(channel, |receiver| (receiver.pop(), receiver.damaged))?;
+        self.damaged |= damaged;
         message
     }
 
     /// Whether messages came that the application has not taken.
     pub(crate) fn has_unread(&self) -> bool {
-        let left = self.leftover.values().any(|left| !left.messages.is_empty());
-        left || self.receivers.iter().flatten().any(|receiver| receiver.is_readable())
+        let left = self.channels.leftover.values().any(|left| !left.messages.is_empty());
+        left || self.channels.receivers.iter().flatten().any(|receiver| receiver.is_readable())
     }
 
     /// What has come whole is the application's, as it was carried: it is unpacked when it is taken. On each channel no more
     /// of it is kept than a window, however often the peer restarts.
     pub(super) fn keep_leftovers(&mut self) {
-        for (channel, receiver) in (0u8..).zip(self.receivers.drain(..)) {
+        for (channel, receiver) in (0u8..).zip(self.channels.receivers.drain(..)) {
             let Some(receiver) = receiver.filter(|receiver| receiver.is_readable()) else { continue };
-            let left = self.leftover.entry(channel).or_default();
+            let left = self.channels.leftover.entry(channel).or_default();
             for message in receiver.into_leftover() {
                 left.bytes += message.cost();
                 left.messages.push_back(message);
@@ -197,14 +194,14 @@ impl Link {
 
     /// Nothing more comes on the sessions that there were.
     pub(super) fn stop_receivers(&mut self) {
-        self.receivers.iter_mut().flatten().for_each(|receiver| receiver.stop());
+        self.channels.receivers.iter_mut().flatten().for_each(|receiver| receiver.stop());
         self.recount();
     }
 
     /// All links together hold more than the endpoint's budget allows, and this one most: it goes with all that came.
     pub(crate) fn give_way(&mut self, now: Time) {
-        self.receivers.clear();
-        self.leftover.clear();
+        self.channels.receivers.clear();
+        self.channels.leftover.clear();
         self.recount();
         if !matches!(self.standing, Standing::Closed) {
             self.end(now, CloseCode::NoRoom, "no room for what was sent", CloseReason::NoRoom);

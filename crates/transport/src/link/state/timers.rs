@@ -20,45 +20,44 @@ impl Link {
         if self.damaged {
             return Time::ZERO;
         }
-        let paths = [(&self.session, &self.other), (&self.other, &self.session)];
-        let paths = paths
-            .into_iter()
-            .filter_map(|(path, other)| Some(self.session_timeout(path.as_deref()?, other.as_deref())));
+        let paths = (0..self.paths.len()).map(|on| self.path_timeout(on));
         paths.min().unwrap_or(Time::NEVER).min(self.channel_timeout()).min(self.choice_timeout())
     }
 
-    fn session_timeout(&self, session: &Session, other: Option<&Session>) -> Time {
+    fn path_timeout(&self, on: usize) -> Time {
+        let session = &self.paths[on];
         let idle = session.last_received + self.settings.idle;
         let ack = session.received.next_timeout(session.rtt());
-        idle.min(self.keep_alive(session, other.is_some()))
+        idle.min(self.keep_alive(session))
             .min(ack)
             .min(session.recovery.next_timeout())
             .min(session.mtu_timeout())
-            .min(self.send_timeout(session, other))
+            .min(self.send_timeout(on))
             .min(session.padding_timeout(self.settings.probing_percent))
             .min(session.candidate_timeout())
     }
 
     /// When the next keep-alive is due. Each of two paths is probed often ([`PATH_PROBE`]), so that a switch to the other is
     /// quick.
-    fn keep_alive(&self, session: &Session, bonded: bool) -> Time {
+    fn keep_alive(&self, session: &Session) -> Time {
         let often = self.settings.keep_alive;
         // After two keep-alives without an answer they leave eight times as often (8 a second after 2 s of silence by
         // default): on an idle link each is one packet, so that a burst of losses could end the link otherwise.
         let is_silent = session.last_sent >= session.last_received + 2 * often;
         let keep_alive = session.last_sent + if is_silent { often / 8 } else { often };
-        if bonded { keep_alive.min(session.last_asked + PATH_PROBE) } else { keep_alive }
+        let has_two = self.paths.len() > 1;
+        if has_two { keep_alive.min(session.last_asked + PATH_PROBE) } else { keep_alive }
     }
 
     fn channel_timeout(&self) -> Time {
-        let sending = self.senders.iter().flatten().map(|sender| sender.next_timeout());
-        let receiving = self.receivers.iter().flatten().map(|receiver| receiver.next_timeout());
+        let sending = self.channels.senders.iter().flatten().map(|sender| sender.next_timeout());
+        let receiving = self.channels.receivers.iter().flatten().map(|receiver| receiver.next_timeout());
         sending.chain(receiving).min().unwrap_or(Time::NEVER)
     }
 
     /// Does what is due by `now`.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
-        for sender in self.senders.iter_mut().flatten() {
+        for sender in self.channels.senders.iter_mut().flatten() {
             if sender.next_timeout() <= now {
                 sender.handle_timeout(now, &mut self.events);
             }
@@ -67,9 +66,10 @@ impl Link {
         match self.standing {
             Standing::Closing { until } if until <= now => self.standing = Standing::Closed,
             Standing::Up => {
-                for second in self.path_roles() {
-                    if self.select(second) {
-                        self.handle_session_timeout(now);
+                // By what they are: a path that is dropped moves the other one's index.
+                for second in [self.on_second, !self.on_second] {
+                    if let Some(on) = self.index_of(second) {
+                        self.handle_path_timeout(now, on);
                     }
                 }
                 self.choose(now);
@@ -78,22 +78,22 @@ impl Link {
         }
     }
 
-    fn handle_session_timeout(&mut self, now: Time) {
+    fn handle_path_timeout(&mut self, now: Time, on: usize) {
         if std::mem::take(&mut self.damaged) {
             return self.violated(now, "a message that does not decompress");
         }
-        let carries = self.has_carrier();
-        let keep_alive = self.session.as_ref().map(|session| self.keep_alive(session, self.other.is_some()));
-        let Some(session) = &mut self.session else { return };
-        if session.last_received + self.settings.idle <= now && self.other.is_some() {
-            return self.drop_path(now);
+        let (carries, has_two) = (self.carries(on), self.paths.len() > 1);
+        let keep_alive = self.keep_alive(&self.paths[on]);
+        let session = &mut self.paths[on];
+        if session.last_received + self.settings.idle <= now && has_two {
+            return self.drop_path(now, on);
         }
         if session.last_received + self.settings.idle <= now {
             self.events.push_back(Event::Closed { reason: CloseReason::TimedOut });
             self.standing = Standing::Closed;
             return;
         }
-        if keep_alive.is_some_and(|at| at <= now) {
+        if keep_alive <= now {
             session.probe = true;
         }
         session.mtu.handle_timeout(now);
@@ -105,8 +105,11 @@ impl Link {
         }
         let (sample, probe) = session.recovery.handle_timeout(now);
         session.fit();
-        self.settle(now, &sample, None);
-        let Some(session) = self.session.as_mut().filter(|_| probe) else { return };
+        self.settle(now, on, &sample, None);
+        if !probe {
+            return;
+        }
+        let session = &mut self.paths[on];
         session.probe = true;
         if session.recovery.is_blind() {
             // The path is in an outage. What was in flight is sent again and leaves the window; the longer the outage, the
@@ -114,12 +117,12 @@ impl Link {
             let age = session.recovery.probe_time().max(session.recovery.silence(now) / 2);
             let age = age.min(Duration::from_millis(500));
             session.recovery.give_up_older(now, age);
-            self.settle(now, &Sample::default(), None);
+            self.settle(now, on, &Sample::default(), None);
         } else if carries && session.recovery.probes() == 1 {
             // The first probe carries the oldest data that is not acknowledged; later ones carry none.
-            let order = self.order.clone();
+            let order = self.channels.order.clone();
             for channel in order {
-                if let Some(Some(sender)) = self.senders.get_mut(usize::from(channel))
+                if let Some(sender) = self.channels.sender_mut(channel)
                     && sender.probe()
                 {
                     break;
