@@ -178,8 +178,8 @@ class Symmetric:
 NEAR, FAR = bytes(range(1, 9)), bytes(range(0x11, 0x19))
 # The ephemeral private keys, which are drawn at random otherwise.
 EPHEMERALS = [
-    bytes.fromhex("6b01eb25c92b1144a0b0e79f39ad3df3e6f046af17823872de9c23948e0ba15c"),
-    bytes.fromhex("bf65f28874dc573463b40ec2819a59365189b49b744ad751c22324f64054ce99"),
+    bytes.fromhex("26113157feaf0e57a0043b40213aebc235ac5e8ed2e8d470c3e2510390d9b4ac"),
+    bytes.fromhex("07884c255c8588fceb2f477f0b5b687e970c5378bdf3dfad02aa1e3ff95e6fa4"),
 ]
 DEFAULT_MAX_SIZE = 16 << 20
 
