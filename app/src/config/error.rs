@@ -7,14 +7,14 @@ use std::path::PathBuf;
 
 /// Where in a configuration something stands: printed as `FILE:LINE`, or as `FILE` where no line is to blame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     /// The file as it was named.
     pub(crate) file: PathBuf,
     /// The line, from 1.
     pub(crate) line: Option<usize>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;
         self.line.map_or(Ok(()), |line| write!(f, ":{line}"))
@@ -32,8 +32,8 @@ pub(crate) enum ConfigError {
     Secret(SecretFileError),
     /// A key or section that does not exist.
     #[error("{place}: unknown {what}; {advice}")]
-    UnknownKey { place: Place, what: String, advice: String },
+    UnknownKey { place: Location, what: String, advice: String },
     /// A value of the wrong kind or out of its range, or a text that is no TOML.
     #[error("{place}: {problem}")]
-    Invalid { place: Place, problem: String },
+    Invalid { place: Location, problem: String },
 }

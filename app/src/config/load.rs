@@ -3,7 +3,7 @@
 //! Serde finds what is wrong and where (a span of bytes); here that is put into the words of someone who edits
 //! the file: the line, the key with its section, the nearest key that exists.
 
-use super::error::Place;
+use super::error::Location;
 use super::{Config, ConfigError, Secret, validate};
 use glassline_io::secret_file::{self, SecretFileError};
 use std::fs;
@@ -63,7 +63,7 @@ impl Config {
     /// Reads a configuration's text; `path` is only named in errors. A key file is not read.
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         let place =
-            |offset: Option<usize>| Place { file: path.into(), line: offset.map(|at| line_of(text, at)) };
+            |offset: Option<usize>| Location { file: path.into(), line: offset.map(|at| line_of(text, at)) };
         let config: Config = toml::from_str(text).map_err(|error| explain(text, &error, place))?;
         config.check().map_err(|problem| {
             let offset = DeTable::parse(text).ok().and_then(|table| offset_of(table.get_ref(), &problem.key));
@@ -83,7 +83,7 @@ pub(crate) fn read_key(file: &Path, what: &str) -> Result<Secret, ConfigError> {
     match validate::key(&key) {
         Ok(()) => Ok(key),
         Err(problem) => Err(ConfigError::Invalid {
-            place: Place { file: file.into(), line: Some(1) },
+            place: Location { file: file.into(), line: Some(1) },
             problem: format!("the {what} {problem}"),
         }),
     }
@@ -99,7 +99,7 @@ fn line_of(text: &str, offset: usize) -> usize {
 }
 
 /// Puts serde's error into words.
-fn explain(text: &str, error: &toml::de::Error, place: impl Fn(Option<usize>) -> Place) -> ConfigError {
+fn explain(text: &str, error: &toml::de::Error, place: impl Fn(Option<usize>) -> Location) -> ConfigError {
     let offset = error.span().map(|span| span.start);
     let place = place(offset);
     // A text that is no TOML has no table; its error then says what the syntax lacks.
@@ -118,7 +118,7 @@ fn explain(text: &str, error: &toml::de::Error, place: impl Fn(Option<usize>) ->
     }
 }
 
-fn unknown(key: &str, known: &[&str], path: &[String], place: Place) -> ConfigError {
+fn unknown(key: &str, known: &[&str], path: &[String], place: Location) -> ConfigError {
     let what = match path.split_last() {
         Some((_, section)) if !section.is_empty() => format!("key {key:?} in [{}]", section.join(".")),
         _ => format!("key or section {key:?}"),

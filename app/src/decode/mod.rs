@@ -14,7 +14,7 @@ use glassline_media::pixels::Scaler;
 use glassline_media::quantity;
 use glassline_media::{FrameRate, Size};
 use input::Input;
-use output::Output;
+use output::PictureOutput;
 pub(crate) use pictures::Pictures;
 use report::Report;
 use std::path::Path;
@@ -54,7 +54,7 @@ A frame that cannot be decoded ends the command with status 1: nothing is concea
 /// Decodes to the end of the input.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut input = Input::open(&args.input)?;
-    let mut output = Output::open(args.output.as_deref(), &stem(&args.input))?;
+    let mut output = PictureOutput::open(args.output.as_deref(), &stem(&args.input))?;
     let mut report = Report::new(&args.input);
     let mut decoder = Decoder::new();
     let mut scaler = args.scale.map(Scaler::new);
@@ -81,7 +81,7 @@ struct Decoder {
 
 /// The way to the output.
 struct Outlet<'a> {
-    output: &'a mut Output,
+    output: &'a mut PictureOutput,
     scaler: Option<&'a mut Scaler>,
     rate: FrameRate,
 }

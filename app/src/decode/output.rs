@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 
-pub(super) struct Output {
+pub(super) struct PictureOutput {
     name: String,
     kind: Kind,
 }
@@ -29,9 +29,9 @@ enum Kind {
     },
 }
 
-impl Output {
+impl PictureOutput {
     /// Opens what the command line names; checksums where it names nothing.
-    pub(super) fn open(name: Option<&str>, stem: &str) -> Result<Output> {
+    pub(super) fn open(name: Option<&str>, stem: &str) -> Result<PictureOutput> {
         let y4m = |writer| Kind::Y4m { writer, size: None, bytes: Vec::new() };
         let kind = match name {
             None => Kind::Checksums { stem: stem.to_owned() },
@@ -54,7 +54,7 @@ impl Output {
             None | Some("-") => "standard output",
             Some(name) => name,
         };
-        Ok(Output { name: name.to_owned(), kind })
+        Ok(PictureOutput { name: name.to_owned(), kind })
     }
 
     /// Whether pictures or checksums go to standard output.

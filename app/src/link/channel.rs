@@ -16,8 +16,8 @@ pub(super) struct Channel {
     pub(super) id: u8,
     pub(super) options: Options,
     pub(super) framing: Option<Framing>,
-    pub(super) input: Option<Place>,
-    pub(super) output: Option<Place>,
+    pub(super) input: Option<ChannelEnd>,
+    pub(super) output: Option<ChannelEnd>,
 }
 
 /// How messages stand in a row of bytes.
@@ -33,7 +33,7 @@ pub(super) enum Framing {
 
 /// Where messages come from or go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ChannelEnd {
     /// Standard input or output.
     Standard,
     /// A descriptor that this program was started with.
@@ -46,35 +46,35 @@ pub(super) enum Place {
     Serial(PathBuf, u32),
 }
 
-impl FromStr for Place {
+impl FromStr for ChannelEnd {
     type Err = String;
-    fn from_str(text: &str) -> Result<Place, String> {
+    fn from_str(text: &str) -> Result<ChannelEnd, String> {
         if text == "-" {
-            return Ok(Place::Standard);
+            return Ok(ChannelEnd::Standard);
         }
         if let Some(number) = text.strip_prefix("fd:") {
             let number = number.parse().map_err(|_| format!("{text:?}: fd: wants a number, as in fd:3"))?;
-            return Ok(Place::Descriptor(number));
+            return Ok(ChannelEnd::Descriptor(number));
         }
         if let Some(address) = text.strip_prefix("udp:") {
             let address = address.strip_prefix("//").unwrap_or(address);
             let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
             return match port.and_then(|(_, port)| port.parse::<u16>().ok()) {
-                Some(_) => Ok(Place::Udp(address.to_owned())),
+                Some(_) => Ok(ChannelEnd::Udp(address.to_owned())),
                 None => Err(format!("{text:?}: udp: wants HOST:PORT, as in udp:127.0.0.1:14550")),
             };
         }
         if let Some(line) = text.strip_prefix("serial:") {
             let (device, baud) = line.rsplit_once(',').unwrap_or((line, ""));
             return match baud.parse() {
-                Ok(baud) if baud > 0 && !device.is_empty() => Ok(Place::Serial(device.into(), baud)),
+                Ok(baud) if baud > 0 && !device.is_empty() => Ok(ChannelEnd::Serial(device.into(), baud)),
                 _ => Err(format!("{text:?}: serial: wants DEV,BAUD, as in serial:/dev/ttyACM0,57600")),
             };
         }
         if text.is_empty() {
             return Err("a path is missing; write for example in=FILE, in=-, in=udp:127.0.0.1:14550".into());
         }
-        Ok(Place::File(text.into()))
+        Ok(ChannelEnd::File(text.into()))
     }
 }
 
@@ -169,8 +169,8 @@ impl Channel {
     }
 
     /// How messages stand in what is read and written here: bytes of a serial line have no frames.
-    pub(super) fn framing_of(&self, place: &Place) -> Framing {
-        let usual = if matches!(place, Place::Serial(..)) { Framing::Raw } else { Framing::Length };
+    pub(super) fn framing_of(&self, end: &ChannelEnd) -> Framing {
+        let usual = if matches!(end, ChannelEnd::Serial(..)) { Framing::Raw } else { Framing::Length };
         self.framing.unwrap_or(usual)
     }
 }
@@ -274,8 +274,8 @@ mod tests {
             ..Options::default()
         };
         assert_eq!((video.id, video.options), (3, expected));
-        assert_eq!(video.input, Some(Place::Standard));
-        assert_eq!(video.output, Some(Place::File("/tmp/a b".into())));
+        assert_eq!(video.input, Some(ChannelEnd::Standard));
+        assert_eq!(video.output, Some(ChannelEnd::File("/tmp/a b".into())));
         assert_eq!(parse("0").options, Options::default());
         assert!(parse("1:cancel_begun").options.newest);
         assert_eq!(parse("1:compress=deflate").options.compression, Compression::Deflate);
@@ -284,19 +284,19 @@ mod tests {
     }
 
     #[test]
-    fn places() {
+    fn ends() {
         let serial = parse("1:in=serial:/dev/ttyS0,57600,out=serial:/dev/ttyS0,115200,lines");
-        assert_eq!(serial.input, Some(Place::Serial("/dev/ttyS0".into(), 57_600)));
-        assert_eq!(serial.output, Some(Place::Serial("/dev/ttyS0".into(), 115_200)));
-        assert_eq!(serial.framing_of(&Place::Standard), Framing::Lines);
-        let place = |text: &str| text.parse::<Place>();
-        assert_eq!(place("udp:[::1]:5000"), Ok(Place::Udp("[::1]:5000".into())));
-        assert_eq!(place("udp://h:5"), Ok(Place::Udp("h:5".into())));
-        assert_eq!(place("fd:7"), Ok(Place::Descriptor(7)));
-        assert_eq!(parse("1:").framing_of(&Place::Serial("x".into(), 1)), Framing::Raw);
-        assert_eq!(parse("1:").framing_of(&Place::Standard), Framing::Length);
+        assert_eq!(serial.input, Some(ChannelEnd::Serial("/dev/ttyS0".into(), 57_600)));
+        assert_eq!(serial.output, Some(ChannelEnd::Serial("/dev/ttyS0".into(), 115_200)));
+        assert_eq!(serial.framing_of(&ChannelEnd::Standard), Framing::Lines);
+        let end = |text: &str| text.parse::<ChannelEnd>();
+        assert_eq!(end("udp:[::1]:5000"), Ok(ChannelEnd::Udp("[::1]:5000".into())));
+        assert_eq!(end("udp://h:5"), Ok(ChannelEnd::Udp("h:5".into())));
+        assert_eq!(end("fd:7"), Ok(ChannelEnd::Descriptor(7)));
+        assert_eq!(parse("1:").framing_of(&ChannelEnd::Serial("x".into(), 1)), Framing::Raw);
+        assert_eq!(parse("1:").framing_of(&ChannelEnd::Standard), Framing::Length);
         for bad in ["fd:x", "udp:5000", "udp:h:99999", "serial:/dev/x", "serial:,5", "serial:/dev/x,0", ""] {
-            assert!(place(bad).is_err(), "{bad}");
+            assert!(end(bad).is_err(), "{bad}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Opens what the channels name, and says what is wrong with it before anything runs.
 
-use super::channel::{Channel, Framing, Place};
+use super::channel::{Channel, ChannelEnd, Framing};
 use super::input::Input;
 use super::output::Output;
 use crate::failure;
@@ -21,13 +21,13 @@ const HUNG_UP: i32 = 5;
 pub(super) enum Prepared {
     Open(Input),
     /// A row of bytes, and the largest message.
-    Later(Place, Framing, usize),
+    Later(ChannelEnd, Framing, usize),
 }
 
 impl Prepared {
     fn read(&mut self) -> std::io::Result<Option<Bytes>> {
-        if let Prepared::Later(place, framing, max_size) = self {
-            *self = Prepared::Open(Input::open(place, *framing, *max_size)?);
+        if let Prepared::Later(end, framing, max_size) = self {
+            *self = Prepared::Open(Input::open(end, *framing, *max_size)?);
         }
         match self {
             Prepared::Open(input) => input.next(),
@@ -64,8 +64,8 @@ pub(super) fn open(channels: &[Channel]) -> Result<Vec<Ends>> {
             ));
         }
     }
-    let standard = |place: fn(&Channel) -> &Option<Place>| {
-        channels.iter().filter(|channel| *place(channel) == Some(Place::Standard)).count()
+    let standard = |end: fn(&Channel) -> &Option<ChannelEnd>| {
+        channels.iter().filter(|channel| *end(channel) == Some(ChannelEnd::Standard)).count()
     };
     for (name, count) in
         [("in=-", standard(|channel| &channel.input)), ("out=-", standard(|channel| &channel.output))]
@@ -81,46 +81,48 @@ pub(super) fn open(channels: &[Channel]) -> Result<Vec<Ends>> {
 }
 
 fn open_channel(channel: &Channel) -> Result<Ends> {
-    let named = |what: &str, place: &Place| format!("channel {}: {what} {}", channel.id, describe(place));
+    let named = |what: &str, end: &ChannelEnd| format!("channel {}: {what} {}", channel.id, describe(end));
     let max_size = channel.options.max_size as usize;
     let mut socket: Option<UdpSocket> = None;
-    let mut line: Option<(&Place, File)> = None;
+    let mut line: Option<(&ChannelEnd, File)> = None;
     let mut input = None;
-    if let Some(place) = &channel.input {
-        let framing = channel.framing_of(place);
-        let open = || named("cannot read", place);
-        input = Some(match place {
-            Place::Udp(address) => {
+    if let Some(end) = &channel.input {
+        let framing = channel.framing_of(end);
+        let open = || named("cannot read", end);
+        input = Some(match end {
+            ChannelEnd::Udp(address) => {
                 let bound = bind(address).with_context(open)?;
                 tracing::info!(channel = channel.id, address = %bound.local_addr()?, "datagrams are taken");
                 socket = Some(bound.try_clone()?);
                 Prepared::Open(Input::datagrams(bound, max_size))
             }
-            Place::Serial(device, baud) => {
+            ChannelEnd::Serial(device, baud) => {
                 let opened = serial::open(device, *baud).with_context(open)?;
-                line = Some((place, opened.try_clone()?));
+                line = Some((end, opened.try_clone()?));
                 Prepared::Open(Input::stream(opened, framing, max_size))
             }
-            Place::File(path) => {
+            ChannelEnd::File(path) => {
                 let meta = std::fs::metadata(path).map_err(|error| {
                     failure::usage(format!("{}: {error}", open()), "name a file, or make a FIFO with mkfifo")
                 })?;
                 if meta.file_type().is_fifo() {
-                    Prepared::Later(place.clone(), framing, max_size)
+                    Prepared::Later(end.clone(), framing, max_size)
                 } else {
-                    Prepared::Open(Input::open(place, framing, max_size).with_context(open)?)
+                    Prepared::Open(Input::open(end, framing, max_size).with_context(open)?)
                 }
             }
-            Place::Standard => Prepared::Later(place.clone(), framing, max_size),
-            Place::Descriptor(_) => Prepared::Open(Input::open(place, framing, max_size).with_context(open)?),
+            ChannelEnd::Standard => Prepared::Later(end.clone(), framing, max_size),
+            ChannelEnd::Descriptor(_) => {
+                Prepared::Open(Input::open(end, framing, max_size).with_context(open)?)
+            }
         });
     }
     let mut output = None;
-    if let Some(place) = &channel.output {
-        let framing = channel.framing_of(place);
-        let open = || named("cannot write", place);
-        output = Some(match place {
-            Place::Udp(address) => {
+    if let Some(end) = &channel.output {
+        let framing = channel.framing_of(end);
+        let open = || named("cannot write", end);
+        output = Some(match end {
+            ChannelEnd::Udp(address) => {
                 let to = one_address(address).with_context(open)?;
                 // Who speaks to our socket is answered from it.
                 let same = socket
@@ -131,17 +133,17 @@ fn open_channel(channel: &Channel) -> Result<Ends> {
                 };
                 Output::Datagrams { socket, to, complaint: None }
             }
-            Place::Serial(device, baud) => {
-                let shared = line.filter(|(other, _)| *other == place).map(|(_, line)| line);
+            ChannelEnd::Serial(device, baud) => {
+                let shared = line.filter(|(other, _)| *other == end).map(|(_, line)| line);
                 let line = match shared {
                     Some(line) => line,
                     None => serial::open(device, *baud).with_context(open)?,
                 };
                 Output::stream(line, framing)
             }
-            Place::File(path) => open_file(path, framing).with_context(open)?,
-            Place::Standard => Output::stream(std::io::stdout(), framing),
-            Place::Descriptor(number) => {
+            ChannelEnd::File(path) => open_file(path, framing).with_context(open)?,
+            ChannelEnd::Standard => Output::stream(std::io::stdout(), framing),
+            ChannelEnd::Descriptor(number) => {
                 let file = OpenOptions::new().write(true).open(format!("/dev/fd/{number}"));
                 Output::stream(file.with_context(open)?, framing)
             }
@@ -158,13 +160,13 @@ fn open_file(path: &Path, framing: Framing) -> std::io::Result<Output> {
     Ok(Output::stream(File::create(path)?, framing))
 }
 
-fn describe(place: &Place) -> String {
-    match place {
-        Place::Standard => "the standard stream".into(),
-        Place::Descriptor(number) => format!("fd:{number}"),
-        Place::File(path) => path.display().to_string(),
-        Place::Udp(address) => format!("udp:{address}"),
-        Place::Serial(device, baud) => format!("serial:{},{baud}", device.display()),
+fn describe(end: &ChannelEnd) -> String {
+    match end {
+        ChannelEnd::Standard => "the standard stream".into(),
+        ChannelEnd::Descriptor(number) => format!("fd:{number}"),
+        ChannelEnd::File(path) => path.display().to_string(),
+        ChannelEnd::Udp(address) => format!("udp:{address}"),
+        ChannelEnd::Serial(device, baud) => format!("serial:{},{baud}", device.display()),
     }
 }
 

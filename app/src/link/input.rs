@@ -1,6 +1,6 @@
 //! Where messages come from.
 
-use super::channel::{Framing, Place};
+use super::channel::{ChannelEnd, Framing};
 use bytes::Bytes;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -29,15 +29,15 @@ impl Input {
         Input::Datagrams { socket, room: vec![0; DATAGRAM_BYTES], max_size }
     }
 
-    /// Opens a place that is a row of bytes; waits where a FIFO has no writer.
-    pub(super) fn open(place: &Place, framing: Framing, max_size: usize) -> io::Result<Input> {
-        Ok(match place {
-            Place::Standard => Input::stream(io::stdin(), framing, max_size),
-            Place::Descriptor(number) => {
+    /// Opens an end that is a stream of bytes; waits where a FIFO has no writer.
+    pub(super) fn open(end: &ChannelEnd, framing: Framing, max_size: usize) -> io::Result<Input> {
+        Ok(match end {
+            ChannelEnd::Standard => Input::stream(io::stdin(), framing, max_size),
+            ChannelEnd::Descriptor(number) => {
                 Input::stream(File::open(format!("/dev/fd/{number}"))?, framing, max_size)
             }
-            Place::File(path) => Input::stream(File::open(path)?, framing, max_size),
-            Place::Udp(_) | Place::Serial(..) => return Err(io::ErrorKind::Unsupported.into()),
+            ChannelEnd::File(path) => Input::stream(File::open(path)?, framing, max_size),
+            ChannelEnd::Udp(_) | ChannelEnd::Serial(..) => return Err(io::ErrorKind::Unsupported.into()),
         })
     }
 

@@ -124,7 +124,7 @@ struct Connect {
     address: String,
     /// Our own address, and the network interface to take; given twice, the link has two paths
     #[arg(long, value_name = "ADDR[@IFACE]")]
-    path: Vec<Way>,
+    path: Vec<LocalAddress>,
     /// What two paths are for [default: failover]
     #[arg(long, value_enum, value_name = "HOW", requires = "path")]
     bonding: Option<TwoPaths>,
@@ -211,14 +211,14 @@ fn dictionary(path: &Path) -> Result<Arc<Dictionary>> {
 
 /// `ADDR[@IFACE]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Way {
+struct LocalAddress {
     address: IpAddr,
     interface: Option<String>,
 }
 
-impl FromStr for Way {
+impl FromStr for LocalAddress {
     type Err = String;
-    fn from_str(text: &str) -> Result<Way, String> {
+    fn from_str(text: &str) -> Result<LocalAddress, String> {
         let (address, interface) =
             text.split_once('@').map_or((text, None), |(address, name)| (address, Some(name)));
         let address = address.trim_start_matches('[').trim_end_matches(']').parse().ok();
@@ -226,12 +226,14 @@ impl FromStr for Way {
             (None, _) | (_, Some("")) => {
                 Err(format!("{text:?}: write ADDR or ADDR@IFACE, as in 192.0.2.7, 0.0.0.0@wlan0 or ::@wwan0"))
             }
-            (Some(address), interface) => Ok(Way { address, interface: interface.map(str::to_owned) }),
+            (Some(address), interface) => {
+                Ok(LocalAddress { address, interface: interface.map(str::to_owned) })
+            }
         }
     }
 }
 
-impl Way {
+impl LocalAddress {
     /// The socket's end here for a peer at `to`.
     fn towards(&self, to: SocketAddr) -> Result<Local> {
         if self.address.is_ipv4() != to.is_ipv4() {
@@ -375,9 +377,9 @@ mod tests {
 
     #[test]
     fn ways() {
-        let way = |text: &str| text.parse::<Way>();
+        let way = |text: &str| text.parse::<LocalAddress>();
         let expected = |address: &str, name: Option<&str>| {
-            Ok(Way { address: address.parse().unwrap(), interface: name.map(str::to_owned) })
+            Ok(LocalAddress { address: address.parse().unwrap(), interface: name.map(str::to_owned) })
         };
         assert_eq!(way("192.0.2.7"), expected("192.0.2.7", None));
         assert_eq!(way("[::1]@lo"), expected("::1", Some("lo")));

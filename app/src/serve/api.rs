@@ -79,7 +79,7 @@ pub(super) struct Stream {
     behind: BehindCounts,
     publishers: u64,
     source: Option<Source>,
-    outputs: Vec<Output>,
+    outputs: Vec<OutputReport>,
 }
 
 /// How viewers' pictures begin.
@@ -94,7 +94,7 @@ struct JoinPoint {
 
 /// Where a stream is sent to.
 #[derive(Serialize)]
-struct Output {
+struct OutputReport {
     url: String,
     sending: bool,
     error: Option<String>,
@@ -274,8 +274,8 @@ fn source(status: &SourceStatus) -> Source {
     }
 }
 
-fn output(status: &OutputStatus) -> Output {
-    Output {
+fn output(status: &OutputStatus) -> OutputReport {
+    OutputReport {
         url: status.url.clone(),
         sending: status.sending,
         error: status.error.clone(),

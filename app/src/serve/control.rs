@@ -7,7 +7,7 @@ use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
 use glassline_delivery::policy::StreamName;
 use glassline_engine::encode::{NotControlled, Supervisor};
-use glassline_engine::relay::{Door, Hub};
+use glassline_engine::relay::{Hub, ListenerRole};
 use glassline_media::quantity::Bitrate;
 use std::net::IpAddr;
 
@@ -39,7 +39,13 @@ pub(super) fn post_alone() -> Response {
 }
 
 /// Does what is asked.
-pub(super) fn act(request: &Request, door: Door, peer: IpAddr, hub: &Hub, encoders: &Supervisor) -> Response {
+pub(super) fn act(
+    request: &Request,
+    door: ListenerRole,
+    peer: IpAddr,
+    hub: &Hub,
+    encoders: &Supervisor,
+) -> Response {
     let Some((name, action)) = parse(&request.path) else { return no_stream() };
     if let Err(refusal) = hub.may_see_viewers(door, peer, request) {
         let words = "Encoders are asked with the publish key ('Authorization: Bearer KEY') or, where there is none, from the \

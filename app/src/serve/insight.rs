@@ -6,7 +6,7 @@ use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Behind, History, Point, Why};
-use glassline_engine::relay::{Client, Door, Hub, WhyCounts};
+use glassline_engine::relay::{Client, Hub, ListenerRole, WhyCounts};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -89,14 +89,14 @@ struct Curves {
 
 /// Whether `peer` may see viewers' addresses, which are personal data; the refusal otherwise. The one place that
 /// decides it.
-fn refuse_stranger(request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Option<Response> {
+fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Option<Response> {
     let refusal = hub.may_see_viewers(door, peer, request).err()?;
     let words = "Viewers' addresses are shown to who sends the publish key ('Authorization: Bearer KEY') or, where there \
                  is none, to the server's own machine and to [publish] and [admin] networks of its configuration.";
     Some(refused(refusal, "may not see viewers", words))
 }
 
-pub(super) fn clients(request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Response {
+pub(super) fn clients(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response {
     if let Some(refusal) = refuse_stranger(request, door, peer, hub) {
         return refusal;
     }

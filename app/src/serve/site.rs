@@ -6,7 +6,7 @@ use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::policy::{Refusal, StreamName};
 use glassline_engine::encode::Supervisor;
-use glassline_engine::relay::{Access, Door, Hub, Site};
+use glassline_engine::relay::{Access, Hub, ListenerRole, Site};
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -41,7 +41,7 @@ impl PageSite {
         self.arrangement.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self, request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Response {
+    fn read(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response {
         if let Some(refusal) = refuse_stranger(request, door, peer, hub) {
             return refusal;
         }
@@ -82,11 +82,11 @@ impl PageSite {
 }
 
 impl Site for PageSite {
-    fn respond(&self, request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Response {
+    fn respond(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response {
         let response = match request.method {
             Method::Get | Method::Head => self.read(request, door, peer, hub),
             Method::Post if control::is_action(&request.path) => match door {
-                Door::Public if is_the_crews(&request.path) => not_here(),
+                ListenerRole::Public if is_the_crews(&request.path) => not_here(),
                 _ => control::act(request, door, peer, hub, &self.encoders),
             },
             _ => problem(
@@ -113,13 +113,13 @@ impl Site for PageSite {
 
 /// The answer to who asks for what is the crew's without being of it. Without an admin listener the pages and the streams'
 /// figures are everybody's; what tells of the inside, and where streams come from, is not.
-fn refuse_stranger(request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Option<Response> {
+fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Option<Response> {
     let path = request.path.as_str();
     let is_closed = match door {
-        Door::Public if is_the_crews(path) => return Some(not_here()),
-        Door::Public => false,
-        Door::Shared => matches!(path, "/metrics" | "/api/encoders"),
-        Door::Admin => is_the_crews(path) && !matches!(path, "/healthz" | "/readyz"),
+        ListenerRole::Public if is_the_crews(path) => return Some(not_here()),
+        ListenerRole::Public => false,
+        ListenerRole::Shared => matches!(path, "/metrics" | "/api/encoders"),
+        ListenerRole::Admin => is_the_crews(path) && !matches!(path, "/healthz" | "/readyz"),
     };
     if !is_closed {
         return None;

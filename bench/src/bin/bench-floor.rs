@@ -7,7 +7,7 @@
 
 use anyhow::{Context, Result, ensure};
 use glassline_io::poll::{Event, Poller, Watch};
-use glassline_lab::load::stamped::{Mark, Position};
+use glassline_lab::load::stamped::{PacketStamp, Position};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
@@ -64,7 +64,8 @@ impl Viewer {
 /// Bytes of `stream` up to the end of the last whole frame.
 fn whole_frames(stream: &[u8]) -> usize {
     let (packets, _) = stream.as_chunks::<PACKET>();
-    let ends = |packet: &[u8; PACKET]| Mark::read(packet).is_some_and(|mark| mark.position == Position::Last);
+    let ends =
+        |packet: &[u8; PACKET]| PacketStamp::read(packet).is_some_and(|mark| mark.position == Position::Last);
     packets.iter().rposition(ends).map_or(0, |last| (last + 1) * PACKET)
 }
 

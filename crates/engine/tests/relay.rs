@@ -7,7 +7,7 @@ use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull;
 use glassline_delivery::stream::Backlog;
 use glassline_engine::relay::fuzzing::passed_on;
-use glassline_engine::relay::{Door, Hub, Listen, Pull, Relay, Settings, Site};
+use glassline_engine::relay::{Hub, Listen, ListenerRole, Pull, Relay, Settings, Site};
 use glassline_media::container::ts::{Aligner, ContinuityChecker, PACKET_BYTES, Packet};
 use glassline_test_support::ts::Source;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 struct Echo;
 
 impl Site for Echo {
-    fn respond(&self, request: &Request, _: Door, _: IpAddr, _: &Hub) -> Response {
+    fn respond(&self, request: &Request, _: ListenerRole, _: IpAddr, _: &Hub) -> Response {
         Response::ok("text/plain", request.path.clone())
     }
 }

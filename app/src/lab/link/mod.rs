@@ -7,7 +7,7 @@ mod quantity;
 
 use crate::{failure, output};
 use anyhow::{Context, Result};
-use glassline_lab::link::{Emulation, Ends, EndsError, Networks, Report, Settings, Way};
+use glassline_lab::link::{DirectionSettings, Emulation, Ends, EndsError, Networks, Report, Settings};
 use glassline_lab::report::link as picture;
 use glassline_transport::emulator::{LinkConfig, Loss, Outages, Queue, Reorder, Service};
 use programs::Programs;
@@ -120,12 +120,12 @@ impl Args {
         }
     }
 
-    fn way(&self, is_up: bool) -> Result<Way> {
+    fn way(&self, is_up: bool) -> Result<DirectionSettings> {
         let config = self.config(is_up);
         let (side, speed) = if is_up { ("up", &self.up) } else { ("down", &self.down) };
         config.check().map_err(|error| failure::usage(format!("{side}: {error}"), "see --help"))?;
         let log = self.packet_log.as_deref().map(|path| open_log(path, side, &speed.name())).transpose()?;
-        Ok(Way { config, log })
+        Ok(DirectionSettings { config, log })
     }
 
     /// What the link is like, for a heading.

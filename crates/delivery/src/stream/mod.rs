@@ -32,7 +32,7 @@ pub use details::VideoDetails;
 pub use flush::FlushPolicy;
 pub use mux::Mux;
 pub use pace::Pacing;
-pub use past::{Backlog, Mark, Prebuffer};
+pub use past::{Backlog, OffsetTime, Prebuffer};
 pub use seams::Seams;
 
 use crate::stream::carried::Records;
@@ -342,7 +342,7 @@ impl Stream {
     }
 
     /// When which offset was reached, over the backlog's time: the oldest first and the newest last, some 50 ms apart.
-    pub fn marks(&self) -> impl Iterator<Item = Mark> {
+    pub fn marks(&self) -> impl Iterator<Item = OffsetTime> {
         self.past.marks()
     }
 

@@ -39,7 +39,7 @@ const ENTRIES: usize = 6000;
 
 /// The file reached to `offset` at this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct OffsetTime {
     /// The offset behind the last byte that was there.
     pub offset: u64,
     /// When.
@@ -52,10 +52,10 @@ pub(super) struct Past {
     /// What the tail is a multiple of.
     record_bytes: u64,
     entries: VecDeque<(Entry, Time)>,
-    marks: VecDeque<Mark>,
-    before_marks: Option<Mark>,
-    newest: Option<Mark>,
-    session_start: Mark,
+    marks: VecDeque<OffsetTime>,
+    before_marks: Option<OffsetTime>,
+    newest: Option<OffsetTime>,
+    session_start: OffsetTime,
     tail: u64,
     interval: Option<Duration>,
 }
@@ -69,7 +69,7 @@ impl Past {
             marks: VecDeque::new(),
             before_marks: None,
             newest: None,
-            session_start: Mark { offset: 0, at: Time::ZERO },
+            session_start: OffsetTime { offset: 0, at: Time::ZERO },
             tail: 0,
             interval: None,
         }
@@ -82,7 +82,7 @@ impl Past {
 
     pub(super) fn begin_session(&mut self, now: Time) {
         let offset = self.newest.map_or(0, |mark| mark.offset);
-        self.session_start = Mark { offset, at: now };
+        self.session_start = OffsetTime { offset, at: now };
         self.interval = None;
     }
 
@@ -107,7 +107,7 @@ impl Past {
         if self.newest.is_some_and(|mark| mark.offset == head) {
             return;
         }
-        let mark = Mark { offset: head, at: now };
+        let mark = OffsetTime { offset: head, at: now };
         self.newest = Some(mark);
         if self.marks.back().is_none_or(|last| now.since(last.at) >= MARK_INTERVAL) {
             self.marks.push_back(mark);
@@ -170,7 +170,7 @@ impl Past {
     }
 
     /// When which offset was reached, the oldest first and the newest last; some 50 ms apart.
-    pub(super) fn marks(&self) -> impl Iterator<Item = Mark> {
+    pub(super) fn marks(&self) -> impl Iterator<Item = OffsetTime> {
         let newest = self.newest.filter(|newest| self.marks.back() != Some(newest));
         self.before_marks.into_iter().chain(self.marks.iter().copied()).chain(newest)
     }

@@ -1,6 +1,6 @@
 //! How far behind live viewers are.
 
-use crate::stream::Mark;
+use crate::stream::OffsetTime;
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl Behind {
 
 /// How long ago the byte at `offset` came, by `marks` (the oldest first). Exact to the marks' distance; at least as
 /// long as told where the byte is older than all of them, and nothing where it is still to come.
-pub fn age_of(marks: &[Mark], offset: u64, now: Time) -> Duration {
+pub fn age_of(marks: &[OffsetTime], offset: u64, now: Time) -> Duration {
     let reached = marks.partition_point(|mark| mark.offset <= offset);
     marks.get(reached).map_or(Duration::ZERO, |mark| now.since(mark.at))
 }
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn a_byte_is_as_old_as_the_mark_that_first_covers_it() {
         let marks = [(1000, 100), (2000, 150), (5000, 300)]
-            .map(|(offset, ms)| Mark { offset, at: Time::from_millis(ms) });
+            .map(|(offset, ms)| OffsetTime { offset, at: Time::from_millis(ms) });
         let age = |offset| age_of(&marks, offset, Time::from_millis(400)).as_millis();
         assert_eq!((age(0), age(999)), (300, 300));
         assert_eq!((age(1000), age(1999)), (250, 250));

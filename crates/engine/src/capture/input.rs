@@ -1,7 +1,7 @@
 //! Where pictures come from, by its name.
 
 use super::ParseError;
-use glassline_io::capture::Wish;
+use glassline_io::capture::DeviceRequest;
 use glassline_media::pixels::PackedFormat;
 use glassline_media::quantity;
 use glassline_media::{FrameRate, Size};
@@ -29,7 +29,7 @@ pub enum Input {
         /// Its node in `/dev`.
         device: PathBuf,
         /// What is asked of it.
-        wish: Wish,
+        requested: DeviceRequest,
     },
 }
 
@@ -93,16 +93,16 @@ fn v4l2(text: &str, rest: &str) -> Result<Input, ParseError> {
     if device.is_empty() {
         return Err(ParseError(format!("{text:?} names no device; write v4l2:/dev/video0")));
     }
-    let mut wish = Wish::default();
+    let mut requested = DeviceRequest::default();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=') {
             Some(("size", size)) => {
-                wish.size = Some(quantity::parse_size(size)?);
+                requested.size = Some(quantity::parse_size(size)?);
             }
             Some(("rate", rate)) => {
-                wish.rate = Some(quantity::parse_frame_rate(rate)?);
+                requested.rate = Some(quantity::parse_frame_rate(rate)?);
             }
-            Some(("format", format)) => wish.layout = Some(layout(format)?),
+            Some(("format", format)) => requested.layout = Some(layout(format)?),
             _ => {
                 return Err(ParseError(format!(
                     "{text:?}: {pair:?} is none of size=1280x720, rate=50 and format=yuyv (or uyvy, nv12, nv16)"
@@ -110,7 +110,7 @@ fn v4l2(text: &str, rest: &str) -> Result<Input, ParseError> {
             }
         }
     }
-    Ok(Input::V4l2 { device: device.into(), wish })
+    Ok(Input::V4l2 { device: device.into(), requested })
 }
 
 fn layout(name: &str) -> Result<PackedFormat, ParseError> {
@@ -147,14 +147,14 @@ mod tests {
 
     #[test]
     fn a_device_is_asked_for_what_follows_its_name() {
-        let device = |wish| Ok(Input::V4l2 { device: "/dev/video0".into(), wish });
-        assert_eq!("v4l2:/dev/video0".parse(), device(Wish::default()));
-        let wish = Wish {
+        let device = |requested| Ok(Input::V4l2 { device: "/dev/video0".into(), requested });
+        assert_eq!("v4l2:/dev/video0".parse(), device(DeviceRequest::default()));
+        let requested = DeviceRequest {
             size: Size::new(1920, 1080).ok(),
             rate: FrameRate::new(60_000, 1001),
             layout: Some(PackedFormat::Uyvy),
         };
-        assert_eq!("v4l2:/dev/video0?size=1920x1080&rate=60000/1001&format=UYVY".parse(), device(wish));
+        assert_eq!("v4l2:/dev/video0?size=1920x1080&rate=60000/1001&format=UYVY".parse(), device(requested));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use super::control::Controls;
 use super::feed::Feed;
 use super::ladder::{self, Rung};
-use super::pipeline::{Pipeline, Place};
+use super::pipeline::{Pipeline, RenditionIndex};
 use super::queue::Queue;
 use super::request::{Request, SoundRequest};
 use super::settings::Settings;
@@ -152,7 +152,7 @@ impl Encoding {
         let stream = sound.as_ref().map(sound::Encoder::stream);
         let mut renditions = Vec::new();
         for (index, rung) in rungs.into_iter().enumerate() {
-            let place = Place { index, common_keys: is_ladder };
+            let place = RenditionIndex { index, common_keys: is_ladder };
             let pipeline =
                 Pipeline::new(rung.format, &rung.settings, stream, controls.clone(), place, clock)?;
             renditions.push(Rendition { rung, pipeline, queue: Arc::new(Queue::new(source.is_live())) });

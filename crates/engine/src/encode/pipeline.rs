@@ -6,7 +6,7 @@ use super::control::{Controls, Status};
 use super::picture::{PictureWriter, Written};
 use super::queue::{Popped, Queue, Work};
 use super::settings::Settings;
-use super::stall::{Said, Watch};
+use super::stall::{StallEvent, Watch};
 use super::stats::{Stats, Times};
 use super::{Error, Result, sound};
 use crate::capture::{Format, Handed};
@@ -42,7 +42,7 @@ pub(super) struct Pipeline {
 
 /// Where a pipeline stands among the renditions.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct RenditionIndex {
     /// Which rendition it makes, for the controls.
     pub(super) index: usize,
     /// Whether a key frame is one of all renditions, and comes when it is asked for alone.
@@ -65,10 +65,10 @@ impl Pipeline {
         settings: &Settings,
         sound: Option<sound::Stream>,
         controls: Controls,
-        place: Place,
+        place: RenditionIndex,
         clock: Clock,
     ) -> Result<Pipeline> {
-        let Place { index, common_keys } = place;
+        let RenditionIndex { index, common_keys } = place;
         let mut coding = settings.x264(format, common_keys);
         let constant = constant_rate::plan(settings, &coding, format, sound.as_ref())?;
         let mut program = MuxSettings { video: Some(Codec::H264), ..MuxSettings::default() };
@@ -233,11 +233,13 @@ impl Pipeline {
         }
     }
 
-    fn tell_stall(&mut self, ask: impl FnOnce(&mut Watch, Time) -> Option<Said>) {
+    fn tell_stall(&mut self, ask: impl FnOnce(&mut Watch, Time) -> Option<StallEvent>) {
         let now = self.clock.now();
         match self.watch.as_mut().and_then(|watch| ask(watch, now)) {
-            Some(Said::Stalled) => tracing::warn!("the source gives no pictures; the stream's clock goes on"),
-            Some(Said::Again(after)) => {
+            Some(StallEvent::Stalled) => {
+                tracing::warn!("the source gives no pictures; the stream's clock goes on")
+            }
+            Some(StallEvent::Again(after)) => {
                 tracing::info!("the source gives pictures again, after {:.1} s", after.as_secs_f64());
             }
             None => {}

@@ -2,7 +2,7 @@
 
 use super::encoding::Running;
 use super::feed::Feed;
-use super::pipeline::{Pipeline, Place};
+use super::pipeline::{Pipeline, RenditionIndex};
 use super::queue::Queue;
 use super::*;
 use crate::capture::{Consumer, Format, Handed, Item, Length, Source};
@@ -66,8 +66,8 @@ struct Fed {
 
 const RATE: u64 = 25;
 
-fn place(index: usize) -> Place {
-    Place { index, common_keys: false }
+fn place(index: usize) -> RenditionIndex {
+    RenditionIndex { index, common_keys: false }
 }
 
 impl Fed {

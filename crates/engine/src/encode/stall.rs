@@ -8,7 +8,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// What there is to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum StallEvent {
     /// The source gives nothing.
     Stalled,
     /// It gives pictures again, after so long.
@@ -34,18 +34,18 @@ impl Watch {
     }
 
     /// A picture came.
-    pub(super) fn picture(&mut self, now: Time) -> Option<Said> {
+    pub(super) fn picture(&mut self, now: Time) -> Option<StallEvent> {
         let silence = now.since(self.last);
-        let said = self.told.then_some(Said::Again(silence));
+        let said = self.told.then_some(StallEvent::Again(silence));
         *self = Watch { last: now, told: false };
         said
     }
 
     /// Nothing came.
-    pub(super) fn look(&mut self, now: Time) -> Option<Said> {
+    pub(super) fn look(&mut self, now: Time) -> Option<StallEvent> {
         let stalled = !self.told && now.since(self.last) >= SILENCE;
         self.told |= stalled;
-        stalled.then_some(Said::Stalled)
+        stalled.then_some(StallEvent::Stalled)
     }
 }
 
@@ -61,9 +61,9 @@ mod tests {
         assert_eq!(watch.look(at(1500)), None);
         assert_eq!(
             (watch.look(at(1900)), watch.due(), watch.look(at(5000))),
-            (Some(Said::Stalled), None, None)
+            (Some(StallEvent::Stalled), None, None)
         );
-        assert_eq!(watch.picture(at(6000)), Some(Said::Again(Duration::from_millis(5100))));
+        assert_eq!(watch.picture(at(6000)), Some(StallEvent::Again(Duration::from_millis(5100))));
         assert_eq!(watch.picture(at(6020)), None);
     }
 }

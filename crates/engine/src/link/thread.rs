@@ -27,7 +27,7 @@ const RETRY: Duration = Duration::from_millis(5);
 const FAREWELL: Duration = Duration::from_millis(250);
 
 /// One socket.
-struct Place {
+struct BoundSocket {
     port: Port,
     readable: bool,
     /// The kernel's last complaint, told once.
@@ -37,7 +37,7 @@ struct Place {
 /// What the thread has.
 pub(super) struct Worker {
     shared: Arc<Shared>,
-    places: Vec<Place>,
+    sockets: Vec<BoundSocket>,
     poller: Poller,
     timer: Timer,
     /// What the timer is set to.
@@ -58,10 +58,11 @@ impl Worker {
         for (token, port) in (PORTS..).zip(&ports) {
             poller.add(port, token, Watch::Edges)?;
         }
-        let places = ports.into_iter().map(|port| Place { port, readable: true, complaint: None }).collect();
+        let sockets =
+            ports.into_iter().map(|port| BoundSocket { port, readable: true, complaint: None }).collect();
         Ok(Worker {
             shared,
-            places,
+            sockets,
             poller,
             timer,
             due: Time::NEVER,
@@ -100,11 +101,11 @@ impl Worker {
     /// One system call for each port that may have something. `true`: something came.
     fn receive(&mut self) -> bool {
         let mut came = false;
-        for (via, place) in (0u8..).zip(&mut self.places).filter(|(_, place)| place.readable) {
-            match place.port.receive(&mut self.arrivals) {
+        for (via, socket) in (0u8..).zip(&mut self.sockets).filter(|(_, socket)| socket.readable) {
+            match socket.port.receive(&mut self.arrivals) {
                 Ok(true) => came = true,
                 Ok(false) => {
-                    place.readable = false;
+                    socket.readable = false;
                     continue;
                 }
                 Err(error) => {
@@ -180,14 +181,14 @@ impl Worker {
 
     /// Sends what stands in the buffer from `from` on. `false`: the socket takes nothing more now, and the rest is kept.
     fn send(&mut self, transmit: Transmit, mut from: usize) -> bool {
-        let index = usize::from(transmit.path.via).min(self.places.len() - 1);
-        let place = &mut self.places[index];
+        let index = usize::from(transmit.path.via).min(self.sockets.len() - 1);
+        let socket = &mut self.sockets[index];
         while from < transmit.bytes {
             let rest = &self.buffer[from..transmit.bytes];
             let (to, mark) = (transmit.path.remote, transmit.ecn.bits());
-            match place.port.send(to, rest, transmit.segment_bytes, mark) {
+            match socket.port.send(to, rest, transmit.segment_bytes, mark) {
                 Ok(Some(sent)) => {
-                    place.complaint = None;
+                    socket.complaint = None;
                     from += sent;
                 }
                 Ok(None) => {
@@ -197,8 +198,8 @@ impl Worker {
                 Err(error) => {
                     // The network loses them, whatever the reason; the core knows what to do about that.
                     let number = error.raw_os_error();
-                    if place.complaint != number && !glassline_io::udp::is_too_large(&error) {
-                        place.complaint = number;
+                    if socket.complaint != number && !glassline_io::udp::is_too_large(&error) {
+                        socket.complaint = number;
                         tracing::warn!(to = %transmit.path.remote, "datagrams cannot be sent: {error}");
                     }
                     return true;
@@ -239,8 +240,8 @@ impl Worker {
                     self.due = Time::NEVER;
                 }
                 token => {
-                    if let Some(place) = self.places.get_mut((token - PORTS) as usize) {
-                        place.readable |= event.readable;
+                    if let Some(socket) = self.sockets.get_mut((token - PORTS) as usize) {
+                        socket.readable |= event.readable;
                     }
                 }
             }

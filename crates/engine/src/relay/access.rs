@@ -33,7 +33,7 @@ pub(super) const GONE: u16 = 499;
 
 /// A request whose exchange is not over.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct OpenRequest {
     method: Method,
     path: String,
     version: Version,
@@ -41,9 +41,9 @@ pub(super) struct Asked {
     since: Time,
 }
 
-impl Asked {
-    pub(super) fn new(request: &Request, now: Time) -> Asked {
-        Asked {
+impl OpenRequest {
+    pub(super) fn new(request: &Request, now: Time) -> OpenRequest {
+        OpenRequest {
             method: request.method,
             path: request.path.clone(),
             version: request.version,
@@ -53,7 +53,7 @@ impl Asked {
     }
 
     pub(super) fn over(self, peer: IpAddr, status: u16, bytes: u64, now: Time) -> Access {
-        let Asked { method, path, version, user_agent, since } = self;
+        let OpenRequest { method, path, version, user_agent, since } = self;
         Access { peer, method, path, version, status, bytes, took: now.since(since), user_agent }
     }
 }

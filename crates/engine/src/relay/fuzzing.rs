@@ -3,7 +3,7 @@
 
 use super::handover::{self, HandoverError, Inherited};
 use super::tls_ends::Pair;
-use super::{Door, Hub, Pull, Settings, Site};
+use super::{Hub, ListenerRole, Pull, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::StreamName;
@@ -19,7 +19,7 @@ const DESCRIPTORS_MAX: usize = 64;
 struct Nothing;
 
 impl Site for Nothing {
-    fn respond(&self, _request: &Request, _door: Door, _peer: IpAddr, _hub: &Hub) -> Response {
+    fn respond(&self, _request: &Request, _door: ListenerRole, _peer: IpAddr, _hub: &Hub) -> Response {
         Response::new(404)
     }
 }

@@ -1,6 +1,6 @@
 //! What the threads of a relay share: its settings, its [`Streams`], its [`Inboxes`], its counters, and what they are to do.
 
-use crate::relay::access::{Access, Asked};
+use crate::relay::access::{Access, OpenRequest};
 use crate::relay::certificates::Certificates;
 use crate::relay::counters::RelayCounters;
 use crate::relay::inboxes::{Inboxes, Message};
@@ -8,11 +8,11 @@ use crate::relay::live::Live;
 use crate::relay::marking::Marker;
 use crate::relay::output;
 use crate::relay::presence::{Presence, Purpose};
-use crate::relay::pull::Boards;
+use crate::relay::pull::PullTable;
 use crate::relay::roster::{Clients, Roster};
 use crate::relay::status::{StreamStatus, Totals};
 use crate::relay::streams::{Claimant, Conditions, Granted, Streams};
-use crate::relay::{ClaimError, Door, Settings, Site};
+use crate::relay::{ClaimError, ListenerRole, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{Load, StreamName};
@@ -37,8 +37,8 @@ pub struct Hub {
     pub(super) certificates: Arc<Certificates>,
     pub(super) marker: Marker,
     pub(super) roster: Roster,
-    boards: RwLock<Arc<Boards>>,
-    outputs: RwLock<Arc<output::Boards>>,
+    pulls: RwLock<Arc<PullTable>>,
+    outputs: RwLock<Arc<output::OutputTable>>,
     site: Arc<dyn Site>,
     began: Time,
     phase: AtomicU8,
@@ -79,11 +79,11 @@ impl Hub {
     ) -> io::Result<(Hub, Vec<Poller>)> {
         let (inboxes, pollers) = Inboxes::new(workers)?;
         let hub = Hub {
-            boards: RwLock::new(Arc::new(Boards::new(&settings.pulls, &Boards::default()))),
+            pulls: RwLock::new(Arc::new(PullTable::new(&settings.pulls, &PullTable::default()))),
             roster: Roster::new(workers),
-            outputs: RwLock::new(Arc::new(output::Boards::new(
+            outputs: RwLock::new(Arc::new(output::OutputTable::new(
                 &settings.outputs,
-                &output::Boards::default(),
+                &output::OutputTable::default(),
             ))),
             settings: RwLock::new(Arc::new(settings)),
             clock,
@@ -121,7 +121,7 @@ impl Hub {
     pub fn streams(&self) -> Vec<StreamStatus> {
         let (now, streams) = (self.clock.now(), self.streams.all());
         let mut list = streams.iter().map(|live| live.status(now)).collect();
-        self.boards().complete(&mut list, now);
+        self.pulls().complete(&mut list, now);
         let outputs = self.outputs();
         list.iter_mut().for_each(|stream| outputs.complete(stream));
         list
@@ -130,10 +130,10 @@ impl Hub {
     /// One stream.
     pub fn stream(&self, name: &StreamName) -> Option<StreamStatus> {
         let now = self.clock.now();
-        let source = self.boards().status(name, now);
+        let source = self.pulls().status(name, now);
         let mut status = match self.streams.find(name) {
             Some(live) => StreamStatus { source, ..live.status(now) },
-            None => StreamStatus::absent(name, self.boards().mux(name), Some(source?)),
+            None => StreamStatus::absent(name, self.pulls().mux(name), Some(source?)),
         };
         self.outputs().complete(&mut status);
         Some(status)
@@ -192,20 +192,20 @@ impl Hub {
             live.reconfigure(settings.of_stream(&live.name));
             self.inboxes.announce(&live, None);
         }
-        let boards = Boards::new(&settings.pulls, &self.boards());
-        *self.boards.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(boards);
-        let outputs = output::Boards::new(&settings.outputs, &self.outputs());
+        let pulls = PullTable::new(&settings.pulls, &self.pulls());
+        *self.pulls.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pulls);
+        let outputs = output::OutputTable::new(&settings.outputs, &self.outputs());
         *self.outputs.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(outputs);
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
     }
 
     /// What is known of the sources.
-    pub(super) fn boards(&self) -> Arc<Boards> {
-        Arc::clone(&self.boards.read().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn pulls(&self) -> Arc<PullTable> {
+        Arc::clone(&self.pulls.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What is known of the outputs.
-    pub(super) fn outputs(&self) -> Arc<output::Boards> {
+    pub(super) fn outputs(&self) -> Arc<output::OutputTable> {
         Arc::clone(&self.outputs.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -214,13 +214,13 @@ impl Hub {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn respond(&self, request: &Request, door: Door, peer: IpAddr) -> Response {
+    pub(super) fn respond(&self, request: &Request, door: ListenerRole, peer: IpAddr) -> Response {
         self.site.respond(request, door, peer, self)
     }
 
     /// What is to be remembered of `request` for the access log, if there is one.
-    pub(super) fn asked(&self, request: &Request) -> Option<Box<Asked>> {
-        self.site.logs_access().then(|| Box::new(Asked::new(request, self.clock.now())))
+    pub(super) fn asked(&self, request: &Request) -> Option<Box<OpenRequest>> {
+        self.site.logs_access().then(|| Box::new(OpenRequest::new(request, self.clock.now())))
     }
 
     pub(super) fn log_access(&self, access: Access) {
@@ -251,7 +251,7 @@ impl Hub {
     /// Takes the publisher's seat of the stream `name`, which begins if there is none, and tells all whom that concerns.
     /// One of another mux is replaced where `take_over` asks for it. Returns the stream and the publisher's session.
     pub(super) fn claim(&self, claimant: Claimant<'_>) -> Result<(Arc<Live>, u64), ClaimError> {
-        let (settings, sources, outputs) = (self.settings(), self.boards(), self.outputs());
+        let (settings, sources, outputs) = (self.settings(), self.pulls(), self.outputs());
         let conditions = Conditions {
             settings: &settings,
             sources: &sources,
@@ -275,7 +275,7 @@ impl Hub {
 
     /// The system has no descriptor left: some streams that nobody needs give theirs up.
     pub(super) fn give_up_descriptors(&self) {
-        self.announce_displaced(&self.streams.give_up_descriptors(&self.boards()));
+        self.announce_displaced(&self.streams.give_up_descriptors(&self.pulls()));
     }
 
     /// Counts streams that ended to make room, and tells those who have come to watch them meanwhile.

@@ -30,7 +30,7 @@ impl From<SocketAddr> for Listen {
 
 /// What a request may ask for besides streams, by the listener that it came in by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum ListenerRole {
     /// What viewers need: a public listener of a relay that has an admin listener too.
     Public,
     /// Everything: a listener of a relay that has no admin listener. What is the crew's depends on who asks.
@@ -39,13 +39,13 @@ pub enum Door {
     Admin,
 }
 
-impl Door {
+impl ListenerRole {
     /// That of a connection, `is_admin` where its listener was such a one, as things stand with the listeners of now.
-    pub(super) fn of(is_admin: bool, listen: &[Listen]) -> Door {
+    pub(super) fn of(is_admin: bool, listen: &[Listen]) -> ListenerRole {
         match (is_admin, listen.iter().any(|listen| listen.is_admin)) {
-            (true, _) => Door::Admin,
-            (false, true) => Door::Public,
-            (false, false) => Door::Shared,
+            (true, _) => ListenerRole::Admin,
+            (false, true) => ListenerRole::Public,
+            (false, false) => ListenerRole::Shared,
         }
     }
 }
@@ -58,9 +58,9 @@ mod tests {
     fn without_an_admin_listener_every_one_is_the_crews_too() {
         let public = Listen::from(SocketAddr::from(([127, 0, 0, 1], 1)));
         let admin = Listen { is_admin: true, ..public.clone() };
-        assert_eq!(Door::of(false, std::slice::from_ref(&public)), Door::Shared);
-        assert_eq!(Door::of(false, &[public.clone(), admin.clone()]), Door::Public);
-        assert_eq!(Door::of(true, &[public, admin]), Door::Admin);
+        assert_eq!(ListenerRole::of(false, std::slice::from_ref(&public)), ListenerRole::Shared);
+        assert_eq!(ListenerRole::of(false, &[public.clone(), admin.clone()]), ListenerRole::Public);
+        assert_eq!(ListenerRole::of(true, &[public, admin]), ListenerRole::Admin);
     }
 
     #[test]

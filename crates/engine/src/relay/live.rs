@@ -5,7 +5,9 @@ use crate::relay::status::StreamStatus;
 use crate::relay::telemetry::{Telemetry, TelemetryState};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::stream_media_type;
-use glassline_delivery::stream::{self, Block, Entry, Mark, Mux, Pacing, Prebuffer, Stream, StreamError};
+use glassline_delivery::stream::{
+    self, Block, Entry, Mux, OffsetTime, Pacing, Prebuffer, Stream, StreamError,
+};
 use glassline_io::spool::{self, Chain, LinkFile, Spool};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
@@ -439,7 +441,7 @@ impl Live {
     }
 
     /// When which offset was reached.
-    pub(super) fn marks(&self) -> Vec<Mark> {
+    pub(super) fn marks(&self) -> Vec<OffsetTime> {
         self.lock().stream.marks().collect()
     }
 

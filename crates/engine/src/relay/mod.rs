@@ -53,7 +53,7 @@ pub use access::Access;
 pub use glassline_io::tls::CertificateFiles;
 pub use handover::HandoverError;
 pub use hub::Hub;
-pub use listen::{Door, Listen};
+pub use listen::{Listen, ListenerRole};
 pub use live::PushError;
 pub use output::{Output, OutputStatus};
 pub use publish::{ClaimError, Publisher};
@@ -87,7 +87,7 @@ use worker::Worker;
 /// not block.
 pub trait Site: Send + Sync {
     /// The answer to `request` of `peer`, which came in by `door`. For `HEAD` the body is left out by the relay.
-    fn respond(&self, request: &Request, door: Door, peer: IpAddr, hub: &Hub) -> Response;
+    fn respond(&self, request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Response;
 
     /// Whether [`Site::log_access`] wants to be called; what it would be told is kept only then.
     fn logs_access(&self) -> bool {
@@ -321,7 +321,7 @@ impl Relay {
             tracing::warn!("{complaint}");
         }
         let limit = division.connections.div_ceil(threads.workers.len().max(1));
-        if threads.fetcher.is_none() && !self.hub.boards().is_empty() {
+        if threads.fetcher.is_none() && !self.hub.pulls().is_empty() {
             threads.fetcher = Some(Fetcher::new(&self.hub)?);
         }
         self.hub.enter(Phase::Running);

@@ -4,7 +4,7 @@
 //! ([`Inboxes::announce`](super::inboxes::Inboxes::announce)), so that nothing here knows threads.
 
 use crate::relay::live::{Claim, Live, Seat};
-use crate::relay::pull::Boards;
+use crate::relay::pull::PullTable;
 use crate::relay::{ClaimError, Settings, output};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::Mux;
@@ -31,8 +31,8 @@ pub(super) struct Streams {
 pub(super) struct Conditions<'a> {
     pub(super) settings: &'a Settings,
     /// Streams that have a source are the configuration's.
-    pub(super) sources: &'a Boards,
-    pub(super) outputs: &'a output::Boards,
+    pub(super) sources: &'a PullTable,
+    pub(super) outputs: &'a output::OutputTable,
     /// Worker threads that a stream counts its viewers by.
     pub(super) workers: usize,
     pub(super) now: Time,
@@ -149,7 +149,7 @@ impl Streams {
     }
 
     /// Ends some streams that nobody needs, for others to have their descriptors. Returns those.
-    pub(super) fn give_up_descriptors(&self, sources: &Boards) -> Vec<Arc<Live>> {
+    pub(super) fn give_up_descriptors(&self, sources: &PullTable) -> Vec<Arc<Live>> {
         let mut lives = self.lock();
         std::iter::from_fn(|| displace(&mut lives, sources)).take(DISPLACED_AT_ONCE).collect()
     }
@@ -172,7 +172,7 @@ impl Streams {
 
 /// Whether there is room for one more of `limit` streams, which others may have to make. A name that was used once would
 /// otherwise hold its room for the whole return window.
-fn has_room(lives: &mut Lives, limit: usize, sources: &Boards, displaced: &mut Vec<Arc<Live>>) -> bool {
+fn has_room(lives: &mut Lives, limit: usize, sources: &PullTable, displaced: &mut Vec<Arc<Live>>) -> bool {
     while lives.len() >= limit {
         match displace(lives, sources) {
             Some(live) => displaced.push(live),
@@ -184,7 +184,7 @@ fn has_room(lives: &mut Lives, limit: usize, sources: &Boards, displaced: &mut V
 
 /// Ends the stream that waits longest for its publisher to return, of those that nobody watches and that have no source.
 /// Returns it; `None` where there is none.
-fn displace(lives: &mut Lives, sources: &Boards) -> Option<Arc<Live>> {
+fn displace(lives: &mut Lives, sources: &PullTable) -> Option<Arc<Live>> {
     let waiting = lives.values().filter(|live| !sources.has(&live.name));
     let waiting = waiting.filter_map(|live| Some((live.waits_since()?, live)));
     let live = Arc::clone(waiting.min_by_key(|(since, _)| *since)?.1);
@@ -224,8 +224,8 @@ mod tests {
             change(&mut claimant);
             let conditions = Conditions {
                 settings: &self.settings,
-                sources: &Boards::default(),
-                outputs: &output::Boards::default(),
+                sources: &PullTable::default(),
+                outputs: &output::OutputTable::default(),
                 workers: 1,
                 now: Time::from_millis(at_ms),
             };
@@ -299,10 +299,10 @@ mod tests {
             let granted = house.claim(&format!("gone{number}"), |_| {}, 0).expect("room");
             granted.live.release(granted.session, Time::from_millis(number));
         }
-        let given = house.streams.give_up_descriptors(&Boards::default());
+        let given = house.streams.give_up_descriptors(&PullTable::default());
         let names: Vec<_> = given.iter().map(|live| live.name.to_string()).collect();
         assert_eq!((names.len(), names[0].as_str(), names[15].as_str()), (16, "gone0", "gone15"));
-        assert_eq!(house.streams.give_up_descriptors(&Boards::default()).len(), 4);
+        assert_eq!(house.streams.give_up_descriptors(&PullTable::default()).len(), 4);
         assert_eq!(house.names(), ["kept"]);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::relay::hub::Hub;
 use crate::relay::live::{Claim, Live};
-use crate::relay::{Door, Site};
+use crate::relay::{ListenerRole, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::StreamName;
@@ -42,7 +42,7 @@ pub(super) fn claimed(live: &Live, now: Time) -> u64 {
 struct NoSite;
 
 impl Site for NoSite {
-    fn respond(&self, _request: &Request, _door: Door, _peer: IpAddr, _hub: &Hub) -> Response {
+    fn respond(&self, _request: &Request, _door: ListenerRole, _peer: IpAddr, _hub: &Hub) -> Response {
         Response::new(404)
     }
 }

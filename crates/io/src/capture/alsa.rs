@@ -66,16 +66,16 @@ pub struct Read {
 }
 
 impl Device {
-    /// Opens the device. `wish` says what is asked of it; where it is not given that is two channels (or what it
+    /// Opens the device. `request` says what is asked of it; where it is not given that is two channels (or what it
     /// has) near 48 kHz, as finely resolved as there are.
     ///
     /// # Errors
     /// ALSA's.
-    pub fn open(name: &str, wish: Option<(SampleFormat, Format)>) -> Result<Device, AlsaError> {
+    pub fn open(name: &str, request: Option<(SampleFormat, Format)>) -> Result<Device, AlsaError> {
         let pcm = PCM::new(name, Direction::Capture, false)
             .map_err(|error| AlsaError::Open { name: name.to_owned(), error })?;
         let (sample, format) =
-            set_up(&pcm, wish).map_err(|error| AlsaError::SetUp { name: name.to_owned(), error })?;
+            set_up(&pcm, request).map_err(|error| AlsaError::SetUp { name: name.to_owned(), error })?;
         let period = pcm.hw_params_current().and_then(|now| now.get_period_size()).unwrap_or(240);
         // Some devices have periods of seconds; those are read in pieces.
         let frames = usize::try_from(period).unwrap_or(240).clamp(1, format.rate_hz as usize / 50);
@@ -124,12 +124,12 @@ impl Device {
     }
 }
 
-fn set_up(pcm: &PCM, wish: Option<(SampleFormat, Format)>) -> alsa::Result<(SampleFormat, Format)> {
+fn set_up(pcm: &PCM, request: Option<(SampleFormat, Format)>) -> alsa::Result<(SampleFormat, Format)> {
     let params = HwParams::any(pcm)?;
     params.set_access(Access::RWInterleaved)?;
     // Rates are brought to 48 kHz here, with the clock in sight.
     params.set_rate_resample(false)?;
-    let sample = match wish {
+    let sample = match request {
         Some((sample, _)) => sample,
         None => FORMATS
             .into_iter()
@@ -137,7 +137,7 @@ fn set_up(pcm: &PCM, wish: Option<(SampleFormat, Format)>) -> alsa::Result<(Samp
             .unwrap_or(SampleFormat::S16),
     };
     params.set_format(name_of(sample))?;
-    let channels = match wish {
+    let channels = match request {
         Some((_, format)) => {
             params.set_channels(format.channels.into())?;
             format.channels
@@ -145,7 +145,7 @@ fn set_up(pcm: &PCM, wish: Option<(SampleFormat, Format)>) -> alsa::Result<(Samp
         None => u8::try_from(params.set_channels_near(2)?).unwrap_or(u8::MAX),
     };
     let rate_hz =
-        params.set_rate_near(wish.map_or(48_000, |(_, format)| format.rate_hz), ValueOr::Nearest)?;
+        params.set_rate_near(request.map_or(48_000, |(_, format)| format.rate_hz), ValueOr::Nearest)?;
     params.set_period_time_near(PERIOD_MICROS, ValueOr::Nearest)?;
     params.set_buffer_time_near(BUFFER_MICROS, ValueOr::Nearest)?;
     pcm.hw_params(&params)?;

@@ -56,7 +56,7 @@ pub trait Capture: Send {
 
 /// What is asked of a device. What is left out is the device's choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct DeviceRequest {
     /// Width and height.
     pub size: Option<Size>,
     /// Pictures a second.

@@ -3,7 +3,7 @@
 //! Four of the driver's buffers are mapped; it fills one while another is read. A picture's time is the driver's own
 //! stamp where that is on the monotonic clock, which nearly all are.
 
-use super::{Capture, CaptureError, Format, Frame, Wish, raw};
+use super::{Capture, CaptureError, DeviceRequest, Format, Frame, raw};
 use crate::clock::Clock;
 use glassline_media::pixels::{FieldOrder, PackedFormat};
 use glassline_media::{Colour, FrameRate, Size, Time};
@@ -40,11 +40,11 @@ pub struct V4l2 {
 }
 
 impl V4l2 {
-    /// Opens `path` (`/dev/video0`), sets it up as `wish` says and starts it.
+    /// Opens `path` (`/dev/video0`), sets it up as `request` says and starts it.
     ///
     /// # Errors
     /// [`CaptureError`] where the device cannot be opened or gives something else than was wished.
-    pub fn open(path: &Path, wish: &Wish, clock: Clock) -> Result<V4l2, CaptureError> {
+    pub fn open(path: &Path, request: &DeviceRequest, clock: Clock) -> Result<V4l2, CaptureError> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let device = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|error| failed("open it", io::Error::from(error)))?;
@@ -61,9 +61,9 @@ impl V4l2 {
         if can & needed != needed {
             return Err(CaptureError::Kind);
         }
-        let layout = choose_layout(&device, wish.layout)?;
-        let set = set_format(&device, layout, wish.size)?;
-        let rate = set_rate(&device, wish.rate)?;
+        let layout = choose_layout(&device, request.layout)?;
+        let set = set_format(&device, layout, request.size)?;
+        let rate = set_rate(&device, request.rate)?;
         let size = Size::new(set.width, set.height)
             .map_err(|_| failed("use its size", io::Error::other(format!("{}x{}", set.width, set.height))))?;
         let format = Format {
@@ -167,7 +167,7 @@ fn wait_readable(device: &OwnedFd, timeout: Duration) -> io::Result<()> {
     }
 }
 
-fn choose_layout(device: &OwnedFd, wish: Option<PackedFormat>) -> Result<PackedFormat, CaptureError> {
+fn choose_layout(device: &OwnedFd, request: Option<PackedFormat>) -> Result<PackedFormat, CaptureError> {
     let mut offered = Vec::new();
     for index in 0..MAX_FORMATS {
         let mut description =
@@ -177,13 +177,13 @@ fn choose_layout(device: &OwnedFd, wish: Option<PackedFormat>) -> Result<PackedF
         }
         offered.push(description.pixel_format.to_le_bytes());
     }
-    let mut wanted = LAYOUTS.iter().filter(|(layout, _)| wish.is_none_or(|wish| wish == *layout));
+    let mut wanted = LAYOUTS.iter().filter(|(layout, _)| request.is_none_or(|request| request == *layout));
     match wanted.find(|(_, code)| offered.contains(code)) {
         Some((layout, _)) => Ok(*layout),
         None => {
             let names: Vec<_> = offered.iter().map(|code| code.escape_ascii().to_string()).collect();
             let found = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-            let wished = wish.map_or_else(String::new, |wish| format!(" as asked for ({wish:?})"));
+            let wished = request.map_or_else(String::new, |request| format!(" as asked for ({request:?})"));
             Err(CaptureError::Layout { found, wished })
         }
     }
@@ -192,11 +192,11 @@ fn choose_layout(device: &OwnedFd, wish: Option<PackedFormat>) -> Result<PackedF
 fn set_format(
     device: &OwnedFd,
     layout: PackedFormat,
-    wish: Option<Size>,
+    request: Option<Size>,
 ) -> Result<raw::Format, CaptureError> {
     let mut format = raw::Format { kind: raw::VIDEO_CAPTURE, ..raw::Format::default() };
     raw::FORMAT.of(device.as_fd(), &mut format).map_err(|error| failed("ask for its format", error))?;
-    if let Some(size) = wish {
+    if let Some(size) = request {
         (format.width, format.height) = (size.width, size.height);
     }
     let code = LAYOUTS.iter().find(|(known, _)| *known == layout).map_or([0; 4], |(_, code)| *code);
@@ -205,7 +205,7 @@ fn set_format(
     (format.field, format.bytes_per_line, format.image_bytes) = (0, 0, 0);
     raw::SET_FORMAT.of(device.as_fd(), &mut format).map_err(|error| failed("set its format", error))?;
     let found = format!("{}x{}", format.width, format.height);
-    match wish {
+    match request {
         Some(wished) if found != wished.to_string() => Err(CaptureError::Size { found, wished }),
         _ if format.pixel_format.to_le_bytes() != code => {
             let found = format.pixel_format.to_le_bytes().escape_ascii().to_string();
@@ -215,19 +215,19 @@ fn set_format(
     }
 }
 
-/// Sets the rate, where one is wished, and says which holds. A driver that knows none is believed the wish.
-fn set_rate(device: &OwnedFd, wish: Option<FrameRate>) -> Result<FrameRate, CaptureError> {
+/// Sets the rate, where one is wished, and says which holds. A driver that knows none is believed the request.
+fn set_rate(device: &OwnedFd, request: Option<FrameRate>) -> Result<FrameRate, CaptureError> {
     let mut parameters =
         raw::StreamParameters { kind: raw::VIDEO_CAPTURE, ..raw::StreamParameters::default() };
     let knows = raw::PARAMETERS.of(device.as_fd(), &mut parameters).is_ok();
-    if let Some(rate) = wish.filter(|_| knows && parameters.capability & raw::HAS_RATE != 0) {
+    if let Some(rate) = request.filter(|_| knows && parameters.capability & raw::HAS_RATE != 0) {
         (parameters.numerator, parameters.denominator) = (rate.denominator(), rate.numerator());
         raw::SET_PARAMETERS
             .of(device.as_fd(), &mut parameters)
             .map_err(|error| failed("set its rate", error))?;
     }
     let found = FrameRate::new(parameters.denominator, parameters.numerator).filter(|_| knows);
-    match (found, wish) {
+    match (found, request) {
         (Some(found), Some(wished)) if !same_rate(found, wished) => Err(CaptureError::Rate { found, wished }),
         (_, Some(wished)) => Ok(wished),
         (Some(found), None) => Ok(found),
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     fn refused(path: &str) -> String {
-        V4l2::open(Path::new(path), &Wish::default(), Clock::new()).unwrap_err().to_string()
+        V4l2::open(Path::new(path), &DeviceRequest::default(), Clock::new()).unwrap_err().to_string()
     }
 
     #[test]

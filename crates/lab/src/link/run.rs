@@ -18,15 +18,15 @@ use std::time::Duration;
 /// What a link is to be like, and where it is written down.
 pub struct Settings {
     /// From near to far.
-    pub up: Way,
+    pub up: DirectionSettings,
     /// From far to near.
-    pub down: Way,
+    pub down: DirectionSettings,
     /// All chance follows from it.
     pub seed: u64,
 }
 
 /// One direction.
-pub struct Way {
+pub struct DirectionSettings {
     /// What it is like.
     pub config: LinkConfig,
     /// Takes its log, in Mahimahi's format.
@@ -67,7 +67,7 @@ impl Emulation {
         let mut seeds = Random::new(settings.seed);
         let clock = Clock::new();
         let start = clock.now();
-        let mut lane = |way: Way| Lane::new(way, seeds.next_u64(), start, &clock);
+        let mut lane = |way: DirectionSettings| Lane::new(way, seeds.next_u64(), start, &clock);
         let (up, down) = (lane(settings.up)?, lane(settings.down)?);
         let stop = Arc::new(AtomicBool::new(false));
         let mut carrier = Carrier {
@@ -121,7 +121,7 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(way: Way, seed: u64, start: Time, clock: &Clock) -> Result<Lane> {
+    fn new(way: DirectionSettings, seed: u64, start: Time, clock: &Clock) -> Result<Lane> {
         let mut link = Link::new(way.config, seed, start)?;
         link.record_events();
         let mut lane = Lane { link, figures: Figures::new(start), log: way.log, start, text: String::new() };

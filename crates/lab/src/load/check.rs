@@ -1,7 +1,7 @@
 //! Whether a viewer gets the right bytes: any transport stream by its continuity counters, a stamped one
 //! ([`super::stamped`]) by every byte.
 
-use super::stamped::{Mark, PMT_PID, Position, VIDEO_PID, section_crc};
+use super::stamped::{PMT_PID, PacketStamp, Position, VIDEO_PID, section_crc};
 use glassline_media::Time;
 use glassline_media::container::ts::{Aligner, NULL_PID, PACKET_BYTES, SYNC_BYTE, Scanner};
 use serde::{Deserialize, Serialize};
@@ -161,7 +161,7 @@ impl Checker {
     /// Takes a packet that should bear a mark; false where the stream may be another one.
     #[inline]
     fn check_marked(&mut self, packet: &[u8; PACKET_BYTES], found: &mut impl FnMut(Landmark)) -> bool {
-        let Some(mark) = Mark::read(packet) else {
+        let Some(mark) = PacketStamp::read(packet) else {
             if self.kind == Kind::Stamped {
                 self.verdict.wrong += 1;
                 self.expected = self.expected.map(|expected| expected + 1);
@@ -206,7 +206,12 @@ impl Checker {
         true
     }
 
-    fn await_picture(&mut self, mark: &Mark, packet: &[u8; PACKET_BYTES], found: &mut impl FnMut(Landmark)) {
+    fn await_picture(
+        &mut self,
+        mark: &PacketStamp,
+        packet: &[u8; PACKET_BYTES],
+        found: &mut impl FnMut(Landmark),
+    ) {
         if mark.begins_key_frame(packet) && self.has_tables() {
             self.first_picture = FirstPicture::Rest;
         } else if mark.position == Position::Last && self.first_picture == FirstPicture::Rest {

@@ -193,7 +193,7 @@ pub enum Position {
 
 /// What a packet says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct PacketStamp {
     /// Number of the packet, tables not counted.
     pub sequence: u64,
     /// When its frame was sent, by the source's monotonic clock.
@@ -202,11 +202,11 @@ pub struct Mark {
     pub position: Position,
 }
 
-impl Mark {
+impl PacketStamp {
     /// The mark of a packet on [`VIDEO_PID`] that carries payload, or `None` where any byte of it is not as
     /// [`Source::frame`] made it; a `discontinuity_indicator` may have been set since. About 10 ns.
     #[inline]
-    pub fn read(packet: &[u8; PACKET_BYTES]) -> Option<Mark> {
+    pub fn read(packet: &[u8; PACKET_BYTES]) -> Option<PacketStamp> {
         let (sequence, sent) = (gather(word(packet, SEQUENCE))?, gather(word(packet, SENT))?);
         let position = match packet[POSITION] {
             FIRST => Position::First,
@@ -224,7 +224,7 @@ impl Mark {
         let whole = packet[..HEAD] == header
             && packet[FILL..CHECK] == [FILLER; CHECK - FILL]
             && word(packet, CHECK) == spread(check(packet, sequence, sent));
-        whole.then_some(Mark { sequence, sent: Time::from_nanos(sent), position })
+        whole.then_some(PacketStamp { sequence, sent: Time::from_nanos(sent), position })
     }
 
     /// Whether this mark's packet is the first of a key frame: its `random_access_indicator` is set.
@@ -333,7 +333,7 @@ mod tests {
     fn an_announcement_may_be_added() {
         let mut first = stream(Shape::default(), 1)[2];
         first[5] |= 0x80;
-        assert!(Mark::read(&first).is_some());
+        assert!(PacketStamp::read(&first).is_some());
     }
 
     proptest! {
@@ -341,10 +341,10 @@ mod tests {
         fn no_bit_of_a_packet_changes_unseen(index in 2usize..400, bit in 0usize..PACKET_BYTES * 8) {
             let packets = stream(Shape::default(), 5);
             let mut packet = packets[index];
-            prop_assert!(Mark::read(&packet).is_some());
+            prop_assert!(PacketStamp::read(&packet).is_some());
             let announces = packet[3] & 0x20 != 0 && bit == 5 * 8 + 7;
             packet[bit / 8] ^= 1 << (bit % 8);
-            prop_assert_eq!(Mark::read(&packet).is_some(), announces);
+            prop_assert_eq!(PacketStamp::read(&packet).is_some(), announces);
         }
     }
 }

@@ -13,7 +13,7 @@
 //! * **Record**: a tag with the size behind it.
 //! * **Join**: a video tag with a key frame; any audio tag as long as no video has shown.
 
-use super::split::{Error, HEADER_MAX_BYTES, Mark, Walk};
+use super::split::{Boundary, Error, HEADER_MAX_BYTES, Walk};
 use serde::{Deserialize, Serialize};
 
 const AUDIO: u8 = 8;
@@ -180,7 +180,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 }
 
 impl Scanner {
-    pub(super) fn scan(&mut self, mut input: &[u8], marks: &mut Vec<Mark>) -> Result<(), Error> {
+    pub(super) fn scan(&mut self, mut input: &[u8], marks: &mut Vec<Boundary>) -> Result<(), Error> {
         loop {
             match self.state {
                 State::FileHeader => {
@@ -250,7 +250,7 @@ impl Scanner {
         Ok(Some(tag))
     }
 
-    fn begin(&mut self, tag: Tag, marks: &mut Vec<Mark>) -> Result<(), Error> {
+    fn begin(&mut self, tag: Tag, marks: &mut Vec<Boundary>) -> Result<(), Error> {
         let at = self.walk.start();
         self.has_video |= matches!(tag, Tag::VideoHeader | Tag::KeyFrame | Tag::Picture);
         if tag.is_header() || tag == Tag::Script {
@@ -260,32 +260,32 @@ impl Scanner {
             self.body_began = true;
             // It is what came so far, byte for byte.
             (self.header.has_changed, self.header.counted_at) = (false, at);
-            marks.push(Mark::BodyBegins { at });
+            marks.push(Boundary::BodyBegins { at });
         }
         // Nobody needs it before the next join: of headers that follow each other the last one alone is told.
         if tag != Tag::Other
             && let Some(header) = self.header.poll(at)?
         {
-            marks.push(Mark::Header(header));
+            marks.push(Boundary::Header(header));
         }
         match tag {
-            Tag::KeyFrame => marks.push(Mark::Join { at, key_frame: true }),
-            Tag::Audio => marks.push(Mark::Join { at, key_frame: !self.has_video }),
-            Tag::Picture => marks.push(Mark::Join { at, key_frame: false }),
+            Tag::KeyFrame => marks.push(Boundary::Join { at, key_frame: true }),
+            Tag::Audio => marks.push(Boundary::Join { at, key_frame: !self.has_video }),
+            Tag::Picture => marks.push(Boundary::Join { at, key_frame: false }),
             _ => {}
         }
         if matches!(tag, Tag::KeyFrame | Tag::Picture) {
-            marks.push(Mark::Picture);
+            marks.push(Boundary::Picture);
         }
         Ok(())
     }
 
-    fn end(&mut self, tag: Tag, marks: &mut Vec<Mark>) -> Result<(), Error> {
+    fn end(&mut self, tag: Tag, marks: &mut Vec<Boundary>) -> Result<(), Error> {
         if let Some(bytes) = self.walk.next() {
             self.header.take(tag, bytes)?;
         }
         if self.body_began {
-            marks.push(Mark::RecordEnd { at: self.walk.position() });
+            marks.push(Boundary::RecordEnd { at: self.walk.position() });
         }
         Ok(())
     }

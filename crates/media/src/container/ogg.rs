@@ -9,7 +9,7 @@
 //! * **Record**: a page.
 //! * **Join**: a page that begins with a packet: with a key frame's where there are pictures.
 
-use super::split::{Error, Mark, Walk};
+use super::split::{Boundary, Error, Walk};
 use serde::{Deserialize, Serialize};
 
 const PAGE_HEAD_BYTES: usize = 27;
@@ -103,7 +103,7 @@ pub(super) struct Scanner {
 }
 
 impl Scanner {
-    pub(super) fn scan(&mut self, mut input: &[u8], marks: &mut Vec<Mark>) -> Result<(), Error> {
+    pub(super) fn scan(&mut self, mut input: &[u8], marks: &mut Vec<Boundary>) -> Result<(), Error> {
         loop {
             match self.state {
                 State::Head => {
@@ -122,7 +122,7 @@ impl Scanner {
                         }
                     }
                     if self.body_began {
-                        marks.push(Mark::RecordEnd { at: self.walk.position() });
+                        marks.push(Boundary::RecordEnd { at: self.walk.position() });
                     }
                     self.state = State::Head;
                 }
@@ -171,7 +171,7 @@ impl Scanner {
         Ok(Some(Page { flags, granule, serial, packets, payload_bytes, head_bytes }))
     }
 
-    fn begin(&mut self, page: Page, marks: &mut Vec<Mark>) -> Result<(), Error> {
+    fn begin(&mut self, page: Page, marks: &mut Vec<Boundary>) -> Result<(), Error> {
         let is_header = self.takes_as_header(page)?;
         let at = self.walk.start();
         if is_header && self.body_began && self.chained.is_none() {
@@ -182,9 +182,9 @@ impl Scanner {
         if !is_header {
             if !self.body_began {
                 self.body_began = true;
-                marks.push(Mark::BodyBegins { at });
+                marks.push(Boundary::BodyBegins { at });
             }
-            marks.extend(self.chained.take().map(Mark::Header));
+            marks.extend(self.chained.take().map(Boundary::Header));
             self.tell_joins(page, marks);
         }
         self.walk.expect(page.payload_bytes - gathered as u64, keep)
@@ -226,12 +226,12 @@ impl Scanner {
         Ok(true)
     }
 
-    fn tell_joins(&self, page: Page, marks: &mut Vec<Mark>) {
+    fn tell_joins(&self, page: Page, marks: &mut Vec<Boundary>) {
         let (at, first) = (self.walk.start(), self.walk.head().get(page.head_bytes).copied());
         let codec =
             self.streams.iter().find(|stream| stream.serial == page.serial).map(|stream| stream.codec);
         if codec.is_some_and(Codec::is_video) {
-            marks.push(Mark::Picture);
+            marks.push(Boundary::Picture);
         }
         let Some(first) = first.filter(|_| page.flags & CONTINUES == 0) else { return };
         let has_video = self.streams.iter().any(|stream| stream.codec.is_video());
@@ -240,7 +240,7 @@ impl Scanner {
             Some(Codec::Skeleton) | None => false,
             Some(_) => true,
         };
-        marks.push(Mark::Join { at, key_frame });
+        marks.push(Boundary::Join { at, key_frame });
     }
 }
 

@@ -97,14 +97,14 @@ pub struct Link<T> {
     config: LinkConfig,
     bottleneck: Bottleneck<T>,
     switch: Switch,
-    way: Way<T>,
+    way: Propagation<T>,
     counters: Counters,
     record: Record,
 }
 
 /// What lies behind the bottleneck.
 #[derive(Clone, Debug)]
-struct Way<T> {
+struct Propagation<T> {
     flying: BinaryHeap<Reverse<Flying<T>>>,
     flying_bytes: u64,
     order: u64,
@@ -192,7 +192,7 @@ impl<T: Clone> Link<T> {
         Ok(Link {
             bottleneck: Bottleneck::new(config.service.clone(), config.queue, start),
             switch: Switch::new(config.outages.times.clone(), stream(4), start),
-            way: Way {
+            way: Propagation {
                 flying: BinaryHeap::new(),
                 flying_bytes: 0,
                 order: 0,
@@ -404,7 +404,7 @@ impl<T: Clone> Link<T> {
     }
 }
 
-impl<T> Way<T> {
+impl<T> Propagation<T> {
     fn is_lost(&mut self, loss: &Loss) -> bool {
         match *loss {
             Loss::None => false,

@@ -123,17 +123,17 @@ struct Planes {
 
 /// A block's place in a reference: its first sample, and eighths of a sample beyond it.
 #[derive(Clone, Copy)]
-struct Place {
+struct BlockPosition {
     x: i32,
     y: i32,
     across: usize,
     down: usize,
 }
 
-impl Place {
+impl BlockPosition {
     /// The place (`x`, `y`), displaced by a vector in eighths of a sample.
-    fn new((x, y): (usize, usize), (across, down): (i32, i32)) -> Place {
-        Place {
+    fn new((x, y): (usize, usize), (across, down): (i32, i32)) -> BlockPosition {
+        BlockPosition {
             x: x as i32 + (across >> 3),
             y: y as i32 + (down >> 3),
             across: (across & 7) as usize,
@@ -146,8 +146,8 @@ impl Place {
     }
 
     /// The first sample that filters look at.
-    fn with_context(self) -> Place {
-        Place { x: self.x - BEFORE as i32, y: self.y - BEFORE as i32, ..self }
+    fn with_context(self) -> BlockPosition {
+        BlockPosition { x: self.x - BEFORE as i32, y: self.y - BEFORE as i32, ..self }
     }
 }
 
@@ -156,7 +156,7 @@ type Gathered = [u8; GATHERED * GATHERED_STRIDE];
 
 impl Planes {
     /// Where in a plane `side`×`side` samples begin, if all of them lie in it.
-    fn inside(&self, place: Place, side: usize) -> Option<usize> {
+    fn inside(&self, place: BlockPosition, side: usize) -> Option<usize> {
         let side = side as i32;
         let inside =
             place.x >= 0 && place.y >= 0 && place.x + side <= self.width && place.y + side <= self.height;
@@ -168,7 +168,7 @@ impl Planes {
         &self,
         plane: &[u8],
         dst: &mut [u8],
-        place: Place,
+        place: BlockPosition,
         (copy, filter): (Copy, SubPel),
     ) {
         if place.is_whole() {
@@ -187,7 +187,7 @@ impl Planes {
         &self,
         planes: [&[u8]; 2],
         dst: [&mut [u8]; 2],
-        place: Place,
+        place: BlockPosition,
         (copy, filter): (Copy, SubPelTwo),
     ) {
         if place.is_whole() {
@@ -209,7 +209,13 @@ impl Planes {
 
     #[cold]
     #[inline(never)]
-    fn predict_gathered<const N: usize>(&self, plane: &[u8], dst: &mut [u8], place: Place, filter: SubPel) {
+    fn predict_gathered<const N: usize>(
+        &self,
+        plane: &[u8],
+        dst: &mut [u8],
+        place: BlockPosition,
+        filter: SubPel,
+    ) {
         let mut gathered = [0; GATHERED * GATHERED_STRIDE];
         self.gather(&mut gathered, plane, place, N + BEFORE + BEHIND);
         filter(dst, self.stride, &gathered, GATHERED_STRIDE, place.across, place.down);
@@ -221,7 +227,7 @@ impl Planes {
         &self,
         planes: [&[u8]; 2],
         dst: [&mut [u8]; 2],
-        place: Place,
+        place: BlockPosition,
         filter: SubPelTwo,
     ) {
         let mut gathered = [[0; GATHERED * GATHERED_STRIDE]; 2];
@@ -234,13 +240,13 @@ impl Planes {
 
     #[cold]
     #[inline(never)]
-    fn copy_gathered<const N: usize>(&self, plane: &[u8], dst: &mut [u8], place: Place) {
+    fn copy_gathered<const N: usize>(&self, plane: &[u8], dst: &mut [u8], place: BlockPosition) {
         let mut gathered = [0; GATHERED * GATHERED_STRIDE];
         self.gather(&mut gathered, plane, place, N);
         copy::<N>(dst, self.stride, &gathered, GATHERED_STRIDE);
     }
 
-    fn copy<const N: usize>(&self, plane: &[u8], dst: &mut [u8], place: Place, copy: Copy) {
+    fn copy<const N: usize>(&self, plane: &[u8], dst: &mut [u8], place: BlockPosition, copy: Copy) {
         if let Some(at) = self.inside(place, N) {
             copy(dst, self.stride, &plane[at..], self.stride);
         } else {
@@ -249,7 +255,7 @@ impl Planes {
     }
 
     /// Gathers `side`×`side` samples, wherever they are.
-    fn gather(&self, out: &mut Gathered, plane: &[u8], place: Place, side: usize) {
+    fn gather(&self, out: &mut Gathered, plane: &[u8], place: BlockPosition, side: usize) {
         let width = self.width as usize;
         // How many samples of a line lie beyond the left edge, and how many before the right one ends.
         let left = (-place.x).clamp(0, side as i32) as usize;
@@ -297,10 +303,11 @@ pub(crate) fn macroblock(
     };
     let whole = &kernels.copy;
     let (luma, chroma) = (shape(0), shape(1));
-    let luma_place =
-        |at, vector: Vector| Place::new(at, (2 * i32::from(vector.column()), 2 * i32::from(vector.row())));
+    let luma_place = |at, vector: Vector| {
+        BlockPosition::new(at, (2 * i32::from(vector.column()), 2 * i32::from(vector.row())))
+    };
     let chroma_place =
-        |at, vector: Vector| Place::new(at, (i32::from(vector.column()), i32::from(vector.row())));
+        |at, vector: Vector| BlockPosition::new(at, (i32::from(vector.column()), i32::from(vector.row())));
     let [y_plane, u_plane, v_plane] = planes;
     let references = [reference.plane(1), reference.plane(2)];
     let (x, y) = (16 * column, 16 * row);
@@ -361,17 +368,17 @@ mod tests {
     fn the_outermost_samples_go_on_without_end() {
         let plane: Vec<u8> = (0..64 * 64).map(|at| (at % 64 + at / 64) as u8).collect();
         let planes = Planes { stride: 64, width: 64, height: 64 };
-        let predict = |place: Place| {
+        let predict = |place: BlockPosition| {
             let mut out = vec![0; 16 * 64];
             planes.predict::<16>(&plane, &mut out, place, (copy::<16>, six_tap::<16>));
             out[15 * 64..][..16].to_vec()
         };
-        assert_eq!(predict(Place::new((16, 16), (8 * -5000, 8 * 5000))), [63; 16]);
-        assert_eq!(predict(Place::new((16, 16), (8 * 5000 + 3, 8 * -5000 + 3))), [63; 16]);
+        assert_eq!(predict(BlockPosition::new((16, 16), (8 * -5000, 8 * 5000))), [63; 16]);
+        assert_eq!(predict(BlockPosition::new((16, 16), (8 * 5000 + 3, 8 * -5000 + 3))), [63; 16]);
         // Whole samples over the corner at the bottom right, and over the one at the top left.
-        let corner = predict(Place::new((60, 60), (8, 8)));
+        let corner = predict(BlockPosition::new((60, 60), (8, 8)));
         assert_eq!(corner[..5], [124, 125, 126, 126, 126]);
-        let corner = predict(Place::new((0, 0), (8 * -10, 8 * -15)));
+        let corner = predict(BlockPosition::new((0, 0), (8 * -10, 8 * -15)));
         assert_eq!(corner[8..13], [0, 0, 0, 1, 2]);
     }
 }

@@ -222,8 +222,8 @@ fn open_fd(number: u32) -> std::io::Result<Box<dyn Read + Send>> {
 
 #[cfg(feature = "alsa")]
 fn open_alsa(device: &str, raw: Option<RawFormat>) -> Result<Box<dyn LiveSound>> {
-    let wish = raw.map(|RawFormat { sample, format }| (sample, format));
-    let opened = glassline_io::capture::alsa::Device::open(device, wish)?;
+    let requested = raw.map(|RawFormat { sample, format }| (sample, format));
+    let opened = glassline_io::capture::alsa::Device::open(device, requested)?;
     let (Format { rate_hz, channels }, sample) = (opened.format(), opened.sample().name());
     tracing::info!("alsa:{device}: {sample} at {rate_hz} Hz, {channels} channels");
     Ok(Box::new(opened))

@@ -4,7 +4,7 @@ use super::prepare::Prepare;
 use super::{Length, Outlet};
 use crate::capture::{Error, Result};
 use glassline_io::capture::v4l2::V4l2;
-use glassline_io::capture::{Capture, Wish};
+use glassline_io::capture::{Capture, DeviceRequest};
 use glassline_io::clock::Clock;
 use glassline_media::Time;
 use std::path::Path;
@@ -18,8 +18,8 @@ const MAX_AGE: Duration = Duration::from_secs(1);
 const MAX_LOST: u32 = 10_000;
 
 /// Opens a Video4Linux2 device.
-pub(super) fn open(device: &Path, wish: &Wish, clock: Clock) -> Result<Box<dyn Capture>> {
-    let opened = V4l2::open(device, wish, clock);
+pub(super) fn open(device: &Path, requested: &DeviceRequest, clock: Clock) -> Result<Box<dyn Capture>> {
+    let opened = V4l2::open(device, requested, clock);
     let capture = opened.map_err(|error| Error::Device { name: device.display().to_string(), error })?;
     Ok(Box::new(capture))
 }

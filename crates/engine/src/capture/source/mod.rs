@@ -159,8 +159,8 @@ impl Source {
         let Request { file, sound, paced, looped, deinterlace, length } = request.clone();
         let stream = match input {
             Input::Test { size, rate } => return Ok(Source::test(*size, *rate, sound, length, clock)),
-            Input::V4l2 { device, wish } => {
-                let capture = device::open(device, wish, clock)?;
+            Input::V4l2 { device, requested } => {
+                let capture = device::open(device, requested, clock)?;
                 return Ok(Source::capture(capture, deinterlace, length, clock));
             }
             Input::Stdin => Y4m::stdin()?,

@@ -2,7 +2,7 @@
 
 use super::{Connection, Role};
 use crate::relay::turn::TurnContext;
-use crate::relay::{Door, Settings};
+use crate::relay::{ListenerRole, Settings};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
 use std::io;
@@ -23,7 +23,7 @@ impl Connection {
         let response = match request.method {
             Method::Options => preflight(context.settings),
             _ => {
-                let door = Door::of(self.is_admin, &context.settings.listen);
+                let door = ListenerRole::of(self.is_admin, &context.settings.listen);
                 shared_with(context.settings, context.hub.respond(request, door, self.peer.ip()))
             }
         };

@@ -15,7 +15,7 @@ mod watching;
 pub(super) use state::ConnectionState;
 
 use crate::relay::Settings;
-use crate::relay::access::{Asked, GONE};
+use crate::relay::access::{GONE, OpenRequest};
 use crate::relay::hub::Hub;
 use crate::relay::live::{Flushed, Live, Seat};
 use crate::relay::outgoing::Outgoing;
@@ -56,7 +56,7 @@ pub(in crate::relay) struct Connection {
     waiting_input: Vec<u8>,
     role: Role,
     /// What the access log is to be told at the exchange's end.
-    asked: Option<Box<Asked>>,
+    asked: Option<Box<OpenRequest>>,
     /// What the publisher that was here has sent.
     published_bytes: u64,
     /// What a viewer has taken and gives back.

@@ -2,7 +2,7 @@
 
 use super::watching::Admission;
 use super::{Connection, Publishing, Role};
-use crate::relay::access::Asked;
+use crate::relay::access::OpenRequest;
 use crate::relay::hub::Hub;
 use crate::relay::live::{Live, Seat};
 use crate::relay::outgoing::Outgoing;
@@ -29,7 +29,7 @@ pub(in crate::relay) struct ConnectionState {
     #[serde(with = "serde_bytes")]
     waiting_input: Vec<u8>,
     role: RoleState,
-    asked: Option<Asked>,
+    asked: Option<OpenRequest>,
     published_bytes: u64,
     #[serde(rename = "place")]
     admission: Admission,

@@ -83,7 +83,7 @@ impl Connection {
             return Err(if is_hidden { absent() } else { may_not_watch(refusal) });
         }
         let Some(live) = context.hub.streams.find(&name) else {
-            if context.hub.boards().has(&name) {
+            if context.hub.pulls().has(&name) {
                 let words = "Its source is not there now; GET /api/streams says why. Try again shortly.";
                 let response = problem(503, "the stream's source is not there", words);
                 return Err(response.with_header("Retry-After", "1"));

@@ -1,7 +1,7 @@
 //! One output: from the spool into datagrams, a few at a time.
 
-use super::board::Board;
-use super::place::Place;
+use super::address::ResolvedAddress;
+use super::table::OutputEntry;
 use crate::datagrams::{Framer, route};
 use crate::relay::live::Live;
 use crate::relay::pull::LogThrottle;
@@ -35,9 +35,9 @@ const RESOLVING: Duration = Duration::from_millis(20);
 
 /// An output and where it is in its stream.
 pub(super) struct Feed {
-    board: Arc<Board>,
+    entry: Arc<OutputEntry>,
     socket: Option<Sender>,
-    place: Place,
+    address: ResolvedAddress,
     framer: Framer,
     /// The lowest pace, in bits a second.
     least_bps: u64,
@@ -100,12 +100,12 @@ struct Burst {
 }
 
 impl Feed {
-    pub(super) fn new(board: Arc<Board>, seed: u64) -> Feed {
-        let framer = Framer::new(&board.destination, seed);
+    pub(super) fn new(entry: Arc<OutputEntry>, seed: u64) -> Feed {
+        let framer = Framer::new(&entry.destination, seed);
         Feed {
-            board,
+            entry,
             socket: None,
-            place: Place::default(),
+            address: ResolvedAddress::default(),
             framer,
             least_bps: LEAST_BPS,
             pacer: Pacer::default(),
@@ -118,8 +118,8 @@ impl Feed {
         }
     }
 
-    pub(super) fn board(&self) -> &Arc<Board> {
-        &self.board
+    pub(super) fn entry(&self) -> &Arc<OutputEntry> {
+        &self.entry
     }
 
     /// Its stream is paced in this way from now on.
@@ -163,9 +163,9 @@ impl Feed {
             seams: following.seams.as_ref().map(|seams| seams.announced().to_vec()),
         };
         OutputHandover {
-            name: self.board.name.to_string(),
-            url: self.board.destination.to_string(),
-            counts: self.board.counts(),
+            name: self.entry.name.to_string(),
+            url: self.entry.destination.to_string(),
+            counts: self.entry.counts(),
             has_begun: self.has_begun,
             numbers: self.framer.numbers(),
             place: self.following.as_ref().map(place),
@@ -174,11 +174,11 @@ impl Feed {
 
     /// Goes on where another process left an output, if it is this one.
     pub(super) fn restore(&mut self, left: &OutputHandover) {
-        let board = &self.board;
-        if left.name != board.name.as_str() || left.url != board.destination.to_string() {
+        let entry = &self.entry;
+        if left.name != entry.name.as_str() || left.url != entry.destination.to_string() {
             return;
         }
-        board.set_counts(left.counts);
+        entry.set_counts(left.counts);
         self.has_begun = left.has_begun;
         self.framer.restore(left.numbers);
         if let (Some(following), Some(place)) = (&mut self.following, &left.place)
@@ -219,8 +219,8 @@ impl Feed {
             pace => Some(Bitrate::from_bits_per_second(pace.max(self.least_bps))),
         };
         if self.socket.is_none() {
-            let destination = &self.board.destination;
-            let found = self.place.find(destination, now);
+            let destination = &self.entry.destination;
+            let found = self.address.find(destination, now);
             let opened = match found {
                 Ok(None) => return self.retry_after(RESOLVING, now),
                 Ok(Some(address)) => Sender::open(&route(destination, address)),
@@ -240,7 +240,7 @@ impl Feed {
             self.gather();
             if self.burst.packets.is_empty() {
                 self.following = self.following.take().filter(|_| !has_ended);
-                self.board.begun.fetch_and(self.following.is_some(), Ordering::Relaxed);
+                self.entry.begun.fetch_and(self.following.is_some(), Ordering::Relaxed);
                 return None;
             }
             self.burst.frame(&mut self.framer, rate, now);
@@ -256,18 +256,18 @@ impl Feed {
     /// Sends the burst's datagrams. Returns false where the socket is full; the rest then waits.
     fn send(&mut self) -> bool {
         let Some(socket) = &self.socket else { return true };
-        let (burst, board) = (&mut self.burst, &self.board);
+        let (burst, entry) = (&mut self.burst, &self.entry);
         while !burst.is_over() {
             let waiting: Vec<&[u8]> = burst.wire[burst.sent..].chunks(burst.datagram_bytes).collect();
             match socket.send(&waiting) {
                 Ok(None) => return false,
                 Ok(Some(sent)) => {
                     let bytes: usize = waiting.iter().take(sent).map(|datagram| datagram.len()).sum();
-                    board.datagrams.fetch_add(sent as u64, Ordering::Relaxed);
-                    board.bytes.fetch_add((bytes - sent * burst.header_bytes) as u64, Ordering::Relaxed);
-                    board.begun.store(true, Ordering::Relaxed);
+                    entry.datagrams.fetch_add(sent as u64, Ordering::Relaxed);
+                    entry.bytes.fetch_add((bytes - sent * burst.header_bytes) as u64, Ordering::Relaxed);
+                    entry.begun.store(true, Ordering::Relaxed);
                     burst.sent += bytes;
-                    board.error().take();
+                    entry.error().take();
                 }
                 Err(error) => {
                     // The network may come back; what cannot leave now is worth nothing later. An interface that comes
@@ -290,13 +290,13 @@ impl Feed {
 
     /// Counts `errors` for the same reason.
     fn complain(&mut self, error: &io::Error, errors: u64) {
-        self.board.errors.fetch_add(errors, Ordering::Relaxed);
+        self.entry.errors.fetch_add(errors, Ordering::Relaxed);
         let words = error.to_string();
-        let (stream, output) = (&self.board.name, &self.board.destination);
+        let (stream, output) = (&self.entry.name, &self.entry.destination);
         if self.log_throttle.should_log(&words) {
             tracing::warn!(%stream, %output, "cannot send: {words}; going on");
         }
-        *self.board.error() = Some(words);
+        *self.entry.error() = Some(words);
     }
 
     /// Takes the next packets of the stream, of a burst at most; none where there are none now.
@@ -304,7 +304,7 @@ impl Feed {
         let Feed { burst, following: Some(following), .. } = self else { return };
         burst.packets.clear();
         burst.jumps = false;
-        following.gather(burst, &self.board);
+        following.gather(burst, &self.entry);
         self.has_begun |= burst.jumps;
         if let Some(seams) = &mut following.seams {
             seams.announce(&mut burst.packets);
@@ -313,8 +313,8 @@ impl Feed {
 }
 
 impl Following {
-    fn gather(&mut self, burst: &mut Burst, board: &Board) {
-        let room = BURST_DATAGRAMS * board.destination.packets * PACKET_BYTES;
+    fn gather(&mut self, burst: &mut Burst, entry: &OutputEntry) {
+        let room = BURST_DATAGRAMS * entry.destination.packets * PACKET_BYTES;
         while burst.packets.len() < room {
             if self.awaits {
                 let Some(prelude) = self.enter() else { return };
@@ -333,7 +333,7 @@ impl Following {
             let read = if offset < self.live.tail() { None } else { read() };
             burst.packets.truncate(start + read.unwrap_or(0));
             if read.is_none() {
-                board.moved_forward.fetch_add(1, Ordering::Relaxed);
+                entry.moved_forward.fetch_add(1, Ordering::Relaxed);
                 self.awaits = true;
                 // What was gathered stands before the seam.
                 if start > 0 {
@@ -373,7 +373,7 @@ impl Burst {
 mod tests {
     use super::*;
     use crate::relay::live::Claim;
-    use crate::relay::output::{Boards, Output};
+    use crate::relay::output::{Output, OutputTable};
     use glassline_delivery::output::Destination;
     use glassline_delivery::policy::StreamName;
     use glassline_delivery::stream::{self, Backlog, FlushPolicy, Prebuffer};
@@ -401,8 +401,8 @@ mod tests {
         let (live, session) = live(pacing);
         let output =
             Output { name: live.name.clone(), destination: Destination::parse(&url).expect("a destination") };
-        let boards = Boards::new(&[output], &Boards::default());
-        let mut feed = Feed::new(Arc::clone(boards.iter().next().expect("a board")), 7);
+        let entries = OutputTable::new(&[output], &OutputTable::default());
+        let mut feed = Feed::new(Arc::clone(entries.iter().next().expect("a entry")), 7);
         feed.reconfigure(pacing);
         live.push(session, bytes, Time::ZERO).expect("a transport stream");
         live.pause(Time::ZERO);

@@ -9,13 +9,13 @@
 //! few datagrams, with pauses between them that a timer of the thread keeps: the kernel paces a UDP socket only where a
 //! queueing discipline of its own is set up, and segmentation offload would make the burst that is to be avoided.
 
-mod board;
+mod address;
 mod feed;
-mod place;
+mod table;
 
-pub(super) use board::Boards;
-pub use board::OutputStatus;
 pub(super) use feed::OutputHandover;
+pub use table::OutputStatus;
+pub(super) use table::OutputTable;
 
 use crate::datagrams::Framer;
 use crate::relay::hub::Hub;
@@ -80,19 +80,19 @@ impl Feeder {
         Feeder { hub: Arc::clone(hub), poller, feeds: Vec::new() }
     }
 
-    /// Feeds what the hub's boards name and nothing else. What is fed already goes on.
+    /// Feeds what the hub's entries name and nothing else. What is fed already goes on.
     pub(super) fn rearrange(&mut self) {
-        let (boards, settings) = (self.hub.outputs(), self.hub.settings());
-        self.feeds.retain(|feed| boards.iter().any(|board| Arc::ptr_eq(board, feed.board())));
-        for (index, board) in boards.iter().enumerate() {
-            if !self.feeds.iter().any(|feed| Arc::ptr_eq(board, feed.board())) {
+        let (entries, settings) = (self.hub.outputs(), self.hub.settings());
+        self.feeds.retain(|feed| entries.iter().any(|entry| Arc::ptr_eq(entry, feed.entry())));
+        for (index, entry) in entries.iter().enumerate() {
+            if !self.feeds.iter().any(|feed| Arc::ptr_eq(entry, feed.entry())) {
                 let seed = Framer::seed(self.hub.clock) ^ index as u64;
-                self.feeds.push(Feed::new(Arc::clone(board), seed));
+                self.feeds.push(Feed::new(Arc::clone(entry), seed));
             }
         }
         for feed in &mut self.feeds {
-            feed.reconfigure(settings.of_stream(&feed.board().name).pacing);
-            if let Some(live) = self.hub.streams.find(&feed.board().name) {
+            feed.reconfigure(settings.of_stream(&feed.entry().name).pacing);
+            if let Some(live) = self.hub.streams.find(&feed.entry().name) {
                 live.set_has_outputs(true);
                 feed.handle_news(&live);
             }
@@ -143,7 +143,7 @@ impl Feeder {
     fn handle_news(&mut self, live: &Arc<Live>) {
         live.heard(self.hub.inboxes.outputs());
         let mut is_wanted = false;
-        for feed in self.feeds.iter_mut().filter(|feed| feed.board().name == live.name) {
+        for feed in self.feeds.iter_mut().filter(|feed| feed.entry().name == live.name) {
             feed.handle_news(live);
             is_wanted = true;
         }

@@ -4,8 +4,8 @@
 //! Closed (cannot be opened, or sends no TS) ─► Listening ─► Live ─► silent: Listening
 //! ```
 
-use super::board::{Board, Note, Phase, RtpCounts};
 use super::seats::{LogThrottle, Seats};
+use super::table::{Note, Phase, PullEntry, RtpCounts};
 use super::{PullContext, READS_A_TURN, token};
 use crate::relay::hub::Hub;
 use glassline_delivery::backoff::Backoff;
@@ -28,7 +28,7 @@ const REFUSED_BYTES: u64 = 64 << 10;
 
 pub(super) struct Datagrams {
     index: usize,
-    board: Arc<Board>,
+    entry: Arc<PullEntry>,
     note: Note,
     settings: Settings,
     /// For a source that sends RTP, or has sent it.
@@ -76,17 +76,17 @@ impl Datagrams {
     pub(super) fn new(
         hub: &Arc<Hub>,
         index: usize,
-        board: Arc<Board>,
+        entry: Arc<PullEntry>,
         address: UdpAddress,
         policy: Policy,
         seed: u64,
     ) -> Datagrams {
-        let seats = Seats::new(hub, &board.names, board.mux);
+        let seats = Seats::new(hub, &entry.names, entry.mux);
         let UdpAddress { address, interface, sender } = address;
-        let is_rtp = matches!(board.source, Source::Rtp(_));
+        let is_rtp = matches!(entry.source, Source::Rtp(_));
         Datagrams {
             index,
-            board,
+            entry,
             note: Note::default(),
             settings: Settings { address, interface, sender },
             rtp: is_rtp.then(|| Depacketizer::new(patience(policy))),
@@ -149,8 +149,8 @@ impl Datagrams {
         self.backoff.reconfigure(policy.retry_min, policy.retry_max);
     }
 
-    pub(super) fn board(&self) -> &Arc<Board> {
-        &self.board
+    pub(super) fn entry(&self) -> &Arc<PullEntry> {
+        &self.entry
     }
 
     pub(super) fn poll_timeout(&self) -> Time {
@@ -210,7 +210,7 @@ impl Datagrams {
 
     fn leave(&mut self) {
         self.seats.leave();
-        self.is_rtp = matches!(self.board.source, Source::Rtp(_));
+        self.is_rtp = matches!(self.entry.source, Source::Rtp(_));
         if let Some(rtp) = &mut self.rtp {
             rtp.reset();
         }
@@ -223,7 +223,7 @@ impl Datagrams {
         self.state = State::Open(Box::new(Open { socket, live: None, dropped: 0, next_drops: context.now }));
         if self.note.failures == 0 {
             self.note.phase = Phase::Connecting;
-            tracing::info!(source = %self.board.source, streams = ?self.board.names, "waiting for datagrams");
+            tracing::info!(source = %self.entry.source, streams = ?self.entry.names, "waiting for datagrams");
         } else {
             self.note.phase = Phase::Waiting { retry_at: None };
         }
@@ -295,7 +295,7 @@ impl Datagrams {
             self.note.phase = Phase::Live;
             self.note.error = None;
             if self.log_throttle.begin(context.now) {
-                tracing::info!(source = %self.board.source, streams = ?self.board.names, "source is live");
+                tracing::info!(source = %self.entry.source, streams = ?self.entry.names, "source is live");
             }
         }
         let (began, _) = open.live.unwrap_or((context.now, context.now));
@@ -319,9 +319,9 @@ impl Datagrams {
     fn complain(&mut self, why: &str, now: Time) {
         self.note.failures += 1;
         self.note.error = Some(why.to_owned());
-        let (source, failures) = (&self.board.source, self.note.failures);
+        let (source, failures) = (&self.entry.source, self.note.failures);
         if self.log_throttle.end(why, self.policy.good_after, now) {
-            tracing::warn!(%source, streams = ?self.board.names, failures, "source is not there: {why}");
+            tracing::warn!(%source, streams = ?self.entry.names, failures, "source is not there: {why}");
         } else {
             tracing::debug!(%source, failures, "source is not there: {why}");
         }
@@ -330,7 +330,7 @@ impl Datagrams {
     fn tell(&mut self) {
         self.note.datagrams = Some((self.received, self.dropped));
         self.note.rtp = self.rtp.as_ref().map(counts);
-        self.board.post(&self.note);
+        self.entry.post(&self.note);
     }
 }
 

@@ -5,20 +5,19 @@
 //!                      (one epoll for all)              └─► Live (another)
 //! ```
 //! Streams that name the same source share one upstream. Names are resolved on threads of their own, one at most for
-//! each upstream. What a source comes to stands on a board that the workers read.
+//! each upstream. What a source comes to stands on a entry that the workers read.
 
-mod board;
 mod datagrams;
 mod seats;
+mod table;
 mod upstream;
 
-pub(super) use board::Boards;
-pub use board::{RtpCounts, SourceState, SourceStatus};
 pub(super) use seats::LogThrottle;
+pub(super) use table::PullTable;
+pub use table::{RtpCounts, SourceState, SourceStatus};
 
 use crate::relay::hub::Hub;
 use crate::relay::tls_ends::Pair;
-use board::Board;
 use datagrams::{Datagrams, DatagramsState};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::{Policy, Source};
@@ -36,6 +35,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use table::PullEntry;
 use upstream::{Upstream, UpstreamState};
 
 /// A stream that is fetched from elsewhere.
@@ -136,13 +136,13 @@ enum Fetch {
 }
 
 impl Fetch {
-    fn new(hub: &Arc<Hub>, index: usize, board: Arc<Board>, policy: Policy) -> Fetch {
+    fn new(hub: &Arc<Hub>, index: usize, entry: Arc<PullEntry>, policy: Policy) -> Fetch {
         // Enough to tell relays apart that start together.
         let seed = hub.clock.utc().as_nanos() ^ (u64::from(std::process::id()) << 32) ^ index as u64;
-        match board.source.clone() {
-            Source::Http(url) => Fetch::Http(Box::new(Upstream::new(hub, index, board, url, policy, seed))),
+        match entry.source.clone() {
+            Source::Http(url) => Fetch::Http(Box::new(Upstream::new(hub, index, entry, url, policy, seed))),
             Source::Udp(address) | Source::Rtp(address) => {
-                Fetch::Udp(Box::new(Datagrams::new(hub, index, board, address, policy, seed)))
+                Fetch::Udp(Box::new(Datagrams::new(hub, index, entry, address, policy, seed)))
             }
         }
     }
@@ -154,10 +154,10 @@ impl Fetch {
         }
     }
 
-    fn board(&self) -> &Arc<Board> {
+    fn entry(&self) -> &Arc<PullEntry> {
         match self {
-            Fetch::Http(upstream) => upstream.board(),
-            Fetch::Udp(datagrams) => datagrams.board(),
+            Fetch::Http(upstream) => upstream.entry(),
+            Fetch::Udp(datagrams) => datagrams.entry(),
         }
     }
 
@@ -172,7 +172,7 @@ impl Fetch {
                 (FetchState::Udp(Box::new(state)), LeftSocket::Own(socket))
             }
         };
-        let Board { source, names, .. } = &**self.board();
+        let PullEntry { source, names, .. } = &**self.entry();
         let names = names.iter().map(ToString::to_string).collect();
         Some((LeftSource { source: source.clone(), names, kind }, socket))
     }
@@ -277,9 +277,9 @@ impl Fetcher {
         })
     }
 
-    /// Pulls what the hub's boards name and nothing else. What is pulled already goes on.
+    /// Pulls what the hub's entries name and nothing else. What is pulled already goes on.
     pub(super) fn rearrange(&mut self) {
-        let (boards, policy) = (self.hub.boards(), self.hub.settings().pull_policy);
+        let (entries, policy) = (self.hub.pulls(), self.hub.settings().pull_policy);
         // The files may hold other authorities by now.
         self.trust = Trust::default();
         for fetch in &mut self.fetches {
@@ -288,15 +288,15 @@ impl Fetcher {
             }
             if fetch
                 .as_ref()
-                .is_some_and(|fetch| !boards.iter().any(|board| Arc::ptr_eq(board, fetch.board())))
+                .is_some_and(|fetch| !entries.iter().any(|entry| Arc::ptr_eq(entry, fetch.entry())))
             {
                 *fetch = None;
             }
         }
-        for board in boards.iter() {
-            if !self.fetches.iter().flatten().any(|fetch| Arc::ptr_eq(board, fetch.board())) {
+        for entry in entries.iter() {
+            if !self.fetches.iter().flatten().any(|fetch| Arc::ptr_eq(entry, fetch.entry())) {
                 let index = self.fetches.len();
-                self.fetches.push(Some(Fetch::new(&self.hub, index, Arc::clone(board), policy)));
+                self.fetches.push(Some(Fetch::new(&self.hub, index, Arc::clone(entry), policy)));
             }
         }
     }
@@ -319,11 +319,11 @@ impl Fetcher {
     /// Goes on with a source that another process left, if it is still wanted for the same streams.
     pub(super) fn restore(&mut self, left: LeftSource, socket: OwnedFd) -> io::Result<()> {
         let LeftSource { source, names, kind } = left;
-        let is_it = |board: &Board| {
-            board.source == source
-                && board.names.iter().map(StreamName::as_str).eq(names.iter().map(String::as_str))
+        let is_it = |entry: &PullEntry| {
+            entry.source == source
+                && entry.names.iter().map(StreamName::as_str).eq(names.iter().map(String::as_str))
         };
-        let fetch = self.fetches.iter_mut().flatten().find(|fetch| is_it(fetch.board()));
+        let fetch = self.fetches.iter_mut().flatten().find(|fetch| is_it(fetch.entry()));
         match (fetch, kind) {
             (Some(Fetch::Http(upstream)), FetchState::Http(state)) => {
                 upstream.restore(*state, socket, &self.poller)

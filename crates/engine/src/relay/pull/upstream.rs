@@ -1,7 +1,7 @@
 //! An HTTP upstream: the pure puller, its socket, its names.
 
-use super::board::{Board, Note, Phase};
 use super::seats::{LogThrottle, Seats};
+use super::table::{Note, Phase, PullEntry};
 use super::{LeftSocket, PullContext, READS_A_TURN, Resolved, token};
 use crate::relay::hub::Hub;
 use crate::relay::outgoing::Outgoing;
@@ -28,7 +28,7 @@ const PLAUSIBLE_DELAY: Duration = Duration::from_secs(3600);
 
 pub(super) struct Upstream {
     index: usize,
-    board: Arc<Board>,
+    entry: Arc<PullEntry>,
     note: Note,
     puller: Puller,
     seats: Seats,
@@ -70,15 +70,15 @@ impl Upstream {
     pub(super) fn new(
         hub: &Arc<Hub>,
         index: usize,
-        board: Arc<Board>,
+        entry: Arc<PullEntry>,
         url: Url,
         policy: Policy,
         seed: u64,
     ) -> Upstream {
-        let seats = Seats::new(hub, &board.names, board.mux);
+        let seats = Seats::new(hub, &entry.names, entry.mux);
         Upstream {
             index,
-            board,
+            entry,
             note: Note::default(),
             puller: Puller::new(url, policy, seed, hub.clock.now()),
             seats,
@@ -102,7 +102,7 @@ impl Upstream {
             Ok((_, Some(PlainEnd::Made(pair)))) => LeftSocket::Plain(pair),
             Ok(_) => LeftSocket::Own(wire.as_fd()),
             Err(error) => {
-                tracing::warn!(source = %self.board.source, %error, "a source begins anew with the new program");
+                tracing::warn!(source = %self.entry.source, %error, "a source begins anew with the new program");
                 return None;
             }
         };
@@ -135,7 +135,7 @@ impl Upstream {
             poller.add(&socket, token(self.index, self.generation), Watch::Edges)?;
             self.link = Link::Open(Wire::plain(Connection::from_descriptor(socket)));
             (self.note, self.puller, self.outgoing) = (state.note, state.puller, state.outgoing.into());
-            self.board.post(&self.note);
+            self.entry.post(&self.note);
         }
         Ok(())
     }
@@ -146,8 +146,8 @@ impl Upstream {
         self.good_after = policy.good_after;
     }
 
-    pub(super) fn board(&self) -> &Arc<Board> {
-        &self.board
+    pub(super) fn entry(&self) -> &Arc<PullEntry> {
+        &self.entry
     }
 
     pub(super) fn poll_timeout(&self) -> Time {
@@ -244,7 +244,7 @@ impl Upstream {
             let wire = match &self.secured {
                 None => Ok(Wire::plain(connection)),
                 Some(host) => {
-                    let session = context.trust.connect(&self.board.roots, host);
+                    let session = context.trust.connect(&self.entry.roots, host);
                     session.map(|session| Wire::secured(connection, session))
                 }
             };
@@ -342,7 +342,7 @@ impl Upstream {
         self.puller.handle_failure(PullError::Connect(words), context.now);
     }
 
-    /// Tells the log and the board.
+    /// Tells the log and the entry.
     fn tell(&mut self, context: &PullContext<'_>) {
         let (counts, error) = (self.puller.counts(), self.puller.error().map(ToString::to_string));
         let was = self.note.phase;
@@ -352,17 +352,17 @@ impl Upstream {
             pull::Phase::Waiting { retry_at } => Phase::Waiting { retry_at: Some(retry_at) },
         };
         if self.note.phase == Phase::Live && was != Phase::Live {
-            let (source, metacube) = (&self.board.source, self.note.metacube);
+            let (source, metacube) = (&self.entry.source, self.note.metacube);
             if self.log_throttle.begin(context.now) {
-                tracing::info!(%source, streams = ?self.board.names, metacube, "source is live");
+                tracing::info!(%source, streams = ?self.entry.names, metacube, "source is live");
             }
         }
         if counts.failures > self.note.failures {
-            let (source, why) = (&self.board.source, error.as_deref().unwrap_or_default());
+            let (source, why) = (&self.entry.source, error.as_deref().unwrap_or_default());
             let retry_in = self.poll_timeout().since(context.now);
             let failures = counts.failures;
             if self.log_throttle.end(why, self.good_after, context.now) {
-                tracing::warn!(%source, streams = ?self.board.names, failures, ?retry_in, "source is not there: {why}");
+                tracing::warn!(%source, streams = ?self.entry.names, failures, ?retry_in, "source is not there: {why}");
             } else {
                 tracing::debug!(%source, failures, ?retry_in, "source is not there: {why}");
             }
@@ -370,7 +370,7 @@ impl Upstream {
         }
         let pull::Counts { sessions, failures, redirects, garbage_bytes } = counts;
         self.note = Note { sessions, failures, redirects, garbage_bytes, error, ..self.note.clone() };
-        self.board.post(&self.note);
+        self.entry.post(&self.note);
     }
 }
 

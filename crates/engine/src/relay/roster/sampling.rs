@@ -3,7 +3,7 @@
 use super::packed::PackedInfo;
 use super::{Entry, Roster, Seen};
 use crate::relay::connection::{Connection, Slot};
-use glassline_delivery::stream::Mark;
+use glassline_delivery::stream::OffsetTime;
 use glassline_delivery::telemetry::age_of;
 use glassline_media::Time;
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ impl Sampling {
 fn look_at(
     connection: &mut Connection,
     generation: u32,
-    marks: &mut BTreeMap<u64, Vec<Mark>>,
+    marks: &mut BTreeMap<u64, Vec<OffsetTime>>,
     now: Time,
 ) -> Option<Entry> {
     let address = connection.peer();

@@ -112,7 +112,7 @@ pub enum Error {
 
 /// What a scanner finds. Offsets count all bytes, from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum Boundary {
     /// The first header is whole; the first record begins here.
     BodyBegins {
         at: u64,
@@ -137,7 +137,7 @@ enum Scanner {
 }
 
 impl Scanner {
-    fn scan(&mut self, input: &[u8], marks: &mut Vec<Mark>) -> Result<(), Error> {
+    fn scan(&mut self, input: &[u8], marks: &mut Vec<Boundary>) -> Result<(), Error> {
         match self {
             Scanner::Flv(scanner) => scanner.scan(input, marks),
             Scanner::WebM(scanner) => scanner.scan(input, marks),
@@ -171,7 +171,7 @@ pub struct Splitter {
     taken: u64,
     /// Room for the marks of a push.
     #[serde(skip)]
-    marks: Vec<Mark>,
+    marks: Vec<Boundary>,
     /// A publisher whose bytes were refused is gone; nobody goes on from there.
     #[serde(skip)]
     failed: Option<Error>,
@@ -211,7 +211,7 @@ impl Splitter {
         input: &[u8],
         from: u64,
         good_end: u64,
-        marks: &[Mark],
+        marks: &[Boundary],
         tell: &mut dyn FnMut(Split<'_>),
     ) -> Result<(), Error> {
         let mut held = std::mem::take(&mut self.held);
@@ -220,7 +220,7 @@ impl Splitter {
             None => {
                 held.extend_from_slice(input);
                 let body_begins = marks.iter().find_map(|mark| match mark {
-                    Mark::BodyBegins { at } => Some(*at),
+                    Boundary::BodyBegins { at } => Some(*at),
                     _ => None,
                 });
                 let length = body_begins.unwrap_or(held.len() as u64);
@@ -242,13 +242,13 @@ impl Splitter {
         };
         for mark in marks {
             match mark {
-                Mark::BodyBegins { .. } => {}
-                Mark::Header(header) => tell(Split::Header(header)),
-                Mark::RecordEnd { at } => tell(Split::RecordEnd { at: at - header_bytes }),
-                Mark::Join { at, key_frame } => {
+                Boundary::BodyBegins { .. } => {}
+                Boundary::Header(header) => tell(Split::Header(header)),
+                Boundary::RecordEnd { at } => tell(Split::RecordEnd { at: at - header_bytes }),
+                Boundary::Join { at, key_frame } => {
                     tell(Split::Join { at: at - header_bytes, key_frame: *key_frame });
                 }
-                Mark::Picture => tell(Split::Picture),
+                Boundary::Picture => tell(Split::Picture),
             }
         }
         if !body.is_empty() {

@@ -20,7 +20,7 @@ use crate::access_unit::{AccessUnit, Codec};
 use crate::bitstream::h264::{self, NalType, Sps};
 use crate::time::Ticks;
 use accuracy::Accuracy;
-use arrivals::{Arrivals, Mark, Pushed, Timed};
+use arrivals::{Arrivals, PacketEvent, Pushed, Timed};
 use rules::Tally;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -168,9 +168,9 @@ impl State {
         if packet.unit_start {
             let pmt_pid = self.program.as_ref().map(|program| program.pmt_pid);
             let mark = match packet.pid {
-                PAT_PID => Some(Mark::Pat),
-                pid if pmt_pid == Some(pid) => Some(Mark::Pmt),
-                pid if self.streams.contains_key(&pid) => Some(Mark::PesStart { pid }),
+                PAT_PID => Some(PacketEvent::Pat),
+                pid if pmt_pid == Some(pid) => Some(PacketEvent::Pmt),
+                pid if self.streams.contains_key(&pid) => Some(PacketEvent::PesStart { pid }),
                 _ => None,
             };
             if let Some(mark) = mark {
@@ -219,7 +219,7 @@ impl State {
         self.video.since = None;
     }
 
-    fn mark(&mut self, number: u64, mark: Mark) {
+    fn mark(&mut self, number: u64, mark: PacketEvent) {
         match self.arrivals.push(number, mark) {
             Pushed::Waits => {}
             Pushed::Timed(timed) => self.timed(number, timed),
@@ -243,22 +243,22 @@ impl State {
         let header = self.video.header_left.min(packet.payload.len());
         self.video.header_left -= header;
         let payload_bytes = (packet.payload.len() - header) as u32;
-        self.mark(number, Mark::Video { payload_bytes });
+        self.mark(number, PacketEvent::Video { payload_bytes });
     }
 
     /// Something has its time now.
     fn timed(&mut self, number: u64, Timed { mark, at, packet_ticks }: Timed) {
         match mark {
-            Mark::Pat | Mark::Pmt => {
+            PacketEvent::Pat | PacketEvent::Pmt => {
                 let (last, rule) = match mark {
-                    Mark::Pat => (&mut self.pat_at, Rule::PatInterval),
+                    PacketEvent::Pat => (&mut self.pat_at, Rule::PatInterval),
                     _ => (&mut self.pmt_at, Rule::PmtInterval),
                 };
                 if let Some(last) = last.replace(at) {
                     self.tally.at_most(rule, (at - last) * 1e3 / Pcr::RATE as f64, number);
                 }
             }
-            Mark::PesStart { pid } => {
+            PacketEvent::PesStart { pid } => {
                 if let Some(stream) = self.streams.get_mut(&pid) {
                     if stream.starts.len() >= STARTS_MAX {
                         stream.starts.pop_front();
@@ -266,11 +266,11 @@ impl State {
                     stream.starts.push_back((number, at));
                 }
             }
-            Mark::Video { payload_bytes } => {
+            PacketEvent::Video { payload_bytes } => {
                 let seconds = |ticks: f64| ticks / Pcr::RATE as f64;
                 self.model.packet(seconds(at), seconds(at + packet_ticks), payload_bytes);
             }
-            Mark::Unit { pid, first_packet, dts, bytes, slow } => {
+            PacketEvent::Unit { pid, first_packet, dts, bytes, slow } => {
                 let decode = self.arrivals.time_of(dts);
                 if let Some(bytes) = bytes {
                     self.model.unit(decode / Pcr::RATE as f64, bytes);
@@ -343,7 +343,7 @@ impl State {
         let early = (unit.dts - unit.pts).0;
         self.tally.note(Rule::PtsBeforeDts, early > 0, early as f64 / 90.0, last_packet);
         let is_modelled = is_watched && self.video.since.is_some_and(|since| first_packet >= since);
-        let mark = Mark::Unit {
+        let mark = PacketEvent::Unit {
             pid,
             first_packet,
             dts: unit.dts,

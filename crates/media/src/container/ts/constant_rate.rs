@@ -139,7 +139,7 @@ impl Load {
 
 /// The places of a stream's packets, and their times.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Places {
+pub(super) struct PacketTimes {
     mux_rate_bps: u64,
     /// The time of place 0: 27 MHz, not wrapped.
     origin: i128,
@@ -148,9 +148,9 @@ pub(super) struct Places {
 /// 27 MHz ticks of a packet at a bit a second.
 const PACKET_TICKS: i128 = 188 * 8 * Pcr::RATE as i128;
 
-impl Places {
-    pub(super) fn new(mux_rate_bps: u64, origin: i128) -> Places {
-        Places { mux_rate_bps: mux_rate_bps.max(1), origin }
+impl PacketTimes {
+    pub(super) fn new(mux_rate_bps: u64, origin: i128) -> PacketTimes {
+        PacketTimes { mux_rate_bps: mux_rate_bps.max(1), origin }
     }
 
     /// When the packet at `place` begins, to the nearest tick.
@@ -226,7 +226,7 @@ mod tests {
             origin in -(1i128 << 60)..(1i128 << 60),
             place in 0u64..1 << 40,
         ) {
-            let places = Places::new(rate, origin);
+            let places = PacketTimes::new(rate, origin);
             let time = places.time(place);
             // Within half a tick of the exact time.
             let off = (time - origin) * i128::from(rate) - i128::from(place) * PACKET_TICKS;

@@ -8,7 +8,7 @@
 //!   bytes for AAC, 13818-1 §2.4.2.3), while stamps may lie a second behind the clock. Then before any picture;
 //! * *nulls between packets of one stream*, where the mux rate is greater than what leaves its transport buffer (§2.4.2.3).
 
-use super::constant_rate::{ConstantRate, Places};
+use super::constant_rate::{ConstantRate, PacketTimes};
 use super::packet::{NULL_PID, PACKET_BYTES, Packet, Pcr, packets};
 use super::packetize::clock_packet;
 use super::psi::PAT_PID;
@@ -113,7 +113,7 @@ pub(super) struct Shaper {
     /// How much later than their capture units are decoded.
     decode_delay: i128,
     /// `None` before the first packet.
-    places: Option<Places>,
+    places: Option<PacketTimes>,
     /// The next place.
     place: u64,
     /// Up to which place the picture's time goes, and by when it has to be there.
@@ -185,7 +185,7 @@ impl Shaper {
                 self.reach(at, jump, out);
             }
             Part::Sound(at) => {
-                let places = *self.places.get_or_insert(Places::new(self.settings.mux_rate_bps, at));
+                let places = *self.places.get_or_insert(PacketTimes::new(self.settings.mux_rate_bps, at));
                 let far = self.place + self.within(FAR);
                 let from = places.first_from(at + self.decode_delay - SOUND_AHEAD).min(far);
                 for packet in packets(bytes) {
@@ -222,8 +222,8 @@ impl Shaper {
     }
 
     /// Fills up to the time `at`; begins a new clock there, where it is too far away or `jump` says so.
-    fn reach(&mut self, at: i128, jump: bool, out: &mut Vec<u8>) -> Places {
-        let fresh = Places::new(self.settings.mux_rate_bps, at);
+    fn reach(&mut self, at: i128, jump: bool, out: &mut Vec<u8>) -> PacketTimes {
+        let fresh = PacketTimes::new(self.settings.mux_rate_bps, at);
         let Some(places) = self.places else { return *self.places.insert(fresh) };
         let now = places.time(self.place);
         if !jump && (now - AHEAD_MAX..now + GAP_MAX).contains(&at) {
@@ -367,7 +367,7 @@ impl Shaper {
     }
 
     fn within(&self, time: Duration) -> u64 {
-        Places::new(self.settings.mux_rate_bps, 0).within(time)
+        PacketTimes::new(self.settings.mux_rate_bps, 0).within(time)
     }
 }
 

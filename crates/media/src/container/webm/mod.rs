@@ -11,7 +11,7 @@
 
 pub(super) mod ebml;
 
-use super::split::{Error, Mark, RECORD_MAX_BYTES, Walk};
+use super::split::{Boundary, Error, RECORD_MAX_BYTES, Walk};
 use ebml::UNKNOWN;
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +76,7 @@ pub(super) struct Scanner {
 }
 
 impl Scanner {
-    pub(super) fn scan(&mut self, mut input: &[u8], marks: &mut Vec<Mark>) -> Result<(), Error> {
+    pub(super) fn scan(&mut self, mut input: &[u8], marks: &mut Vec<Boundary>) -> Result<(), Error> {
         loop {
             match self.state {
                 State::Head => {
@@ -145,7 +145,7 @@ impl Scanner {
         Ok(Some((ebml::id(head), ebml::number(&head[id_bytes..]))))
     }
 
-    fn begin(&mut self, id: u32, size: u64, marks: &mut Vec<Mark>) -> Result<(), Error> {
+    fn begin(&mut self, id: u32, size: u64, marks: &mut Vec<Boundary>) -> Result<(), Error> {
         let (start, position) = (self.walk.start(), self.walk.position());
         let is_unknown = size == UNKNOWN;
         // Whatever has four bytes of ID stands beside clusters, not in them.
@@ -197,7 +197,7 @@ impl Scanner {
         if found <= RECORD_MAX_BYTES { Ok(()) } else { Err(Error::RecordTooLong { what, found, at }) }
     }
 
-    fn begin_cluster(&mut self, size: u64, marks: &mut Vec<Mark>) -> Result<(), Error> {
+    fn begin_cluster(&mut self, size: u64, marks: &mut Vec<Boundary>) -> Result<(), Error> {
         let (start, position) = (self.walk.start(), self.walk.position());
         if self.segment_size.is_none() || !self.knows_tracks {
             let (what, expected) = ("a Cluster's ID", "Segment and Tracks before it");
@@ -209,19 +209,25 @@ impl Scanner {
         }
         if !self.body_began {
             self.body_began = true;
-            marks.push(Mark::BodyBegins { at: start });
+            marks.push(Boundary::BodyBegins { at: start });
         }
         self.cluster = Some(Open { start, end });
         self.cluster_is_known = self.video_tracks.is_empty();
         if self.cluster_is_known {
-            marks.push(Mark::Join { at: start, key_frame: true });
+            marks.push(Boundary::Join { at: start, key_frame: true });
         }
         self.walk.next();
         Ok(())
     }
 
     /// Reads a block's track and flags. Whether all that takes is there.
-    fn block(&mut self, id: u32, size: u64, input: &mut &[u8], marks: &mut Vec<Mark>) -> Result<bool, Error> {
+    fn block(
+        &mut self,
+        id: u32,
+        size: u64,
+        input: &mut &[u8],
+        marks: &mut Vec<Boundary>,
+    ) -> Result<bool, Error> {
         let (at, id_bytes) = (self.walk.start(), ebml::length(self.walk.head()[0]));
         let element = id_bytes + ebml::length(self.walk.head()[id_bytes]);
         if size <= BLOCK_HEAD_BYTES as u64 {
@@ -252,17 +258,17 @@ impl Scanner {
         Ok(true)
     }
 
-    fn saw_block(&mut self, track: u64, key_frame: bool, marks: &mut Vec<Mark>) {
+    fn saw_block(&mut self, track: u64, key_frame: bool, marks: &mut Vec<Boundary>) {
         let Some(cluster) = self.cluster.filter(|_| self.video_tracks.contains(&track)) else { return };
-        marks.push(Mark::Picture);
+        marks.push(Boundary::Picture);
         if !self.cluster_is_known {
             self.cluster_is_known = true;
-            marks.push(Mark::Join { at: cluster.start, key_frame });
+            marks.push(Boundary::Join { at: cluster.start, key_frame });
         }
     }
 
     /// An element that was passed over has ended.
-    fn end(&mut self, id: u32, marks: &mut Vec<Mark>) -> Result<(), Error> {
+    fn end(&mut self, id: u32, marks: &mut Vec<Boundary>) -> Result<(), Error> {
         let (start, at) = (self.walk.start(), self.walk.position());
         if let Some(bytes) = self.walk.next() {
             let id_bytes = ebml::length(bytes[0]);
@@ -277,13 +283,13 @@ impl Scanner {
         }
         let in_whole = self.group.is_some() || self.cluster.is_some_and(|cluster| cluster.end.is_some());
         if self.body_began && !in_whole {
-            marks.push(Mark::RecordEnd { at });
+            marks.push(Boundary::RecordEnd { at });
         }
         Ok(())
     }
 
     /// Closes the group and the cluster that end here.
-    fn close_ended(&mut self, marks: &mut Vec<Mark>) {
+    fn close_ended(&mut self, marks: &mut Vec<Boundary>) {
         let at = self.walk.position();
         if !self.walk.head().is_empty() {
             return;
@@ -294,18 +300,18 @@ impl Scanner {
                 self.saw_block(track, !self.group_refers, marks);
             }
             if self.cluster.is_some_and(|cluster| cluster.end.is_none()) {
-                marks.push(Mark::RecordEnd { at });
+                marks.push(Boundary::RecordEnd { at });
             }
         }
         if self.cluster.is_some_and(|cluster| cluster.end == Some(at)) {
             self.end_cluster(marks);
-            marks.push(Mark::RecordEnd { at });
+            marks.push(Boundary::RecordEnd { at });
         }
     }
 
-    fn end_cluster(&mut self, marks: &mut Vec<Mark>) {
+    fn end_cluster(&mut self, marks: &mut Vec<Boundary>) {
         if let Some(cluster) = self.cluster.take().filter(|_| !self.cluster_is_known) {
-            marks.push(Mark::Join { at: cluster.start, key_frame: false });
+            marks.push(Boundary::Join { at: cluster.start, key_frame: false });
         }
     }
 }

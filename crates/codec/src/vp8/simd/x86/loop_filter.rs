@@ -123,8 +123,8 @@ fn macroblock(s: &mut Across, thresholds: &Thresholds) {
 }
 
 /// The places in the planes around an edge: from the first sample that a kernel looks at on. All that it looks at
-/// lies in the planes, which [`Places::new`] has checked once for all loads and stores.
-struct Places {
+/// lies in the planes, which [`EdgePointers::new`] has checked once for all loads and stores.
+struct EdgePointers {
     y: *mut u8,
     u: *mut u8,
     v: *mut u8,
@@ -139,11 +139,11 @@ fn place(plane: &mut [u8], first: usize, stride: usize, lines: usize, width: usi
     plane[first..][..(lines - 1) * stride + width].as_mut_ptr()
 }
 
-impl Places {
+impl EdgePointers {
     /// 8 lines of 16 bytes of luma and 8 of chroma, for a horizontal edge.
     #[inline(always)]
-    fn of_lines(area: &mut Area<'_>, y: usize, uv: usize) -> Places {
-        Places {
+    fn of_lines(area: &mut Area<'_>, y: usize, uv: usize) -> EdgePointers {
+        EdgePointers {
             y: place(area.y, y, area.y_stride, 8, 16),
             u: place(area.u, uv, area.uv_stride, 8, 8),
             v: place(area.v, uv, area.uv_stride, 8, 8),
@@ -154,13 +154,16 @@ impl Places {
 
     /// 16 lines of luma and 8 of chroma, 8 bytes each, for a vertical edge.
     #[inline(always)]
-    fn of_columns(area: &mut Area<'_>, y: usize, uv: usize) -> Places {
-        Places { y: place(area.y, y, area.y_stride, 16, 8), ..Places::of_lines_of_chroma(area, uv) }
+    fn of_columns(area: &mut Area<'_>, y: usize, uv: usize) -> EdgePointers {
+        EdgePointers {
+            y: place(area.y, y, area.y_stride, 16, 8),
+            ..EdgePointers::of_lines_of_chroma(area, uv)
+        }
     }
 
     #[inline(always)]
-    fn of_lines_of_chroma(area: &mut Area<'_>, uv: usize) -> Places {
-        Places {
+    fn of_lines_of_chroma(area: &mut Area<'_>, uv: usize) -> EdgePointers {
+        EdgePointers {
             y: std::ptr::null_mut(),
             u: place(area.u, uv, area.uv_stride, 8, 8),
             v: place(area.v, uv, area.uv_stride, 8, 8),
@@ -176,9 +179,9 @@ impl Places {
 /// The places are those of lines, and `line` is below 8.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn load_line(places: &Places, line: usize) -> __m256i {
+unsafe fn load_line(places: &EdgePointers, line: usize) -> __m256i {
     let uv = line * places.uv_stride;
-    // SAFETY: `Places::of_lines` has checked that the lines lie in the planes.
+    // SAFETY: `EdgePointers::of_lines` has checked that the lines lie in the planes.
     unsafe {
         let (u, v) = (_mm_loadl_epi64(places.u.add(uv).cast()), _mm_loadl_epi64(places.v.add(uv).cast()));
         let luma = _mm_loadu_si128(places.y.add(line * places.y_stride).cast());
@@ -192,10 +195,10 @@ unsafe fn load_line(places: &Places, line: usize) -> __m256i {
 /// As for [`load_line`].
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn store_line(places: &Places, line: usize, value: __m256i) {
+unsafe fn store_line(places: &EdgePointers, line: usize, value: __m256i) {
     let uv = line * places.uv_stride;
     let chroma = _mm256_extracti128_si256(value, 1);
-    // SAFETY: `Places::of_lines` has checked that the lines lie in the planes.
+    // SAFETY: `EdgePointers::of_lines` has checked that the lines lie in the planes.
     unsafe {
         _mm_storeu_si128(places.y.add(line * places.y_stride).cast(), _mm256_castsi256_si128(value));
         _mm_storel_epi64(places.u.add(uv).cast(), chroma);
@@ -313,8 +316,8 @@ unsafe fn store_luma(y: *mut u8, stride: usize, line: usize, value: __m128i) {
 /// The places are those of columns.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn load_columns(places: &Places) -> Across {
-    // SAFETY: `Places::of_columns` has checked that the lines lie in the planes.
+unsafe fn load_columns(places: &EdgePointers) -> Across {
+    // SAFETY: `EdgePointers::of_columns` has checked that the lines lie in the planes.
     let lines = unsafe {
         eight!(line => {
             let luma = load_luma(places.y, places.y_stride, line);
@@ -332,11 +335,11 @@ unsafe fn load_columns(places: &Places) -> Across {
 /// As for [`load_columns`].
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn store_columns(places: &Places, columns: &Across) {
+unsafe fn store_columns(places: &EdgePointers, columns: &Across) {
     for (line, value) in transpose(columns).into_iter().enumerate() {
         let chroma = _mm256_extracti128_si256(value, 1);
         let uv = line * places.uv_stride;
-        // SAFETY: `Places::of_columns` has checked that the lines lie in the planes.
+        // SAFETY: `EdgePointers::of_columns` has checked that the lines lie in the planes.
         unsafe {
             store_luma(places.y, places.y_stride, line, _mm256_castsi256_si128(value));
             _mm_storel_epi64(places.u.add(uv).cast(), chroma);
@@ -377,7 +380,7 @@ fn luma_row(plane: &mut [u8], at: usize, stride: usize, thresholds: &Thresholds)
 
 #[target_feature(enable = "avx2")]
 fn left_edge(area: &mut Area<'_>, y: usize, uv: usize, thresholds: &Thresholds) {
-    let places = Places::of_columns(area, y - 4, uv - 4);
+    let places = EdgePointers::of_columns(area, y - 4, uv - 4);
     // SAFETY: these are places of columns.
     let mut s = unsafe { load_columns(&places) };
     macroblock(&mut s, thresholds);
@@ -387,7 +390,7 @@ fn left_edge(area: &mut Area<'_>, y: usize, uv: usize, thresholds: &Thresholds) 
 
 #[target_feature(enable = "avx2")]
 fn inner_columns(area: &mut Area<'_>, y: usize, uv: usize, thresholds: &Thresholds) {
-    let places = Places::of_columns(area, y, uv);
+    let places = EdgePointers::of_columns(area, y, uv);
     // SAFETY: these are places of columns.
     let mut s = unsafe { load_columns(&places) };
     subblock(&mut s, thresholds);
@@ -399,7 +402,7 @@ fn inner_columns(area: &mut Area<'_>, y: usize, uv: usize, thresholds: &Threshol
 
 #[target_feature(enable = "avx2")]
 fn top_edge(area: &mut Area<'_>, y: usize, uv: usize, thresholds: &Thresholds) {
-    let places = Places::of_lines(area, y - 4 * area.y_stride, uv - 4 * area.uv_stride);
+    let places = EdgePointers::of_lines(area, y - 4 * area.y_stride, uv - 4 * area.uv_stride);
     // SAFETY: these are places of lines.
     let mut s = unsafe { eight!(line => load_line(&places, line)) };
     macroblock(&mut s, thresholds);
@@ -411,7 +414,7 @@ fn top_edge(area: &mut Area<'_>, y: usize, uv: usize, thresholds: &Thresholds) {
 
 #[target_feature(enable = "avx2")]
 fn inner_rows(area: &mut Area<'_>, y: usize, uv: usize, thresholds: &Thresholds) {
-    let places = Places::of_lines(area, y, uv);
+    let places = EdgePointers::of_lines(area, y, uv);
     // SAFETY: these are places of lines.
     let mut s = unsafe { eight!(line => load_line(&places, line)) };
     subblock(&mut s, thresholds);

@@ -11,7 +11,7 @@ const MARKS: usize = 1 << 18;
 
 /// Something that happens at a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Mark {
+pub(super) enum PacketEvent {
     Pat,
     Pmt,
     /// A PES packet of this stream begins.
@@ -37,7 +37,7 @@ pub(super) enum Mark {
 /// A mark whose time is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Timed {
-    pub(super) mark: Mark,
+    pub(super) mark: PacketEvent,
     /// When its packet begins to arrive, 27 MHz ticks since the first reference.
     pub(super) at: f64,
     /// How long the packet takes.
@@ -62,7 +62,7 @@ pub(super) struct Arrivals {
     /// The first of all.
     origin: u64,
     last: Option<Pcr>,
-    marks: VecDeque<(u64, Mark)>,
+    marks: VecDeque<(u64, PacketEvent)>,
 }
 
 impl Arrivals {
@@ -101,7 +101,7 @@ impl Arrivals {
     }
 
     /// Remembers `mark` of packet `number` until its time is known, or tells it.
-    pub(super) fn push(&mut self, number: u64, mark: Mark) -> Pushed {
+    pub(super) fn push(&mut self, number: u64, mark: PacketEvent) -> Pushed {
         match self.references.back() {
             None => Pushed::Waits,
             Some(&(newest, _)) if number < newest => {
@@ -129,15 +129,15 @@ impl Arrivals {
 
     /// Nothing that waits goes through the buffers.
     pub(super) fn forget_video(&mut self) {
-        self.marks.retain(|(_, mark)| !matches!(mark, Mark::Video { .. }));
+        self.marks.retain(|(_, mark)| !matches!(mark, PacketEvent::Video { .. }));
         for (_, mark) in &mut self.marks {
-            if let Mark::Unit { bytes, .. } = mark {
+            if let PacketEvent::Unit { bytes, .. } = mark {
                 *bytes = None;
             }
         }
     }
 
-    fn time(&self, number: u64, mark: Mark) -> Option<Timed> {
+    fn time(&self, number: u64, mark: PacketEvent) -> Option<Timed> {
         let behind = self.references.partition_point(|(reference, _)| *reference <= number);
         let (from, to) = (self.references.get(behind.checked_sub(1)?)?, self.references.get(behind)?);
         let packet_ticks = (to.1 - from.1) as f64 / (to.0 - from.0).max(1) as f64;

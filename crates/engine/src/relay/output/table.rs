@@ -28,7 +28,7 @@ pub struct OutputStatus {
 
 /// One output. Counts are since it was first configured.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct OutputEntry {
     pub(super) name: StreamName,
     pub(super) destination: Destination,
     pub(super) datagrams: AtomicU64,
@@ -39,9 +39,9 @@ pub(super) struct Board {
     error: Mutex<Option<String>>,
 }
 
-impl Board {
-    fn new(output: &Output) -> Board {
-        Board {
+impl OutputEntry {
+    fn new(output: &Output) -> OutputEntry {
+        OutputEntry {
             name: output.name.clone(),
             destination: output.destination.clone(),
             datagrams: AtomicU64::new(0),
@@ -90,35 +90,36 @@ impl Board {
 
 /// All outputs.
 #[derive(Debug, Default)]
-pub(in crate::relay) struct Boards(Vec<Arc<Board>>);
+pub(in crate::relay) struct OutputTable(Vec<Arc<OutputEntry>>);
 
-impl Boards {
-    /// A board for each output that differs. What stands on `former` boards for the same outputs stays.
-    pub(in crate::relay) fn new(outputs: &[Output], former: &Boards) -> Boards {
-        let mut boards: Vec<Arc<Board>> = Vec::new();
+impl OutputTable {
+    /// A entry for each output that differs. What stands on `former` entries for the same outputs stays.
+    pub(in crate::relay) fn new(outputs: &[Output], former: &OutputTable) -> OutputTable {
+        let mut entries: Vec<Arc<OutputEntry>> = Vec::new();
         for output in outputs {
-            let same =
-                |board: &&Arc<Board>| board.name == output.name && board.destination == output.destination;
-            if !boards.iter().any(|board| same(&board)) {
+            let same = |entry: &&Arc<OutputEntry>| {
+                entry.name == output.name && entry.destination == output.destination
+            };
+            if !entries.iter().any(|entry| same(&entry)) {
                 let kept = former.iter().find(same).cloned();
-                boards.push(kept.unwrap_or_else(|| Arc::new(Board::new(output))));
+                entries.push(kept.unwrap_or_else(|| Arc::new(OutputEntry::new(output))));
             }
         }
-        Boards(boards)
+        OutputTable(entries)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Board>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<OutputEntry>> {
         self.0.iter()
     }
 
     /// Whether the stream `name` has any.
     pub(in crate::relay) fn has(&self, name: &StreamName) -> bool {
-        self.0.iter().any(|board| board.name == *name)
+        self.0.iter().any(|entry| entry.name == *name)
     }
 
     /// Adds the outputs to a stream's status.
     pub(in crate::relay) fn complete(&self, stream: &mut StreamStatus) {
-        let of_stream = self.0.iter().filter(|board| board.name == stream.name);
-        stream.outputs = of_stream.map(|board| board.status()).collect();
+        let of_stream = self.0.iter().filter(|entry| entry.name == stream.name);
+        stream.outputs = of_stream.map(|entry| entry.status()).collect();
     }
 }

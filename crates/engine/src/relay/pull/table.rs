@@ -109,7 +109,7 @@ pub(super) enum Phase {
 
 /// One source.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct PullEntry {
     pub(super) source: Source,
     pub(super) names: Vec<StreamName>,
     pub(super) mux: Mux,
@@ -123,10 +123,10 @@ pub(in crate::relay) fn roots(ca: Option<PathBuf>) -> Roots {
     ca.map_or(Roots::System, Roots::File)
 }
 
-impl Board {
+impl PullEntry {
     /// Whether it is about the same.
-    fn is_like(&self, other: &Board) -> bool {
-        let Board { source, names, mux, roots, note: _ } = self;
+    fn is_like(&self, other: &PullEntry) -> bool {
+        let PullEntry { source, names, mux, roots, note: _ } = self;
         (source, names, mux, roots) == (&other.source, &other.names, &other.mux, &other.roots)
     }
 
@@ -169,15 +169,15 @@ impl Board {
 
 /// All sources.
 #[derive(Debug, Default)]
-pub(in crate::relay) struct Boards {
-    boards: Vec<Arc<Board>>,
+pub(in crate::relay) struct PullTable {
+    entries: Vec<Arc<PullEntry>>,
     by_name: BTreeMap<StreamName, usize>,
 }
 
-impl Boards {
-    /// A board for each source that differs; a name that is given twice keeps its first source. What stands on
-    /// `former` boards for the same streams stays.
-    pub(in crate::relay) fn new(pulls: &[Pull], former: &Boards) -> Boards {
+impl PullTable {
+    /// A entry for each source that differs; a name that is given twice keeps its first source. What stands on
+    /// `former` entries for the same streams stays.
+    pub(in crate::relay) fn new(pulls: &[Pull], former: &PullTable) -> PullTable {
         let mut by_source = BTreeMap::<(Source, Mux, Option<PathBuf>), Vec<StreamName>>::new();
         let mut by_name = BTreeMap::new();
         for pull in pulls {
@@ -187,36 +187,36 @@ impl Boards {
                 by_source.entry(source).or_default().push(pull.name.clone());
             }
         }
-        let boards: Vec<_> = by_source
+        let entries: Vec<_> = by_source
             .into_iter()
             .map(|((source, mux, ca), names)| {
-                let board = Board { source, names, mux, roots: roots(ca), note: Mutex::default() };
-                let kept = former.iter().find(|former| former.is_like(&board)).cloned();
-                kept.unwrap_or_else(|| Arc::new(board))
+                let entry = PullEntry { source, names, mux, roots: roots(ca), note: Mutex::default() };
+                let kept = former.iter().find(|former| former.is_like(&entry)).cloned();
+                kept.unwrap_or_else(|| Arc::new(entry))
             })
             .collect();
-        for (index, board) in boards.iter().enumerate() {
-            by_name.extend(board.names.iter().map(|name| (name.clone(), index)));
+        for (index, entry) in entries.iter().enumerate() {
+            by_name.extend(entry.names.iter().map(|name| (name.clone(), index)));
         }
-        Boards { boards, by_name }
+        PullTable { entries, by_name }
     }
 
     pub(in crate::relay) fn is_empty(&self) -> bool {
-        self.boards.is_empty()
+        self.entries.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Board>> {
-        self.boards.iter()
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<PullEntry>> {
+        self.entries.iter()
     }
 
     /// The source of the stream `name`, if it is a pulled one.
     pub(in crate::relay) fn status(&self, name: &StreamName, now: Time) -> Option<SourceStatus> {
-        self.by_name.get(name).map(|index| self.boards[*index].status(now))
+        self.by_name.get(name).map(|index| self.entries[*index].status(now))
     }
 
     /// What the stream `name` is, by its source.
     pub(in crate::relay) fn mux(&self, name: &StreamName) -> Mux {
-        self.by_name.get(name).map_or(Mux::default(), |index| self.boards[*index].mux)
+        self.by_name.get(name).map_or(Mux::default(), |index| self.entries[*index].mux)
     }
 
     /// Whether `name` is a pulled stream's.
@@ -250,7 +250,7 @@ mod tests {
             ca: ca.map(PathBuf::from),
         };
         let pull = |name: &str, source: &str| trusting(name, source, None);
-        let boards = Boards::new(
+        let entries = PullTable::new(
             &[
                 pull("a", "http://u:p@h/x"),
                 pull("b", "http://h/x"),
@@ -260,13 +260,13 @@ mod tests {
                 trusting("f", "https://h:80/x", None),
                 trusting("g", "https://h:80/x", Some("a.pem")),
             ],
-            &Boards::default(),
+            &PullTable::default(),
         );
         let names: Vec<Vec<&str>> =
-            boards.iter().map(|board| board.names.iter().map(StreamName::as_str).collect()).collect();
+            entries.iter().map(|entry| entry.names.iter().map(StreamName::as_str).collect()).collect();
         // Other credentials may be shown another stream, and another authority may vouch for another server.
         assert_eq!(names, [vec!["b", "c"], vec!["a"], vec!["f"], vec!["e", "g"]]);
-        let status = |name: &str| boards.status(&StreamName::parse(name).unwrap(), Time::ZERO);
+        let status = |name: &str| entries.status(&StreamName::parse(name).unwrap(), Time::ZERO);
         assert_eq!(status("a").unwrap().url, "http://h/x");
         assert_eq!(status("d"), None);
     }

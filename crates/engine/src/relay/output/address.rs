@@ -13,7 +13,7 @@ const STAYS: Duration = Duration::from_secs(5);
 
 /// What is known of a name's address.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub(super) struct ResolvedAddress {
     resolving: Option<Receiver<io::Result<Vec<SocketAddr>>>>,
     /// Until when it is not asked for anew.
     found: Option<(SocketAddr, Time)>,
@@ -21,7 +21,7 @@ pub(super) struct Place {
     turns: usize,
 }
 
-impl Place {
+impl ResolvedAddress {
     /// The receiver's address; `None` as long as it is being looked for. To be called where a socket is to be opened,
     /// also because the last one failed.
     pub(super) fn find(&mut self, destination: &Destination, now: Time) -> io::Result<Option<SocketAddr>> {
@@ -67,10 +67,10 @@ fn begin(name: String, port: u16) -> io::Result<Receiver<io::Result<Vec<SocketAd
 mod tests {
     use super::*;
 
-    fn find(place: &mut Place, url: &str, now: Time) -> io::Result<SocketAddr> {
+    fn find(resolved: &mut ResolvedAddress, url: &str, now: Time) -> io::Result<SocketAddr> {
         let destination = Destination::parse_unresolved(url).expect("a destination");
         for _ in 0..3000 {
-            if let Some(address) = place.find(&destination, now)? {
+            if let Some(address) = resolved.find(&destination, now)? {
                 return Ok(address);
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -80,18 +80,18 @@ mod tests {
 
     #[test]
     fn addresses_are_there_at_once_and_names_a_moment_later() {
-        let (mut place, now) = (Place::default(), Time::from_millis(1000));
+        let (mut resolved, now) = (ResolvedAddress::default(), Time::from_millis(1000));
         let ip = Destination::parse_unresolved("udp://192.0.2.7:5000").expect("a destination");
-        assert_eq!(place.find(&ip, now).unwrap(), Some("192.0.2.7:5000".parse().unwrap()));
-        let found = find(&mut place, "udp://localhost:5000?source=127.0.0.1", now).unwrap();
+        assert_eq!(resolved.find(&ip, now).unwrap(), Some("192.0.2.7:5000".parse().unwrap()));
+        let found = find(&mut resolved, "udp://localhost:5000?source=127.0.0.1", now).unwrap();
         assert_eq!(found, "127.0.0.1:5000".parse().unwrap());
         // It is used for a while, and then asked for anew.
         let name =
             Destination::parse_unresolved("udp://localhost:5000?source=127.0.0.1").expect("a destination");
-        assert_eq!(place.find(&name, now + STAYS / 2).unwrap(), Some(found));
-        assert_eq!(place.find(&name, now + STAYS).unwrap(), None);
-        assert_eq!(find(&mut place, "udp://localhost:5000?source=127.0.0.1", now + STAYS).unwrap(), found);
+        assert_eq!(resolved.find(&name, now + STAYS / 2).unwrap(), Some(found));
+        assert_eq!(resolved.find(&name, now + STAYS).unwrap(), None);
+        assert_eq!(find(&mut resolved, "udp://localhost:5000?source=127.0.0.1", now + STAYS).unwrap(), found);
         // RFC 6761 §6.4.
-        assert!(find(&mut Place::default(), "udp://none.invalid:5000", now).is_err());
+        assert!(find(&mut ResolvedAddress::default(), "udp://none.invalid:5000", now).is_err());
     }
 }
