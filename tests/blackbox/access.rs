@@ -272,7 +272,7 @@ fn unknown_and_closed_streams_answer_alike() {
                 assert_eq!(closed.0, status, "{config} {method} {extension} {query}");
             }
         }
-        // The API tells whoever is not the crew no more. A proxy's caller is not.
+        // The API tells whoever is no operator no more. A proxy's caller is not.
         let told = |target: &str| {
             let Answer { status, headers, body } = ask(server.address(), "GET", target, &["Via: 1.1 proxy"]);
             (status, headers, body)

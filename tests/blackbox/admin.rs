@@ -1,4 +1,4 @@
-//! The admin listener: what is the crew's is there, and what viewers need stays with them.
+//! The admin listener: what is for operators only is there, and what viewers need stays with them.
 
 use crate::serve_with;
 use glassline_test_support::http::{ask, get, publish, raw};
@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 
 const SHAPE: Shape = Shape { packets: 5, group: 5 };
 
-/// Where the crew's listener is, by what the server says when it starts.
+/// Where the listener for operators is, by what the server says when it starts.
 fn admin_of(server: &Server) -> SocketAddr {
     let output = server.process.output();
     let (_, rest) = output.split_once("all streams: http://").expect("the admin listener is told");

@@ -74,7 +74,7 @@ fn streams_are_made_inside_and_their_encoders_do_as_they_are_told() {
     assert_eq!(metrics.sum("glassline_encoder_running", "studio") as u64, 1);
 }
 
-/// A name that an encoder inside has is nobody else's, while the encoder runs and while it does not.
+/// A name that a built-in encoder has is nobody else's, while the encoder runs and while it does not.
 #[test]
 fn names_of_encoders_inside_are_not_taken_over() {
     let failing = "[encode.broken]\ninput = 'none.y4m'\n";

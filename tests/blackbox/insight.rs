@@ -1,4 +1,4 @@
-//! What the crew sees of viewers: who they are, how far behind live, and why; and how a stream was.
+//! What operators see of viewers: who they are, how far behind live, and why; and how a stream was.
 
 use crate::{serve, serve_with};
 use glassline_test_support::http::{ask, connect, get, publish, read_head};

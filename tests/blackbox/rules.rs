@@ -134,7 +134,7 @@ fn connections_are_limited_by_address() {
     let mut second = connect(server.address());
     assert_eq!((ask(&mut first), ask(&mut second)), (204, 204));
     assert_eq!(read_head(&mut connect(server.address())).status, 503);
-    // The crew comes in all the same.
+    // Operators come in all the same.
     let output = server.process.output();
     let admin = output.split("http://127.0.0.1:").last().and_then(|rest| rest.split('/').next()).unwrap();
     let metrics = get(format!("127.0.0.1:{admin}").parse().unwrap(), "/metrics");

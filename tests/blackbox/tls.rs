@@ -356,7 +356,7 @@ fn https_alone_is_enough() {
 fn the_admin_listener_can_speak_https() {
     let secure = serve_tls("[admin]\nlisten = ['127.0.0.1:0']\ntls = true\n");
     let output = secure.server.process.output();
-    let (_, admin) = output.split_once("all streams: https://").expect("where the crew goes");
+    let (_, admin) = output.split_once("all streams: https://").expect("where operators go");
     let admin = admin.split('/').next().unwrap().parse().unwrap();
     let status = |address| {
         let mut stream = tls::connect(address, NAME, &tls::client(&[&secure.identity]));

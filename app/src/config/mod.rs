@@ -34,11 +34,11 @@ pub(crate) struct Config {
     /// The names by which it is called.
     #[serde(deserialize_with = "section::hosts")]
     pub(crate) hosts: Hosts,
-    /// Where the crew looks after it.
+    /// Where operators look after it.
     pub(crate) admin: Admin,
     /// Where HTTPS is served, and with what.
     pub(crate) tls: Tls,
-    /// How viewers reach the crew: one line of text for the page.
+    /// How viewers reach the operators: one line of text for the page.
     pub(crate) contact: Option<String>,
     /// Worker threads; 0 is one per core.
     pub(crate) workers: usize,

@@ -43,7 +43,7 @@ impl Secret {
     }
 }
 
-/// `[admin]`: where the crew looks after it.
+/// `[admin]`: where operators look after it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Admin {
@@ -52,7 +52,7 @@ pub(crate) struct Admin {
     pub(crate) listen: Vec<SocketAddr>,
     /// Whether HTTPS is spoken there.
     pub(crate) tls: bool,
-    /// From where the crew looks after it, beside this machine. Empty: with `listen`, from wherever that is reached;
+    /// From where operators look after it, beside this machine. Empty: with `listen`, from wherever that is reached;
     /// without it, from nowhere else.
     #[serde(deserialize_with = "networks")]
     pub(crate) networks: Networks,

@@ -34,7 +34,7 @@ pub(super) struct Opened {
     pub(super) is_new: bool,
 }
 
-/// The mode of a file that is made: addresses of viewers are nobody's business but the crew's. The group may read, for
+/// The mode of a file that is made: addresses of viewers are nobody's business but the operators'. The group may read, for
 /// what turns logs into figures.
 const MODE: u32 = 0o640;
 

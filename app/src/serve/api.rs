@@ -22,7 +22,7 @@ pub(super) struct Now {
 /// `GET /api/contact`.
 #[derive(Serialize)]
 pub(super) struct Contact<'a> {
-    /// One line for viewers who want to reach the crew.
+    /// One line for viewers who want to reach the operators.
     pub(super) contact: Option<&'a str>,
 }
 
@@ -203,7 +203,7 @@ pub(super) fn stream_named(
     Some(stream(&found, to_crew, &groups))
 }
 
-/// What is told of a stream; where it comes from and goes to, only to the crew.
+/// What is told of a stream; where it comes from and goes to, only to operators.
 fn stream(status: &StreamStatus, to_crew: bool, groups: &Groups) -> Stream {
     Stream {
         group: group(status.name.as_str()).map(str::to_owned),

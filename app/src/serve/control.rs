@@ -1,4 +1,4 @@
-//! What the crew may ask of encoders inside: `POST /api/streams/NAME/keyframe`, `POST /api/streams/NAME/bitrate?rate=3M`.
+//! What operators may ask of built-in encoders: `POST /api/streams/NAME/keyframe`, `POST /api/streams/NAME/bitrate?rate=3M`.
 
 use super::site::{no_stream, refused};
 use crate::encode::control_words;

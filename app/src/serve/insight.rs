@@ -1,4 +1,4 @@
-//! What the crew sees of viewers: `/api/clients` and `/api/streams/NAME/history`.
+//! What operators see of viewers: `/api/clients` and `/api/streams/NAME/history`.
 
 use super::api;
 use super::site::refused;

@@ -37,7 +37,7 @@ impl Exposition {
     }
 }
 
-/// Of the encoders inside.
+/// Of the built-in encoders.
 fn encoder_families(text: &mut Exposition, encoders: &[EncoderStatus]) {
     let mut family = |(name, kind, help): (&str, &str, &str),
                       value: &dyn Fn(&EncoderStatus) -> Option<u64>| {
@@ -48,25 +48,29 @@ fn encoder_families(text: &mut Exposition, encoders: &[EncoderStatus]) {
             }
         }
     };
-    family(("encoder_running", "gauge", "Whether the encoder inside runs."), &|encoder| {
+    family(("encoder_running", "gauge", "Whether the built-in encoder runs."), &|encoder| {
         Some(u64::from(encoder.running.is_some()))
     });
     family(
-        ("encoder_restarts_total", "counter", "Times that an encoder inside was begun again."),
+        ("encoder_restarts_total", "counter", "Times that a built-in encoder was begun again."),
         &|encoder| Some(encoder.restarts),
     );
-    family(("encoder_bitrate_bps", "gauge", "What an encoder inside aims at."), &|encoder| {
+    family(("encoder_bitrate_bps", "gauge", "What a built-in encoder aims at."), &|encoder| {
         Some(encoder.running.as_ref()?.bitrate_bps)
     });
     family(
-        ("encoder_pictures_total", "counter", "Pictures coded inside since the encoder was begun."),
+        (
+            "encoder_pictures_total",
+            "counter",
+            "Pictures coded by the built-in encoder since the encoder was begun.",
+        ),
         &|encoder| Some(encoder.running.as_ref()?.pictures),
     );
     family(
         (
             "encoder_dropped_pictures_total",
             "counter",
-            "Pictures left out inside since the encoder was begun.",
+            "Pictures left out by the built-in encoder since the encoder was begun.",
         ),
         &|encoder| Some(encoder.running.as_ref()?.dropped),
     );

@@ -167,7 +167,7 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-/// The streams that encoders inside make.
+/// The streams that built-in encoders make.
 fn encoded_names(config: &Config) -> BTreeSet<StreamName> {
     let demo = config.demo.enabled.then_some(&config.demo.name);
     let sections = config.encode.iter().flat_map(|(name, section)| encode::stream_names(name, section));

@@ -111,7 +111,7 @@ impl Site for PageSite {
     }
 }
 
-/// The answer to who asks for what is the crew's without being of it. Without an admin listener the pages and the streams'
+/// The answer to somebody who is no operator and asks for what is for operators only. Without an admin listener the pages and the streams'
 /// figures are everybody's; what tells of the inside, and where streams come from, is not.
 fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Option<Response> {
     let path = request.path.as_str();
@@ -125,7 +125,7 @@ fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hu
         return None;
     }
     let (status, words) = hub.is_crew(door, peer, request).err()?.explain();
-    Some(problem(status, "for the crew alone", words))
+    Some(problem(status, "for operators only", words))
 }
 
 /// A refusal with `words` on who may; where the trouble is not who asks but how, with what to do about that.
@@ -135,8 +135,8 @@ pub(super) fn refused(refusal: Refusal, title: &str, words: &str) -> Response {
     problem(status, title, if is_about_how { own_words } else { words })
 }
 
-/// Whether what is at `path` concerns the crew alone. Viewers need a stream's page, what the page asks about that
-/// stream, the server's clock, how to reach the crew, and `/gen204`; what is new is the crew's until it is named here.
+/// Whether what is at `path` concerns operators only. Viewers need a stream's page, what the page asks about that
+/// stream, the server's clock, how to reach the operators, and `/gen204`; what is new is for operators only until it is named here.
 fn is_the_crews(path: &str) -> bool {
     match path {
         "/" | "/index.html" | "/metrics" | "/healthz" | "/readyz" => true,

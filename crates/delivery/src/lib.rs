@@ -11,7 +11,7 @@
 //! * [`path`]: how much of it may leave for a viewer at once.
 //! * [`turns`]: which viewers are served when there is news.
 //! * [`policy`]: who may publish, and under what names.
-//! * [`telemetry`]: what the crew is told: how far behind viewers are, why, and how it was.
+//! * [`telemetry`]: what operators are told: how far behind viewers are, why, and how it was.
 //!
 //! Offsets live here; the bytes at those offsets live in `io::spool`. `engine` marries the two.
 #![forbid(unsafe_code)]

@@ -28,7 +28,7 @@ impl fmt::Debug for PublishPolicy {
     }
 }
 
-/// Why somebody may not publish, or not see or ask what is the crew's.
+/// Why somebody may not publish, or not see or ask what is for operators only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -44,7 +44,7 @@ pub enum Refusal {
     Proxied,
     /// The address would do, but the request names a host that is not known here.
     Host,
-    /// Not from this machine or a network of the crew's.
+    /// Not from this machine or a network of the operators'.
     NotCrew,
 }
 
@@ -111,13 +111,13 @@ impl PublishPolicy {
     }
 
     /// Whether `caller` may see who watches, and ask encoders for something: addresses are personal data. With a key
-    /// everybody needs it. Without one this machine may, the networks that are named here and those of the `crew`;
+    /// everybody needs it. Without one this machine may, the networks that are named here and those of the `operators`;
     /// nobody just because everybody may publish, and nobody whom a proxy passes on.
-    pub fn may_see_viewers(&self, caller: &Caller<'_>, crew: &Networks) -> Result<(), Refusal> {
+    pub fn may_see_viewers(&self, caller: &Caller<'_>, operators: &Networks) -> Result<(), Refusal> {
         if caller.is_foreign_page() {
             return Err(Refusal::ForeignPage);
         }
-        let is_near = caller.is_loopback() || crew.name(caller.peer) || self.networks.name(caller.peer);
+        let is_near = caller.is_loopback() || operators.name(caller.peer) || self.networks.name(caller.peer);
         match &self.key {
             Some(_) if !is_near && !self.networks.contain(caller.peer) => Err(Refusal::Network),
             Some(key) => check_key(key, caller),
@@ -170,9 +170,9 @@ mod tests {
 
     #[test]
     fn who_watches_is_told_to_this_machine_named_networks_and_who_has_the_key() {
-        let crew = Networks::parse(["203.0.113.0/24"]).unwrap();
+        let operators = Networks::parse(["203.0.113.0/24"]).unwrap();
         let ask = |policy: &PublishPolicy, peer: &str, target: &str, fields: &str| {
-            from(peer, &request(target, fields), |caller| policy.may_see_viewers(caller, &crew))
+            from(peer, &request(target, fields), |caller| policy.may_see_viewers(caller, &operators))
         };
         let open = PublishPolicy { open: true, ..PublishPolicy::default() };
         assert_eq!(ask(&open, "127.0.0.1", "/", ""), Ok(()));
@@ -195,9 +195,9 @@ mod tests {
 
     #[test]
     fn with_a_key_everybody_needs_it_to_see_who_watches() {
-        let crew = Networks::parse(["203.0.113.0/24"]).unwrap();
+        let operators = Networks::parse(["203.0.113.0/24"]).unwrap();
         let ask = |policy: &PublishPolicy, peer: &str, target: &str, fields: &str| {
-            from(peer, &request(target, fields), |caller| policy.may_see_viewers(caller, &crew))
+            from(peer, &request(target, fields), |caller| policy.may_see_viewers(caller, &operators))
         };
         let keyed = PublishPolicy { key: Some("secret".into()), ..PublishPolicy::default() };
         for peer in ["127.0.0.1", "192.0.2.7", "203.0.113.9"] {

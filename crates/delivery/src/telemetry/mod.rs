@@ -1,4 +1,4 @@
-//! What the crew is told of a stream's viewers: how far behind live they are, why, and how that was before.
+//! What operators are told of a stream's viewers: how far behind live they are, why, and how that was before.
 //!
 //! Comes in: [`Sample`]s of viewers' connections and running totals, both with their times, from `engine`, which
 //! looks at them in its workers' spare moments. Goes out: verdicts, histograms, curves.

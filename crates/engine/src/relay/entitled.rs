@@ -1,4 +1,4 @@
-//! Who may see what, besides streams' bytes: what is the crew's, who watches, and which streams there are.
+//! Who may see what, besides streams' bytes: what is for operators only, who watches, and which streams there are.
 
 use crate::relay::certificates::Certificates;
 use crate::relay::hub::Hub;
@@ -26,7 +26,7 @@ impl KnownHosts for OwnHosts<'_> {
 }
 
 impl Hub {
-    /// Whether `request` of `peer`, which came in by `door`, may see what is the crew's: metrics, encoders, where streams
+    /// Whether `request` of `peer`, which came in by `door`, may see what is for operators only: metrics, encoders, where streams
     /// come from and go to. By the admin listener whoever is in [`Settings::admin_networks`] may, or everybody who reaches
     /// it where there are none; elsewhere only this machine and those networks. Pages of others may not.
     pub fn is_crew(&self, door: ListenerRole, peer: IpAddr, request: &Request) -> Result<(), Refusal> {
@@ -45,7 +45,7 @@ impl Hub {
         }
     }
 
-    /// Whether it may see who watches, addresses and all, and ask encoders for something: who is the crew at the admin
+    /// Whether it may see who watches, addresses and all, and ask encoders for something: who is an operator at the admin
     /// listener; where there is none, whom
     /// [`PublishPolicy::may_see_viewers`](glassline_delivery::policy::PublishPolicy::may_see_viewers) names.
     pub fn may_see_viewers(
@@ -66,7 +66,7 @@ impl Hub {
         }
     }
 
-    /// Whether it may know that there is a stream called `name`: who may watch it, and the crew.
+    /// Whether it may know that there is a stream called `name`: who may watch it, and the operators.
     pub fn may_know(&self, name: &StreamName, door: ListenerRole, peer: IpAddr, request: &Request) -> bool {
         let settings = self.settings();
         let hosts = OwnHosts::of(self, &settings);

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 pub struct Listen {
     /// The address. Port 0 takes a free one.
     pub address: SocketAddr,
-    /// Whether it is the crew's: with such a listener, what concerns only the crew is answered there alone.
+    /// Whether it is for operators: with such a listener, what concerns only operators is answered there alone.
     pub is_admin: bool,
     /// Whether TLS is spoken there.
     pub tls: bool,
@@ -33,7 +33,7 @@ impl From<SocketAddr> for Listen {
 pub enum ListenerRole {
     /// What viewers need: a public listener of a relay that has an admin listener too.
     Public,
-    /// Everything: a listener of a relay that has no admin listener. What is the crew's depends on who asks.
+    /// Everything: a listener of a relay that has no admin listener. What is for operators only depends on who asks.
     Shared,
     /// Everything: the admin listener.
     Admin,

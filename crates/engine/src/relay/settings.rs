@@ -23,7 +23,7 @@ pub struct Settings {
     /// The names by which clients may call it, beside those of [`Settings::certificates`], where it goes by the address
     /// that a request comes from: others may be a web page's that has its visitor's browser ask (DNS rebinding).
     pub hosts: Hosts,
-    /// From where the crew looks after it, beside this machine. Empty: of a relay with an admin listener whoever reaches
+    /// From where operators look after it, beside this machine. Empty: of a relay with an admin listener whoever reaches
     /// that, of others nobody else.
     pub admin_networks: Networks,
     /// Names under which only this process publishes.

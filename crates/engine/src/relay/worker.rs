@@ -379,7 +379,7 @@ impl Worker {
                 }
             };
             let (socket, peer) = accepted;
-            // The crew comes in whoever else is there.
+            // Operators come in whoever else is there.
             let limit = if is_admin { 0 } else { self.settings.max_connections_per_address };
             if self.connections >= self.limit || !self.hub.connects(peer.ip(), limit) {
                 let words = "The server has as many connections as it may have, or as it may have from one address; \
