@@ -18,11 +18,12 @@ mod vp8;
 mod words;
 
 use crate::failure;
+use crate::stop::{Second, StopSignals};
 use crate::trust::Trust;
-use anyhow::{Context, Result};
+use anyhow::Result;
 pub(crate) use control_socket::answers_to;
 use glassline_engine::capture::{self, Input, Length};
-use glassline_engine::encode::{Encoding, Ended, Rendition, Request, Stopper};
+use glassline_engine::encode::{Encoding, Ended, Rendition, Request};
 use glassline_engine::output::{Credentials, Opener, Output, Outputs, Target};
 use glassline_io::clock::Clock;
 use glassline_media::quantity;
@@ -31,9 +32,7 @@ pub(crate) use section::{
     check_section, encoder_request, explain, input_in, require, sound_in, stream_names,
 };
 use settings::Settings;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
 pub(crate) use words::control as control_words;
 
@@ -201,7 +200,8 @@ fn run_h264(args: Args) -> Result<()> {
     let statuses = opened.iter().flat_map(Outputs::statuses).collect();
     let listen = |path: &PathBuf| control_socket::listen(path, encoding.controls(), statuses);
     let _listening = args.control.as_ref().map(listen).transpose()?;
-    stop_on_signal(encoding.stopper())?;
+    let stopper = encoding.stopper();
+    StopSignals::catch()?.call(Second::EndsProcess, move |_| stopper.stop())?;
     let controls = encoding.controls();
     let Ended { stats, result } =
         encoding.run(opened.into_iter().map(|outputs| Box::new(outputs) as Box<dyn Output>).collect());
@@ -225,22 +225,4 @@ impl Args {
         }
         Ok(())
     }
-}
-
-/// Ends the encoder cleanly at SIGINT or SIGTERM. A second one, where the end hangs, ends the process.
-fn stop_on_signal(stopper: Stopper) -> Result<()> {
-    let mut signals =
-        signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).context("cannot listen for signals")?;
-    thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            for signal in signals.forever() {
-                if stopper.is_stopped() {
-                    let _ = signal_hook::low_level::emulate_default_handler(signal);
-                }
-                stopper.stop();
-            }
-        })
-        .context("cannot start the thread for signals")?;
-    Ok(())
 }

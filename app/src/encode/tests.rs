@@ -95,12 +95,12 @@ fn the_demo_is_a_stream_with_picture_and_sound() {
     let request = encoder_request(&name, &section).unwrap().request;
     let demo = Encoding::open(&request, Clock::new()).unwrap();
     let stopper = demo.stopper();
-    let demo = thread::spawn(move || demo.run(vec![Box::new(Kept(into))]).result);
+    let demo = std::thread::spawn(move || demo.run(vec![Box::new(Kept(into))]).result);
     let deadline = Instant::now() + Duration::from_secs(20);
     let enough = || units(&stream.lock().unwrap()).0.len() >= 16;
     while !enough() {
         assert!(Instant::now() < deadline, "took too long");
-        thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     }
     stopper.stop();
     demo.join().unwrap().unwrap();

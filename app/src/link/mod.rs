@@ -16,6 +16,7 @@ mod stats;
 
 use crate::failure;
 use crate::key::{self, Secret};
+use crate::stop::StopSignals;
 use anyhow::{Context, Result};
 use channel::Channel;
 use discovery::{Discover, Wanted};
@@ -307,7 +308,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn run_listen(args: &Listen) -> Result<()> {
     let settings = args.common.settings()?;
-    let signals = session::signals()?;
+    let signals = StopSignals::catch()?;
     let run = Run::new(ends::open(&args.common.channel)?, args.common.stats.as_deref())?;
     let reset_secret = reset::secret(args.common.key.as_deref(), args.address, args.interface.as_deref());
     let settings = Settings { reset_secret, ..settings };
@@ -345,14 +346,14 @@ fn run_connect(args: &Connect) -> Result<()> {
     let opened = ends::open(&args.common.channel)?;
     let (to, signals) = match &wanted {
         Some(wanted) => {
-            let mut signals = session::signals()?;
+            let mut signals = StopSignals::catch()?;
             tracing::info!(name = wanted.name, "looking for who announces this name");
-            let Some(to) = wanted.find(args.connect_timeout, || session::is_ending(&mut signals))? else {
+            let Some(to) = wanted.find(args.connect_timeout, || signals.has_come())? else {
                 return Ok(());
             };
             (to, signals)
         }
-        None => (ends::one_address(&args.address)?, session::signals()?),
+        None => (ends::one_address(&args.address)?, StopSignals::catch()?),
     };
     let run = Run::new(opened, args.common.stats.as_deref())?;
     let locals = match &args.path[..] {

@@ -5,33 +5,17 @@ use super::ends::Ends;
 use super::stats::Stats;
 use crate::failure;
 use crate::output::ReaderGone;
-use anyhow::{Context, Result};
+use crate::stop::{Second, StopSignals};
+use anyhow::Result;
 use glassline_engine::link::Endpoint;
-use glassline_engine::link::session::{Channel, Error, Mode, Session, SessionEvent, Stopper};
+use glassline_engine::link::session::{Channel, Error, Mode, Session, SessionEvent};
 use glassline_transport::link::CloseReason;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often figures are told.
 const TICK: Duration = Duration::from_secs(1);
-
-/// Signals are caught from now on.
-pub(super) fn signals() -> Result<Signals> {
-    Signals::new([SIGINT, SIGTERM]).context("cannot wait for signals")
-}
-
-/// Whether a signal has come that ends us, which is said.
-pub(super) fn is_ending(signals: &mut Signals) -> bool {
-    let came = signals.pending().next();
-    if let Some(signal) = came {
-        tracing::info!(signal, "ending");
-    }
-    came.is_some()
-}
 
 /// A listener that is connected to, as it was given.
 pub(super) struct Remote {
@@ -68,11 +52,17 @@ impl Run {
         endpoint: Endpoint,
         mode: Mode,
         remote: Option<&Remote>,
-        signals: Signals,
+        signals: StopSignals,
     ) -> Result<()> {
         let session = Session::open(endpoint, mode, self.channels)?;
         let stopper = session.stopper();
-        thread::spawn(move || stop_by_signals(signals, &stopper));
+        let mut is_first = true;
+        signals.call(Second::Asks, move |signal| {
+            if std::mem::take(&mut is_first) {
+                tracing::info!(signal, "ending");
+            }
+            stopper.stop();
+        })?;
         let mut tick = Instant::now() + TICK;
         let mut is_ending = false;
         let mut told = Ok(());
@@ -108,15 +98,6 @@ impl Run {
         }
         let ended = session.join().map_err(|error| failed(error, remote));
         told.and(ended)
-    }
-}
-
-fn stop_by_signals(mut signals: Signals, stopper: &Stopper) {
-    for (count, signal) in signals.forever().enumerate() {
-        if count == 0 {
-            tracing::info!(signal, "ending");
-        }
-        stopper.stop();
     }
 }
 
@@ -220,7 +201,7 @@ fn log_lost(peer: &str, reason: &CloseReason) {
 fn look_again(session: &Session, remote: Option<&Remote>) {
     let Some(wanted) = remote.and_then(|remote| remote.wanted.clone()) else { return };
     let set_remote = session.remote_setter();
-    thread::spawn(move || {
+    std::thread::spawn(move || {
         if let Some(address) = wanted.look_again() {
             set_remote(address);
         }

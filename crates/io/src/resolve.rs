@@ -14,6 +14,19 @@ pub fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
+/// Has a thread of its own resolve the name, and call `answer` with what comes of it: for who must not wait.
+///
+/// # Errors
+/// The system gives no thread; `answer` is not called then.
+pub fn in_background(
+    host: String,
+    port: u16,
+    answer: impl FnOnce(io::Result<Vec<SocketAddr>>) + Send + 'static,
+) -> io::Result<()> {
+    let look = move || answer(resolve(&host, port));
+    std::thread::Builder::new().name("resolve".into()).spawn(look).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -23,5 +36,12 @@ mod tests {
         assert_eq!(resolve("127.0.0.1", 80).unwrap(), ["127.0.0.1:80".parse().unwrap()]);
         assert_eq!(resolve("::1", 80).unwrap(), ["[::1]:80".parse().unwrap()]);
         assert!(resolve("", 80).is_err());
+    }
+
+    #[test]
+    fn an_answer_comes_from_another_thread() {
+        let (answers, answer) = std::sync::mpsc::channel();
+        in_background("127.0.0.1".into(), 80, move |found| drop(answers.send(found))).unwrap();
+        assert_eq!(answer.recv().unwrap().unwrap(), ["127.0.0.1:80".parse().unwrap()]);
     }
 }

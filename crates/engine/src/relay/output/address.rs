@@ -1,7 +1,7 @@
 //! Where an output's receiver is: an address, or a name that a thread for a moment resolves.
 
 use glassline_delivery::output::Destination;
-use glassline_io::resolve::resolve;
+use glassline_io::resolve;
 use glassline_media::Time;
 use std::io;
 use std::net::SocketAddr;
@@ -56,10 +56,8 @@ impl ResolvedAddress {
 /// Has a thread resolve `name`, which may take long.
 fn begin(name: String, port: u16) -> io::Result<Receiver<io::Result<Vec<SocketAddr>>>> {
     let (answers, answer) = channel();
-    std::thread::Builder::new().name("resolve".into()).spawn(move || {
-        // Nobody listens any more where the output is gone.
-        let _ = answers.send(resolve(&name, port));
-    })?;
+    // Nobody listens any more where the output is gone.
+    resolve::in_background(name, port, move |addresses| drop(answers.send(addresses)))?;
     Ok(answer)
 }
 

@@ -12,7 +12,7 @@ use glassline_delivery::metacube::{Flags, Metadata};
 use glassline_delivery::pull::{self, Event, Output, Policy, PullError, Puller};
 use glassline_delivery::stream::Block;
 use glassline_io::poll::{Poller, Watch};
-use glassline_io::resolve::resolve;
+use glassline_io::resolve;
 use glassline_io::tcp::Connection;
 use glassline_io::tls::Session;
 use glassline_media::{Time, Utc};
@@ -300,14 +300,13 @@ impl Upstream {
     fn resolve(&mut self, context: &PullContext<'_>) {
         let (Some((host, port)), None) = (self.wanted.clone(), &self.resolving) else { return };
         let (index, answers, waker) = (self.index, context.answers.clone(), context.waker.clone());
-        let name = host.clone();
-        let thread = std::thread::Builder::new().name("resolve".into()).spawn(move || {
+        let answer = move |addresses| {
             // Nobody listens any more where the relay has ended.
-            let _ = answers.send(Resolved { index, addresses: resolve(&name, port) });
+            let _ = answers.send(Resolved { index, addresses });
             waker.wake();
-        });
-        match thread {
-            Ok(_) => self.resolving = Some((host, port)),
+        };
+        match resolve::in_background(host.clone(), port, answer) {
+            Ok(()) => self.resolving = Some((host, port)),
             Err(error) => self.puller.handle_failure(PullError::Connect(error.to_string()), context.now),
         }
     }
