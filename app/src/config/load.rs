@@ -1,8 +1,9 @@
 //! From a file's text to a [`Config`], with errors that name the line.
 //!
-//! Serde finds what is wrong and where (a span of bytes); here that is put into the words of someone who edits
-//! the file: the line, the key with its section, the nearest key that exists.
+//! [`de`] finds what is wrong and where (an offset); here that is put into the words of someone who edits the file: the line,
+//! the key with its section, the nearest key that exists.
 
+use super::de::{self, Problem, ReadError};
 use super::error::Location;
 use super::{Config, ConfigError, Secret, validate};
 use glassline_io::secret_file::{self, SecretFileError};
@@ -64,10 +65,15 @@ impl Config {
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         let place =
             |offset: Option<usize>| Location { file: path.into(), line: offset.map(|at| line_of(text, at)) };
-        let config: Config = toml::from_str(text).map_err(|error| explain(text, &error, place))?;
+        let syntax = |error: toml::de::Error| ConfigError::Invalid {
+            place: place(error.span().map(|span| span.start)),
+            problem: error.message().into(),
+        };
+        let table = DeTable::parse(text).map_err(syntax)?.into_inner();
+        let config: Config = de::from_table(table.clone()).map_err(|error| explain(&table, error, place))?;
         config.check().map_err(|problem| {
-            let offset = DeTable::parse(text).ok().and_then(|table| offset_of(table.get_ref(), &problem.key));
-            ConfigError::Invalid { place: place(offset), problem: problem.to_string() }
+            let place = place(offset_of(&table, &problem.key));
+            ConfigError::Invalid { place, problem: problem.to_string() }
         })?;
         Ok(config)
     }
@@ -98,22 +104,15 @@ fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
 }
 
-/// Puts serde's error into words.
-fn explain(text: &str, error: &toml::de::Error, place: impl Fn(Option<usize>) -> Location) -> ConfigError {
-    let offset = error.span().map(|span| span.start);
-    let place = place(offset);
-    // A text that is no TOML has no table; its error then says what the syntax lacks.
-    let table = DeTable::parse(text).ok();
-    let path = match (&table, offset) {
-        (Some(table), Some(offset)) => path_at(table.get_ref(), offset),
-        _ => Vec::new(),
-    };
-    match unknown_key(error.message()) {
-        Some((key, known)) => unknown(key, &known, &path, place),
-        None if path.is_empty() => ConfigError::Invalid { place, problem: error.message().into() },
-        None => {
-            let problem = format!("{}: {}", path.join("."), error.message());
-            ConfigError::Invalid { place, problem }
+/// Puts an error into words.
+fn explain(table: &DeTable<'_>, error: ReadError, place: impl Fn(Option<usize>) -> Location) -> ConfigError {
+    let path = error.at.map_or_else(Vec::new, |at| path_at(table, at));
+    let place = place(error.at);
+    match error.what {
+        Problem::UnknownKey { key, known } => unknown(&key, known, &path, place),
+        Problem::Other(problem) if path.is_empty() => ConfigError::Invalid { place, problem },
+        Problem::Other(problem) => {
+            ConfigError::Invalid { place, problem: format!("{}: {problem}", path.join(".")) }
         }
     }
 }
@@ -128,15 +127,6 @@ fn unknown(key: &str, known: &[&str], path: &[String], place: Location) -> Confi
         None => format!("known here: {}", known.join(", ")),
     };
     ConfigError::UnknownKey { place, what, advice }
-}
-
-/// The unknown key and the known ones, from the message that serde writes for `deny_unknown_fields`; `None` for
-/// any other message. The tests hold this against serde.
-pub(super) fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
-    let (_, rest) = message.split_once("unknown field `")?;
-    let (key, rest) = rest.split_once("`, expected ")?;
-    // `a`, `b` or one of `a`, `b`, `c`: the names stand at the odd places between backquotes.
-    Some((key, rest.split('`').skip(1).step_by(2).collect()))
 }
 
 /// The known key that `key` was probably meant to be, if one is near enough to be worth naming.

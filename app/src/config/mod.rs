@@ -4,6 +4,7 @@
 //! [`ConfigError`] that names the file, the line and what to write instead. Every key has a default, stands in
 //! `examples/glassline.toml`, and is refused where it is not known.
 
+mod de;
 mod encode;
 mod error;
 mod load;

@@ -1,4 +1,4 @@
-use super::load::unknown_key;
+use super::de::{Problem, from_table};
 use super::*;
 use std::path::Path;
 use std::time::Duration;
@@ -27,12 +27,15 @@ fn example_with(wanted: impl Fn(&str) -> bool) -> String {
     EXAMPLE.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The keys that serde knows in a section ("" for the top), read off its refusal of one that it does not.
+/// The keys that are known in a section ("" for the top), read off the refusal of one that is not.
 fn known_keys(section: &str) -> Vec<String> {
     let header = if section.is_empty() { String::new() } else { format!("[{section}]\n") };
-    let error = toml::from_str::<Config>(&format!("{header}no-such-key = 1")).unwrap_err();
-    let (_, known) = unknown_key(error.message()).expect("serde's words for an unknown key");
-    known.into_iter().map(str::to_owned).collect()
+    let text = format!("{header}no-such-key = 1");
+    let table = toml::de::DeTable::parse(&text).unwrap().into_inner();
+    match from_table::<Config>(table).unwrap_err().what {
+        Problem::UnknownKey { known, .. } => known.iter().map(|key| (*key).to_owned()).collect(),
+        Problem::Other(problem) => panic!("{problem}"),
+    }
 }
 
 #[test]

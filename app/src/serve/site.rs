@@ -46,7 +46,7 @@ impl PageSite {
             return refusal;
         }
         let may_know = |name: &StreamName| hub.may_know(name, door, peer, request);
-        let is_crew = || hub.is_crew(door, peer, request).is_ok();
+        let is_operator = || hub.is_operator(door, peer, request).is_ok();
         match request.path.as_str() {
             "/healthz" | "/readyz" => Response::ok("text/plain; charset=utf-8", "ok\n"),
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
@@ -57,7 +57,7 @@ impl PageSite {
             "/api/contact" => api::json(&api::Contact { contact: self.now().contact.as_deref() }),
             "/api/streams" => {
                 let streams = hub.streams().into_iter().filter(|stream| may_know(&stream.name)).collect();
-                api::json(&api::streams(hub, streams, self.now().contact.as_deref(), is_crew()))
+                api::json(&api::streams(hub, streams, self.now().contact.as_deref(), is_operator()))
             }
             "/api/clients" => insight::clients(request, door, peer, hub),
             "/api/encoders" => api::json(&api::Encoders { encoders: self.encoders.statuses() }),
@@ -72,7 +72,7 @@ impl PageSite {
                         return control::post_alone();
                     }
                     let found =
-                        known(name).and_then(|name| api::stream_named(hub, &name, may_know, is_crew()));
+                        known(name).and_then(|name| api::stream_named(hub, &name, may_know, is_operator()));
                     return found.map_or_else(no_stream, |stream| api::json(&stream));
                 }
                 assets::serve(request).unwrap_or_else(no_page)
@@ -124,7 +124,7 @@ fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hu
     if !is_closed {
         return None;
     }
-    let (status, words) = hub.is_crew(door, peer, request).err()?.explain();
+    let (status, words) = hub.is_operator(door, peer, request).err()?.explain();
     Some(problem(status, "for operators only", words))
 }
 

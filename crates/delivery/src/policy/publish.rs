@@ -45,7 +45,7 @@ pub enum Refusal {
     /// The address would do, but the request names a host that is not known here.
     Host,
     /// Not from this machine or a network of the operators'.
-    NotCrew,
+    NotOperator,
 }
 
 impl From<Distrust> for Refusal {
@@ -80,7 +80,7 @@ impl Refusal {
                  configuration and send it, or ask the server itself.",
             ),
             Refusal::Host => (403, UNKNOWN_HOST),
-            Refusal::NotCrew => (
+            Refusal::NotOperator => (
                 403,
                 "This is for the server's own machine and for [admin] networks of its configuration: ask from there, or \
                  add this address to them.",

@@ -237,7 +237,7 @@ impl Pipeline {
         let now = self.clock.now();
         match self.watch.as_mut().and_then(|watch| ask(watch, now)) {
             Some(StallEvent::Stalled) => {
-                tracing::warn!("the source gives no pictures; the stream's clock goes on")
+                tracing::warn!("the source gives no pictures; the stream's clock goes on");
             }
             Some(StallEvent::Again(after)) => {
                 tracing::info!("the source gives pictures again, after {:.1} s", after.as_secs_f64());

@@ -138,3 +138,22 @@ pub enum SendPath {
     /// One `sendfile` a viewer.
     Sendfile,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_without_settings_of_its_own_has_those_of_all() {
+        let own = stream::Settings { pacing: Pacing::Off, ..Settings::default().stream };
+        let name = |text| StreamName::parse(text).unwrap();
+        let settings = Settings { streams: [(name("own"), own)].into(), ..Settings::default() };
+        assert_eq!(settings.of_stream(&name("own")).pacing, Pacing::Off);
+        assert_eq!(settings.of_stream(&name("other")).pacing, Pacing::Factor(3.0));
+    }
+
+    #[test]
+    fn the_defaults_ask_nothing_that_a_process_may_be_refused() {
+        Settings::default().check_means().unwrap();
+    }
+}
