@@ -1,7 +1,8 @@
 //! `[encode.NAME]`: pictures that the program encodes itself, and publishes under the name.
 
+use super::problem::{NAME_RULE, Problem, out_of, problem};
 use super::section::{duration, some_duration};
-use super::validate::{NAME_RULE, Problem, out_of, problem};
+
 use super::{Config, Demo};
 use crate::encode;
 use crate::options;

@@ -8,6 +8,7 @@ mod de;
 mod encode;
 mod error;
 mod load;
+mod problem;
 mod section;
 mod validate;
 mod validate_streams;

@@ -1,27 +1,13 @@
 //! The ranges of what is configured. `examples/glassline.toml` states each one; a test compares them.
 
 use super::encode::{check_bitrate, check_preset};
+use super::problem::{NAME_RULE, Problem, out_of, problem};
 use super::{Config, Pacing, Prebuffer, Secret};
 use glassline_delivery::policy::StreamName;
 use glassline_media::quantity::{self, Bitrate, ByteSize};
 use std::borrow::Cow;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// What is out of range, and under which key.
-#[derive(Debug)]
-pub(super) struct Problem {
-    /// The dotted path of the key.
-    pub(super) key: Cow<'static, str>,
-    problem: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.key, self.problem)
-    }
-}
 
 /// The longest contact line, in characters.
 const CONTACT_MAX: usize = 500;
@@ -150,9 +136,6 @@ impl Config {
     }
 }
 
-/// What a stream's name is made of.
-pub(super) const NAME_RULE: &str = "1 to 64 letters, digits, '.', '_' or '-', not beginning with a dot";
-
 pub(super) fn check_key(
     secret: &Option<Secret>,
     file: &Option<PathBuf>,
@@ -217,19 +200,6 @@ pub(super) fn key(secret: &Secret) -> Result<(), String> {
              `openssl rand -hex 16` makes a good one"
             .into())
     }
-}
-
-pub(super) fn problem(key: impl Into<Cow<'static, str>>, problem: impl Into<String>) -> Result<(), Problem> {
-    Err(Problem { key: key.into(), problem: problem.into() })
-}
-
-pub(super) fn out_of(
-    key: impl Into<Cow<'static, str>>,
-    found: impl fmt::Display,
-    least: impl fmt::Display,
-    most: impl fmt::Display,
-) -> Result<(), Problem> {
-    problem(key, format!("{found} is out of range; from {least} to {most}"))
 }
 
 pub(super) fn number(

@@ -1,8 +1,7 @@
 //! The ranges of what is particular to single streams, and of what concerns the process.
 
-use super::validate::{
-    NAME_RULE, Problem, bitrate, check_backlog, check_key, check_pacing, duration, number, problem,
-};
+use super::problem::{NAME_RULE, Problem, problem};
+use super::validate::{bitrate, check_backlog, check_key, check_pacing, duration, number};
 use super::{Config, Stream};
 use glassline_delivery::policy::{MarkRange, StreamName};
 use glassline_delivery::pull::Source;

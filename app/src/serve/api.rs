@@ -1,8 +1,7 @@
 //! The API's JSON.
 
-use super::insight::{BehindCounts, behind_counts, why_counts};
+use super::counts::{BehindCounts, behind_counts, why_counts};
 use super::renditions::{Groups, Rendition, group};
-use glassline_delivery::http1::Response;
 use glassline_delivery::policy::StreamName;
 use glassline_engine::encode::EncoderStatus;
 use glassline_engine::relay::{Hub, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
@@ -156,16 +155,6 @@ enum Codec {
     },
 }
 
-pub(super) fn json(value: &impl Serialize) -> Response {
-    match serde_json::to_vec(value) {
-        Ok(mut body) => {
-            body.push(b'\n');
-            Response::ok("application/json", body).with_header("Cache-Control", "no-store")
-        }
-        Err(error) => Response::new(500).with_body("text/plain", error.to_string()),
-    }
-}
-
 pub(super) fn time(hub: &Hub) -> Now {
     Now { utc_us: hub.clock().utc().as_micros() }
 }
@@ -175,7 +164,7 @@ pub(super) fn streams<'a>(
     hub: &Hub,
     all: Vec<StreamStatus>,
     contact: Option<&'a str>,
-    to_crew: bool,
+    to_operators: bool,
 ) -> Streams<'a> {
     let server = Server {
         version: env!("CARGO_PKG_VERSION"),
@@ -184,7 +173,7 @@ pub(super) fn streams<'a>(
         now_utc_us: hub.clock().utc().as_micros(),
     };
     let groups = Groups::of(&all);
-    Streams { server, streams: all.iter().map(|status| stream(status, to_crew, &groups)).collect() }
+    Streams { server, streams: all.iter().map(|status| stream(status, to_operators, &groups)).collect() }
 }
 
 /// What is told of the stream `name`, and of those renditions beside it that are `known` to who asks; `None` where there
@@ -193,18 +182,18 @@ pub(super) fn stream_named(
     hub: &Hub,
     name: &StreamName,
     known: impl Fn(&StreamName) -> bool,
-    to_crew: bool,
+    to_operators: bool,
 ) -> Option<Stream> {
     let found = hub.stream(name)?;
     let groups = match group(name.as_str()) {
         Some(_) => Groups::of(hub.streams().iter().filter(|stream| known(&stream.name))),
         None => Groups::default(),
     };
-    Some(stream(&found, to_crew, &groups))
+    Some(stream(&found, to_operators, &groups))
 }
 
 /// What is told of a stream; where it comes from and goes to, only to operators.
-fn stream(status: &StreamStatus, to_crew: bool, groups: &Groups) -> Stream {
+fn stream(status: &StreamStatus, to_operators: bool, groups: &Groups) -> Stream {
     Stream {
         group: group(status.name.as_str()).map(str::to_owned),
         renditions: groups.renditions(status.name.as_str()),
@@ -232,8 +221,8 @@ fn stream(status: &StreamStatus, to_crew: bool, groups: &Groups) -> Stream {
         why: why_counts(&status.why),
         behind: behind_counts(&status.behind),
         publishers: status.sessions,
-        source: status.source.as_ref().filter(|_| to_crew).map(source),
-        outputs: status.outputs.iter().filter(|_| to_crew).map(output).collect(),
+        source: status.source.as_ref().filter(|_| to_operators).map(source),
+        outputs: status.outputs.iter().filter(|_| to_operators).map(output).collect(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What operators may ask of built-in encoders: `POST /api/streams/NAME/keyframe`, `POST /api/streams/NAME/bitrate?rate=3M`.
 
-use super::site::{no_stream, refused};
+use super::answers::{no_stream, refused};
 use crate::encode::control_words;
 use crate::options::BITRATES;
 use glassline_delivery::http1::server::Request;

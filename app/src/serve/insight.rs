@@ -1,12 +1,12 @@
 //! What operators see of viewers: `/api/clients` and `/api/streams/NAME/history`.
 
-use super::api;
-use super::site::refused;
+use super::answers::{json, refused};
+use super::counts::{BehindCounts, behind_counts, why_counts};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
 use glassline_delivery::policy::StreamName;
-use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Behind, History, Point, Why};
-use glassline_engine::relay::{Client, Hub, ListenerRole, WhyCounts};
+use glassline_delivery::telemetry::{History, Point};
+use glassline_engine::relay::{Client, Hub, ListenerRole};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -25,15 +25,6 @@ struct Viewers {
     why: BTreeMap<&'static str, u32>,
     behind: BehindCounts,
     clients: Vec<Viewer>,
-}
-
-/// Viewers by how far they are behind live.
-#[derive(Serialize)]
-pub(super) struct BehindCounts {
-    /// Upper edges, milliseconds.
-    edges_ms: [u32; BEHIND_EDGES_MS.len()],
-    /// How many are in each range, and beyond the last edge.
-    viewers: [u64; BEHIND_EDGES_MS.len() + 1],
 }
 
 #[derive(Serialize)]
@@ -112,7 +103,7 @@ pub(super) fn clients(request: &Request, door: ListenerRole, peer: IpAddr, hub: 
         named => named.flatten(),
     };
     let found = hub.clients(stream.as_ref(), limit.min(CLIENTS_MAX));
-    api::json(&Viewers {
+    json(&Viewers {
         now_utc_us: hub.clock().utc().as_micros(),
         viewers: found.why.iter().map(|count| u64::from(*count)).sum(),
         rate_bps: found.rate_bps,
@@ -128,14 +119,6 @@ fn number(request: &Request, name: &str, default: usize) -> Result<usize, std::n
 
 fn no_number(name: &str) -> Response {
     problem(400, "no number", &format!("?{name}= takes a whole number."))
-}
-
-pub(super) fn why_counts(counts: &WhyCounts) -> BTreeMap<&'static str, u32> {
-    Why::ALL.iter().map(|why| why.name()).zip(counts.iter().copied()).collect()
-}
-
-pub(super) fn behind_counts(behind: &Behind) -> BehindCounts {
-    BehindCounts { edges_ms: BEHIND_EDGES_MS, viewers: behind.buckets }
 }
 
 fn millis(time: Duration) -> f64 {
@@ -211,5 +194,5 @@ pub(super) fn history(request: &Request, name: &StreamName, hub: &Hub) -> Option
             behind_p95_ms: points.iter().map(|point| point.behind_ms.map(|(_, p95)| p95)).collect(),
         }
     })?;
-    Some(api::json(&curves))
+    Some(json(&curves))
 }

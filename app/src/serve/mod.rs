@@ -1,9 +1,11 @@
 //! `glassline serve`: the relay with its page, API and metrics.
 
 mod access_log;
+mod answers;
 mod api;
 mod assets;
 mod control;
+mod counts;
 mod encoding;
 mod identity;
 mod insight;

@@ -1,10 +1,11 @@
 //! The answers to every request that is not about a stream's bytes.
 
 use super::access_log::AccessLog;
+use super::answers::{json, no_stream};
 use super::{api, assets, control, encoding, insight, metrics};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
-use glassline_delivery::policy::{Refusal, StreamName};
+use glassline_delivery::policy::StreamName;
 use glassline_engine::encode::Supervisor;
 use glassline_engine::relay::{Access, Hub, ListenerRole, Site};
 use std::net::IpAddr;
@@ -53,14 +54,14 @@ impl PageSite {
             "/metrics" => {
                 Response::ok(metrics::MEDIA_TYPE, metrics::exposition(hub, &self.encoders.statuses()))
             }
-            "/api/time" => api::json(&api::time(hub)),
-            "/api/contact" => api::json(&api::Contact { contact: self.now().contact.as_deref() }),
+            "/api/time" => json(&api::time(hub)),
+            "/api/contact" => json(&api::Contact { contact: self.now().contact.as_deref() }),
             "/api/streams" => {
                 let streams = hub.streams().into_iter().filter(|stream| may_know(&stream.name)).collect();
-                api::json(&api::streams(hub, streams, self.now().contact.as_deref(), is_operator()))
+                json(&api::streams(hub, streams, self.now().contact.as_deref(), is_operator()))
             }
             "/api/clients" => insight::clients(request, door, peer, hub),
-            "/api/encoders" => api::json(&api::Encoders { encoders: self.encoders.statuses() }),
+            "/api/encoders" => json(&api::Encoders { encoders: self.encoders.statuses() }),
             path => {
                 if let Some(name) = path.strip_prefix("/api/streams/") {
                     let known = |name: &str| StreamName::parse(name).filter(&may_know);
@@ -73,7 +74,7 @@ impl PageSite {
                     }
                     let found =
                         known(name).and_then(|name| api::stream_named(hub, &name, may_know, is_operator()));
-                    return found.map_or_else(no_stream, |stream| api::json(&stream));
+                    return found.map_or_else(no_stream, |stream| json(&stream));
                 }
                 assets::serve(request).unwrap_or_else(no_page)
             }
@@ -86,7 +87,7 @@ impl Site for PageSite {
         let response = match request.method {
             Method::Get | Method::Head => self.read(request, door, peer, hub),
             Method::Post if control::is_action(&request.path) => match door {
-                ListenerRole::Public if is_the_crews(&request.path) => not_here(),
+                ListenerRole::Public if is_for_operators(&request.path) => not_here(),
                 _ => control::act(request, door, peer, hub, &self.encoders),
             },
             _ => problem(
@@ -116,10 +117,10 @@ impl Site for PageSite {
 fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hub) -> Option<Response> {
     let path = request.path.as_str();
     let is_closed = match door {
-        ListenerRole::Public if is_the_crews(path) => return Some(not_here()),
+        ListenerRole::Public if is_for_operators(path) => return Some(not_here()),
         ListenerRole::Public => false,
         ListenerRole::Shared => matches!(path, "/metrics" | "/api/encoders"),
-        ListenerRole::Admin => is_the_crews(path) && !matches!(path, "/healthz" | "/readyz"),
+        ListenerRole::Admin => is_for_operators(path) && !matches!(path, "/healthz" | "/readyz"),
     };
     if !is_closed {
         return None;
@@ -128,16 +129,9 @@ fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hu
     Some(problem(status, "for operators only", words))
 }
 
-/// A refusal with `words` on who may; where the trouble is not who asks but how, with what to do about that.
-pub(super) fn refused(refusal: Refusal, title: &str, words: &str) -> Response {
-    let (status, own_words) = refusal.explain();
-    let is_about_how = matches!(refusal, Refusal::Host | Refusal::Proxied | Refusal::ForeignPage);
-    problem(status, title, if is_about_how { own_words } else { words })
-}
-
 /// Whether what is at `path` concerns operators only. Viewers need a stream's page, what the page asks about that
 /// stream, the server's clock, how to reach the operators, and `/gen204`; what is new is for operators only until it is named here.
-fn is_the_crews(path: &str) -> bool {
+fn is_for_operators(path: &str) -> bool {
     match path {
         "/" | "/index.html" | "/metrics" | "/healthz" | "/readyz" => true,
         "/api/time" | "/api/contact" => false,
@@ -157,12 +151,6 @@ fn not_here() -> Response {
     )
 }
 
-pub(super) fn no_stream() -> Response {
-    let words = "No stream of this name is known, or it takes a signed address to see it. \
-                 GET /api/streams lists those that may be watched.";
-    problem(404, "no such stream", words)
-}
-
 fn no_page() -> Response {
     problem(
         404,
@@ -178,7 +166,7 @@ mod tests {
     #[test]
     fn viewers_get_the_player_and_what_it_asks() {
         for path in ["/watch/a", "/assets/app.js", "/api/time", "/api/contact", "/api/streams/a", "/gen204"] {
-            assert!(!is_the_crews(path), "{path}");
+            assert!(!is_for_operators(path), "{path}");
         }
         for path in [
             "/",
@@ -194,7 +182,7 @@ mod tests {
             "/api/streams/a/bitrate",
             "/stream/a",
         ] {
-            assert!(is_the_crews(path), "{path}");
+            assert!(is_for_operators(path), "{path}");
         }
     }
 }

@@ -1,0 +1,28 @@
+//! Answers that several pages give.
+
+use glassline_delivery::http1::{Response, problem};
+use glassline_delivery::policy::Refusal;
+use serde::Serialize;
+
+pub(super) fn json(value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(mut body) => {
+            body.push(b'\n');
+            Response::ok("application/json", body).with_header("Cache-Control", "no-store")
+        }
+        Err(error) => Response::new(500).with_body("text/plain", error.to_string()),
+    }
+}
+
+/// A refusal with `words` on who may; where the trouble is not who asks but how, with what to do about that.
+pub(super) fn refused(refusal: Refusal, title: &str, words: &str) -> Response {
+    let (status, own_words) = refusal.explain();
+    let is_about_how = matches!(refusal, Refusal::Host | Refusal::Proxied | Refusal::ForeignPage);
+    problem(status, title, if is_about_how { own_words } else { words })
+}
+
+pub(super) fn no_stream() -> Response {
+    let words = "No stream of this name is known, or it takes a signed address to see it. \
+                 GET /api/streams lists those that may be watched.";
+    problem(404, "no such stream", words)
+}
