@@ -10,6 +10,7 @@
 // A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
+mod distribution;
 pub mod flight;
 pub mod inspect;
 pub mod link;

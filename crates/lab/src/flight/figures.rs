@@ -1,6 +1,6 @@
 //! The figures of a flight, as JSON writes them. Suffixes are units.
 
-use super::spread::Distribution;
+use crate::distribution::Distribution;
 use serde::Serialize;
 
 /// All of them.

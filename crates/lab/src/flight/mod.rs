@@ -17,11 +17,11 @@ pub mod units;
 mod verdict;
 mod windows;
 
+pub use crate::distribution::Distribution;
 pub use bins::{BURST_EDGES_BYTES, Bins, GAP_EDGES_NANOS};
 pub use figures::{BurstBin, Figures, GapBin, LargestBurst, LineFigures, Start, WindowFigures};
 pub use line::LINES_BPS;
 pub use series::{COLUMNS_MAX, Column, DETAIL_MS, Detail, Overview};
-pub use spread::Distribution;
 pub use windows::WINDOWS_MS;
 
 use bursts::Bursts;

@@ -1,29 +1,10 @@
 //! Figures of one kind: exact sums and extremes, percentiles within 0.1 %.
 
+use crate::distribution::Distribution;
 use hdrhistogram::Histogram;
-use serde::Serialize;
 
 /// Larger figures count as this in the percentiles: 2⁵⁰ ns are 13 days, and as bytes a petabyte.
 const VALUE_MAX: u64 = (1 << 50) - 1;
-
-/// How figures are distributed. In a report, the key's suffix is the unit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Distribution {
-    /// How many there are.
-    pub count: u64,
-    /// The smallest.
-    pub min: f64,
-    /// The average.
-    pub mean: f64,
-    /// Half of them are no larger.
-    pub p50: f64,
-    /// 95 % of them are no larger.
-    pub p95: f64,
-    /// 99 % of them are no larger.
-    pub p99: f64,
-    /// The largest.
-    pub max: f64,
-}
 
 /// Collects whole figures in bounded memory (about 400 KiB where they range from 1 to 2⁵⁰).
 #[derive(Clone, Debug)]

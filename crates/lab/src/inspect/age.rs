@@ -1,6 +1,7 @@
 //! How old pictures are when the last of their bytes has come, by the capture time that they carry.
 
-use super::samples::{Distribution, Samples};
+use super::samples::Samples;
+use crate::distribution::Distribution;
 use glassline_media::{Time, Utc};
 use serde::Serialize;
 

@@ -19,6 +19,7 @@ mod stream;
 mod tests;
 mod warnings;
 
+pub use crate::distribution::Distribution;
 pub use age::{AgeReport, WallClock};
 pub use analysis::{Analysis, Kind};
 pub use check::{Buffers, CheckReport, RuleReport};
@@ -26,4 +27,4 @@ pub use report::{
     AudioReport, AudioVideo, ClockReport, Errors, FlightReport, Jitter, PidReport, ProgramReport, Report,
     SCHEMA, StreamReport, TimeToFirst, VideoReport,
 };
-pub use samples::{Distribution, Samples};
+pub use samples::Samples;

@@ -2,7 +2,7 @@
 
 use super::age::AgeReport;
 use super::check::CheckReport;
-use super::samples::Distribution;
+use crate::distribution::Distribution;
 use crate::flight::Figures;
 use serde::Serialize;
 

@@ -1,28 +1,9 @@
 //! Figures of one kind, and their distribution.
 
-use serde::Serialize;
+use crate::distribution::Distribution;
 
 /// Beyond this many, every second one is left out of the percentiles, again and again.
 const KEPT_MAX: usize = 1 << 17;
-
-/// How figures are distributed. In the report, the key's suffix is the unit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Distribution {
-    /// How many there are.
-    pub count: u64,
-    /// The least.
-    pub min: f64,
-    /// The arithmetic mean.
-    pub mean: f64,
-    /// The median.
-    pub p50: f64,
-    /// 95 of 100 are no greater.
-    pub p95: f64,
-    /// 99 of 100 are no greater.
-    pub p99: f64,
-    /// The greatest.
-    pub max: f64,
-}
 
 /// Collects figures in bounded memory: 1 MiB. Count, sum and extremes are exact; percentiles come from all figures
 /// up to 131,072, from an evenly spaced part of them beyond.

@@ -21,6 +21,6 @@ mod viewer;
 pub use feed::{Feed, plain};
 pub use generator::{Check, Load, Progress, Settings};
 pub use pace::Limit;
-pub use report::{Distribution, Report};
+pub use report::{Percentiles, Report};
 pub use tally::{Spread, Tally, Viewers, Window};
 pub use target::Target;

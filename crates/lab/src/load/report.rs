@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Percentiles of something.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Distribution {
+pub struct Percentiles {
     /// Values.
     pub count: u64,
     /// Least.
@@ -25,11 +25,11 @@ pub struct Distribution {
     pub mean: f64,
 }
 
-impl Distribution {
+impl Percentiles {
     /// Of values in parts of `unit`; `None` of none.
-    fn of(spread: &Spread, unit: f64) -> Option<Distribution> {
+    fn of(spread: &Spread, unit: f64) -> Option<Percentiles> {
         let at = |quantile| spread.quantile(quantile) as f64 / unit;
-        (spread.count() > 0).then(|| Distribution {
+        (spread.count() > 0).then(|| Percentiles {
             count: spread.count(),
             min: spread.min() as f64 / unit,
             p1: at(0.01),
@@ -40,8 +40,8 @@ impl Distribution {
         })
     }
 
-    fn of_times(spread: &Spread) -> Option<Distribution> {
-        Distribution::of(spread, 1e6)
+    fn of_times(spread: &Spread) -> Option<Percentiles> {
+        Percentiles::of(spread, 1e6)
     }
 }
 
@@ -58,13 +58,13 @@ pub struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Join {
     /// Until the connection stood.
-    pub connect_ms: Option<Distribution>,
+    pub connect_ms: Option<Percentiles>,
     /// From the request to the body's first byte.
-    pub first_byte_ms: Option<Distribution>,
+    pub first_byte_ms: Option<Percentiles>,
     /// From the request to the first packet of the first key frame.
-    pub key_frame_ms: Option<Distribution>,
+    pub key_frame_ms: Option<Percentiles>,
     /// From the request until PAT, PMT and a whole key frame had come; of a stamped stream.
-    pub picture_ms: Option<Distribution>,
+    pub picture_ms: Option<Percentiles>,
 }
 
 /// Waits of unlimited viewers.
@@ -98,9 +98,9 @@ pub struct Checked {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Delay {
     /// Of a frame's first packet.
-    pub first_packet: Option<Distribution>,
+    pub first_packet: Option<Percentiles>,
     /// Of its last packet.
-    pub last_packet: Option<Distribution>,
+    pub last_packet: Option<Percentiles>,
 }
 
 /// All figures; docs/lab.md explains each key of its JSON.
@@ -125,9 +125,9 @@ pub struct Report {
     /// The same as a rate, bits a second.
     pub throughput_bps: f64,
     /// Mean rates of unlimited viewers.
-    pub rate_bps: Option<Distribution>,
+    pub rate_bps: Option<Percentiles>,
     /// Mean rates of limited viewers.
-    pub limited_rate_bps: Option<Distribution>,
+    pub limited_rate_bps: Option<Percentiles>,
     /// Waits.
     pub stalls: Stalls,
     /// What the packets were; `None` where none were checked.
@@ -158,8 +158,8 @@ impl Report {
         });
         let (first, last) = (&window.first_packet, &window.last_packet);
         let delay_ms = (first.count() + last.count() > 0).then(|| Delay {
-            first_packet: Distribution::of_times(first),
-            last_packet: Distribution::of_times(last),
+            first_packet: Percentiles::of_times(first),
+            last_packet: Percentiles::of_times(last),
         });
         Report {
             schema: 1,
@@ -168,10 +168,10 @@ impl Report {
             viewers: tally.viewers,
             failures,
             join: Join {
-                connect_ms: Distribution::of_times(&tally.connect),
-                first_byte_ms: Distribution::of_times(&tally.first_byte),
-                key_frame_ms: Distribution::of_times(&tally.first_key_frame),
-                picture_ms: Distribution::of_times(&tally.first_picture),
+                connect_ms: Percentiles::of_times(&tally.connect),
+                first_byte_ms: Percentiles::of_times(&tally.first_byte),
+                key_frame_ms: Percentiles::of_times(&tally.first_key_frame),
+                picture_ms: Percentiles::of_times(&tally.first_picture),
             },
             window_s: window.seconds,
             bytes: window.bytes,
@@ -180,8 +180,8 @@ impl Report {
             } else {
                 0.0
             },
-            rate_bps: Distribution::of(&window.rate, 1.0),
-            limited_rate_bps: Distribution::of(&window.limited_rate, 1.0),
+            rate_bps: Percentiles::of(&window.rate, 1.0),
+            limited_rate_bps: Percentiles::of(&window.limited_rate, 1.0),
             stalls: Stalls {
                 threshold_ms: stall.as_secs_f64() * 1e3,
                 count: window.stalls,
@@ -320,7 +320,7 @@ fn line(out: &mut String, name: &str, text: &str) {
     let _ = writeln!(out, "{name:<20}{text}");
 }
 
-fn percentiles(out: &mut String, name: &str, values: Option<Distribution>) {
+fn percentiles(out: &mut String, name: &str, values: Option<Percentiles>) {
     let Some(values) = values else { return };
     let _ = write!(out, "  {name:<26}");
     for value in [values.min, values.p50, values.p99, values.max] {
@@ -329,7 +329,7 @@ fn percentiles(out: &mut String, name: &str, values: Option<Distribution>) {
     out.push('\n');
 }
 
-fn rates(out: &mut String, name: &str, values: Option<Distribution>) {
+fn rates(out: &mut String, name: &str, values: Option<Percentiles>) {
     let Some(values) = values else { return };
     let [slowest, p1, median] = [values.min, values.p1, values.p50].map(|value| {
         let (number, unit) = rate(value);
