@@ -79,7 +79,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(PassedOn(status)) = error.downcast_ref() {
         return ExitCode::from(*status);
     }
-    output::tell(&format!("{}\n", line(error)));
+    output::print_to_stderr(&format!("{}\n", line(error)));
     ExitCode::from(status(error))
 }
 

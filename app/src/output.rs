@@ -31,6 +31,6 @@ pub(crate) fn print_aside(text: &str) -> anyhow::Result<()> {
 
 /// Says something on standard error. Where that cannot be written there is nowhere left to say so, and it is no reason to
 /// end: `eprintln!` would panic.
-pub(crate) fn tell(text: &str) {
+pub(crate) fn print_to_stderr(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }

@@ -205,7 +205,7 @@ fn run_h264(args: Args) -> Result<()> {
     let controls = encoding.controls();
     let Ended { stats, result } =
         encoding.run(opened.into_iter().map(|outputs| Box::new(outputs) as Box<dyn Output>).collect());
-    report::tell(&args, &controls, &stats)?;
+    report::print_at_end(&args, &controls, &stats)?;
     result.map_err(words::explain)
 }
 

@@ -29,10 +29,10 @@ fn line(progress: &Progress) -> String {
 }
 
 /// Tells how the run went, as the arguments have it.
-pub(super) fn tell(args: &Args, controls: &Controls, all: &[Stats]) -> Result<()> {
+pub(super) fn print_at_end(args: &Args, controls: &Controls, all: &[Stats]) -> Result<()> {
     if args.stats && std::io::stderr().is_terminal() {
         // Leaves the line of the progress, so that what follows has lines of its own.
-        output::tell("\n");
+        output::print_to_stderr("\n");
     }
     let mut budgets = Vec::new();
     for (stats, status) in all.iter().zip(controls.status()) {

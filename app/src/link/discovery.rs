@@ -3,7 +3,7 @@
 
 use crate::{failure, output};
 use anyhow::{Context, Result};
-use glassline_io::discovery::{Announcement, Browser, Change, Found, News, Service, check_name};
+use glassline_io::discovery::{Announcement, AnnouncementEvent, Browser, Change, Found, Service, check_name};
 use glassline_media::quantity;
 use glassline_transport::link::wire::packet::VERSION;
 use serde::Serialize;
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Discover) -> Result<()> {
         return output::print(&text);
     }
     if rows.is_empty() {
-        output::tell("nobody announces a link here; listeners do with --announce NAME\n");
+        output::print_to_stderr("nobody announces a link here; listeners do with --announce NAME\n");
     }
     output::print(&table(&rows))
 }
@@ -129,13 +129,13 @@ pub(super) fn announce(name: &str, address: SocketAddr, interface: Option<&str>)
     let properties = [(VERSION_KEY, version.as_str())];
     let service = Service { kind: KIND, name, address, interface, properties: &properties };
     let told = Announcement::new(&service, |news| match news {
-        News::Renamed(name) => {
+        AnnouncementEvent::Renamed(name) => {
             tracing::warn!(
                 name,
                 "another listener has the name that was to be announced: now it is this one"
             );
         }
-        News::Trouble(what) => tracing::warn!("announcing: {what}"),
+        AnnouncementEvent::Trouble(what) => tracing::warn!("announcing: {what}"),
     });
     let announcement = told.with_context(|| format!("cannot announce {name:?}"))?;
     tracing::info!(name, "announced");

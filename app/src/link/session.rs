@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How often figures are told.
+/// How often figures are reported.
 const TICK: Duration = Duration::from_secs(1);
 
 /// A listener that is connected to, as it was given.
@@ -65,7 +65,7 @@ impl Run {
         })?;
         let mut tick = Instant::now() + TICK;
         let mut is_ending = false;
-        let mut told = Ok(());
+        let mut reported = Ok(());
         loop {
             let event = session.next_event(tick.saturating_duration_since(Instant::now()));
             let mut figures = None;
@@ -74,8 +74,8 @@ impl Run {
                 Some(SessionEvent::Finished { statistics }) => figures = Some(statistics),
                 Some(SessionEvent::Ending { statistics }) => {
                     is_ending = true;
-                    if !(statistics.is_empty() && self.stats.has_told())
-                        && let Err(error) = self.stats.tell(&statistics)
+                    if !(statistics.is_empty() && self.stats.has_reported())
+                        && let Err(error) = self.stats.report(&statistics)
                     {
                         tracing::warn!("{error:#}");
                     }
@@ -89,15 +89,15 @@ impl Run {
                     figures = Some(session.statistics());
                 }
             }
-            if let Some(figures) = figures.filter(|_| told.is_ok()) {
-                told = self.stats.tell(&figures);
-                if told.is_err() {
+            if let Some(figures) = figures.filter(|_| reported.is_ok()) {
+                reported = self.stats.report(&figures);
+                if reported.is_err() {
                     session.stopper().stop();
                 }
             }
         }
         let ended = session.join().map_err(|error| failed(error, remote));
-        told.and(ended)
+        reported.and(ended)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is told about a run: JSON lines in a file, and a view of it on a terminal.
+//! What is reported about a run: JSON lines in a file, and a view of it on a terminal.
 //!
 //! A line of JSON once a second: `{"time_s", "links": [{"peer", "address", "connected", …, "channels": [{"id", …}]}]}`.
 //! Counts are since the link was made, rates and delays since the line before.
@@ -21,7 +21,7 @@ pub(super) struct Stats {
     /// Standard error is a terminal.
     shown: bool,
     began: Instant,
-    told: Instant,
+    reported: Instant,
     before: BTreeMap<LinkId, Counts>,
 }
 
@@ -145,14 +145,14 @@ impl Stats {
             file: file.map(open).transpose()?,
             shown: std::io::stderr().is_terminal(),
             began: now,
-            told: now,
+            reported: now,
             before: BTreeMap::new(),
         })
     }
 
     /// Whether there is a line.
-    pub(super) fn has_told(&self) -> bool {
-        self.told > self.began
+    pub(super) fn has_reported(&self) -> bool {
+        self.reported > self.began
     }
 
     /// Whether anybody sees them.
@@ -164,12 +164,12 @@ impl Stats {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn tell(&mut self, peers: &[PeerStatistics]) -> Result<()> {
+    pub(super) fn report(&mut self, peers: &[PeerStatistics]) -> Result<()> {
         if !self.is_wanted() {
             return Ok(());
         }
-        let passed = self.told.elapsed();
-        self.told = Instant::now();
+        let passed = self.reported.elapsed();
+        self.reported = Instant::now();
         let links = peers.iter().map(|peer| self.link(peer, passed)).collect();
         self.before.retain(|id, _| peers.iter().any(|peer| peer.id == *id));
         let line = Line { time_s: (self.began.elapsed().as_secs_f64() * 1e3).round() / 1e3, links };

@@ -171,12 +171,12 @@ impl Line {
             }
         }
         while let Some(event) = shared.pusher.poll_event() {
-            self.tell(&event);
+            self.log(&event);
         }
         self.changed.notify_all();
     }
 
-    fn tell(&self, event: &Event) {
+    fn log(&self, event: &Event) {
         let name = self.status.name();
         match event {
             Event::Connected => {

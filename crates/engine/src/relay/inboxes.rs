@@ -13,7 +13,7 @@ pub(super) const WAKE: u64 = u64::MAX;
 #[derive(Debug)]
 pub(super) enum Message {
     /// A stream that the thread has viewers (or outputs) of has grown or ended.
-    News(Arc<Live>),
+    Flushed(Arc<Live>),
     /// A stream's waiting bytes are to be looked after at this time.
     FlushAt(Time, Arc<Live>),
     /// The publisher at this token has lost its seat.
@@ -84,11 +84,11 @@ impl Inboxes {
     pub(super) fn announce(&self, live: &Arc<Live>, own: Option<usize>) -> bool {
         let mut serve_own = false;
         for thread in 0..self.0.len() {
-            if live.tell(thread) {
+            if live.notify(thread) {
                 if own == Some(thread) {
                     serve_own = true;
                 } else {
-                    self.send(thread, Message::News(Arc::clone(live)));
+                    self.send(thread, Message::Flushed(Arc::clone(live)));
                 }
             }
         }
@@ -97,7 +97,7 @@ impl Inboxes {
 
     /// Does what `flushed` asks for, from a thread that is no worker: wakes those with viewers, and leaves the deadline to
     /// one worker, always the same of a stream.
-    pub(super) fn tell(&self, live: &Arc<Live>, flushed: Flushed) {
+    pub(super) fn notify(&self, live: &Arc<Live>, flushed: Flushed) {
         if flushed.news {
             self.announce(live, None);
         }
@@ -155,7 +155,7 @@ mod tests {
         live.viewer_sits(2);
         assert!(inboxes.announce(&live, Some(2)), "the caller serves its own");
         assert!(!inboxes.announce(&live, Some(2)), "and knows of it until it has looked");
-        assert!(matches!(&collected(&inboxes, 0)[..], [Message::News(told)] if Arc::ptr_eq(told, &live)));
+        assert!(matches!(&collected(&inboxes, 0)[..], [Message::Flushed(told)] if Arc::ptr_eq(told, &live)));
         assert!((1..=3).all(|thread| collected(&inboxes, thread).is_empty()));
         live.heard(0);
         assert!(!inboxes.announce(&live, None));
@@ -168,7 +168,7 @@ mod tests {
         let live = live(0, "a", 2);
         live.set_has_outputs(true);
         inboxes.announce(&live, None);
-        assert!(matches!(collected(&inboxes, inboxes.outputs())[..], [Message::News(_)]));
+        assert!(matches!(collected(&inboxes, inboxes.outputs())[..], [Message::Flushed(_)]));
         assert_eq!(live.viewers(), 0, "an output is no viewer");
     }
 
@@ -177,10 +177,10 @@ mod tests {
         let (inboxes, _pollers) = Inboxes::new(2).expect("pollers");
         let live = live(5, "a", 2);
         let at = Time::from_millis(40);
-        inboxes.tell(&live, Flushed { news: false, wake_at: Some(at) });
+        inboxes.notify(&live, Flushed { news: false, wake_at: Some(at) });
         assert!(collected(&inboxes, 0).is_empty());
         assert!(matches!(collected(&inboxes, 1)[..], [Message::FlushAt(time, _)] if time == at));
-        inboxes.tell(&live, Flushed { news: false, wake_at: None });
+        inboxes.notify(&live, Flushed { news: false, wake_at: None });
         assert!(collected(&inboxes, 1).is_empty());
     }
 }

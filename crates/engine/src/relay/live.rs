@@ -525,7 +525,7 @@ impl Live {
     /// The fences here, in [`Live::heard`] and in [`Live::viewer_joins`] order "grow, then look who is to be
     /// told" against "say that I look, then look how far it has grown": without them each side could miss the
     /// other, and a viewer would wait for bytes that are there.
-    pub(super) fn tell(&self, worker: usize) -> bool {
+    pub(super) fn notify(&self, worker: usize) -> bool {
         fence(Ordering::SeqCst);
         let audience = &self.audiences[worker];
         audience.viewers.load(Ordering::Acquire) > 0 && !audience.told.swap(true, Ordering::AcqRel)

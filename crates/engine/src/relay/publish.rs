@@ -92,7 +92,7 @@ impl Publisher {
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), PushError> {
         let now = self.hub.clock.now();
         let (pushed, flushed) = self.live.push_all(self.session, bytes, now);
-        self.hub.inboxes.tell(&self.live, flushed);
+        self.hub.inboxes.notify(&self.live, flushed);
         pushed
     }
 }

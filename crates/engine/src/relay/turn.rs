@@ -25,7 +25,7 @@ pub(super) struct TurnContext<'a> {
 
 impl TurnContext<'_> {
     /// Does what `flushed` asks for: wakes the workers that have viewers of `live`, notes those of worker `own`.
-    pub(super) fn tell(&mut self, live: &Arc<Live>, flushed: Flushed, own: usize) {
+    pub(super) fn notify(&mut self, live: &Arc<Live>, flushed: Flushed, own: usize) {
         if flushed.news && self.hub.inboxes.announce(live, Some(own)) {
             self.news.push(Arc::clone(live));
         }
@@ -91,14 +91,14 @@ mod tests {
         live.viewer_sits(0);
         live.viewer_sits(1);
         for _ in 0..2 {
-            buffers.context(&hub, &settings, Allowance::new(true, 1), Time::ZERO).tell(&live, NEWS, 0);
+            buffers.context(&hub, &settings, Allowance::new(true, 1), Time::ZERO).notify(&live, NEWS, 0);
         }
         assert!(matches!(&buffers.news[..], [noted] if Arc::ptr_eq(noted, &live)), "noted once");
         let mut messages = Vec::new();
         hub.inboxes.collect(0, &mut messages);
         assert!(messages.is_empty());
         hub.inboxes.collect(1, &mut messages);
-        assert!(matches!(messages[..], [Message::News(_)]));
+        assert!(matches!(messages[..], [Message::Flushed(_)]));
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         let (settings, mut buffers) = (hub.settings(), TurnBuffers::new());
         let (live, at) = (live(0, "a", 1), Time::from_millis(40));
         let mut context = buffers.context(&hub, &settings, Allowance::new(true, 1), Time::ZERO);
-        context.tell(&live, Flushed { news: true, wake_at: Some(at) }, 0);
+        context.notify(&live, Flushed { news: true, wake_at: Some(at) }, 0);
         assert!(buffers.news.is_empty());
         assert!(matches!(&buffers.due[..], [(time, noted)] if *time == at && Arc::ptr_eq(noted, &live)));
     }

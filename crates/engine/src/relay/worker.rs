@@ -272,7 +272,7 @@ impl Worker {
                 self.hub.inboxes.collect(self.index, messages);
                 for message in messages.drain(..) {
                     match message {
-                        Message::News(live) => self.buffers.news.push(live),
+                        Message::Flushed(live) => self.buffers.news.push(live),
                         Message::FlushAt(at, live) => self.buffers.due.push((at, live)),
                         Message::Evicted(token) => self.with(token, |connection, context| {
                             connection.evicted(context);
@@ -530,7 +530,7 @@ impl Worker {
             let flushed = live.handle_timeout(now);
             self.buffers
                 .context(&self.hub, &self.settings, self.fan_out.allowance, now)
-                .tell(&live, flushed, self.index);
+                .notify(&live, flushed, self.index);
         }
         self.serve_news();
     }

@@ -22,7 +22,7 @@ pub struct Service<'a> {
 
 /// What an announcement tells its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum AnnouncementEvent {
     /// Somebody else had the name: it goes by this one now (RFC 6762 §9).
     Renamed(String),
     /// Something went wrong, for example no multicast at an interface; it is tried on.
@@ -43,7 +43,10 @@ impl Announcement {
     /// # Errors
     /// `InvalidInput` where the name or a property may not be, `NotFound` where there is no such interface; what the system
     /// says where there is no thread or descriptor left.
-    pub fn new(service: &Service<'_>, tell: impl Fn(News) + Send + 'static) -> io::Result<Announcement> {
+    pub fn new(
+        service: &Service<'_>,
+        tell: impl Fn(AnnouncementEvent) + Send + 'static,
+    ) -> io::Result<Announcement> {
         check_name(service.name)?;
         check_interface(service.interface)?;
         let address = service.address.ip();
@@ -72,14 +75,14 @@ impl Announcement {
     }
 }
 
-fn news(event: DaemonEvent, kind: &str) -> Option<News> {
+fn news(event: DaemonEvent, kind: &str) -> Option<AnnouncementEvent> {
     match event {
         DaemonEvent::NameChange(change) => {
             // The host's name may change too, which nobody sees.
             let name = change.new_name.strip_suffix(kind)?.strip_suffix('.')?;
-            Some(News::Renamed(name.to_owned()))
+            Some(AnnouncementEvent::Renamed(name.to_owned()))
         }
-        DaemonEvent::Error(error) => Some(News::Trouble(error.to_string())),
+        DaemonEvent::Error(error) => Some(AnnouncementEvent::Trouble(error.to_string())),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@
 mod announcement;
 mod browser;
 
-pub use announcement::{Announcement, News, Service, check_name};
+pub use announcement::{Announcement, AnnouncementEvent, Service, check_name};
 pub use browser::{Browser, Change, Found};
 
 use mdns_sd::{Error, IfKind, IfPredicate, ServiceDaemon};

@@ -163,7 +163,7 @@ pub(super) fn serve(shared: &Arc<Shared>, peer: &Arc<Peer>) {
         for writer in writers {
             let _ = writer.join();
         }
-        shared.tell(Message::Over(peer.id()));
+        shared.notify(Message::Over(peer.id()));
     });
 }
 
@@ -172,7 +172,7 @@ fn handle(shared: &Arc<Shared>, peer: &Arc<Peer>, event: Event) {
         Event::Connected { again } => connected(shared, peer, again),
         Event::Finished { channel: CONTROL, outcome, .. } => {
             peer.end_delivered.store(outcome == Outcome::Delivered, Ordering::Relaxed);
-            shared.tell(Message::Changed);
+            shared.notify(Message::Changed);
         }
         Event::Finished { channel, message, outcome } => {
             if let Some(meter) = peer.delays().get_mut(&channel) {
@@ -189,7 +189,7 @@ fn handle(shared: &Arc<Shared>, peer: &Arc<Peer>, event: Event) {
             shared.emit(SessionEvent::PathDown { peer: peer.name(), address: path.remote });
         }
         Event::Closed { reason: CloseReason::Unreachable } => {
-            shared.tell(Message::Unreachable { was_up: peer.was_up.load(Ordering::Relaxed) });
+            shared.notify(Message::Unreachable { was_up: peer.was_up.load(Ordering::Relaxed) });
         }
         Event::Closed { reason: CloseReason::Local } => {}
         Event::Closed { reason } => shared.emit(SessionEvent::Lost { peer: peer.name(), reason }),
@@ -215,7 +215,7 @@ fn connected(shared: &Arc<Shared>, peer: &Arc<Peer>, again: bool) {
         again,
         shares_dictionary: peer.link.shares_dictionary(),
     });
-    shared.tell(Message::Changed);
+    shared.notify(Message::Changed);
     if shared.inputs_ended.load(Ordering::Relaxed) {
         finish(shared, peer);
     }
@@ -230,7 +230,7 @@ pub(super) fn finish(shared: &Arc<Shared>, peer: &Arc<Peer>) {
                 peer.end_sent.store(true, Ordering::Relaxed);
                 // A link that has ended needs no end.
                 let _ = peer.link.send(CONTROL, END);
-                shared.tell(Message::Changed);
+                shared.notify(Message::Changed);
                 return;
             }
         }
@@ -247,7 +247,7 @@ fn write(shared: &Shared, peer: &Peer, channel: u8) {
             messages.drain(..).try_for_each(|message| output.write(&message)).and_then(|()| output.flush());
         if let Err(source) = written {
             let is_gone = source.kind() == ErrorKind::BrokenPipe;
-            shared.tell(Message::Failed(if is_gone {
+            shared.notify(Message::Failed(if is_gone {
                 Error::OutputClosed { channel }
             } else {
                 Error::Output { channel, source }
@@ -263,7 +263,7 @@ fn take_rest(shared: &Shared, peer: &Peer, channels: Channels) {
         match peer.link.receive_any(channels, LONG) {
             Ok(Some((CONTROL, message))) if message == END => {
                 peer.end_received.store(true, Ordering::Relaxed);
-                shared.tell(Message::Changed);
+                shared.notify(Message::Changed);
             }
             Ok(Some(_)) => _ = peer.dropped.fetch_add(1, Ordering::Relaxed),
             Ok(None) => {}

@@ -70,7 +70,7 @@ impl Run {
                 let (shared, endpoint) = (Arc::clone(&self.shared), Arc::clone(&self.endpoint));
                 self.acceptor = Some(thread::spawn(move || {
                     while let Ok(link) = endpoint.accept() {
-                        shared.tell(Message::Accepted(link));
+                        shared.notify(Message::Accepted(link));
                     }
                 }));
                 Ok(())
@@ -253,10 +253,10 @@ fn read(shared: &Shared, channel: u8, mut input: Box<dyn Input>) {
             Ok(Some(message)) => match shared.peers.send(channel, &message) {
                 Ok(true) => {}
                 Ok(false) => return,
-                Err(source) => return shared.tell(Message::Failed(Error::Send { channel, source })),
+                Err(source) => return shared.notify(Message::Failed(Error::Send { channel, source })),
             },
-            Ok(None) => return shared.tell(Message::InputEnded),
-            Err(source) => return shared.tell(Message::Failed(Error::Input { channel, source })),
+            Ok(None) => return shared.notify(Message::InputEnded),
+            Err(source) => return shared.notify(Message::Failed(Error::Input { channel, source })),
         }
     }
 }

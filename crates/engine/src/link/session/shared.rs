@@ -40,7 +40,7 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Tells the main thread.
-    pub(super) fn tell(&self, message: Message) {
+    pub(super) fn notify(&self, message: Message) {
         // Nobody listens any more once the session is over.
         let _ = self.messages.send(message);
     }

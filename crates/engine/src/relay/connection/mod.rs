@@ -230,7 +230,7 @@ impl Connection {
         };
         if let Role::Publishing(publishing) = &self.role {
             let flushed = publishing.live.pause(context.now);
-            context.tell(&publishing.live, flushed, self.seat.worker);
+            context.notify(&publishing.live, flushed, self.seat.worker);
         }
         turn
     }
@@ -332,7 +332,7 @@ impl Connection {
                 match publishing.live.push(publishing.session, data, context.now) {
                     Ok(news) => {
                         let flushed = Flushed { news, wake_at: None };
-                        context.tell(&publishing.live, flushed, self.seat.worker);
+                        context.notify(&publishing.live, flushed, self.seat.worker);
                     }
                     Err(error) => self.refuse_push(&error, context),
                 }

@@ -107,7 +107,7 @@ impl Connection {
             self.published_bytes = *bytes;
             live.release(*session, context.now);
             context.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
-            context.tell(live, Flushed { news: true, wake_at: None }, self.seat.worker);
+            context.notify(live, Flushed { news: true, wake_at: None }, self.seat.worker);
             let seconds = context.now.since(*began).as_secs_f64();
             tracing::info!(peer = %self.peer, stream = %live.name, bytes, seconds, "publisher {how}");
             self.role = Role::Exchange { request: None, body_bytes: 0 };

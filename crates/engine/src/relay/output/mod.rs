@@ -124,7 +124,7 @@ impl Feeder {
             if !ready.is_empty() {
                 self.hub.inboxes.collect(self.hub.inboxes.outputs(), &mut messages);
                 for message in messages.drain(..) {
-                    if let Message::News(live) = message {
+                    if let Message::Flushed(live) = message {
                         self.handle_news(&live);
                     }
                 }

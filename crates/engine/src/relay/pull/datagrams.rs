@@ -136,7 +136,7 @@ impl Datagrams {
         (self.note, self.rtp, self.is_rtp) = (state.note, state.rtp, state.is_rtp);
         (self.received, self.dropped) = (state.received, state.dropped);
         self.reconfigure(self.policy);
-        self.tell();
+        self.publish_status();
         Ok(())
     }
 
@@ -181,7 +181,7 @@ impl Datagrams {
                 self.check_silence(context.now);
             }
         }
-        self.tell();
+        self.publish_status();
     }
 
     /// Passes on what waited for packets that do not come.
@@ -242,7 +242,7 @@ impl Datagrams {
                 false
             }
         };
-        self.tell();
+        self.publish_status();
         more
     }
 
@@ -327,7 +327,7 @@ impl Datagrams {
         }
     }
 
-    fn tell(&mut self) {
+    fn publish_status(&mut self) {
         self.note.datagrams = Some((self.received, self.dropped));
         self.note.rtp = self.rtp.as_ref().map(counts);
         self.entry.post(&self.note);

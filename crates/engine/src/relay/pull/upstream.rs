@@ -282,7 +282,7 @@ impl Upstream {
                 Output::Close => self.close(),
             }
         }
-        self.tell(context);
+        self.publish_status(context);
     }
 
     fn close(&mut self) {
@@ -342,7 +342,7 @@ impl Upstream {
     }
 
     /// Tells the log and the entry.
-    fn tell(&mut self, context: &PullContext<'_>) {
+    fn publish_status(&mut self, context: &PullContext<'_>) {
         let (counts, error) = (self.puller.counts(), self.puller.error().map(ToString::to_string));
         let was = self.note.phase;
         self.note.phase = match self.puller.phase() {

@@ -157,7 +157,7 @@ impl World {
         }
     }
 
-    /// A datagram leaves. Nobody gets more from the listener than he has sent before he has proven his address.
+    /// A datagram leaves. The listener sends no more to an unproven address.
     fn account(&mut self, end: End, to: SocketAddr, bytes: usize) {
         self.first_sent[end as usize].get_or_insert(self.network.now());
         if to == self.network.address(end.other()) {
