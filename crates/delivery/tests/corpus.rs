@@ -9,6 +9,8 @@ mod carried;
 mod http1;
 #[path = "../../../fuzz/bodies/metacube.rs"]
 mod metacube;
+#[path = "../../../fuzz/bodies/push.rs"]
+mod push;
 #[path = "../../../fuzz/bodies/redirects.rs"]
 mod redirects;
 #[path = "../../../fuzz/bodies/urls.rs"]
@@ -27,6 +29,11 @@ fn http1_corpus() {
 #[test]
 fn metacube_corpus() {
     corpus::run("metacube", metacube::run);
+}
+
+#[test]
+fn answers_to_a_pusher() {
+    corpus::run("push", push::run);
 }
 
 #[test]

@@ -1,0 +1,8 @@
+//! Answers of servers to which a stream is pushed. What is checked stands in `bodies/`, free of the fuzzer, so that tests can run
+//! it too.
+#![no_main]
+
+#[path = "../bodies/push.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
