@@ -71,7 +71,7 @@ pub(crate) fn air(link: &Link) -> Result<Vec<String>, Error> {
     let (mut given, began) = (Vec::new(), Instant::now());
     for number in 0u64.. {
         // As large as the path carries in the time of a frame, for as long as nothing is known: small.
-        let budget = (link.budget(FRAME)? as f64 * SHARE) as usize;
+        let budget = (link.budget(VIDEO, FRAME)? as f64 * SHARE) as usize;
         let mut frame = vec![0; budget.clamp(2_000, 60_000)];
         frame[..8].copy_from_slice(&number.to_be_bytes());
         link.send(VIDEO, frame)?;

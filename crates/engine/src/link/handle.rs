@@ -414,11 +414,13 @@ impl Link {
         Ok(self.lock().link(self.0.id)?.held_bytes().0)
     }
 
-    /// How many bytes of a message handed over now would leave within `delay`, as far as is known: the budget of a frame.
+    /// How many bytes a message on `channel` may have, handed over now, to leave within `delay` as far as is known: the budget
+    /// of a frame. What waits on channels that go first is taken off, and the message's own parity.
     ///
     /// # Errors
     /// [`Error::Closed`] if the link has gone.
-    pub fn budget(&self, delay: Duration) -> Result<u64, Error> {
-        Ok(self.lock().link(self.0.id)?.budget(delay))
+    pub fn budget(&self, channel: u8, delay: Duration) -> Result<u64, Error> {
+        let now = self.now();
+        Ok(self.lock().link(self.0.id)?.budget(now, channel, delay))
     }
 }

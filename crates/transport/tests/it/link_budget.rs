@@ -3,7 +3,7 @@
 use crate::link_support::{World, figure, millis, quantile};
 use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Network, Queue, Service};
-use glassline_transport::link::Options;
+use glassline_transport::link::{Fec, Options};
 use std::time::Duration;
 
 /// How often a picture is taken.
@@ -19,7 +19,7 @@ fn stretch(world: &mut World, rate: u64, seconds: u64) -> (f64, Duration) {
     for picture in 0..seconds * 50 {
         let now = world.now();
         let link = world.link(End::Near).unwrap();
-        let size = (link.budget(INTERVAL) as f64 * SHARE).clamp(300.0, 100_000.0);
+        let size = (link.budget(now, 1, INTERVAL) as f64 * SHARE).clamp(300.0, 100_000.0);
         let mut message = vec![0; size as usize];
         message[..8].copy_from_slice(&now.as_nanos().to_be_bytes());
         let _ = link.send(now, 1, message);
@@ -64,4 +64,91 @@ fn pictures_that_fit_the_budget_fill_the_path_and_follow_its_rate() {
             assert!(took < delay + INTERVAL + Duration::from_millis(15), "{delay:?}, {rate} bit/s: {took:?}");
         }
     }
+}
+
+/// A link over 6 Mbit/s on which pictures have shown what it carries. Channel 1 has these options.
+fn known(options: Options) -> World {
+    let config =
+        LinkConfig::rate(6_000_000).with_delay(Duration::from_millis(20)).with_queue(Queue::packets(256));
+    let mut world = World::shared(Network::new(config.clone(), config, 1).unwrap(), 1);
+    world.connect();
+    world.link(End::Near).unwrap().open(1, options).unwrap();
+    world.run_until_up();
+    for _ in 0..150 {
+        let now = world.now();
+        let link = world.link(End::Near).unwrap();
+        let size = (link.budget(now, 1, INTERVAL) as f64 * SHARE).clamp(300.0, 100_000.0);
+        let _ = link.send(now, 1, vec![0; size as usize]);
+        world.run_until(now + INTERVAL, |world| {
+            world.take(End::Far, 1);
+            false
+        });
+    }
+    world
+}
+
+fn video() -> Options {
+    Options { reliable: false, newest: true, priority: 100, ..Options::default() }
+}
+
+fn budget(world: &mut World, channel: u8) -> f64 {
+    let now = world.now();
+    world.link(End::Near).unwrap().budget(now, channel, INTERVAL) as f64
+}
+
+/// Opens another channel and hands it so much.
+fn hand_over(world: &mut World, channel: u8, options: Options, bytes: usize) {
+    let now = world.now();
+    let link = world.link(End::Near).unwrap();
+    link.open(channel, options).unwrap();
+    link.send(now, channel, vec![0; bytes]).unwrap();
+}
+
+#[test]
+fn a_channel_has_what_those_that_go_first_leave() {
+    let mut world = known(video());
+    let alone = budget(&mut world, 1);
+    assert!(alone > 5_000.0, "{alone}");
+    assert_eq!(budget(&mut world, 7), 0.0, "a channel that is not open");
+    // A large file that goes last takes nothing of a picture, and has nothing of a picture's time itself.
+    hand_over(&mut world, 2, Options { priority: 200, ..Options::default() }, 1 << 20);
+    assert_eq!(budget(&mut world, 1), alone);
+    assert_eq!(budget(&mut world, 2), 0.0);
+    // What goes first is taken off.
+    hand_over(&mut world, 3, Options { priority: 0, ..Options::default() }, 2_000);
+    assert!((budget(&mut world, 1) - (alone - 2_000.0)).abs() <= 1.0);
+    // Among equals it is the share by weight, as long as they wait with more.
+    hand_over(&mut world, 4, Options { weight: 3 * video().weight, ..video() }, 1 << 19);
+    let share = budget(&mut world, 1) / (alone - 2_000.0);
+    assert!((share - 0.25).abs() < 0.01, "{share}");
+}
+
+#[test]
+fn what_waits_on_the_channel_itself_is_taken_off_unless_it_would_be_replaced() {
+    for (newest, left) in [(true, 1.0), (false, 0.0)] {
+        let mut world = known(Options { newest, ..video() });
+        let before = budget(&mut world, 1);
+        let now = world.now();
+        world.link(End::Near).unwrap().send(now, 1, vec![0; 100_000]).unwrap();
+        assert_eq!(budget(&mut world, 1), before * left, "newest: {newest}");
+    }
+}
+
+#[test]
+fn parity_is_taken_off_the_budget() {
+    let plain = budget(&mut known(video()), 1);
+    let mut world = known(Options { fec: Fec::Always(25), ..video() });
+    let with_parity = budget(&mut world, 1);
+    assert!(with_parity < 0.85 * plain && with_parity > 0.6 * plain, "{with_parity} of {plain}");
+    // A message of that size and its parity leave within the time that was asked about.
+    let sent = |world: &mut World| {
+        let link = world.link(End::Near).unwrap();
+        (link.statistics().sent_bytes, link.send_counters(1).unwrap().parity_bytes)
+    };
+    let (before, now) = (sent(&mut world), world.now());
+    world.link(End::Near).unwrap().send(now, 1, vec![0; with_parity as usize]).unwrap();
+    world.run_until(now + INTERVAL + Duration::from_millis(2), |_| false);
+    let after = sent(&mut world);
+    assert!(after.1 > before.1, "parity is sent");
+    assert!((after.0 - before.0) as f64 > with_parity * 1.2, "{after:?} after {before:?}");
 }

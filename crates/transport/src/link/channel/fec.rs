@@ -28,6 +28,24 @@ pub(crate) fn shards(total: u32, shard: u32) -> usize {
     total.div_ceil(shard) as usize
 }
 
+/// Bytes of a shard, shards of the message and shards of parity, for a message of `total` bytes. `None` where there is
+/// nothing to protect.
+fn shape(total: u32, percent: u8, whole: usize) -> Option<(u32, usize, usize)> {
+    let most = whole.checked_sub(frame::PARITY_HEAD + OTHER_FRAMES)? as u32;
+    if total == 0 || percent == 0 || most < MIN_SHARD {
+        return None;
+    }
+    let shard = total.div_ceil(total.div_ceil(most & !(ALIGN - 1))).next_multiple_of(ALIGN);
+    let count = shards(total, shard);
+    Some((shard, count, (count * usize::from(percent.min(100))).div_ceil(100)))
+}
+
+/// What the parity of a message of `total` bytes takes, as [`Parity::of`] makes it: its frames.
+pub(crate) fn parity_bytes(total: u32, percent: u8, whole: usize) -> u64 {
+    let Some((shard, _, parity)) = shape(total, percent, whole) else { return 0 };
+    parity as u64 * (u64::from(shard) + frame::PARITY_HEAD as u64)
+}
+
 /// The parity of a message that is being sent.
 pub(crate) struct Parity {
     pub(crate) shard: u32,
@@ -51,14 +69,7 @@ impl Parity {
     /// Parity for `message`, whose parts leave in packets with `whole` bytes of room. `None` where there is nothing to
     /// protect.
     pub(crate) fn of(message: &[u8], percent: u8, whole: usize) -> Option<Parity> {
-        let most = whole.checked_sub(frame::PARITY_HEAD + OTHER_FRAMES)? as u32;
-        let total = message.len() as u32;
-        if total == 0 || percent == 0 || most < MIN_SHARD {
-            return None;
-        }
-        let shard = total.div_ceil(total.div_ceil(most & !(ALIGN - 1))).next_multiple_of(ALIGN);
-        let count = shards(total, shard);
-        let parity = (count * usize::from(percent.min(100))).div_ceil(100);
+        let (shard, count, parity) = shape(message.len() as u32, percent, whole)?;
         let mut encoder = ReedSolomonEncoder::new(count, parity, shard as usize).ok()?;
         for part in message.chunks(shard as usize) {
             add_padded(part, shard, |part| encoder.add_original_shard(part)).ok()?;
@@ -66,6 +77,11 @@ impl Parity {
         let encoded = encoder.encode().ok()?;
         let pieces = encoded.recovery_iter().map(Bytes::copy_from_slice).collect();
         Some(Parity { shard, pieces, sent: 0, acked: 0, lost: 0, shards: Fates::default() })
+    }
+
+    /// Bytes of the pieces that were not sent.
+    pub(crate) fn unsent_bytes(&self) -> u64 {
+        (self.pieces.len() - self.sent) as u64 * (u64::from(self.shard) + frame::PARITY_HEAD as u64)
     }
 
     /// What is known of those shards to which the bytes of `part` belong. Cost: by their number, which is one for a part

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use super::MESSAGE_COST;
 use super::compression::{Dictionary, Packer};
-use super::fec::Parity;
+use super::fec::{self, Parity};
 use crate::link::ranges::Ranges;
 use crate::link::wire::frame::{self, Data, data_head};
 use crate::link::wire::varint;
@@ -181,6 +181,32 @@ impl Sender {
     /// Bytes of messages that wait or are not acknowledged.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held_bytes
+    }
+
+    /// Bytes that are still to leave, parity among them: of messages that wait, of the one that has begun, and what is lost.
+    /// `replaced`: without those that one more message would replace.
+    pub(crate) fn unsent_bytes(&self, lossy: bool, whole: usize, replaced: bool) -> u64 {
+        let percent = self.options.fec.percent(lossy);
+        let newest = replaced && self.options.newest;
+        let waiting = self.waiting.iter().filter(|_| !newest).map(|waiting| {
+            waiting.bytes.len() as u64 + fec::parity_bytes(waiting.bytes.len() as u32, percent, whole)
+        });
+        let begun = if newest && self.options.cancel_begun { 0 } else { self.unsent_of_begun() };
+        waiting.sum::<u64>() + begun
+    }
+
+    fn unsent_of_begun(&self) -> u64 {
+        let lost = self.resend.iter().filter_map(|number| self.begun.get((number - self.first) as usize));
+        let lost: u64 = lost
+            .map(|begun| {
+                begun.lost.touching(0, u32::MAX).map(|(start, end)| u64::from(end - start)).sum::<u64>()
+            })
+            .sum();
+        let last = self.begun.back().filter(|_| self.unfinished).map_or(0, |begun| {
+            let parity = begun.parity.as_ref().map_or(0, |parity| parity.unsent_bytes());
+            begun.bytes.len() as u64 - u64::from(begun.sent) + parity
+        });
+        lost + last
     }
 
     fn finish(&mut self, message: MessageId, outcome: Outcome, events: &mut VecDeque<Event>) {

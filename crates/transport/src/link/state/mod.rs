@@ -22,10 +22,11 @@ use glassline_media::quantity::ByteRate;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::channel::fec;
 use super::channel::receive::ReceiveCounters;
 use super::channel::send::{Announced, SendCounters, Sender};
 use super::recovery::Content;
-use super::wire::packet::ConnectionId;
+use super::wire::packet::{ConnectionId, DATA_OVERHEAD};
 use super::{CloseCode, CloseReason, Ecn, Error, Event, MessageId, Options, Path, Settings};
 use crate::capacity::Mode;
 use channels::Channels;
@@ -334,17 +335,44 @@ impl Link {
         self.main().map_or(0, |session| session.recovery.remembered())
     }
 
-    /// How many bytes of a message handed over now would leave within `delay`, as far as is known: what the pace lets
-    /// leave in that time, less what is under way beyond the empty path and what waits here (Salsify's budget, NSDI
-    /// 2018 §4).
-    pub fn budget(&self, delay: Duration) -> u64 {
-        let Some(session) = self.main() else { return 0 };
+    /// How many bytes a message on `channel` may have, handed over now, to leave within `delay` as far as is known (Salsify's
+    /// budget, NSDI 2018 §4): what the pace lets leave in that time, less what is under way beyond the empty path, what
+    /// waits on channels that go first, and what waits on this one; of what channels of the same priority wait with, its
+    /// share by weight is left. Its parity is taken off. 0 where the channel is not open, or the link not up.
+    pub fn budget(&self, now: Time, channel: u8, delay: Duration) -> u64 {
+        let (Some(session), Some(own)) = (self.main(), self.channels.sender(channel)) else { return 0 };
         let capacity = &session.capacity;
         // By the pacing rate, not by the measured bandwidth: a sender limited to what was measured never measures more.
         let carried = capacity.pacing_rate().bytes_in(delay);
         let queued = capacity.bandwidth().bytes_in(capacity.queue_delay());
-        let waiting = self.held_bytes().0.saturating_sub(session.recovery.in_flight() as usize) as f64;
-        (carried - queued - waiting).max(0.0) as u64
+        let (lossy, whole) = (now < session.lossy_until, session.datagram - DATA_OVERHEAD);
+        let (mut first, mut equal, mut weights) = (0.0, 0.0, f64::from(own.options.weight));
+        for other in self.channels.senders.iter().flatten() {
+            let goes_first = other.options.priority < own.options.priority;
+            if std::ptr::eq(&raw const **other, own) || other.options.priority > own.options.priority {
+                continue;
+            }
+            let unsent = other.unsent_bytes(lossy, whole, false) as f64;
+            if goes_first {
+                first += unsent;
+            } else if unsent > 0.0 {
+                equal += unsent;
+                weights += f64::from(other.options.weight);
+            }
+        }
+        let left = (carried - queued - first).max(0.0);
+        let left = (left - equal).max(left * f64::from(own.options.weight) / weights);
+        let left = (left - own.unsent_bytes(lossy, whole, true) as f64).max(0.0) as u64;
+        let percent = own.options.fec.percent(lossy);
+        let mut size = left * 100 / (100 + u64::from(percent));
+        // Parity comes in whole pieces.
+        loop {
+            let parity = fec::parity_bytes(u32::try_from(size).unwrap_or(u32::MAX), percent, whole);
+            match (size + parity).checked_sub(left) {
+                Some(over @ 1..) => size = size.saturating_sub(over),
+                _ => return size,
+            }
+        }
     }
 
     /// Counts and measures.
