@@ -27,7 +27,7 @@ mod steps;
 pub mod wire;
 
 pub use channel::compression::Dictionary;
-pub use channel::receive::ReceiveCounters;
+pub use channel::receive::{ReceiveCounters, Received};
 pub use channel::send::SendCounters;
 pub use endpoint::{Endpoint, EndpointCounters, LinkId};
 pub use options::{Compression, Fec, Options};

@@ -41,6 +41,28 @@ struct Part {
 struct Whole {
     bytes: Bytes,
     packed: bool,
+    /// When the first of its parts came, and the last that was needed.
+    first: Time,
+    last: Time,
+}
+
+/// A message that came, and what is known of its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Its number on the channel, from 0 in the order in which messages of the session began to be sent. One that was
+    /// replaced or given up while it waited has none.
+    pub number: u64,
+    /// The message.
+    pub bytes: Bytes,
+    /// When the first of its parts came.
+    pub first: Time,
+    /// When it was whole.
+    pub last: Time,
+    /// Messages of the channel that were passed over since the one that was taken before: lost, incomplete, or given up by
+    /// the sender.
+    pub skipped: u64,
+    /// It came on a session before this one, by whose count its number goes.
+    pub stale: bool,
 }
 
 impl Whole {
@@ -59,20 +81,24 @@ pub(crate) struct Unpacking {
 
 /// A message that came whole before its session was lost.
 pub(crate) struct Leftover {
-    bytes: Bytes,
-    packed: Option<Arc<Unpacking>>,
+    number: u64,
+    whole: Whole,
+    unpacking: Option<Arc<Unpacking>>,
 }
 
 impl Leftover {
     /// What it is counted with.
     pub(crate) fn cost(&self) -> u64 {
-        self.bytes.len() as u64 + MESSAGE_COST
+        self.whole.cost()
     }
 
     /// The message; `None` if it does not decompress.
-    pub(crate) fn unpack(self) -> Option<Bytes> {
-        let Some(how) = self.packed else { return Some(self.bytes) };
-        Unpacker::new(how.compression, how.dictionary.clone()).unpack(&self.bytes, how.max_size)
+    pub(crate) fn unpack(self) -> Option<Received> {
+        let Whole { mut bytes, first, last, .. } = self.whole;
+        if let Some(how) = self.unpacking {
+            bytes = Unpacker::new(how.compression, how.dictionary.clone()).unpack(&bytes, how.max_size)?;
+        }
+        Some(Received { number: self.number, bytes, first, last, skipped: 0, stale: true })
     }
 }
 
@@ -137,6 +163,8 @@ pub(crate) struct Receiver {
     spares: Spares,
     blocks: Blocks,
     pub(crate) counters: ReceiveCounters,
+    /// Of `counters.skipped`, what was told with messages that were taken.
+    skipped_told: u64,
 }
 
 impl Receiver {
@@ -166,6 +194,7 @@ impl Receiver {
             spares: Spares::default(),
             blocks: Blocks::new(window),
             counters: ReceiveCounters::default(),
+            skipped_told: 0,
         }
     }
 
@@ -233,9 +262,10 @@ impl Receiver {
             dictionary: self.dictionary,
             max_size: self.options.max_size,
         });
-        self.ready.into_iter().map(move |(_, whole)| Leftover {
-            bytes: whole.bytes,
-            packed: whole.packed.then(|| Arc::clone(&unpacking)),
+        self.ready.into_iter().map(move |(number, whole)| Leftover {
+            number,
+            unpacking: whole.packed.then(|| Arc::clone(&unpacking)),
+            whole,
         })
     }
 
@@ -446,7 +476,7 @@ impl Receiver {
     }
 
     /// The next message for the application.
-    pub(crate) fn pop(&mut self) -> Option<Bytes> {
+    pub(crate) fn pop(&mut self) -> Option<Received> {
         let (number, whole) = self.ready.pop_front()?;
         self.ready_bytes -= whole.cost();
         self.freed += whole.cost();
@@ -459,14 +489,16 @@ impl Receiver {
                 self.ready = VecDeque::new();
             }
         }
-        let Whole { bytes, packed } = whole;
-        if !packed {
-            return Some(bytes);
+        let Whole { mut bytes, packed, first, last } = whole;
+        if packed {
+            // Only now, so that no more than was carried is held.
+            let unpacked = self.unpacker.unpack(&bytes, self.options.max_size);
+            self.damaged |= unpacked.is_none();
+            bytes = unpacked?;
         }
-        // Only now, so that no more than was carried is held.
-        let message = self.unpacker.unpack(&bytes, self.options.max_size);
-        self.damaged |= message.is_none();
-        message
+        let skipped =
+            self.counters.skipped - std::mem::replace(&mut self.skipped_told, self.counters.skipped);
+        Some(Received { number, bytes, first, last, skipped, stale: false })
     }
 
     /// What is to be told by CONSUMED, once it is worth a frame. The window is at least twice a message, so a sender

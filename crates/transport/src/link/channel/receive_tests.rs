@@ -19,7 +19,7 @@ fn whole(message: u64, bytes: &[u8]) -> Data<'_> {
 }
 
 fn take(receiver: &mut Receiver) -> Vec<Bytes> {
-    std::iter::from_fn(|| receiver.pop()).collect()
+    std::iter::from_fn(|| receiver.pop()).map(|message| message.bytes).collect()
 }
 
 proptest! {
@@ -152,7 +152,7 @@ fn large_messages_take_turns_in_few_buffers_which_go_when_no_more_come() {
             let data = Data { channel: 0, message: number, total: message.len() as u32, offset, bytes };
             receiver.handle_data(Time::from_millis(number), &data).unwrap();
         }
-        let taken = receiver.pop().unwrap();
+        let taken = receiver.pop().unwrap().bytes;
         assert_eq!(taken, message);
         places.insert(taken.as_ptr());
         if number == 7 {
@@ -341,4 +341,42 @@ fn parts_cost_the_same_however_many_there_are() {
         (sum, count) = (sum + steps::take(), count + 2);
     }
     assert!(sum <= 20 * count, "{sum} steps for {count} frames");
+}
+
+/// A part of a message of 100 bytes.
+fn half(message: u64, second: bool) -> Data<'static> {
+    Data { channel: 0, message, total: 100, offset: if second { 50 } else { 0 }, bytes: &[7; 50] }
+}
+
+#[test]
+fn a_message_tells_its_number_and_when_it_came() {
+    let mut receiver = receiver(true, false, None);
+    let at = Time::from_millis;
+    receiver.handle_data(at(10), &half(0, true)).unwrap();
+    receiver.handle_data(at(11), &whole(1, b"one")).unwrap();
+    receiver.handle_data(at(25), &half(0, false)).unwrap();
+    let mut tell =
+        || receiver.pop().map(|message| (message.number, message.first, message.last, message.skipped));
+    assert_eq!(tell(), Some((1, at(11), at(11), 0)));
+    assert_eq!(tell(), Some((0, at(10), at(25), 0)));
+    assert_eq!(tell(), None);
+}
+
+#[test]
+fn a_message_tells_how_many_before_it_were_passed_over() {
+    let mut receiver = receiver(false, true, None);
+    let at = Time::from_millis;
+    // Of 0 and 1 nothing comes, of 3 a half, and 5 is given up by the sender.
+    receiver.handle_data(at(1), &whole(2, b"two")).unwrap();
+    receiver.handle_data(at(2), &half(3, false)).unwrap();
+    receiver.handle_data(at(3), &whole(4, b"four")).unwrap();
+    receiver.handle_cancel(5);
+    receiver.handle_data(at(4), &whole(6, b"six")).unwrap();
+    let told: Vec<_> =
+        std::iter::from_fn(|| receiver.pop()).map(|message| (message.number, message.skipped)).collect();
+    // What is known when a message is taken is told with it.
+    assert_eq!(told, [(2, 4), (4, 0), (6, 0)]);
+    receiver.handle_data(at(5), &whole(9, b"nine")).unwrap();
+    assert_eq!(receiver.pop().map(|message| (message.number, message.skipped)), Some((9, 2)));
+    assert_eq!(receiver.counters.skipped, 6);
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use super::session::Session;
 use super::{Link, Standing};
-use crate::link::channel::receive::{Leftover, Overrun, Receiver};
+use crate::link::channel::receive::{Leftover, Overrun, Received, Receiver};
 use crate::link::channel::send::Sender;
 use crate::link::channel::{LEAST_SHARE, window_for};
 use crate::link::{CloseCode, CloseReason, Event, Settings};
@@ -154,6 +154,11 @@ impl Link {
     /// Takes the next message that came on `channel`. Small ones that came in quick succession share blocks of 16 KiB, each
     /// of which is there for as long as one of its messages is.
     pub fn receive(&mut self, channel: u8) -> Option<Bytes> {
+        self.receive_message(channel).map(|message| message.bytes)
+    }
+
+    /// As [`Link::receive`], with the message's number and when it came, and how many before it will not come.
+    pub fn receive_message(&mut self, channel: u8) -> Option<Received> {
         while let Some(left) = self.channels.leftover.get_mut(&channel) {
             let Some(message) = left.pop() else {
                 self.channels.leftover.remove(&channel);

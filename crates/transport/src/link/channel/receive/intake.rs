@@ -33,7 +33,7 @@ impl Receiver {
                 return Ok(false);
             }
             let bytes = self.copy(now, data.message, data.bytes);
-            return self.handle_whole(now, data.message, Whole { bytes, packed });
+            return self.handle_whole(now, data.message, Whole { bytes, packed, first: now, last: now });
         }
         // One of which parts have come is wanted, and has its room.
         if !self.parts.contains_key(&data.message) {
@@ -42,7 +42,7 @@ impl Receiver {
             }
             self.hold_part(now, data.message, data.total, packed);
         }
-        match self.gather(data, packed)? {
+        match self.gather(now, data, packed)? {
             Some(whole) => {
                 self.spares.keep(now, &whole.bytes);
                 self.complete(now, data.message, whole)
@@ -81,8 +81,8 @@ impl Receiver {
                 if length > self.options.max_size as usize {
                     return Err(Overrun);
                 }
-                self.ready
-                    .push_back((message, Whole { bytes: all.split_to(length).freeze(), packed: false }));
+                let bytes = all.split_to(length).freeze();
+                self.ready.push_back((message, Whole { bytes, packed: false, first: now, last: now }));
             }
             self.next += count;
             self.ready_bytes += row.bytes.len() as u64 + count * MESSAGE_COST;
@@ -97,7 +97,8 @@ impl Receiver {
             if self.is_wanted(message, length as u32, length)? {
                 // By itself: others of the row may go long before this one.
                 let bytes = Bytes::copy_from_slice(bytes);
-                readable |= self.handle_whole(now, message, Whole { bytes, packed: false })?;
+                let whole = Whole { bytes, packed: false, first: now, last: now };
+                readable |= self.handle_whole(now, message, whole)?;
             }
         }
         Ok(readable)
@@ -128,7 +129,7 @@ impl Receiver {
         if !room || !gathered.insert(parity.index, parity.bytes) {
             self.counters.duplicate_bytes += u64::from(shard);
         }
-        match self.recover(parity.message) {
+        match self.recover(now, parity.message) {
             Some(whole) => self.complete(now, parity.message, whole),
             None => {
                 self.recount(parity.message);
@@ -170,7 +171,7 @@ impl Receiver {
     }
 
     /// Adds a fragment of a message that is held; the message, if that completes it.
-    fn gather(&mut self, data: &Data<'_>, packed: bool) -> Result<Option<Whole>, Overrun> {
+    fn gather(&mut self, now: Time, data: &Data<'_>, packed: bool) -> Result<Option<Whole>, Overrun> {
         let Some(part) = self.parts.get_mut(&data.message) else { return Ok(None) };
         if part.assembly.total() != data.total || part.packed != packed {
             return Err(Overrun);
@@ -180,10 +181,13 @@ impl Receiver {
         self.counters.duplicate_bytes += data.bytes.len() as u64 - u64::from(new);
         if part.assembly.is_whole() {
             let part = self.forget(data.message);
-            return Ok(part.map(|part| Whole { bytes: Bytes::from(part.assembly.into_bytes()), packed }));
+            return Ok(part.map(|part| {
+                let bytes = Bytes::from(part.assembly.into_bytes());
+                Whole { bytes, packed, first: part.since, last: now }
+            }));
         }
         if part.parity.is_some()
-            && let Some(whole) = self.recover(data.message)
+            && let Some(whole) = self.recover(now, data.message)
         {
             return Ok(Some(whole));
         }
@@ -202,12 +206,12 @@ impl Receiver {
     }
 
     /// Makes what is missing of a message from its parity, if there is enough of it.
-    fn recover(&mut self, message: u64) -> Option<Whole> {
+    fn recover(&mut self, now: Time, message: u64) -> Option<Whole> {
         let part = self.parts.get_mut(&message)?;
         let bytes = Bytes::from(part.assembly.recover(part.parity.as_ref()?)?);
-        let packed = part.packed;
+        let (packed, first) = (part.packed, part.since);
         self.counters.recovered += 1;
         self.forget(message);
-        Some(Whole { bytes, packed })
+        Some(Whole { bytes, packed, first, last: now })
     }
 }
