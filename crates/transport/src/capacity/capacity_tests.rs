@@ -70,7 +70,7 @@ impl Plant {
 fn the_rate_is_found_and_the_queue_is_short() {
     for (rate, way) in [(400_000.0, 50), (2_500_000.0, 20), (12_500_000.0, 5), (60_000.0, 100)] {
         let mut plant = Plant::new(rate, Duration::from_millis(way));
-        let mut capacity = Capacity::new(Time::ZERO, 1200);
+        let mut capacity = Capacity::new(Time::ZERO, 1200, Controller::Adaptive);
         plant.run(&mut capacity, 5000, 0.0);
         let (queue, used) = plant.run(&mut capacity, 10_000, 0.0);
         assert!(used > 0.9, "{rate} B/s, {way} ms: {used} used, {capacity:?}");
@@ -83,7 +83,7 @@ fn the_rate_is_found_and_the_queue_is_short() {
 #[test]
 fn half_the_rate_is_noticed_within_some_round_trips_and_so_is_the_whole() {
     let mut plant = Plant::new(400_000.0, Duration::from_millis(50));
-    let mut capacity = Capacity::new(Time::ZERO, 1200);
+    let mut capacity = Capacity::new(Time::ZERO, 1200, Controller::Adaptive);
     plant.run(&mut capacity, 10_000, 0.0);
     plant.rate = 200_000.0;
     plant.run(&mut capacity, 1000, 0.0);
@@ -98,7 +98,7 @@ fn half_the_rate_is_noticed_within_some_round_trips_and_so_is_the_whole() {
 #[test]
 fn an_application_that_sends_little_does_not_shrink_the_estimate() {
     let mut plant = Plant::new(400_000.0, Duration::from_millis(50));
-    let mut capacity = Capacity::new(Time::ZERO, 1200);
+    let mut capacity = Capacity::new(Time::ZERO, 1200, Controller::Adaptive);
     plant.run(&mut capacity, 10_000, 0.0);
     let known = capacity.bandwidth().bytes_per_second();
     for step in 0..1000u64 {
@@ -114,4 +114,33 @@ fn an_application_that_sends_little_does_not_shrink_the_estimate() {
         capacity.handle_feedback(now, &Feedback { one_way_us: Some(1_050_000), least_rtt: rtt, ..feedback });
     }
     assert!(capacity.bandwidth().bytes_per_second() >= known * 9 / 10);
+}
+
+#[test]
+fn a_fixed_rate_stays_whatever_is_told() {
+    let rate = ByteRate::from_bytes_per_second(500_000);
+    let mut capacity = Capacity::new(Time::ZERO, 1200, Controller::Fixed(rate));
+    let lossy = Feedback { lost_bytes: 100_000, one_way_us: Some(900_000), ..Feedback::default() };
+    for second in 0..10 {
+        capacity.handle_feedback(Time::from_millis(second * 1000), &lossy);
+        assert_eq!((capacity.pacing_rate(), capacity.bandwidth()), (rate, rate));
+    }
+    assert_eq!(capacity.room(Duration::from_millis(20), 1 << 30), 10_000.0);
+    capacity.handle_new_path(Time::from_millis(20_000));
+    assert_eq!(capacity.controller(), Controller::Fixed(rate));
+}
+
+#[test]
+fn salsify_has_under_way_what_arrives_within_its_delay() {
+    let mut capacity = Capacity::new(Time::ZERO, 1200, Controller::SALSIFY);
+    assert_eq!(capacity.window_bytes(), (INITIAL_RATE / 10.0) as u64);
+    // 1000 bytes in 2 ms are 500 kB/s: 50 kB in 100 ms, of which 20 kB are under way.
+    capacity.handle_arrival(Duration::from_millis(2));
+    assert_eq!(capacity.window_bytes(), 50_000);
+    assert_eq!(capacity.pacing_rate(), ByteRate::from_bytes_per_second(2_500_000));
+    assert_eq!(capacity.room(Duration::from_millis(1), 20_000), 30_000.0);
+    assert!(capacity.room(Duration::from_millis(1), 70_000) < 0.0);
+    // However slow, two packets may be under way.
+    capacity.handle_arrival(Duration::from_secs(9));
+    assert_eq!(capacity.window_bytes(), 2400);
 }

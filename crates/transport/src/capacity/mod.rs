@@ -22,11 +22,13 @@
 
 mod arrival;
 mod competition;
+mod controller;
 mod cubic;
 mod marks;
 
 pub use arrival::Arrival;
 use competition::Competition;
+pub use controller::Controller;
 use cubic::Cubic;
 use glassline_media::Time;
 use glassline_media::quantity::ByteRate;
@@ -65,6 +67,15 @@ const LAST_TRIAL_AFTER: Duration = Duration::from_secs(20);
 const ROOMY: u32 = 4;
 /// Once competition is over, whoever falls below this share of what he had though there is a queue is not alone.
 const DISPLACED: f64 = 0.75;
+
+/// How many times as fast as packets arrive they leave under [`Controller::Salsify`].
+const SALSIFY_PACE: f64 = 5.0;
+/// The highest rate that is believed of it, bytes a second: above, it is two packets that came with one interrupt.
+const SALSIFY_RATE_MAX: f64 = 1.25e9;
+/// Packets that may be under way though the receiver's estimate says fewer.
+const LEAST_WINDOW: f64 = 2.0;
+/// What may be under way at a fixed rate, in time.
+const FIXED_WINDOW: Duration = Duration::from_secs(4);
 
 /// What one acknowledgement told.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,6 +116,9 @@ pub enum Mode {
 /// The state of one path's estimate.
 #[derive(Clone, Debug)]
 pub struct Capacity {
+    controller: Controller,
+    /// The receiver's estimate of how long 1000 bytes take to arrive.
+    arrival: Option<Duration>,
     mode: Mode,
     packet: usize,
     /// Bytes a second that the path is known to carry.
@@ -205,8 +219,10 @@ impl BaseDelay {
 
 impl Capacity {
     /// An estimate that knows nothing yet, for packets of `packet_bytes`.
-    pub fn new(now: Time, packet_bytes: usize) -> Capacity {
+    pub fn new(now: Time, packet_bytes: usize, controller: Controller) -> Capacity {
         Capacity {
+            controller,
+            arrival: None,
             mode: Mode::Startup,
             packet: packet_bytes,
             bandwidth: INITIAL_RATE / 2.0,
@@ -239,17 +255,64 @@ impl Capacity {
 
     /// The rate at which packets should leave.
     pub fn pacing_rate(&self) -> ByteRate {
-        ByteRate::from_bytes_per_second(self.rate as u64)
+        match self.controller {
+            Controller::Adaptive => ByteRate::from_bytes_per_second(self.rate as u64),
+            Controller::Salsify { .. } => {
+                ByteRate::from_bytes_per_second((SALSIFY_PACE * self.arrival_rate()) as u64)
+            }
+            Controller::Fixed(rate) => rate,
+        }
     }
 
     /// How many bytes may be under way.
     pub fn window_bytes(&self) -> u64 {
-        self.window as u64
+        match self.controller {
+            Controller::Adaptive => self.window as u64,
+            Controller::Salsify { delay, .. } => {
+                (self.arrival_rate() * delay.as_secs_f64()).max(LEAST_WINDOW * self.packet as f64) as u64
+            }
+            // What the sender remembers bounds it: some seconds' worth.
+            Controller::Fixed(rate) => (rate.bytes_in(FIXED_WINDOW) as u64).max(12 * self.packet as u64),
+        }
     }
 
     /// The rate that the path carries, as far as is known.
     pub fn bandwidth(&self) -> ByteRate {
-        ByteRate::from_bytes_per_second(self.bandwidth as u64)
+        match self.controller {
+            Controller::Adaptive => ByteRate::from_bytes_per_second(self.bandwidth as u64),
+            Controller::Salsify { .. } => ByteRate::from_bytes_per_second(self.arrival_rate() as u64),
+            Controller::Fixed(rate) => rate,
+        }
+    }
+
+    /// What decides how fast the link sends.
+    pub fn controller(&self) -> Controller {
+        self.controller
+    }
+
+    /// How many bytes may be handed over to arrive within `delay` where `in_flight` are under way (Salsify's budget, NSDI 2018
+    /// §4): what the pace lets leave in that time, less what is under way beyond the empty path; under
+    /// [`Controller::Salsify`] what its window leaves, whose own delay counts.
+    pub fn room(&self, delay: Duration, in_flight: u64) -> f64 {
+        match self.controller {
+            // By the pacing rate, not by the measured bandwidth: a sender limited to what was measured never measures more.
+            Controller::Adaptive => {
+                self.pacing_rate().bytes_in(delay) - self.bandwidth().bytes_in(self.queue_delay())
+            }
+            Controller::Salsify { .. } => self.window_bytes() as f64 - in_flight as f64,
+            Controller::Fixed(rate) => rate.bytes_in(delay),
+        }
+    }
+
+    /// The receiver says that 1000 of our bytes take so long to arrive (Salsify's τ).
+    pub fn handle_arrival(&mut self, per_kilobyte: Duration) {
+        self.arrival = Some(per_kilobyte);
+    }
+
+    /// 1/τ, bytes a second; the initial rate before anything is known.
+    fn arrival_rate(&self) -> f64 {
+        let rate = self.arrival.map(|time| 1000.0 / time.as_secs_f64().max(1e-9));
+        rate.unwrap_or(INITIAL_RATE).clamp(LEAST_RATE, SALSIFY_RATE_MAX)
     }
 
     /// Whether the path carries so much that what a packet costs the processor matters more than what it costs the path.
@@ -515,7 +578,7 @@ impl Capacity {
     /// Nothing was acknowledged for so long that the path is believed away, or it has changed: what was known of the
     /// delay may be wrong.
     pub fn handle_new_path(&mut self, now: Time) {
-        *self = Capacity { packet: self.packet, ..Capacity::new(now, self.packet) };
+        *self = Capacity { packet: self.packet, ..Capacity::new(now, self.packet, self.controller) };
     }
 }
 

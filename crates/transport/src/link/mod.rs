@@ -26,6 +26,7 @@ mod state;
 mod steps;
 pub mod wire;
 
+pub use crate::capacity::Controller;
 pub use channel::compression::Dictionary;
 pub use channel::receive::{ReceiveCounters, Received};
 pub use channel::send::SendCounters;
@@ -353,6 +354,8 @@ pub struct Settings {
     /// How many percent of a path's rate may go for padding, up to 100: whenever too little is sent to tell what the
     /// path carries, a few full datagrams in a row measure it. 0, the default: what is known may be old.
     pub probing_percent: u8,
+    /// What decides how fast we send; the other end has its own.
+    pub controller: Controller,
     /// What second paths of links that we connect are for; the listener does the same.
     pub bonding: Bonding,
 }
@@ -382,6 +385,7 @@ impl Settings {
             dictionary: None,
             ecn: Ecn::Ect0,
             probing_percent: 0,
+            controller: Controller::default(),
             bonding: Bonding::Failover,
         }
     }

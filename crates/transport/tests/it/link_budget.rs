@@ -1,9 +1,10 @@
 //! A sender that fits each picture to what the link says would leave at once.
 
-use crate::link_support::{World, figure, millis, quantile};
+use crate::link_support::{World, figure, millis, quantile, settings};
 use glassline_media::Time;
+use glassline_media::quantity::ByteRate;
 use glassline_transport::emulator::{End, LinkConfig, Network, Queue, Service};
-use glassline_transport::link::{Fec, Options};
+use glassline_transport::link::{Controller, Fec, Options, Settings};
 use std::time::Duration;
 
 /// How often a picture is taken.
@@ -151,4 +152,89 @@ fn parity_is_taken_off_the_budget() {
     let after = sent(&mut world);
     assert!(after.1 > before.1, "parity is sent");
     assert!((after.0 - before.0) as f64 > with_parity * 1.2, "{after:?} after {before:?}");
+}
+
+/// Pictures of the budget, though of `most` bytes at most, over 6 Mbit/s under `controller`: bits that came in the last second
+/// of five, and the last budget in bytes.
+fn with_controller(controller: Controller, most: u64) -> (f64, u64) {
+    let config =
+        LinkConfig::rate(6_000_000).with_delay(Duration::from_millis(20)).with_queue(Queue::packets(256));
+    let ends = settings().map(|settings| Settings { controller, ..settings });
+    let mut world = World::new(Network::new(config.clone(), config, 1).unwrap(), ends, 1);
+    world.connect();
+    world.link(End::Near).unwrap().open(1, video()).unwrap();
+    world.run_until_up();
+    let (mut bytes, mut budget) = (0, 0);
+    for picture in 0..250 {
+        let now = world.now();
+        let link = world.link(End::Near).unwrap();
+        budget = link.budget(now, 1, INTERVAL);
+        let _ = link.send(now, 1, vec![0; budget.clamp(300, most) as usize]);
+        world.run_until(now + INTERVAL, |world| {
+            let came: usize = world.take(End::Far, 1).iter().map(|message| message.len()).sum();
+            bytes += if picture >= 200 { came } else { 0 };
+            false
+        });
+    }
+    (bytes as f64 * 8.0, budget)
+}
+
+#[test]
+fn a_controller_decides_what_is_sent() {
+    let fixed = Controller::Fixed(ByteRate::from_bytes_per_second(250_000));
+    let (bits, budget) = with_controller(fixed, 100_000);
+    assert!(
+        (bits / 2e6 - 1.0).abs() < 0.1 && (4_000..=5_000).contains(&budget),
+        "{bits} of 2 Mbit/s, {budget} bytes"
+    );
+    let (bits, _) = with_controller(Controller::SALSIFY, 100_000);
+    assert!(bits > 5e6, "{bits} of 6 Mbit/s");
+    // An application that pauses: without grace periods its pauses count as the path's.
+    let Controller::Salsify { delay, .. } = Controller::SALSIFY else { unreachable!() };
+    let (_, with) = with_controller(Controller::SALSIFY, 3_000);
+    let (_, without) = with_controller(Controller::Salsify { delay, grace_periods: false }, 3_000);
+    assert!(without * 2 < with, "{without} and {with} bytes");
+}
+
+/// A small message each 20 ms for so long.
+fn murmur(world: &mut World, time: Duration) {
+    let end = world.now() + time;
+    while world.now() < end {
+        let now = world.now();
+        let _ = world.link(End::Near).unwrap().send(now, 1, vec![0; 300]);
+        world.run_until(now + INTERVAL, |world| {
+            world.take(End::Far, 1);
+            false
+        });
+    }
+}
+
+#[test]
+fn what_is_known_of_a_path_that_does_not_answer_grows_old() {
+    let mut world = known(video());
+    let silence = |world: &mut World| {
+        let now = world.now();
+        world.link(End::Near).unwrap().silence(now)
+    };
+    murmur(&mut world, Duration::from_secs(1));
+    let (before, spoken) = (budget(&mut world, 1), silence(&mut world));
+    assert!(before > 5_000.0 && spoken < Duration::from_millis(5), "{before} bytes, {spoken:?}");
+    world.network.set_service(End::Near, Service::Rate(0)).unwrap();
+    let mut last = before;
+    for step in 1..=5 {
+        murmur(&mut world, Duration::from_millis(200));
+        let (now, silence) = (budget(&mut world, 1), silence(&mut world));
+        assert!(now < last, "step {step}: {now} after {last} bytes");
+        assert!(
+            silence > Duration::from_millis(200) * step - Duration::from_millis(180),
+            "step {step}: {silence:?}"
+        );
+        last = now;
+    }
+    assert!(last < before / 5.0, "{last} of {before} bytes after a second");
+    // The path is back.
+    world.network.set_service(End::Near, Service::Rate(6_000_000)).unwrap();
+    murmur(&mut world, Duration::from_secs(1));
+    assert!(silence(&mut world) < Duration::from_millis(5));
+    assert!(budget(&mut world, 1) > before / 2.0, "{} of {before} bytes", budget(&mut world, 1));
 }

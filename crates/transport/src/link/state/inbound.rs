@@ -184,6 +184,9 @@ impl Link {
             session.recovery.handle_ack(now, ack).map_err(|_| "an acknowledgement of what was never sent")?;
         session.marking.handle_acked(sample.packets.0);
         session.peer_arrival_ns = ack.arrival_ns;
+        if ack.arrival_ns > 0 {
+            session.capacity.handle_arrival(Duration::from_nanos(ack.arrival_ns));
+        }
         session.sealer.update(self.settings.key_update_packets, session.recovery.largest_acked());
         let one_way = sample.largest_sent_at.map(|sent| {
             let sent_us = (sent - session.epoch).as_micros();

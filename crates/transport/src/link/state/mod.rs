@@ -28,7 +28,7 @@ use super::channel::send::{Announced, SendCounters, Sender};
 use super::recovery::Content;
 use super::wire::packet::{ConnectionId, DATA_OVERHEAD};
 use super::{CloseCode, CloseReason, Ecn, Error, Event, MessageId, Options, Path, Settings};
-use crate::capacity::Mode;
+use crate::capacity::{Controller, Mode};
 use channels::Channels;
 pub use paths::PathStatistics;
 use session::{Agreed, Session};
@@ -335,16 +335,14 @@ impl Link {
         self.main().map_or(0, |session| session.recovery.remembered())
     }
 
-    /// How many bytes a message on `channel` may have, handed over now, to leave within `delay` as far as is known (Salsify's
-    /// budget, NSDI 2018 §4): what the pace lets leave in that time, less what is under way beyond the empty path, what
-    /// waits on channels that go first, and what waits on this one; of what channels of the same priority wait with, its
-    /// share by weight is left. Its parity is taken off. 0 where the channel is not open, or the link not up.
+    /// How many bytes a message on `channel` may have, handed over now, to leave within `delay` as far as is known
+    /// ([`Capacity::room`](crate::capacity::Capacity::room)): less what waits on channels that go first, and what waits on this
+    /// one; of what channels of the same priority wait with, its share by weight is left. It falls with [`Link::silence`]: what
+    /// was known of a path that does not answer grows old. Its parity is taken off. 0 where the channel is not open, or the link not up.
     pub fn budget(&self, now: Time, channel: u8, delay: Duration) -> u64 {
         let (Some(session), Some(own)) = (self.main(), self.channels.sender(channel)) else { return 0 };
-        let capacity = &session.capacity;
-        // By the pacing rate, not by the measured bandwidth: a sender limited to what was measured never measures more.
-        let carried = capacity.pacing_rate().bytes_in(delay);
-        let queued = capacity.bandwidth().bytes_in(capacity.queue_delay());
+        let in_flight = session.recovery.in_flight();
+        let room = session.capacity.room(delay, in_flight) * self.freshness(session, now);
         let (lossy, whole) = (now < session.lossy_until, session.datagram - DATA_OVERHEAD);
         let (mut first, mut equal, mut weights) = (0.0, 0.0, f64::from(own.options.weight));
         for other in self.channels.senders.iter().flatten() {
@@ -360,7 +358,7 @@ impl Link {
                 weights += f64::from(other.options.weight);
             }
         }
-        let left = (carried - queued - first).max(0.0);
+        let left = (room - first).max(0.0);
         let left = (left - equal).max(left * f64::from(own.options.weight) / weights);
         let left = (left - own.unsent_bytes(lossy, whole, true) as f64).max(0.0) as u64;
         let percent = own.options.fec.percent(lossy);
@@ -373,6 +371,24 @@ impl Link {
                 _ => return size,
             }
         }
+    }
+
+    /// How long nothing that was sent has been answered, on the path that is preferred, beyond the time that answers take there;
+    /// zero where answers come, or nothing is under way.
+    pub fn silence(&self, now: Time) -> Duration {
+        self.main().map_or(Duration::ZERO, |session| {
+            let since = session.unanswered_since.map_or(Duration::ZERO, |since| now.since(since));
+            since.saturating_sub(session.recovery.probe_time())
+        })
+    }
+
+    /// What is left of an estimate, 1 to 0: of one that is as old again as answers take, a half.
+    fn freshness(&self, session: &Session, now: Time) -> f64 {
+        if matches!(session.capacity.controller(), Controller::Fixed(_)) {
+            return 1.0;
+        }
+        let (usual, silence) = (session.recovery.probe_time(), self.silence(now));
+        usual.as_secs_f64() / (usual + silence).as_secs_f64().max(1e-9)
     }
 
     /// Counts and measures.

@@ -510,7 +510,7 @@ impl Session {
         // A pause of the application's is not made up for.
         self.next_send = self.next_send.max(before(now, CATCH_UP));
         let grace = now - idle.max(paced);
-        if grace > Duration::from_millis(1) {
+        if grace > Duration::from_millis(1) && self.capacity.controller().tells_pauses() {
             Frame::Grace(grace.as_micros() as u64).write(out);
         }
     }

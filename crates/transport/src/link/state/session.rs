@@ -158,7 +158,7 @@ impl Session {
             opener: Opener::new(agreed.secrets.receive),
             received: Received::default(),
             recovery,
-            capacity: Capacity::new(now, datagram),
+            capacity: Capacity::new(now, datagram, settings.controller),
             arrival: Arrival::default(),
             peer_arrival_ns: 0,
             mtu,
