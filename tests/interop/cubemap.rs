@@ -92,7 +92,12 @@ fn cubemap_pulls_metacube_from_us_and_hands_it_on() {
     // And what it has made of our blocks comes back to us.
     let (server, _scratch) = pulling(&cubemap.url("/blocks.ts"));
     expect_blocks(&server);
-    let said = cubemap.process.output();
+    // The viewers of this test go away in the middle, which Cubemap reports as an error too.
+    let gone = ["Broken pipe", "Connection reset"];
+    let output = cubemap.process.output();
+    let kept: Vec<&str> =
+        output.lines().filter(|line| !gone.iter().any(|told| line.contains(told))).collect();
+    let said = kept.join("\n");
     for complaint in ["checksum", "junk", "corrupted", "ERROR"] {
         assert!(!said.contains(complaint), "{said}");
     }

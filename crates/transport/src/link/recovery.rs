@@ -11,8 +11,12 @@ use super::received::max_delay;
 use super::steps::step;
 use super::wire::frame::Ack;
 
-/// Packets that must be acknowledged after one for it to be lost (RFC 9002 §6.1.1).
+/// Packets that must be acknowledged after one for it to be lost (RFC 9002 §6.1.1), on a path that keeps their order,
 const PACKET_THRESHOLD: u64 = 3;
+/// and on one that has been seen to change it, at most.
+const PACKET_THRESHOLD_MAX: u64 = 64;
+/// After so many losses in a row that were none of order, the path keeps it (RFC 8985 §6.2 step 4).
+const ORDERLY_LOSSES: u32 = 16;
 /// The least time that is worth a timer (RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
 /// Probes of a silent path come so often at first, so that one that is back is noticed soon,
@@ -85,7 +89,10 @@ enum State {
     /// Neither asks for an acknowledgement nor counts as under way.
     Silent,
     Acked,
+    /// Others were acknowledged and it was not.
     Lost,
+    /// The path was away, and it is not waited for.
+    GivenUp,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -141,6 +148,8 @@ pub(crate) struct Sample {
     pub(crate) lost_bytes: u64,
     /// Packets newly acknowledged and newly deemed lost.
     pub(crate) packets: (u64, u64),
+    /// Of those acknowledged, packets that had been deemed lost: they were overtaken.
+    pub(crate) late_packets: u64,
     /// The largest of either, bytes.
     pub(crate) largest: (u32, u32),
     /// When the largest newly acknowledged packet was sent.
@@ -187,6 +196,41 @@ impl Train {
     }
 }
 
+/// By how much a path changes the order of packets, learned from those that were deemed lost and came late (as RACK's window,
+/// RFC 8985 §6.2 step 4).
+#[derive(Clone, Copy, Debug)]
+struct Reordering {
+    /// Packets that must be acknowledged after one for it to be lost.
+    packets: u64,
+    /// How much longer than usual one is waited for.
+    time: Duration,
+    /// Times that something was deemed lost since one came late.
+    losses: u32,
+}
+
+impl Default for Reordering {
+    fn default() -> Reordering {
+        Reordering { packets: PACKET_THRESHOLD, time: Duration::ZERO, losses: 0 }
+    }
+}
+
+impl Reordering {
+    /// A packet that was deemed lost came after as many as `behind` later ones.
+    fn handle_late(&mut self, behind: u64, rtt: &Rtt) {
+        self.packets = self.packets.max(behind + 1).min(PACKET_THRESHOLD_MAX);
+        self.time = (self.time + rtt.least.min(rtt.smoothed) / 4).min(rtt.smoothed);
+        self.losses = 0;
+    }
+
+    /// Something was deemed lost.
+    fn handle_loss(&mut self) {
+        self.losses += 1;
+        if self.losses >= ORDERLY_LOSSES {
+            *self = Reordering::default();
+        }
+    }
+}
+
 /// The acknowledgement names a packet that was never sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NeverSent;
@@ -207,6 +251,8 @@ pub(crate) struct Recovery {
     largest_acked: Option<u64>,
     /// When the packets that are behind are lost by time.
     loss_at: Time,
+    /// By how much the path changes packets' order.
+    reordering: Reordering,
     last_asked_at: Time,
     probes: u32,
     /// When the first probe of this silence was due.
@@ -241,6 +287,7 @@ impl Recovery {
             rtt: Rtt::new(),
             largest_acked: None,
             loss_at: Time::NEVER,
+            reordering: Reordering::default(),
             last_asked_at: now,
             probes: 0,
             silent_since: now,
@@ -402,6 +449,9 @@ impl Recovery {
         if packet.state != State::Silent {
             if packet.state == State::Flying {
                 self.in_flight -= u64::from(packet.bytes);
+            } else if packet.state == State::Lost {
+                self.reordering.handle_late(largest - number, &self.rtt);
+                sample.late_packets += 1;
             }
             self.delivered += u64::from(packet.bytes);
             sample.acked_bytes += u64::from(packet.bytes);
@@ -434,13 +484,13 @@ impl Recovery {
 
     /// How long a packet may be behind later ones (RFC 9002 §6.1.2).
     fn loss_delay(&self) -> Duration {
-        (self.rtt.smoothed.max(self.rtt.latest) * 9 / 8).max(GRANULARITY)
+        (self.rtt.smoothed.max(self.rtt.latest) * 9 / 8).max(GRANULARITY) + self.reordering.time
     }
 
     fn detect_losses(&mut self, now: Time, sample: &mut Sample) {
         self.loss_at = Time::NEVER;
         let Some(largest) = self.largest_acked else { return };
-        let delay = self.loss_delay();
+        let (delay, before) = (self.loss_delay(), sample.packets.1);
         let end = largest.min(self.base + self.packets.len() as u64);
         self.flying_from = self.flying_from.max(self.base);
         // What is not under way is not looked at again.
@@ -453,7 +503,7 @@ impl Recovery {
                 self.flying_from += 1;
                 continue;
             }
-            if largest - number >= PACKET_THRESHOLD || packet.at + delay <= now {
+            if largest - number >= self.reordering.packets || packet.at + delay <= now {
                 self.packets[index].state = State::Lost;
                 self.in_flight -= u64::from(packet.bytes);
                 sample.lost_bytes += u64::from(packet.bytes);
@@ -466,6 +516,9 @@ impl Recovery {
                 break;
             }
         }
+        if sample.packets.1 > before {
+            self.reordering.handle_loss();
+        }
     }
 
     /// Forgets packets at the front that are settled; lost ones a while later, since they may only be late.
@@ -476,7 +529,7 @@ impl Recovery {
         while let Some(&packet) = self.packets.front() {
             let over = match packet.state {
                 State::Acked => true,
-                State::Lost | State::Silent => packet.at + late < now,
+                State::Lost | State::GivenUp | State::Silent => packet.at + late < now,
                 State::Flying => false,
             };
             if !over && self.packets.len() <= most {
@@ -553,7 +606,7 @@ impl Recovery {
                 break;
             }
             if packet.state == State::Flying {
-                self.packets[index].state = State::Lost;
+                self.packets[index].state = State::GivenUp;
                 self.in_flight -= u64::from(packet.bytes);
                 bytes += u64::from(packet.bytes);
                 self.settle(&packet, false);

@@ -165,3 +165,30 @@ fn who_acknowledges_all_but_one_packet_neither_fills_the_memory_nor_takes_the_ti
     assert!(recovery.remembered() <= most, "{}", recovery.remembered());
     assert!(recovery.in_flight() <= 50 * most as u64);
 }
+
+#[test]
+fn a_path_that_changes_the_order_is_given_time_until_it_keeps_it() {
+    let mut recovery = flying(200);
+    let mut now = Time::from_millis(300);
+    // Packet 0 comes behind 5 others: it was deemed lost.
+    acknowledge(&mut recovery, now, &[(1, 5)]);
+    assert_eq!(recovery.lost, [Content::Open(0)]);
+    let late = acknowledge(&mut recovery, now, &[(0, 5)]);
+    assert_eq!((late.late_packets, late.packets), (1, (1, 0)));
+    recovery.lost.clear();
+    // The next one that is as late is no loss, by number or by time.
+    now += Duration::from_millis(1);
+    let sample = acknowledge(&mut recovery, now, &[(7, 11)]);
+    assert_eq!((sample.packets.1, recovery.lost.len()), (0, 0));
+    acknowledge(&mut recovery, now, &[(6, 11)]);
+    // One that is later still teaches that, up to a bound.
+    acknowledge(&mut recovery, now, &[(13, 150)]);
+    acknowledge(&mut recovery, now, &[(12, 150)]);
+    assert_eq!(recovery.reordering.packets, PACKET_THRESHOLD_MAX);
+    assert!(recovery.reordering.time <= recovery.rtt.smoothed);
+    // Losses that are none of order bring the path's good name back.
+    for _ in 0..ORDERLY_LOSSES {
+        recovery.reordering.handle_loss();
+    }
+    assert_eq!((recovery.reordering.packets, recovery.reordering.time), (PACKET_THRESHOLD, Duration::ZERO));
+}

@@ -3,7 +3,7 @@
 use crate::link_support::{World, figure, millis, quantile, settings};
 use glassline_media::Time;
 use glassline_media::quantity::ByteRate;
-use glassline_transport::emulator::{End, LinkConfig, Network, Queue, Service};
+use glassline_transport::emulator::{End, LinkConfig, Network, Queue, Reorder, Service};
 use glassline_transport::link::{Controller, Fec, Options, Settings};
 use std::time::Duration;
 
@@ -237,4 +237,35 @@ fn what_is_known_of_a_path_that_does_not_answer_grows_old() {
     murmur(&mut world, Duration::from_secs(1));
     assert!(silence(&mut world) < Duration::from_millis(5));
     assert!(budget(&mut world, 1) > before / 2.0, "{} of {before} bytes", budget(&mut world, 1));
+}
+
+#[test]
+fn packets_that_are_overtaken_are_not_lost() {
+    // One of ten comes as late as three packets take.
+    let reorder = Reorder { probability: 0.1, hold: Duration::from_millis(5) };
+    let plain =
+        LinkConfig::rate(6_000_000).with_delay(Duration::from_millis(20)).with_queue(Queue::packets(256));
+    let config = LinkConfig { reorder, ..plain.clone() };
+    let mut world = World::shared(Network::new(config, plain, 1).unwrap(), 1);
+    world.connect();
+    world.link(End::Near).unwrap().open(1, Options { reliable: true, newest: false, ..video() }).unwrap();
+    world.run_until_up();
+    let mut figures = Vec::new();
+    for _ in 0..2 {
+        for _ in 0..250 {
+            let now = world.now();
+            let _ = world.link(End::Near).unwrap().send(now, 1, vec![0; 10_000]);
+            world.run_until(now + INTERVAL, |world| {
+                world.take(End::Far, 1);
+                false
+            });
+        }
+        let link = world.link(End::Near).unwrap();
+        let (all, sent) = (link.statistics(), link.send_counters(1).unwrap());
+        figures.push([all.sent_packets, all.lost_packets, all.late_packets, sent.resent_bytes]);
+    }
+    let [sent, lost, late, resent] = std::array::from_fn(|at| figures[1][at] - figures[0][at]);
+    // Of 2,000 packets 200 are overtaken.
+    assert!(sent > 2_000 && lost + late < 20 && resent < 20_000, "{figures:?}");
+    assert_eq!(figures[1][1], 0, "none was lost: {figures:?}");
 }

@@ -211,6 +211,12 @@ impl Link {
     pub(super) fn settle(&mut self, now: Time, on: usize, sample: &Sample, one_way_us: Option<i64>) {
         let session = &mut self.paths[on];
         self.statistics.lost_packets += sample.packets.1;
+        self.statistics.lost_packets = self.statistics.lost_packets.saturating_sub(sample.late_packets);
+        self.statistics.late_packets += sample.late_packets;
+        for _ in 0..sample.late_packets.min(1000) {
+            // As if it had not been counted.
+            session.loss = (session.loss - 0.005).max(0.0);
+        }
         for (packets, lost) in [(sample.packets.0, 0.0), (sample.packets.1, 1.0)] {
             // As of some 200 packets.
             session.loss += (lost - session.loss) * (1.0 - 0.995f64.powi(packets.min(1000) as i32));

@@ -60,8 +60,10 @@ pub struct LinkStatistics {
     pub received_packets: u64,
     /// Their bytes.
     pub received_bytes: u64,
-    /// Datagrams deemed lost on their way to the peer.
+    /// Datagrams deemed lost on their way to the peer, which have not come since.
     pub lost_packets: u64,
+    /// Datagrams that were deemed lost and came late: others had overtaken them.
+    pub late_packets: u64,
     /// Datagrams to this link that were forged or replayed, or that came twice.
     pub refused_packets: u64,
     /// Handshakes finished.
