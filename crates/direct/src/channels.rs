@@ -1,0 +1,47 @@
+//! Which channels of a link are whose.
+
+use glassline_transport::link::{Fec, MAX_CHANNELS, Options};
+use std::time::Duration;
+
+/// Pictures, from the sender. The last channels of a link belong to rooms of ours, the highest to `engine::link::session`; those
+/// below are the user's.
+pub const VIDEO: u8 = MAX_CHANNELS as u8 - 2;
+/// What the receiver says of them.
+pub const REPORTS: u8 = MAX_CHANNELS as u8 - 3;
+/// Sound, from the sender.
+pub const SOUND: u8 = MAX_CHANNELS as u8 - 4;
+
+/// A picture that has waited for so long is of no use: many newer ones were captured.
+const PICTURE_CANCEL_AFTER: Duration = Duration::from_secs(1);
+/// The largest encoded picture, bytes.
+const PICTURE_BYTES_MAX: u32 = 4 << 20;
+
+/// How pictures go: the newest replaces one that waits, and one that has begun is finished. `parity` goes along while packets
+/// are lost.
+pub fn video_options(parity: Fec) -> Options {
+    Options {
+        reliable: false,
+        ordered: false,
+        newest: true,
+        priority: 8,
+        cancel_after: Some(PICTURE_CANCEL_AFTER),
+        max_size: PICTURE_BYTES_MAX,
+        queue: 16,
+        fec: parity,
+        receipts: true,
+        ..Options::default()
+    }
+}
+
+/// How reports go: ahead of everything, and only the newest counts.
+pub fn report_options() -> Options {
+    Options {
+        reliable: false,
+        ordered: false,
+        newest: true,
+        priority: 0,
+        max_size: 1 << 10,
+        queue: 16,
+        ..Options::default()
+    }
+}

@@ -1,0 +1,140 @@
+//! Which quantisers to try: those around the one that gives the size that is expected to fit, by what pictures took lately.
+
+/// Quantiser indices by which a frame's size halves, before anything is known.
+const FIRST_SLOPE: f64 = 15.0;
+/// Bounds of what is learned.
+const SLOPES: (f64, f64) = (8.0, 40.0);
+/// How much of a new measurement is taken.
+const SLOPE_GAIN: f64 = 0.2;
+const SIZE_GAIN: f64 = 0.6;
+/// The largest index.
+const COARSEST: u8 = 127;
+/// By how many octaves a size changes from one picture to the next, at least: candidates are never closer.
+const LEAST_SPREAD: f64 = 0.12;
+/// The share of what is expected to fit that the middle candidate aims at.
+const AIM: f64 = 0.9;
+
+/// What sizes pictures have at which quantiser: the logarithm of the size falls with the index.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ladder {
+    /// log2 of the bytes that index 0 would give.
+    finest_size: Option<f64>,
+    /// Indices for half the size.
+    slope: f64,
+    /// By how many octaves the last pictures were off what was predicted, on average.
+    error: f64,
+}
+
+impl Ladder {
+    pub(crate) fn new() -> Ladder {
+        Ladder { finest_size: None, slope: FIRST_SLOPE, error: 0.3 }
+    }
+
+    /// The bytes that a picture would take at this index, as far as is known.
+    fn octaves(&self, index: f64) -> Option<f64> {
+        Some(self.finest_size? - index / self.slope)
+    }
+
+    /// Takes what a picture took: indices with sizes, in any order.
+    pub(crate) fn learn(&mut self, sizes: &[(u8, usize)]) {
+        let octaves = |bytes: usize| (bytes.max(1) as f64).log2();
+        let finest = sizes.iter().min_by_key(|(index, _)| *index);
+        let coarsest = sizes.iter().max_by_key(|(index, _)| *index);
+        let (Some(&(low, more)), Some(&(high, less))) = (finest, coarsest) else { return };
+        if high >= low + 6 && octaves(more) > octaves(less) + 0.1 {
+            let seen = f64::from(high - low) / (octaves(more) - octaves(less));
+            self.slope += SLOPE_GAIN * (seen.clamp(SLOPES.0, SLOPES.1) - self.slope);
+        }
+        // In the middle, so that an error of the slope counts least.
+        let (index, bytes) = (f64::from(low + high) / 2.0, (octaves(more) + octaves(less)) / 2.0);
+        if let Some(expected) = self.octaves(index) {
+            self.error += 0.1 * ((bytes - expected).abs() - self.error);
+        }
+        let seen = bytes + index / self.slope;
+        self.finest_size = Some(self.finest_size.map_or(seen, |known| known + SIZE_GAIN * (seen - known)));
+    }
+
+    /// `count` indices, finest first, around the one that gives `bytes`, none below `finest`; fewer where they would be the
+    /// same.
+    pub(crate) fn around(&self, bytes: u64, count: usize, finest: u8) -> Vec<u8> {
+        let wanted = (bytes.max(1) as f64 * AIM).log2();
+        let middle = self.finest_size.map_or(60.0, |size| (size - wanted) * self.slope);
+        let step = (self.error.max(LEAST_SPREAD) * self.slope).min(24.0);
+        // One is finer than expected; the coarser ones are further and further away, since one of them must fit.
+        let offsets = [-1.0, 0.0, 1.2, 3.2, 6.0, 9.0];
+        let offsets = match count {
+            0 | 1 => &offsets[2..3],
+            2 => &[0.0, 1.8],
+            3 => &[-0.7, 0.4, 2.2],
+            4 => &offsets[..4],
+            5 => &offsets[..5],
+            _ => &offsets[..],
+        };
+        let mut indices: Vec<u8> = offsets
+            .iter()
+            .map(|offset| {
+                (middle + offset * step).round().clamp(f64::from(finest), f64::from(COARSEST)) as u8
+            })
+            .collect();
+        indices.dedup();
+        indices
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes that halve each twelve indices.
+    fn size(index: u8) -> usize {
+        (200_000.0 * 2f64.powf(-f64::from(index) / 12.0)) as usize
+    }
+
+    fn sizes(indices: &[u8]) -> Vec<(u8, usize)> {
+        indices.iter().map(|&index| (index, size(index))).collect()
+    }
+
+    #[test]
+    fn pictures_that_are_alike_are_met_after_a_few() {
+        let mut ladder = Ladder::new();
+        let mut indices = vec![40, 60];
+        for _ in 0..40 {
+            ladder.learn(&sizes(&indices));
+            indices = ladder.around(5_000, 4, 4);
+        }
+        let fits = indices.iter().map(|&index| size(index)).find(|&bytes| bytes <= 5_000).unwrap();
+        assert!((3_800..=5_000).contains(&fits), "{fits} of {indices:?}");
+        assert!(size(*indices.last().unwrap()) < 4_500);
+    }
+
+    #[test]
+    fn candidates_are_as_many_as_asked_for_unless_they_are_the_same() {
+        let mut ladder = Ladder::new();
+        for count in 1..=6 {
+            ladder.learn(&sizes(&[50, 70]));
+            let indices = ladder.around(5_000, count, 4);
+            assert_eq!(indices.len(), count);
+            assert!(indices.is_sorted());
+        }
+        assert_eq!(ladder.around(100_000_000, 4, 10), [10], "nothing is finer than the finest");
+        assert_eq!(ladder.around(1, 4, 10), [127]);
+    }
+
+    #[test]
+    fn pictures_that_change_have_candidates_further_apart() {
+        let spread = |scale: f64| {
+            let mut ladder = Ladder::new();
+            for number in 0..60 {
+                let factor = if number % 2 == 0 { 1.0 } else { scale };
+                let sizes: Vec<_> = sizes(&[50, 60])
+                    .iter()
+                    .map(|&(q, bytes)| (q, (bytes as f64 * factor) as usize))
+                    .collect();
+                ladder.learn(&sizes);
+            }
+            let indices = ladder.around(5_000, 4, 0);
+            indices[3] - indices[0]
+        };
+        assert!(spread(2.5) > 2 * spread(1.0), "{} and {}", spread(2.5), spread(1.0));
+    }
+}

@@ -1,0 +1,30 @@
+//! Direct video: each picture is coded to what the network can take now, or is not sent (Fouladi et al.: "Salsify:
+//! Low-Latency Network Video through Tighter Integration between a Video Codec and a Transport Protocol", NSDI 2018).
+//!
+//! ```text
+//! Picture ─► Sender::encode (some qualities, against one state) ─► link's budget ─► Sender::choose ─► message, or none
+//!                  ▲                                                                                    │ channel VIDEO
+//!                  │ what is lost: receipts and reports                                                  ▼
+//!              Sender::handle_report ◄──── channel REPORTS ◄──── Receiver::handle ─► Picture, to be shown
+//! ```
+//! The codec is a function, so a state that was not sent costs nothing: the next picture is coded against any state that the
+//! receiver has, or will have. After a loss that is the newest that it *says* it has decoded: no key frame, no resending.
+//!
+//! Pure: pictures, messages, budgets and `now` come in; messages, pictures and deadlines go out. `engine::direct` runs it
+//! on a link, `lab::experiment` in virtual time.
+#![forbid(unsafe_code)]
+// A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
+#![cfg_attr(not(test), warn(clippy::string_slice))]
+
+mod channels;
+mod history;
+mod ladder;
+mod receiver;
+mod sender;
+pub mod wire;
+
+pub use channels::{REPORTS, SOUND, VIDEO, report_options, video_options};
+pub use receiver::{Fate, Receiver, ReceiverCounters, Shown};
+pub use sender::{
+    Candidate, Choice, CodecMode, Conditions, Decision, Reason, Sender, SenderCounters, SenderSettings,
+};

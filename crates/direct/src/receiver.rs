@@ -1,0 +1,280 @@
+//! The receiving end: decodes what it can, in the order of the pictures' numbers, and says what it has.
+
+use crate::wire::{DecodedPicture, LackingPicture, PictureHeader, Report, StateTag, WireError};
+use bytes::Bytes;
+use glassline_codec::vp8::{Limits, State, Workspace, decode_in};
+use glassline_media::{Picture, Time};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// States that are held at most, whatever the sender says that it still needs.
+const STATES_MAX: usize = 40;
+/// Pictures that wait for one before them, at most.
+const WAITING_MAX: usize = 4;
+/// For so long a picture whose source is not there waits before the sender is told: packets overtake each other.
+const LACKING_PATIENCE: Duration = Duration::from_millis(4);
+
+/// A picture to be shown.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// What the sender said of it.
+    pub header: PictureHeader,
+    /// The picture; it bears no time of capture but the header's, as the sender's clock is not ours.
+    pub picture: Picture,
+    /// Bytes of the encoded frame.
+    pub bytes: usize,
+    /// Whether it needed no other.
+    pub key: bool,
+}
+
+/// What became of a message.
+#[derive(Clone, Debug)]
+pub enum Fate {
+    /// These pictures can be shown: it, or it and those that have waited for it; only the last is news.
+    Shown(Vec<Shown>),
+    /// It was decoded or not, and is not to be shown: a newer one was.
+    Overtaken,
+    /// It waits for the picture that it is coded against.
+    Waits,
+    /// It cannot be decoded, or its state is another than the sender's.
+    Damaged,
+}
+
+/// Counts of what came, since this end began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverCounters {
+    /// Pictures that came whole.
+    pub pictures: u64,
+    /// Of them, those that were shown.
+    pub shown: u64,
+    /// Those that were not: a newer one was there.
+    pub overtaken: u64,
+    /// Those whose source state never came.
+    pub lacking: u64,
+    /// Those that could not be decoded, or whose state was another than the sender's.
+    pub damaged: u64,
+    /// Messages of no known format.
+    pub malformed: u64,
+    /// Pictures that needed no other.
+    pub key: u64,
+}
+
+struct Waiting {
+    header: PictureHeader,
+    frame: Bytes,
+    since: Time,
+    /// The sender knows.
+    is_told: bool,
+}
+
+/// Takes the messages of channel [`VIDEO`](crate::VIDEO).
+pub struct Receiver {
+    limits: Limits,
+    workspace: Workspace,
+    epoch: Option<u32>,
+    /// By the number of the picture that they are behind.
+    states: BTreeMap<u64, (State, StateTag)>,
+    /// Pictures that wait for one before them.
+    waiting: BTreeMap<u64, Waiting>,
+    newest: Option<u64>,
+    /// The newest that was shown.
+    shown: Option<u64>,
+    lacking: Option<LackingPicture>,
+    /// Something is to be told.
+    is_due: bool,
+    counters: ReceiverCounters,
+    /// Counts at the begin of the sender's run.
+    before: ReceiverCounters,
+}
+
+impl std::fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Receiver").field("shown", &self.shown).field("states", &self.states.len()).finish()
+    }
+}
+
+impl Receiver {
+    /// An end that holds nothing yet. `limits` bounds the pictures that it decodes.
+    pub fn new(limits: Limits) -> Receiver {
+        Receiver {
+            limits,
+            workspace: Workspace::new(),
+            epoch: None,
+            states: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            newest: None,
+            shown: None,
+            lacking: None,
+            is_due: false,
+            counters: ReceiverCounters::default(),
+            before: ReceiverCounters::default(),
+        }
+    }
+
+    /// Counts.
+    pub fn counters(&self) -> ReceiverCounters {
+        self.counters
+    }
+
+    /// States that are held.
+    pub fn states(&self) -> usize {
+        self.states.len()
+    }
+
+    /// Takes a message and decodes what it makes possible.
+    ///
+    /// # Errors
+    /// It is no message of this format; it is counted.
+    pub fn handle(&mut self, now: Time, message: &Bytes) -> Result<Fate, WireError> {
+        let (header, frame) = PictureHeader::parse(message).inspect_err(|_| self.counters.malformed += 1)?;
+        let frame = message.slice_ref(frame);
+        self.counters.pictures += 1;
+        if self.epoch != Some(header.epoch) {
+            self.begin(header.epoch);
+        }
+        self.is_due = true;
+        self.newest = self.newest.max(Some(header.number));
+        self.release(header.kept);
+        if self.shown.is_some_and(|shown| header.number <= shown) && !self.is_waited_for(header.number) {
+            self.counters.overtaken += 1;
+            return Ok(Fate::Overtaken);
+        }
+        if header.source.is_some_and(|source| !self.states.contains_key(&source)) {
+            self.wait(now, header, frame);
+            return Ok(Fate::Waits);
+        }
+        let mut shown = Vec::new();
+        let mut next = Some((header, frame));
+        let mut damaged = false;
+        while let Some((header, frame)) = next {
+            match self.decode(&header, &frame) {
+                None => damaged = true,
+                Some(picture) if self.shown.is_none_or(|shown| header.number > shown) => {
+                    self.shown = Some(header.number);
+                    self.counters.shown += 1;
+                    self.counters.key += u64::from(header.source.is_none());
+                    shown.push(Shown { header, picture, bytes: frame.len(), key: header.source.is_none() });
+                }
+                Some(_) => self.counters.overtaken += 1,
+            }
+            next = self.next_ready();
+        }
+        Ok(match shown.is_empty() {
+            false => Fate::Shown(shown),
+            true if damaged => Fate::Damaged,
+            true => Fate::Overtaken,
+        })
+    }
+
+    /// A new run of the sender: nothing of the old one is of use.
+    fn begin(&mut self, epoch: u32) {
+        self.epoch = Some(epoch);
+        self.states.clear();
+        self.waiting.clear();
+        (self.newest, self.shown, self.lacking) = (None, None, None);
+        self.before = self.counters;
+    }
+
+    /// Lets states go that the sender will not code against, and more where it wants too many.
+    fn release(&mut self, kept: u64) {
+        // A header may lie about it: the newest stays in any case, since it is what the next one is coded against.
+        let newest = self.states.keys().next_back().copied().unwrap_or(0);
+        self.states = self.states.split_off(&kept.min(newest));
+        while self.states.len() >= STATES_MAX {
+            self.states.pop_first();
+        }
+        let gone = self.waiting.extract_if(.., |_, waiting| waiting.header.source < Some(kept)).count();
+        self.counters.lacking += gone as u64;
+    }
+
+    fn is_waited_for(&self, number: u64) -> bool {
+        self.waiting.values().any(|waiting| waiting.header.source == Some(number))
+    }
+
+    fn wait(&mut self, now: Time, header: PictureHeader, frame: Bytes) {
+        let waiting = Waiting { header, frame, since: now, is_told: false };
+        self.counters.lacking += u64::from(self.waiting.insert(header.number, waiting).is_some());
+        while self.waiting.len() > WAITING_MAX {
+            self.tell_lacking();
+            self.waiting.pop_first();
+            self.counters.lacking += 1;
+        }
+    }
+
+    /// A picture that has waited and whose source is there now.
+    fn next_ready(&mut self) -> Option<(PictureHeader, Bytes)> {
+        let ready =
+            |waiting: &Waiting| waiting.header.source.is_some_and(|source| self.states.contains_key(&source));
+        let number = *self.waiting.iter().find(|(_, waiting)| ready(waiting))?.0;
+        let waiting = self.waiting.remove(&number)?;
+        Some((waiting.header, waiting.frame))
+    }
+
+    /// Decodes a picture whose source is there, and keeps its state. `None` where it is damaged.
+    fn decode(&mut self, header: &PictureHeader, frame: &[u8]) -> Option<Picture> {
+        let nothing = State::new();
+        let source = header.source.map_or(&nothing, |source| &self.states[&source].0);
+        let decoded = decode_in(source, frame, &self.limits, &mut self.workspace).ok();
+        let whole = decoded.filter(|decoded| {
+            StateTag::from(decoded.state.hash()) == header.target && decoded.key == header.source.is_none()
+        });
+        let picture = whole.and_then(|decoded| Some((decoded.picture?, decoded.state)));
+        let Some((picture, state)) = picture else {
+            self.counters.damaged += 1;
+            // The sender takes it for lost by what is said of it.
+            self.lacking = Some(LackingPicture { number: header.number, source: header.number });
+            return None;
+        };
+        self.states.insert(header.number, (state, header.target));
+        if self.lacking.is_some_and(|lacking| lacking.source <= header.number) {
+            self.lacking = None;
+        }
+        Some(picture)
+    }
+
+    fn tell_lacking(&mut self) {
+        let newest = self.waiting.values().next_back();
+        if let Some((number, source)) =
+            newest.and_then(|waiting| Some((waiting.header.number, waiting.header.source?)))
+        {
+            self.lacking = Some(LackingPicture { number, source });
+            self.is_due = true;
+        }
+        self.waiting.values_mut().for_each(|waiting| waiting.is_told = true);
+    }
+
+    /// When [`Receiver::handle_timeout`] is to be called, if at all.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let untold = self.waiting.values().filter(|waiting| !waiting.is_told);
+        untold.map(|waiting| waiting.since + LACKING_PATIENCE).min()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.poll_timeout().is_some_and(|at| at <= now) {
+            self.tell_lacking();
+        }
+    }
+
+    /// A message for channel [`REPORTS`](crate::REPORTS), where there is something to say: after each picture that came.
+    pub fn poll_report(&mut self) -> Option<Vec<u8>> {
+        let epoch = self.epoch.filter(|_| self.is_due)?;
+        self.is_due = false;
+        let decoded = self.states.iter().next_back().map(|(number, (_, tag))| DecodedPicture {
+            number: *number,
+            state: *tag,
+            held: self.states.len() as u64,
+        });
+        let shown = self.counters.shown - self.before.shown;
+        let passed = self.counters.pictures - self.before.pictures;
+        let report = Report {
+            epoch,
+            newest: self.newest,
+            decoded,
+            lacking: self.lacking,
+            shown,
+            passed: passed.saturating_sub(shown),
+        };
+        Some(report.to_bytes())
+    }
+}

@@ -1,0 +1,623 @@
+//! The sending end: each picture is coded in some qualities, and the largest frame that fits the link's budget goes, or none.
+
+use crate::history::{History, Taken};
+use crate::ladder::Ladder;
+use crate::wire::{Passed, PictureHeader, Report, StateTag, WireError};
+use bytes::Bytes;
+use glassline_codec::vp8::{
+    EncodeError, EncodeWorkspace, Encoded, Parallel, Quality, Replace, Request, State, Updates,
+    encode_candidates_in, encode_in,
+};
+use glassline_media::quantity::Bitrate;
+use glassline_media::{FrameRate, Picture, Stage, Time};
+use glassline_transport::link::{MessageId, Outcome};
+use std::time::Duration;
+
+/// After so many pictures in a row that were not sent, the smallest one goes, so that something comes back.
+const SKIPS_MAX: u32 = 4;
+/// A picture that needs no other may take so long to leave.
+const KEY_HORIZON: Duration = Duration::from_millis(100);
+/// Two losses within this time: the next are likely.
+const LOSSES_WITHIN: Duration = Duration::from_secs(2);
+/// For so long after them every picture is coded against one that the receiver has.
+const CAUTION: Duration = Duration::from_secs(1);
+/// From one long-term reference (golden frame) to the next, in pictures sent.
+const LONG_TERM_INTERVAL: u64 = 20;
+/// The least bytes that a search for a size aims at: below, the smallest frame is as good.
+const SEARCH_LEAST: u64 = 1_000;
+/// Pictures' worth of bytes that a cap of the rate lets be saved up.
+const SAVED_PICTURES: f64 = 4.0;
+/// How often a conventional encoder is given another quantiser.
+const CONVENTIONAL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How the encoder is steered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CodecMode {
+    /// Picture by picture, by the budget.
+    #[default]
+    Functional,
+    /// As others do it: once a second a quantiser is searched that gives frames of the budget, and every picture is sent. For
+    /// comparisons.
+    Conventional,
+}
+
+/// What a sender is like.
+#[derive(Clone, Debug)]
+pub struct SenderSettings {
+    /// Names this run; any number that the runs before did not have.
+    pub epoch: u32,
+    /// Of the source.
+    pub frame_rate: FrameRate,
+    /// The encoder's speed against quality, 0 to 10.
+    pub speed: u8,
+    /// In how many qualities a picture is coded, 1 to 6. More meet the budget better, for more processor time.
+    pub candidates: usize,
+    /// No more bits than this a second, whatever the network could take.
+    pub bitrate_max: Option<Bitrate>,
+    /// The finest quantiser index: no bits are spent on what nobody sees.
+    pub finest: u8,
+    /// How the encoder is steered.
+    pub codec: CodecMode,
+}
+
+impl SenderSettings {
+    /// Settings for a source of this rate.
+    pub fn new(epoch: u32, frame_rate: FrameRate) -> SenderSettings {
+        SenderSettings {
+            epoch,
+            frame_rate,
+            speed: 6,
+            candidates: 4,
+            bitrate_max: None,
+            finest: 8,
+            codec: CodecMode::Functional,
+        }
+    }
+}
+
+/// What is known of the way when a picture is encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// Bytes that the link would take now, asked about [`Sender::horizon`].
+    pub budget: u64,
+    /// How long the link has not been answered ([`Link::silence`](glassline_transport::link::Link::silence)).
+    pub silence: Duration,
+}
+
+/// One quality of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Quantiser index.
+    pub quantizer: u8,
+    /// Bytes of the message: the frame and what stands in front of it.
+    pub bytes: usize,
+}
+
+/// Why a candidate was chosen, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It is the largest that fits.
+    Fits,
+    /// None fitted; a size was searched for.
+    Searched,
+    /// None fits, and too many pictures were not sent: the smallest goes.
+    Smallest,
+    /// None fits.
+    Skipped,
+    /// The encoder is steered conventionally: every picture goes.
+    Conventional,
+}
+
+/// What was decided of a picture.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The picture's place among all that were offered, from 0.
+    pub slot: u64,
+    /// When it was captured.
+    pub captured: Time,
+    /// Its number, if it is sent.
+    pub number: Option<u64>,
+    /// The picture whose state it was coded against; `None`: none.
+    pub source: Option<u64>,
+    /// Only states that the receiver has said it has were coded against.
+    pub careful: bool,
+    /// The budget before it was encoded, and after, bytes.
+    pub expected: u64,
+    /// The budget that decided.
+    pub budget: u64,
+    /// In which qualities it was encoded, finest first.
+    pub candidates: Vec<Candidate>,
+    /// Which one goes.
+    pub chosen: Option<usize>,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What becomes of an encoded picture.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// What was decided, for logs and plots.
+    pub decision: Decision,
+    /// The message for channel [`VIDEO`](crate::VIDEO), if one goes; [`Sender::sent`] is to be told what the link calls it.
+    pub message: Option<Bytes>,
+}
+
+/// Counts since the begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderCounters {
+    /// Pictures that were encoded.
+    pub pictures: u64,
+    /// Of them, those that were sent.
+    pub sent: u64,
+    /// Bytes of their messages.
+    pub bytes: u64,
+    /// Pictures that were not sent because none of their encodings fitted.
+    pub skipped: u64,
+    /// Sent ones of which the link or the receiver says that they did not come, or could not be decoded.
+    pub lost: u64,
+    /// Sent ones that needed no other.
+    pub key: u64,
+    /// Which candidate was sent: the finest, one between, the coarsest.
+    pub chosen: [u64; 3],
+    /// Reports whose state was not ours.
+    pub mismatches: u64,
+    /// Times that the receiver had none of our states.
+    pub resets: u64,
+    /// Pictures that the receiver says it has shown.
+    pub shown: u64,
+}
+
+struct Pending {
+    captured: Time,
+    passed: Passed,
+    source: Option<u64>,
+    careful: bool,
+    expected: u64,
+    candidates: Vec<Encoded>,
+    picture: Picture,
+    request: Request,
+}
+
+/// A cap of the rate: bytes that may be spent now.
+#[derive(Clone, Copy, Debug)]
+struct Allowance {
+    per_picture: f64,
+    left: f64,
+}
+
+/// Encodes pictures for the link and remembers what the receiver has of them.
+pub struct Sender {
+    settings: SenderSettings,
+    history: History,
+    ladder: Ladder,
+    workspace: EncodeWorkspace,
+    next: u64,
+    skips: u32,
+    since_long_term: u64,
+    allowance: Option<Allowance>,
+    losses: [Option<Time>; 2],
+    careful_until: Time,
+    conventional: Option<(Time, u8)>,
+    pending: Option<Pending>,
+    /// Of the newest report: pictures that were shown, and that came.
+    reported: (u64, u64),
+    held: u64,
+    counters: SenderCounters,
+}
+
+impl std::fmt::Debug for Sender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sender").field("next", &self.next).field("states", &self.history.len()).finish()
+    }
+}
+
+impl Sender {
+    /// A sender that has sent nothing.
+    pub fn new(settings: SenderSettings) -> Sender {
+        let per_picture = |rate: Bitrate| rate.bits_per_second() as f64 / 8.0 / settings.frame_rate.as_f64();
+        let allowance =
+            settings.bitrate_max.map(per_picture).map(|bytes| Allowance { per_picture: bytes, left: bytes });
+        Sender {
+            settings,
+            history: History::default(),
+            ladder: Ladder::new(),
+            workspace: EncodeWorkspace::new(),
+            next: 0,
+            skips: 0,
+            since_long_term: 0,
+            allowance,
+            losses: [None; 2],
+            careful_until: Time::ZERO,
+            conventional: None,
+            pending: None,
+            reported: (0, 0),
+            held: 0,
+            counters: SenderCounters::default(),
+        }
+    }
+
+    /// Counts.
+    pub fn counters(&self) -> SenderCounters {
+        self.counters
+    }
+
+    /// States that are held here, and at the receiver as it said last.
+    pub fn states(&self) -> (usize, u64) {
+        (self.history.len(), self.held)
+    }
+
+    /// In how many qualities the next pictures are coded, 1 to 6.
+    pub fn set_candidates(&mut self, count: usize) {
+        self.settings.candidates = count;
+    }
+
+    /// The source's pictures come at another rate.
+    pub fn set_frame_rate(&mut self, rate: FrameRate) {
+        self.settings.frame_rate = rate;
+    }
+
+    /// From one picture to the next.
+    fn interval(&self) -> Duration {
+        self.settings.frame_rate.time_of(1)
+    }
+
+    /// Within which time the next picture is to leave: what the link's budget is to be asked about.
+    pub fn horizon(&self) -> Duration {
+        let needs_key = self.history.source(false).is_none();
+        if needs_key { KEY_HORIZON.max(self.interval()) } else { self.interval() }
+    }
+
+    /// The link was lost, or the receiver has begun anew: it has none of our states.
+    pub fn handle_reset(&mut self) {
+        self.history.forget();
+        self.reported = (0, 0);
+        self.counters.resets += 1;
+    }
+
+    /// Encodes a picture (I420); [`Sender::choose`] decides what goes. One that was encoded before and not decided on is forgotten.
+    ///
+    /// # Errors
+    /// The picture cannot be encoded.
+    pub fn encode(
+        &mut self,
+        now: Time,
+        picture: &Picture,
+        conditions: Conditions,
+        parallel: &dyn Parallel,
+    ) -> Result<(), EncodeError> {
+        self.pending = None;
+        if let Some(allowance) = &mut self.allowance {
+            let most = SAVED_PICTURES * allowance.per_picture;
+            allowance.left = (allowance.left + allowance.per_picture).min(most);
+        }
+        let expected = self.within_allowance(conditions.budget);
+        let careful = now < self.careful_until || !conditions.silence.is_zero();
+        let same_size = |state: &State| state.size() == Some(picture.size());
+        let source = self.history.source(careful).filter(|(_, state)| same_size(state));
+        let source = source.map(|(number, state)| (number, state.clone()));
+        let request = self.request(source.is_none());
+        let (number, state) = source.map_or((None, State::new()), |(number, state)| (Some(number), state));
+        let candidates = if number.is_none() {
+            vec![self.encode_key(picture, &request, expected, parallel)?]
+        } else {
+            let qualities = self.qualities(now, picture, &state, &request, expected, parallel)?;
+            let workspace = &mut self.workspace;
+            encode_candidates_in(&state, picture, &request, &qualities, workspace, parallel)?
+        };
+        if number.is_some() {
+            let sizes: Vec<_> =
+                candidates.iter().map(|encoded| (encoded.stats.quantizer, encoded.bytes.len())).collect();
+            self.ladder.learn(&sizes);
+        }
+        self.counters.pictures += 1;
+        self.pending = Some(Pending {
+            captured: picture.captured,
+            passed: Passed::default(),
+            source: number,
+            careful,
+            expected,
+            candidates,
+            picture: picture.clone(),
+            request,
+        });
+        Ok(())
+    }
+
+    fn within_allowance(&self, budget: u64) -> u64 {
+        self.allowance.map_or(budget, |allowance| budget.min(allowance.left.max(0.0) as u64))
+    }
+
+    fn request(&self, key: bool) -> Request {
+        let long_term = self.since_long_term >= LONG_TERM_INTERVAL;
+        let golden = if long_term { Replace::ByCurrent } else { Replace::Keep };
+        let updates = Updates { golden, ..Updates::default() };
+        Request { speed: self.settings.speed, key_frame: key, updates, ..Request::default() }
+    }
+
+    /// A picture that needs no other, as large as may be; the smallest where none is small enough.
+    fn encode_key(
+        &mut self,
+        picture: &Picture,
+        request: &Request,
+        expected: u64,
+        parallel: &dyn Parallel,
+    ) -> Result<Encoded, EncodeError> {
+        let target = (expected as usize).saturating_sub(PictureHeader::BYTES_MAX).max(1);
+        let workspace = &mut self.workspace;
+        let quality = Quality::Bytes { target, never_above: true };
+        match encode_in(&State::new(), picture, &Request { quality, ..*request }, workspace, parallel) {
+            Err(EncodeError::Target { .. }) => {
+                let quality = Quality::Quantizer(127);
+                encode_in(&State::new(), picture, &Request { quality, ..*request }, workspace, parallel)
+            }
+            other => other,
+        }
+    }
+
+    fn qualities(
+        &mut self,
+        now: Time,
+        picture: &Picture,
+        state: &State,
+        request: &Request,
+        expected: u64,
+        parallel: &dyn Parallel,
+    ) -> Result<Vec<Quality>, EncodeError> {
+        let SenderSettings { candidates, finest, codec, .. } = self.settings;
+        if codec == CodecMode::Functional {
+            let indices = self.ladder.around(expected, candidates, finest);
+            return Ok(indices.into_iter().map(Quality::Quantizer).collect());
+        }
+        let index = match self.conventional {
+            Some((since, index)) if now.since(since) < CONVENTIONAL_INTERVAL => index,
+            _ => {
+                let quality =
+                    Quality::Bytes { target: expected.max(SEARCH_LEAST) as usize, never_above: false };
+                let request = Request { quality, ..*request };
+                let encoded = encode_in(state, picture, &request, &mut self.workspace, parallel)?;
+                self.conventional = Some((now, encoded.stats.quantizer));
+                encoded.stats.quantizer
+            }
+        };
+        Ok(vec![Quality::Quantizer(index)])
+    }
+
+    /// When the pending picture had passed a stage before encoding or encoding itself, after its capture.
+    pub fn stamp(&mut self, stage: Stage, after: Duration) {
+        if let Some(pending) = &mut self.pending {
+            pending.passed.set(stage, after);
+        }
+    }
+
+    /// Decides what goes of the picture that was encoded last, by the budget now. `may_search`: there is time for a search of a
+    /// size where no candidate fits.
+    ///
+    /// # Errors
+    /// The search fails.
+    pub fn choose(
+        &mut self,
+        budget: u64,
+        may_search: bool,
+        parallel: &dyn Parallel,
+    ) -> Result<Option<Choice>, EncodeError> {
+        let Some(mut pending) = self.pending.take() else { return Ok(None) };
+        let budget = self.within_allowance(budget);
+        let mut head = self.head(&pending);
+        let listed = |pending: &Pending, head: usize| -> Vec<Candidate> {
+            let candidate = |encoded: &Encoded| Candidate {
+                quantizer: encoded.stats.quantizer,
+                bytes: encoded.bytes.len() + head,
+            };
+            pending.candidates.iter().map(candidate).collect()
+        };
+        let mut candidates = listed(&pending, head.len());
+        // Indices are finest first; sizes nearly always go along, and where they don't the larger one is no worse.
+        let fits = |candidates: &[Candidate]| {
+            let fitting =
+                candidates.iter().enumerate().filter(|(_, candidate)| candidate.bytes as u64 <= budget);
+            fitting.max_by_key(|(_, candidate)| candidate.bytes).map(|(index, _)| index)
+        };
+        let smallest = |candidates: &[Candidate]| {
+            candidates.iter().enumerate().min_by_key(|(_, candidate)| candidate.bytes).map(|(index, _)| index)
+        };
+        let (chosen, reason) = if self.settings.codec == CodecMode::Conventional {
+            (smallest(&candidates), Reason::Conventional)
+        } else if let Some(index) = fits(&candidates) {
+            (Some(index), Reason::Fits)
+        } else if may_search && self.search(&mut pending, budget, head.len(), parallel)? {
+            candidates = listed(&pending, head.len());
+            (Some(candidates.len() - 1), Reason::Searched)
+        } else if self.skips >= SKIPS_MAX
+            || pending.source.is_none() && self.history.len() == 0 && self.next == 0
+        {
+            (smallest(&candidates), Reason::Smallest)
+        } else {
+            (None, Reason::Skipped)
+        };
+        let decision = Decision {
+            slot: self.counters.pictures - 1,
+            captured: pending.captured,
+            number: chosen.map(|_| self.next),
+            source: pending.source,
+            careful: pending.careful,
+            expected: pending.expected,
+            budget,
+            candidates,
+            chosen,
+            reason,
+        };
+        let Some(chosen) = chosen else {
+            self.skips += 1;
+            self.counters.skipped += 1;
+            return Ok(Some(Choice { decision, message: None }));
+        };
+        let place = if chosen == 0 { 0 } else { 1 + usize::from(chosen + 1 == pending.candidates.len()) };
+        self.counters.chosen[place] += 1;
+        let encoded = pending.candidates.swap_remove(chosen);
+        let header = PictureHeader { target: encoded.state.hash().into(), ..self.header(&pending) };
+        head.clear();
+        header.write(&mut head);
+        head.extend_from_slice(&encoded.bytes);
+        self.commit(&pending, encoded, head.len());
+        Ok(Some(Choice { decision, message: Some(head.into()) }))
+    }
+
+    fn header(&self, pending: &Pending) -> PictureHeader {
+        let kept = self.history.kept(self.next).min(pending.source.unwrap_or(self.next));
+        PictureHeader {
+            epoch: self.settings.epoch,
+            number: self.next,
+            source: pending.source,
+            kept,
+            target: StateTag([0; 8]),
+            captured: pending.picture.captured_utc.unwrap_or_default(),
+            passed: pending.passed,
+        }
+    }
+
+    /// The header as bytes, of the length that it will have.
+    fn head(&self, pending: &Pending) -> Vec<u8> {
+        let mut head = Vec::with_capacity(PictureHeader::BYTES_MAX);
+        self.header(pending).write(&mut head);
+        head
+    }
+
+    /// Searches for a frame of the budget; whether there is one.
+    fn search(
+        &mut self,
+        pending: &mut Pending,
+        budget: u64,
+        head: usize,
+        parallel: &dyn Parallel,
+    ) -> Result<bool, EncodeError> {
+        let Some(source) = pending.source else { return Ok(false) };
+        let target = budget.saturating_sub(head as u64);
+        let Some((_, state)) = self.history.source(pending.careful).filter(|(number, _)| *number == source)
+        else {
+            return Ok(false);
+        };
+        if target < SEARCH_LEAST {
+            return Ok(false);
+        }
+        let state = state.clone();
+        let quality = Quality::Bytes { target: target as usize, never_above: true };
+        let request = Request { quality, ..pending.request };
+        match encode_in(&state, &pending.picture, &request, &mut self.workspace, parallel) {
+            Ok(encoded) => {
+                self.ladder.learn(&[(encoded.stats.quantizer, encoded.bytes.len())]);
+                pending.candidates.push(encoded);
+                Ok(true)
+            }
+            Err(EncodeError::Target { .. }) => Ok(false),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// The picture goes.
+    fn commit(&mut self, pending: &Pending, encoded: Encoded, bytes: usize) {
+        self.skips = 0;
+        self.since_long_term = match pending.request.updates.golden {
+            Replace::Keep if pending.source.is_some() => self.since_long_term + 1,
+            _ => 0,
+        };
+        self.counters.sent += 1;
+        self.counters.bytes += bytes as u64;
+        self.counters.key += u64::from(pending.source.is_none());
+        if let Some(allowance) = &mut self.allowance {
+            allowance.left -= bytes as f64;
+        }
+        self.history.push(self.next, encoded.state, pending.source);
+        self.next += 1;
+    }
+
+    /// The link calls the message of the picture that was sent last so.
+    pub fn sent(&mut self, message: MessageId) {
+        if let Some(last) = self.next.checked_sub(1) {
+            self.history.set_message(last, message);
+        }
+    }
+
+    /// The link did not take the message of the picture that was sent last.
+    pub fn not_sent(&mut self, now: Time) {
+        if let Some(last) = self.next.checked_sub(1) {
+            self.lose(now, last);
+        }
+    }
+
+    /// What the link says of a message of ours.
+    pub fn handle_outcome(&mut self, now: Time, message: MessageId, outcome: Outcome) {
+        if let Some(number) = self.history.number_of(message)
+            && outcome != Outcome::Delivered
+        {
+            // One that was replaced while it waited says nothing of the network's losses.
+            if outcome == Outcome::Cancelled {
+                self.counters.lost += u64::from(self.history.lose(number));
+            } else {
+                self.lose(now, number);
+            }
+        }
+    }
+
+    fn lose(&mut self, now: Time, number: u64) {
+        if !self.history.lose(number) {
+            return;
+        }
+        self.counters.lost += 1;
+        self.losses = [self.losses[1], Some(now)];
+        if let [Some(before), Some(_)] = self.losses
+            && now.since(before) < LOSSES_WITHIN
+        {
+            self.careful_until = now + CAUTION;
+        }
+    }
+
+    /// Takes a message of channel [`REPORTS`](crate::REPORTS).
+    ///
+    /// # Errors
+    /// It is none of this format.
+    pub fn handle_report(&mut self, now: Time, message: &[u8]) -> Result<(), WireError> {
+        let report = Report::parse(message)?;
+        // Of another run, of a picture that was never sent, or overtaken by a newer one.
+        let known = report.newest.is_none_or(|newest| newest < self.next);
+        if report.epoch != self.settings.epoch
+            || !known
+            || report.shown < self.reported.0
+            || report.came() < self.reported.1
+        {
+            return Ok(());
+        }
+        self.reported = (report.shown, report.came());
+        self.counters.shown = report.shown.min(self.counters.sent);
+        if let Some(decoded) = report.decoded {
+            self.held = decoded.held;
+            if self.history.handle_decoded(decoded.number, decoded.state) == Taken::Mismatch {
+                self.counters.mismatches += 1;
+                self.counters.lost += 1;
+            }
+        }
+        if let Some(lacking) = report.lacking {
+            let has_newer = report.decoded.is_some_and(|decoded| decoded.number >= lacking.source);
+            if self.history.is_decoded(lacking.source) && !has_newer {
+                self.handle_reset();
+                self.reported = (report.shown, report.came());
+            } else {
+                // What left before it and is newer than what is there is lost too, or so late that it is of no use.
+                let newest = report.decoded.map(|decoded| decoded.number);
+                self.lose(now, lacking.source);
+                let lost = self.history.lose_up_to(newest, lacking.number);
+                self.counters.lost += lost;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether pictures are coded against what the receiver is known to have alone, for losses of late.
+    pub fn is_careful(&self, now: Time) -> bool {
+        now < self.careful_until
+    }
+
+    /// How many pictures the receiver is behind what was sent, as far as it has said.
+    pub fn behind(&self) -> u64 {
+        self.history.base().map_or(self.next, |base| self.next - 1 - base)
+    }
+}

@@ -1,0 +1,372 @@
+//! The messages that a direct video's two ends exchange, on channels of the link: it encrypts them, so nothing here defends
+//! against anybody but the peer.
+//!
+//! ```text
+//! picture   version:1=1 flags:1 epoch:4 number:v back:v kept:v target:8 captured:v stamps:1+n frame:rest
+//!           flags     bit 0: it needs no other (a key frame); the others are 0
+//!           epoch     names one run of the sender; its numbers and states mean nothing in another one
+//!           number    of the picture, from 0, one more for each that was sent
+//!           back      number less that of the picture whose state it is coded against; 0 where it is coded against none
+//!           kept      number less that of the oldest picture whose state the sender may still code against
+//!           target    the first 8 bytes of the hash of the state behind it
+//!           captured  UTC in microseconds
+//!           stamps    bytes of the block, then version:1=1 and for each stage passed since: stage:1 microseconds:v since
+//!                     capture. A receiver that does not know the version passes over the block.
+//!           frame     VP8 (RFC 6386)
+//! report    version:1=1 flags:1 epoch:4 newest:v [decoded:v hash:8 held:v] [lacking:v source:v] shown:v passed:v
+//!           flags     bit 0: decoded, hash and held are there; bit 1: lacking and source are there
+//!           newest    number of the newest picture that came whole, plus 1; 0 for none
+//!           decoded   number of the newest picture that was decoded, and its state's hash, and how many states are held
+//!           lacking   number of the newest picture that could not be decoded for want of its source state, and of that
+//!           shown     pictures that were shown since the sender's run began
+//!           passed    pictures that came whole and were not shown
+//! ```
+//! `v` is an integer of variable length (RFC 9000 §16); other numbers are big-endian.
+
+use glassline_codec::vp8::StateHash;
+use glassline_media::{Stage, Utc};
+use glassline_transport::link::wire::varint::{self, Reader};
+use std::time::Duration;
+use thiserror::Error;
+
+const VERSION: u8 = 1;
+const STAMPS_VERSION: u8 = 1;
+const KEY: u8 = 1;
+const DECODED: u8 = 1;
+const LACKING: u8 = 2;
+
+/// Why a message is none of this format.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WireError {
+    /// It is of a version that is not known here.
+    #[error("a message of version {found}; version 1 is known here: bring both ends to one version")]
+    Version {
+        /// Its version.
+        found: u8,
+    },
+    /// It ends early, or a value makes no sense.
+    #[error("a message whose {what} is missing or makes no sense")]
+    Malformed {
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+/// The first bytes of a state's hash: enough to notice that two ends do not have the same state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateTag(pub [u8; 8]);
+
+impl From<StateHash> for StateTag {
+    fn from(hash: StateHash) -> StateTag {
+        let bytes = hash.to_bytes();
+        StateTag(std::array::from_fn(|index| bytes[index]))
+    }
+}
+
+/// How long after its capture a picture had passed each stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed([Option<Duration>; Stage::ALL.len()]);
+
+impl Passed {
+    /// Writes down that `stage` was passed so long after capture.
+    pub fn set(&mut self, stage: Stage, after: Duration) {
+        self.0[stage as usize] = Some(after);
+    }
+
+    /// When it was passed, after capture.
+    pub fn at(&self, stage: Stage) -> Option<Duration> {
+        self.0[stage as usize]
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let at = out.len();
+        out.extend_from_slice(&[0, STAMPS_VERSION]);
+        for stage in Stage::ALL {
+            if let Some(after) = self.at(stage).filter(|_| stage != Stage::Captured) {
+                out.push(stage as u8);
+                varint::write(after.as_micros().min(u128::from(u32::MAX)) as u64, out);
+            }
+        }
+        // Eight stages of nine bytes at most.
+        out[at] = (out.len() - at - 1) as u8;
+    }
+
+    fn parse(reader: &mut Reader<'_>) -> Option<Passed> {
+        let count = reader.byte()?;
+        let mut block = Reader::new(reader.bytes(usize::from(count))?);
+        let mut passed = Passed::default();
+        if block.byte() != Some(STAMPS_VERSION) {
+            return Some(passed);
+        }
+        while !block.is_empty() {
+            let stage = usize::from(block.byte()?);
+            let after = Duration::from_micros(block.varint()?);
+            // A stage of a later version.
+            if let Some(slot) = passed.0.get_mut(stage) {
+                *slot = Some(after);
+            }
+        }
+        Some(passed)
+    }
+}
+
+/// What stands in front of an encoded picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PictureHeader {
+    /// Names one run of the sender.
+    pub epoch: u32,
+    /// The picture's number in it.
+    pub number: u64,
+    /// The picture whose state it is coded against; `None`: it needs no other.
+    pub source: Option<u64>,
+    /// The oldest picture whose state may still be coded against.
+    pub kept: u64,
+    /// The state behind it.
+    pub target: StateTag,
+    /// When it was captured.
+    pub captured: Utc,
+    /// What it has passed since.
+    pub passed: Passed,
+}
+
+/// The largest number of a picture: at a thousand a second, for a hundred thousand years.
+const NUMBER_MAX: u64 = 1 << 52;
+
+impl PictureHeader {
+    /// The most bytes that [`PictureHeader::write`] makes.
+    pub const BYTES_MAX: usize = 2 + 4 + 3 * 8 + 8 + 8 + 2 + 8 * 9;
+
+    /// Appends the header; the frame follows.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[VERSION, if self.source.is_none() { KEY } else { 0 }]);
+        out.extend_from_slice(&self.epoch.to_be_bytes());
+        varint::write(self.number, out);
+        varint::write(self.source.map_or(0, |source| self.number.saturating_sub(source)), out);
+        varint::write(self.number.saturating_sub(self.kept), out);
+        out.extend_from_slice(&self.target.0);
+        varint::write(self.captured.as_micros(), out);
+        self.passed.write(out);
+    }
+
+    /// Reads a message: its header and the frame behind it.
+    ///
+    /// # Errors
+    /// Another version, or no such message.
+    pub fn parse(message: &[u8]) -> Result<(PictureHeader, &[u8]), WireError> {
+        let missing = |what| WireError::Malformed { what };
+        let mut reader = Reader::new(message);
+        let flags = version(&mut reader)?;
+        let epoch = u32::from_be_bytes(reader.array().ok_or(missing("epoch"))?);
+        let number = reader.varint_up_to(NUMBER_MAX).ok_or(missing("number"))?;
+        let back = reader.varint_up_to(number).ok_or(missing("source"))?;
+        let kept = number - reader.varint_up_to(number).ok_or(missing("oldest source"))?;
+        let source = match (flags, back) {
+            (KEY, 0) => None,
+            (0, 1..) if number - back >= kept => Some(number - back),
+            _ => return Err(missing("source")),
+        };
+        let target = StateTag(reader.array().ok_or(missing("target state"))?);
+        let captured = Utc::from_micros(reader.varint_up_to(NUMBER_MAX).ok_or(missing("time of capture"))?);
+        let passed = Passed::parse(&mut reader).ok_or(missing("block of stamps"))?;
+        let header = PictureHeader { epoch, number, source, kept, target, captured, passed };
+        Ok((header, reader.take_rest()))
+    }
+}
+
+/// The newest picture that a receiver has decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodedPicture {
+    /// Its number.
+    pub number: u64,
+    /// The state behind it.
+    pub state: StateTag,
+    /// States that the receiver holds.
+    pub held: u64,
+}
+
+/// A picture that a receiver could not decode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LackingPicture {
+    /// Its number.
+    pub number: u64,
+    /// The picture whose state it would need.
+    pub source: u64,
+}
+
+/// What a receiver says of what came; each says all, so that only the newest one counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Of which run of the sender.
+    pub epoch: u32,
+    /// The newest picture that came whole.
+    pub newest: Option<u64>,
+    /// The newest that was decoded.
+    pub decoded: Option<DecodedPicture>,
+    /// The newest whose source state is not there.
+    pub lacking: Option<LackingPicture>,
+    /// Pictures that were shown.
+    pub shown: u64,
+    /// Pictures that came whole and were not shown.
+    pub passed: u64,
+}
+
+impl Report {
+    /// Pictures that came whole.
+    pub fn came(&self) -> u64 {
+        self.shown.saturating_add(self.passed)
+    }
+
+    /// The message.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let flags = u8::from(self.decoded.is_some()) * DECODED + u8::from(self.lacking.is_some()) * LACKING;
+        let mut out = vec![VERSION, flags];
+        out.extend_from_slice(&self.epoch.to_be_bytes());
+        varint::write(self.newest.map_or(0, |newest| newest + 1), &mut out);
+        if let Some(decoded) = self.decoded {
+            varint::write(decoded.number, &mut out);
+            out.extend_from_slice(&decoded.state.0);
+            varint::write(decoded.held, &mut out);
+        }
+        if let Some(lacking) = self.lacking {
+            varint::write(lacking.number, &mut out);
+            varint::write(lacking.source, &mut out);
+        }
+        varint::write(self.shown, &mut out);
+        varint::write(self.passed, &mut out);
+        out
+    }
+
+    /// Reads a message. What follows it is of a later version and does not matter.
+    ///
+    /// # Errors
+    /// Another version, or no such message.
+    pub fn parse(message: &[u8]) -> Result<Report, WireError> {
+        let missing = |what| WireError::Malformed { what };
+        let mut reader = Reader::new(message);
+        let flags = version(&mut reader)?;
+        if flags & !(DECODED | LACKING) != 0 {
+            return Err(missing("flags"));
+        }
+        let epoch = u32::from_be_bytes(reader.array().ok_or(missing("epoch"))?);
+        let newest = reader.varint_up_to(NUMBER_MAX + 1).ok_or(missing("newest picture"))?.checked_sub(1);
+        let mut number = |what| reader.varint_up_to(NUMBER_MAX).ok_or(missing(what));
+        let decoded = if flags & DECODED != 0 { Some(number("decoded picture")?) } else { None };
+        let decoded = match decoded {
+            Some(number) => {
+                let state = StateTag(reader.array().ok_or(missing("state"))?);
+                let held = reader.varint().ok_or(missing("number of states"))?;
+                Some(DecodedPicture { number, state, held })
+            }
+            None => None,
+        };
+        let mut number = |what| reader.varint_up_to(NUMBER_MAX).ok_or(missing(what));
+        let lacking = if flags & LACKING != 0 {
+            Some(LackingPicture { number: number("lacking picture")?, source: number("lacking source")? })
+        } else {
+            None
+        };
+        let (shown, passed) =
+            (number("number of shown pictures")?, number("number of pictures passed over")?);
+        Ok(Report { epoch, newest, decoded, lacking, shown, passed })
+    }
+}
+
+/// Takes version and flags.
+fn version(reader: &mut Reader<'_>) -> Result<u8, WireError> {
+    match reader.array() {
+        Some([VERSION, flags]) => Ok(flags),
+        Some([found, _]) => Err(WireError::Version { found }),
+        None => Err(WireError::Malformed { what: "version" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn passed() -> impl Strategy<Value = Passed> {
+        proptest::array::uniform9(proptest::option::of(0..u64::from(u32::MAX))).prop_map(|mut micros| {
+            micros[0] = None;
+            Passed(micros.map(|micros| micros.map(Duration::from_micros)))
+        })
+    }
+
+    fn header() -> impl Strategy<Value = PictureHeader> {
+        let numbers = (0..NUMBER_MAX, 0..300u64, 0..300u64, any::<bool>());
+        (any::<u32>(), numbers, any::<[u8; 8]>(), 0..NUMBER_MAX, passed()).prop_map(
+            |(epoch, (number, back, kept, key), target, captured, passed)| {
+                let kept = number.saturating_sub(back + kept);
+                let source = (!key && number > 0).then(|| number.saturating_sub(back.max(1)).max(kept));
+                let source = source.filter(|source| *source < number);
+                let (target, captured) = (StateTag(target), Utc::from_micros(captured));
+                PictureHeader { epoch, number, source, kept, target, captured, passed }
+            },
+        )
+    }
+
+    fn report() -> impl Strategy<Value = Report> {
+        let number = || 0..NUMBER_MAX;
+        let decoded = (number(), any::<[u8; 8]>(), 0..1000u64)
+            .prop_map(|(number, state, held)| DecodedPicture { number, state: StateTag(state), held });
+        let lacking = (number(), number()).prop_map(|(number, source)| LackingPicture { number, source });
+        let options = (proptest::option::of(number()), proptest::option::of(decoded));
+        (any::<u32>(), options, proptest::option::of(lacking), number(), number()).prop_map(
+            |(epoch, (newest, decoded), lacking, shown, passed)| Report {
+                epoch,
+                newest,
+                decoded,
+                lacking,
+                shown,
+                passed,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_picture_comes_as_it_was_sent(header in header(), frame in proptest::collection::vec(any::<u8>(), 0..50)) {
+            let mut message = Vec::new();
+            header.write(&mut message);
+            prop_assert!(message.len() <= PictureHeader::BYTES_MAX);
+            let head = message.len();
+            message.extend_from_slice(&frame);
+            prop_assert_eq!(PictureHeader::parse(&message), Ok((header, &frame[..])));
+            for cut in 0..head {
+                prop_assert!(PictureHeader::parse(&message[..cut]).is_err());
+            }
+        }
+
+        #[test]
+        fn a_report_comes_as_it_was_sent(report in report()) {
+            let message = report.to_bytes();
+            prop_assert_eq!(Report::parse(&message), Ok(report));
+            for cut in 0..message.len() {
+                prop_assert!(Report::parse(&message[..cut]).is_err());
+            }
+        }
+
+        #[test]
+        fn anything_else_is_refused_or_makes_sense(message in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let message = [&[1, message.first().copied().unwrap_or(0) & 3][..], &message].concat();
+            if let Ok((header, _)) = PictureHeader::parse(&message) {
+                prop_assert!(header.kept <= header.source.unwrap_or(header.number));
+                prop_assert!(header.source.is_none_or(|source| source < header.number));
+            }
+            let _ = Report::parse(&message);
+        }
+    }
+
+    #[test]
+    fn another_version_is_told_as_such_and_stamps_of_a_later_one_are_passed_over() {
+        assert_eq!(PictureHeader::parse(&[2, 0, 0]), Err(WireError::Version { found: 2 }));
+        assert_eq!(Report::parse(&[9, 0]), Err(WireError::Version { found: 9 }));
+        let mut message = vec![1, 1, 0, 0, 0, 7, 5, 0, 2];
+        message.extend_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        message.extend_from_slice(&[9, 4, 2, 0xaa, 0xbb, 0xcc, b'x']);
+        let (header, frame) = PictureHeader::parse(&message).unwrap();
+        assert_eq!((header.number, header.kept, header.source, frame), (5, 3, None, &b"x"[..]));
+        assert_eq!(header.passed, Passed::default());
+    }
+}

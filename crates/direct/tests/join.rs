@@ -1,0 +1,374 @@
+//! Both ends without a network: messages are handed over, lost, or come in another order.
+#![allow(clippy::unwrap_used)]
+
+use bytes::Bytes;
+use glassline_codec::vp8::{Limits, Serial};
+use glassline_direct::wire::Report;
+use glassline_direct::{
+    Choice, CodecMode, Conditions, Fate, Reason, Receiver, Sender, SenderSettings, Shown,
+};
+use glassline_media::measure::pattern::Pattern;
+use glassline_media::measure::psnr::SquaredError;
+use glassline_media::quantity::Bitrate;
+use glassline_media::{FrameRate, Picture, Size, Time, Utc};
+use glassline_transport::link::{MessageId, Outcome};
+use proptest::prelude::*;
+use std::time::Duration;
+
+const SIZE: Size = Size { width: 160, height: 96 };
+const INTERVAL: Duration = Duration::from_millis(40);
+
+fn rate() -> FrameRate {
+    FrameRate::new(25, 1).unwrap()
+}
+
+/// A sender, a receiver, and a source of pictures.
+struct Ends {
+    sender: Sender,
+    receiver: Receiver,
+    pattern: Pattern,
+    pictures: u64,
+    messages: u64,
+}
+
+impl Ends {
+    fn new(settings: SenderSettings) -> Ends {
+        Ends {
+            sender: Sender::new(settings),
+            receiver: Receiver::new(Limits::default()),
+            pattern: Pattern::new(SIZE, rate()),
+            pictures: 0,
+            messages: 0,
+        }
+    }
+
+    fn plain() -> Ends {
+        Ends::new(SenderSettings::new(7, rate()))
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + INTERVAL * self.pictures as u32
+    }
+
+    /// The next picture, encoded for this budget and decided on by that one.
+    fn offer(&mut self, expected: u64, budget: u64, silence: Duration) -> (Picture, Choice) {
+        self.pictures += 1;
+        let now = self.now();
+        let mut picture = self.pattern.draw(self.pictures, now, Utc::default());
+        // A camera's noise, so that a size can be had.
+        let mut noise = self.pictures as u32 | 1;
+        for sample in picture.planes_mut()[0].lines_mut().flatten() {
+            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            *sample = sample.saturating_add((noise >> 28) as u8);
+        }
+        picture.captured = now;
+        picture.captured_utc = Some(Utc::from_micros(1_000_000 + now.as_nanos() / 1000));
+        let conditions = Conditions { budget: expected, silence };
+        self.sender.encode(now, &picture, conditions, &Serial).unwrap();
+        let choice = self.sender.choose(budget, true, &Serial).unwrap().unwrap();
+        if choice.message.is_some() {
+            self.sender.sent(MessageId(self.messages));
+            self.messages += 1;
+        }
+        (picture, choice)
+    }
+
+    fn send(&mut self, budget: u64) -> Choice {
+        self.offer(budget, budget, Duration::ZERO).1
+    }
+
+    fn receive(&mut self, message: &Bytes) -> Vec<Shown> {
+        match self.receiver.handle(self.now(), message).unwrap() {
+            Fate::Shown(shown) => shown,
+            _ => Vec::new(),
+        }
+    }
+
+    /// What the receiver has to say reaches the sender.
+    fn report(&mut self) {
+        let now = self.now();
+        if let Some(report) = self.receiver.poll_report() {
+            self.sender.handle_report(now, &report).unwrap();
+        }
+    }
+}
+
+#[test]
+fn pictures_fit_the_budget_and_come_as_they_were_encoded() {
+    let mut ends = Ends::plain();
+    let mut used = Vec::new();
+    for number in 0..60 {
+        let budget = if number < 30 { 3_000 } else { 1_500 };
+        let (picture, choice) = ends.offer(budget, budget, Duration::ZERO);
+        let message = choice.message.expect("something fits");
+        assert!(message.len() as u64 <= budget, "picture {number}: {} of {budget}", message.len());
+        let shown = ends.receive(&message);
+        assert_eq!((shown.len(), shown[0].header.number), (1, number));
+        assert_eq!(shown[0].header.captured, picture.captured_utc.unwrap());
+        assert_eq!(shown[0].key, number == 0);
+        let quality = SquaredError::of(&picture, &shown[0].picture).unwrap().plane_db(0).unwrap();
+        assert!(quality > 24.0, "picture {number}: {quality} dB");
+        used.push(message.len() as f64 / budget as f64);
+        ends.report();
+    }
+    let used = used[10..].iter().sum::<f64>() / 50.0;
+    assert!(used > 0.7, "{used} of the budget");
+    assert!(ends.sender.states().0 <= 2 && ends.receiver.states() <= 3);
+    assert_eq!((ends.sender.counters().shown, ends.sender.counters().lost), (60, 0));
+}
+
+#[test]
+fn after_a_loss_the_next_picture_builds_on_what_the_receiver_has() {
+    let mut ends = Ends::plain();
+    for _ in 0..5 {
+        let message = ends.send(4_000).message.unwrap();
+        assert_eq!(ends.receive(&message).len(), 1);
+        ends.report();
+    }
+    // 5 is lost, 6 was coded against it and says so.
+    ends.send(4_000);
+    let behind = ends.send(4_000).message.unwrap();
+    assert!(ends.receive(&behind).is_empty());
+    let later = ends.now() + Duration::from_millis(10);
+    assert!(ends.receiver.poll_timeout().unwrap() <= later);
+    ends.receiver.handle_timeout(later);
+    ends.report();
+    let choice = ends.send(4_000);
+    assert_eq!(choice.decision.source, Some(4));
+    assert_eq!(ends.receive(&choice.message.unwrap()).len(), 1);
+    ends.report();
+    let counters = ends.sender.counters();
+    assert_eq!((counters.key, counters.lost, counters.shown), (1, 1, 6));
+    // Two losses, told by the link: now each picture is coded against what is known to be there.
+    ends.send(4_000);
+    let now = ends.now();
+    ends.sender.handle_outcome(now, MessageId(ends.messages - 1), Outcome::Lost);
+    assert!(ends.sender.is_careful(now));
+    for _ in 0..3 {
+        let choice = ends.send(4_000);
+        assert_eq!((choice.decision.source, choice.decision.careful), (Some(7), true));
+    }
+}
+
+#[test]
+fn pictures_that_overtake_each_other_are_shown_in_their_order() {
+    let mut ends = Ends::plain();
+    let messages: Vec<Bytes> = (0..6).map(|_| ends.send(4_000).message.unwrap()).collect();
+    assert_eq!(ends.receive(&messages[0]).len(), 1);
+    assert!(ends.receive(&messages[2]).is_empty() && ends.receive(&messages[3]).is_empty());
+    let shown = ends.receive(&messages[1]);
+    assert_eq!(shown.iter().map(|shown| shown.header.number).collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(ends.receiver.poll_timeout().is_none(), "nothing is lacking any more");
+    assert_eq!(ends.receive(&messages[4]).len(), 1);
+    // Twice, or too late.
+    assert!(ends.receive(&messages[4]).is_empty() && ends.receive(&messages[2]).is_empty());
+    assert_eq!(ends.receiver.counters().overtaken, 2);
+}
+
+#[test]
+fn what_does_not_fit_is_not_sent_and_changes_nothing() {
+    let mut ends = Ends::plain();
+    for _ in 0..4 {
+        let message = ends.send(6_000).message.unwrap();
+        ends.receive(&message);
+        ends.report();
+    }
+    for round in 0..2 {
+        for _ in 0..4 {
+            let choice = ends.send(20);
+            assert_eq!((choice.decision.reason, choice.message.is_none()), (Reason::Skipped, true));
+        }
+        // Four were not sent: the smallest goes, so that something comes back.
+        let choice = ends.send(20);
+        assert_eq!(choice.decision.reason, Reason::Smallest);
+        assert_eq!(choice.decision.source, Some(3 + round));
+        assert_eq!(ends.receive(&choice.message.unwrap()).len(), 1);
+        ends.report();
+    }
+    assert_eq!(ends.sender.counters().skipped, 8);
+}
+
+#[test]
+fn a_budget_that_falls_while_a_picture_is_encoded_is_met_by_another_candidate_or_a_search() {
+    let mut ends = Ends::plain();
+    for _ in 0..12 {
+        let message = ends.send(6_000).message.unwrap();
+        ends.receive(&message);
+        ends.report();
+    }
+    let (_, choice) = ends.offer(6_000, 4_200, Duration::ZERO);
+    assert!(choice.message.unwrap().len() <= 4_200);
+    let (_, choice) = ends.offer(6_000, 1_100, Duration::ZERO);
+    assert_eq!(choice.decision.reason, Reason::Searched);
+    assert!(choice.message.unwrap().len() <= 1_100);
+}
+
+#[test]
+fn silence_has_every_picture_build_on_what_is_known_to_be_there() {
+    let mut ends = Ends::plain();
+    for _ in 0..3 {
+        let message = ends.send(4_000).message.unwrap();
+        ends.receive(&message);
+        ends.report();
+    }
+    for _ in 0..50 {
+        let (_, choice) = ends.offer(2_000, 2_000, Duration::from_millis(80));
+        assert_eq!(choice.decision.source, Some(2));
+    }
+    // The network is back: whichever comes is shown.
+    let message = ends.offer(2_000, 2_000, Duration::from_millis(80)).1.message.unwrap();
+    assert_eq!(ends.receive(&message).len(), 1);
+}
+
+#[test]
+fn ends_that_begin_anew_go_on_with_one_key_frame() {
+    let mut ends = Ends::plain();
+    for _ in 0..4 {
+        let message = ends.send(4_000).message.unwrap();
+        ends.receive(&message);
+        ends.report();
+    }
+    // The receiver begins anew, and the link does not say so.
+    ends.receiver = Receiver::new(Limits::default());
+    let message = ends.send(4_000).message.unwrap();
+    assert!(ends.receive(&message).is_empty());
+    ends.receiver.handle_timeout(ends.now() + INTERVAL);
+    ends.report();
+    let mut shown = 0;
+    for _ in 0..3 {
+        let message = ends.send(4_000).message.unwrap();
+        shown += ends.receive(&message).len();
+        ends.report();
+    }
+    // Counts that begin anew are old news to the sender until the link says that it is another receiver.
+    ends.sender.handle_reset();
+    let message = ends.send(4_000).message.unwrap();
+    shown += ends.receive(&message).len();
+    assert!(shown >= 1, "{shown}");
+    // The sender begins anew.
+    ends.sender = Sender::new(SenderSettings::new(8, rate()));
+    let message = ends.send(4_000).message.unwrap();
+    assert_eq!(ends.receive(&message)[0].header.number, 0);
+}
+
+#[test]
+fn a_receiver_that_lies_costs_quality_and_nothing_else() {
+    let mut ends = Ends::plain();
+    for number in 0..100 {
+        let message = ends.send(4_000).message.expect("the budget is met");
+        assert!(message.len() <= 4_000);
+        let shown = ends.receive(&message);
+        assert!(shown.len() <= 1);
+        let report = ends.receiver.poll_report().unwrap();
+        let mut report = Report::parse(&report).unwrap();
+        if let Some(decoded) = &mut report.decoded {
+            decoded.state.0[0] ^= 1;
+            decoded.held = u64::MAX >> 2;
+        }
+        report.newest = Some(number);
+        let now = ends.now();
+        ends.sender.handle_report(now, &report.to_bytes()).unwrap();
+        let future = Report { newest: Some(1 << 40), ..report };
+        ends.sender.handle_report(now, &future.to_bytes()).unwrap();
+    }
+    let counters = ends.sender.counters();
+    assert_eq!((counters.mismatches, counters.sent), (100, 100));
+    assert!(ends.sender.states().0 <= 33 && ends.receiver.states() <= 40);
+}
+
+#[test]
+fn a_cap_of_the_rate_is_kept_and_what_was_saved_is_little() {
+    let cap = Bitrate::from_bits_per_second(200_000);
+    let mut ends = Ends::new(SenderSettings { bitrate_max: Some(cap), ..SenderSettings::new(1, rate()) });
+    let mut bytes = 0;
+    for _ in 0..50 {
+        if let Some(message) = ends.send(1 << 20).message {
+            bytes += message.len();
+            ends.receive(&message);
+            ends.report();
+        }
+    }
+    // A thousand bytes a picture, and three pictures' worth that may have been saved.
+    assert!((35_000..=54_000).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn a_conventional_encoder_sends_every_picture_and_changes_its_quantiser_once_a_second() {
+    let settings = SenderSettings { codec: CodecMode::Conventional, ..SenderSettings::new(1, rate()) };
+    let mut ends = Ends::new(settings);
+    let mut quantizers = Vec::new();
+    for number in 0..75 {
+        let choice = ends.send(if number < 40 { 3_000 } else { 900 });
+        assert_eq!(choice.decision.reason == Reason::Conventional, choice.message.is_some());
+        assert!(choice.message.is_some());
+        quantizers.push(choice.decision.candidates[0].quantizer);
+        ends.receive(&choice.message.unwrap());
+        ends.report();
+    }
+    quantizers.remove(0);
+    quantizers.dedup();
+    assert!(quantizers.len() <= 3, "{quantizers:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever is lost, late or doubled, in whatever order, and whatever of the reports: what is shown is what the sender made,
+    /// in order, and when all comes again a picture is shown at once.
+    #[test]
+    fn any_network_at_all(steps in proptest::collection::vec((0..8u8, 0..4usize), 1..120)) {
+        let mut ends = Ends::plain();
+        let mut under_way: Vec<Bytes> = Vec::new();
+        let mut last = None;
+        for (step, index) in steps {
+            match step {
+                0..=3 => {
+                    let budget = [300, 1_000, 3_000, 9_000][index];
+                    under_way.extend(ends.send(budget).message);
+                }
+                4 | 5 if !under_way.is_empty() => {
+                    let message = under_way.remove(index.min(under_way.len() - 1));
+                    for shown in ends.receive(&message) {
+                        prop_assert!(last.is_none_or(|last| last < shown.header.number));
+                        last = Some(shown.header.number);
+                    }
+                }
+                6 if !under_way.is_empty() => {
+                    under_way.remove(index.min(under_way.len() - 1));
+                    let now = ends.now();
+                    ends.receiver.handle_timeout(now);
+                }
+                _ => ends.report(),
+            }
+            prop_assert!(ends.sender.states().0 <= 33 && ends.receiver.states() <= 40);
+        }
+        prop_assert_eq!(ends.receiver.counters().damaged, 0);
+        let mut shown = 0;
+        for _ in 0..4 {
+            let message = ends.send(9_000).message.unwrap();
+            shown += ends.receive(&message).len();
+            let later = ends.now() + INTERVAL;
+            ends.receiver.handle_timeout(later);
+            ends.report();
+        }
+        prop_assert!(shown >= 2, "{} were shown", shown);
+    }
+
+    /// Anything may come from the peer.
+    #[test]
+    fn any_message_at_all(messages in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..60), 0..20)) {
+        let mut ends = Ends::plain();
+        let message = ends.send(4_000).message.unwrap();
+        ends.receive(&message);
+        for bytes in messages {
+            let now = ends.now();
+            let mut damaged = message.to_vec();
+            damaged.splice(2..2 + bytes.len().min(30), bytes.iter().copied());
+            let _ = ends.receiver.handle(now, &damaged.into());
+            let _ = ends.receiver.handle(now, &Bytes::from(bytes.clone()));
+            let _ = ends.sender.handle_report(now, &bytes);
+            ends.report();
+        }
+        prop_assert!(ends.send(4_000).message.is_some());
+    }
+}
