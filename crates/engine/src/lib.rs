@@ -1,5 +1,7 @@
 //! The engine: what runs. Threads that marry the pure cores to the operating system; nothing else does.
 //!
+//! * [`capture`], [`encode`], [`output`]: pictures and sound, the encoder that runs, where its streams go.
+//! * [`direct`]: video that fits the network frame by frame, on a link (`direct` + `link`).
 //! * [`link`]: channels between peers over a bad network (`transport::link` + `io`).
 //! * [`parallel`]: the threads of encoders (`codec` + `io`).
 //! * [`relay`]: one stream to everyone, over HTTP (`delivery` + `io`).
@@ -9,6 +11,7 @@
 
 pub mod capture;
 mod datagrams;
+pub mod direct;
 pub mod encode;
 pub mod http;
 pub mod link;

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use glassline_media::Time;
 use glassline_transport::link::{
     CloseReason, Error, Event, LinkId, LinkStatistics, MAX_CHANNELS, MessageId, Options, PathStatistics,
-    ReceiveCounters, SendCounters,
+    ReceiveCounters, Received, SendCounters,
 };
 use std::net::SocketAddr;
 use std::sync::{Arc, MutexGuard};
@@ -191,6 +191,34 @@ impl Link {
     pub fn receive_timeout(&self, channel: u8, timeout: Duration) -> Result<Option<Bytes>, Error> {
         let received = self.receive_until(bit(channel), self.now() + timeout)?;
         Ok(received.map(|(_, message)| message))
+    }
+
+    /// As [`Link::receive_timeout`], with what is known of the message's way.
+    ///
+    /// # Errors
+    /// As those of [`Link::receive`].
+    pub fn receive_message(&self, channel: u8, timeout: Duration) -> Result<Option<Received>, Error> {
+        let until = self.now() + timeout;
+        let mut state = self.lock();
+        loop {
+            let link = state.link(self.0.id)?;
+            if let Some(message) = link.receive_message(channel) {
+                self.account(state, 1, message.bytes.len() as u64);
+                return Ok(Some(message));
+            }
+            let is_over = link.is_over();
+            let peer = state.peer(self.0.id);
+            peer.readable &= !bit(channel);
+            if is_over {
+                return Err(Error::Closed);
+            }
+            if until <= self.now() {
+                return Ok(None);
+            }
+            peer.readers |= bit(channel);
+            let wakes = Arc::clone(&peer.wakes);
+            state = self.0.shared.wait(&wakes.readable, state, until);
+        }
     }
 
     /// Takes the next message of any of `channels`, the lowest number first; waits no longer than `timeout`.
@@ -422,5 +450,14 @@ impl Link {
     pub fn budget(&self, channel: u8, delay: Duration) -> Result<u64, Error> {
         let now = self.now();
         Ok(self.lock().link(self.0.id)?.budget(now, channel, delay))
+    }
+
+    /// How long nothing that was sent has been answered, beyond the time that answers take; zero while they come.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the link has gone.
+    pub fn silence(&self) -> Result<Duration, Error> {
+        let now = self.now();
+        Ok(self.lock().link(self.0.id)?.silence(now))
     }
 }

@@ -24,10 +24,10 @@ pub use peer::{ChannelFigures, PeerStatistics};
 
 use super::{Endpoint, Link};
 use bytes::Bytes;
-use glassline_transport::link::{CloseReason, Error as LinkError, MAX_CHANNELS, Options};
+use glassline_transport::link::{CloseReason, Error as LinkError, Event, MAX_CHANNELS, Options};
 use peers::Peers;
 use run::Run;
-use shared::{Message, Shared};
+use shared::{Message, Running, Shared};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
@@ -91,6 +91,12 @@ pub enum Error {
         /// What the output says.
         source: io::Error,
     },
+    /// What a service writes to has failed.
+    #[error("cannot write: {0}")]
+    Service(#[source] io::Error),
+    /// The reader of what a service writes has gone ([`io::ErrorKind::BrokenPipe`]).
+    #[error("nobody reads the output any more")]
+    ServiceClosed,
     /// The reader of an output has gone ([`io::ErrorKind::BrokenPipe`]).
     #[error("channel {channel}: nobody reads the output any more")]
     OutputClosed {
@@ -174,6 +180,39 @@ impl Channel {
     pub fn with_output(self, output: impl Output + 'static) -> Channel {
         Channel { output: Some(Box::new(output)), ..self }
     }
+}
+
+/// Sends and takes on channels of its own, by each link's handle: what needs the link's budget, or when messages came.
+pub trait Service: Send + Sync {
+    /// The channels that it sends on, and how. Receipts are always on.
+    fn sends(&self) -> Vec<(u8, Options)>;
+
+    /// The channels that it takes messages of. Nobody else does.
+    fn takes(&self) -> Vec<u8>;
+
+    /// Serves a link, on a thread of its own, until that has ended ([`LinkError::Closed`] somewhere), or there is nothing more
+    /// to send: then it returns [`Served::All`], and the session may end. A service that only takes returns
+    /// [`Served::ThisLink`].
+    ///
+    /// # Errors
+    /// What it writes to has failed: ends the session with [`Error::Service`], and `BrokenPipe` with
+    /// [`Error::ServiceClosed`].
+    fn serve(&self, link: &Link) -> io::Result<Served>;
+
+    /// What happens to a link, as far as it has to do with the channels that it sends on, or with the whole link.
+    fn handle_event(&self, link: &Link, event: &Event);
+
+    /// Whether the session goes on until it has sent all.
+    fn is_input(&self) -> bool;
+}
+
+/// How far a service has come with a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// The link has ended.
+    ThisLink,
+    /// There is nothing more to send.
+    All,
 }
 
 /// Which end of the link this is.
@@ -302,7 +341,20 @@ impl Session {
     /// A channel's number is given twice or not free, or the system has no thread left. What happens later is told by
     /// [`Session::join`].
     pub fn open(endpoint: Endpoint, mode: Mode, channels: Vec<Channel>) -> Result<Session, Error> {
-        check(&channels)?;
+        Session::open_with(endpoint, mode, channels, Vec::new())
+    }
+
+    /// The same, with services beside the channels.
+    ///
+    /// # Errors
+    /// As those of [`Session::open`]; the channels of services count.
+    pub fn open_with(
+        endpoint: Endpoint,
+        mode: Mode,
+        channels: Vec<Channel>,
+        services: Vec<Arc<dyn Service>>,
+    ) -> Result<Session, Error> {
+        check(&channels, &services)?;
         let (messages, inbox) = mpsc::channel();
         let (events_to, events) = mpsc::channel();
         let (mut options, mut inputs, mut outputs) = (Vec::new(), Vec::new(), BTreeMap::new());
@@ -311,16 +363,21 @@ impl Session {
             inputs.extend(channel.input.map(|input| (channel.id, input)));
             outputs.extend(channel.output.map(|output| (channel.id, Mutex::new(output))));
         }
+        for (id, service) in services.iter().flat_map(|service| service.sends()) {
+            options.push((id, Options { receipts: true, ..service }));
+        }
+        let all_inputs = inputs.len() + services.iter().filter(|service| service.is_input()).count();
         let shared = Arc::new(Shared {
             messages: messages.clone(),
             events: events_to,
             peers: Peers::default(),
-            inputs_ended: AtomicBool::new(inputs.is_empty()),
+            inputs_ended: AtomicBool::new(all_inputs == 0),
             channels: options,
             outputs,
+            services: services.into_iter().map(Running::new).collect(),
         });
         let addresses = endpoint.local_addresses().to_vec();
-        let run = Run::new(Arc::clone(&shared), endpoint, mode, inputs.len());
+        let run = Run::new(Arc::clone(&shared), endpoint, mode, all_inputs);
         let thread = thread::Builder::new()
             .name("link session".into())
             .spawn(move || run.run(inputs, &inbox))
@@ -387,9 +444,14 @@ impl Drop for Session {
     }
 }
 
-fn check(channels: &[Channel]) -> Result<(), Error> {
+fn check(channels: &[Channel], services: &[Arc<dyn Service>]) -> Result<(), Error> {
     let mut ids = BTreeSet::new();
-    for &Channel { id: channel, .. } in channels {
+    let taken: BTreeSet<u8> = services.iter().flat_map(|service| service.takes()).collect();
+    let sent = services.iter().flat_map(|service| service.sends()).map(|(id, _)| id);
+    for channel in channels.iter().map(|channel| channel.id).chain(sent) {
+        if channels.iter().any(|ours| ours.id == channel && taken.contains(&channel)) {
+            return Err(Error::Channel { channel, what: "the session's own services take it" });
+        }
         if channel >= CONTROL {
             return Err(Error::Channel {
                 channel,

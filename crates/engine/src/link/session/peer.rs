@@ -144,6 +144,11 @@ pub(super) fn serve(shared: &Arc<Shared>, peer: &Arc<Peer>) {
     thread::spawn(move || {
         let mut rest = Channels::ALL;
         let mut writers = Vec::new();
+        for index in 0..shared.services.len() {
+            rest = shared.services[index].service.takes().into_iter().fold(rest, Channels::without);
+            let (shared, peer) = (Arc::clone(&shared), Arc::clone(&peer));
+            writers.push(thread::spawn(move || shared.services[index].serve(&shared, &peer.link)));
+        }
         for &channel in shared.outputs.keys() {
             rest = rest.without(channel);
             let (shared, peer) = (Arc::clone(&shared), Arc::clone(&peer));
@@ -168,6 +173,7 @@ pub(super) fn serve(shared: &Arc<Shared>, peer: &Arc<Peer>) {
 }
 
 fn handle(shared: &Arc<Shared>, peer: &Arc<Peer>, event: Event) {
+    shared.services.iter().for_each(|running| running.service.handle_event(&peer.link, &event));
     match event {
         Event::Connected { again } => connected(shared, peer, again),
         Event::Finished { channel: CONTROL, outcome, .. } => {
@@ -193,7 +199,7 @@ fn handle(shared: &Arc<Shared>, peer: &Arc<Peer>, event: Event) {
         }
         Event::Closed { reason: CloseReason::Local } => {}
         Event::Closed { reason } => shared.emit(SessionEvent::Lost { peer: peer.name(), reason }),
-        Event::Opened { channel, .. } if channel != CONTROL && !shared.outputs.contains_key(&channel) => {
+        Event::Opened { channel, .. } if shared.takes_nothing_of(channel) => {
             shared.emit(SessionEvent::NoOutput { channel });
         }
         _ => {}

@@ -2,13 +2,14 @@
 
 use super::peer::PeerStatistics;
 use super::peers::Peers;
-use super::{Error, Link, Output, SessionEvent};
+use super::{CONTROL, Error, Link, Output, Served, Service, SessionEvent};
 use glassline_transport::link::{LinkId, Options};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
 
 /// What the session's main thread is told.
 pub(super) enum Message {
@@ -36,6 +37,35 @@ pub(super) struct Shared {
     pub(super) inputs_ended: AtomicBool,
     pub(super) channels: Vec<(u8, Options)>,
     pub(super) outputs: BTreeMap<u8, Mutex<Box<dyn Output>>>,
+    pub(super) services: Vec<Running>,
+}
+
+/// A service, and whether it has sent all.
+pub(super) struct Running {
+    pub(super) service: Arc<dyn Service>,
+    has_ended: AtomicBool,
+}
+
+impl Running {
+    pub(super) fn new(service: Arc<dyn Service>) -> Running {
+        Running { service, has_ended: AtomicBool::new(false) }
+    }
+
+    /// Serves a link, and tells the main thread what came of it.
+    pub(super) fn serve(&self, shared: &Shared, link: &Link) {
+        match self.service.serve(link) {
+            Ok(Served::All) => {
+                if self.service.is_input() && !self.has_ended.swap(true, Ordering::Relaxed) {
+                    shared.notify(Message::InputEnded);
+                }
+            }
+            Ok(Served::ThisLink) => {}
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                shared.notify(Message::Failed(Error::ServiceClosed));
+            }
+            Err(error) => shared.notify(Message::Failed(Error::Service(error))),
+        }
+    }
 }
 
 impl Shared {
@@ -49,6 +79,12 @@ impl Shared {
     pub(super) fn emit(&self, event: SessionEvent) {
         // The session's handle may be gone.
         let _ = self.events.send(event);
+    }
+
+    /// Whether nobody here wants what comes on a channel.
+    pub(super) fn takes_nothing_of(&self, channel: u8) -> bool {
+        let is_served = self.services.iter().any(|running| running.service.takes().contains(&channel));
+        channel != CONTROL && !self.outputs.contains_key(&channel) && !is_served
     }
 
     /// Figures of the links that have not gone.

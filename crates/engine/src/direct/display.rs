@@ -1,0 +1,204 @@
+//! What shows pictures, on a thread of its own: who reads slowly holds up neither the decoder nor its reports.
+
+use super::UNPOISONED;
+use super::times::{StageMeter, StageTimes};
+use glassline_io::clock::Clock;
+use glassline_media::{Picture, Stage, Stamps};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+
+/// Pictures that wait for a slow sink; then the oldest goes.
+const WAITING_MAX: usize = 3;
+
+/// Takes pictures as they are to be shown.
+pub trait Sink: Send {
+    /// Shows a picture; it may block. Pictures of a stream may change their size.
+    ///
+    /// # Errors
+    /// Any: it ends the session. `BrokenPipe` says that nobody looks any more.
+    fn show(&mut self, picture: &Picture, stamps: &Stamps) -> io::Result<()>;
+
+    /// No other will come.
+    ///
+    /// # Errors
+    /// As those of [`Sink::show`].
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<(Picture, Stamps)>,
+    is_over: bool,
+    shown: u64,
+    dropped: u64,
+    failure: Option<io::Error>,
+    has_failed: bool,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    times: Mutex<(StageMeter, StageMeter)>,
+}
+
+/// A sink with its thread.
+pub(super) struct Display {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Display {
+    pub(super) fn start(sink: Box<dyn Sink>) -> io::Result<Display> {
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            times: Mutex::new((StageMeter::new(), StageMeter::new())),
+        });
+        let ours = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("display".into()).spawn(move || run(&ours, sink))?;
+        Ok(Display { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Hands a picture over.
+    ///
+    /// # Errors
+    /// The sink's, once.
+    pub(super) fn push(&self, picture: Picture, stamps: Stamps) -> io::Result<()> {
+        let mut state = self.shared.state.lock().expect(UNPOISONED);
+        if let Some(error) = state.failure.take() {
+            return Err(error);
+        }
+        if !state.has_failed {
+            state.waiting.push_back((picture, stamps));
+            if state.waiting.len() > WAITING_MAX {
+                state.waiting.pop_front();
+                state.dropped += 1;
+            }
+            self.shared.changed.notify_all();
+        }
+        Ok(())
+    }
+
+    /// The sink's failure, if it has failed and nobody has been told.
+    pub(super) fn failure(&self) -> io::Result<()> {
+        self.shared.state.lock().expect(UNPOISONED).failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Pictures that the sink has taken, and those that it was too slow for.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let state = self.shared.state.lock().expect(UNPOISONED);
+        (state.shown, state.dropped)
+    }
+
+    /// Times of pictures since the last call, and of all.
+    pub(super) fn times(&self) -> (StageTimes, StageTimes) {
+        let mut times = self.shared.times.lock().expect(UNPOISONED);
+        (times.0.take(), times.1.times())
+    }
+
+    /// Waits until all that came is shown.
+    ///
+    /// # Errors
+    /// The sink's.
+    pub(super) fn finish(&self) -> io::Result<()> {
+        self.shared.state.lock().expect(UNPOISONED).is_over = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.lock().expect(UNPOISONED).take() {
+            let _ = thread.join();
+        }
+        self.failure()
+    }
+}
+
+impl Drop for Display {
+    fn drop(&mut self) {
+        // Whoever wants to know how it ended has asked.
+        let _ = self.finish();
+    }
+}
+
+fn run(shared: &Shared, mut sink: Box<dyn Sink>) {
+    let clock = Clock::new();
+    let fail = |error| {
+        let mut state = shared.state.lock().expect(UNPOISONED);
+        state.failure = Some(error);
+        state.has_failed = true;
+        state.waiting.clear();
+    };
+    loop {
+        let mut state = shared.state.lock().expect(UNPOISONED);
+        let (picture, mut stamps) = loop {
+            if let Some(next) = state.waiting.pop_front() {
+                break next;
+            }
+            if state.is_over {
+                drop(state);
+                if let Err(error) = sink.finish() {
+                    fail(error);
+                }
+                return;
+            }
+            state = shared.changed.wait(state).expect(UNPOISONED);
+        };
+        drop(state);
+        if let Err(error) = sink.show(&picture, &stamps) {
+            return fail(error);
+        }
+        stamps.set(Stage::Shown, clock.now());
+        let mut times = shared.times.lock().expect(UNPOISONED);
+        times.0.record(&stamps);
+        times.1.record(&stamps);
+        drop(times);
+        shared.state.lock().expect(UNPOISONED).shown += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::{PixelFormat, Size, Time};
+    use std::sync::mpsc;
+
+    /// Shows a picture whenever it is told to, and fails at the end if it is to.
+    struct Slow(mpsc::Receiver<()>, mpsc::Sender<Time>);
+
+    impl Sink for Slow {
+        fn show(&mut self, picture: &Picture, _: &Stamps) -> io::Result<()> {
+            self.0.recv().map_err(|_| io::ErrorKind::BrokenPipe)?;
+            self.1.send(picture.captured).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn finish(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn push(display: &Display, millis: u64) -> io::Result<()> {
+        let time = Time::from_millis(millis);
+        let picture = Picture::new(PixelFormat::I420, Size::new(16, 16).unwrap(), time);
+        display.push(picture, Stamps::captured_at(time))
+    }
+
+    #[test]
+    fn a_slow_sink_misses_the_oldest_and_its_end_is_told() {
+        let ((go, told), (shown, seen)) = (mpsc::channel(), mpsc::channel());
+        let display = Display::start(Box::new(Slow(told, shown))).unwrap();
+        for number in 0..10 {
+            push(&display, number).unwrap();
+        }
+        for _ in 0..3 {
+            go.send(()).unwrap();
+        }
+        let times: Vec<Time> = (0..3).map(|_| seen.recv().unwrap()).collect();
+        assert!(times.is_sorted() && *times.last().unwrap() >= Time::from_millis(8), "{times:?}");
+        // Whoever looked has gone.
+        drop(seen);
+        go.send(()).unwrap();
+        drop(go);
+        let failed = display.finish().is_err() || display.failure().is_err() || push(&display, 10).is_err();
+        let (_, dropped) = display.counts();
+        assert!(dropped >= 6, "{dropped} dropped; failed: {failed}");
+    }
+}

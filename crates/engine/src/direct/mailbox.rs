@@ -1,0 +1,143 @@
+//! The newest picture of a source: who is late finds no queue of old ones.
+
+use super::UNPOISONED;
+use crate::capture::{Consumer, Error, FileAudio, Handed, Item};
+use glassline_media::{Picture, Ticks, Time};
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// Holds one picture.
+#[derive(Default)]
+pub(super) struct Mailbox {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    picture: Option<(Picture, Handed)>,
+    first: Option<Time>,
+    captured: u64,
+    replaced: u64,
+    ended: Option<Result<(), Error>>,
+    is_over: bool,
+    stopped: bool,
+}
+
+/// What came out of [`Mailbox::take`].
+pub(super) enum Taken {
+    Picture(Box<Picture>, Handed),
+    Nothing,
+    /// No picture will come any more.
+    End,
+}
+
+impl Mailbox {
+    /// The newest picture; waits for one.
+    pub(super) fn take(&self, timeout: Duration) -> Taken {
+        let until = Instant::now() + timeout;
+        let mut state = self.state.lock().expect(UNPOISONED);
+        loop {
+            if let Some((picture, when)) = state.picture.take() {
+                return Taken::Picture(Box::new(picture), when);
+            }
+            if state.is_over || state.stopped {
+                return Taken::End;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Taken::Nothing;
+            }
+            state = self.changed.wait_timeout(state, left).expect(UNPOISONED).0;
+        }
+    }
+
+    /// Nobody wants more.
+    pub(super) fn stop(&self) {
+        self.state.lock().expect(UNPOISONED).stopped = true;
+        self.changed.notify_all();
+    }
+
+    /// Pictures that came, and those of them that a newer one has replaced.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let state = self.state.lock().expect(UNPOISONED);
+        (state.captured, state.replaced)
+    }
+
+    /// How the source ended, once.
+    pub(super) fn take_end(&self) -> Option<Result<(), Error>> {
+        self.state.lock().expect(UNPOISONED).ended.take()
+    }
+}
+
+impl Consumer for Mailbox {
+    fn push(&self, item: Item) -> bool {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        if let Item::Picture { picture, when, .. } = item {
+            state.first.get_or_insert(picture.captured);
+            state.captured += 1;
+            state.replaced += u64::from(state.picture.replace((picture, when)).is_some());
+            self.changed.notify_all();
+        }
+        !state.stopped
+    }
+
+    fn begin_again(&self, _: Ticks) -> bool {
+        !self.is_stopped()
+    }
+
+    fn accompany(&self, _: FileAudio) {}
+
+    fn first_picture(&self) -> Option<Time> {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        while state.first.is_none() && !state.is_over && !state.stopped {
+            state = self.changed.wait(state).expect(UNPOISONED);
+        }
+        state.first
+    }
+
+    fn count_dropped(&self, pictures: u64) {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        state.captured += pictures;
+        state.replaced += pictures;
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.state.lock().expect(UNPOISONED).stopped
+    }
+
+    fn end(&self, ended: Result<(), Error>) {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        state.ended = Some(ended);
+        state.is_over = true;
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::{PixelFormat, Size};
+
+    fn push(mailbox: &Mailbox, millis: u64) -> bool {
+        let size = Size::new(16, 16).unwrap();
+        let picture = Picture::new(PixelFormat::I420, size, Time::from_millis(millis));
+        let when = Handed { arrived: Time::ZERO, queued: Time::ZERO };
+        mailbox.push(Item::Picture { picture, pts: Ticks(0), when })
+    }
+
+    #[test]
+    fn the_newest_picture_is_taken_and_the_end_comes_behind_it() {
+        let mailbox = Mailbox::default();
+        assert!(matches!(mailbox.take(Duration::ZERO), Taken::Nothing));
+        assert!(push(&mailbox, 1) && push(&mailbox, 2));
+        mailbox.end(Ok(()));
+        let Taken::Picture(picture, _) = mailbox.take(Duration::ZERO) else { panic!("a picture is there") };
+        assert_eq!(picture.captured, Time::from_millis(2));
+        assert!(matches!(mailbox.take(Duration::from_secs(9)), Taken::End));
+        assert_eq!((mailbox.counts(), mailbox.first_picture()), ((2, 1), Some(Time::from_millis(1))));
+        assert!(mailbox.take_end().is_some() && mailbox.take_end().is_none());
+        mailbox.stop();
+        assert!(!push(&mailbox, 3));
+    }
+}

@@ -1,0 +1,214 @@
+//! The receiving end: decodes what comes, reports, and hands pictures to the display.
+
+use super::UNPOISONED;
+use super::display::{Display, Sink};
+use super::times::StageTimes;
+use crate::link::Link;
+use crate::link::session::{Served, Service};
+use glassline_codec::vp8::Limits;
+use glassline_direct::{Fate, REPORTS, Receiver, ReceiverCounters, Shown, VIDEO, report_options};
+use glassline_io::clock::Clock;
+use glassline_media::{Size, Stage, Stamps, Time};
+use glassline_transport::link::{Event, Options, Received};
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long the loop waits for a message before it looks whether the link is still there.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What came, and when.
+#[derive(Clone, Debug, Default)]
+pub struct ReceiveStatistics {
+    /// What became of the messages, of all links.
+    pub counters: ReceiverCounters,
+    /// Messages that the link has passed over: lost, incomplete, given up.
+    pub skipped: u64,
+    /// Bytes of pictures.
+    pub bytes: u64,
+    /// States that are held now.
+    pub states: usize,
+    /// Pictures that the sink has taken.
+    pub shown: u64,
+    /// Pictures that the sink was too slow for.
+    pub dropped: u64,
+    /// Of the pictures.
+    pub size: Option<Size>,
+    /// Times since the last call. By both machines' wall clocks: they must agree for the way from one to the other.
+    pub times: StageTimes,
+    /// Times of the whole run.
+    pub all_times: StageTimes,
+}
+
+/// A service that shows what a [`VideoSender`](super::VideoSender) sends.
+pub struct VideoReceiver {
+    display: Display,
+    limits: Limits,
+    /// The link that came last is shown; those before it are of a sender that has begun anew.
+    links: AtomicU64,
+    figures: Mutex<Figures>,
+    clock: Clock,
+}
+
+#[derive(Default)]
+struct Figures {
+    /// Of links that have ended.
+    before: ReceiverCounters,
+    now: ReceiverCounters,
+    skipped: u64,
+    bytes: u64,
+    states: usize,
+    size: Option<Size>,
+}
+
+impl VideoReceiver {
+    /// A receiver that shows pictures in `sink`, none larger than `limits`.
+    ///
+    /// # Errors
+    /// The system makes no more threads.
+    pub fn new(sink: Box<dyn Sink>, limits: Limits) -> io::Result<VideoReceiver> {
+        Ok(VideoReceiver {
+            display: Display::start(sink)?,
+            limits,
+            links: AtomicU64::new(0),
+            figures: Mutex::default(),
+            clock: Clock::new(),
+        })
+    }
+
+    /// Waits until all that came is shown.
+    ///
+    /// # Errors
+    /// The sink's.
+    pub fn finish(&self) -> io::Result<()> {
+        self.display.finish()
+    }
+
+    /// Figures now.
+    pub fn statistics(&self) -> ReceiveStatistics {
+        let (shown, dropped) = self.display.counts();
+        let (times, all_times) = self.display.times();
+        let figures = self.figures.lock().expect(UNPOISONED);
+        ReceiveStatistics {
+            counters: sum(figures.before, figures.now),
+            skipped: figures.skipped,
+            bytes: figures.bytes,
+            states: figures.states,
+            shown,
+            dropped,
+            size: figures.size,
+            times,
+            all_times,
+        }
+    }
+
+    /// When a picture passed what, on our clock.
+    fn stamps(&self, shown: &Shown, received: &Received) -> Stamps {
+        // How old it is says the wall clock, which both ends have.
+        let (now, utc) = (self.clock.now(), self.clock.utc());
+        let age = utc.as_nanos().saturating_sub(shown.header.captured.as_nanos());
+        let captured = Time::from_nanos(now.as_nanos().saturating_sub(age));
+        let mut stamps = Stamps::captured_at(captured);
+        for stage in Stage::ALL {
+            if let Some(after) = shown.header.passed.at(stage) {
+                stamps.set(stage, captured + after);
+            }
+        }
+        stamps.set(Stage::Received, received.first);
+        stamps.set(Stage::Reassembled, received.last);
+        stamps.set(Stage::Decoded, now);
+        stamps
+    }
+
+    /// Takes a message; shows what it makes possible.
+    fn take(&self, receiver: &mut Receiver, received: &Received) -> io::Result<()> {
+        // What a session before this one left is of no use: its states are gone.
+        if received.stale {
+            return Ok(());
+        }
+        let fate = match receiver.handle(self.clock.now(), &received.bytes) {
+            Ok(fate) => fate,
+            Err(error) => {
+                tracing::warn!(%error, "the peer sends what is no picture");
+                return Ok(());
+            }
+        };
+        let size = if let Fate::Shown(pictures) = fate {
+            let size = pictures.last().map(|shown| shown.picture.size());
+            for shown in pictures {
+                let stamps = self.stamps(&shown, received);
+                self.display.push(shown.picture, stamps)?;
+            }
+            size
+        } else {
+            None
+        };
+        let mut figures = self.figures.lock().expect(UNPOISONED);
+        figures.size = size.or(figures.size);
+        figures.skipped += received.skipped;
+        figures.bytes += received.bytes.len() as u64;
+        (figures.now, figures.states) = (receiver.counters(), receiver.states());
+        Ok(())
+    }
+}
+
+fn sum(a: ReceiverCounters, b: ReceiverCounters) -> ReceiverCounters {
+    ReceiverCounters {
+        pictures: a.pictures + b.pictures,
+        shown: a.shown + b.shown,
+        overtaken: a.overtaken + b.overtaken,
+        lacking: a.lacking + b.lacking,
+        damaged: a.damaged + b.damaged,
+        malformed: a.malformed + b.malformed,
+        key: a.key + b.key,
+    }
+}
+
+impl Service for VideoReceiver {
+    fn sends(&self) -> Vec<(u8, Options)> {
+        vec![(REPORTS, report_options())]
+    }
+
+    fn takes(&self) -> Vec<u8> {
+        vec![VIDEO]
+    }
+
+    fn serve(&self, link: &Link) -> io::Result<Served> {
+        let ours = self.links.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut receiver = Receiver::new(self.limits);
+        loop {
+            let now = self.clock.now();
+            let wait = receiver.poll_timeout().map_or(TICK, |at| at.since(now).min(TICK));
+            match link.receive_message(VIDEO, wait) {
+                Ok(Some(_)) if self.links.load(Ordering::Relaxed) != ours => {}
+                Ok(Some(received)) => self.take(&mut receiver, &received)?,
+                Ok(None) => self.display.failure()?,
+                Err(_) => break,
+            }
+            receiver.handle_timeout(self.clock.now());
+            if let Some(report) = receiver.poll_report() {
+                // The next one says it too.
+                let _ = link.try_send(REPORTS, report);
+            }
+        }
+        let mut figures = self.figures.lock().expect(UNPOISONED);
+        if self.links.load(Ordering::Relaxed) == ours {
+            (figures.before, figures.now) = (sum(figures.before, figures.now), ReceiverCounters::default());
+            figures.states = 0;
+        }
+        Ok(Served::ThisLink)
+    }
+
+    fn handle_event(&self, _: &Link, _: &Event) {}
+
+    fn is_input(&self) -> bool {
+        false
+    }
+}
+
+impl std::fmt::Debug for VideoReceiver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("VideoReceiver")
+    }
+}

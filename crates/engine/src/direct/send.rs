@@ -1,0 +1,316 @@
+//! The sending end: takes the newest picture, has it encoded, and sends what fits.
+
+use super::UNPOISONED;
+use super::mailbox::{Mailbox, Taken};
+use super::times::{TimeMeter, Times};
+use crate::capture::{self, Format, Handed, Source};
+use crate::link::Link;
+use crate::link::session::{Served, Service};
+use crate::parallel::Threads;
+use glassline_codec::vp8::Parallel;
+use glassline_direct::{
+    Conditions, Decision, REPORTS, Sender, SenderCounters, SenderSettings, VIDEO, video_options,
+};
+use glassline_io::clock::Clock;
+use glassline_media::{Picture, Stage, Time};
+use glassline_transport::link::{Error as LinkError, Event, Fec, Options};
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// How long the loop waits for a picture before it looks whether the link is still there.
+const TICK: Duration = Duration::from_millis(100);
+/// Of the time between two pictures, the share that encoding may take before it is asked for fewer candidates, and below which
+/// for one more.
+const BUSY: f64 = 0.7;
+const IDLE: f64 = 0.4;
+/// The share after which there is no time for a search of a size.
+const SEARCH_BEFORE: f64 = 0.5;
+
+/// What a sender is to do.
+#[derive(Clone, Debug)]
+pub struct SendSettings {
+    /// How pictures are chosen.
+    pub sender: SenderSettings,
+    /// Parity that goes along.
+    pub parity: Fec,
+    /// Threads that encode.
+    pub threads: usize,
+}
+
+/// What was sent, and what is known of the way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SendStatistics {
+    /// Pictures that the source gave.
+    pub captured: u64,
+    /// Of them, those that a newer one replaced before they were looked at.
+    pub replaced: u64,
+    /// What became of the others.
+    pub counters: SenderCounters,
+    /// States that are held here.
+    pub states: usize,
+    /// States that the receiver holds, as it said last.
+    pub receiver_states: u64,
+    /// The newest budget, bytes.
+    pub budget: u64,
+    /// The quantiser of the picture that was sent last.
+    pub quantizer: Option<u8>,
+    /// In how many qualities pictures are coded now.
+    pub candidates: usize,
+    /// How long the link has not been answered.
+    pub silence: Duration,
+    /// From being handed over to the choice, of the pictures since the last call.
+    pub encoding: Times,
+}
+
+/// Told of each decision, with how long it took.
+type Observer = Box<dyn Fn(&Decision, Duration) + Send + Sync>;
+
+/// A service that sends the pictures of a source.
+pub struct VideoSender {
+    mailbox: Arc<Mailbox>,
+    /// Until the first link is there.
+    source: Mutex<Option<Source>>,
+    format: Format,
+    state: Mutex<Running>,
+    /// What happened to links since the last picture.
+    events: Mutex<Vec<Event>>,
+    threads: Threads,
+    parity: Fec,
+    most_candidates: usize,
+    observer: Option<Observer>,
+    clock: Clock,
+}
+
+struct Running {
+    sender: Sender,
+    candidates: usize,
+    /// The share of the time between pictures that encoding took lately.
+    load: f64,
+    budget: u64,
+    silence: Duration,
+    quantizer: Option<u8>,
+    encoding: TimeMeter,
+}
+
+impl VideoSender {
+    /// A sender of `source`, which begins to run when the first link is up. `observer` is told of every decision.
+    ///
+    /// # Errors
+    /// The system makes no more threads.
+    pub fn new(
+        source: Source,
+        settings: SendSettings,
+        observer: Option<Observer>,
+    ) -> io::Result<VideoSender> {
+        let format = source.format();
+        let candidates = settings.sender.candidates;
+        Ok(VideoSender {
+            mailbox: Arc::new(Mailbox::default()),
+            source: Mutex::new(Some(source)),
+            format,
+            state: Mutex::new(Running {
+                sender: Sender::new(settings.sender),
+                candidates,
+                load: 0.5,
+                budget: 0,
+                silence: Duration::ZERO,
+                quantizer: None,
+                encoding: TimeMeter::new(),
+            }),
+            events: Mutex::new(Vec::new()),
+            threads: Threads::new(settings.threads)?,
+            parity: settings.parity,
+            most_candidates: candidates,
+            observer,
+            clock: Clock::new(),
+        })
+    }
+
+    /// Takes no more pictures: the session may end.
+    pub fn stop(&self) {
+        self.mailbox.stop();
+    }
+
+    /// How the source ended, once, if it has.
+    pub fn take_end(&self) -> Option<Result<(), capture::Error>> {
+        self.mailbox.take_end()
+    }
+
+    /// Figures now.
+    pub fn statistics(&self) -> SendStatistics {
+        let (captured, replaced) = self.mailbox.counts();
+        let mut state = self.state.lock().expect(UNPOISONED);
+        let (states, receiver_states) = state.sender.states();
+        SendStatistics {
+            captured,
+            replaced,
+            counters: state.sender.counters(),
+            states,
+            receiver_states,
+            budget: state.budget,
+            quantizer: state.quantizer,
+            candidates: state.candidates,
+            silence: state.silence,
+            encoding: state.encoding.take(),
+        }
+    }
+
+    fn start_source(&self) -> io::Result<()> {
+        let Some(source) = self.source.lock().expect(UNPOISONED).take() else { return Ok(()) };
+        let mailbox = Arc::clone(&self.mailbox);
+        thread::Builder::new().name("source".into()).spawn(move || source.run(&*mailbox)).map(drop)
+    }
+
+    /// Takes what the receiver has said, and what the link has told of messages.
+    fn catch_up(&self, link: &Link, state: &mut Running) -> Result<(), LinkError> {
+        let now = self.clock.now();
+        let events = std::mem::take(&mut *self.events.lock().expect(UNPOISONED));
+        for event in events {
+            match event {
+                Event::Finished { message, outcome, .. } => {
+                    state.sender.handle_outcome(now, message, outcome)
+                }
+                Event::Connected { again: true } => state.sender.handle_reset(),
+                _ => {}
+            }
+        }
+        while let Some(report) = link.receive_timeout(REPORTS, Duration::ZERO)? {
+            if let Err(error) = state.sender.handle_report(now, &report) {
+                tracing::debug!(%error, "a report that is none");
+            }
+        }
+        Ok(())
+    }
+
+    /// Encodes a picture and sends what fits.
+    fn offer(&self, link: &Link, state: &mut Running, picture: &Picture, when: Handed) -> Result<(), Failed> {
+        let begun = self.clock.now();
+        self.catch_up(link, state)?;
+        let silence = link.silence()?;
+        let budget = link.budget(VIDEO, state.sender.horizon())?;
+        let parallel: &dyn Parallel = &self.threads;
+        state.sender.encode(begun, picture, Conditions { budget, silence }, parallel)?;
+        let encoded = self.clock.now();
+        self.catch_up(link, state)?;
+        let since = |time: Time| time.since(picture.captured);
+        state.sender.stamp(Stage::Queued, since(when.queued));
+        state.sender.stamp(Stage::Encoded, since(encoded));
+        let interval = self.format.rate.time_of(1);
+        let share = encoded.since(when.queued).as_secs_f64() / interval.as_secs_f64();
+        let budget = link.budget(VIDEO, state.sender.horizon())?;
+        (state.budget, state.silence) = (budget, silence);
+        let choice = state.sender.choose(budget, share < SEARCH_BEFORE, parallel)?;
+        let took = self.clock.now().since(when.queued);
+        if let Some(choice) = choice {
+            if let Some(message) = choice.message {
+                match link.try_send(VIDEO, message) {
+                    Ok(id) => state.sender.sent(id),
+                    Err(LinkError::Closed) => return Err(Failed::Link),
+                    Err(error) => {
+                        tracing::debug!(%error, "the link takes no picture");
+                        state.sender.not_sent(self.clock.now());
+                    }
+                }
+                let chosen = choice.decision.chosen.and_then(|chosen| choice.decision.candidates.get(chosen));
+                state.quantizer = chosen.map(|candidate| candidate.quantizer);
+            }
+            if let Some(observer) = &self.observer {
+                observer(&choice.decision, took);
+            }
+        }
+        state.encoding.record(took);
+        self.adapt(state, self.clock.now().since(begun).as_secs_f64() / interval.as_secs_f64());
+        Ok(())
+    }
+
+    /// Fewer candidates where encoding takes too much of the time between two pictures, more where there is room.
+    fn adapt(&self, state: &mut Running, share: f64) {
+        state.load += 0.1 * (share - state.load);
+        let wanted = if state.load > BUSY {
+            state.candidates.saturating_sub(1).max(1)
+        } else if state.load < IDLE {
+            (state.candidates + 1).min(self.most_candidates)
+        } else {
+            state.candidates
+        };
+        if wanted != state.candidates {
+            state.load = (BUSY + IDLE) / 2.0;
+            state.candidates = wanted;
+            state.sender.set_candidates(wanted);
+        }
+    }
+}
+
+/// Why a picture could not be offered.
+enum Failed {
+    Link,
+    Encoder(io::Error),
+}
+
+impl From<LinkError> for Failed {
+    fn from(_: LinkError) -> Failed {
+        Failed::Link
+    }
+}
+
+impl From<glassline_codec::vp8::EncodeError> for Failed {
+    fn from(error: glassline_codec::vp8::EncodeError) -> Failed {
+        Failed::Encoder(io::Error::other(error))
+    }
+}
+
+impl Service for VideoSender {
+    fn sends(&self) -> Vec<(u8, Options)> {
+        vec![(VIDEO, video_options(self.parity))]
+    }
+
+    fn takes(&self) -> Vec<u8> {
+        vec![REPORTS]
+    }
+
+    fn serve(&self, link: &Link) -> io::Result<Served> {
+        while !matches!(link.wait_connected(TICK), Ok(true)) {
+            if link.has_ended() {
+                return Ok(Served::ThisLink);
+            }
+        }
+        self.events.lock().expect(UNPOISONED).clear();
+        self.state.lock().expect(UNPOISONED).sender.handle_reset();
+        self.start_source()?;
+        loop {
+            match self.mailbox.take(TICK) {
+                Taken::End => return Ok(Served::All),
+                Taken::Nothing if link.has_ended() => return Ok(Served::ThisLink),
+                Taken::Nothing => {}
+                Taken::Picture(picture, when) => {
+                    let mut state = self.state.lock().expect(UNPOISONED);
+                    match self.offer(link, &mut state, &picture, when) {
+                        Ok(()) => {}
+                        Err(Failed::Link) => return Ok(Served::ThisLink),
+                        Err(Failed::Encoder(error)) => return Err(error),
+                    }
+                }
+            }
+        }
+    }
+
+    fn handle_event(&self, _: &Link, event: &Event) {
+        let is_ours =
+            matches!(event, Event::Finished { channel: VIDEO, .. } | Event::Connected { again: true });
+        if is_ours {
+            self.events.lock().expect(UNPOISONED).push(event.clone());
+        }
+    }
+
+    fn is_input(&self) -> bool {
+        true
+    }
+}
+
+impl std::fmt::Debug for VideoSender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VideoSender").field("format", &self.format).finish()
+    }
+}
