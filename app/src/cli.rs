@@ -1,6 +1,6 @@
 //! The command line. Each command's arguments stand in its own module; here they are only put together.
 
-use crate::{completions, decode, encode, key, lab, link, logging, probe, serve, sign};
+use crate::{completions, decode, direct, encode, key, lab, link, logging, probe, serve, sign};
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Live video from glass to glass: encode, relay, watch, measure.
@@ -18,6 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   glassline serve --demo             a live test picture at http://127.0.0.1:8080/
   glassline encode test:1280x720@50 http://127.0.0.1:8080/live/test.ts
+  glassline send --help              live video that fits a bad network, frame by frame
   glassline link --help              an encrypted link of channels over a bad network
   glassline probe recording.ts       look into a transport stream
   glassline lab load http http://127.0.0.1:8080/live/test.ts --viewers 1000
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Serve(serve::Args),
     Encode(Box<encode::Line>),
     Decode(decode::Args),
+    Send(Box<direct::SendArgs>),
+    Receive(Box<direct::ReceiveArgs>),
     Link(Box<link::Args>),
     Key(key::Args),
     Probe(probe::Args),
@@ -47,6 +50,8 @@ impl Command {
             Command::Serve(args) => serve::run(&args),
             Command::Encode(args) => encode::run(*args),
             Command::Decode(args) => decode::run(&args),
+            Command::Send(args) => direct::send(&args),
+            Command::Receive(args) => direct::receive(&args),
             Command::Link(args) => link::run(&args),
             Command::Key(args) => key::run(&args),
             Command::Probe(args) => probe::run(&args),

@@ -9,6 +9,7 @@ mod cli;
 mod completions;
 mod config;
 mod decode;
+mod direct;
 mod durations;
 mod encode;
 mod failure;

@@ -14,7 +14,7 @@ use glassline_media::pixels::Scaler;
 use glassline_media::quantity;
 use glassline_media::{FrameRate, Size};
 use input::Input;
-use output::PictureOutput;
+pub(crate) use output::PictureOutput;
 pub(crate) use pictures::Pictures;
 use report::Report;
 use std::path::Path;

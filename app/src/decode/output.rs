@@ -9,7 +9,10 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 
-pub(super) struct PictureOutput {
+/// What standard output is called.
+const STDOUT: &str = "standard output";
+
+pub(crate) struct PictureOutput {
     name: String,
     kind: Kind,
 }
@@ -21,7 +24,7 @@ enum Kind {
         stem: String,
     },
     Y4m {
-        writer: Box<dyn Write>,
+        writer: Box<dyn Write + Send>,
         /// Of the header, once it is written.
         size: Option<Size>,
         /// A picture as bytes; kept for its memory.
@@ -31,12 +34,12 @@ enum Kind {
 
 impl PictureOutput {
     /// Opens what the command line names; checksums where it names nothing.
-    pub(super) fn open(name: Option<&str>, stem: &str) -> Result<PictureOutput> {
+    pub(crate) fn open(name: Option<&str>, stem: &str) -> Result<PictureOutput> {
         let y4m = |writer| Kind::Y4m { writer, size: None, bytes: Vec::new() };
         let kind = match name {
             None => Kind::Checksums { stem: stem.to_owned() },
             Some("null:") => Kind::Null,
-            Some("-") => y4m(Box::new(std::io::stdout()) as Box<dyn Write>),
+            Some("-") => y4m(Box::new(std::io::stdout()) as Box<dyn Write + Send>),
             Some(path) if path.ends_with(".y4m") => {
                 let file = File::create(path).map_err(|error| {
                     failure::failed(format!("cannot write {path}: {error}"), "choose another name or folder")
@@ -45,25 +48,25 @@ impl PictureOutput {
             }
             Some(other) => {
                 return Err(failure::usage(
-                    format!("{other} is no output of decode"),
+                    format!("{other} takes no pictures"),
                     "name a file that ends with .y4m, - for standard output, or null:",
                 ));
             }
         };
         let name = match name {
-            None | Some("-") => "standard output",
+            None | Some("-") => STDOUT,
             Some(name) => name,
         };
         Ok(PictureOutput { name: name.to_owned(), kind })
     }
 
     /// Whether pictures or checksums go to standard output.
-    pub(super) fn takes_stdout(&self) -> bool {
-        self.name == "standard output"
+    pub(crate) fn takes_stdout(&self) -> bool {
+        self.name == STDOUT
     }
 
     /// Takes the picture of frame `number`, counted from 1, hidden ones included: as the test vectors' names do.
-    pub(super) fn picture(&mut self, picture: &Picture, rate: FrameRate, number: u64) -> Result<()> {
+    pub(crate) fn picture(&mut self, picture: &Picture, rate: FrameRate, number: u64) -> Result<()> {
         match &mut self.kind {
             Kind::Null => Ok(()),
             Kind::Checksums { stem } => {
@@ -96,13 +99,17 @@ impl PictureOutput {
                     Some(_) => {}
                 }
                 y4m::write_picture(picture, bytes);
-                written(writer.write_all(bytes), &self.name)
+                // Who reads a pipe sees each picture when it comes; a file may wait.
+                let is_pipe = self.name == STDOUT;
+                let done =
+                    writer.write_all(bytes).and_then(|()| if is_pipe { writer.flush() } else { Ok(()) });
+                written(done, &self.name)
             }
         }
     }
 
     /// Everything has come.
-    pub(super) fn finish(&mut self) -> Result<()> {
+    pub(crate) fn finish(&mut self) -> Result<()> {
         match &mut self.kind {
             Kind::Y4m { writer, .. } => written(writer.flush(), &self.name),
             Kind::Null | Kind::Checksums { .. } => Ok(()),

@@ -34,7 +34,7 @@ pub(crate) use section::{
 use settings::Settings;
 use std::path::PathBuf;
 use std::time::Duration;
-pub(crate) use words::control as control_words;
+pub(crate) use words::{control as control_words, input as input_words};
 
 /// Encode pictures and sound to H.264 and Opus in MPEG-TS, without added delay
 #[derive(Clone, Debug, clap::Args)]
@@ -132,7 +132,7 @@ enum VideoCodec {
 
 /// What becomes of interlaced pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Deinterlace {
+pub(crate) enum Deinterlace {
     /// A whole picture of each field: 50i becomes 50p
     Auto,
     /// Both fields stay in one picture, which is coded and flagged as interlaced

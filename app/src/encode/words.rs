@@ -32,7 +32,7 @@ pub(super) const NOT_BUILT_IN: &str =
     "build it with the default features (cargo build --release), which need libx264 and libopus";
 
 /// An input's error.
-pub(super) fn input(error: capture::Error) -> Error {
+pub(crate) fn input(error: capture::Error) -> Error {
     use capture::Error as Wrong;
     let advice = match &error {
         Wrong::Open { .. } => "check the name",

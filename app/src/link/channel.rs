@@ -12,7 +12,7 @@ const NEAR: f64 = 0.75;
 
 /// A channel as it stands on the command line.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Channel {
+pub(crate) struct Channel {
     pub(super) id: u8,
     pub(super) options: Options,
     pub(super) framing: Option<Framing>,
@@ -22,7 +22,7 @@ pub(super) struct Channel {
 
 /// How messages stand in a row of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(crate) enum Framing {
     /// Each behind its length: four bytes, big-endian.
     Length,
     /// Each is a line.
@@ -33,7 +33,7 @@ pub(super) enum Framing {
 
 /// Where messages come from or go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ChannelEnd {
+pub(crate) enum ChannelEnd {
     /// Standard input or output.
     Standard,
     /// A descriptor that this program was started with.
@@ -194,7 +194,7 @@ fn compression(value: &str) -> Result<Compression, String> {
 }
 
 /// `none`, `25%` (while packets are lost) or `always:25%`.
-fn fec(value: &str) -> Result<Fec, String> {
+pub(crate) fn fec(value: &str) -> Result<Fec, String> {
     if value == "none" {
         return Ok(Fec::Never);
     }

@@ -144,7 +144,7 @@ pub(super) fn announce(name: &str, address: SocketAddr, interface: Option<&str>)
 
 /// A listener by its name in the network.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     pub(super) name: String,
     /// The one family that our sockets reach; the first address counts where both will do.
     pub(super) is_ipv4: Option<bool>,

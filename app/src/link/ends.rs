@@ -18,7 +18,7 @@ use std::path::Path;
 const HUNG_UP: i32 = 5;
 
 /// An input that is open, or one that its own thread opens, since that may take long.
-pub(super) enum Prepared {
+pub(crate) enum Prepared {
     Open(Input),
     /// A row of bytes, and the largest message.
     Later(ChannelEnd, Framing, usize),
@@ -47,14 +47,14 @@ impl session::Input for Prepared {
 }
 
 /// What one channel reads and writes.
-pub(super) struct Ends {
+pub(crate) struct Ends {
     pub(super) channel: Channel,
     pub(super) input: Option<Prepared>,
     pub(super) output: Option<Output>,
 }
 
 /// Opens all ends. Of standard input and output each serves one channel.
-pub(super) fn open(channels: &[Channel]) -> Result<Vec<Ends>> {
+pub(crate) fn open(channels: &[Channel]) -> Result<Vec<Ends>> {
     let mut ids = BTreeSet::new();
     for channel in channels {
         if !ids.insert(channel.id) {
@@ -186,7 +186,7 @@ fn any_port(to: SocketAddr) -> SocketAddr {
 }
 
 /// The first address of `HOST:PORT`.
-pub(super) fn one_address(text: &str) -> Result<SocketAddr> {
+pub(crate) fn one_address(text: &str) -> Result<SocketAddr> {
     let wrong = || {
         failure::usage(
             format!("{text:?} is no address"),

@@ -13,7 +13,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 const DATAGRAM_BYTES: usize = 65_535;
 
 /// Messages, one after the other. Reading blocks.
-pub(super) enum Input {
+pub(crate) enum Input {
     Stream { reader: Box<dyn BufRead + Send>, framing: Framing, max_size: usize },
     Datagrams { socket: UdpSocket, room: Vec<u8>, max_size: usize },
 }

@@ -2,12 +2,13 @@
 //! program in any language gets channels over a bad network.
 //!
 //! `channel` reads what stands on the command line, `ends` opens it, `input` and `output` are its messages; `discovery`
-//! finds listeners by name; `reset` is what a listener keeps over its restarts; `session` runs an
+//! finds listeners by name; `identity` is by what peers know us; `reset` is what a listener keeps over its restarts; `session` runs an
 //! `engine::link::session` and says what happens to it, `stats` writes its figures.
 
 mod channel;
 mod discovery;
 mod ends;
+mod identity;
 mod input;
 mod output;
 mod reset;
@@ -15,18 +16,20 @@ mod session;
 mod stats;
 
 use crate::failure;
-use crate::key::{self, Secret};
 use crate::stop::StopSignals;
 use anyhow::{Context, Result};
-use channel::Channel;
+pub(crate) use channel::{Channel, fec as parse_parity};
 use discovery::{Discover, Wanted};
+pub(crate) use ends::{one_address, open as open_channels};
 use glassline_engine::link::session::Mode;
 use glassline_engine::link::{Endpoint, Local};
 use glassline_media::quantity;
-use glassline_transport::link::{Bonding, Credentials, Dictionary, Key, MAX_NAME, Settings};
-use session::{Remote, Run};
+use glassline_transport::link::{Bonding, Dictionary, Settings};
+pub(crate) use identity::Identity;
+pub(crate) use reset::secret as reset_secret;
+pub(crate) use session::{Remote, Run};
+pub(crate) use stats::Extra;
 use std::fs::File;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -160,15 +163,8 @@ has no more to say. `glassline link --help` lists the options of channels.";
 /// What both ends are told.
 #[derive(Debug, clap::Args)]
 struct Common {
-    /// File with the key: one that both ends have, or with --peer the private half of our pair
-    #[arg(long, value_name = "FILE", required_unless_present = "insecure")]
-    key: Option<PathBuf>,
-    /// The public half of the other end's key pair; a listener takes several
-    #[arg(long, value_name = "PUBLIC", requires = "key", value_parser = public)]
-    peer: Vec<Key>,
-    /// Let anybody in: for the lab
-    #[arg(long, conflicts_with = "key")]
-    insecure: bool,
+    #[command(flatten)]
+    identity: Identity,
     /// A channel with its options; see `glassline link --help`
     #[arg(long, value_name = "ID:OPTIONS", required = true)]
     channel: Vec<Channel>,
@@ -180,18 +176,9 @@ struct Common {
     /// that what comes next need not wait for it
     #[arg(long, value_name = "PERCENT", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u8).range(0..=50))]
     probing: u8,
-    /// By what a listener tells us from others with the same key [default: this machine and command]
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
     /// Write what is measured once a second, a line of JSON each
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
-}
-
-fn public(text: &str) -> Result<Key, String> {
-    key::parse_hex(text).ok_or_else(|| {
-        "a public half has 64 hexadecimal digits; glassline key show FILE prints that of a pair".to_owned()
-    })
 }
 
 fn dictionary(path: &Path) -> Result<Arc<Dictionary>> {
@@ -249,51 +236,8 @@ impl LocalAddress {
 
 impl Common {
     fn settings(&self) -> Result<Settings> {
-        let credentials = match &self.key {
-            None => Credentials::Insecure,
-            Some(file) => match (key::read(file)?, &self.peer[..]) {
-                (Secret::Shared(key), []) => Credentials::Shared(key),
-                (Secret::Private(private), peers @ [_, ..]) => {
-                    Credentials::Pair { private, peers: peers.to_vec() }
-                }
-                (Secret::Private(_), []) => {
-                    return Err(failure::usage(
-                        format!("{} is one half of a key pair, and --peer is missing", file.display()),
-                        "say with whom: --peer and what `glassline key show` prints of the other end's file",
-                    ));
-                }
-                (Secret::Shared(_), _) => {
-                    return Err(failure::usage(
-                        format!("--peer goes with a key pair, and {} is a shared key", file.display()),
-                        "leave --peer out, or make a pair at both ends: glassline key new --pair FILE",
-                    ));
-                }
-            },
-        };
-        let name = self.name.clone().unwrap_or_else(|| self.default_name());
-        if name.len() > MAX_NAME {
-            return Err(failure::usage(
-                format!("the name {name:?} has more than {MAX_NAME} bytes"),
-                "choose a shorter --name",
-            ));
-        }
         let dictionary = self.dictionary.as_deref().map(dictionary).transpose()?;
-        let probing_percent = self.probing;
-        Ok(Settings { name: name.into_bytes(), dictionary, probing_percent, ..Settings::new(credentials) })
-    }
-
-    /// The machine's name and what tells this command from others on it: the same after a restart, so that the listener
-    /// takes us for who we were.
-    fn default_name(&self) -> String {
-        let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let mut machine = machine.trim().to_owned();
-        let mut hasher = DefaultHasher::new();
-        std::env::args_os().skip(1).collect::<Vec<_>>().hash(&mut hasher);
-        std::env::current_dir().ok().hash(&mut hasher);
-        while machine.len() > MAX_NAME - 9 {
-            machine.pop();
-        }
-        format!("{machine}-{:08x}", hasher.finish() as u32)
+        Ok(Settings { dictionary, probing_percent: self.probing, ..self.identity.settings()? })
     }
 }
 
@@ -309,8 +253,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn run_listen(args: &Listen) -> Result<()> {
     let settings = args.common.settings()?;
     let signals = StopSignals::catch()?;
-    let run = Run::new(ends::open(&args.common.channel)?, args.common.stats.as_deref())?;
-    let reset_secret = reset::secret(args.common.key.as_deref(), args.address, args.interface.as_deref());
+    let run = Run::new(ends::open(&args.common.channel)?, args.common.stats.as_deref(), None)?;
+    let reset_secret = reset::secret(args.common.identity.key(), args.address, args.interface.as_deref());
     let settings = Settings { reset_secret, ..settings };
     let local = Local { address: args.address, interface: args.interface.clone() };
     let endpoint = Endpoint::listen(settings, &[local]).map_err(|error| {
@@ -355,7 +299,7 @@ fn run_connect(args: &Connect) -> Result<()> {
         }
         None => (ends::one_address(&args.address)?, StopSignals::catch()?),
     };
-    let run = Run::new(opened, args.common.stats.as_deref())?;
+    let run = Run::new(opened, args.common.stats.as_deref(), None)?;
     let locals = match &args.path[..] {
         [] => vec![Local::towards(to)],
         ways => ways.iter().map(|way| way.towards(to)).collect::<Result<_>>()?,

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Takes messages whole. Writing blocks.
-pub(super) enum Output {
+pub(crate) enum Output {
     Stream {
         writer: BufWriter<Box<dyn Write + Send>>,
         framing: Framing,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const SUFFIX: &str = ".reset";
 
 /// The secret of the listener at `address` and `interface`. `None`, and the log says so, where none can be kept.
-pub(super) fn secret(key: Option<&Path>, address: SocketAddr, interface: Option<&str>) -> Option<Key> {
+pub(crate) fn secret(key: Option<&Path>, address: SocketAddr, interface: Option<&str>) -> Option<Key> {
     let kept = match key {
         // Nobody finds it again after a restart: the secret need not outlive it.
         Some(_) if address.port() == 0 => random::seed().map(Key).map_err(Into::into),

@@ -2,37 +2,44 @@
 
 use super::discovery::Wanted;
 use super::ends::Ends;
-use super::stats::Stats;
+use super::stats::{Extra, Stats};
 use crate::failure;
 use crate::output::ReaderGone;
 use crate::stop::{Second, StopSignals};
 use anyhow::Result;
 use glassline_engine::link::Endpoint;
-use glassline_engine::link::session::{Channel, Error, Mode, Session, SessionEvent};
+use glassline_engine::link::session::{Channel, Error, Mode, Service, Session, SessionEvent};
 use glassline_transport::link::CloseReason;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often figures are reported.
 const TICK: Duration = Duration::from_secs(1);
 
 /// A listener that is connected to, as it was given.
-pub(super) struct Remote {
-    pub(super) name: String,
+pub(crate) struct Remote {
+    pub(crate) name: String,
     /// The name by which it was found in the network, and may be found elsewhere.
-    pub(super) wanted: Option<Wanted>,
+    pub(crate) wanted: Option<Wanted>,
 }
 
 /// A run that is about to begin.
-pub(super) struct Run {
+pub(crate) struct Run {
     channels: Vec<Channel>,
+    services: Vec<Arc<dyn Service>>,
     stats: Stats,
 }
 
 impl Run {
-    pub(super) fn new(ends: Vec<Ends>, stats: Option<&Path>) -> Result<Run> {
-        let stats = Stats::new(stats)?;
+    /// Of these ends; `extra` is told beside the link's figures.
+    pub(crate) fn new(
+        ends: Vec<Ends>,
+        stats: Option<&Path>,
+        extra: Option<Box<dyn FnMut() -> Extra>>,
+    ) -> Result<Run> {
+        let stats = Stats::new(stats, extra)?;
         let channel = |Ends { channel, input, output }: Ends| {
             let mut opened = Channel::new(channel.id, channel.options);
             if let Some(input) = input {
@@ -43,18 +50,25 @@ impl Run {
             }
             opened
         };
-        Ok(Run { channels: ends.into_iter().map(channel).collect(), stats })
+        Ok(Run { channels: ends.into_iter().map(channel).collect(), services: Vec::new(), stats })
+    }
+
+    /// With a service beside the channels.
+    #[must_use]
+    pub(crate) fn with_service(mut self, service: Arc<dyn Service>) -> Run {
+        self.services.push(service);
+        self
     }
 
     /// Runs to the end.
-    pub(super) fn run(
+    pub(crate) fn run(
         mut self,
         endpoint: Endpoint,
         mode: Mode,
         remote: Option<&Remote>,
         signals: StopSignals,
     ) -> Result<()> {
-        let session = Session::open(endpoint, mode, self.channels)?;
+        let session = Session::open_with(endpoint, mode, self.channels, self.services)?;
         let stopper = session.stopper();
         let mut is_first = true;
         signals.call(Second::Asks, move |signal| {
@@ -112,8 +126,8 @@ fn nobody_answers(remote: Option<&Remote>) -> String {
 fn failed(error: Error, remote: Option<&Remote>) -> anyhow::Error {
     match error {
         Error::Unreachable => failure::failed(nobody_answers(remote), SILENCE),
-        Error::OutputClosed { .. } => ReaderGone.into(),
-        Error::Input { .. } | Error::Output { .. } | Error::Send { .. } => {
+        Error::OutputClosed { .. } | Error::ServiceClosed => ReaderGone.into(),
+        Error::Input { .. } | Error::Output { .. } | Error::Send { .. } | Error::Service(_) => {
             failure::failed(error.to_string(), "the link is ended")
         }
         error => error.into(),

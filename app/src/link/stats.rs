@@ -15,8 +15,22 @@ use std::io::{BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// Channels from here on belong to rooms of ours, which tell of them themselves.
+const FIRST_OWN: u8 = glassline_direct::SOUND;
+
+/// What is told beside the link's figures.
+pub(crate) struct Extra {
+    /// Its name in the line of JSON.
+    pub(crate) key: &'static str,
+    /// What stands there.
+    pub(crate) value: serde_json::Value,
+    /// For a terminal, whole lines.
+    pub(crate) text: String,
+}
+
 /// Figures of a run, and where they go.
 pub(super) struct Stats {
+    extra: Option<Box<dyn FnMut() -> Extra>>,
     file: Option<BufWriter<File>>,
     /// Standard error is a terminal.
     shown: bool,
@@ -37,6 +51,8 @@ struct Counts {
 struct Line {
     time_s: f64,
     links: Vec<LinkLine>,
+    #[serde(flatten)]
+    extra: BTreeMap<&'static str, serde_json::Value>,
 }
 
 #[derive(Serialize)]
@@ -135,13 +151,14 @@ fn ms(time: Duration) -> f64 {
 }
 
 impl Stats {
-    pub(super) fn new(file: Option<&Path>) -> Result<Stats> {
+    pub(super) fn new(file: Option<&Path>, extra: Option<Box<dyn FnMut() -> Extra>>) -> Result<Stats> {
         let open = |path: &Path| {
             let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
             anyhow::Ok(BufWriter::new(file))
         };
         let now = Instant::now();
         Ok(Stats {
+            extra,
             file: file.map(open).transpose()?,
             shown: std::io::stderr().is_terminal(),
             began: now,
@@ -172,7 +189,12 @@ impl Stats {
         self.reported = Instant::now();
         let links = peers.iter().map(|peer| self.link(peer, passed)).collect();
         self.before.retain(|id, _| peers.iter().any(|peer| peer.id == *id));
-        let line = Line { time_s: (self.began.elapsed().as_secs_f64() * 1e3).round() / 1e3, links };
+        let extra = self.extra.as_mut().map(|extra| extra());
+        let (extra, text) = match extra {
+            Some(Extra { key, value, text }) => (BTreeMap::from([(key, value)]), text),
+            None => (BTreeMap::new(), String::new()),
+        };
+        let line = Line { time_s: (self.began.elapsed().as_secs_f64() * 1e3).round() / 1e3, links, extra };
         if let Some(file) = &mut self.file {
             let mut written = || {
                 serde_json::to_writer(&mut *file, &line)?;
@@ -182,7 +204,7 @@ impl Stats {
             written().context("cannot write the statistics")?;
         }
         if self.shown {
-            logging::show(table(&line));
+            logging::show(table(&line) + &text);
         }
         Ok(())
     }
@@ -266,7 +288,7 @@ fn table(line: &Line) -> String {
             link.queue_ms,
             link.loss * 100.0,
         );
-        for channel in &link.channels {
+        for channel in link.channels.iter().filter(|channel| channel.id < FIRST_OWN) {
             let delay = channel.delay_ms.as_ref().map_or_else(String::new, |delay| {
                 format!("  delay p50 {:.1} p95 {:.1} p99 {:.1} ms", delay.p50, delay.p95, delay.p99)
             });
@@ -359,12 +381,12 @@ mod tests {
             paths: vec![],
             channels: vec![channel],
         };
-        let text = table(&Line { time_s: 3.0, links: vec![link] });
+        let text = table(&Line { time_s: 3.0, links: vec![link], extra: BTreeMap::new() });
         for part in
             ["drone 192.0.2.1:7000  up", "RTT 12.5 ms", "channel  7", "cancelled 2 lost 3", "p50", "2.0 %"]
         {
             assert!(text.contains(part), "{part} in {text}");
         }
-        assert!(table(&Line { time_s: 0.0, links: vec![] }).contains("no peer"));
+        assert!(table(&Line { time_s: 0.0, links: vec![], extra: BTreeMap::new() }).contains("no peer"));
     }
 }

@@ -3,7 +3,7 @@
 use crate::wire::{DecodedPicture, LackingPicture, PictureHeader, Report, StateTag, WireError};
 use bytes::Bytes;
 use glassline_codec::vp8::{Limits, State, Workspace, decode_in};
-use glassline_media::{Picture, Time};
+use glassline_media::{FrameRate, Picture, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -14,11 +14,19 @@ const WAITING_MAX: usize = 4;
 /// For so long a picture whose source is not there waits before the sender is told: packets overtake each other.
 const LACKING_PATIENCE: Duration = Duration::from_millis(4);
 
+/// Of a sender that does not say how many pictures it gives a second.
+const ASSUMED_RATE: FrameRate = match FrameRate::new(30, 1) {
+    Some(rate) => rate,
+    None => unreachable!(),
+};
+
 /// A picture to be shown.
 #[derive(Clone, Debug)]
 pub struct Shown {
     /// What the sender said of it.
     pub header: PictureHeader,
+    /// Pictures a second of the sender's source.
+    pub rate: FrameRate,
     /// The picture; it bears no time of capture but the header's, as the sender's clock is not ours.
     pub picture: Picture,
     /// Bytes of the encoded frame.
@@ -72,6 +80,7 @@ pub struct Receiver {
     limits: Limits,
     workspace: Workspace,
     epoch: Option<u32>,
+    rate: FrameRate,
     /// By the number of the picture that they are behind.
     states: BTreeMap<u64, (State, StateTag)>,
     /// Pictures that wait for one before them.
@@ -100,6 +109,7 @@ impl Receiver {
             limits,
             workspace: Workspace::new(),
             epoch: None,
+            rate: ASSUMED_RATE,
             states: BTreeMap::new(),
             waiting: BTreeMap::new(),
             newest: None,
@@ -153,7 +163,8 @@ impl Receiver {
                     self.shown = Some(header.number);
                     self.counters.shown += 1;
                     self.counters.key += u64::from(header.source.is_none());
-                    shown.push(Shown { header, picture, bytes: frame.len(), key: header.source.is_none() });
+                    let (rate, bytes, key) = (self.rate, frame.len(), header.source.is_none());
+                    shown.push(Shown { header, rate, picture, bytes, key });
                 }
                 Some(_) => self.counters.overtaken += 1,
             }
@@ -225,6 +236,7 @@ impl Receiver {
             self.lacking = Some(LackingPicture { number: header.number, source: header.number });
             return None;
         };
+        self.rate = header.rate.unwrap_or(self.rate);
         self.states.insert(header.number, (state, header.target));
         if self.lacking.is_some_and(|lacking| lacking.source <= header.number) {
             self.lacking = None;

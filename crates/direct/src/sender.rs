@@ -471,6 +471,7 @@ impl Sender {
             kept,
             target: StateTag([0; 8]),
             captured: pending.picture.captured_utc.unwrap_or_default(),
+            rate: Some(self.settings.frame_rate).filter(|_| pending.source.is_none()),
             passed: pending.passed,
         }
     }

@@ -2,7 +2,7 @@
 //! against anybody but the peer.
 //!
 //! ```text
-//! picture   version:1=1 flags:1 epoch:4 number:v back:v kept:v target:8 captured:v stamps:1+n frame:rest
+//! picture   version:1=1 flags:1 epoch:4 number:v back:v kept:v target:8 captured:v [rate:v+v] stamps:1+n frame:rest
 //!           flags     bit 0: it needs no other (a key frame); the others are 0
 //!           epoch     names one run of the sender; its numbers and states mean nothing in another one
 //!           number    of the picture, from 0, one more for each that was sent
@@ -10,6 +10,7 @@
 //!           kept      number less that of the oldest picture whose state the sender may still code against
 //!           target    the first 8 bytes of the hash of the state behind it
 //!           captured  UTC in microseconds
+//!           rate      of a key frame alone: pictures a second of the source, as a fraction
 //!           stamps    bytes of the block, then version:1=1 and for each stage passed since: stage:1 microseconds:v since
 //!                     capture. A receiver that does not know the version passes over the block.
 //!           frame     VP8 (RFC 6386)
@@ -24,7 +25,7 @@
 //! `v` is an integer of variable length (RFC 9000 §16); other numbers are big-endian.
 
 use glassline_codec::vp8::StateHash;
-use glassline_media::{Stage, Utc};
+use glassline_media::{FrameRate, Stage, Utc};
 use glassline_transport::link::wire::varint::{self, Reader};
 use std::time::Duration;
 use thiserror::Error;
@@ -126,6 +127,8 @@ pub struct PictureHeader {
     pub target: StateTag,
     /// When it was captured.
     pub captured: Utc,
+    /// The source's pictures a second; known of key frames, those without a source.
+    pub rate: Option<FrameRate>,
     /// What it has passed since.
     pub passed: Passed,
 }
@@ -135,7 +138,7 @@ const NUMBER_MAX: u64 = 1 << 52;
 
 impl PictureHeader {
     /// The most bytes that [`PictureHeader::write`] makes.
-    pub const BYTES_MAX: usize = 2 + 4 + 3 * 8 + 8 + 8 + 2 + 8 * 9;
+    pub const BYTES_MAX: usize = 2 + 4 + 3 * 8 + 8 + 8 + 2 * 8 + 2 + 8 * 9;
 
     /// Appends the header; the frame follows.
     pub fn write(&self, out: &mut Vec<u8>) {
@@ -146,6 +149,12 @@ impl PictureHeader {
         varint::write(self.number.saturating_sub(self.kept), out);
         out.extend_from_slice(&self.target.0);
         varint::write(self.captured.as_micros(), out);
+        if self.source.is_none() {
+            let (numerator, denominator) =
+                self.rate.map_or((0, 1), |rate| (rate.numerator(), rate.denominator()));
+            varint::write(numerator.into(), out);
+            varint::write(denominator.into(), out);
+        }
         self.passed.write(out);
     }
 
@@ -168,8 +177,14 @@ impl PictureHeader {
         };
         let target = StateTag(reader.array().ok_or(missing("target state"))?);
         let captured = Utc::from_micros(reader.varint_up_to(NUMBER_MAX).ok_or(missing("time of capture"))?);
+        let mut rate = None;
+        if source.is_none() {
+            let mut part = || reader.varint_up_to(u64::from(u32::MAX)).ok_or(missing("frame rate"));
+            // None where it is 0.
+            rate = FrameRate::new(part()? as u32, part()? as u32);
+        }
         let passed = Passed::parse(&mut reader).ok_or(missing("block of stamps"))?;
-        let header = PictureHeader { epoch, number, source, kept, target, captured, passed };
+        let header = PictureHeader { epoch, number, source, kept, target, captured, rate, passed };
         Ok((header, reader.take_rest()))
     }
 }
@@ -301,7 +316,8 @@ mod tests {
                 let source = (!key && number > 0).then(|| number.saturating_sub(back.max(1)).max(kept));
                 let source = source.filter(|source| *source < number);
                 let (target, captured) = (StateTag(target), Utc::from_micros(captured));
-                PictureHeader { epoch, number, source, kept, target, captured, passed }
+                let rate = FrameRate::new(30_000, 1001).filter(|_| source.is_none());
+                PictureHeader { epoch, number, source, kept, target, captured, rate, passed }
             },
         )
     }
@@ -364,9 +380,9 @@ mod tests {
         assert_eq!(Report::parse(&[9, 0]), Err(WireError::Version { found: 9 }));
         let mut message = vec![1, 1, 0, 0, 0, 7, 5, 0, 2];
         message.extend_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
-        message.extend_from_slice(&[9, 4, 2, 0xaa, 0xbb, 0xcc, b'x']);
+        message.extend_from_slice(&[9, 25, 1, 4, 2, 0xaa, 0xbb, 0xcc, b'x']);
         let (header, frame) = PictureHeader::parse(&message).unwrap();
         assert_eq!((header.number, header.kept, header.source, frame), (5, 3, None, &b"x"[..]));
-        assert_eq!(header.passed, Passed::default());
+        assert_eq!((header.passed, header.rate), (Passed::default(), FrameRate::new(25, 1)));
     }
 }

@@ -3,7 +3,7 @@
 use super::UNPOISONED;
 use super::times::{StageMeter, StageTimes};
 use glassline_io::clock::Clock;
-use glassline_media::{Picture, Stage, Stamps};
+use glassline_media::{FrameRate, Picture, Stage, Stamps};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
@@ -12,13 +12,24 @@ use std::thread::{self, JoinHandle};
 /// Pictures that wait for a slow sink; then the oldest goes.
 const WAITING_MAX: usize = 3;
 
+/// A picture that is to be shown now.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// The picture.
+    pub picture: Picture,
+    /// Pictures a second of the sender's source; fewer may come.
+    pub rate: FrameRate,
+    /// What it has passed.
+    pub stamps: Stamps,
+}
+
 /// Takes pictures as they are to be shown.
 pub trait Sink: Send {
     /// Shows a picture; it may block. Pictures of a stream may change their size.
     ///
     /// # Errors
     /// Any: it ends the session. `BrokenPipe` says that nobody looks any more.
-    fn show(&mut self, picture: &Picture, stamps: &Stamps) -> io::Result<()>;
+    fn show(&mut self, shown: &Shown) -> io::Result<()>;
 
     /// No other will come.
     ///
@@ -29,7 +40,7 @@ pub trait Sink: Send {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<(Picture, Stamps)>,
+    waiting: VecDeque<Shown>,
     is_over: bool,
     shown: u64,
     dropped: u64,
@@ -65,13 +76,13 @@ impl Display {
     ///
     /// # Errors
     /// The sink's, once.
-    pub(super) fn push(&self, picture: Picture, stamps: Stamps) -> io::Result<()> {
+    pub(super) fn push(&self, shown: Shown) -> io::Result<()> {
         let mut state = self.shared.state.lock().expect(UNPOISONED);
         if let Some(error) = state.failure.take() {
             return Err(error);
         }
         if !state.has_failed {
-            state.waiting.push_back((picture, stamps));
+            state.waiting.push_back(shown);
             if state.waiting.len() > WAITING_MAX {
                 state.waiting.pop_front();
                 state.dropped += 1;
@@ -129,7 +140,7 @@ fn run(shared: &Shared, mut sink: Box<dyn Sink>) {
     };
     loop {
         let mut state = shared.state.lock().expect(UNPOISONED);
-        let (picture, mut stamps) = loop {
+        let mut shown = loop {
             if let Some(next) = state.waiting.pop_front() {
                 break next;
             }
@@ -143,13 +154,13 @@ fn run(shared: &Shared, mut sink: Box<dyn Sink>) {
             state = shared.changed.wait(state).expect(UNPOISONED);
         };
         drop(state);
-        if let Err(error) = sink.show(&picture, &stamps) {
+        if let Err(error) = sink.show(&shown) {
             return fail(error);
         }
-        stamps.set(Stage::Shown, clock.now());
+        shown.stamps.set(Stage::Shown, clock.now());
         let mut times = shared.times.lock().expect(UNPOISONED);
-        times.0.record(&stamps);
-        times.1.record(&stamps);
+        times.0.record(&shown.stamps);
+        times.1.record(&shown.stamps);
         drop(times);
         shared.state.lock().expect(UNPOISONED).shown += 1;
     }
@@ -165,9 +176,9 @@ mod tests {
     struct Slow(mpsc::Receiver<()>, mpsc::Sender<Time>);
 
     impl Sink for Slow {
-        fn show(&mut self, picture: &Picture, _: &Stamps) -> io::Result<()> {
+        fn show(&mut self, shown: &Shown) -> io::Result<()> {
             self.0.recv().map_err(|_| io::ErrorKind::BrokenPipe)?;
-            self.1.send(picture.captured).map_err(|_| io::ErrorKind::BrokenPipe.into())
+            self.1.send(shown.picture.captured).map_err(|_| io::ErrorKind::BrokenPipe.into())
         }
 
         fn finish(&mut self) -> io::Result<()> {
@@ -178,7 +189,8 @@ mod tests {
     fn push(display: &Display, millis: u64) -> io::Result<()> {
         let time = Time::from_millis(millis);
         let picture = Picture::new(PixelFormat::I420, Size::new(16, 16).unwrap(), time);
-        display.push(picture, Stamps::captured_at(time))
+        let rate = FrameRate::new(25, 1).unwrap();
+        display.push(Shown { picture, rate, stamps: Stamps::captured_at(time) })
     }
 
     #[test]

@@ -14,9 +14,9 @@ mod receive;
 mod send;
 mod times;
 
-pub use display::Sink;
+pub use display::{Shown, Sink};
 pub use glassline_direct::{
-    Candidate, CodecMode, Decision, Reason, ReceiverCounters, SenderCounters, SenderSettings, Shown,
+    Candidate, CodecMode, Decision, Reason, ReceiverCounters, SenderCounters, SenderSettings,
 };
 pub use receive::{ReceiveStatistics, VideoReceiver};
 pub use send::{SendSettings, SendStatistics, VideoSender};

@@ -1,7 +1,7 @@
 //! The receiving end: decodes what comes, reports, and hands pictures to the display.
 
 use super::UNPOISONED;
-use super::display::{Display, Sink};
+use super::display::{self, Display, Sink};
 use super::times::StageTimes;
 use crate::link::Link;
 use crate::link::session::{Served, Service};
@@ -138,7 +138,7 @@ impl VideoReceiver {
             let size = pictures.last().map(|shown| shown.picture.size());
             for shown in pictures {
                 let stamps = self.stamps(&shown, received);
-                self.display.push(shown.picture, stamps)?;
+                self.display.push(display::Shown { picture: shown.picture, rate: shown.rate, stamps })?;
             }
             size
         } else {

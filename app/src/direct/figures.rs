@@ -1,0 +1,257 @@
+//! What `send` and `receive` tell: a line on a terminal and JSON each second, a report at the end, decisions one by one.
+
+use crate::link::Extra;
+use anyhow::Result;
+use glassline_engine::direct::{
+    Decision, Reason, ReceiveStatistics, SendStatistics, StageTimes, Times, VideoReceiver, VideoSender,
+};
+use glassline_media::Stage;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A report at the end.
+pub(super) struct Report {
+    value: Value,
+    text: String,
+}
+
+impl Report {
+    /// One line.
+    pub(super) fn json(&self) -> Result<String> {
+        Ok(serde_json::to_string(&self.value)? + "\n")
+    }
+
+    pub(super) fn text(&self) -> String {
+        self.text.clone()
+    }
+}
+
+/// Milliseconds.
+fn ms(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// How often something happened since the last call, a second.
+struct Rates {
+    at: Instant,
+    before: Vec<u64>,
+}
+
+impl Rates {
+    fn new() -> Rates {
+        Rates { at: Instant::now(), before: Vec::new() }
+    }
+
+    fn take<const N: usize>(&mut self, counts: [u64; N]) -> [f64; N] {
+        let passed = self.at.elapsed().as_secs_f64().max(1e-3);
+        self.at = Instant::now();
+        self.before.resize(N, 0);
+        let before = std::mem::replace(&mut self.before, counts.to_vec());
+        std::array::from_fn(|index| counts[index].saturating_sub(before[index]) as f64 / passed)
+    }
+}
+
+fn times(times: &Times) -> Value {
+    json!({ "count": times.count, "p50": ms(times.p50), "p95": ms(times.p95), "p99": ms(times.p99), "max": ms(times.max) })
+}
+
+fn name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Captured => "captured",
+        Stage::Queued => "queued",
+        Stage::Encoded => "encoded",
+        Stage::Muxed => "muxed",
+        Stage::Sent => "sent",
+        Stage::Received => "received",
+        Stage::Reassembled => "reassembled",
+        Stage::Decoded => "decoded",
+        Stage::Shown => "shown",
+    }
+}
+
+fn stages(of: &StageTimes) -> Value {
+    let each = of.stages.iter().map(|(stage, times_of)| (name(*stage).to_owned(), times(times_of)));
+    Value::Object(each.collect())
+}
+
+fn sender_value(statistics: &SendStatistics) -> Value {
+    let counters = statistics.counters;
+    json!({
+        "captured": statistics.captured,
+        "replaced": statistics.replaced,
+        "sent": counters.sent,
+        "skipped": counters.skipped,
+        "lost": counters.lost,
+        "key": counters.key,
+        "shown": counters.shown,
+        "bytes": counters.bytes,
+        "chosen": { "finest": counters.chosen[0], "between": counters.chosen[1], "coarsest": counters.chosen[2] },
+        "resets": counters.resets,
+        "mismatches": counters.mismatches,
+        "states": statistics.states,
+        "receiver_states": statistics.receiver_states,
+        "budget_bytes": statistics.budget,
+        "quantizer": statistics.quantizer,
+        "candidates": statistics.candidates,
+        "silence_ms": ms(statistics.silence),
+        "encoding_ms": times(&statistics.encoding),
+    })
+}
+
+/// The sender's figures for each second.
+pub(super) fn of_sender(sender: Arc<VideoSender>) -> Box<dyn FnMut() -> Extra> {
+    let mut rates = Rates::new();
+    Box::new(move || {
+        let statistics = sender.statistics();
+        let counters = statistics.counters;
+        let [captured, sent, shown, bytes] =
+            rates.take([statistics.captured, counters.sent, counters.shown, counters.bytes]);
+        let quantizer = statistics.quantizer.map_or_else(|| "-".to_owned(), |index| index.to_string());
+        let text = format!(
+            "   video  {captured:.0} fps captured, {sent:.0} sent, {shown:.0} shown  {:.2} Mbit/s  budget {} B  quantiser \
+             {quantizer}  encoding p50 {:.1} p95 {:.1} ms  skipped {} lost {}  states {} here, {} there\n",
+            bytes * 8.0 / 1e6,
+            statistics.budget,
+            ms(statistics.encoding.p50),
+            ms(statistics.encoding.p95),
+            counters.skipped,
+            counters.lost,
+            statistics.states,
+            statistics.receiver_states,
+        );
+        Extra { key: "video", value: sender_value(&statistics), text }
+    })
+}
+
+/// The sender's report at the end.
+pub(super) fn sent(statistics: &SendStatistics) -> Report {
+    let counters = statistics.counters;
+    let text = format!(
+        "sent {} of {} pictures in {} bytes: {} needed no other, {} did not fit and were not sent, {} were captured while \
+         another was encoded, {} were lost; {} were shown\n",
+        counters.sent,
+        statistics.captured,
+        counters.bytes,
+        counters.key,
+        counters.skipped,
+        statistics.replaced,
+        counters.lost,
+        counters.shown,
+    );
+    Report { value: sender_value(statistics), text }
+}
+
+fn receiver_value(statistics: &ReceiveStatistics, of: &StageTimes) -> Value {
+    let counters = statistics.counters;
+    json!({
+        "pictures": counters.pictures,
+        "shown": statistics.shown,
+        "overtaken": counters.overtaken,
+        "lacking": counters.lacking,
+        "damaged": counters.damaged,
+        "malformed": counters.malformed,
+        "key": counters.key,
+        "skipped": statistics.skipped,
+        "dropped": statistics.dropped,
+        "bytes": statistics.bytes,
+        "states": statistics.states,
+        "size": statistics.size.map(|size| size.to_string()),
+        "delay_ms": times(&of.total),
+        "stages_ms": stages(of),
+    })
+}
+
+/// The receiver's figures for each second.
+pub(super) fn of_receiver(receiver: Arc<VideoReceiver>) -> Box<dyn FnMut() -> Extra> {
+    let mut rates = Rates::new();
+    Box::new(move || {
+        let statistics = receiver.statistics();
+        let [shown, bytes] = rates.take([statistics.shown, statistics.bytes]);
+        let size = statistics.size.map_or_else(|| "no picture yet".to_owned(), |size| size.to_string());
+        let mut text = format!(
+            "   video  {size}  {shown:.0} fps  {:.2} Mbit/s  delay p50 {:.1} p95 {:.1} ms  lost {} lacking {}  states {}\n",
+            bytes * 8.0 / 1e6,
+            ms(statistics.times.total.p50),
+            ms(statistics.times.total.p95),
+            statistics.skipped,
+            statistics.counters.lacking,
+            statistics.states,
+        );
+        if !statistics.times.stages.is_empty() {
+            text += &budget(&statistics.times);
+        }
+        let value = receiver_value(&statistics, &statistics.times);
+        Extra { key: "video", value, text }
+    })
+}
+
+/// Where the milliseconds went, in a line.
+fn budget(of: &StageTimes) -> String {
+    let mut text = "   where  ".to_owned();
+    for (index, (stage, times)) in of.stages.iter().enumerate() {
+        let _ = write!(text, "{}{} {:.1}", if index > 0 { ", " } else { "" }, name(*stage), ms(times.p50));
+    }
+    text + " ms\n"
+}
+
+/// The receiver's report at the end.
+pub(super) fn received(statistics: &ReceiveStatistics) -> Report {
+    let counters = statistics.counters;
+    let mut text = format!(
+        "showed {} pictures; {} came too late, {} lacked one before them, {} were damaged; delay p50 {:.1} p95 {:.1} p99 \
+         {:.1} ms by the wall clocks\n",
+        statistics.shown,
+        counters.overtaken,
+        counters.lacking,
+        counters.damaged,
+        ms(statistics.all_times.total.p50),
+        ms(statistics.all_times.total.p95),
+        ms(statistics.all_times.total.p99),
+    );
+    if statistics.dropped > 0 {
+        let _ = writeln!(
+            text,
+            "{} pictures were not written: the output was too slow for them",
+            statistics.dropped
+        );
+    }
+    if !statistics.all_times.stages.is_empty() {
+        text += &budget(&statistics.all_times);
+    }
+    Report { value: receiver_value(statistics, &statistics.all_times), text }
+}
+
+fn reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Fits => "fits",
+        Reason::Searched => "searched",
+        Reason::Smallest => "smallest",
+        Reason::Skipped => "skipped",
+        Reason::Conventional => "conventional",
+    }
+}
+
+/// A decision as a line of JSON.
+pub(super) fn decision(decision: &Decision, took: Duration) -> String {
+    let candidates: Vec<Value> = decision
+        .candidates
+        .iter()
+        .map(|candidate| json!({ "quantizer": candidate.quantizer, "bytes": candidate.bytes }))
+        .collect();
+    json!({
+        "slot": decision.slot,
+        "captured_ms": ms(Duration::from_nanos(decision.captured.as_nanos())),
+        "number": decision.number,
+        "source": decision.source,
+        "careful": decision.careful,
+        "expected_bytes": decision.expected,
+        "budget_bytes": decision.budget,
+        "candidates": candidates,
+        "chosen": decision.chosen,
+        "reason": reason(decision.reason),
+        "took_ms": ms(took),
+    })
+    .to_string()
+}

@@ -1,0 +1,85 @@
+//! By what an end of a link is known: its key, whose keys it knows, its name.
+
+use crate::failure;
+use crate::key::{self, Secret};
+use anyhow::Result;
+use glassline_transport::link::{Credentials, Key, MAX_NAME, Settings};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+/// Who we are, and with whom we speak.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Identity {
+    /// File with the key: one that both ends have, or with --peer the private half of our pair
+    #[arg(long, value_name = "FILE", required_unless_present = "insecure")]
+    key: Option<PathBuf>,
+    /// The public half of the other end's key pair; a listener takes several
+    #[arg(long, value_name = "PUBLIC", requires = "key", value_parser = public)]
+    peer: Vec<Key>,
+    /// Let anybody in: for the lab
+    #[arg(long, conflicts_with = "key")]
+    insecure: bool,
+    /// By what a listener tells us from others with the same key [default: this machine and command]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+fn public(text: &str) -> Result<Key, String> {
+    key::parse_hex(text).ok_or_else(|| {
+        "a public half has 64 hexadecimal digits; glassline key show FILE prints that of a pair".to_owned()
+    })
+}
+
+impl Identity {
+    /// The file with the key.
+    pub(crate) fn key(&self) -> Option<&Path> {
+        self.key.as_deref()
+    }
+
+    /// An endpoint's settings with these credentials, and the defaults.
+    pub(crate) fn settings(&self) -> Result<Settings> {
+        let credentials = match &self.key {
+            None => Credentials::Insecure,
+            Some(file) => match (key::read(file)?, &self.peer[..]) {
+                (Secret::Shared(key), []) => Credentials::Shared(key),
+                (Secret::Private(private), peers @ [_, ..]) => {
+                    Credentials::Pair { private, peers: peers.to_vec() }
+                }
+                (Secret::Private(_), []) => {
+                    return Err(failure::usage(
+                        format!("{} is one half of a key pair, and --peer is missing", file.display()),
+                        "say with whom: --peer and what `glassline key show` prints of the other end's file",
+                    ));
+                }
+                (Secret::Shared(_), _) => {
+                    return Err(failure::usage(
+                        format!("--peer goes with a key pair, and {} is a shared key", file.display()),
+                        "leave --peer out, or make a pair at both ends: glassline key new --pair FILE",
+                    ));
+                }
+            },
+        };
+        let name = self.name.clone().unwrap_or_else(default_name);
+        if name.len() > MAX_NAME {
+            return Err(failure::usage(
+                format!("the name {name:?} has more than {MAX_NAME} bytes"),
+                "choose a shorter --name",
+            ));
+        }
+        Ok(Settings { name: name.into_bytes(), ..Settings::new(credentials) })
+    }
+}
+
+/// The machine's name and what tells this command from others on it: the same after a restart, so that the listener
+/// takes us for who we were.
+fn default_name() -> String {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let mut machine = machine.trim().to_owned();
+    let mut hasher = DefaultHasher::new();
+    std::env::args_os().skip(1).collect::<Vec<_>>().hash(&mut hasher);
+    std::env::current_dir().ok().hash(&mut hasher);
+    while machine.len() > MAX_NAME - 9 {
+        machine.pop();
+    }
+    format!("{machine}-{:08x}", hasher.finish() as u32)
+}
