@@ -1,5 +1,6 @@
 //! `glassline lab`: measures servers, streams and codecs from outside, other products' too.
 
+mod experiment;
 mod link;
 mod load;
 mod score;
@@ -15,6 +16,8 @@ Examples:
                                      a stream that tells its delay, for them to watch
   glassline lab link --up 3M --down 3M --delay 20ms --queue 256p -- bash
                                      a shell behind a slow line
+  glassline lab experiment people.y4m --up lte.down --down lte.up --delay 20ms --queue 256p
+                                     direct video over that line, in virtual time
   glassline lab score film.y4m film.ivf
                                      how good the pictures are: PSNR and SSIM of each";
 
@@ -30,6 +33,7 @@ pub(crate) struct Args {
 enum Command {
     Load(load::Args),
     Link(link::Args),
+    Experiment(Box<experiment::Args>),
     Score(score::Args),
 }
 
@@ -38,6 +42,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     match args.command {
         Command::Load(args) => load::run(args),
         Command::Link(args) => link::run(&args),
+        Command::Experiment(args) => experiment::run(&args),
         Command::Score(args) => score::run(&args),
     }
 }

@@ -401,7 +401,7 @@ impl Sender {
         parallel: &dyn Parallel,
     ) -> Result<Option<Choice>, EncodeError> {
         let Some(mut pending) = self.pending.take() else { return Ok(None) };
-        let budget = self.within_allowance(budget);
+        let allowed = self.within_allowance(budget);
         let mut head = self.head(&pending);
         let listed = |pending: &Pending, head: usize| -> Vec<Candidate> {
             let candidate = |encoded: &Encoded| Candidate {
@@ -412,7 +412,7 @@ impl Sender {
         };
         let mut candidates = listed(&pending, head.len());
         // Indices are finest first; sizes nearly always go along, and where they don't the larger one is no worse.
-        let fits = |candidates: &[Candidate]| {
+        let fits = |candidates: &[Candidate], budget: u64| {
             let fitting =
                 candidates.iter().enumerate().filter(|(_, candidate)| candidate.bytes as u64 <= budget);
             fitting.max_by_key(|(_, candidate)| candidate.bytes).map(|(index, _)| index)
@@ -422,7 +422,10 @@ impl Sender {
         };
         let (chosen, reason) = if self.settings.codec == CodecMode::Conventional {
             (smallest(&candidates), Reason::Conventional)
-        } else if let Some(index) = fits(&candidates) {
+        } else if let Some(index) = fits(&candidates, allowed) {
+            (Some(index), Reason::Fits)
+        } else if let Some(index) = smallest(&candidates).filter(|_| fits(&candidates, budget).is_some()) {
+            // What the network takes and the cap does not is saved with the next pictures: none is left out for that.
             (Some(index), Reason::Fits)
         } else if may_search && self.search(&mut pending, budget, head.len(), parallel)? {
             candidates = listed(&pending, head.len());
@@ -441,7 +444,7 @@ impl Sender {
             source: pending.source,
             careful: pending.careful,
             expected: pending.expected,
-            budget,
+            budget: allowed,
             candidates,
             chosen,
             reason,

@@ -3,7 +3,7 @@
 //! [`quantity`] reads what only links have, [`programs`] starts and ends the programs on both sides.
 
 mod programs;
-mod quantity;
+pub(super) mod quantity;
 
 use crate::{failure, output};
 use anyhow::{Context, Result};
@@ -94,12 +94,12 @@ pub(super) struct Args {
     command: Vec<OsString>,
 }
 
-fn sided_duration(text: &str) -> Result<Sided<Duration>, String> {
+pub(super) fn sided_duration(text: &str) -> Result<Sided<Duration>, String> {
     Sided::parse(text, quantity::duration)
 }
 
 /// What a packet of a trace counts beyond its own bytes: Mahimahi's header of a TUN device.
-const TRACE_OVERHEAD_BYTES: u32 = 4;
+pub(super) const TRACE_OVERHEAD_BYTES: u32 = 4;
 
 impl Args {
     fn config(&self, is_up: bool) -> LinkConfig {

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 /// A value for both directions, or with `up=` or `down=` before it for one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Sided<T> {
+pub(in crate::lab) struct Sided<T> {
     up: bool,
     down: bool,
     value: T,
 }
 
 impl<T> Sided<T> {
-    pub(super) fn parse<E: ToString>(
+    pub(in crate::lab) fn parse<E: ToString>(
         text: &str,
         value: impl Fn(&str) -> Result<T, E>,
     ) -> Result<Sided<T>, String> {
@@ -31,21 +31,21 @@ impl<T> Sided<T> {
 }
 
 /// The last of the values that is for this direction, if any is.
-pub(super) fn of_side<T: Clone>(values: &[Sided<T>], is_up: bool) -> Option<T> {
+pub(in crate::lab) fn of_side<T: Clone>(values: &[Sided<T>], is_up: bool) -> Option<T> {
     let is_for = |sided: &&Sided<T>| if is_up { sided.up } else { sided.down };
     values.iter().rev().find(is_for).map(|sided| sided.value.clone())
 }
 
 /// How fast a link serves: a rate, `unlimited`, or the file of a trace.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Speed {
+pub(in crate::lab) enum Speed {
     Unlimited,
     Rate(Bitrate),
     Trace { path: String, trace: Arc<Trace> },
 }
 
 impl Speed {
-    pub(super) fn service(&self, once: bool) -> Service {
+    pub(in crate::lab) fn service(&self, once: bool) -> Service {
         match self {
             Speed::Unlimited => Service::Unlimited,
             Speed::Rate(rate) => Service::Rate(rate.bits_per_second()),
@@ -55,7 +55,7 @@ impl Speed {
     }
 
     /// For a heading.
-    pub(super) fn name(&self) -> String {
+    pub(in crate::lab) fn name(&self) -> String {
         match self {
             Speed::Unlimited => "unlimited".to_owned(),
             Speed::Rate(rate) => format!("{rate}bit/s"),
@@ -108,7 +108,7 @@ fn probability(text: &str) -> Result<f64, String> {
 }
 
 /// `2%`, or `ge:TO_BAD/TO_GOOD/LOSS_IN_BAD[/LOSS_IN_GOOD]`.
-pub(super) fn loss(text: &str) -> Result<Loss, String> {
+pub(in crate::lab) fn loss(text: &str) -> Result<Loss, String> {
     let Some(parts) = text.strip_prefix("ge:") else {
         return probability(text)
             .map(Loss::Random)
@@ -128,7 +128,7 @@ pub(super) fn loss(text: &str) -> Result<Loss, String> {
 }
 
 /// `256p`, `64k`, `64KiB`, `256p+64k`, `infinite`, each with `drophead:` before it or not.
-pub(super) fn queue(text: &str) -> Result<Queue, String> {
+pub(in crate::lab) fn queue(text: &str) -> Result<Queue, String> {
     let malformed =
         || format!("{text:?} is not a queue; write for example 256p, 64k, 256p+64k or drophead:256p");
     let (limits, is_head) = text.strip_prefix("drophead:").map_or((text, false), |limits| (limits, true));
@@ -160,7 +160,7 @@ pub(super) fn queue(text: &str) -> Result<Queue, String> {
 }
 
 /// `1%:10ms`.
-pub(super) fn reorder(text: &str) -> Result<Reorder, String> {
+pub(in crate::lab) fn reorder(text: &str) -> Result<Reorder, String> {
     let (share, hold) = text
         .split_once(':')
         .ok_or_else(|| format!("{text:?} does not say for how long; write for example 1%:10ms"))?;
@@ -168,7 +168,7 @@ pub(super) fn reorder(text: &str) -> Result<Reorder, String> {
 }
 
 /// `random:5s/200ms`, `periodic:5s/200ms` (on/off), `once:10s/1s` (after/off); `,hold` behind it.
-pub(super) fn outages(text: &str) -> Result<Outages, String> {
+pub(in crate::lab) fn outages(text: &str) -> Result<Outages, String> {
     let malformed = || {
         format!("{text:?} is no outage; write for example random:5s/200ms, periodic:5s/200ms or once:10s/1s")
     };
@@ -186,11 +186,11 @@ pub(super) fn outages(text: &str) -> Result<Outages, String> {
     Ok(Outages { times, effect })
 }
 
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(in crate::lab) fn duration(text: &str) -> Result<Duration, String> {
     quantity::parse_duration(text).map_err(|error: QuantityError| error.to_string())
 }
 
-pub(super) fn duplicates(text: &str) -> Result<f64, String> {
+pub(in crate::lab) fn duplicates(text: &str) -> Result<f64, String> {
     probability(text)
 }
 

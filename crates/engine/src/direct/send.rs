@@ -25,6 +25,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// for one more.
 const BUSY: f64 = 0.7;
 const IDLE: f64 = 0.4;
+/// Candidates of the first pictures.
+const FIRST_CANDIDATES: usize = 2;
 /// The share after which there is no time for a search of a size.
 const SEARCH_BEFORE: f64 = 0.5;
 
@@ -105,7 +107,10 @@ impl VideoSender {
         observer: Option<Observer>,
     ) -> io::Result<VideoSender> {
         let format = source.format();
-        let candidates = settings.sender.candidates;
+        let most_candidates = settings.sender.candidates;
+        // More once it has been seen that there is time.
+        let candidates = most_candidates.min(FIRST_CANDIDATES);
+        let settings = SendSettings { sender: SenderSettings { candidates, ..settings.sender }, ..settings };
         Ok(VideoSender {
             mailbox: Arc::new(Mailbox::default()),
             source: Mutex::new(Some(source)),
@@ -122,7 +127,7 @@ impl VideoSender {
             events: Mutex::new(Vec::new()),
             threads: Threads::new(settings.threads)?,
             parity: settings.parity,
-            most_candidates: candidates,
+            most_candidates,
             observer,
             clock: Clock::new(),
         })

@@ -128,6 +128,41 @@ impl Trace {
         Ok(())
     }
 
+    /// The trace as it goes on from `offset` into a round, whose part before that comes at the round's end: which is the last
+    /// opportunity before `offset`, so that a round may be some milliseconds shorter. An offset beyond the round is taken modulo
+    /// its length; one that leaves nothing but time 0 changes nothing.
+    #[must_use]
+    pub fn from(&self, offset: Duration) -> Trace {
+        let period = self.period_ms();
+        let offset = (offset.as_millis() % u128::from(period.max(1))) as u32;
+        let split = self.runs.partition_point(|run| run.at_ms < offset);
+        let (before, behind) = self.runs.split_at(split);
+        let moved = |run: &Run, by: u32| Run { at_ms: run.at_ms + by, count: run.count };
+        let mut runs: Vec<Run> =
+            behind.iter().map(|run| Run { at_ms: run.at_ms - offset, count: run.count }).collect();
+        for run in before {
+            let run = moved(run, period - offset);
+            // A round's last line and the next one's first are of one time.
+            match runs.last_mut() {
+                Some(last) if last.at_ms == run.at_ms => last.count += run.count,
+                _ => runs.push(run),
+            }
+        }
+        if runs.last().is_none_or(|last| last.at_ms == 0) {
+            return self.clone();
+        }
+        Trace { runs, opportunities: self.opportunities }
+    }
+
+    /// Opportunities before `length` has passed, counted by whole rounds and what of another one is before it.
+    pub fn opportunities_within(&self, length: Duration) -> u64 {
+        let (period, length) = (u128::from(self.period_ms().max(1)), length.as_millis());
+        let rest = (length % period) as u32;
+        let part: u64 =
+            self.runs.iter().take_while(|run| run.at_ms < rest).map(|run| u64::from(run.count)).sum();
+        (length / period) as u64 * self.opportunities + part
+    }
+
     /// Opportunities of one round: lines of the text.
     pub fn opportunities(&self) -> u64 {
         self.opportunities
@@ -223,6 +258,19 @@ mod tests {
         assert!((trace.mean_bits_per_second() - 4.0 * 1504.0 * 8.0 / 0.005).abs() < 1.0);
         // One opportunity each millisecond: Mahimahi's way to say 12 Mbit/s.
         assert_eq!(times(&"1\n".parse().unwrap(), false, 3), [(1, 1), (2, 1), (3, 1)]);
+    }
+
+    #[test]
+    fn a_trace_goes_on_from_anywhere() {
+        let trace: Trace = "0\n2\n2\n5\n9".parse().unwrap();
+        let from = |millis| trace.from(Duration::from_millis(millis));
+        assert_eq!(from(0), trace);
+        assert_eq!(times(&from(2), true, 9), [(0, 2), (3, 1), (7, 2)]);
+        assert_eq!(times(&from(3), true, 9), [(2, 1), (6, 2), (8, 2)]);
+        assert_eq!(from(3 + 9), from(3));
+        assert_eq!(from(3).opportunities(), 5);
+        let within = |millis| trace.opportunities_within(Duration::from_millis(millis));
+        assert_eq!([0, 1, 3, 9, 10, 18].map(within), [0, 1, 3, 5, 6, 10]);
     }
 
     #[test]

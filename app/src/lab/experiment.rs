@@ -1,0 +1,269 @@
+//! `glassline lab experiment`: direct video over an emulated network, in virtual time.
+
+use super::link::quantity::{self as link_quantity, Sided, Speed, of_side};
+use crate::encode::input_words;
+use crate::link::parse_parity;
+use crate::{failure, logging, output};
+use anyhow::{Context, Result};
+use glassline_engine::capture::{Deinterlace, Input, Length, Pictures};
+use glassline_engine::direct::{CodecMode, SenderSettings};
+use glassline_engine::parallel::Threads;
+use glassline_io::process::processors;
+use glassline_lab::experiment::{Cost, Outcome, Setup, Summary, run as run_experiment};
+use glassline_media::quantity::{self, Bitrate, ByteRate};
+use glassline_transport::emulator::{LinkConfig, Loss, Outages, Queue, Reorder, Service};
+use glassline_transport::link::{Controller, Fec};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline lab experiment people.y4m --up ATT-LTE-driving.down --down ATT-LTE-driving.up --from 210s \\
+      --delay 20ms --queue 256p --duration 60s
+                                     a minute of a drive, as `glassline send` would fare
+  glassline lab experiment people.y4m --up 6M --delay 20ms --queue 256p --loss up=5% --fec 25%
+  glassline lab experiment people.y4m --up 3M --delay 20ms --outage once:20s/1s --slots slots.csv
+                                     each picture's delay, for a plot
+  glassline lab experiment people.y4m --up 6M --delay 20ms --conventional
+                                     the encoder steered once a second, as others do
+
+The real sender, link, codec and receiver run; packets, clocks and processors are modelled, so that a run repeats
+exactly and depends on no machine. Delay is from capture to display; a picture that was never shown arrives with the
+next one that is (Fouladi et al., NSDI 2018). docs/direct.md has figures.";
+
+/// Send video over an emulated network in virtual time, and tell its delay and quality
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The video: FILE.y4m, or a file that FFmpeg reads; it begins again at its end
+    #[arg(value_name = "INPUT")]
+    input: Input,
+    /// How fast the way of the video is: a rate (5M), or the file of a trace in Mahimahi's format
+    #[arg(long, value_name = "TRACE|RATE")]
+    up: Speed,
+    /// How fast the way back is
+    #[arg(long, value_name = "TRACE|RATE", default_value = "unlimited")]
+    down: Speed,
+    /// Begin at this time of traces
+    #[arg(long, value_name = "TIME", value_parser = link_quantity::duration)]
+    from: Option<Duration>,
+    /// How long pictures are sent
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = quantity::parse_duration)]
+    duration: Duration,
+    /// One-way delay; here and below up= or down= before a value is for one direction
+    #[arg(long, value_name = "[up=|down=]TIME", value_parser = super::link::sided_duration)]
+    delay: Vec<Sided<Duration>>,
+    /// The queue before the rate: packets (256p), bytes (64k), both (256p+64k), drophead:…; infinite
+    #[arg(long, value_name = "[up=|down=]QUEUE", value_parser = |text: &str| Sided::parse(text, link_quantity::queue))]
+    queue: Vec<Sided<Queue>>,
+    /// Packets lost: 2%, or in bursts ge:TO_BAD/TO_GOOD/LOSS_IN_BAD (Gilbert-Elliott)
+    #[arg(long, value_name = "[up=|down=]LOSS", value_parser = |text: &str| Sided::parse(text, link_quantity::loss))]
+    loss: Vec<Sided<Loss>>,
+    /// Packets that are held, and overtaken: 1%:10ms
+    #[arg(long, value_name = "[up=|down=]SHARE:TIME", value_parser = |text: &str| Sided::parse(text, link_quantity::reorder))]
+    reorder: Vec<Sided<Reorder>>,
+    /// Times without a link: random:ON/OFF (means), periodic:ON/OFF, once:AFTER/OFF; with ,hold packets wait
+    #[arg(long, value_name = "[up=|down=]OUTAGE", value_parser = |text: &str| Sided::parse(text, link_quantity::outages))]
+    outage: Vec<Sided<Outages>>,
+    /// What all chance follows from: the same number, the same losses
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// The encoder's speed against quality, from 0 (best) to 10 (fastest)
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u8).range(0..=10))]
+    speed: u8,
+    /// In how many qualities each picture is encoded
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=6))]
+    candidates: u8,
+    /// No more bits than this a second
+    #[arg(long, value_name = "RATE")]
+    bitrate: Option<Bitrate>,
+    /// Parity: a share while packets are lost (25%), always (always:25%), or none
+    #[arg(long, value_name = "SHARE", default_value = "25%", value_parser = parse_parity)]
+    fec: Fec,
+    /// What decides the link's rate: adaptive (our own), salsify, salsify-no-grace, or a fixed rate
+    #[arg(long, value_name = "WHICH", default_value = "adaptive")]
+    controller: ControllerName,
+    /// Padding with which the link finds out what it carries, in percent of its rate
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=50))]
+    probing: u8,
+    /// Steer the encoder as others do: a quantiser for a second, and every picture is sent
+    #[arg(long)]
+    conventional: bool,
+    /// The processor's time for coding, as a factor of the modelled one's
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    cost: f64,
+    /// Write what became of each picture: when it was captured and shown, its delay, bytes and SSIM, as CSV
+    #[arg(long, value_name = "FILE")]
+    slots: Option<PathBuf>,
+    /// Print the figures as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A controller on the command line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct ControllerName(Controller);
+
+/// How long Salsify lets packets be under way.
+const SALSIFY_DELAY: Duration = Duration::from_millis(100);
+
+impl FromStr for ControllerName {
+    type Err = String;
+    fn from_str(text: &str) -> Result<ControllerName, String> {
+        Ok(ControllerName(match text {
+            "adaptive" => Controller::Adaptive,
+            "salsify" => Controller::Salsify { delay: SALSIFY_DELAY, grace_periods: true },
+            "salsify-no-grace" => Controller::Salsify { delay: SALSIFY_DELAY, grace_periods: false },
+            rate => {
+                let rate = rate.parse::<Bitrate>().map_err(|_| {
+                    format!("{text:?} is none of adaptive, salsify, salsify-no-grace and a rate (3M)")
+                })?;
+                Controller::Fixed(ByteRate::from_bytes_per_second(rate.bits_per_second() / 8))
+            }
+        }))
+    }
+}
+
+impl Args {
+    fn way(&self, is_up: bool) -> Result<LinkConfig> {
+        let speed = if is_up { &self.up } else { &self.down };
+        let service = match (speed.service(false), self.from) {
+            (Service::Trace(trace), Some(from)) => Service::Trace(trace.from(from).into()),
+            (service, _) => service,
+        };
+        let is_trace = matches!(service, Service::Trace(_));
+        let config = LinkConfig {
+            queue: of_side(&self.queue, is_up).unwrap_or_default(),
+            delay: of_side(&self.delay, is_up).unwrap_or_default(),
+            loss: of_side(&self.loss, is_up).unwrap_or_default(),
+            reorder: of_side(&self.reorder, is_up).unwrap_or_default(),
+            outages: of_side(&self.outage, is_up).unwrap_or_default(),
+            overhead_bytes: if is_trace { super::link::TRACE_OVERHEAD_BYTES } else { 0 },
+            service,
+            ..LinkConfig::default()
+        };
+        let side = if is_up { "up" } else { "down" };
+        config.check().map_err(|error| failure::usage(format!("{side}: {error}"), "see --help"))?;
+        Ok(config)
+    }
+}
+
+/// Runs the experiment to its end.
+pub(super) fn run(args: &Args) -> Result<()> {
+    let (up, down) = (args.way(true)?, args.way(false)?);
+    let mut pictures =
+        Pictures::open(&args.input, true, Deinterlace::Auto, Length::default()).map_err(input_words)?;
+    let rate = pictures.format().rate;
+    let sender = SenderSettings {
+        speed: args.speed,
+        candidates: usize::from(args.candidates),
+        bitrate_max: args.bitrate,
+        codec: if args.conventional { CodecMode::Conventional } else { CodecMode::Functional },
+        ..SenderSettings::new(1, rate)
+    };
+    let setup = Setup {
+        up,
+        down,
+        seed: args.seed,
+        rate,
+        duration: args.duration,
+        sender,
+        controller: args.controller.0,
+        parity: args.fec,
+        probing_percent: args.probing,
+        cost: Cost::default().scaled(args.cost),
+    };
+    let threads = Threads::new(processors().min(4)).context("cannot start threads")?;
+    let next = || match pictures.next_picture() {
+        Ok(Some(picture)) => Ok(picture),
+        Ok(None) => Err("the video has no picture".into()),
+        Err(error) => Err(error.into()),
+    };
+    let is_shown = std::io::stderr().is_terminal();
+    let mut told = Instant::now();
+    let outcome = run_experiment(&setup, next, &threads, |number, all| {
+        if is_shown && told.elapsed() > Duration::from_secs(1) {
+            told = Instant::now();
+            logging::show(format!("picture {number} of {all}\n"));
+        }
+    });
+    let outcome = outcome.map_err(|error| failure::failed(error, "see glassline lab experiment --help"))?;
+    if let Some(path) = &args.slots {
+        write_slots(path, &outcome)?;
+    }
+    let summary = outcome.summary();
+    output::print(&if args.json { json!(summary).to_string() + "\n" } else { table(&summary) })
+}
+
+fn write_slots(path: &Path, outcome: &Outcome) -> Result<()> {
+    let begun = outcome.slots.first().map(|slot| slot.captured).unwrap_or_default();
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let mut text = "captured_ms,shown_ms,delay_ms,bytes,ssim_y\n".to_owned();
+    let mut delays = outcome.delays().into_iter();
+    for slot in &outcome.slots {
+        let or_none = |value: Option<String>| value.unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "{:.3},{},{},{},{}",
+            ms(slot.captured.since(begun)),
+            or_none(slot.shown.map(|shown| format!("{:.3}", ms(shown.since(begun))))),
+            or_none(delays.next().map(|(_, delay)| format!("{:.3}", ms(delay)))),
+            or_none(slot.bytes.map(|bytes| bytes.to_string())),
+            or_none(slot.ssim_y.map(|ssim| format!("{ssim:.6}"))),
+        );
+    }
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn table(summary: &Summary) -> String {
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let [finest, between, coarsest, none] = summary.chosen.map(percent);
+    format!(
+        "delay from capture to display  p50 {:.1}  p95 {:.1}  p99 {:.1}  max {:.1} ms\n\
+         quality of what was shown      SSIM of luma {} dB\n\
+         pictures                       {} captured, {} sent, {} shown ({:.1} a second), {} did not fit, {} lost, {} key frames\n\
+         rate                           {:.2} Mbit/s of video; {} of what the way carries, packets and all\n\
+         queue                          p50 {:.1}  p95 {:.1} ms; {} packets lost\n\
+         chosen                         finest {finest}, between {between}, coarsest {coarsest}, none {none}\n\
+         states held                    sender {:.1} on average, {} at most; receiver {:.1} and {}\n",
+        summary.delay_p50_ms,
+        summary.delay_p95_ms,
+        summary.delay_p99_ms,
+        summary.delay_max_ms,
+        summary.ssim_y_db.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}")),
+        summary.pictures,
+        summary.sent,
+        summary.shown,
+        summary.shown_per_s,
+        summary.skipped,
+        summary.lost,
+        summary.key,
+        summary.bits_per_s / 1e6,
+        summary.used.map_or_else(|| "an unknown share".to_owned(), percent),
+        summary.queue_p50_ms,
+        summary.queue_p95_ms,
+        summary.dropped_packets,
+        summary.sender_states.0,
+        summary.sender_states.1,
+        summary.receiver_states.0,
+        summary.receiver_states.1,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controllers_have_names() {
+        let parse = |text: &str| text.parse::<ControllerName>().map(|name| name.0);
+        assert_eq!(parse("adaptive"), Ok(Controller::Adaptive));
+        assert!(matches!(parse("salsify-no-grace"), Ok(Controller::Salsify { grace_periods: false, .. })));
+        assert!(matches!(parse("3M"), Ok(Controller::Fixed(_))));
+        assert!(parse("bbr").unwrap_err().contains("salsify-no-grace"));
+    }
+}

@@ -1,0 +1,14 @@
+//! Direct video over an emulated network in virtual time: the real codec, the real link, the real sender and receiver; only
+//! packets, clocks and processors are modelled. A run repeats exactly, and takes as long as coding its pictures does.
+//!
+//! * [`Setup`]: network, sender, time that coding takes ([`Cost`]).
+//! * [`run`]: goes through it; [`Outcome`] has what came of each picture, and [`Summary`] the figures.
+//!
+//! Delay is by the rule of Salsify's paper (§5): a picture that was never shown arrives with the next one that is.
+
+mod outcome;
+mod run;
+mod world;
+
+pub use outcome::{Outcome, Slot, Summary};
+pub use run::{Cost, ExperimentError, Setup, run};

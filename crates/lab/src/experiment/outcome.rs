@@ -1,0 +1,172 @@
+//! What came of an experiment's pictures.
+
+use glassline_direct::{Decision, SenderCounters};
+use glassline_media::Time;
+use glassline_media::measure::ssim::{Ssim, decibels};
+use serde::Serialize;
+use std::time::Duration;
+
+/// One picture of the source.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    /// When it was captured.
+    pub captured: Time,
+    /// When it was shown, if it was.
+    pub shown: Option<Time>,
+    /// How near it was then to what was captured: SSIM of luma.
+    pub ssim_y: Option<f64>,
+    /// Bytes of its message, if one was sent.
+    pub bytes: Option<usize>,
+}
+
+/// Everything.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Each picture of the source, in order.
+    pub slots: Vec<Slot>,
+    /// What was decided of those that were encoded.
+    pub decisions: Vec<Decision>,
+    /// SSIM over the samples of all that was shown.
+    pub(super) ssim: Ssim,
+    /// Bytes of packets that the way of the video could have carried in that time; `None` where it has no rate.
+    pub(super) capacity_bytes: Option<f64>,
+    /// Bytes of packets that it has carried.
+    pub(super) carried_bytes: u64,
+    /// Of the queue before the bottleneck.
+    pub(super) queue_p50: Duration,
+    pub(super) queue_p95: Duration,
+    /// Packets that the network has lost or dropped.
+    pub(super) dropped_packets: u64,
+    pub(super) counters: SenderCounters,
+    /// States that both ends held, on average and at most.
+    pub(super) states: [(f64, u64); 2],
+}
+
+/// The figures of an experiment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// Pictures of the source.
+    pub pictures: u64,
+    /// Of them, sent, and shown.
+    pub sent: u64,
+    /// Of them, shown.
+    pub shown: u64,
+    /// Pictures a second that were shown.
+    pub shown_per_s: f64,
+    /// Delay from capture to display by the paper's rule, ms: the median.
+    pub delay_p50_ms: f64,
+    /// Its 95th percentile.
+    pub delay_p95_ms: f64,
+    /// Its 99th.
+    pub delay_p99_ms: f64,
+    /// The longest.
+    pub delay_max_ms: f64,
+    /// The mean SSIM of luma of what was shown, dB: -10 log10(1 - SSIM).
+    pub ssim_y_db: Option<f64>,
+    /// Bits a second of video.
+    pub bits_per_s: f64,
+    /// The share of what the way of the video could carry that was used, packets and all.
+    pub used: Option<f64>,
+    /// How long packets waited before the bottleneck, ms: the median,
+    pub queue_p50_ms: f64,
+    /// and the 95th percentile.
+    pub queue_p95_ms: f64,
+    /// Packets that the network has lost.
+    pub dropped_packets: u64,
+    /// Pictures that the sender knows to be lost.
+    pub lost: u64,
+    /// Pictures that did not fit and were not sent.
+    pub skipped: u64,
+    /// Pictures that needed no other.
+    pub key: u64,
+    /// The shares of encoded pictures of which the finest candidate was sent, one between, the coarsest, and none.
+    pub chosen: [f64; 4],
+    /// States that the sender held: mean and most.
+    pub sender_states: (f64, u64),
+    /// States that the receiver held.
+    pub receiver_states: (f64, u64),
+}
+
+fn ms(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e5).round() / 100.0
+}
+
+impl Outcome {
+    /// Each picture's delay by the paper's rule: to when it, or the next one that was shown, was shown. Those behind the last that
+    /// was shown have none.
+    pub fn delays(&self) -> Vec<(Time, Duration)> {
+        let mut next: Option<Time> = None;
+        let mut delays = Vec::with_capacity(self.slots.len());
+        for slot in self.slots.iter().rev() {
+            next = match (slot.shown, next) {
+                (Some(shown), Some(next)) => Some(shown.min(next)),
+                (shown, next) => shown.or(next),
+            };
+            delays.extend(next.map(|next| (slot.captured, next.since(slot.captured))));
+        }
+        delays.reverse();
+        delays
+    }
+
+    /// The figures.
+    pub fn summary(&self) -> Summary {
+        let mut delays: Vec<Duration> = self.delays().iter().map(|(_, delay)| *delay).collect();
+        delays.sort_unstable();
+        // By the nearest rank.
+        let at = |quantile: f64| {
+            let rank = (quantile * delays.len() as f64).ceil() as usize;
+            delays.get(rank.saturating_sub(1)).map_or(0.0, |delay| ms(*delay))
+        };
+        let seconds = match (self.slots.first(), self.slots.last()) {
+            (Some(first), Some(last)) => last.captured.since(first.captured).as_secs_f64().max(1e-3),
+            _ => 1e-3,
+        };
+        let shown = self.slots.iter().filter(|slot| slot.shown.is_some()).count() as u64;
+        let bytes: usize = self.slots.iter().filter_map(|slot| slot.bytes).sum();
+        let encoded = (self.counters.pictures as f64).max(1.0);
+        let [finest, between, coarsest] = self.counters.chosen.map(|count| count as f64 / encoded);
+        Summary {
+            pictures: self.slots.len() as u64,
+            sent: self.counters.sent,
+            shown,
+            shown_per_s: shown as f64 / seconds,
+            delay_p50_ms: at(0.5),
+            delay_p95_ms: at(0.95),
+            delay_p99_ms: at(0.99),
+            delay_max_ms: at(1.0),
+            ssim_y_db: self.ssim.plane(0).map(decibels).filter(|value| value.is_finite()),
+            bits_per_s: bytes as f64 * 8.0 / seconds,
+            used: self.capacity_bytes.map(|capacity| self.carried_bytes as f64 / capacity.max(1.0)),
+            queue_p50_ms: ms(self.queue_p50),
+            queue_p95_ms: ms(self.queue_p95),
+            dropped_packets: self.dropped_packets,
+            lost: self.counters.lost,
+            skipped: self.counters.skipped,
+            key: self.counters.key,
+            chosen: [finest, between, coarsest, self.counters.skipped as f64 / encoded],
+            sender_states: self.states[0],
+            receiver_states: self.states[1],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot(captured: u64, shown: Option<u64>) -> Slot {
+        let (captured, shown) = (Time::from_millis(captured), shown.map(Time::from_millis));
+        Slot { captured, shown, ssim_y: None, bytes: None }
+    }
+
+    #[test]
+    fn a_picture_that_was_never_shown_arrives_with_the_next_one() {
+        let slots =
+            vec![slot(0, Some(50)), slot(40, None), slot(80, None), slot(120, Some(200)), slot(160, None)];
+        let outcome = Outcome { slots, ..Outcome::default() };
+        let delays: Vec<u128> = outcome.delays().iter().map(|(_, delay)| delay.as_millis()).collect();
+        assert_eq!(delays, [50, 160, 120, 80]);
+        let summary = outcome.summary();
+        assert_eq!((summary.pictures, summary.shown, summary.delay_max_ms), (5, 2, 160.0));
+    }
+}
