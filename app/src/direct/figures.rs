@@ -234,7 +234,7 @@ fn reason(reason: Reason) -> &'static str {
 }
 
 /// A decision as a line of JSON.
-pub(super) fn decision(decision: &Decision, took: Duration) -> String {
+pub(crate) fn decision(decision: &Decision, took: Duration) -> String {
     let candidates: Vec<Value> = decision
         .candidates
         .iter()

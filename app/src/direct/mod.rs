@@ -6,6 +6,7 @@ mod figures;
 mod receive;
 mod send;
 
+pub(crate) use figures::decision as decision_line;
 pub(crate) use receive::{Args as ReceiveArgs, run as receive};
 pub(crate) use send::{Args as SendArgs, run as send};
 

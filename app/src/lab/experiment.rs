@@ -1,6 +1,7 @@
 //! `glassline lab experiment`: direct video over an emulated network, in virtual time.
 
 use super::link::quantity::{self as link_quantity, Sided, Speed, of_side};
+use crate::direct::decision_line;
 use crate::encode::input_words;
 use crate::link::parse_parity;
 use crate::{failure, logging, output};
@@ -99,6 +100,9 @@ pub(super) struct Args {
     /// Write what became of each picture: when it was captured and shown, its delay, bytes and SSIM, as CSV
     #[arg(long, value_name = "FILE")]
     slots: Option<PathBuf>,
+    /// Write what was decided of each picture, a line of JSON each, as `glassline send --decisions` does
+    #[arg(long, value_name = "FILE")]
+    decisions: Option<PathBuf>,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
@@ -194,6 +198,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let outcome = outcome.map_err(|error| failure::failed(error, "see glassline lab experiment --help"))?;
     if let Some(path) = &args.slots {
         write_slots(path, &outcome)?;
+    }
+    if let Some(path) = &args.decisions {
+        let lines: String =
+            outcome.decisions.iter().map(|made| decision_line(made, Duration::ZERO) + "\n").collect();
+        std::fs::write(path, lines).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let summary = outcome.summary();
     output::print(&if args.json { json!(summary).to_string() + "\n" } else { table(&summary) })

@@ -27,6 +27,10 @@ const LONG_TERM_INTERVAL: u64 = 20;
 const SEARCH_LEAST: u64 = 1_000;
 /// Pictures' worth of bytes that a cap of the rate lets be saved up.
 const SAVED_PICTURES: f64 = 4.0;
+/// A picture is encoded for no less than this share of the budgets that the pictures before it had, of which so much of each counts:
+/// the budget grows while it is encoded.
+const LEAST_EXPECTED: f64 = 0.4;
+const USUAL_GAIN: f64 = 0.2;
 /// How often a conventional encoder is given another quantiser.
 const CONVENTIONAL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -69,7 +73,7 @@ impl SenderSettings {
             speed: 6,
             candidates: 4,
             bitrate_max: None,
-            finest: 8,
+            finest: 0,
             codec: CodecMode::Functional,
         }
     }
@@ -195,6 +199,8 @@ pub struct Sender {
     skips: u32,
     since_long_term: u64,
     allowance: Option<Allowance>,
+    /// The budgets that pictures had lately, bytes.
+    usual_budget: f64,
     losses: [Option<Time>; 2],
     careful_until: Time,
     conventional: Option<(Time, u8)>,
@@ -226,6 +232,7 @@ impl Sender {
             skips: 0,
             since_long_term: 0,
             allowance,
+            usual_budget: 0.0,
             losses: [None; 2],
             careful_until: Time::ZERO,
             conventional: None,
@@ -290,7 +297,9 @@ impl Sender {
             let most = SAVED_PICTURES * allowance.per_picture;
             allowance.left = (allowance.left + allowance.per_picture).min(most);
         }
-        let expected = self.within_allowance(conditions.budget);
+        // What is under way will have left when this picture is encoded.
+        let floor = (self.usual_budget * LEAST_EXPECTED) as u64;
+        let expected = self.within_allowance(conditions.budget.max(floor));
         let careful = now < self.careful_until || !conditions.silence.is_zero();
         let same_size = |state: &State| state.size() == Some(picture.size());
         let source = self.history.source(careful).filter(|(_, state)| same_size(state));
@@ -401,6 +410,7 @@ impl Sender {
         parallel: &dyn Parallel,
     ) -> Result<Option<Choice>, EncodeError> {
         let Some(mut pending) = self.pending.take() else { return Ok(None) };
+        self.usual_budget += USUAL_GAIN * (budget as f64 - self.usual_budget);
         let allowed = self.within_allowance(budget);
         let mut head = self.head(&pending);
         let listed = |pending: &Pending, head: usize| -> Vec<Candidate> {
