@@ -61,11 +61,11 @@ impl Ladder {
         let middle = self.finest_size.map_or(60.0, |size| (size - wanted) * self.slope);
         let step = (self.error.max(LEAST_SPREAD) * self.slope).min(24.0);
         // One is finer than expected; the coarser ones are further and further away, since one of them must fit.
-        let offsets = [-2.4, -0.8, 0.6, 2.6, 5.0, 8.0];
+        let offsets = [-1.8, -0.6, 0.6, 2.6, 5.0, 8.0];
         let offsets = match count {
-            0 | 1 => &[0.4][..],
-            2 => &[-0.6, 1.2],
-            3 => &[-1.4, 0.0, 2.0],
+            0 | 1 => &[0.0][..],
+            2 => &[-0.4, 2.0],
+            3 => &[-1.2, 0.0, 3.0],
             4 => &offsets[..4],
             5 => &offsets[..5],
             _ => &offsets[..],

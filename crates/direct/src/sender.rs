@@ -25,6 +25,8 @@ const CAUTION: Duration = Duration::from_secs(1);
 const LONG_TERM_INTERVAL: u64 = 20;
 /// The least bytes that a search for a size aims at: below, the smallest frame is as good.
 const SEARCH_LEAST: u64 = 1_000;
+/// The share of what is expected to fit that a candidate of a given size aims at.
+const SIZED_SHARE: f64 = 0.95;
 /// Pictures' worth of bytes that a cap of the rate lets be saved up.
 const SAVED_PICTURES: f64 = 4.0;
 /// A picture is encoded for no less than this share of the budgets that the pictures before it had, of which so much of each counts:
@@ -309,10 +311,20 @@ impl Sender {
         let candidates = if number.is_none() {
             vec![self.encode_key(picture, &request, expected, parallel)?]
         } else {
-            let qualities = self.qualities(now, picture, &state, &request, expected, parallel)?;
+            let mut qualities = self.qualities(now, picture, &state, &request, expected, parallel)?;
             let workspace = &mut self.workspace;
-            encode_candidates_in(&state, picture, &request, &qualities, workspace, parallel)?
+            match encode_candidates_in(&state, picture, &request, &qualities, workspace, parallel) {
+                // Not even the smallest frame has the size that was asked for.
+                Err(EncodeError::Target { .. }) => {
+                    qualities.retain(|quality| matches!(quality, Quality::Quantizer(_)));
+                    encode_candidates_in(&state, picture, &request, &qualities, workspace, parallel)?
+                }
+                other => other?,
+            }
         };
+        let mut candidates = candidates;
+        // Finest first, as sizes say it.
+        candidates.sort_by_key(|encoded| std::cmp::Reverse(encoded.bytes.len()));
         if number.is_some() {
             let sizes: Vec<_> =
                 candidates.iter().map(|encoded| (encoded.stats.quantizer, encoded.bytes.len())).collect();
@@ -374,8 +386,13 @@ impl Sender {
     ) -> Result<Vec<Quality>, EncodeError> {
         let SenderSettings { candidates, finest, codec, .. } = self.settings;
         if codec == CodecMode::Functional {
-            let indices = self.ladder.around(expected, candidates, finest);
-            return Ok(indices.into_iter().map(Quality::Quantizer).collect());
+            // One of the size that is expected to fit, and quantisers around it for a budget that changes meanwhile.
+            let sized = candidates > 1 && expected >= SEARCH_LEAST;
+            let indices = self.ladder.around(expected, candidates - usize::from(sized), finest);
+            let quantizers = indices.into_iter().map(Quality::Quantizer);
+            let target = (expected as f64 * SIZED_SHARE) as usize;
+            let size = sized.then_some(Quality::Bytes { target, never_above: true });
+            return Ok(quantizers.chain(size).collect());
         }
         let index = match self.conventional {
             Some((since, index)) if now.since(since) < CONVENTIONAL_INTERVAL => index,

@@ -328,8 +328,12 @@ fn encode(
     let conditions = budget(running, sender);
     let begun = running.world.now();
     sender.encode(begun, picture, conditions, parallel)?;
-    // A first guess at the number of candidates, which the decision will tell.
-    let took = (setup.cost.first + setup.cost.further * (setup.sender.candidates as u32 - 1)) * macroblocks;
+    // The candidate of a given size takes about two codings more than its own.
+    let further = match setup.sender.candidates as u32 {
+        0 | 1 => 0,
+        count => count + 1,
+    };
+    let took = (setup.cost.first + setup.cost.further * further) * macroblocks;
     running.go_on(begun + took)?;
     catch_up(running, sender);
     let now = budget(running, sender);

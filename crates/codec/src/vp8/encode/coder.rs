@@ -98,8 +98,8 @@ impl<'a> Coder<'a> {
         }
     }
 
-    /// Encodes in each of `qualities`. The one in the middle comes first and decides for all; quantisers are coded
-    /// all at once.
+    /// Encodes in each of `qualities`. The one in the middle comes first and decides for all, that of the quantisers where there
+    /// are some; quantisers are coded all at once, and sizes are searched for from what they gave.
     pub(crate) fn candidates(&mut self, qualities: &[Quality]) -> Result<Vec<Encoded>, EncodeError> {
         let mut order: Vec<usize> = (0..qualities.len()).collect();
         order.sort_by_key(|&at| match qualities[at] {
@@ -107,8 +107,12 @@ impl<'a> Coder<'a> {
             // Small is coarse.
             Quality::Bytes { target, .. } => usize::from(size_target::guess(target, &self.task)),
         });
-        let middle = order.len() / 2;
-        order[..(middle + 1).min(qualities.len())].reverse();
+        let is_quantizer = |&at: &usize| matches!(qualities[at], Quality::Quantizer(_));
+        order.sort_by_key(|at| !is_quantizer(at));
+        let quantizers = order.iter().filter(|at| is_quantizer(at)).count();
+        let together = if quantizers > 0 { quantizers } else { order.len() };
+        let middle = together / 2;
+        order[..(middle + 1).min(together)].reverse();
         let settings = order.iter().filter_map(|&at| match qualities[at] {
             Quality::Quantizer(index) => Some(Setting::new(index)),
             Quality::Bytes { .. } => None,
@@ -116,23 +120,23 @@ impl<'a> Coder<'a> {
         let settings: Vec<Setting> = settings.collect();
         let mut passes = Vec::new().into_iter();
         let mut encoded: Vec<Option<Encoded>> = vec![None; qualities.len()];
-        let is_quantizer = |&at: &usize| matches!(qualities[at], Quality::Quantizer(_));
-        // Those that are coded at once also come out one after the other.
-        let first_of_quantizers = order.iter().position(is_quantizer).unwrap_or_default();
-        order[first_of_quantizers..].sort_by_key(|at| !is_quantizer(at));
+        let mut known = Vec::with_capacity(quantizers);
         for (number, &at) in order.iter().enumerate() {
             let pass = match qualities[at] {
                 Quality::Quantizer(_) => {
-                    if number == first_of_quantizers {
+                    if number == 0 {
                         passes = self.passes(&settings).into_iter();
                     }
                     passes.next()
                 }
                 Quality::Bytes { target, never_above } => {
-                    Some(size_target::search(self, target, never_above)?)
+                    Some(size_target::search(self, target, never_above, &known)?)
                 }
             };
             encoded[at] = pass.map(|pass| self.finish(pass)).transpose()?;
+            if let (Quality::Quantizer(index), Some(encoded)) = (qualities[at], &encoded[at]) {
+                known.push((index, encoded.bytes.len()));
+            }
         }
         Ok(encoded.into_iter().flatten().collect())
     }

@@ -155,12 +155,28 @@ fn between(above: Setting, below: Setting, share: u64) -> Option<Setting> {
         .then_some(Setting { index: above.index, thrift })
 }
 
-/// Codes a picture such that it takes about `target` bytes.
-pub(crate) fn search(coder: &mut Coder<'_>, target: usize, never_above: bool) -> Result<Pass, EncodeError> {
+/// Codes a picture such that it takes about `target` bytes. `known` are quantisers with the sizes that they gave, of this
+/// picture with the modes that are decided: the search goes on from there.
+pub(crate) fn search(
+    coder: &mut Coder<'_>,
+    target: usize,
+    never_above: bool,
+    known: &[(u8, usize)],
+) -> Result<Pass, EncodeError> {
     let goal = Goal { target, never_above };
     let aim = goal.aim();
     let mut bracket = Bracket::new(coder.task.key);
-    let mut setting = Setting::new(guess(target, &coder.task));
+    // The nearest on either side.
+    let above = known.iter().filter(|(_, bytes)| *bytes > aim).min_by_key(|(_, bytes)| *bytes);
+    let below = known.iter().filter(|(_, bytes)| *bytes <= aim).max_by_key(|(_, bytes)| *bytes);
+    for &(index, bytes) in [above, below].into_iter().flatten() {
+        bracket.take(Setting::new(index), bytes, aim);
+    }
+    let mut setting = bracket.next(aim).unwrap_or_else(|| match (above, below) {
+        // Neighbours, or the finest that there is.
+        (_, Some(&(index, _))) | (Some(&(index, _)), None) => Setting::new(index),
+        (None, None) => Setting::new(guess(target, &coder.task)),
+    });
     let mut best: Option<(usize, Setting)> = None;
     for number in 0..PASSES {
         let pass = coder.pass(setting);
@@ -174,7 +190,7 @@ pub(crate) fn search(coder: &mut Coder<'_>, target: usize, never_above: bool) ->
         bracket.take(setting, bytes, aim);
         let Some(next) = bracket.next(aim) else { break };
         // Decisions for a quantiser that is far from this one do not fit.
-        if number == 0 && (bytes > 2 * aim || 2 * bytes < aim) {
+        if number == 0 && known.is_empty() && (bytes > 2 * aim || 2 * bytes < aim) {
             coder.forget_decisions();
             bracket = Bracket::new(coder.task.key);
         }
