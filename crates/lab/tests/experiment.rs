@@ -1,0 +1,140 @@
+//! Direct video over emulated networks in virtual time: small pictures, so that it takes seconds.
+#![allow(clippy::unwrap_used)]
+
+use glassline_codec::vp8::Serial;
+use glassline_direct::SenderSettings;
+use glassline_lab::experiment::{Cost, Outcome, Setup, Summary, run};
+use glassline_media::measure::pattern::Pattern;
+use glassline_media::{FrameRate, Picture, Size, Time, Utc};
+use glassline_transport::emulator::{
+    LinkConfig, Loss, OutageEffect, OutageTimes, Queue, Reorder,
+};
+use glassline_transport::link::{Controller, Fec};
+use std::time::Duration;
+
+const WAY: Duration = Duration::from_millis(20);
+const INTERVAL: Duration = Duration::from_millis(40);
+
+fn rate() -> FrameRate {
+    FrameRate::new(25, 1).unwrap()
+}
+
+fn link(bits_per_s: u64) -> LinkConfig {
+    LinkConfig::rate(bits_per_s).with_delay(WAY).with_queue(Queue::packets(256))
+}
+
+fn setup(up: LinkConfig, seconds: u64) -> Setup {
+    Setup {
+        up,
+        down: link(5_000_000),
+        seed: 1,
+        rate: rate(),
+        duration: Duration::from_secs(seconds),
+        sender: SenderSettings { candidates: 3, ..SenderSettings::new(1, rate()) },
+        controller: Controller::Adaptive,
+        parity: Fec::WhenLossy(25),
+        probing_percent: 0,
+        cost: Cost::default(),
+    }
+}
+
+/// A moving pattern with a camera's noise, so that a frame of any size can be had.
+fn pictures() -> impl FnMut() -> Result<Picture, Box<dyn std::error::Error + Send + Sync>> {
+    let mut pattern = Pattern::new(Size::new(320, 176).unwrap(), rate());
+    let mut number = 0;
+    move || {
+        number += 1;
+        let mut picture = pattern.draw(number, Time::ZERO, Utc::default());
+        let mut noise = number as u32 | 1;
+        for sample in picture.planes_mut()[0].lines_mut().flatten() {
+            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            *sample = sample.saturating_add((noise >> 28) as u8);
+        }
+        Ok(picture)
+    }
+}
+
+fn tried(setup: &Setup) -> (Outcome, Summary) {
+    let outcome = run(setup, pictures(), &Serial, |_, _| {}).unwrap();
+    let summary = outcome.summary();
+    (outcome, summary)
+}
+
+/// When pictures were shown, since the first was captured.
+fn shown(outcome: &Outcome) -> Vec<Duration> {
+    let begun = outcome.slots[0].captured;
+    let mut shown: Vec<Duration> =
+        outcome.slots.iter().filter_map(|slot| Some(slot.shown?.since(begun))).collect();
+    shown.sort_unstable();
+    shown
+}
+
+#[test]
+fn pictures_fit_the_path_and_come_at_once() {
+    let (outcome, summary) = tried(&setup(link(1_500_000), 12));
+    assert_eq!(summary.pictures, 300);
+    assert_eq!(outcome.slots.len(), 300);
+    assert!(summary.shown >= 285, "{summary:?}");
+    assert!(summary.key == 1 && summary.lost <= 2, "{summary:?}");
+    // The way, a picture's own length on a path that it fills for five fourths of its time, and coding.
+    assert!(summary.delay_p95_ms < 110.0, "{summary:?}");
+    assert!(summary.used.unwrap() > 0.5 && summary.used.unwrap() < 1.01, "{summary:?}");
+    assert!(summary.ssim_y_db.unwrap() > 8.0, "{summary:?}");
+}
+
+#[test]
+fn a_run_repeats_exactly() {
+    let setup = setup(link(800_000).with_loss(Loss::Random(0.02)), 4);
+    let ((first, _), (second, _)) = (tried(&setup), tried(&setup));
+    assert_eq!(first.decisions, second.decisions);
+    assert_eq!(shown(&first), shown(&second));
+    let (other, _) = tried(&Setup { seed: 2, ..setup });
+    assert_ne!(shown(&first), shown(&other));
+}
+
+#[test]
+fn an_outage_ends_with_a_fresh_picture_and_without_a_key_frame() {
+    let outage = OutageTimes::Once { after: Duration::from_secs(5), off: Duration::from_secs(1) };
+    let up = link(1_500_000).with_outages(outage, OutageEffect::Drop);
+    let (outcome, summary) = tried(&setup(up, 9));
+    assert_eq!(summary.key, 1, "{summary:?}");
+    let times = shown(&outcome);
+    let longest = times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+    // A second, a round trip, a picture's time, and what coding and the way of one picture take.
+    let most = Duration::from_secs(1) + 2 * WAY + INTERVAL + Duration::from_millis(80);
+    assert!(longest > Duration::from_millis(900) && longest < most, "{longest:?}");
+}
+
+#[test]
+fn losses_and_packets_that_overtake_each_other_cost_few_pictures() {
+    let (_, plain) = tried(&setup(link(1_500_000), 10));
+    let reorder = Reorder { probability: 0.1, hold: Duration::from_millis(5) };
+    for (what, up) in [
+        ("loss", link(1_500_000).with_loss(Loss::Random(0.05))),
+        ("reordering", link(1_500_000).with_reorder(reorder.probability, reorder.hold)),
+    ] {
+        let (_, summary) = tried(&setup(up, 10));
+        assert!(summary.shown as f64 > 0.85 * summary.sent as f64, "{what}: {summary:?}");
+        assert!(summary.delay_p95_ms < plain.delay_p95_ms + 80.0, "{what}: {summary:?}, not {plain:?}");
+        assert_eq!(summary.key, 1, "{what}");
+    }
+}
+
+#[test]
+fn salsifys_controller_and_a_fixed_rate_work_too() {
+    for controller in [
+        Controller::Salsify { delay: Duration::from_millis(100), grace_periods: true },
+        Controller::Fixed(glassline_media::quantity::ByteRate::from_bytes_per_second(100_000)),
+    ] {
+        let (_, summary) = tried(&Setup { controller, ..setup(link(1_500_000), 6) });
+        assert!(summary.shown > 120 && summary.delay_p95_ms < 250.0, "{controller:?}: {summary:?}");
+    }
+}
+
+#[test]
+fn a_network_that_carries_nothing_is_told() {
+    let never = OutageTimes::Once { after: Duration::ZERO, off: Duration::from_secs(3_600) };
+    let up = link(1_000_000).with_outages(never, OutageEffect::Drop);
+    let failed = run(&setup(up, 2), pictures(), &Serial, |_, _| {}).unwrap_err();
+    assert!(failed.to_string().contains("does not come up"), "{failed}");
+}
