@@ -9,6 +9,7 @@ mod commands;
 mod constant_rate;
 mod decode;
 mod demo;
+mod direct;
 mod draining;
 mod encode;
 mod encode_inside;

@@ -40,7 +40,7 @@ next one that is (Fouladi et al., NSDI 2018). docs/direct.md has figures.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The video: FILE.y4m, or a file that FFmpeg reads; it begins again at its end
+    /// The video: FILE.y4m or a file that FFmpeg reads, which begins again at its end, or test:WIDTHxHEIGHT@RATE
     #[arg(value_name = "INPUT")]
     input: Input,
     /// How fast the way of the video is: a rate (5M), or the file of a trace in Mahimahi's format
@@ -159,8 +159,9 @@ impl Args {
 /// Runs the experiment to its end.
 pub(super) fn run(args: &Args) -> Result<()> {
     let (up, down) = (args.way(true)?, args.way(false)?);
+    let looped = args.input.path().is_some();
     let mut pictures =
-        Pictures::open(&args.input, true, Deinterlace::Auto, Length::default()).map_err(input_words)?;
+        Pictures::open(&args.input, looped, Deinterlace::Auto, Length::default()).map_err(input_words)?;
     let rate = pictures.format().rate;
     let sender = SenderSettings {
         speed: args.speed,
@@ -184,7 +185,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let threads = Threads::new(processors().min(4)).context("cannot start threads")?;
     let next = || match pictures.next_picture() {
         Ok(Some(picture)) => Ok(picture),
-        Ok(None) => Err("the video has no picture".into()),
+        Ok(None) => Err("the video ends before the experiment does: give a file, which begins again".into()),
         Err(error) => Err(error.into()),
     };
     let is_shown = std::io::stderr().is_terminal();

@@ -6,9 +6,7 @@ use glassline_direct::SenderSettings;
 use glassline_lab::experiment::{Cost, Outcome, Setup, Summary, run};
 use glassline_media::measure::pattern::Pattern;
 use glassline_media::{FrameRate, Picture, Size, Time, Utc};
-use glassline_transport::emulator::{
-    LinkConfig, Loss, OutageEffect, OutageTimes, Queue, Reorder,
-};
+use glassline_transport::emulator::{LinkConfig, Loss, OutageEffect, OutageTimes, Queue, Reorder};
 use glassline_transport::link::{Controller, Fec};
 use std::time::Duration;
 

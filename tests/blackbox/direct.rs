@@ -1,0 +1,194 @@
+//! `send` and `receive`: live video over a link, each picture as large as the network takes.
+
+use crate::{GLASSLINE, glassline};
+use glassline_test_support::program::{Running, Scratch};
+use glassline_test_support::wait::{until, until_some};
+use serde_json::Value;
+use std::process::Command;
+
+const SOURCE: &str = "test:320x180@25";
+
+fn start(arguments: &[&str]) -> Running {
+    Running::start(Command::new(GLASSLINE).args(arguments))
+}
+
+/// A receiver, and where it is.
+fn receive(address: &str, arguments: &[&str]) -> (Running, String) {
+    let mut running = start(&[&["receive", &format!("link://{address}")], arguments].concat());
+    let what = "listening address=";
+    let address = until_some(what, || {
+        let output = running.output();
+        let ended = running.ended();
+        let found =
+            output.split_once(what).map(|(_, rest)| rest.split_whitespace().next().unwrap().to_owned());
+        assert!(found.is_some() || ended.is_none(), "it ended with {ended:?}: {output}");
+        found
+    });
+    (running, address)
+}
+
+/// The newest figures of a file of statistics.
+fn newest(stats: &str) -> Option<Value> {
+    let text = std::fs::read_to_string(stats).ok()?;
+    text.lines().rev().find_map(|line| serde_json::from_str(line).ok())
+}
+
+/// How many pictures an end has shown, as its newest figures say.
+fn shown(stats: &str) -> u64 {
+    newest(stats).and_then(|line| line["video"]["shown"].as_u64()).unwrap_or(0)
+}
+
+fn lines(path: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn what_is_sent_is_shown_in_order_and_both_ends_tell_of_it() {
+    let scratch = Scratch::new("direct");
+    let key = scratch.file("direct.key");
+    assert_eq!(glassline(&["key", "new", &key]).status, Some(0));
+    let (film, stats, decisions) =
+        (scratch.file("film.y4m"), scratch.file("receive.jsonl"), scratch.file("decisions.jsonl"));
+    let said = scratch.file("said.txt");
+    let channel = format!("7:lines,out={said}");
+    let (mut receiver, address) = receive(
+        "127.0.0.1:0",
+        &[&film, "--key", &key, "--once", "--json", "--stats", &stats, "--channel", &channel],
+    );
+    let words = scratch.write("words.txt", "up\nleft\n");
+    let channel = format!("7:lines,priority=0,in={words}");
+    let sent = glassline(&[
+        "send",
+        SOURCE,
+        &format!("link://{address}"),
+        "--key",
+        &key,
+        "--limit",
+        "100",
+        "--decisions",
+        &decisions,
+        "--channel",
+        &channel,
+        "--json",
+    ]);
+    assert_eq!(sent.status, Some(0), "{}", sent.stderr);
+    assert_eq!(receiver.wait().code(), Some(0), "{}", receiver.output());
+
+    let report: Value = serde_json::from_str(sent.text().trim()).unwrap();
+    let count = |name: &str| report[name].as_u64().unwrap();
+    assert_eq!((count("captured"), count("key"), count("mismatches")), (100, 1, 0), "{report}");
+    assert!(count("sent") >= 50, "{report}");
+    let output = receiver.output();
+    let told = output.lines().find(|line| line.starts_with('{')).unwrap();
+    let told: Value = serde_json::from_str(told).unwrap();
+    assert_eq!((told["damaged"].as_u64(), told["size"].as_str()), (Some(0), Some("320x180")), "{told}");
+    let pictures = told["shown"].as_u64().unwrap();
+    assert!(pictures > 0 && pictures <= count("sent"), "{told} of {report}");
+    for stage in ["queued", "encoded", "received", "reassembled", "decoded", "shown"] {
+        assert!(told["stages_ms"][stage]["count"].as_u64() > Some(0), "{stage}: {told}");
+    }
+
+    // The film is what was shown, at the source's rate.
+    let bytes = std::fs::read(&film).unwrap();
+    assert!(bytes.starts_with(b"YUV4MPEG2 W320 H180 F25:1"), "{:?}", &bytes[..40]);
+    let frames = (bytes.len() - 40) / (320 * 180 * 3 / 2);
+    assert_eq!(frames as u64, pictures);
+    // And of each picture it is told what was decided.
+    let decisions = lines(&decisions);
+    assert!(decisions.len() as u64 + count("replaced") == 100, "{}", decisions.len());
+    let numbers: Vec<u64> = decisions.iter().filter_map(|line| line["number"].as_u64()).collect();
+    assert!(numbers.is_sorted() && numbers.len() as u64 == count("sent"));
+    assert_eq!(std::fs::read_to_string(&said).unwrap(), "up\nleft\n");
+}
+
+#[test]
+fn either_end_may_be_killed_and_begin_anew() {
+    let scratch = Scratch::new("direct");
+    let key = scratch.file("direct.key");
+    assert_eq!(glassline(&["key", "new", &key]).status, Some(0));
+    let stats = |number: u32| scratch.file(&format!("receive{number}.jsonl"));
+    let (mut receiver, address) = receive("127.0.0.1:0", &["null:", "--key", &key, "--stats", &stats(0)]);
+    let to = format!("link://{address}");
+    let sending = scratch.file("send.jsonl");
+    let send = ["send", SOURCE, &to, "--key", &key, "--name", "air", "--stats", &sending];
+    let mut sender = start(&send);
+    until("pictures", || shown(&stats(0)) > 25);
+    receiver.kill();
+    let (receiver, _) = receive(&address, &["null:", "--key", &key, "--stats", &stats(1)]);
+    until("pictures at the next receiver", || shown(&stats(1)) > 25);
+    assert!(sender.ended().is_none());
+    sender.kill();
+    let before = shown(&stats(1));
+    let sender = start(&send);
+    until("pictures of the next sender", || shown(&stats(1)) > before + 25);
+    // Both end at a signal, and say what they have done.
+    for (mut running, words) in [(sender, "sent "), (receiver, "showed ")] {
+        running.signal("TERM");
+        assert_eq!(running.wait().code(), Some(0), "{}", running.output());
+        assert!(running.output().contains(words), "{}", running.output());
+    }
+}
+
+#[test]
+fn what_cannot_be_is_told_before_anything_runs() {
+    let scratch = Scratch::new("direct");
+    let film = scratch.write("film.y4m", "no film");
+    for (arguments, status, complaint) in [
+        (&["send", SOURCE, "127.0.0.1:7000", "--insecure"][..], 2, "write link://HOST:PORT"),
+        (&["send", "test:320x180", "link://127.0.0.1:7000", "--insecure"], 2, "has no rate"),
+        (&["send", SOURCE, "link://127.0.0.1:7000"], 2, "--key"),
+        (&["send", &film, "link://127.0.0.1:7000", "--insecure"], 1, "film.y4m"),
+        (&["send", SOURCE, "link://127.0.0.1:7000", "--insecure", "--channel", "61:lines"], 1, "channel 61"),
+        (&["receive", "link://nowhere:7000", "null:", "--insecure"], 2, "link://0.0.0.0:7000"),
+        (&["receive", "link://127.0.0.1:0", "film.mp4", "--insecure"], 2, ".y4m"),
+        (&["receive", "link://192.0.2.1:7000", "null:", "--insecure"], 1, "cannot listen"),
+    ] {
+        let outcome = glassline(arguments);
+        assert_eq!(outcome.status, Some(status), "{arguments:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(complaint), "{arguments:?}: {}", outcome.stderr);
+    }
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = format!("link://{}", socket.local_addr().unwrap());
+    let outcome = glassline(&["send", SOURCE, &to, "--insecure", "--connect-timeout", "1s"]);
+    assert_eq!(outcome.status, Some(1));
+    assert!(outcome.stderr.contains("nobody answers"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_receiver() {
+    let (mut receiver, address) = {
+        // Its standard output goes to a reader that takes one byte.
+        let command = format!("{GLASSLINE} receive link://127.0.0.1:0 - --insecure | head -c 1 > /dev/null");
+        let mut running = Running::start(Command::new("sh").args(["-c", &command]));
+        let address = until_some("the receiver", || {
+            assert!(running.ended().is_none(), "{}", running.output());
+            let output = running.output();
+            let (_, rest) = output.split_once("listening address=")?;
+            Some(rest.split_whitespace().next()?.to_owned())
+        });
+        (running, address)
+    };
+    let _sender = start(&["send", SOURCE, &format!("link://{address}"), "--insecure"]);
+    assert_eq!(receiver.wait().code(), Some(0), "{}", receiver.output());
+}
+
+#[test]
+fn an_experiment_tells_delay_and_quality() {
+    let scratch = Scratch::new("experiment");
+    let slots = scratch.file("slots.csv");
+    let network = ["--up", "2M", "--delay", "20ms", "--queue", "256p", "--duration", "2s"];
+    let outcome =
+        glassline(&[&["lab", "experiment", SOURCE, "--json", "--slots", &slots], &network[..]].concat());
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let figures: Value = serde_json::from_str(outcome.text().trim()).unwrap();
+    assert_eq!((figures["pictures"].as_u64(), figures["key"].as_u64()), (Some(50), Some(1)), "{figures}");
+    assert!(figures["delay_p50_ms"].as_f64() > Some(20.0) && figures["ssim_y_db"].as_f64() > Some(5.0));
+    let table = std::fs::read_to_string(&slots).unwrap();
+    assert_eq!(table.lines().count(), 51);
+    let again = glassline(&[&["lab", "experiment", SOURCE, "--json"], &network[..]].concat());
+    assert_eq!(again.text(), outcome.text());
+    let refused = glassline(&["lab", "experiment", SOURCE, "--up", "2M", "--controller", "bbr"]);
+    assert_eq!(refused.status, Some(2));
+    assert!(refused.stderr.contains("salsify"), "{}", refused.stderr);
+}
