@@ -194,7 +194,9 @@ impl Receiver {
         while self.states.len() >= STATES_MAX {
             self.states.pop_first();
         }
-        let gone = self.waiting.extract_if(.., |_, waiting| waiting.header.source < Some(kept)).count();
+        let before = self.waiting.len();
+        self.waiting.retain(|_, waiting| waiting.header.source >= Some(kept));
+        let gone = before - self.waiting.len();
         self.counters.lacking += gone as u64;
     }
 

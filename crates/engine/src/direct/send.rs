@@ -175,7 +175,7 @@ impl VideoSender {
         for event in events {
             match event {
                 Event::Finished { message, outcome, .. } => {
-                    state.sender.handle_outcome(now, message, outcome)
+                    state.sender.handle_outcome(now, message, outcome);
                 }
                 Event::Connected { again: true } => state.sender.handle_reset(),
                 _ => {}

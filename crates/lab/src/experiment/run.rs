@@ -294,7 +294,7 @@ fn catch_up(running: &mut Running, sender: &mut Sender) {
     for event in std::mem::take(&mut running.world.events) {
         match event {
             Event::Finished { channel: VIDEO, message, outcome } => {
-                sender.handle_outcome(now, message, outcome)
+                sender.handle_outcome(now, message, outcome);
             }
             Event::Connected { again: true } => sender.handle_reset(),
             _ => {}
