@@ -1,12 +1,17 @@
 //! Which quantisers to try: those around the one that gives the size that is expected to fit, by what pictures took lately.
 
+use std::collections::VecDeque;
+
 /// Quantiser indices by which a frame's size halves, before anything is known.
 const FIRST_SLOPE: f64 = 15.0;
 /// Bounds of what is learned.
 const SLOPES: (f64, f64) = (8.0, 40.0);
 /// How much of a new measurement is taken.
 const SLOPE_GAIN: f64 = 0.2;
-const SIZE_GAIN: f64 = 0.6;
+/// Pictures that are remembered. The second largest of them is what the next one is expected to take: where every other picture
+/// repeats the one before it, as films do at twice their rate, the others are what counts, and a picture that is too large is not
+/// sent, while one that is too small is only coarser than need be.
+const REMEMBERED: usize = 4;
 /// The largest index.
 const COARSEST: u8 = 127;
 /// By how many octaves a size changes from one picture to the next, at least: candidates are never closer.
@@ -15,10 +20,10 @@ const LEAST_SPREAD: f64 = 0.12;
 const AIM: f64 = 0.9;
 
 /// What sizes pictures have at which quantiser: the logarithm of the size falls with the index.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ladder {
-    /// log2 of the bytes that index 0 would give.
-    finest_size: Option<f64>,
+    /// log2 of the bytes that index 0 would have given, of the last pictures.
+    finest_sizes: VecDeque<f64>,
     /// Indices for half the size.
     slope: f64,
     /// By how many octaves the last pictures were off what was predicted, on average.
@@ -27,12 +32,19 @@ pub(crate) struct Ladder {
 
 impl Ladder {
     pub(crate) fn new() -> Ladder {
-        Ladder { finest_size: None, slope: FIRST_SLOPE, error: 0.3 }
+        Ladder { finest_sizes: VecDeque::with_capacity(REMEMBERED), slope: FIRST_SLOPE, error: 0.3 }
     }
 
-    /// The bytes that a picture would take at this index, as far as is known.
+    /// log2 of the bytes that the next picture would take at index 0.
+    fn finest_size(&self) -> Option<f64> {
+        let mut sizes: Vec<f64> = self.finest_sizes.iter().copied().collect();
+        sizes.sort_by(f64::total_cmp);
+        sizes.iter().rev().nth(1).or(sizes.last()).copied()
+    }
+
+    /// log2 of the bytes that it would take at this index, as far as is known.
     fn octaves(&self, index: f64) -> Option<f64> {
-        Some(self.finest_size? - index / self.slope)
+        Some(self.finest_size()? - index / self.slope)
     }
 
     /// Takes what a picture took: indices with sizes, in any order.
@@ -50,22 +62,24 @@ impl Ladder {
         if let Some(expected) = self.octaves(index) {
             self.error += 0.1 * ((bytes - expected).abs() - self.error);
         }
-        let seen = bytes + index / self.slope;
-        self.finest_size = Some(self.finest_size.map_or(seen, |known| known + SIZE_GAIN * (seen - known)));
+        if self.finest_sizes.len() == REMEMBERED {
+            self.finest_sizes.pop_front();
+        }
+        self.finest_sizes.push_back(bytes + index / self.slope);
     }
 
     /// `count` indices, finest first, around the one that gives `bytes`, none below `finest`; fewer where they would be the
     /// same.
     pub(crate) fn around(&self, bytes: u64, count: usize, finest: u8) -> Vec<u8> {
         let wanted = (bytes.max(1) as f64 * AIM).log2();
-        let middle = self.finest_size.map_or(60.0, |size| (size - wanted) * self.slope);
+        let middle = self.finest_size().map_or(60.0, |size| (size - wanted) * self.slope);
         let step = (self.error.max(LEAST_SPREAD) * self.slope).min(24.0);
         // One is finer than expected; the coarser ones are further and further away, since one of them must fit.
         let offsets = [-1.8, -0.6, 0.6, 2.6, 5.0, 8.0];
         let offsets = match count {
-            0 | 1 => &[0.0][..],
-            2 => &[-0.4, 2.0],
-            3 => &[-1.2, 0.0, 3.0],
+            0 | 1 => &[0.8][..],
+            2 => &[-0.2, 2.4],
+            3 => &[-1.2, 0.2, 3.0],
             4 => &offsets[..4],
             5 => &offsets[..5],
             _ => &offsets[..],

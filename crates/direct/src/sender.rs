@@ -79,7 +79,7 @@ impl SenderSettings {
             speed: 6,
             candidates: 4,
             bitrate_max: None,
-            finest: 0,
+            finest: 4,
             codec: CodecMode::Functional,
         }
     }
@@ -392,7 +392,7 @@ impl Sender {
         let SenderSettings { candidates, finest, codec, .. } = self.settings;
         if codec == CodecMode::Functional {
             // One of the size that is expected to fit, and quantisers around it for a budget that changes meanwhile.
-            let sized = candidates > 1 && expected >= SEARCH_LEAST;
+            let sized = candidates > 2 && expected >= SEARCH_LEAST;
             let indices = self.ladder.around(expected, candidates - usize::from(sized), finest);
             let quantizers = indices.into_iter().map(Quality::Quantizer);
             let target = (expected as f64 * SIZED_SHARE) as usize;

@@ -198,6 +198,7 @@ fn a_budget_that_falls_while_a_picture_is_encoded_is_met_by_another_candidate_or
     }
     let (_, choice) = ends.offer(6_000, 4_200, Duration::ZERO);
     assert!(choice.message.unwrap().len() <= 4_200);
+    ends.sender.set_candidates(1);
     let (_, choice) = ends.offer(6_000, 1_100, Duration::ZERO);
     assert_eq!(choice.decision.reason, Reason::Searched);
     assert!(choice.message.unwrap().len() <= 1_100);

@@ -25,10 +25,12 @@ const TICK: Duration = Duration::from_millis(100);
 /// for one more.
 const BUSY: f64 = 0.7;
 const IDLE: f64 = 0.4;
+/// A second candidate costs a third of the first one, and a picture that is not sent all of it.
+const LEAST_CANDIDATES: usize = 2;
 /// Candidates of the first pictures.
 const FIRST_CANDIDATES: usize = 2;
 /// The share after which there is no time for a search of a size.
-const SEARCH_BEFORE: f64 = 0.5;
+const SEARCH_BEFORE: f64 = 0.15;
 
 /// What a sender is to do.
 #[derive(Clone, Debug)]
@@ -234,7 +236,7 @@ impl VideoSender {
     fn adapt(&self, state: &mut Running, share: f64) {
         state.load += 0.1 * (share - state.load);
         let wanted = if state.load > BUSY {
-            state.candidates.saturating_sub(1).max(1)
+            state.candidates.saturating_sub(1).max(LEAST_CANDIDATES.min(self.most_candidates))
         } else if state.load < IDLE {
             (state.candidates + 1).min(self.most_candidates)
         } else {

@@ -40,7 +40,7 @@ impl Default for Cost {
         Cost {
             first: Duration::from_nanos(1_300),
             further: Duration::from_nanos(450),
-            search: Duration::from_nanos(2_600),
+            search: Duration::from_nanos(8_000),
             decode: Duration::from_nanos(450),
         }
     }
@@ -330,14 +330,14 @@ fn encode(
     sender.encode(begun, picture, conditions, parallel)?;
     // The candidate of a given size takes about two codings more than its own.
     let further = match setup.sender.candidates as u32 {
-        0 | 1 => 0,
+        count @ 0..=2 => count.saturating_sub(1),
         count => count + 1,
     };
     let took = (setup.cost.first + setup.cost.further * further) * macroblocks;
     running.go_on(begun + took)?;
     catch_up(running, sender);
     let now = budget(running, sender);
-    let choice = sender.choose(now.budget, took < setup.rate.time_of(1) / 2, parallel)?;
+    let choice = sender.choose(now.budget, took < setup.rate.time_of(1).mul_f64(0.15), parallel)?;
     let Some(choice) = choice else { unreachable!("a picture was encoded") };
     let searched = choice.decision.reason == Reason::Searched;
     let more = if searched { setup.cost.search * macroblocks } else { Duration::ZERO };
