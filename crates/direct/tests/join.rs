@@ -198,10 +198,14 @@ fn a_budget_that_falls_while_a_picture_is_encoded_is_met_by_another_candidate_or
     }
     let (_, choice) = ends.offer(6_000, 4_200, Duration::ZERO);
     assert!(choice.message.unwrap().len() <= 4_200);
-    ends.sender.set_candidates(1);
-    let (_, choice) = ends.offer(6_000, 1_100, Duration::ZERO);
-    assert_eq!(choice.decision.reason, Reason::Searched);
-    assert!(choice.message.unwrap().len() <= 1_100);
+    // One candidate, which is as large as was expected.
+    let mut ends = Ends::new(SenderSettings { candidates: 1, ..SenderSettings::new(7, rate()) });
+    for _ in 0..6 {
+        ends.send(60_000);
+    }
+    let (_, choice) = ends.offer(60_000, 1_500, Duration::ZERO);
+    assert_eq!(choice.decision.reason, Reason::Searched, "{:?}", choice.decision);
+    assert!(choice.message.unwrap().len() <= 1_500);
 }
 
 #[test]
