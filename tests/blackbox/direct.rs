@@ -103,6 +103,23 @@ fn what_is_sent_is_shown_in_order_and_both_ends_tell_of_it() {
 }
 
 #[test]
+fn a_film_of_what_came_is_one_that_any_decoder_takes() {
+    let scratch = Scratch::new("direct");
+    let film = scratch.file("film.ivf");
+    let (mut receiver, address) = receive("127.0.0.1:0", &[&film, "--insecure", "--once", "--json"]);
+    let to = format!("link://{address}");
+    let sent = glassline(&["send", SOURCE, &to, "--insecure", "--duration", "2s"]);
+    assert_eq!((sent.status, receiver.wait().code()), (Some(0), Some(0)), "{}", receiver.output());
+    let output = receiver.output();
+    let told: Value =
+        serde_json::from_str(output.lines().find(|line| line.starts_with('{')).unwrap()).unwrap();
+    let sums = glassline(&["decode", &film, "--md5"]);
+    assert_eq!(sums.status, Some(0), "{}", sums.stderr);
+    assert_eq!(Some(sums.text().lines().count() as u64), told["shown"].as_u64(), "{told}");
+    assert!(sums.text().lines().count() > 20);
+}
+
+#[test]
 fn either_end_may_be_killed_and_begin_anew() {
     let scratch = Scratch::new("direct");
     let key = scratch.file("direct.key");
@@ -142,6 +159,7 @@ fn what_cannot_be_is_told_before_anything_runs() {
         (&["send", SOURCE, "link://127.0.0.1:7000", "--insecure", "--channel", "61:lines"], 1, "channel 61"),
         (&["receive", "link://nowhere:7000", "null:", "--insecure"], 2, "link://0.0.0.0:7000"),
         (&["receive", "link://127.0.0.1:0", "film.mp4", "--insecure"], 2, ".y4m"),
+        (&["receive", "link://127.0.0.1:0", "/nowhere/film.ivf", "--insecure"], 1, "cannot write"),
         (&["receive", "link://192.0.2.1:7000", "null:", "--insecure"], 1, "cannot listen"),
     ] {
         let outcome = glassline(arguments);

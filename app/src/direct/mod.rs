@@ -1,10 +1,12 @@
 //! `glassline send` and `glassline receive`: video over a link, each picture as large as the network takes now, or not sent.
 //!
-//! `send` and `receive` are the commands' arguments and wiring of `engine::direct`; `figures` is what they tell.
+//! `send` and `receive` are the commands' arguments and wiring of `engine::direct`; `figures` is what they tell, `sink`
+//! where pictures go.
 
 mod figures;
 mod receive;
 mod send;
+mod sink;
 
 pub(crate) use figures::decision as decision_line;
 pub(crate) use receive::{Args as ReceiveArgs, run as receive};

@@ -1,14 +1,13 @@
 //! `glassline receive`.
 
-use super::figures;
-use crate::decode::PictureOutput;
+use super::{figures, sink};
 use crate::failure;
 use crate::link::{self, Channel, Identity, Run};
 use crate::output::{self, ReaderGone};
 use crate::stop::StopSignals;
 use anyhow::{Context, Result};
 use glassline_codec::vp8::Limits;
-use glassline_engine::direct::{Shown, Sink, VideoReceiver};
+use glassline_engine::direct::VideoReceiver;
 use glassline_engine::link::session::Mode;
 use glassline_engine::link::{Endpoint, Local};
 use glassline_transport::link::Settings;
@@ -24,7 +23,8 @@ pub(crate) struct Args {
     /// Where to listen; port 0 has the system choose
     #[arg(value_name = "link://ADDR:PORT")]
     listen: String,
-    /// Where the pictures go: FILE.y4m, - (y4m on standard output, each picture when it is to be shown), or null: for nowhere
+    /// Where the pictures go: FILE.y4m, FILE.ivf (encoded again, since what comes depends on what the receiver holds), - (y4m on
+    /// standard output, each picture when it is to be shown), or null: for nowhere
     #[arg(value_name = "OUTPUT")]
     output: String,
     #[command(flatten)]
@@ -48,7 +48,7 @@ Examples:
   glassline receive link://0.0.0.0:7000 - --key drone.key | ffplay -fflags nobuffer -
   glassline receive link://0.0.0.0:7000 flight.y4m --key drone.key --stats flight.jsonl
   glassline receive 'link://[::]:7000' null: --key ground.key --peer $(cat drone.pub) --once --json
-  glassline receive link://0.0.0.0:7000 flight.y4m --key drone.key --channel 0:out=udp:127.0.0.1:14550
+  glassline receive link://0.0.0.0:7000 flight.ivf --key drone.key --channel 0:out=udp:127.0.0.1:14550
 
 A picture that was not sent, or was lost, is left out: the picture before it stands until the next one comes. The delay
 that is told is by the wall clocks of both machines; it means something where they agree (NTP, PTP, or one machine).";
@@ -65,8 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let settings = args.identity.settings()?;
     let signals = StopSignals::catch()?;
     let channels = link::open_channels(&args.channel)?;
-    let pictures = PictureOutput::open(Some(&args.output), "")?;
-    let to_stdout = pictures.takes_stdout();
+    let (sink, to_stdout) = sink::open(&args.output)?;
     let reset_secret = link::reset_secret(args.identity.key(), address, None);
     let local = Local::at(address);
     let endpoint = Endpoint::listen(Settings { reset_secret, ..settings }, &[local]).map_err(|error| {
@@ -76,7 +75,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         )
     })?;
     tracing::info!(address = %endpoint.local_addresses()[0], "listening");
-    let sink = Box::new(Pictures { output: pictures, number: 0 });
     let receiver = VideoReceiver::new(sink, Limits::default()).context("cannot start a thread")?;
     let receiver = Arc::new(receiver);
     let told = figures::of_receiver(Arc::clone(&receiver));
@@ -93,29 +91,4 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn explain(error: io::Error) -> anyhow::Error {
     if error.kind() == io::ErrorKind::BrokenPipe { ReaderGone.into() } else { error.into() }
-}
-
-/// Writes pictures as they come.
-struct Pictures {
-    output: PictureOutput,
-    number: u64,
-}
-
-impl Sink for Pictures {
-    fn show(&mut self, shown: &Shown) -> io::Result<()> {
-        self.number += 1;
-        self.output.picture(&shown.picture, shown.rate, self.number).map_err(as_io)
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.output.finish().map_err(as_io)
-    }
-}
-
-fn as_io(error: anyhow::Error) -> io::Error {
-    if error.is::<ReaderGone>() {
-        io::ErrorKind::BrokenPipe.into()
-    } else {
-        io::Error::other(format!("{error:#}"))
-    }
 }

@@ -34,6 +34,7 @@ pub(crate) use section::{
 use settings::Settings;
 use std::path::PathBuf;
 use std::time::Duration;
+pub(crate) use vp8::IvfOutput;
 pub(crate) use words::{control as control_words, input as input_words};
 
 /// Encode pictures and sound to H.264 and Opus in MPEG-TS, without added delay

@@ -19,7 +19,7 @@ use glassline_engine::capture::{Length, Pictures};
 use glassline_engine::output::Target;
 use glassline_io::process::processors;
 use glassline_media::quantity::Bitrate;
-use output::IvfOutput;
+pub(crate) use output::IvfOutput;
 use report::Report;
 use std::sync::atomic::Ordering;
 

@@ -13,7 +13,7 @@ use std::io::{BufWriter, ErrorKind, Seek, SeekFrom, Write};
 const FRAMES_AT: u64 = 24;
 
 /// Writes IVF.
-pub(super) struct IvfOutput {
+pub(crate) struct IvfOutput {
     name: String,
     kind: Kind,
     frames: u64,
@@ -29,7 +29,7 @@ enum Kind {
 
 impl IvfOutput {
     /// Opens `target`, one that IVF goes to, and writes the header.
-    pub(super) fn open(target: &Target, size: Size, rate: FrameRate) -> Result<IvfOutput> {
+    pub(crate) fn open(target: &Target, size: Size, rate: FrameRate) -> Result<IvfOutput> {
         let name = target.to_string();
         let kind = match target {
             Target::Null => Kind::Null,
@@ -55,10 +55,15 @@ impl IvfOutput {
         Ok(output)
     }
 
-    /// Writes the next frame. Standard output gets it at once.
+    /// Writes the next frame, of the next time. Standard output gets it at once.
     pub(super) fn frame(&mut self, bytes: Vec<u8>) -> Result<()> {
+        self.frame_at(bytes, self.frames)
+    }
+
+    /// Writes the next frame; `time_stamp` counts by the frame rate.
+    pub(crate) fn frame_at(&mut self, bytes: Vec<u8>, time_stamp: u64) -> Result<()> {
         self.bytes.clear();
-        let frame = Frame { time_stamp: self.frames, bytes: Bytes::from(bytes) };
+        let frame = Frame { time_stamp, bytes: Bytes::from(bytes) };
         frame.write(&mut self.bytes)?;
         self.frames += 1;
         self.write()
@@ -90,7 +95,7 @@ impl IvfOutput {
     }
 
     /// Everything has come: a file's header gets the number of frames.
-    pub(super) fn finish(mut self) -> Result<()> {
+    pub(crate) fn finish(mut self) -> Result<()> {
         let frames = u32::try_from(self.frames).unwrap_or(0).to_le_bytes();
         let Kind::File(file) = &mut self.kind else { return Ok(()) };
         let flushed = file.flush();

@@ -35,7 +35,7 @@ pub struct Cost {
 }
 
 impl Default for Cost {
-    /// As measured at speed 6 with two threads of a server's processor of 2023: 720p in 4.7 ms, 1.6 ms for each further quality.
+    /// Of the order that `make bench-vp8` measures at speed 6: 720p in 4.7 ms, 1.6 ms for each further quality.
     fn default() -> Cost {
         Cost {
             first: Duration::from_nanos(1_300),
