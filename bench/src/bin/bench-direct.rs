@@ -82,11 +82,11 @@ const CASES: [Case; 7] = [
 /// Who is tried, and with which options.
 const WHO: [(&str, &str); 6] = [
     (OURS, ""),
-    ("glassline, no parity", "--fec none"),
-    ("glassline, 2 candidates", "--candidates 2"),
-    ("glassline, Salsify's controller", "--controller salsify"),
-    ("glassline, Salsify's without grace periods", "--controller salsify-no-grace"),
-    ("glassline, conventional encoder", "--conventional"),
+    ("glassline (no parity)", "--fec none"),
+    ("glassline (2 candidates)", "--candidates 2"),
+    ("glassline (Salsify's controller)", "--controller salsify"),
+    ("glassline (the same, no grace periods)", "--controller salsify-no-grace"),
+    ("glassline (conventional encoder)", "--conventional"),
 ];
 
 /// What is told of each run: the key in the program's report, and what it is called here.

@@ -285,7 +285,7 @@ impl Sender {
     pub fn handle_reset(&mut self) {
         self.history.forget();
         self.reported = (0, 0);
-        self.counters.resets += 1;
+        self.counters.resets += u64::from(self.next > 0);
     }
 
     /// Encodes a picture (I420); [`Sender::choose`] decides what goes. One that was encoded before and not decided on is forgotten.
