@@ -57,7 +57,7 @@ fn send(to: SocketAddr) -> Result<(), Box<dyn Error>> {
     let length = Length { pictures: Some(100), time: None };
     let camera = Source::test(Size::new(640, 360)?, rate, None, length, Clock::new());
     let send = SendSettings { sender: SenderSettings::new(1, rate), parity: Fec::WhenLossy(25), threads: 2 };
-    let sender = Arc::new(VideoSender::new(camera, send, None)?);
+    let sender = Arc::new(VideoSender::new(camera, None, send, None)?);
     let endpoint = Endpoint::open(settings("air"), &[Local::towards(to)])?;
     let mode = Mode::Connect { to, give_up: true };
     Session::open_with(endpoint, mode, vec![], vec![Arc::clone(&sender) as _])?.join()?;

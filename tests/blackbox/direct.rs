@@ -119,6 +119,102 @@ fn a_film_of_what_came_is_one_that_any_decoder_takes() {
     assert!(sums.text().lines().count() > 20);
 }
 
+/// The report that an end prints as JSON.
+fn report(output: &str) -> Value {
+    let line = output.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{output}"));
+    serde_json::from_str(line).unwrap()
+}
+
+/// Seconds and loudest sample of a WAVE file with 16-bit stereo at 48 kHz.
+fn sound_of(path: &str) -> (f64, i16) {
+    let bytes = std::fs::read(path).unwrap();
+    assert_eq!((&bytes[..4], &bytes[36..40]), (&b"RIFF"[..], &b"data"[..]));
+    let samples: Vec<i16> =
+        bytes[44..].chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect();
+    let loudest = samples.iter().map(|sample| sample.saturating_abs()).max().unwrap_or(0);
+    (samples.len() as f64 / 96_000.0, loudest)
+}
+
+#[test]
+fn sound_comes_with_the_pictures() {
+    let scratch = Scratch::new("direct");
+    for (case, options) in [("music", &[][..]), ("speech", &["--speech", "--audio-redundancy", "1"])] {
+        let wave = scratch.file(&format!("{case}.wav"));
+        let (mut receiver, address) =
+            receive("127.0.0.1:0", &["null:", "--insecure", "--once", "--json", "--audio-out", &wave]);
+        let to = format!("link://{address}");
+        let arguments =
+            [&["send", SOURCE, &to, "--insecure", "--duration", "2s", "--json"], options].concat();
+        let sent = glassline(&arguments);
+        assert_eq!((sent.status, receiver.wait().code()), (Some(0), Some(0)), "{}", receiver.output());
+        let (told, heard) = (report(&sent.text()), report(&receiver.output()));
+        let packets = told["sound"]["packets"].as_u64().unwrap();
+        let played = heard["sound"]["played"].as_u64().unwrap();
+        assert!(packets >= 80 && played * 10 >= packets * 8, "{told} {heard}");
+        let (seconds, loudest) = sound_of(&wave);
+        assert!(seconds > 1.0 && loudest > 3000, "{case}: {seconds} s, {loudest}");
+    }
+    // What cannot be is told before anything runs.
+    for (arguments, complaint) in [
+        (&["film.y4m", "--speech"][..], "carries no sound"),
+        (&[SOURCE, "--audio-frame", "7ms"], "2.5ms, 5ms, 10ms or 20ms"),
+        (&[SOURCE, "--audio-out", "null:"], "--both OUTPUT"),
+        (&[SOURCE, "--audio-redundancy", "5"], "from 0 to 4"),
+    ] {
+        let arguments =
+            [&["send", arguments[0], "link://127.0.0.1:9", "--insecure"], &arguments[1..]].concat();
+        let run = glassline(&arguments);
+        assert_eq!(run.status, Some(2), "{arguments:?}: {}", run.stderr);
+        assert!(run.stderr.contains(complaint), "{arguments:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn pictures_and_sound_go_both_ways_over_one_link() {
+    let scratch = Scratch::new("direct");
+    let (there, here) = (scratch.file("there.y4m"), scratch.file("here.y4m"));
+    let (loud_there, loud_here) = (scratch.file("there.wav"), scratch.file("here.wav"));
+    let (mut receiver, address) = receive(
+        "127.0.0.1:0",
+        &[
+            &there,
+            "--insecure",
+            "--once",
+            "--json",
+            "--audio-out",
+            &loud_there,
+            "--both",
+            "test:160x96@25",
+            "--audio-redundancy",
+            "2",
+        ],
+    );
+    let to = format!("link://{address}");
+    let sent = glassline(&[
+        "send",
+        SOURCE,
+        &to,
+        "--insecure",
+        "--limit",
+        "60",
+        "--json",
+        "--both",
+        &here,
+        "--audio-out",
+        &loud_here,
+    ]);
+    assert_eq!((sent.status, receiver.wait().code()), (Some(0), Some(0)), "{}", receiver.output());
+    let (near, far) = (report(&sent.text()), report(&receiver.output()));
+    assert!(far["shown"].as_u64() > Some(20) && far["sound"]["played"].as_u64() > Some(50), "{far}");
+    assert!(far["sent"]["sent"].as_u64() > Some(20) && far["sent"]["mismatches"] == 0, "{far}");
+    assert!(near["received"]["shown"].as_u64() > Some(20) && near["received"]["size"] == "160x96", "{near}");
+    assert!(near["received"]["sound"]["played"].as_u64() > Some(50), "{near}");
+    for (film, head) in [(&there, &b"YUV4MPEG2 W320 H180"[..]), (&here, b"YUV4MPEG2 W160 H96")] {
+        assert!(std::fs::read(film).unwrap().starts_with(head), "{film}");
+    }
+    assert!(sound_of(&loud_there).1 > 3000 && sound_of(&loud_here).1 > 3000);
+}
+
 #[test]
 fn either_end_may_be_killed_and_begin_anew() {
     let scratch = Scratch::new("direct");

@@ -5,6 +5,8 @@ use anyhow::Result;
 use glassline_engine::direct::{
     Decision, Reason, ReceiveStatistics, SendStatistics, StageTimes, Times, VideoReceiver, VideoSender,
 };
+#[cfg(feature = "opus")]
+use glassline_engine::direct::{SoundReceiveStatistics, SoundReceiver, SoundSendStatistics, SoundSender};
 use glassline_media::Stage;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -25,6 +27,21 @@ impl Report {
 
     pub(super) fn text(&self) -> String {
         self.text.clone()
+    }
+
+    /// The same with `extra` beside it.
+    #[must_use]
+    pub(super) fn with(mut self, extra: Extra) -> Report {
+        if let Value::Object(fields) = &mut self.value {
+            fields.insert(extra.key.to_owned(), extra.value);
+        }
+        self.text += &extra.text;
+        self
+    }
+
+    /// For another report.
+    pub(super) fn into_extra(self, key: &'static str) -> Extra {
+        Extra { key, value: self.value, text: self.text }
     }
 }
 
@@ -101,9 +118,9 @@ fn sender_value(statistics: &SendStatistics) -> Value {
 }
 
 /// The sender's figures for each second.
-pub(super) fn of_sender(sender: Arc<VideoSender>) -> Box<dyn FnMut() -> Extra> {
+pub(super) fn of_sender(sender: Arc<VideoSender>, key: &'static str) -> impl FnMut() -> Extra {
     let mut rates = Rates::new();
-    Box::new(move || {
+    move || {
         let statistics = sender.statistics();
         let counters = statistics.counters;
         let [captured, sent, shown, bytes] =
@@ -121,8 +138,8 @@ pub(super) fn of_sender(sender: Arc<VideoSender>) -> Box<dyn FnMut() -> Extra> {
             statistics.states,
             statistics.receiver_states,
         );
-        Extra { key: "video", value: sender_value(&statistics), text }
-    })
+        Extra { key, value: sender_value(&statistics), text }
+    }
 }
 
 /// The sender's report at the end.
@@ -141,6 +158,53 @@ pub(super) fn sent(statistics: &SendStatistics) -> Report {
         counters.shown,
     );
     Report { value: sender_value(statistics), text }
+}
+
+/// Figures of sound that is sent.
+#[cfg(feature = "opus")]
+pub(super) fn of_sound(sender: &SoundSender, key: &'static str) -> Extra {
+    let SoundSendStatistics { packets, bytes, lost, repeats } = sender.statistics();
+    let text = format!("   sound  {packets} packets, {bytes} bytes, {lost} lost, each repeats {repeats}\n");
+    Extra {
+        key,
+        value: json!({ "packets": packets, "bytes": bytes, "lost": lost, "repeats": repeats }),
+        text,
+    }
+}
+
+/// Figures of sound that is received, if some is.
+#[cfg(feature = "opus")]
+pub(super) fn of_heard(receiver: &SoundReceiver, key: &'static str) -> Option<Extra> {
+    let SoundReceiveStatistics { counters, waits, jitter, delay } = receiver.statistics();
+    if counters.messages + counters.malformed == 0 {
+        return None;
+    }
+    let text = format!(
+        "   sound  delay {:.1} ms, of it {:.1} in the buffer for {:.1} of jitter; {} packets played, {} of them from the \
+         next one, {} recovered, {} concealed, {} too late\n",
+        ms(delay),
+        ms(waits),
+        ms(jitter),
+        counters.played,
+        counters.repeated,
+        counters.recovered,
+        counters.concealed,
+        counters.late,
+    );
+    let value = json!({
+        "messages": counters.messages,
+        "malformed": counters.malformed,
+        "played": counters.played,
+        "repeated": counters.repeated,
+        "recovered": counters.recovered,
+        "concealed": counters.concealed,
+        "late": counters.late,
+        "left_out": counters.left_out,
+        "delay_ms": ms(delay),
+        "buffer_ms": ms(waits),
+        "jitter_ms": ms(jitter),
+    });
+    Some(Extra { key, value, text })
 }
 
 fn receiver_value(statistics: &ReceiveStatistics, of: &StageTimes) -> Value {
@@ -164,9 +228,9 @@ fn receiver_value(statistics: &ReceiveStatistics, of: &StageTimes) -> Value {
 }
 
 /// The receiver's figures for each second.
-pub(super) fn of_receiver(receiver: Arc<VideoReceiver>) -> Box<dyn FnMut() -> Extra> {
+pub(super) fn of_receiver(receiver: Arc<VideoReceiver>, key: &'static str) -> impl FnMut() -> Extra {
     let mut rates = Rates::new();
-    Box::new(move || {
+    move || {
         let statistics = receiver.statistics();
         let [shown, bytes] = rates.take([statistics.shown, statistics.bytes]);
         let size = statistics.size.map_or_else(|| "no picture yet".to_owned(), |size| size.to_string());
@@ -183,8 +247,8 @@ pub(super) fn of_receiver(receiver: Arc<VideoReceiver>) -> Box<dyn FnMut() -> Ex
             text += &budget(&statistics.times);
         }
         let value = receiver_value(&statistics, &statistics.times);
-        Extra { key: "video", value, text }
-    })
+        Extra { key, value, text }
+    }
 }
 
 /// Where the milliseconds went, in a line.

@@ -1,19 +1,25 @@
 //! `glassline send` and `glassline receive`: video over a link, each picture as large as the network takes now, or not sent.
 //!
-//! `send` and `receive` are the commands' arguments and wiring of `engine::direct`; `figures` is what they tell, `sink`
-//! where pictures go.
+//! `send` and `receive` are the commands' arguments; `sending` and `receiving` wire `engine::direct`, and either command may do
+//! both; `figures` is what they tell, `sink` where pictures go.
 
 mod figures;
 mod receive;
+mod receiving;
 mod send;
+mod sending;
 mod sink;
+#[cfg(feature = "opus")]
+mod sound;
 
 pub(crate) use figures::decision as decision_line;
 pub(crate) use receive::{Args as ReceiveArgs, run as receive};
 pub(crate) use send::{Args as SendArgs, run as send};
 
 use crate::failure;
+use crate::link::{Extra, Told};
 use anyhow::Result;
+use figures::Report;
 
 /// What an address of a link begins with.
 const SCHEME: &str = "link://";
@@ -26,6 +32,26 @@ fn address(text: &str) -> Result<&str> {
             "write link://HOST:PORT, as in link://192.0.2.1:7000",
         )
     })
+}
+
+/// Figures of one direction, and of the other one if there is one.
+fn told(
+    mut one: impl FnMut() -> Vec<Extra> + 'static,
+    mut other: Option<impl FnMut() -> Vec<Extra> + 'static>,
+) -> Told {
+    Box::new(move || {
+        let mut all = one();
+        all.extend(other.iter_mut().flat_map(|other| other()));
+        all
+    })
+}
+
+/// The report of one direction, with that of the other one under `key`.
+fn both(one: Report, other: Option<Report>, key: &'static str) -> Report {
+    match other {
+        Some(other) => one.with(other.into_extra(key)),
+        None => one,
+    }
 }
 
 #[cfg(test)]

@@ -1,20 +1,18 @@
 //! `glassline receive`.
 
-use super::{figures, sink};
+use super::receiving::{ReceiveOptions, Receiving};
+use super::sending::{SendOptions, Sending};
+use super::{both, told};
 use crate::failure;
 use crate::link::{self, Channel, Identity, Run};
-use crate::output::{self, ReaderGone};
 use crate::stop::StopSignals;
-use anyhow::{Context, Result};
-use glassline_codec::vp8::Limits;
-use glassline_engine::direct::VideoReceiver;
+use anyhow::Result;
+use glassline_engine::capture::Input;
 use glassline_engine::link::session::Mode;
 use glassline_engine::link::{Endpoint, Local};
 use glassline_transport::link::Settings;
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Receive what `glassline send` sends, and show it
 #[derive(Debug, clap::Args)]
@@ -29,6 +27,9 @@ pub(crate) struct Args {
     output: String,
     #[command(flatten)]
     identity: Identity,
+    /// Send pictures back over the same link: a source as `glassline send` takes it, to whoever connected last
+    #[arg(long, value_name = "INPUT")]
+    both: Option<Input>,
     /// End when the sender has gone
     #[arg(long)]
     once: bool,
@@ -41,17 +42,24 @@ pub(crate) struct Args {
     /// Print the report at the end as JSON: on standard output, or on standard error where pictures go there
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    receiving: ReceiveOptions,
+    #[command(flatten, next_help_heading = "What is sent back (with --both)")]
+    sending: SendOptions,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   glassline receive link://0.0.0.0:7000 - --key drone.key | ffplay -fflags nobuffer -
-  glassline receive link://0.0.0.0:7000 flight.y4m --key drone.key --stats flight.jsonl
+  glassline receive link://0.0.0.0:7000 - --key drone.key --audio-out alsa:default | ffplay -fflags nobuffer -
+  glassline receive link://0.0.0.0:7000 flight.y4m --key drone.key --audio-out flight.wav --stats flight.jsonl
   glassline receive 'link://[::]:7000' null: --key ground.key --peer $(cat drone.pub) --once --json
   glassline receive link://0.0.0.0:7000 flight.ivf --key drone.key --channel 0:out=udp:127.0.0.1:14550
+  glassline receive link://0.0.0.0:7000 - --key call.key --both v4l2:/dev/video0 --audio-in alsa:default --speech
 
-A picture that was not sent, or was lost, is left out: the picture before it stands until the next one comes. The delay
-that is told is by the wall clocks of both machines; it means something where they agree (NTP, PTP, or one machine).";
+A picture that was not sent, or was lost, is left out: the picture before it stands until the next one comes. Sound is
+played with the pictures that were captured with it. The delay that is told is by the wall clocks of both machines; it
+means something where they agree (NTP, PTP, or one machine).";
 
 /// Receives until the sender has gone (`--once`) or a signal asks for the end.
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -62,10 +70,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "write link://0.0.0.0:7000, or link://[::]:7000 for IPv6 too",
         )
     })?;
+    if args.both.is_none() && args.sending != SendOptions::default() {
+        return Err(failure::usage(
+            "an option says how pictures are sent back, and none are",
+            "name their source with --both INPUT",
+        ));
+    }
     let settings = args.identity.settings()?;
     let signals = StopSignals::catch()?;
     let channels = link::open_channels(&args.channel)?;
-    let (sink, to_stdout) = sink::open(&args.output)?;
+    let receiving = Receiving::open(&args.output, &args.receiving)?;
+    let sending = args.both.as_ref().map(|input| Sending::open(input, &args.sending)).transpose()?;
     let reset_secret = link::reset_secret(args.identity.key(), address, None);
     let local = Local::at(address);
     let endpoint = Endpoint::listen(Settings { reset_secret, ..settings }, &[local]).map_err(|error| {
@@ -75,20 +90,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         )
     })?;
     tracing::info!(address = %endpoint.local_addresses()[0], "listening");
-    let receiver = VideoReceiver::new(sink, Limits::default()).context("cannot start a thread")?;
-    let receiver = Arc::new(receiver);
-    let told = figures::of_receiver(Arc::clone(&receiver));
-    let run = Run::new(channels, args.stats.as_deref(), Some(told))?.with_service(Arc::clone(&receiver) as _);
+    let figures = told(
+        receiving.figures("video", "sound"),
+        sending.as_ref().map(|sending| sending.figures("video_sent", "sound_sent")),
+    );
+    let run = receiving.serve(Run::new(channels, args.stats.as_deref(), Some(figures))?);
+    let run = match &sending {
+        Some(sending) => sending.serve(run),
+        None => run,
+    };
     run.run(endpoint, Mode::Listen { once: args.once }, None, signals)?;
-    receiver.finish().map_err(explain)?;
-    let report = figures::received(&receiver.statistics());
-    match (args.json, to_stdout) {
-        (true, false) => output::print(&report.json()?),
-        (true, true) => output::print_aside(&report.json()?),
-        (false, _) => output::print_aside(&report.text()),
-    }
-}
-
-fn explain(error: io::Error) -> anyhow::Error {
-    if error.kind() == io::ErrorKind::BrokenPipe { ReaderGone.into() } else { error.into() }
+    sending.as_ref().map_or(Ok(()), Sending::end)?;
+    receiving.finish()?;
+    let report = both(receiving.report(), sending.as_ref().map(Sending::report), "sent");
+    receiving.tell(&report, args.json)
 }

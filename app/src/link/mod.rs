@@ -28,7 +28,7 @@ use glassline_transport::link::{Bonding, Dictionary, Settings};
 pub(crate) use identity::Identity;
 pub(crate) use reset::secret as reset_secret;
 pub(crate) use session::{Remote, Run};
-pub(crate) use stats::Extra;
+pub(crate) use stats::{Extra, Told};
 use std::fs::File;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};

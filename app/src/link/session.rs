@@ -2,7 +2,7 @@
 
 use super::discovery::Wanted;
 use super::ends::Ends;
-use super::stats::{Extra, Stats};
+use super::stats::{Stats, Told};
 use crate::failure;
 use crate::output::ReaderGone;
 use crate::stop::{Second, StopSignals};
@@ -34,11 +34,7 @@ pub(crate) struct Run {
 
 impl Run {
     /// Of these ends; `extra` is told beside the link's figures.
-    pub(crate) fn new(
-        ends: Vec<Ends>,
-        stats: Option<&Path>,
-        extra: Option<Box<dyn FnMut() -> Extra>>,
-    ) -> Result<Run> {
+    pub(crate) fn new(ends: Vec<Ends>, stats: Option<&Path>, extra: Option<Told>) -> Result<Run> {
         let stats = Stats::new(stats, extra)?;
         let channel = |Ends { channel, input, output }: Ends| {
             let mut opened = Channel::new(channel.id, channel.options);

@@ -28,9 +28,12 @@ pub(crate) struct Extra {
     pub(crate) text: String,
 }
 
+/// Tells what stands beside the link's figures, each second.
+pub(crate) type Told = Box<dyn FnMut() -> Vec<Extra>>;
+
 /// Figures of a run, and where they go.
 pub(super) struct Stats {
-    extra: Option<Box<dyn FnMut() -> Extra>>,
+    extra: Option<Told>,
     file: Option<BufWriter<File>>,
     /// Standard error is a terminal.
     shown: bool,
@@ -151,7 +154,7 @@ fn ms(time: Duration) -> f64 {
 }
 
 impl Stats {
-    pub(super) fn new(file: Option<&Path>, extra: Option<Box<dyn FnMut() -> Extra>>) -> Result<Stats> {
+    pub(super) fn new(file: Option<&Path>, extra: Option<Told>) -> Result<Stats> {
         let open = |path: &Path| {
             let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
             anyhow::Ok(BufWriter::new(file))
@@ -189,11 +192,9 @@ impl Stats {
         self.reported = Instant::now();
         let links = peers.iter().map(|peer| self.link(peer, passed)).collect();
         self.before.retain(|id, _| peers.iter().any(|peer| peer.id == *id));
-        let extra = self.extra.as_mut().map(|extra| extra());
-        let (extra, text) = match extra {
-            Some(Extra { key, value, text }) => (BTreeMap::from([(key, value)]), text),
-            None => (BTreeMap::new(), String::new()),
-        };
+        let extras = self.extra.as_mut().map(|extra| extra()).unwrap_or_default();
+        let text: String = extras.iter().map(|extra| extra.text.as_str()).collect();
+        let extra = extras.into_iter().map(|extra| (extra.key, extra.value)).collect();
         let line = Line { time_s: (self.began.elapsed().as_secs_f64() * 1e3).round() / 1e3, links, extra };
         if let Some(file) = &mut self.file {
             let mut written = || {

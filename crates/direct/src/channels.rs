@@ -15,6 +15,10 @@ pub const SOUND: u8 = MAX_CHANNELS as u8 - 4;
 const PICTURE_CANCEL_AFTER: Duration = Duration::from_secs(1);
 /// The largest encoded picture, bytes.
 const PICTURE_BYTES_MAX: u32 = 4 << 20;
+/// A packet of sound that has waited for so long would be played too late.
+const SOUND_CANCEL_AFTER: Duration = Duration::from_millis(200);
+/// Packets in one message, bytes: five of the largest.
+const SOUND_BYTES_MAX: u32 = 8 << 10;
 
 /// How pictures go: the newest replaces one that waits, and one that has begun is finished. `parity` goes along while packets
 /// are lost.
@@ -28,6 +32,20 @@ pub fn video_options(parity: Fec) -> Options {
         max_size: PICTURE_BYTES_MAX,
         queue: 16,
         fec: parity,
+        receipts: true,
+        ..Options::default()
+    }
+}
+
+/// How sound goes: before pictures, each packet by itself, and not at all where it could only come too late.
+pub fn sound_options() -> Options {
+    Options {
+        reliable: false,
+        ordered: false,
+        priority: 4,
+        cancel_after: Some(SOUND_CANCEL_AFTER),
+        max_size: SOUND_BYTES_MAX,
+        queue: 64,
         receipts: true,
         ..Options::default()
     }

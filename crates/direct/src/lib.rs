@@ -21,9 +21,10 @@ mod history;
 mod ladder;
 mod receiver;
 mod sender;
+pub mod sound;
 pub mod wire;
 
-pub use channels::{REPORTS, SOUND, VIDEO, report_options, video_options};
+pub use channels::{REPORTS, SOUND, VIDEO, report_options, sound_options, video_options};
 pub use receiver::{Fate, Receiver, ReceiverCounters, Shown};
 pub use sender::{
     Candidate, Choice, CodecMode, Conditions, Decision, Reason, Sender, SenderCounters, SenderSettings,

@@ -134,7 +134,7 @@ pub struct PictureHeader {
 }
 
 /// The largest number of a picture: at a thousand a second, for a hundred thousand years.
-const NUMBER_MAX: u64 = 1 << 52;
+pub(crate) const NUMBER_MAX: u64 = 1 << 52;
 
 impl PictureHeader {
     /// The most bytes that [`PictureHeader::write`] makes.
@@ -288,7 +288,7 @@ impl Report {
 }
 
 /// Takes version and flags.
-fn version(reader: &mut Reader<'_>) -> Result<u8, WireError> {
+pub(crate) fn version(reader: &mut Reader<'_>) -> Result<u8, WireError> {
     match reader.array() {
         Some([VERSION, flags]) => Ok(flags),
         Some([found, _]) => Err(WireError::Version { found }),

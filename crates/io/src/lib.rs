@@ -17,6 +17,8 @@ pub mod kept_secret;
 pub mod local;
 mod map;
 pub mod namespace;
+#[cfg(feature = "alsa")]
+pub mod playback;
 pub mod poll;
 pub mod pool;
 pub mod privileges;

@@ -1,7 +1,8 @@
-//! Opus (RFC 6716) by libopus, in its restricted low-delay mode: CELT alone, look-ahead 2.5 ms.
+//! Opus (RFC 6716) by libopus, in its restricted low-delay mode (CELT alone, look-ahead 2.5 ms) or, for talk over lines
+//! that lose packets, in its speech mode (SILK or both, look-ahead 6.5 ms), whose packets also hold the one before.
 //!
 //! Comes in: [`AudioBlock`]s of any length at 48 kHz. Goes out: one [`AccessUnit`] a frame, whose data is one Opus
-//! packet. Called by the `encode` pipeline, and the decoder by `receive`.
+//! packet. Called by the `encode` pipeline and by `direct::sound`, which decodes too.
 //!
 //! **Time.** A decoder gives sound that lags behind what went in by [`Encoder::lookahead_samples`] (RFC 7845 calls it
 //! pre-skip). MPEG-TS has no field for that, so a unit's `pts` is earlier by as much than the capture time of the
@@ -47,6 +48,20 @@ impl FrameDuration {
     }
 }
 
+/// What the sound is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Anything, with the least delay.
+    #[default]
+    LowDelay,
+    /// Talk. Each packet also holds the one before it, coarsely (RFC 6716 §2.1.7), for so many losses in a hundred;
+    /// [`Decoder::recover`] takes it from there. Packets of 10 ms at least.
+    Speech {
+        /// Losses to count on, percent.
+        loss_percent: u8,
+    },
+}
+
 /// What an [`Encoder`] is opened with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -56,12 +71,19 @@ pub struct Settings {
     pub bitrate_bps: u32,
     /// Sound in a packet.
     pub frame_duration: FrameDuration,
+    /// What the sound is.
+    pub mode: Mode,
 }
 
 impl Default for Settings {
     /// Stereo at 128 kbit/s in packets of 5 ms.
     fn default() -> Settings {
-        Settings { channels: 2, bitrate_bps: 128_000, frame_duration: FrameDuration::default() }
+        Settings {
+            channels: 2,
+            bitrate_bps: 128_000,
+            frame_duration: FrameDuration::default(),
+            mode: Mode::LowDelay,
+        }
     }
 }
 
@@ -87,7 +109,18 @@ impl Encoder {
         if !bitrates.contains(&settings.bitrate_bps) {
             return Err(refused("bitrate (bit/s)", settings.bitrate_bps, "between 6000 and 510000"));
         }
-        let mut handle = opus_ffi::Encoder::open(settings.channels, settings.bitrate_bps as i32)
+        let speech = match settings.mode {
+            Mode::LowDelay => None,
+            Mode::Speech { loss_percent } => Some(loss_percent.min(100)),
+        };
+        if speech.is_some() && settings.frame_duration.samples() < FrameDuration::Ms10.samples() {
+            return Err(refused(
+                "packet of speech (samples)",
+                settings.frame_duration.samples(),
+                "480 or 960",
+            ));
+        }
+        let mut handle = opus_ffi::Encoder::open(settings.channels, settings.bitrate_bps as i32, speech)
             .map_err(|reason| failed("open an encoder", reason))?;
         let lookahead = handle.lookahead().map_err(|reason| failed("tell its look-ahead", reason))?;
         let framer = Framer::new(CODEC, settings.channels, settings.frame_duration.samples());
@@ -95,7 +128,7 @@ impl Encoder {
         Ok(Encoder { framer, coder, lookahead })
     }
 
-    /// Samples a channel by which decoded sound lags behind; 120 (2.5 ms). See the module's head.
+    /// Samples a channel by which decoded sound lags behind; 120 (2.5 ms), for talk 312. See the module's head.
     pub fn lookahead_samples(&self) -> usize {
         self.lookahead
     }
@@ -172,7 +205,7 @@ impl Decoder {
         if packet.is_empty() {
             return Err(corrupt("it is empty".to_owned()));
         }
-        let frames = self.handle.decode(Some(packet), &mut self.samples).map_err(corrupt)?;
+        let frames = self.handle.decode(Some(packet), &mut self.samples, false).map_err(corrupt)?;
         Ok(self.block(frames, captured))
     }
 
@@ -181,8 +214,24 @@ impl Decoder {
         let length = lost.samples() * usize::from(self.channels);
         let frames = self
             .handle
-            .decode(None, &mut self.samples[..length])
+            .decode(None, &mut self.samples[..length], false)
             .map_err(|reason| failed("conceal a loss", reason))?;
+        Ok(self.block(frames, captured))
+    }
+
+    /// The packet that was lost before `packet`, as far as that holds it ([`Mode::Speech`]); concealed where it does not.
+    ///
+    /// # Errors
+    /// [`CodecError::Corrupt`] for bytes that are no Opus packet; the decoder goes on with the next one.
+    pub fn recover(
+        &mut self,
+        packet: &[u8],
+        lost: FrameDuration,
+        captured: Time,
+    ) -> Result<AudioBlock, CodecError> {
+        let length = lost.samples() * usize::from(self.channels);
+        let corrupt = |reason| CodecError::Corrupt { codec: CODEC, bytes: packet.len(), reason };
+        let frames = self.handle.decode(Some(packet), &mut self.samples[..length], true).map_err(corrupt)?;
         Ok(self.block(frames, captured))
     }
 

@@ -15,7 +15,13 @@ struct RawDecoder {
 }
 
 unsafe extern "C" {
-    fn glassline_opus_encoder_new(channels: i32, bitrate_bps: i32, error: *mut i32) -> *mut RawEncoder;
+    fn glassline_opus_encoder_new(
+        channels: i32,
+        bitrate_bps: i32,
+        speech: i32,
+        loss_percent: i32,
+        error: *mut i32,
+    ) -> *mut RawEncoder;
     fn glassline_opus_lookahead(encoder: *mut RawEncoder) -> i32;
     fn glassline_opus_encode(
         encoder: *mut RawEncoder,
@@ -32,6 +38,7 @@ unsafe extern "C" {
         packet_bytes: i32,
         samples: *mut f32,
         frames: i32,
+        fec: i32,
     ) -> i32;
     fn glassline_opus_decoder_free(decoder: *mut RawDecoder);
     fn glassline_opus_error(code: i32) -> *const c_char;
@@ -47,11 +54,14 @@ pub(super) struct Encoder {
 unsafe impl Send for Encoder {}
 
 impl Encoder {
-    /// Opens an encoder; the error is libopus' own text.
-    pub(super) fn open(channels: u8, bitrate_bps: i32) -> Result<Encoder, String> {
+    /// Opens an encoder, for talk where it is told how many losses (percent) to count on; the error is libopus' own text.
+    pub(super) fn open(channels: u8, bitrate_bps: i32, speech: Option<u8>) -> Result<Encoder, String> {
         let mut error = 0;
+        let (is_speech, loss_percent) = (i32::from(speech.is_some()), i32::from(speech.unwrap_or(0)));
         // SAFETY: `error` is valid for the call.
-        let raw = unsafe { glassline_opus_encoder_new(channels.into(), bitrate_bps, &raw mut error) };
+        let raw = unsafe {
+            glassline_opus_encoder_new(channels.into(), bitrate_bps, is_speech, loss_percent, &raw mut error)
+        };
         let raw = NonNull::new(raw).ok_or_else(|| text(error))?;
         Ok(Encoder { raw, channels: channels.into() })
     }
@@ -107,14 +117,22 @@ impl Decoder {
         Ok(Decoder { raw, channels: channels.into() })
     }
 
-    /// Decodes `packet`, or conceals a loss of as many frames as `samples` has room for. Returns samples a channel.
-    pub(super) fn decode(&mut self, packet: Option<&[u8]>, samples: &mut [f32]) -> Result<usize, String> {
+    /// Decodes `packet`, or conceals a loss of as many frames as `samples` has room for, where there is no packet or it is
+    /// the one behind the loss (`fec`). Returns samples a channel.
+    pub(super) fn decode(
+        &mut self,
+        packet: Option<&[u8]>,
+        samples: &mut [f32],
+        fec: bool,
+    ) -> Result<usize, String> {
         let frames = length(samples.len() / self.channels);
         let (data, bytes) = packet.map_or((ptr::null(), 0), |packet| (packet.as_ptr(), length(packet.len())));
         // SAFETY: `raw` is open; `data` is null (a loss) or readable for `bytes`; `samples` is writable for `frames`
         // times the decoder's channels.
-        let decoded =
-            unsafe { glassline_opus_decode(self.raw.as_ptr(), data, bytes, samples.as_mut_ptr(), frames) };
+        let decoded = unsafe {
+            let samples = samples.as_mut_ptr();
+            glassline_opus_decode(self.raw.as_ptr(), data, bytes, samples, frames, i32::from(fec))
+        };
         usize::try_from(decoded).map_err(|_| text(decoded))
     }
 }

@@ -6,13 +6,20 @@
 
 enum { RATE_HZ = 48000 };
 
-glassline_opus_encoder *glassline_opus_encoder_new(int32_t channels, int32_t bitrate_bps, int32_t *error)
+glassline_opus_encoder *glassline_opus_encoder_new(int32_t channels, int32_t bitrate_bps, int32_t speech,
+                                                   int32_t loss_percent, int32_t *error)
 {
-    OpusEncoder *encoder =
-        opus_encoder_create(RATE_HZ, channels, OPUS_APPLICATION_RESTRICTED_LOWDELAY, error);
+    int application = speech ? OPUS_APPLICATION_VOIP : OPUS_APPLICATION_RESTRICTED_LOWDELAY;
+    OpusEncoder *encoder = opus_encoder_create(RATE_HZ, channels, application, error);
     if (!encoder)
         return NULL;
     *error = opus_encoder_ctl(encoder, OPUS_SET_BITRATE(bitrate_bps));
+    if (*error == OPUS_OK && speech)
+        *error = opus_encoder_ctl(encoder, OPUS_SET_SIGNAL(OPUS_SIGNAL_VOICE));
+    if (*error == OPUS_OK && speech)
+        *error = opus_encoder_ctl(encoder, OPUS_SET_INBAND_FEC(1));
+    if (*error == OPUS_OK && speech)
+        *error = opus_encoder_ctl(encoder, OPUS_SET_PACKET_LOSS_PERC(loss_percent));
     if (*error == OPUS_OK)
         return encoder;
     opus_encoder_destroy(encoder);
@@ -43,9 +50,9 @@ glassline_opus_decoder *glassline_opus_decoder_new(int32_t channels, int32_t *er
 }
 
 int32_t glassline_opus_decode(glassline_opus_decoder *decoder, const uint8_t *packet, int32_t packet_bytes,
-                              float *samples, int32_t frames)
+                              float *samples, int32_t frames, int32_t fec)
 {
-    return opus_decode_float(decoder, packet, packet_bytes, samples, frames, 0);
+    return opus_decode_float(decoder, packet, packet_bytes, samples, frames, fec);
 }
 
 void glassline_opus_decoder_free(glassline_opus_decoder *decoder)

@@ -20,7 +20,8 @@ fn at(millis: u64, frames: usize) -> AudioBlock {
 
 fn mono() -> Encoder {
     let frame_duration = FrameDuration::Ms10;
-    Encoder::new(Settings { channels: 1, bitrate_bps: 64_000, frame_duration }).unwrap()
+    Encoder::new(Settings { channels: 1, bitrate_bps: 64_000, frame_duration, ..Settings::default() })
+        .unwrap()
 }
 
 fn captured(units: &[AccessUnit]) -> Vec<u64> {
@@ -33,7 +34,7 @@ fn a_round_trip_keeps_the_sound() {
     for frame_duration in [FrameDuration::Ms2_5, FrameDuration::Ms5, FrameDuration::Ms10, FrameDuration::Ms20]
     {
         for channels in [1, 2] {
-            let settings = Settings { channels, bitrate_bps: 160_000, frame_duration };
+            let settings = Settings { channels, bitrate_bps: 160_000, frame_duration, ..Settings::default() };
             let mut encoder = Encoder::new(settings).unwrap();
             let mut decoder = Decoder::new(channels).unwrap();
             let input = tone(48_000, channels, 0);
@@ -160,11 +161,56 @@ fn a_loss_is_concealed_at_its_length() {
     assert!(sound.samples.iter().any(|sample| sample.abs() > 0.05), "goes on, not silent");
 }
 
+#[test]
+fn a_lost_packet_of_speech_is_in_the_next_one() {
+    let settings = Settings {
+        channels: 1,
+        bitrate_bps: 24_000,
+        frame_duration: FrameDuration::Ms20,
+        mode: Mode::Speech { loss_percent: 20 },
+    };
+    // Syllables of 200 ms, whose pitch glides: concealment cannot know where to.
+    let voice = |n: usize| {
+        let at = (n % 19_200) as f32 / 48_000.0;
+        let pitch = 120.0 + 400.0 * at;
+        let level = if at < 0.2 { 0.15 } else { 0.003 };
+        level * (1..12).map(|k| (k as f32 * pitch * at * std::f32::consts::TAU).sin()).sum::<f32>()
+    };
+    let samples: Vec<f32> = (0..960 * 200).map(voice).collect();
+    let block = AudioBlock { samples, channels: 1, rate_hz: RATE_HZ, captured: Time::from_millis(10) };
+    let mut encoder = Encoder::new(settings).unwrap();
+    assert!(encoder.lookahead_samples() > 120);
+    let units = encoder.push(&block).unwrap();
+    let decoders = || Decoder::new(1).unwrap();
+    let (mut whole, mut recovering, mut concealing) = (decoders(), decoders(), decoders());
+    // How far what was made for lost packets is from what they were.
+    let (mut recovered, mut concealed) = (0.0, 0.0);
+    for (number, unit) in units.iter().enumerate() {
+        let sound = whole.decode(&unit.data, Time::ZERO).unwrap();
+        if number >= 20 && number % 20 == 5 {
+            let next = &units[number + 1].data;
+            let error = |made: AudioBlock| {
+                let pairs = made.samples.iter().zip(&sound.samples);
+                pairs.map(|(a, b)| (a - b) * (a - b)).sum::<f32>()
+            };
+            recovered += error(recovering.recover(next, FrameDuration::Ms20, Time::ZERO).unwrap());
+            concealed += error(concealing.conceal(FrameDuration::Ms20, Time::ZERO).unwrap());
+        } else {
+            recovering.decode(&unit.data, Time::ZERO).unwrap();
+            concealing.decode(&unit.data, Time::ZERO).unwrap();
+        }
+    }
+    assert!(recovered < 0.6 * concealed, "{recovered} {concealed}");
+    let short = Settings { frame_duration: FrameDuration::Ms5, ..settings };
+    assert!(Encoder::new(short).is_err());
+}
+
 proptest! {
     #[test]
     fn any_bytes_decode_or_are_refused(packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..8)) {
         let mut decoder = Decoder::new(2).unwrap();
         for packet in &packets {
+            let _ = decoder.recover(packet, FrameDuration::Ms10, Time::ZERO);
             if let Ok(sound) = decoder.decode(packet, Time::ZERO) {
                 prop_assert!(sound.frames() >= 120 && sound.frames() <= MAX_PACKET_SAMPLES);
             }

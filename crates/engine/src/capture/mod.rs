@@ -19,7 +19,7 @@ mod source;
 pub use error::{Error, ParseError};
 pub use ffmpeg::{Children, FfmpegInput};
 pub use input::Input;
-pub use sound::{AudioIn, FileAudio, RawFormat, SoundInput};
+pub use sound::{Accompaniment, AudioIn, FileAudio, RawFormat, SoundInput};
 pub use source::{Deinterlace, Format, Length, Pace, Pictures, Request, Source};
 
 use glassline_media::{AudioBlock, Picture, Ticks, Time};

@@ -1,6 +1,7 @@
 //! What shows pictures, on a thread of its own: who reads slowly holds up neither the decoder nor its reports.
 
 use super::UNPOISONED;
+use super::lip_sync::LipSync;
 use super::times::{StageMeter, StageTimes};
 use glassline_io::clock::Clock;
 use glassline_media::{FrameRate, Picture, Stage, Stamps};
@@ -52,6 +53,7 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     times: Mutex<(StageMeter, StageMeter)>,
+    lip_sync: Arc<LipSync>,
 }
 
 /// A sink with its thread.
@@ -66,10 +68,16 @@ impl Display {
             state: Mutex::default(),
             changed: Condvar::new(),
             times: Mutex::new((StageMeter::new(), StageMeter::new())),
+            lip_sync: Arc::default(),
         });
         let ours = Arc::clone(&shared);
         let thread = thread::Builder::new().name("display".into()).spawn(move || run(&ours, sink))?;
         Ok(Display { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// How late pictures are.
+    pub(super) fn lip_sync(&self) -> Arc<LipSync> {
+        Arc::clone(&self.shared.lip_sync)
     }
 
     /// Hands a picture over.
@@ -158,6 +166,9 @@ fn run(shared: &Shared, mut sink: Box<dyn Sink>) {
             return fail(error);
         }
         shown.stamps.set(Stage::Shown, clock.now());
+        if let Some(delay) = shown.stamps.between(Stage::Captured, Stage::Shown) {
+            shared.lip_sync.shown(delay);
+        }
         let mut times = shared.times.lock().expect(UNPOISONED);
         times.0.record(&shown.stamps);
         times.1.record(&shown.stamps);

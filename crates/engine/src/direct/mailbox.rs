@@ -1,8 +1,8 @@
 //! The newest picture of a source: who is late finds no queue of old ones.
 
 use super::UNPOISONED;
-use crate::capture::{Consumer, Error, FileAudio, Handed, Item};
-use glassline_media::{Picture, Ticks, Time};
+use crate::capture::{Error, Handed};
+use glassline_media::{Picture, Time};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,44 @@ impl Mailbox {
         }
     }
 
+    /// Puts a picture in; false where nobody wants more.
+    pub(super) fn push(&self, picture: Picture, when: Handed) -> bool {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        state.first.get_or_insert(picture.captured);
+        state.captured += 1;
+        state.replaced += u64::from(state.picture.replace((picture, when)).is_some());
+        self.changed.notify_all();
+        !state.stopped
+    }
+
+    /// Waits for the first picture and tells when it was captured; `None` where there will be none.
+    pub(super) fn first_picture(&self) -> Option<Time> {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        while state.first.is_none() && !state.is_over && !state.stopped {
+            state = self.changed.wait(state).expect(UNPOISONED);
+        }
+        state.first
+    }
+
+    /// Pictures that the source itself left out.
+    pub(super) fn count_dropped(&self, pictures: u64) {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        state.captured += pictures;
+        state.replaced += pictures;
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.state.lock().expect(UNPOISONED).stopped
+    }
+
+    /// No other picture will come.
+    pub(super) fn end(&self, ended: Result<(), Error>) {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        state.ended = Some(ended);
+        state.is_over = true;
+        self.changed.notify_all();
+    }
+
     /// Nobody wants more.
     pub(super) fn stop(&self) {
         self.state.lock().expect(UNPOISONED).stopped = true;
@@ -70,50 +108,6 @@ impl Mailbox {
     }
 }
 
-impl Consumer for Mailbox {
-    fn push(&self, item: Item) -> bool {
-        let mut state = self.state.lock().expect(UNPOISONED);
-        if let Item::Picture { picture, when, .. } = item {
-            state.first.get_or_insert(picture.captured);
-            state.captured += 1;
-            state.replaced += u64::from(state.picture.replace((picture, when)).is_some());
-            self.changed.notify_all();
-        }
-        !state.stopped
-    }
-
-    fn begin_again(&self, _: Ticks) -> bool {
-        !self.is_stopped()
-    }
-
-    fn accompany(&self, _: FileAudio) {}
-
-    fn first_picture(&self) -> Option<Time> {
-        let mut state = self.state.lock().expect(UNPOISONED);
-        while state.first.is_none() && !state.is_over && !state.stopped {
-            state = self.changed.wait(state).expect(UNPOISONED);
-        }
-        state.first
-    }
-
-    fn count_dropped(&self, pictures: u64) {
-        let mut state = self.state.lock().expect(UNPOISONED);
-        state.captured += pictures;
-        state.replaced += pictures;
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.state.lock().expect(UNPOISONED).stopped
-    }
-
-    fn end(&self, ended: Result<(), Error>) {
-        let mut state = self.state.lock().expect(UNPOISONED);
-        state.ended = Some(ended);
-        state.is_over = true;
-        self.changed.notify_all();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,7 +117,7 @@ mod tests {
         let size = Size::new(16, 16).unwrap();
         let picture = Picture::new(PixelFormat::I420, size, Time::from_millis(millis));
         let when = Handed { arrived: Time::ZERO, queued: Time::ZERO };
-        mailbox.push(Item::Picture { picture, pts: Ticks(0), when })
+        mailbox.push(picture, when)
     }
 
     #[test]

@@ -2,24 +2,44 @@
 //!
 //! ```text
 //! Source ─ thread ─► Mailbox (the newest picture) ─► VideoSender::serve: encode, budget, choose ─► link, channel VIDEO
-//!                                                        ▲ reports, receipts                          │
+//!            │                                           ▲ reports, receipts                          │
 //! Sink ◄─ thread "display" ◄─ queue ◄─ VideoReceiver::serve: decode, report ◄─────────────────────────┘
+//!            │                   └─ LipSync: how late pictures are
+//!            └ sound: Opus ─► queue ─► SoundSender::serve ─► link, channel SOUND ─► SoundReceiver::serve ─► SoundSink
 //! ```
-//! A [`VideoSender`] goes into the session of the end that has the camera, a [`VideoReceiver`] into that of the other one;
-//! channels of the user's stand beside them in the same session.
+//! A [`VideoSender`] goes into the session of the end that has the camera, a [`VideoReceiver`] into that of the other one, and
+//! both into each for video both ways; channels of the user's stand beside them in the same session.
 
 mod display;
+mod intake;
+mod lip_sync;
 mod mailbox;
 mod receive;
 mod send;
+#[cfg(feature = "opus")]
+mod sound_receive;
+#[cfg(feature = "opus")]
+mod sound_send;
+#[cfg(feature = "opus")]
+mod speaker;
 mod times;
 
 pub use display::{Shown, Sink};
+#[cfg(feature = "opus")]
+pub use glassline_direct::sound::{Redundancy, SoundCounters};
 pub use glassline_direct::{
     Candidate, CodecMode, Decision, Reason, ReceiverCounters, SenderCounters, SenderSettings,
 };
+pub use intake::{SoundCapture, TakesSound};
+pub use lip_sync::LipSync;
 pub use receive::{ReceiveStatistics, VideoReceiver};
 pub use send::{SendSettings, SendStatistics, VideoSender};
+#[cfg(feature = "opus")]
+pub use sound_receive::{Heard, SoundReceiveStatistics, SoundReceiver, SoundSink};
+#[cfg(feature = "opus")]
+pub use sound_send::{SoundSendStatistics, SoundSender, SoundSettings};
+#[cfg(feature = "opus")]
+pub use speaker::AudioOut;
 pub use times::{StageTimes, Times};
 
 /// A panic while a lock is held ends the program: nothing catches it here.

@@ -2,6 +2,7 @@
 
 use super::UNPOISONED;
 use super::display::{self, Display, Sink};
+use super::lip_sync::LipSync;
 use super::times::StageTimes;
 use crate::link::Link;
 use crate::link::session::{Served, Service};
@@ -11,8 +12,8 @@ use glassline_io::clock::Clock;
 use glassline_media::{Size, Stage, Stamps, Time};
 use glassline_transport::link::{Event, Options, Received};
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long the loop waits for a message before it looks whether the link is still there.
@@ -75,6 +76,11 @@ impl VideoReceiver {
             figures: Mutex::default(),
             clock: Clock::new(),
         })
+    }
+
+    /// How late pictures are, for who plays sound beside them.
+    pub fn lip_sync(&self) -> Arc<LipSync> {
+        self.display.lip_sync()
     }
 
     /// Waits until all that came is shown.

@@ -1,7 +1,8 @@
 //! The sending end: takes the newest picture, has it encoded, and sends what fits.
 
 use super::UNPOISONED;
-use super::mailbox::{Mailbox, Taken};
+use super::intake::{Intake, SoundCapture};
+use super::mailbox::Taken;
 use super::times::{TimeMeter, Times};
 use crate::capture::{self, Format, Handed, Source};
 use crate::link::Link;
@@ -15,6 +16,7 @@ use glassline_io::clock::Clock;
 use glassline_media::{Picture, Stage, Time};
 use glassline_transport::link::{Error as LinkError, Event, Fec, Options};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -73,9 +75,9 @@ type Observer = Box<dyn Fn(&Decision, Duration) + Send + Sync>;
 
 /// A service that sends the pictures of a source.
 pub struct VideoSender {
-    mailbox: Arc<Mailbox>,
+    intake: Arc<Intake>,
     /// Until the first link is there.
-    source: Mutex<Option<Source>>,
+    source: Mutex<Option<(Source, Option<SoundCapture>)>>,
     format: Format,
     state: Mutex<Running>,
     /// What happened to links since the last picture.
@@ -84,6 +86,8 @@ pub struct VideoSender {
     parity: Fec,
     most_candidates: usize,
     observer: Option<Observer>,
+    /// The link that came last is served.
+    links: AtomicU64,
     clock: Clock,
 }
 
@@ -99,12 +103,14 @@ struct Running {
 }
 
 impl VideoSender {
-    /// A sender of `source`, which begins to run when the first link is up. `observer` is told of every decision.
+    /// A sender of `source`, which begins to run when the first link is up, and so does `sound`. `observer` is told of every
+    /// decision.
     ///
     /// # Errors
     /// The system makes no more threads.
     pub fn new(
         source: Source,
+        sound: Option<SoundCapture>,
         settings: SendSettings,
         observer: Option<Observer>,
     ) -> io::Result<VideoSender> {
@@ -114,8 +120,8 @@ impl VideoSender {
         let candidates = most_candidates.min(FIRST_CANDIDATES);
         let settings = SendSettings { sender: SenderSettings { candidates, ..settings.sender }, ..settings };
         Ok(VideoSender {
-            mailbox: Arc::new(Mailbox::default()),
-            source: Mutex::new(Some(source)),
+            intake: Arc::new(Intake::new(sound.as_ref().map(|sound| Arc::clone(&sound.taker)))),
+            source: Mutex::new(Some((source, sound))),
             format,
             state: Mutex::new(Running {
                 sender: Sender::new(settings.sender),
@@ -131,23 +137,24 @@ impl VideoSender {
             parity: settings.parity,
             most_candidates,
             observer,
+            links: AtomicU64::new(0),
             clock: Clock::new(),
         })
     }
 
     /// Takes no more pictures: the session may end.
     pub fn stop(&self) {
-        self.mailbox.stop();
+        self.intake.stop();
     }
 
     /// How the source ended, once, if it has.
     pub fn take_end(&self) -> Option<Result<(), capture::Error>> {
-        self.mailbox.take_end()
+        self.intake.mailbox.take_end()
     }
 
     /// Figures now.
     pub fn statistics(&self) -> SendStatistics {
-        let (captured, replaced) = self.mailbox.counts();
+        let (captured, replaced) = self.intake.mailbox.counts();
         let mut state = self.state.lock().expect(UNPOISONED);
         let (states, receiver_states) = state.sender.states();
         SendStatistics {
@@ -165,9 +172,18 @@ impl VideoSender {
     }
 
     fn start_source(&self) -> io::Result<()> {
-        let Some(source) = self.source.lock().expect(UNPOISONED).take() else { return Ok(()) };
-        let mailbox = Arc::clone(&self.mailbox);
-        thread::Builder::new().name("source".into()).spawn(move || source.run(&*mailbox)).map(drop)
+        let Some((source, sound)) = self.source.lock().expect(UNPOISONED).take() else { return Ok(()) };
+        if let Some(SoundCapture { input: Some(input), looped, .. }) = sound {
+            input.start(&self.intake, source.pace(), looped, self.clock).map_err(io::Error::other)?;
+        }
+        let intake = Arc::clone(&self.intake);
+        thread::Builder::new().name("source".into()).spawn(move || source.run(&*intake)).map(drop)
+    }
+
+    /// What pictures may take now: sound will want its part.
+    fn budget(&self, link: &Link, state: &Running) -> Result<u64, LinkError> {
+        let horizon = state.sender.horizon();
+        Ok(link.budget(VIDEO, horizon)?.saturating_sub(self.intake.sound_bytes_in(horizon)))
     }
 
     /// Takes what the receiver has said, and what the link has told of messages.
@@ -196,7 +212,7 @@ impl VideoSender {
         let begun = self.clock.now();
         self.catch_up(link, state)?;
         let silence = link.silence()?;
-        let budget = link.budget(VIDEO, state.sender.horizon())?;
+        let budget = self.budget(link, state)?;
         let parallel: &dyn Parallel = &self.threads;
         state.sender.encode(begun, picture, Conditions { budget, silence }, parallel)?;
         let encoded = self.clock.now();
@@ -206,7 +222,7 @@ impl VideoSender {
         state.sender.stamp(Stage::Encoded, since(encoded));
         let interval = self.format.rate.time_of(1);
         let share = encoded.since(when.queued).as_secs_f64() / interval.as_secs_f64();
-        let budget = link.budget(VIDEO, state.sender.horizon())?;
+        let budget = self.budget(link, state)?;
         (state.budget, state.silence) = (budget, silence);
         let choice = state.sender.choose(budget, share < SEARCH_BEFORE, parallel)?;
         let took = self.clock.now().since(when.queued);
@@ -278,8 +294,10 @@ impl Service for VideoSender {
     }
 
     fn serve(&self, link: &Link) -> io::Result<Served> {
+        let ours = self.links.fetch_add(1, Ordering::Relaxed) + 1;
+        let is_over = || link.has_ended() || self.links.load(Ordering::Relaxed) != ours;
         while !matches!(link.wait_connected(TICK), Ok(true)) {
-            if link.has_ended() {
+            if is_over() {
                 return Ok(Served::ThisLink);
             }
         }
@@ -287,9 +305,9 @@ impl Service for VideoSender {
         self.state.lock().expect(UNPOISONED).sender.handle_reset();
         self.start_source()?;
         loop {
-            match self.mailbox.take(TICK) {
+            match self.intake.mailbox.take(TICK) {
                 Taken::End => return Ok(Served::All),
-                Taken::Nothing if link.has_ended() => return Ok(Served::ThisLink),
+                _ if is_over() => return Ok(Served::ThisLink),
                 Taken::Nothing => {}
                 Taken::Picture(picture, when) => {
                     let mut state = self.state.lock().expect(UNPOISONED);

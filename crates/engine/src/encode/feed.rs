@@ -6,7 +6,7 @@ use super::keyint::Keyint;
 use super::ladder::{Plan, Rendition};
 use super::queue::{Queue, Work};
 use super::{Error, LadderError, Result, sound};
-use crate::capture::{self, Consumer, FileAudio, Format, Handed, Item};
+use crate::capture::{self, Accompaniment, Consumer, FileAudio, Format, Handed, Item};
 use glassline_media::pixels::Scaler;
 use glassline_media::{AudioBlock, Picture, Ticks, Time};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ pub(super) struct Feed {
     queues: Vec<Arc<Queue>>,
     sound: Mutex<Option<sound::Encoder>>,
     /// Sound that goes along with the pictures.
-    file_audio: Mutex<Option<FileAudio>>,
+    file_audio: Accompaniment,
     /// Who waits for the first picture, and what is known of it.
     begun: Condvar,
     beginning: Mutex<Beginning>,
@@ -48,7 +48,7 @@ impl Feed {
     /// Feeds `queues`, which are all live or all not; sound is coded by `sound`, or left out.
     pub(super) fn new(queues: Vec<Arc<Queue>>, sound: Option<sound::Encoder>, controls: Controls) -> Feed {
         let (file_audio, begun, beginning) =
-            (Mutex::default(), Condvar::new(), Mutex::new(Beginning::Waiting));
+            (Accompaniment::default(), Condvar::new(), Mutex::new(Beginning::Waiting));
         Feed {
             queues,
             sound: Mutex::new(sound),
@@ -93,30 +93,16 @@ impl Feed {
         }
     }
 
-    /// Hands over a file's sound as long as `next` gives some; false where nobody wants more.
-    fn hand_over_sound(
-        &self,
-        mut next: impl FnMut(&mut FileAudio) -> Result<Option<AudioBlock>, capture::Error>,
-    ) -> Result<bool> {
-        let mut file_audio = self.file_audio.lock().expect(UNPOISONED);
-        let Some(file_audio) = file_audio.as_mut() else { return Ok(true) };
-        while let Some(block) = next(file_audio)? {
-            if !self.push(Item::Sound(block)) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// The same on the way: what fails there ends everything.
-    fn with_sound(
-        &self,
-        next: impl FnMut(&mut FileAudio) -> Result<Option<AudioBlock>, capture::Error>,
-    ) -> bool {
-        self.hand_over_sound(next).unwrap_or_else(|error| {
-            self.end_all(Err(error));
+    /// Whether all was well with a file's sound; what fails there ends everything.
+    fn is_open(&self, handed: Result<bool, capture::Error>) -> bool {
+        handed.unwrap_or_else(|error| {
+            self.end_all(Err(error.into()));
             false
         })
+    }
+
+    fn push_sound(&self, block: AudioBlock) -> bool {
+        self.push(Item::Sound(block))
     }
 
     fn give_picture(&self, picture: &Picture, pts: Ticks, when: Handed) -> bool {
@@ -181,14 +167,10 @@ impl Consumer for Feed {
         match item {
             Item::Picture { picture, pts, when } => {
                 self.begin(Beginning::Picture(picture.captured));
-                let noted = self.with_sound(|file_audio| {
-                    file_audio.picture(pts);
-                    Ok(None)
-                });
-                noted
-                    && self.with_sound(FileAudio::before)
+                let give = |block| self.push_sound(block);
+                self.is_open(self.file_audio.before(pts, give))
                     && self.give_picture(&picture, pts, when)
-                    && self.with_sound(FileAudio::behind)
+                    && self.is_open(self.file_audio.behind(give))
             }
             Item::Sound(block) => {
                 let mut sound = self.sound.lock().expect(UNPOISONED);
@@ -211,12 +193,11 @@ impl Consumer for Feed {
     }
 
     fn begin_again(&self, pts: Ticks) -> bool {
-        self.with_sound(|file_audio| file_audio.cut(pts))
-            && self.with_sound(|file_audio| file_audio.begin_again(pts).map(|()| None))
+        self.is_open(self.file_audio.begin_again(pts, |block| self.push_sound(block)))
     }
 
     fn accompany(&self, sound: FileAudio) {
-        *self.file_audio.lock().expect(UNPOISONED) = Some(sound);
+        self.file_audio.set(sound);
     }
 
     fn first_picture(&self) -> Option<Time> {
@@ -241,7 +222,8 @@ impl Consumer for Feed {
     /// What waits is still coded. The failure, if there is one, comes after that.
     fn end(&self, ended: Result<(), capture::Error>) {
         self.begin(Beginning::Over);
-        let ended = ended.map_err(Error::from).and_then(|()| self.hand_over_sound(FileAudio::rest).map(drop));
+        let rest = || self.file_audio.rest(|block| self.push_sound(block)).map(drop);
+        let ended = ended.and_then(|()| rest()).map_err(Error::from);
         let mut sound = self.sound.lock().expect(UNPOISONED);
         let last = sound.as_mut().map(sound::Encoder::flush).transpose();
         drop(sound);

@@ -160,7 +160,8 @@ impl Encoder {
                 let default = opus::Settings::default();
                 let frame_duration = frame.and_then(frame_duration).unwrap_or(default.frame_duration);
                 let bitrate_bps = bits_per_second(settings.bitrate, default.bitrate_bps);
-                let opus = opus::Encoder::new(opus::Settings { channels, bitrate_bps, frame_duration })?;
+                let opus =
+                    opus::Encoder::new(opus::Settings { channels, bitrate_bps, frame_duration, ..default })?;
                 let delay = opus.lookahead_samples() + frame_duration.samples();
                 let packet = packet_of(bitrate_bps, frame_duration.samples());
                 encoder(Coder::Opus(opus), Codec::Opus, channels, delay, packet)

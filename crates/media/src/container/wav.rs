@@ -78,6 +78,43 @@ pub enum WavError {
     NoData,
 }
 
+/// Bytes of what [`head`] gives.
+pub const HEAD_BYTES: usize = 44;
+
+/// The head of a file with 16-bit integers, which follow it: `data_bytes` of them, or, while that is not known, until the end.
+pub fn head(rate_hz: u32, channels: u8, data_bytes: Option<u32>) -> [u8; HEAD_BYTES] {
+    let frame_bytes = 2 * u16::from(channels);
+    let data = data_bytes.unwrap_or(UNKNOWN_LENGTH);
+    let whole = data_bytes.map_or(UNKNOWN_LENGTH, |bytes| bytes.saturating_add(HEAD_BYTES as u32 - 8));
+    let mut out = [0; HEAD_BYTES];
+    let fields: [&[u8]; 12] = [
+        b"RIFF",
+        &whole.to_le_bytes(),
+        b"WAVEfmt ",
+        &16u32.to_le_bytes(),
+        &TAG_INTEGER.to_le_bytes(),
+        &u16::from(channels).to_le_bytes(),
+        &rate_hz.to_le_bytes(),
+        &rate_hz.saturating_mul(frame_bytes.into()).to_le_bytes(),
+        &frame_bytes.to_le_bytes(),
+        &16u16.to_le_bytes(),
+        b"data",
+        &data.to_le_bytes(),
+    ];
+    for (slot, byte) in out.iter_mut().zip(fields.into_iter().flatten()) {
+        *slot = *byte;
+    }
+    out
+}
+
+/// Appends samples as 16-bit integers; what is beyond full scale is cut.
+pub fn write_samples(samples: &[f32], out: &mut Vec<u8>) {
+    for sample in samples {
+        let level = (sample.clamp(-1.0, 1.0) * f32::from(i16::MAX)).round() as i16;
+        out.extend_from_slice(&level.to_le_bytes());
+    }
+}
+
 /// What a WAVE file says about its sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {

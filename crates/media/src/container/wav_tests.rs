@@ -164,3 +164,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_written_is_read_again() {
+    for (bytes, frames) in [(Some(16), Some(4)), (None, None)] {
+        let mut file = head(48_000, 2, bytes).to_vec();
+        write_samples(&[0.5, -0.5, 1.5, -2.0, 0.0, 0.25, 0.0, 0.0], &mut file);
+        let mut reader = Reader::new();
+        let mut rest = &file[..];
+        let mut samples = Vec::new();
+        while let Some(block) = reader.parse(&mut rest).unwrap() {
+            samples.extend(block.samples);
+        }
+        let header = Header { format: SampleFormat::S16, channels: 2, rate_hz: 48_000, frames };
+        assert_eq!(reader.header(), Some(&header));
+        let near = |(a, b): (&f32, f32)| (a - b).abs() < 1e-3;
+        assert!(samples.iter().zip([0.5, -0.5, 1.0, -1.0, 0.0, 0.25]).all(near), "{samples:?}");
+    }
+}

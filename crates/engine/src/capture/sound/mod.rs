@@ -9,11 +9,13 @@
 //! [`glassline_media::samples`] measures the one against the other by when samples arrive and takes out what it finds, so that
 //! blocks leave with stamps that lie on the capture clock exactly, one behind the other.
 
+mod accompaniment;
 mod ffmpeg_audio;
 mod file_audio;
 mod input;
 mod live;
 mod wav_file;
 
+pub use accompaniment::Accompaniment;
 pub use file_audio::FileAudio;
 pub use input::{AudioIn, RawFormat, SoundInput};

@@ -1,0 +1,129 @@
+//! The sound of `send` and `receive`, as the command line says it.
+
+use crate::encode::input_words;
+use crate::failure;
+use anyhow::{Context, Result};
+use glassline_engine::capture::{AudioIn, FfmpegInput, Input, RawFormat, SoundInput, TONE_CHANNELS};
+use glassline_engine::direct::{AudioOut, Redundancy, SoundReceiver, SoundSender, SoundSettings};
+use glassline_media::quantity::{self, Bitrate};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Opus is coded with one or two channels.
+const CHANNELS_MAX: u8 = 2;
+/// Speech needs no more.
+const SPEECH_BITRATE: Bitrate = Bitrate::from_bits_per_second(32_000);
+/// What speech is coded in, and recovered from.
+const SPEECH_FRAME: Duration = Duration::from_millis(20);
+
+/// Sound that is sent.
+#[derive(Clone, Debug, Default, PartialEq, clap::Args)]
+pub(super) struct SoundArgs {
+    /// How sound is coded [default: opus where there is sound]
+    #[arg(long, value_enum, value_name = "CODEC")]
+    audio: Option<Audio>,
+    /// Where sound comes from: alsa:DEVICE, FILE.wav, or fd:N (raw samples on an open descriptor)
+    #[arg(long, value_name = "SOURCE")]
+    audio_in: Option<AudioIn>,
+    /// What raw samples are like, and what is asked of an ALSA device: s16le, s24le, s32le, f32le or f64le, rate and
+    /// channels [default: s16le:48000:2; of a device the best that it has]
+    #[arg(long, value_name = "FORMAT:RATE:CHANNELS", requires = "audio_in")]
+    audio_format: Option<RawFormat>,
+    /// Bit rate of the sound [default: 64k, of speech 32k]
+    #[arg(long, value_name = "RATE")]
+    audio_bitrate: Option<Bitrate>,
+    /// Sound in a packet: 2.5ms, 5ms, 10ms or 20ms; shorter is sooner and costs more bits [default: 10ms, of speech 20ms]
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
+    audio_frame: Option<Duration>,
+    /// The sound is talk: it is coded for that, and each packet also holds the one before it, coarsely
+    #[arg(long)]
+    speech: bool,
+    /// How many packets of sound are sent again with the next one, against losses: auto (while packets are lost), or 0 to 4
+    /// [default: auto]
+    #[arg(long, value_name = "N", value_parser = parse_redundancy)]
+    audio_redundancy: Option<Redundancy>,
+}
+
+/// How sound is coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Audio {
+    /// Opus
+    Opus,
+    /// No sound
+    None,
+}
+
+fn parse_redundancy(text: &str) -> Result<Redundancy, String> {
+    if text == "auto" {
+        return Ok(Redundancy::Auto);
+    }
+    let count = text.parse().ok().filter(|count| *count <= 4).map(Redundancy::Always);
+    count.ok_or_else(|| format!("{text:?} is neither auto nor a number from 0 to 4"))
+}
+
+/// Sound that is open.
+pub(super) struct Opened {
+    pub(super) sender: Arc<SoundSender>,
+    /// Where it comes from, if not from the source of the pictures.
+    pub(super) input: Option<SoundInput>,
+}
+
+impl SoundArgs {
+    /// Opens the sound that goes with `input`, if there is some and it is wanted. `file`: what FFmpeg knows of it.
+    pub(super) fn open(&self, input: &Input, file: Option<&FfmpegInput>) -> Result<Option<Opened>> {
+        if self.audio == Some(Audio::None) {
+            return Ok(None);
+        }
+        let (input, channels) = match (&self.audio_in, file) {
+            (Some(named), _) => {
+                let opened = SoundInput::open(named, self.audio_format).map_err(input_words)?;
+                let channels = opened.channels();
+                (Some(opened), channels)
+            }
+            (None, Some(file)) => {
+                let Some(channels) = file.channels() else { return self.none() };
+                let channels = channels.min(CHANNELS_MAX);
+                (Some(SoundInput::ffmpeg(file, channels).map_err(input_words)?), channels)
+            }
+            (None, None) if input.has_sound() => (None, TONE_CHANNELS),
+            (None, None) => return self.none(),
+        };
+        if channels > CHANNELS_MAX {
+            return Err(failure::usage(
+                format!("the sound has {channels} channels; Opus is coded with 1 or 2"),
+                "ask for fewer: --audio-format s16le:48000:2",
+            ));
+        }
+        let default = SoundSettings::default();
+        let settings = SoundSettings {
+            channels,
+            bitrate: self.audio_bitrate.unwrap_or(if self.speech { SPEECH_BITRATE } else { default.bitrate }),
+            frame: self.audio_frame.unwrap_or(if self.speech { SPEECH_FRAME } else { default.frame }),
+            speech: self.speech,
+            redundancy: self.audio_redundancy.unwrap_or_default(),
+        };
+        let sender = SoundSender::new(settings).map_err(|error| {
+            failure::usage(error.to_string(), "give --audio-bitrate and --audio-frame as --help says")
+        })?;
+        Ok(Some(Opened { sender: Arc::new(sender), input }))
+    }
+
+    /// There is no sound, which is an error where some was asked for.
+    fn none(&self) -> Result<Option<Opened>> {
+        let asked = self.audio.is_some() || self.audio_bitrate.is_some() || self.audio_frame.is_some();
+        if asked || self.speech || self.audio_redundancy.is_some() {
+            let advice = "name a source with --audio-in: alsa:DEVICE, FILE.wav or fd:N";
+            return Err(failure::usage("this input carries no sound", advice));
+        }
+        Ok(None)
+    }
+}
+
+/// Opens what plays sound.
+pub(super) fn open_output(
+    output: &AudioOut,
+    pictures: Arc<glassline_engine::direct::LipSync>,
+) -> Result<Arc<SoundReceiver>> {
+    let sink = output.open().context("cannot open --audio-out")?;
+    Ok(Arc::new(SoundReceiver::new(sink, pictures)))
+}

@@ -1,0 +1,44 @@
+//! How long after their capture pictures are shown: sound is played as long after its own.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What one picture counts, in parts of all: some sixteen pictures' memory.
+const PARTS: u64 = 16;
+
+/// Shared by who shows pictures and who plays sound.
+#[derive(Debug, Default)]
+pub struct LipSync(AtomicU64);
+
+impl LipSync {
+    /// A picture was shown so long after its capture.
+    pub(super) fn shown(&self, delay: Duration) {
+        let delay = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX / PARTS).max(1);
+        let before = self.0.load(Ordering::Relaxed);
+        let mean = if before == 0 { delay } else { before - before / PARTS + delay / PARTS };
+        self.0.store(mean, Ordering::Relaxed);
+    }
+
+    /// How long that is in the mean; `None` before the first picture.
+    #[cfg(any(test, feature = "opus"))]
+    pub(super) fn delay(&self) -> Option<Duration> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|nanos| *nanos > 0).map(Duration::from_nanos)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_follows_what_is_shown() {
+        let sync = LipSync::default();
+        assert_eq!(sync.delay(), None);
+        sync.shown(Duration::from_millis(40));
+        assert_eq!(sync.delay(), Some(Duration::from_millis(40)));
+        for _ in 0..200 {
+            sync.shown(Duration::from_millis(90));
+        }
+        assert!(sync.delay().unwrap().abs_diff(Duration::from_millis(90)) < Duration::from_millis(1));
+    }
+}

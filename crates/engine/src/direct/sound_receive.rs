@@ -1,0 +1,272 @@
+//! The receiving end of sound: decodes each packet when it is to be played.
+
+use super::UNPOISONED;
+use super::lip_sync::LipSync;
+use crate::link::Link;
+use crate::link::session::{Served, Service};
+use glassline_codec::audio::RATE_HZ;
+use glassline_codec::audio::opus::{Decoder, FrameDuration};
+use glassline_direct::SOUND;
+use glassline_direct::sound::{Play, SoundCounters, SoundReceiver as Buffer, What};
+use glassline_io::clock::Clock;
+use glassline_media::{AudioBlock, Time, Utc};
+use glassline_transport::link::{Event, Options};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long the loop waits for a message before it looks whether the link is still there.
+const TICK: Duration = Duration::from_millis(100);
+/// Channels that are played, whatever is sent.
+const CHANNELS: u8 = 2;
+
+/// Sound that is to be played now.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    /// Stereo at 48 kHz; its time says when it is to be played, by the monotonic clock.
+    pub block: AudioBlock,
+    /// When it was captured, by the same clock as far as both machines' wall clocks agree.
+    pub captured: Time,
+}
+
+/// Takes sound as it is to be played.
+pub trait SoundSink: Send {
+    /// Plays a block; blocks follow each other without a gap but where sound was absent for long. It may block.
+    ///
+    /// # Errors
+    /// Any: it ends the session. `BrokenPipe` says that nobody listens any more.
+    fn play(&mut self, heard: &Heard) -> io::Result<()>;
+
+    /// No other will come.
+    ///
+    /// # Errors
+    /// As those of [`SoundSink::play`].
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+/// What came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SoundReceiveStatistics {
+    /// What became of it.
+    pub counters: SoundCounters,
+    /// How long packets wait for their time.
+    pub waits: Duration,
+    /// The jitter that was seen.
+    pub jitter: Duration,
+    /// From capture to play, by both machines' wall clocks.
+    pub delay: Duration,
+}
+
+/// A service that plays what a [`SoundSender`](super::SoundSender) sends.
+pub struct SoundReceiver {
+    sink: Mutex<Box<dyn SoundSink>>,
+    pictures: Arc<LipSync>,
+    links: AtomicU64,
+    figures: Mutex<Figures>,
+    clock: Clock,
+}
+
+#[derive(Default)]
+struct Figures {
+    /// Of links that have ended.
+    before: SoundCounters,
+    now: SoundReceiveStatistics,
+}
+
+impl SoundReceiver {
+    /// A receiver that plays in `sink`, together with the pictures that `pictures` tells of
+    /// ([`VideoReceiver::lip_sync`](super::VideoReceiver::lip_sync)).
+    pub fn new(sink: Box<dyn SoundSink>, pictures: Arc<LipSync>) -> SoundReceiver {
+        SoundReceiver {
+            sink: Mutex::new(sink),
+            pictures,
+            links: AtomicU64::new(0),
+            figures: Mutex::default(),
+            clock: Clock::new(),
+        }
+    }
+
+    /// Ends the sink.
+    ///
+    /// # Errors
+    /// The sink's.
+    pub fn finish(&self) -> io::Result<()> {
+        self.sink.lock().expect(UNPOISONED).finish()
+    }
+
+    /// Figures now.
+    pub fn statistics(&self) -> SoundReceiveStatistics {
+        let figures = self.figures.lock().expect(UNPOISONED);
+        SoundReceiveStatistics { counters: sum(figures.before, figures.now.counters), ..figures.now }
+    }
+
+    /// Our time of a moment of the sender's wall clock.
+    fn time_of(&self, utc: Utc) -> Time {
+        let age = self.clock.utc().as_nanos().saturating_sub(utc.as_nanos());
+        Time::from_nanos(self.clock.now().as_nanos().saturating_sub(age))
+    }
+
+    fn play(&self, decoder: &mut Decoder, play: &Play) -> io::Result<()> {
+        let captured = self.time_of(play.captured);
+        let block = decode(decoder, play);
+        self.figures.lock().expect(UNPOISONED).now.delay = play.at.since(captured);
+        self.sink.lock().expect(UNPOISONED).play(&Heard { block, captured })
+    }
+
+    fn note(&self, buffer: &Buffer) {
+        let (waits, jitter) = buffer.delay();
+        let mut figures = self.figures.lock().expect(UNPOISONED);
+        figures.now = SoundReceiveStatistics { counters: buffer.counters(), waits, jitter, ..figures.now };
+    }
+}
+
+/// Samples of each channel in so much time.
+fn samples_in(time: Duration) -> usize {
+    (time.as_nanos() * u128::from(RATE_HZ) / 1_000_000_000) as usize
+}
+
+/// What is to be played, exactly as long as it is to take.
+fn decode(decoder: &mut Decoder, play: &Play) -> AudioBlock {
+    let frames = samples_in(play.time);
+    let lost = FrameDuration::ALL.into_iter().find(|known| known.samples() == frames);
+    let at = play.at;
+    let silence = || AudioBlock { samples: Vec::new(), channels: CHANNELS, rate_hz: RATE_HZ, captured: at };
+    let conceal = |decoder: &mut Decoder| lost.and_then(|lost| decoder.conceal(lost, at).ok());
+    let block = match &play.what {
+        What::Packet(packet) => decoder.decode(packet, at).ok().or_else(|| conceal(decoder)),
+        What::Recovered(behind) => {
+            lost.and_then(|lost| decoder.recover(behind, lost, at).ok()).or_else(|| conceal(decoder))
+        }
+        What::Concealed => conceal(decoder),
+        What::Silence => None,
+        What::Merged(first, second) => {
+            let first = decoder.decode(first, at).ok();
+            let second = decoder.decode(second, at).ok();
+            match (first, second) {
+                (Some(first), Some(second)) => Some(cross_fade(first, &second)),
+                (first, second) => first.or(second),
+            }
+        }
+    };
+    let mut block = block.unwrap_or_else(silence);
+    block.samples.resize(frames * usize::from(CHANNELS), 0.0);
+    block
+}
+
+/// The first block, which becomes the second one.
+fn cross_fade(mut first: AudioBlock, second: &AudioBlock) -> AudioBlock {
+    let frames = first.frames().min(second.frames()).max(1) as f32;
+    let channels = usize::from(first.channels.max(1));
+    for (index, (sample, later)) in first.samples.iter_mut().zip(&second.samples).enumerate() {
+        let share = ((index / channels) as f32 + 0.5) / frames;
+        *sample += (later - *sample) * share.min(1.0);
+    }
+    first
+}
+
+fn sum(a: SoundCounters, b: SoundCounters) -> SoundCounters {
+    SoundCounters {
+        messages: a.messages + b.messages,
+        malformed: a.malformed + b.malformed,
+        late: a.late + b.late,
+        repeated: a.repeated + b.repeated,
+        recovered: a.recovered + b.recovered,
+        concealed: a.concealed + b.concealed,
+        left_out: a.left_out + b.left_out,
+        played: a.played + b.played,
+    }
+}
+
+impl Service for SoundReceiver {
+    fn sends(&self) -> Vec<(u8, Options)> {
+        Vec::new()
+    }
+
+    fn takes(&self) -> Vec<u8> {
+        vec![SOUND]
+    }
+
+    fn serve(&self, link: &Link) -> io::Result<Served> {
+        let ours = self.links.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut buffer = Buffer::new();
+        let mut decoder = Decoder::new(CHANNELS).map_err(io::Error::other)?;
+        loop {
+            let now = self.clock.now();
+            let wait = buffer.poll_timeout().map_or(TICK, |at| at.since(now).min(TICK));
+            match link.receive_message(SOUND, wait) {
+                // The link that came last is heard; what a session before this one left is too old.
+                Ok(Some(received)) if self.links.load(Ordering::Relaxed) == ours && !received.stale => {
+                    if let Err(error) = buffer.handle(received.last, &received.bytes) {
+                        tracing::debug!(%error, "the peer sends what is no sound");
+                    }
+                }
+                Ok(_) => {}
+                Err(_) => break,
+            }
+            let now = self.clock.now();
+            if let Some(delay) = self.pictures.delay() {
+                let utc = self.clock.utc().as_nanos().saturating_sub(delay.as_nanos() as u64);
+                buffer.set_picture_delay(now, Utc::from_nanos(utc));
+            }
+            while let Some(play) = buffer.poll(now) {
+                self.play(&mut decoder, &play)?;
+            }
+            self.note(&buffer);
+        }
+        let mut figures = self.figures.lock().expect(UNPOISONED);
+        if self.links.load(Ordering::Relaxed) == ours {
+            figures.before = sum(figures.before, figures.now.counters);
+            figures.now.counters = SoundCounters::default();
+        }
+        Ok(Served::ThisLink)
+    }
+
+    fn handle_event(&self, _: &Link, _: &Event) {}
+
+    fn is_input(&self) -> bool {
+        false
+    }
+}
+
+impl std::fmt::Debug for SoundReceiver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SoundReceiver")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use glassline_codec::audio::opus::{Encoder, Settings};
+
+    #[test]
+    fn whatever_is_played_has_its_length_and_fades() {
+        let settings = Settings { frame_duration: FrameDuration::Ms10, ..Settings::default() };
+        let mut encoder = Encoder::new(settings).unwrap();
+        let sample = |n: usize| 0.4 * (n as f32 / 48_000.0 * 440.0 * std::f32::consts::TAU).sin();
+        let samples = (0..4800).flat_map(|n| [sample(n); 2]).collect();
+        let block = AudioBlock { samples, channels: 2, rate_hz: RATE_HZ, captured: Time::ZERO };
+        let packets: Vec<Bytes> = encoder.push(&block).unwrap().into_iter().map(|unit| unit.data).collect();
+        let mut decoder = Decoder::new(CHANNELS).unwrap();
+        let garbage = Bytes::from_static(&[0xff; 3]);
+        for (what, is_heard) in [
+            (What::Packet(packets[0].clone()), true),
+            (What::Packet(packets[1].clone()), true),
+            (What::Concealed, true),
+            (What::Merged(packets[3].clone(), packets[4].clone()), true),
+            (What::Packet(garbage.clone()), true),
+            (What::Recovered(packets[6].clone()), true),
+            (What::Silence, false),
+        ] {
+            let at = Time::from_millis(7);
+            let time = Duration::from_millis(10);
+            let play = Play { at, time, captured: Utc::from_micros(0), what };
+            let block = decode(&mut decoder, &play);
+            assert_eq!((block.samples.len(), block.channels, block.captured), (960, 2, at));
+            assert!(block.samples.iter().all(|sample| sample.abs() <= 1.0));
+            assert_eq!(block.samples.iter().any(|sample| sample.abs() > 0.05), is_heard, "{play:?}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The sending end of sound: coded on the thread that captures it, sent on the link's.
+
+use super::UNPOISONED;
+use super::intake::TakesSound;
+use crate::link::Link;
+use crate::link::session::{Served, Service};
+use bytes::Bytes;
+use glassline_codec::CodecError;
+use glassline_codec::audio::{RATE_HZ, opus};
+use glassline_direct::sound::{FRAME_UNIT, Redundancy, SoundSender as Numbering};
+use glassline_direct::{SOUND, sound_options};
+use glassline_io::clock::Clock;
+use glassline_media::quantity::Bitrate;
+use glassline_media::{AudioBlock, Stage, Time, Utc};
+use glassline_transport::link::{Error as LinkError, Event, Options, Outcome};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long the loop waits for a packet before it looks whether the link is still there.
+const TICK: Duration = Duration::from_millis(100);
+/// Packets that wait for the link's thread at most; what is older would come too late.
+const WAITING_MAX: usize = 20;
+/// What a packet of speech counts on being lost beside it, percent: how much of its bits go to the one before.
+const SPEECH_LOSS_PERCENT: u8 = 10;
+
+/// What a message has beside its packets: its own head, the link's, UDP's and IP's.
+const HEADER_BYTES: u64 = 80;
+
+/// How sound is coded and sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SoundSettings {
+    /// Channels of the sound that goes in, 1 or 2.
+    pub channels: u8,
+    /// Bits a second.
+    pub bitrate: Bitrate,
+    /// Sound in a packet: 2.5, 5, 10 or 20 ms.
+    pub frame: Duration,
+    /// Talk: coded for it, with the packet before in each one; packets of 10 or 20 ms.
+    pub speech: bool,
+    /// How many packets are sent again with the next one.
+    pub redundancy: Redundancy,
+}
+
+impl Default for SoundSettings {
+    /// Stereo at 64 kbit/s in packets of 10 ms.
+    fn default() -> SoundSettings {
+        SoundSettings {
+            channels: 2,
+            bitrate: Bitrate::from_bits_per_second(64_000),
+            frame: Duration::from_millis(10),
+            speech: false,
+            redundancy: Redundancy::Auto,
+        }
+    }
+}
+
+/// What was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SoundSendStatistics {
+    /// Packets that were coded.
+    pub packets: u64,
+    /// Bytes that were sent, with what is repeated.
+    pub bytes: u64,
+    /// Messages that were lost.
+    pub lost: u64,
+    /// Packets that each message repeats now.
+    pub repeats: usize,
+}
+
+/// A service that sends the sound of a [`VideoSender`](super::VideoSender)'s source, or what is pushed.
+pub struct SoundSender {
+    coder: Mutex<opus::Encoder>,
+    /// What decoded sound lags behind.
+    lag: Duration,
+    state: Mutex<State>,
+    changed: Condvar,
+    links: AtomicU64,
+    has_complained: AtomicBool,
+    clock: Clock,
+    block_frames: usize,
+    /// Of packets, and of what stands before each on the way.
+    bytes_per_second: (u64, u64),
+}
+
+struct State {
+    numbering: Numbering,
+    waiting: VecDeque<(Bytes, Utc)>,
+    stopped: bool,
+    statistics: SoundSendStatistics,
+}
+
+impl SoundSender {
+    /// A sender of sound as the settings say.
+    ///
+    /// # Errors
+    /// What Opus does not have.
+    pub fn new(settings: SoundSettings) -> Result<SoundSender, CodecError> {
+        let frames = (settings.frame.as_nanos() * u128::from(RATE_HZ) / 1_000_000_000) as usize;
+        let frame_duration = opus::FrameDuration::ALL.into_iter().find(|known| known.samples() == frames);
+        let frame_duration = frame_duration.ok_or_else(|| CodecError::Setting {
+            codec: "Opus",
+            setting: "sound in a packet",
+            found: format!("{:?}", settings.frame),
+            expected: "2.5ms, 5ms, 10ms or 20ms".to_owned(),
+        })?;
+        let speech = opus::Mode::Speech { loss_percent: SPEECH_LOSS_PERCENT };
+        let coder = opus::Encoder::new(opus::Settings {
+            channels: settings.channels,
+            bitrate_bps: u32::try_from(settings.bitrate.bits_per_second()).unwrap_or(u32::MAX),
+            frame_duration,
+            mode: if settings.speech { speech } else { opus::Mode::LowDelay },
+        })?;
+        let lag = coder.lookahead_samples() as u64 * 1_000_000_000 / u64::from(RATE_HZ);
+        let units = (settings.frame.as_nanos() / FRAME_UNIT.as_nanos()) as u8;
+        let numbering = Numbering::new(settings.redundancy, units, settings.channels, settings.speech);
+        let headers = HEADER_BYTES * u64::from(RATE_HZ) / frames as u64;
+        let state = State {
+            numbering,
+            waiting: VecDeque::new(),
+            stopped: false,
+            statistics: SoundSendStatistics::default(),
+        };
+        Ok(SoundSender {
+            coder: Mutex::new(coder),
+            lag: Duration::from_nanos(lag),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            links: AtomicU64::new(0),
+            has_complained: AtomicBool::new(false),
+            clock: Clock::new(),
+            block_frames: frames,
+            bytes_per_second: (settings.bitrate.bits_per_second() / 8, headers),
+        })
+    }
+
+    /// Samples of each channel that a source does best to give at a time.
+    pub fn block_frames(&self) -> usize {
+        self.block_frames
+    }
+
+    /// Figures now.
+    pub fn statistics(&self) -> SoundSendStatistics {
+        let state = self.state.lock().expect(UNPOISONED);
+        SoundSendStatistics { repeats: state.numbering.repeats(), ..state.statistics }
+    }
+
+    /// The messages of the packets that wait; `None`: there will be none.
+    fn take(&self) -> Option<Vec<Bytes>> {
+        let until = Instant::now() + TICK;
+        let mut state = self.state.lock().expect(UNPOISONED);
+        while state.waiting.is_empty() && !state.stopped {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self.changed.wait_timeout(state, left).expect(UNPOISONED).0;
+        }
+        if state.stopped {
+            return None;
+        }
+        let State { numbering, waiting, statistics, .. } = &mut *state;
+        let messages: Vec<Bytes> =
+            waiting.drain(..).map(|(packet, captured)| numbering.message(packet, captured)).collect();
+        statistics.bytes += messages.iter().map(|message| message.len() as u64).sum::<u64>();
+        Some(messages)
+    }
+}
+
+impl TakesSound for SoundSender {
+    fn push(&self, block: &AudioBlock) {
+        let units = self.coder.lock().expect(UNPOISONED).push(block);
+        let units = match units {
+            Ok(units) => units,
+            Err(error) => {
+                if !self.has_complained.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(%error, "sound cannot be coded");
+                }
+                return;
+            }
+        };
+        let mut state = self.state.lock().expect(UNPOISONED);
+        for unit in units {
+            let captured = unit.stamps.at(Stage::Captured).unwrap_or(block.captured);
+            let heard = Time::from_nanos(captured.as_nanos().saturating_sub(self.lag.as_nanos() as u64));
+            state.waiting.push_back((unit.data, self.clock.utc_at(heard)));
+            state.statistics.packets += 1;
+            if state.waiting.len() > WAITING_MAX {
+                state.waiting.pop_front();
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    fn stop(&self) {
+        self.state.lock().expect(UNPOISONED).stopped = true;
+        self.changed.notify_all();
+    }
+
+    fn bytes_per_second(&self) -> u64 {
+        let repeats = self.state.lock().expect(UNPOISONED).numbering.repeats() as u64;
+        self.bytes_per_second.0 * (1 + repeats) + self.bytes_per_second.1
+    }
+}
+
+impl Service for SoundSender {
+    fn sends(&self) -> Vec<(u8, Options)> {
+        vec![(SOUND, sound_options())]
+    }
+
+    fn takes(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn serve(&self, link: &Link) -> io::Result<Served> {
+        let ours = self.links.fetch_add(1, Ordering::Relaxed) + 1;
+        while !matches!(link.wait_connected(TICK), Ok(true)) {
+            if link.has_ended() {
+                return Ok(Served::ThisLink);
+            }
+        }
+        self.state.lock().expect(UNPOISONED).waiting.clear();
+        loop {
+            // The peer that came last is served.
+            if link.has_ended() || self.links.load(Ordering::Relaxed) != ours {
+                return Ok(Served::ThisLink);
+            }
+            let Some(messages) = self.take() else { return Ok(Served::All) };
+            for message in messages {
+                match link.try_send(SOUND, message) {
+                    Ok(_) => {}
+                    Err(LinkError::Closed) => return Ok(Served::ThisLink),
+                    Err(error) => tracing::debug!(%error, "the link takes no sound"),
+                }
+            }
+        }
+    }
+
+    fn handle_event(&self, _: &Link, event: &Event) {
+        if let Event::Finished { channel: SOUND, outcome, .. } = event {
+            let mut state = self.state.lock().expect(UNPOISONED);
+            state.numbering.handle_outcome(*outcome);
+            state.statistics.lost += u64::from(matches!(outcome, Outcome::Lost | Outcome::Skipped));
+        }
+    }
+
+    fn is_input(&self) -> bool {
+        false
+    }
+}
+
+impl std::fmt::Debug for SoundSender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SoundSender")
+    }
+}
