@@ -33,7 +33,7 @@ impl Sink for Screen {
         self.0 += 1;
         if self.0.is_multiple_of(25) {
             let age = shown.stamps.between(Stage::Captured, Stage::Decoded).unwrap_or_default();
-            println!("picture {} of {}, {age:.1?} old", self.0, shown.picture.size());
+            println!("picture {}, {age:.1?} old", self.0);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use glassline_io::tls::{Connector, Roots};
 use std::path::PathBuf;
 
 /// `--ca`, for commands that ask servers.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub(crate) struct Trust {
     /// File with the certificate of the authority (PEM) that https servers are trusted by, in place of the system's
     #[arg(long, value_name = "FILE")]

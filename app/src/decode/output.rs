@@ -65,6 +65,11 @@ impl PictureOutput {
         self.name == STDOUT
     }
 
+    /// Whether it takes pictures nowhere.
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(self.kind, Kind::Null)
+    }
+
     /// Takes the picture of frame `number`, counted from 1, hidden ones included: as the test vectors' names do.
     pub(crate) fn picture(&mut self, picture: &Picture, rate: FrameRate, number: u64) -> Result<()> {
         match &mut self.kind {

@@ -3,7 +3,8 @@
 use crate::link::Extra;
 use anyhow::Result;
 use glassline_engine::direct::{
-    Decision, Reason, ReceiveStatistics, SendStatistics, StageTimes, Times, VideoReceiver, VideoSender,
+    CodedSendStatistics, CodedVideoSender, Decision, Reason, ReceiveStatistics, SendStatistics, StageTimes,
+    Times, VideoReceiver, VideoSender,
 };
 #[cfg(feature = "opus")]
 use glassline_engine::direct::{SoundReceiveStatistics, SoundReceiver, SoundSendStatistics, SoundSender};
@@ -158,6 +159,61 @@ pub(super) fn sent(statistics: &SendStatistics) -> Report {
         counters.shown,
     );
     Report { value: sender_value(statistics), text }
+}
+
+fn coded_value(statistics: &CodedSendStatistics) -> Value {
+    let counters = statistics.counters;
+    json!({
+        "captured": counters.offered + statistics.not_encoded,
+        "sent": counters.sent,
+        "skipped": counters.skipped + statistics.not_encoded,
+        "dropped": counters.dropped,
+        "lost": counters.lost,
+        "key": counters.key,
+        "shown": counters.shown,
+        "bytes": counters.bytes,
+        "budget_bytes": statistics.budget,
+        "bitrate": statistics.bitrate,
+        "silence_ms": ms(statistics.silence),
+    })
+}
+
+/// The figures of a sender of H.264 for each second.
+pub(super) fn of_coded(sender: Arc<CodedVideoSender>, key: &'static str) -> impl FnMut() -> Extra {
+    let mut rates = Rates::new();
+    move || {
+        let statistics = sender.statistics();
+        let counters = statistics.counters;
+        let [sent, shown, bytes] = rates.take([counters.sent, counters.shown, counters.bytes]);
+        let set = statistics.bitrate.map_or_else(String::new, |rate| format!(" of {:.2}", rate as f64 / 1e6));
+        let text = format!(
+            "   video  H.264  {sent:.0} fps sent, {shown:.0} shown  {:.2}{set} Mbit/s  budget {} B  skipped {} lost {}  key \
+             frames {}\n",
+            bytes * 8.0 / 1e6,
+            statistics.budget,
+            counters.skipped + statistics.not_encoded,
+            counters.lost,
+            counters.key,
+        );
+        Extra { key, value: coded_value(&statistics), text }
+    }
+}
+
+/// The report at the end of a sender of H.264.
+pub(super) fn sent_coded(statistics: &CodedSendStatistics) -> Report {
+    let counters = statistics.counters;
+    let text = format!(
+        "sent {} access units in {} bytes, {} of them key frames: {} did not fit and were not sent, {} could not be used \
+         without one that was lost, {} were lost; {} were shown\n",
+        counters.sent,
+        counters.bytes,
+        counters.key,
+        counters.skipped + statistics.not_encoded,
+        counters.dropped,
+        counters.lost,
+        counters.shown,
+    );
+    Report { value: coded_value(statistics), text }
 }
 
 /// Figures of sound that is sent.

@@ -1,13 +1,12 @@
 //! `glassline receive`.
 
 use super::receiving::{ReceiveOptions, Receiving};
-use super::sending::{SendOptions, Sending};
+use super::sending::{SendInput, SendOptions, Sending};
 use super::{both, told};
 use crate::failure;
 use crate::link::{self, Channel, Identity, Run};
 use crate::stop::StopSignals;
 use anyhow::Result;
-use glassline_engine::capture::Input;
 use glassline_engine::link::session::Mode;
 use glassline_engine::link::{Endpoint, Local};
 use glassline_transport::link::Settings;
@@ -21,15 +20,17 @@ pub(crate) struct Args {
     /// Where to listen; port 0 has the system choose
     #[arg(value_name = "link://ADDR:PORT")]
     listen: String,
-    /// Where the pictures go: FILE.y4m, FILE.ivf (encoded again, since what comes depends on what the receiver holds), - (y4m on
-    /// standard output, each picture when it is to be shown), or null: for nowhere
+    /// Where the pictures go: FILE.y4m, FILE.ivf (encoded again, since what comes depends on what the receiver holds), - (standard
+    /// output: y4m, each picture when it is to be shown), or null: for nowhere. With sound, encoded to H.264: FILE.ts, FILE.mp4,
+    /// udp://HOST:PORT, or a relay, http://HOST:PORT/live/NAME.ts. What was sent in H.264 goes as it is into all of these but
+    /// y4m and IVF, and into FILE.h264
     #[arg(value_name = "OUTPUT")]
     output: String,
     #[command(flatten)]
     identity: Identity,
     /// Send pictures back over the same link: a source as `glassline send` takes it, to whoever connected last
     #[arg(long, value_name = "INPUT")]
-    both: Option<Input>,
+    both: Option<SendInput>,
     /// End when the sender has gone
     #[arg(long)]
     once: bool,
@@ -55,6 +56,7 @@ Examples:
   glassline receive link://0.0.0.0:7000 flight.y4m --key drone.key --audio-out flight.wav --stats flight.jsonl
   glassline receive 'link://[::]:7000' null: --key ground.key --peer $(cat drone.pub) --once --json
   glassline receive link://0.0.0.0:7000 flight.ivf --key drone.key --channel 0:out=udp:127.0.0.1:14550
+  glassline receive link://0.0.0.0:7000 http://127.0.0.1:8080/live/drone.ts --key drone.key --out-bitrate 3M
   glassline receive link://0.0.0.0:7000 - --key call.key --both v4l2:/dev/video0 --audio-in alsa:default --speech
 
 A picture that was not sent, or was lost, is left out: the picture before it stands until the next one comes. Sound is

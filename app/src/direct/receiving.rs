@@ -1,26 +1,71 @@
 //! What is received: `receive`'s output, and that of `send --both`.
 
 use super::figures::{self, Report};
-use super::sink;
+use super::sink::{self, Opened};
 use crate::link::{Extra, Run};
 use crate::output::{self, ReaderGone};
+use crate::trust::Trust;
+use crate::{encode, failure};
 use anyhow::{Context, Result};
+use glassline_codec::h264::x264;
 use glassline_codec::vp8::Limits;
-use glassline_engine::direct::VideoReceiver;
+use glassline_engine::capture::Input;
 #[cfg(feature = "opus")]
 use glassline_engine::direct::{AudioOut, SoundReceiver};
+use glassline_engine::direct::{PublishSettings, VideoReceiver};
+use glassline_engine::encode::Request;
+use glassline_engine::output::{Credentials, Target};
+use glassline_media::quantity::Bitrate;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Of H.264 that is made of received pictures: they were coded once, and the same machine decodes them.
+const PRESET: &str = "superfast";
 
 /// Where what comes goes, beside its pictures.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 #[command(next_help_heading = "What is received")]
 pub(super) struct ReceiveOptions {
+    /// Bit rate of H.264 that is made of the pictures, for FILE.ts, FILE.mp4, udp:// and http:// [default: 5M]
+    #[arg(long, value_name = "RATE")]
+    out_bitrate: Option<Bitrate>,
+    /// x264's preset for it [default: superfast]
+    #[arg(long, value_name = "P", value_parser = clap::builder::PossibleValuesParser::new(x264::PRESETS))]
+    out_preset: Option<String>,
+    /// File with the key that a relay asks for from publishers
+    #[arg(long, value_name = "FILE")]
+    publish_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    trust: Trust,
     /// Where sound goes: alsa:DEVICE, FILE.wav, fd:N (raw samples on an open descriptor: s16le, 48 kHz, stereo), or null:
     /// [default: null:]
     #[cfg(feature = "opus")]
     #[arg(long, value_name = "OUTPUT")]
     audio_out: Option<AudioOut>,
+}
+
+impl ReceiveOptions {
+    /// Whether something is said of how a stream is made.
+    fn publishes(&self) -> bool {
+        self.out_bitrate.is_some()
+            || self.out_preset.is_some()
+            || self.publish_key_file.is_some()
+            || self.trust.ca.is_some()
+    }
+
+    /// How a stream is made.
+    fn publish(&self, target: Target) -> Result<PublishSettings> {
+        // What the source is does not matter: it is handed over.
+        let mut request = Request::new(Input::Stdin);
+        request.settings.preset = self.out_preset.clone().unwrap_or_else(|| PRESET.to_owned());
+        request.settings.bitrate = self.out_bitrate.unwrap_or(request.settings.bitrate);
+        encode::require()?;
+        let key = self.publish_key_file.as_deref().map(encode::read_key).transpose()?;
+        let connector = target.is_tls().then(|| self.trust.connector()).transpose()?;
+        let credentials = Credentials { key, connector };
+        Ok(PublishSettings { targets: vec![target], credentials, request })
+    }
 }
 
 /// An output that is open, and what shows there.
@@ -34,20 +79,30 @@ pub(super) struct Receiving {
 
 impl Receiving {
     pub(super) fn open(output: &str, options: &ReceiveOptions) -> Result<Receiving> {
-        #[cfg(not(feature = "opus"))]
-        let ReceiveOptions {} = options;
-        let (sink, to_stdout) = sink::open(output)?;
+        let Opened { sink, is_stdout, publisher } = sink::open(output, |target| options.publish(target))?;
+        if publisher.is_none() && options.publishes() {
+            return Err(failure::usage(
+                format!("an option says how a stream is made, and {output} is none"),
+                "name FILE.ts, FILE.mp4, udp://HOST:PORT or http://HOST:PORT/live/NAME.ts",
+            ));
+        }
         let video = VideoReceiver::new(sink, Limits::default()).context("cannot start a thread")?;
         #[cfg(feature = "opus")]
-        let sound = {
-            let to = options.audio_out.clone().unwrap_or(AudioOut::Null);
-            super::sound::open_output(&to, video.lip_sync())?
+        let sound = match (&options.audio_out, publisher) {
+            (Some(_), Some(_)) => {
+                let advice = "leave --audio-out away, or receive into FILE.y4m or -";
+                return Err(failure::usage(format!("{output} takes the sound too"), advice));
+            }
+            (None, Some(publisher)) => super::sound::receiver(publisher.sound_sink(), video.lip_sync()),
+            (to, None) => {
+                super::sound::open_output(to.as_ref().unwrap_or(&AudioOut::Null), video.lip_sync())?
+            }
         };
         Ok(Receiving {
             video: Arc::new(video),
             #[cfg(feature = "opus")]
             sound,
-            to_stdout,
+            to_stdout: is_stdout,
         })
     }
 

@@ -1,13 +1,12 @@
 //! `glassline send`.
 
 use super::receiving::{ReceiveOptions, Receiving};
-use super::sending::{SendOptions, Sending};
+use super::sending::{SendInput, SendOptions, Sending};
 use super::{both, told};
 use crate::link::{self, Channel, Identity, Remote, Run};
 use crate::stop::StopSignals;
 use crate::{failure, output};
 use anyhow::{Context, Result};
-use glassline_engine::capture::Input;
 use glassline_engine::link::session::Mode;
 use glassline_engine::link::{Endpoint, Local};
 use glassline_media::quantity;
@@ -22,17 +21,17 @@ const SAY_AFTER: Duration = Duration::from_secs(10);
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Args {
-    /// What to send: test:WIDTHxHEIGHT@RATE (moving pattern, clock and tone), FILE.y4m, - (y4m on standard input),
-    /// v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), or a file that FFmpeg reads (file:PATH where its
-    /// name looks like something else)
+    /// What to send: test:WIDTHxHEIGHT@RATE (moving pattern, clock and tone), FILE.y4m, - (standard input: y4m, or H.264 as a
+    /// camera's encoder writes it), v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), FILE.h264 (sent as it is), or
+    /// a file that FFmpeg reads (file:PATH where its name looks like something else)
     #[arg(value_name = "INPUT")]
-    input: Input,
+    input: SendInput,
     /// Where the receiver is
     #[arg(value_name = "link://HOST:PORT")]
     to: String,
     #[command(flatten)]
     identity: Identity,
-    /// Show what the other end sends back (`receive --both`): FILE.y4m, FILE.ivf, - (y4m on standard output) or null:
+    /// Show what the other end sends back (`receive --both`): an output as `glassline receive` takes it
     #[arg(long, value_name = "OUTPUT")]
     both: Option<String>,
     /// A channel beside the video, as in `glassline link`: ID:OPTIONS, where ID is 0 to 59
@@ -59,6 +58,8 @@ Examples:
   glassline receive link://0.0.0.0:7000 - --key drone.key | ffplay -fflags nobuffer -
   glassline send test:1280x720@30 link://ground:7000 --key drone.key
   glassline send 'v4l2:/dev/video0?size=1280x720&rate=30' link://ground:7000 --key drone.key --audio-in alsa:default
+  rpicam-vid -t 0 --inline --width 1280 --height 720 -o - | glassline send - link://ground:7000 --key drone.key
+  glassline send v4l2:/dev/video0 link://ground:7000 --key drone.key --codec h264 --bitrate 4M
   glassline send film.y4m link://192.0.2.1:7000 --key drone.key --loop --bitrate 3M
   glassline send test:1280x720@30 link://ground:7000 --key drone.key --stats send.jsonl --decisions each.jsonl
   glassline send v4l2:/dev/video0 link://ground:7000 --key drone.key \\

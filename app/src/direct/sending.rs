@@ -3,14 +3,18 @@
 use super::figures::{self, Report};
 #[cfg(feature = "opus")]
 use super::sound::SoundArgs;
-use crate::encode::{Deinterlace, input_words};
+use crate::encode::{self, Deinterlace, input_words};
 use crate::failure;
 use crate::link::{self, Extra, Run};
 use anyhow::{Context, Result};
-use glassline_engine::capture::{FfmpegInput, Input, Length, Request, Source};
-use glassline_engine::direct::{CodecMode, Decision, SendSettings, SenderSettings, VideoSender};
+use glassline_codec::h264::x264;
+use glassline_engine::capture::{CodedInput, FfmpegInput, Input, Length, ParseError, Request, Source};
 #[cfg(feature = "opus")]
-use glassline_engine::direct::{SoundCapture, SoundSender};
+use glassline_engine::direct::SoundSender;
+use glassline_engine::direct::{
+    CodecMode, CodedVideoSender, Decision, EncodingSettings, SendSettings, SenderSettings, SoundCapture,
+    VideoSender,
+};
 use glassline_io::clock::Clock;
 use glassline_io::process::processors;
 use glassline_io::random;
@@ -19,6 +23,7 @@ use glassline_transport::link::Fec;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,10 +35,47 @@ const DEFAULT_SPEED: u8 = 6;
 const DEFAULT_CANDIDATES: u8 = 4;
 const DEFAULT_PARITY: Fec = Fec::WhenLossy(25);
 
+/// What is sent.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum SendInput {
+    /// Pictures, or standard input, whose first bytes tell what it is.
+    Pictures(Input),
+    /// A file whose pictures are coded already.
+    Coded(PathBuf),
+}
+
+impl FromStr for SendInput {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<SendInput, ParseError> {
+        let extension = Path::new(text).extension().unwrap_or_default().to_ascii_lowercase();
+        if !text.contains(':') && ["h264", "264", "avc"].iter().any(|known| extension == *known) {
+            return Ok(SendInput::Coded(text.into()));
+        }
+        text.parse().map(SendInput::Pictures)
+    }
+}
+
+/// How pictures are coded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Codec {
+    /// VP8, each picture in some qualities, as large as the network takes: no picture is late, and none needs a key frame
+    /// after a loss
+    #[default]
+    Vp8,
+    /// H.264 by x264, whose rate follows the network: better pictures for less processor time, later after a loss
+    H264,
+}
+
 /// How pictures and sound are captured, coded and sent.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 #[command(next_help_heading = "What is sent")]
 pub(super) struct SendOptions {
+    /// How pictures are coded; FILE.h264, and H.264 on standard input, go as they are
+    #[arg(long, value_enum, value_name = "CODEC", default_value = "vp8")]
+    codec: Codec,
+    /// x264's preset, with --codec h264 [default: superfast]
+    #[arg(long, value_name = "P", value_parser = clap::builder::PossibleValuesParser::new(x264::PRESETS))]
+    preset: Option<String>,
     /// No more bits than this a second for pictures, however much the network takes, as in 3M
     #[arg(long, value_name = "RATE")]
     bitrate: Option<Bitrate>,
@@ -78,6 +120,8 @@ impl Default for SendOptions {
     /// As where nothing is given.
     fn default() -> SendOptions {
         SendOptions {
+            codec: Codec::Vp8,
+            preset: None,
             bitrate: None,
             speed: DEFAULT_SPEED,
             candidates: DEFAULT_CANDIDATES,
@@ -97,25 +141,77 @@ impl Default for SendOptions {
 
 /// An input that is open, and what sends it.
 pub(super) struct Sending {
-    video: Arc<VideoSender>,
+    video: Video,
     #[cfg(feature = "opus")]
     sound: Option<Arc<SoundSender>>,
 }
 
+/// What sends pictures.
+#[derive(Clone)]
+enum Video {
+    Functional(Arc<VideoSender>),
+    Coded(Arc<CodedVideoSender>),
+}
+
+/// Sound that was asked for and is there.
+#[cfg(feature = "opus")]
+type Sound = Option<super::sound::Opened>;
+#[cfg(not(feature = "opus"))]
+type Sound = ();
+
 impl Sending {
-    pub(super) fn open(input: &Input, options: &SendOptions) -> Result<Sending> {
+    pub(super) fn open(input: &SendInput, options: &SendOptions) -> Result<Sending> {
+        let length = Length { pictures: options.limit, time: options.duration };
+        let clock = Clock::new();
+        let (input, begun) = match input {
+            SendInput::Coded(path) => {
+                let coded = CodedInput::file(path, options.looped, length, clock).map_err(input_words)?;
+                return Sending::of_coded(coded, options);
+            }
+            SendInput::Pictures(Input::Stdin) => {
+                match CodedInput::on_stdin(length, clock).map_err(input_words)? {
+                    Ok(coded) => return Sending::of_coded(coded, options),
+                    Err(begun) => (&Input::Stdin, begun),
+                }
+            }
+            SendInput::Pictures(input) => (input, Vec::new()),
+        };
         let file = match input {
             Input::Decoded(path) => Some(FfmpegInput::open(path).map_err(input_words)?),
             _ => None,
         };
         #[cfg(feature = "opus")]
-        let sound = options.sound.open(input, file.as_ref())?;
+        let sound = options.sound.open(Some(input), file.as_ref())?;
         #[cfg(feature = "opus")]
         let block =
             sound.as_ref().filter(|sound| sound.input.is_none()).map(|sound| sound.sender.block_frames());
         #[cfg(not(feature = "opus"))]
-        let block = None;
-        let source = open_source(input, file, block, options)?;
+        let (sound, block) = ((), None);
+        let request = Request {
+            file,
+            sound: block,
+            paced: true,
+            looped: options.looped,
+            deinterlace: options.deinterlace.into(),
+            length,
+            begun,
+        };
+        let source = Source::open(input, &request, clock).map_err(input_words)?;
+        match options.codec {
+            Codec::Vp8 => Sending::functional(source, sound, options),
+            Codec::H264 => Sending::encoding(source, sound, options),
+        }
+    }
+
+    fn functional(source: Source, sound: Sound, options: &SendOptions) -> Result<Sending> {
+        if options.preset.is_some() {
+            return Err(failure::usage("--preset is x264's", "add --codec h264, or choose --speed"));
+        }
+        let size = source.format().size;
+        if size.width > MAX_SIDE || size.height > MAX_SIDE {
+            let message = format_args!("pictures of {size}: VP8 takes sides up to {MAX_SIDE}");
+            return Err(failure::failed(message, "scale them before"));
+        }
         let decisions = options.decisions.as_deref().map(Decisions::create).transpose()?;
         let observer = decisions.map(|decisions| {
             let told = move |decision: &Decision, took| decisions.write(decision, took);
@@ -133,6 +229,49 @@ impl Sending {
             ..SenderSettings::new(epoch()?, source.format().rate)
         };
         let send = SendSettings { sender, parity: options.fec, threads };
+        Sending::with_sound(sound, options, |capture| {
+            let video = VideoSender::new(source, capture, send, observer);
+            Ok(Video::Functional(Arc::new(video.context("cannot start the encoder's threads")?)))
+        })
+    }
+
+    fn encoding(source: Source, sound: Sound, options: &SendOptions) -> Result<Sending> {
+        encode::require()?;
+        options.refuse_functional("H.264")?;
+        let settings = EncodingSettings {
+            bitrate_max: options.bitrate,
+            preset: options.preset.clone(),
+            threads: options.threads.into(),
+        };
+        let epoch = epoch()?;
+        Sending::with_sound(sound, options, |capture| {
+            let video = CodedVideoSender::encoding(source, capture, &settings, epoch);
+            Ok(Video::Coded(Arc::new(video?)))
+        })
+    }
+
+    fn of_coded(input: CodedInput, options: &SendOptions) -> Result<Sending> {
+        let kind = "H.264 that is sent as it is";
+        options.refuse_functional(kind)?;
+        if options.bitrate.is_some() || options.preset.is_some() || options.codec == Codec::H264 {
+            return Err(failure::usage(format!("{kind} is not coded again"), "leave its options away"));
+        }
+        #[cfg(feature = "opus")]
+        let sound = options.sound.open(None, None)?;
+        #[cfg(not(feature = "opus"))]
+        let sound = ();
+        let epoch = epoch()?;
+        Sending::with_sound(sound, options, |capture| {
+            Ok(Video::Coded(Arc::new(CodedVideoSender::new(input, capture, epoch))))
+        })
+    }
+
+    /// What `open` makes of pictures, with their sound.
+    fn with_sound(
+        sound: Sound,
+        options: &SendOptions,
+        open: impl FnOnce(Option<SoundCapture>) -> Result<Video>,
+    ) -> Result<Sending> {
         #[cfg(feature = "opus")]
         let (sound, capture) = sound
             .map(|sound| {
@@ -141,11 +280,9 @@ impl Sending {
             })
             .unzip();
         #[cfg(not(feature = "opus"))]
-        let capture = None;
-        let video = VideoSender::new(source, capture, send, observer);
-        let video = Arc::new(video.context("cannot start the encoder's threads")?);
+        let ((), _, capture) = (sound, options, None);
         Ok(Sending {
-            video,
+            video: open(capture)?,
             #[cfg(feature = "opus")]
             sound,
         })
@@ -153,7 +290,10 @@ impl Sending {
 
     /// The run with what sends.
     pub(super) fn serve(&self, run: Run) -> Run {
-        let run = run.with_service(Arc::clone(&self.video) as _);
+        let run = run.with_service(match &self.video {
+            Video::Functional(video) => Arc::clone(video) as _,
+            Video::Coded(video) => Arc::clone(video) as _,
+        });
         #[cfg(feature = "opus")]
         if let Some(sound) = &self.sound {
             return run.with_service(Arc::clone(sound) as _);
@@ -167,7 +307,10 @@ impl Sending {
         video: &'static str,
         sound: &'static str,
     ) -> impl FnMut() -> Vec<Extra> + use<> {
-        let mut of_video = figures::of_sender(Arc::clone(&self.video), video);
+        let mut of_video: Box<dyn FnMut() -> Extra> = match &self.video {
+            Video::Functional(sender) => Box::new(figures::of_sender(Arc::clone(sender), video)),
+            Video::Coded(sender) => Box::new(figures::of_coded(Arc::clone(sender), video)),
+        };
         #[cfg(feature = "opus")]
         let of_sound = self.sound.clone();
         #[cfg(not(feature = "opus"))]
@@ -189,15 +332,27 @@ impl Sending {
     /// # Errors
     /// The source's own end, if that was no good one.
     pub(super) fn end(&self) -> Result<()> {
-        self.video.stop();
-        match self.video.take_end() {
+        let ended = match &self.video {
+            Video::Functional(video) => {
+                video.stop();
+                video.take_end()
+            }
+            Video::Coded(video) => {
+                video.stop();
+                video.take_end()
+            }
+        };
+        match ended {
             Some(Err(error)) => Err(input_words(error)),
             _ => Ok(()),
         }
     }
 
     pub(super) fn report(&self) -> Report {
-        let report = figures::sent(&self.video.statistics());
+        let report = match &self.video {
+            Video::Functional(video) => figures::sent(&video.statistics()),
+            Video::Coded(video) => figures::sent_coded(&video.statistics()),
+        };
         #[cfg(feature = "opus")]
         if let Some(sound) = &self.sound {
             return report.with(figures::of_sound(sound, "sound"));
@@ -206,27 +361,25 @@ impl Sending {
     }
 }
 
-fn open_source(
-    input: &Input,
-    file: Option<FfmpegInput>,
-    sound: Option<usize>,
-    options: &SendOptions,
-) -> Result<Source> {
-    let request = Request {
-        file,
-        sound,
-        paced: true,
-        looped: options.looped,
-        deinterlace: options.deinterlace.into(),
-        length: Length { pictures: options.limit, time: options.duration },
-    };
-    let source = Source::open(input, &request, Clock::new()).map_err(input_words)?;
-    let size = source.format().size;
-    if size.width > MAX_SIDE || size.height > MAX_SIDE {
-        let message = format_args!("pictures of {size}: VP8 takes sides up to {MAX_SIDE}");
-        return Err(failure::failed(message, "scale them before"));
+impl SendOptions {
+    /// Refuses what belongs to the codec whose pictures are chosen by the budget.
+    fn refuse_functional(&self, kind: &str) -> Result<()> {
+        let default = SendOptions::default();
+        let own = [
+            (self.speed != default.speed, "--speed"),
+            (self.candidates != default.candidates, "--candidates"),
+            (self.fec != default.fec, "--fec"),
+            (self.conventional, "--conventional"),
+            (self.decisions.is_some(), "--decisions"),
+        ];
+        match own.into_iter().find(|(is_given, _)| *is_given) {
+            Some((_, option)) => {
+                let message = format!("{option} belongs to pictures in VP8, and not to {kind}");
+                Err(failure::usage(message, "leave it away"))
+            }
+            None => Ok(()),
+        }
     }
-    Ok(source)
 }
 
 /// Names this run for the receiver.
@@ -262,6 +415,13 @@ mod tests {
     struct Line {
         #[command(flatten)]
         options: SendOptions,
+    }
+
+    #[test]
+    fn what_is_coded_already_is_told_by_its_name() {
+        assert_eq!("a/b.H264".parse(), Ok(SendInput::Coded("a/b.H264".into())));
+        assert_eq!("file:b.h264".parse(), Ok(SendInput::Pictures(Input::Decoded("b.h264".into()))));
+        assert_eq!("-".parse(), Ok(SendInput::Pictures(Input::Stdin)));
     }
 
     #[test]

@@ -6,11 +6,11 @@ use crate::failure;
 use crate::output::ReaderGone;
 use anyhow::Result;
 use glassline_codec::vp8::{Encoder, EncoderSettings, Serial, StreamQuality};
-use glassline_engine::direct::{Shown, Sink};
+use glassline_engine::direct::{Content, PublishSettings, Publisher, Shown, Sink};
 use glassline_engine::output::Target;
 use glassline_media::{Stage, Time};
 use std::fs::File;
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 /// The quantiser of pictures that are encoded again for a file: hardly anything is lost beyond what the link has cost.
@@ -18,19 +18,110 @@ const KEPT_QUANTIZER: u8 = 12;
 /// Speed against quality of that: as fast as a call's.
 const SPEED: u8 = 6;
 
-/// Opens what the command line names; and whether it is standard output.
-pub(super) fn open(name: &str) -> Result<(Box<dyn Sink>, bool)> {
-    let is_ivf = Path::new(name).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ivf"));
-    if is_ivf {
-        // Written once the pictures' size is known; whether it can be is told now.
+/// An output that is open.
+pub(super) struct Opened {
+    pub(super) sink: Box<dyn Sink>,
+    /// It is standard output.
+    pub(super) is_stdout: bool,
+    /// Where a stream is made of it, which has sound too.
+    pub(super) publisher: Option<Publisher>,
+}
+
+/// Opens what the command line names. `publish` says how a stream is made, where one is.
+pub(super) fn open(name: &str, publish: impl FnOnce(Target) -> Result<PublishSettings>) -> Result<Opened> {
+    let create = || {
         File::create(name).map_err(|error| {
             failure::failed(format!("cannot write {name}: {error}"), "choose another name or folder")
-        })?;
-        return Ok((Box::new(Encoded { target: Target::File(name.into()), opened: None }), false));
+        })
+    };
+    let alone = |sink| Opened { sink, is_stdout: false, publisher: None };
+    match extension(name).as_str() {
+        "ivf" => {
+            // Written once the pictures' size is known; whether it can be is told now.
+            create()?;
+            return Ok(alone(Box::new(Encoded { target: Target::File(name.into()), opened: None })));
+        }
+        "h264" | "264" | "avc" => {
+            return Ok(alone(Box::new(Units { writer: Box::new(BufWriter::new(create()?)) })));
+        }
+        "ts" | "mp4" => return published(name, publish),
+        _ if name.contains("://") => return published(name, publish),
+        _ => {}
     }
-    let output = PictureOutput::open(Some(name), "")?;
-    let is_stdout = output.takes_stdout();
-    Ok((Box::new(Pictures { output, number: 0 }), is_stdout))
+    if name == "-" {
+        return Ok(Opened { sink: Box::new(Stdout(None)), is_stdout: true, publisher: None });
+    }
+    if name != "null:" && extension(name) != "y4m" {
+        return Err(failure::usage(
+            format!("{name} takes no pictures"),
+            "name FILE.y4m, FILE.ivf, FILE.h264, FILE.ts, FILE.mp4, - (standard output), udp://HOST:PORT, \
+             http://HOST:PORT/live/NAME.ts or null:",
+        ));
+    }
+    Ok(alone(Box::new(Pictures { output: PictureOutput::open(Some(name), "")?, number: 0 })))
+}
+
+fn published(name: &str, publish: impl FnOnce(Target) -> Result<PublishSettings>) -> Result<Opened> {
+    let target: Target = name.parse().map_err(|error| failure::usage(error, "name one of them"))?;
+    let publisher = Publisher::new(publish(target)?);
+    Ok(Opened { sink: publisher.sink(), is_stdout: false, publisher: Some(publisher) })
+}
+
+fn extension(name: &str) -> String {
+    let extension = Path::new(name).extension().unwrap_or_default();
+    extension.to_string_lossy().to_ascii_lowercase()
+}
+
+/// What comes is coded by another encoder than ours, and there is no decoder here for it.
+fn no_pictures() -> io::Error {
+    io::Error::other(
+        "H.264 comes, of which this output takes none; name FILE.h264, FILE.ts, -, or a relay's URL",
+    )
+}
+
+/// Standard output: y4m or H.264, as it comes.
+struct Stdout(Option<Box<dyn Sink>>);
+
+impl Sink for Stdout {
+    fn show(&mut self, shown: &Shown) -> io::Result<()> {
+        if self.0.is_none() {
+            self.0 = Some(match shown.content {
+                Content::Picture(_) => {
+                    let output = PictureOutput::open(Some("-"), "").map_err(as_io)?;
+                    Box::new(Pictures { output, number: 0 })
+                }
+                Content::Unit(_) => Box::new(Units { writer: Box::new(io::stdout()) }),
+            });
+        }
+        self.0.as_mut().map_or(Ok(()), |sink| sink.show(shown))
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.0.as_mut().map_or(Ok(()), |sink| sink.finish())
+    }
+}
+
+/// Writes access units as they are.
+struct Units {
+    writer: Box<dyn Write + Send>,
+}
+
+impl Sink for Units {
+    fn show(&mut self, shown: &Shown) -> io::Result<()> {
+        match &shown.content {
+            Content::Unit(unit) => {
+                self.writer.write_all(&unit.data)?;
+                self.writer.flush()
+            }
+            Content::Picture(_) => Err(io::Error::other(
+                "pictures come, not H.264; name FILE.y4m, FILE.ivf, FILE.ts, -, or a relay's URL",
+            )),
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
 }
 
 fn as_io(error: anyhow::Error) -> io::Error {
@@ -49,8 +140,13 @@ struct Pictures {
 
 impl Sink for Pictures {
     fn show(&mut self, shown: &Shown) -> io::Result<()> {
+        let picture = match &shown.content {
+            Content::Picture(picture) => picture,
+            Content::Unit(_) if self.output.is_null() => return Ok(()),
+            Content::Unit(_) => return Err(no_pictures()),
+        };
         self.number += 1;
-        self.output.picture(&shown.picture, shown.rate, self.number).map_err(as_io)
+        self.output.picture(picture, shown.rate, self.number).map_err(as_io)
     }
 
     fn finish(&mut self) -> io::Result<()> {
@@ -74,6 +170,7 @@ struct Stream {
 
 impl Encoded {
     fn write(&mut self, shown: &Shown) -> Result<()> {
+        let Content::Picture(picture) = &shown.content else { return Err(no_pictures().into()) };
         let captured = shown.stamps.at(Stage::Captured).unwrap_or_default();
         let stream = match &mut self.opened {
             Some(stream) => stream,
@@ -85,12 +182,12 @@ impl Encoded {
                     speed: SPEED,
                     denoise: None,
                 };
-                let output = IvfOutput::open(&self.target, shown.picture.size(), shown.rate)?;
+                let output = IvfOutput::open(&self.target, picture.size(), shown.rate)?;
                 let encoder = Encoder::new(&settings);
                 self.opened.insert(Stream { output, encoder, first: captured, next: 0 })
             }
         };
-        let frame = stream.encoder.encode(&shown.picture, &Serial)?;
+        let frame = stream.encoder.encode(picture, &Serial)?;
         // A picture that was not sent leaves a gap.
         let place = captured.since(stream.first).as_secs_f64() * shown.rate.as_f64();
         let time_stamp = (place.round() as u64).max(stream.next);

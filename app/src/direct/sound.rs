@@ -4,7 +4,9 @@ use crate::encode::input_words;
 use crate::failure;
 use anyhow::{Context, Result};
 use glassline_engine::capture::{AudioIn, FfmpegInput, Input, RawFormat, SoundInput, TONE_CHANNELS};
-use glassline_engine::direct::{AudioOut, Redundancy, SoundReceiver, SoundSender, SoundSettings};
+use glassline_engine::direct::{
+    AudioOut, LipSync, Redundancy, SoundReceiver, SoundSender, SoundSettings, SoundSink,
+};
 use glassline_media::quantity::{self, Bitrate};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +72,7 @@ pub(super) struct Opened {
 
 impl SoundArgs {
     /// Opens the sound that goes with `input`, if there is some and it is wanted. `file`: what FFmpeg knows of it.
-    pub(super) fn open(&self, input: &Input, file: Option<&FfmpegInput>) -> Result<Option<Opened>> {
+    pub(super) fn open(&self, input: Option<&Input>, file: Option<&FfmpegInput>) -> Result<Option<Opened>> {
         if self.audio == Some(Audio::None) {
             return Ok(None);
         }
@@ -85,7 +87,7 @@ impl SoundArgs {
                 let channels = channels.min(CHANNELS_MAX);
                 (Some(SoundInput::ffmpeg(file, channels).map_err(input_words)?), channels)
             }
-            (None, None) if input.has_sound() => (None, TONE_CHANNELS),
+            (None, None) if input.is_some_and(Input::has_sound) => (None, TONE_CHANNELS),
             (None, None) => return self.none(),
         };
         if channels > CHANNELS_MAX {
@@ -120,10 +122,11 @@ impl SoundArgs {
 }
 
 /// Opens what plays sound.
-pub(super) fn open_output(
-    output: &AudioOut,
-    pictures: Arc<glassline_engine::direct::LipSync>,
-) -> Result<Arc<SoundReceiver>> {
-    let sink = output.open().context("cannot open --audio-out")?;
-    Ok(Arc::new(SoundReceiver::new(sink, pictures)))
+pub(super) fn open_output(output: &AudioOut, pictures: Arc<LipSync>) -> Result<Arc<SoundReceiver>> {
+    Ok(receiver(output.open().context("cannot open --audio-out")?, pictures))
+}
+
+/// A receiver of sound that goes with pictures.
+pub(super) fn receiver(sink: Box<dyn SoundSink>, pictures: Arc<LipSync>) -> Arc<SoundReceiver> {
+    Arc::new(SoundReceiver::new(sink, pictures))
 }

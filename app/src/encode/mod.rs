@@ -28,6 +28,7 @@ use glassline_engine::output::{Credentials, Opener, Output, Outputs, Target};
 use glassline_io::clock::Clock;
 use glassline_media::quantity;
 pub(crate) use line::Line;
+pub(crate) use outputs::read_key;
 pub(crate) use section::{
     check_section, encoder_request, explain, input_in, require, sound_in, stream_names,
 };

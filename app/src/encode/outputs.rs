@@ -66,7 +66,7 @@ pub(super) fn check(input: &Input, outputs: &[Target]) -> Result<()> {
 }
 
 /// Reads the key that publishers show: the file's first line.
-pub(super) fn read_key(path: &Path) -> Result<Zeroizing<String>> {
+pub(crate) fn read_key(path: &Path) -> Result<Zeroizing<String>> {
     let text = secret_file::read_text(path)
         .map_err(|error| failure::usage(format_args!("key file: {error}"), "check --publish-key-file"))?;
     let key = text.lines().next().unwrap_or("").trim();

@@ -13,6 +13,8 @@ pub const SOUND: u8 = MAX_CHANNELS as u8 - 4;
 
 /// A picture that has waited for so long is of no use: many newer ones were captured.
 const PICTURE_CANCEL_AFTER: Duration = Duration::from_secs(1);
+/// An access unit that has waited for so long: a key frame is there sooner.
+const UNIT_CANCEL_AFTER: Duration = Duration::from_millis(400);
 /// The largest encoded picture, bytes.
 const PICTURE_BYTES_MAX: u32 = 4 << 20;
 /// A packet of sound that has waited for so long would be played too late.
@@ -35,6 +37,12 @@ pub fn video_options(parity: Fec) -> Options {
         receipts: true,
         ..Options::default()
     }
+}
+
+/// How pictures go that were coded elsewhere, each against the one before: what was lost is sent again while it is of use, and
+/// the newest replaces one that waits.
+pub fn coded_options() -> Options {
+    Options { reliable: true, cancel_after: Some(UNIT_CANCEL_AFTER), ..video_options(Fec::Never) }
 }
 
 /// How sound goes: before pictures, each packet by itself, and not at all where it could only come too late.

@@ -17,6 +17,7 @@
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
 mod channels;
+pub mod coded;
 mod history;
 mod ladder;
 mod receiver;
@@ -24,7 +25,7 @@ mod sender;
 pub mod sound;
 pub mod wire;
 
-pub use channels::{REPORTS, SOUND, VIDEO, report_options, sound_options, video_options};
+pub use channels::{REPORTS, SOUND, VIDEO, coded_options, report_options, sound_options, video_options};
 pub use receiver::{Fate, Receiver, ReceiverCounters, Shown};
 pub use sender::{
     Candidate, Choice, CodecMode, Conditions, Decision, Reason, Sender, SenderCounters, SenderSettings,

@@ -80,7 +80,7 @@ impl Passed {
         self.0[stage as usize]
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let at = out.len();
         out.extend_from_slice(&[0, STAMPS_VERSION]);
         for stage in Stage::ALL {
@@ -93,7 +93,7 @@ impl Passed {
         out[at] = (out.len() - at - 1) as u8;
     }
 
-    fn parse(reader: &mut Reader<'_>) -> Option<Passed> {
+    pub(crate) fn parse(reader: &mut Reader<'_>) -> Option<Passed> {
         let count = reader.byte()?;
         let mut block = Reader::new(reader.bytes(usize::from(count))?);
         let mut passed = Passed::default();

@@ -77,6 +77,14 @@ pub enum Error {
         /// Why.
         error: Y4mError,
     },
+    /// What was read is no H.264.
+    #[error("{name}: no picture of H.264 in its first {bytes} bytes")]
+    H264 {
+        /// What was read.
+        name: String,
+        /// How far it was looked at.
+        bytes: u64,
+    },
     /// What was read is no WAVE file.
     #[error("{name}: {error}")]
     Wav {

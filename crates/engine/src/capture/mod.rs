@@ -10,12 +10,14 @@
 //! whoever implements [`Consumer`] decides what becomes of it. [`Pictures`] gives pictures on request in place of that,
 //! for who encodes files and measures.
 
+mod coded;
 mod error;
 mod ffmpeg;
 mod input;
 mod sound;
 mod source;
 
+pub use coded::{CodedInput, CodedItem};
 pub use error::{Error, ParseError};
 pub use ffmpeg::{Children, FfmpegInput};
 pub use input::Input;

@@ -3,6 +3,7 @@
 use super::UNPOISONED;
 use super::lip_sync::LipSync;
 use super::times::{StageMeter, StageTimes};
+use glassline_direct::coded::ReceivedUnit;
 use glassline_io::clock::Clock;
 use glassline_media::{FrameRate, Picture, Stage, Stamps};
 use std::collections::VecDeque;
@@ -12,12 +13,23 @@ use std::thread::{self, JoinHandle};
 
 /// Pictures that wait for a slow sink; then the oldest goes.
 const WAITING_MAX: usize = 3;
+/// Access units that wait for it; then all go until a key frame, since each needs the one before.
+const UNITS_WAITING_MAX: usize = 60;
+
+/// What is to be shown.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// A picture.
+    Picture(Picture),
+    /// An access unit of H.264, or the rest of one: the sender's pictures are coded by another encoder than ours.
+    Unit(ReceivedUnit),
+}
 
 /// A picture that is to be shown now.
 #[derive(Clone, Debug)]
 pub struct Shown {
     /// The picture.
-    pub picture: Picture,
+    pub content: Content,
     /// Pictures a second of the sender's source; fewer may come.
     pub rate: FrameRate,
     /// What it has passed.
@@ -45,8 +57,32 @@ struct State {
     is_over: bool,
     shown: u64,
     dropped: u64,
+    waits_for_key: bool,
     failure: Option<io::Error>,
     has_failed: bool,
+}
+
+impl State {
+    fn put(&mut self, shown: Shown) {
+        let (is_unit, is_key) = match &shown.content {
+            Content::Picture(_) => (false, true),
+            Content::Unit(unit) => (true, unit.header.needs.is_none()),
+        };
+        if self.waits_for_key && !is_key {
+            self.dropped += 1;
+            return;
+        }
+        self.waits_for_key = false;
+        self.waiting.push_back(shown);
+        if is_unit && self.waiting.len() > UNITS_WAITING_MAX {
+            self.dropped += self.waiting.len() as u64;
+            self.waiting.clear();
+            self.waits_for_key = true;
+        } else if !is_unit && self.waiting.len() > WAITING_MAX {
+            self.waiting.pop_front();
+            self.dropped += 1;
+        }
+    }
 }
 
 struct Shared {
@@ -90,11 +126,7 @@ impl Display {
             return Err(error);
         }
         if !state.has_failed {
-            state.waiting.push_back(shown);
-            if state.waiting.len() > WAITING_MAX {
-                state.waiting.pop_front();
-                state.dropped += 1;
-            }
+            state.put(shown);
             self.shared.changed.notify_all();
         }
         Ok(())
@@ -189,7 +221,8 @@ mod tests {
     impl Sink for Slow {
         fn show(&mut self, shown: &Shown) -> io::Result<()> {
             self.0.recv().map_err(|_| io::ErrorKind::BrokenPipe)?;
-            self.1.send(shown.picture.captured).map_err(|_| io::ErrorKind::BrokenPipe.into())
+            let Content::Picture(picture) = &shown.content else { panic!("a picture") };
+            self.1.send(picture.captured).map_err(|_| io::ErrorKind::BrokenPipe.into())
         }
 
         fn finish(&mut self) -> io::Result<()> {
@@ -201,7 +234,7 @@ mod tests {
         let time = Time::from_millis(millis);
         let picture = Picture::new(PixelFormat::I420, Size::new(16, 16).unwrap(), time);
         let rate = FrameRate::new(25, 1).unwrap();
-        display.push(Shown { picture, rate, stamps: Stamps::captured_at(time) })
+        display.push(Shown { content: Content::Picture(picture), rate, stamps: Stamps::captured_at(time) })
     }
 
     #[test]

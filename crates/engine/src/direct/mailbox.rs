@@ -62,6 +62,15 @@ impl Mailbox {
         !state.stopped
     }
 
+    /// The first picture was captured then, and goes another way.
+    pub(super) fn begin(&self, captured: Time) {
+        let mut state = self.state.lock().expect(UNPOISONED);
+        if state.first.is_none() {
+            state.first = Some(captured);
+            self.changed.notify_all();
+        }
+    }
+
     /// Waits for the first picture and tells when it was captured; `None` where there will be none.
     pub(super) fn first_picture(&self) -> Option<Time> {
         let mut state = self.state.lock().expect(UNPOISONED);

@@ -10,10 +10,12 @@
 //! A [`VideoSender`] goes into the session of the end that has the camera, a [`VideoReceiver`] into that of the other one, and
 //! both into each for video both ways; channels of the user's stand beside them in the same session.
 
+mod coded_send;
 mod display;
 mod intake;
 mod lip_sync;
 mod mailbox;
+mod publish;
 mod receive;
 mod send;
 #[cfg(feature = "opus")]
@@ -24,7 +26,10 @@ mod sound_send;
 mod speaker;
 mod times;
 
-pub use display::{Shown, Sink};
+pub use coded_send::EncodingSettings;
+pub use coded_send::{CodedSendStatistics, CodedVideoSender};
+pub use display::{Content, Shown, Sink};
+pub use glassline_direct::coded::CodedCounters;
 #[cfg(feature = "opus")]
 pub use glassline_direct::sound::{Redundancy, SoundCounters};
 pub use glassline_direct::{
@@ -32,6 +37,7 @@ pub use glassline_direct::{
 };
 pub use intake::{SoundCapture, TakesSound};
 pub use lip_sync::LipSync;
+pub use publish::{PublishSettings, Publisher};
 pub use receive::{ReceiveStatistics, VideoReceiver};
 pub use send::{SendSettings, SendStatistics, VideoSender};
 #[cfg(feature = "opus")]

@@ -1,15 +1,17 @@
 //! The receiving end: decodes what comes, reports, and hands pictures to the display.
 
 use super::UNPOISONED;
-use super::display::{self, Display, Sink};
+use super::display::{self, Content, Display, Sink};
 use super::lip_sync::LipSync;
 use super::times::StageTimes;
 use crate::link::Link;
 use crate::link::session::{Served, Service};
 use glassline_codec::vp8::Limits;
-use glassline_direct::{Fate, REPORTS, Receiver, ReceiverCounters, Shown, VIDEO, report_options};
+use glassline_direct::coded::{CodedReceiver, is_unit};
+use glassline_direct::wire::Passed;
+use glassline_direct::{Fate, REPORTS, Receiver, ReceiverCounters, VIDEO, report_options};
 use glassline_io::clock::Clock;
-use glassline_media::{Size, Stage, Stamps, Time};
+use glassline_media::{FrameRate, Size, Stage, Stamps, Time, Utc};
 use glassline_transport::link::{Event, Options, Received};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +20,12 @@ use std::time::Duration;
 
 /// How long the loop waits for a message before it looks whether the link is still there.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Of a sender that does not say how many pictures it gives a second.
+const ASSUMED_RATE: FrameRate = match FrameRate::new(30, 1) {
+    Some(rate) => rate,
+    None => unreachable!(),
+};
 
 /// What came, and when.
 #[derive(Clone, Debug, Default)]
@@ -110,14 +118,14 @@ impl VideoReceiver {
     }
 
     /// When a picture passed what, on our clock.
-    fn stamps(&self, shown: &Shown, received: &Received) -> Stamps {
+    fn stamps(&self, sent: Utc, passed: &Passed, received: &Received) -> Stamps {
         // How old it is says the wall clock, which both ends have.
         let (now, utc) = (self.clock.now(), self.clock.utc());
-        let age = utc.as_nanos().saturating_sub(shown.header.captured.as_nanos());
+        let age = utc.as_nanos().saturating_sub(sent.as_nanos());
         let captured = Time::from_nanos(now.as_nanos().saturating_sub(age));
         let mut stamps = Stamps::captured_at(captured);
         for stage in Stage::ALL {
-            if let Some(after) = shown.header.passed.at(stage) {
+            if let Some(after) = passed.at(stage) {
                 stamps.set(stage, captured + after);
             }
         }
@@ -127,12 +135,34 @@ impl VideoReceiver {
         stamps
     }
 
+    /// Takes an access unit; shows what can be decoded.
+    fn take_unit(&self, receiver: &mut CodedReceiver, received: &Received) -> io::Result<()> {
+        let units = match receiver.handle(self.clock.now(), &received.bytes) {
+            Ok(units) => units,
+            Err(error) => {
+                tracing::warn!(%error, "the peer sends what is no access unit");
+                self.figures.lock().expect(UNPOISONED).now.malformed += 1;
+                return Ok(());
+            }
+        };
+        let mut figures = self.figures.lock().expect(UNPOISONED);
+        let (shown, passed) = receiver.counts();
+        let keys = units.iter().filter(|unit| unit.header.needs.is_none()).count() as u64;
+        (figures.now.pictures, figures.now.shown, figures.now.lacking) = (shown + passed, shown, passed);
+        figures.now.key += keys;
+        figures.skipped += received.skipped;
+        figures.bytes += received.bytes.len() as u64;
+        drop(figures);
+        for unit in units {
+            let stamps = self.stamps(unit.header.captured, &unit.header.passed, received);
+            let rate = unit.header.rate.unwrap_or(ASSUMED_RATE);
+            self.display.push(display::Shown { content: Content::Unit(unit), rate, stamps })?;
+        }
+        Ok(())
+    }
+
     /// Takes a message; shows what it makes possible.
     fn take(&self, receiver: &mut Receiver, received: &Received) -> io::Result<()> {
-        // What a session before this one left is of no use: its states are gone.
-        if received.stale {
-            return Ok(());
-        }
         let fate = match receiver.handle(self.clock.now(), &received.bytes) {
             Ok(fate) => fate,
             Err(error) => {
@@ -143,8 +173,9 @@ impl VideoReceiver {
         let size = if let Fate::Shown(pictures) = fate {
             let size = pictures.last().map(|shown| shown.picture.size());
             for shown in pictures {
-                let stamps = self.stamps(&shown, received);
-                self.display.push(display::Shown { picture: shown.picture, rate: shown.rate, stamps })?;
+                let stamps = self.stamps(shown.header.captured, &shown.header.passed, received);
+                let content = Content::Picture(shown.picture);
+                self.display.push(display::Shown { content, rate: shown.rate, stamps })?;
             }
             size
         } else {
@@ -183,17 +214,23 @@ impl Service for VideoReceiver {
     fn serve(&self, link: &Link) -> io::Result<Served> {
         let ours = self.links.fetch_add(1, Ordering::Relaxed) + 1;
         let mut receiver = Receiver::new(self.limits);
+        let mut units = CodedReceiver::new();
         loop {
             let now = self.clock.now();
-            let wait = receiver.poll_timeout().map_or(TICK, |at| at.since(now).min(TICK));
+            let due = [receiver.poll_timeout(), units.poll_timeout()].into_iter().flatten().min();
+            let wait = due.map_or(TICK, |at| at.since(now).min(TICK));
             match link.receive_message(VIDEO, wait) {
                 Ok(Some(_)) if self.links.load(Ordering::Relaxed) != ours => {}
+                // What a session before this one left is of no use: its states are gone.
+                Ok(Some(received)) if received.stale => {}
+                Ok(Some(received)) if is_unit(&received.bytes) => self.take_unit(&mut units, &received)?,
                 Ok(Some(received)) => self.take(&mut receiver, &received)?,
                 Ok(None) => self.display.failure()?,
                 Err(_) => break,
             }
             receiver.handle_timeout(self.clock.now());
-            if let Some(report) = receiver.poll_report() {
+            units.handle_timeout(self.clock.now());
+            if let Some(report) = receiver.poll_report().or_else(|| units.poll_report()) {
                 // The next one says it too.
                 let _ = link.try_send(REPORTS, report);
             }

@@ -137,8 +137,29 @@ impl Encoding {
             looped: request.looped,
             deinterlace: request.deinterlace,
             length: request.length,
+            begun: Vec::new(),
         };
         let source = Source::open(&request.input, &asked, clock)?;
+        Encoding::assemble(source, Inputs { file, sound: sound_input, audio }, request, clock)
+    }
+
+    /// An encoder of a source that is open, whose sound, if it has some, comes with its pictures in `channels`.
+    /// [`Request::input`] does not matter, nor does what says how inputs are opened.
+    ///
+    /// # Errors
+    /// As those of [`Encoding::open`].
+    pub fn of_source(
+        source: Source,
+        channels: Option<u8>,
+        request: &Request,
+        clock: Clock,
+    ) -> Result<Encoding> {
+        let audio = request.sound.settings(channels)?;
+        Encoding::assemble(source, Inputs { file: None, sound: None, audio }, request, clock)
+    }
+
+    fn assemble(source: Source, inputs: Inputs, request: &Request, clock: Clock) -> Result<Encoding> {
+        let Inputs { file, sound: sound_input, audio } = inputs;
         let format = source.format();
         let is_ladder = !request.renditions.is_empty();
         let rungs = if is_ladder {

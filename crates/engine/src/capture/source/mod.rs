@@ -27,6 +27,7 @@ use glassline_media::{Colour, FrameRate, Picture, Size, Ticks, Time, Utc};
 pub use pictures::Pictures;
 use prepare::Prepare;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::Duration;
 use stream::Y4m;
@@ -72,7 +73,7 @@ pub struct Length {
 
 impl Length {
     /// Whether picture `number` (from 0) is one too many.
-    fn ends_before(self, number: u64, rate: FrameRate) -> bool {
+    pub(in crate::capture) fn ends_before(self, number: u64, rate: FrameRate) -> bool {
         self.pictures.is_some_and(|pictures| number >= pictures)
             || self.time.is_some_and(|time| rate.time_of(number) >= time)
     }
@@ -93,6 +94,8 @@ pub struct Request {
     pub deinterlace: Deinterlace,
     /// When to stop by oneself.
     pub length: Length,
+    /// What was read of standard input already ([`CodedInput::on_stdin`](super::CodedInput::on_stdin)).
+    pub begun: Vec<u8>,
 }
 
 /// Gives pictures and sound.
@@ -148,6 +151,8 @@ enum Kind {
         capture: Box<dyn Capture>,
         prepare: Prepare,
     },
+    /// Another room hands over what it has.
+    Handed(Receiver<Item>),
 }
 
 impl Source {
@@ -156,14 +161,14 @@ impl Source {
     /// # Errors
     /// The input's.
     pub fn open(input: &Input, request: &Request, clock: Clock) -> Result<Source> {
-        let Request { file, sound, paced, looped, deinterlace, length } = request.clone();
+        let Request { file, sound, paced, looped, deinterlace, length, begun } = request.clone();
         let stream = match input {
             Input::Test { size, rate } => return Ok(Source::test(*size, *rate, sound, length, clock)),
             Input::V4l2 { device, requested } => {
                 let capture = device::open(device, requested, clock)?;
                 return Ok(Source::capture(capture, deinterlace, length, clock));
             }
-            Input::Stdin => Y4m::stdin()?,
+            Input::Stdin => Y4m::stdin(begun)?,
             Input::File(path) => Y4m::file(path, looped)?,
             Input::Decoded(path) => match file {
                 Some(file) => Y4m::ffmpeg(&file, looped)?,
@@ -208,6 +213,13 @@ impl Source {
         Source { kind: Kind::Capture { capture, prepare }, format, length, clock, wall: Wall::of(clock) }
     }
 
+    /// What another thread hands over as it comes: pictures of `format` with their times, and sound. It ends with its senders.
+    #[must_use]
+    pub fn handed(items: Receiver<Item>, format: Format, clock: Clock) -> Source {
+        let kind = Kind::Handed(items);
+        Source { kind, format, length: Length::default(), clock, wall: Wall::of(clock) }
+    }
+
     /// The same with another wall clock, which can be set without setting the machine's.
     #[must_use]
     pub fn with_wall(self, wall: impl Fn(Time) -> Utc + Send + Sync + 'static) -> Source {
@@ -232,7 +244,7 @@ impl Source {
         match &self.kind {
             _ if self.format.live => Pace::Live,
             Kind::Y4m { paced, .. } => Pace::File { rate: self.format.rate, timed: *paced },
-            Kind::Test { .. } | Kind::Capture { .. } => Pace::Live,
+            Kind::Test { .. } | Kind::Capture { .. } | Kind::Handed(_) => Pace::Live,
         }
     }
 
@@ -253,6 +265,14 @@ impl Source {
                 } else {
                     run_unpaced(&mut stream, &mut prepare, length, &mut outlet)
                 }
+            }
+            Kind::Handed(items) => {
+                for item in items {
+                    if !outlet.consumer.push(item) {
+                        break;
+                    }
+                }
+                Ok(())
             }
             Kind::Capture { mut capture, mut prepare } => {
                 device::run(&mut *capture, &mut prepare, length, &mut outlet)
@@ -372,7 +392,7 @@ fn run_unpaced(
     Ok(())
 }
 
-fn sleep_until(time: Time, clock: Clock) {
+pub(in crate::capture) fn sleep_until(time: Time, clock: Clock) {
     let wait = time.since(clock.now());
     if !wait.is_zero() {
         thread::sleep(wait);

@@ -63,7 +63,7 @@ impl Pictures {
                 return Ok(Pictures { kind, format, length, number: 0 });
             }
             Input::V4l2 { .. } => return Err(Error::DeviceOnRequest),
-            Input::Stdin => Y4m::stdin()?,
+            Input::Stdin => Y4m::stdin(Vec::new())?,
             Input::File(path) => Y4m::file(path, looped)?,
             Input::Decoded(path) => {
                 let file = FfmpegInput::open(path)?;

@@ -1,5 +1,6 @@
 //! Pictures from a stream of y4m: a file, standard input, FFmpeg.
 
+use crate::capture::coded::stdin;
 use crate::capture::ffmpeg::{FfmpegInput, FfmpegReader, Part};
 use crate::capture::{Error, Result};
 use glassline_io::clock::Clock;
@@ -11,7 +12,6 @@ use glassline_media::pixels::FieldOrder;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::os::fd::AsFd;
 use std::path::Path;
 
 const READ_BYTES: usize = 1 << 16;
@@ -27,6 +27,8 @@ enum Bytes {
     /// The descriptor itself: [`std::io::Stdin`] would copy short reads. A regular file cannot be watched, and need not
     /// be: it can always be read.
     Stdin {
+        /// What was read before, to see what it is.
+        begun: io::Cursor<Vec<u8>>,
         file: File,
         poller: Option<Poller>,
     },
@@ -46,7 +48,11 @@ struct Buffer {
 impl Read for Bytes {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Bytes::File { file, .. } | Bytes::Stdin { file, .. } => file.read(buffer),
+            Bytes::File { file, .. } => file.read(buffer),
+            Bytes::Stdin { begun, file, .. } => match begun.read(buffer)? {
+                0 => file.read(buffer),
+                length => Ok(length),
+            },
             Bytes::Ffmpeg { reader, .. } => reader.read(buffer),
         }
     }
@@ -85,14 +91,14 @@ impl Y4m {
         Y4m::open(name, Bytes::File { file, looped })
     }
 
-    /// Standard input.
-    pub(super) fn stdin() -> Result<Y4m> {
+    /// Standard input, of which these bytes were read already.
+    pub(super) fn stdin(begun: Vec<u8>) -> Result<Y4m> {
         let name = "standard input";
-        let stdin = std::io::stdin().as_fd().try_clone_to_owned().map_err(Error::read(name))?;
-        let file = File::from(stdin);
+        let file = stdin().map_err(Error::read(name))?;
+        let begun = io::Cursor::new(begun);
         let poller = Poller::new().map_err(Error::read(name))?;
         let watched = poller.add(&file, 0, Watch::Accepts).is_ok();
-        Y4m::open(name.to_owned(), Bytes::Stdin { file, poller: watched.then_some(poller) })
+        Y4m::open(name.to_owned(), Bytes::Stdin { begun, file, poller: watched.then_some(poller) })
     }
 
     /// The pictures of a file that FFmpeg decodes, over and over if `looped`.

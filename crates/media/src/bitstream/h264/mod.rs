@@ -6,6 +6,7 @@ mod capture_utc;
 pub mod nal;
 pub mod sei;
 pub mod sps;
+pub mod units;
 
 pub use bits::BitReader;
 pub use capture_utc::{CAPTURE_UTC_BYTES, CAPTURE_UTC_UUID, write_capture_utc, write_capture_utc_nal};

@@ -1,0 +1,17 @@
+//! Pictures that are coded already, by a camera or another encoder: access units, each against the one before.
+//!
+//! ```text
+//! access unit ─► CodedSender::message ─► channel VIDEO ─► CodedReceiver::handle ─► access units, in order, none without
+//!                  │ nothing is sent until a key frame          │                   what it needs
+//!                  └◄ one was lost or replaced (receipts) ◄─────┴ lacking: channel REPORTS
+//! ```
+//! Of these there is no other state to code against, so that what the link does not take is missing until the next key frame:
+//! an encoder that can be asked for one is ([`CodedSender::wants_key`]).
+
+mod receiver;
+mod sender;
+mod wire;
+
+pub use receiver::{CodedReceiver, ReceivedUnit};
+pub use sender::{CodedCounters, CodedSender, Unit};
+pub use wire::{UnitHeader, is_unit};

@@ -1,0 +1,242 @@
+//! The receiving end of access units: gives them in order, and none without what it needs.
+
+use super::wire::UnitHeader;
+use crate::wire::{LackingPicture, Report, WireError};
+use bytes::Bytes;
+use glassline_media::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Units that wait for one before them, at most.
+const WAITING_MAX: usize = 64;
+/// For so long a unit waits for the one that it needs: it is being sent again.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// A unit that can be decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceivedUnit {
+    /// What the sender said of it.
+    pub header: UnitHeader,
+    /// Annex B.
+    pub data: Bytes,
+    /// Units before it were lost, which it does not need.
+    pub after_gap: bool,
+}
+
+/// Takes the access units of channel [`VIDEO`](crate::VIDEO).
+#[derive(Debug, Default)]
+pub struct CodedReceiver {
+    epoch: Option<u32>,
+    waiting: BTreeMap<u64, (UnitHeader, Bytes, Time)>,
+    /// The newest that was given, and the newest of those that others refer to.
+    given: Option<u64>,
+    reference: Option<u64>,
+    newest: Option<u64>,
+    lacking: Option<LackingPicture>,
+    is_due: bool,
+    shown: u64,
+    passed: u64,
+}
+
+impl CodedReceiver {
+    /// An end that holds nothing yet.
+    pub fn new() -> CodedReceiver {
+        CodedReceiver::default()
+    }
+
+    /// Takes a message; returns the units that can be decoded now, in order.
+    ///
+    /// # Errors
+    /// It is no such message.
+    pub fn handle(&mut self, now: Time, message: &Bytes) -> Result<Vec<ReceivedUnit>, WireError> {
+        let (header, data) = UnitHeader::parse(message)?;
+        let data = message.slice_ref(data);
+        if self.epoch != Some(header.epoch) {
+            *self = CodedReceiver { epoch: Some(header.epoch), ..CodedReceiver::default() };
+        }
+        self.is_due = true;
+        self.newest = self.newest.max(Some(header.number));
+        if self.given >= Some(header.number) {
+            self.passed += 1;
+            return Ok(Vec::new());
+        }
+        self.waiting.insert(header.number, (header, data, now));
+        while self.waiting.len() > WAITING_MAX {
+            self.waiting.pop_first();
+            self.passed += 1;
+        }
+        Ok(self.give())
+    }
+
+    /// Gives what can be decoded.
+    fn give(&mut self) -> Vec<ReceivedUnit> {
+        let mut units = Vec::new();
+        loop {
+            let can_go = |header: &UnitHeader| match header.needs {
+                None => true,
+                Some(needs) => self.reference == Some(needs),
+            };
+            let ready =
+                self.waiting.iter().find(|(_, (header, _, _))| can_go(header)).map(|(number, _)| *number);
+            let Some(number) = ready else { return units };
+            // What stands before it is of no use any more.
+            let rest = self.waiting.split_off(&number);
+            self.passed += std::mem::replace(&mut self.waiting, rest).len() as u64;
+            let Some((header, data, _)) = self.waiting.remove(&number) else { return units };
+            let after_gap = self.given.is_none_or(|given| given + 1 != number) && number > 0;
+            self.given = Some(number);
+            if header.reference || header.needs.is_none() {
+                self.reference = Some(number);
+            }
+            self.lacking = self.lacking.filter(|lacking| lacking.number > number);
+            self.shown += 1;
+            units.push(ReceivedUnit { header, data, after_gap });
+        }
+    }
+
+    /// When [`CodedReceiver::handle_timeout`] is to be called, if at all.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.waiting.values().map(|(_, _, since)| *since + PATIENCE).min()
+    }
+
+    /// Time has passed: what waits for too long is given up, and the sender is told.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let before = self.waiting.len();
+        let mut lacking = None;
+        self.waiting.retain(|number, (header, _, since)| {
+            let stays = *since + PATIENCE > now;
+            if !stays {
+                lacking = header.needs.map(|source| LackingPicture { number: *number, source });
+            }
+            stays
+        });
+        self.passed += (before - self.waiting.len()) as u64;
+        if lacking.is_some() {
+            self.lacking = lacking;
+            self.is_due = true;
+        }
+    }
+
+    /// A message for channel [`REPORTS`](crate::REPORTS), where there is something to say.
+    pub fn poll_report(&mut self) -> Option<Vec<u8>> {
+        let epoch = self.epoch.filter(|_| self.is_due)?;
+        self.is_due = false;
+        let CodedReceiver { newest, lacking, shown, passed, .. } = *self;
+        Some(Report { epoch, newest, decoded: None, lacking, shown, passed }.to_bytes())
+    }
+
+    /// Units that were given, and those that came and were not.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.shown, self.passed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coded::{CodedSender, Unit};
+    use glassline_media::Utc;
+    use glassline_transport::link::{MessageId, Outcome};
+    use proptest::prelude::*;
+
+    fn unit(number: u64, key: bool, reference: bool) -> Unit {
+        Unit {
+            data: Bytes::from(number.to_be_bytes().to_vec()),
+            key,
+            reference,
+            continues: false,
+            captured: Utc::from_micros(number),
+            passed: Default::default(),
+        }
+    }
+
+    fn numbers(units: &[ReceivedUnit]) -> Vec<u64> {
+        units.iter().map(|unit| u64::from_be_bytes(unit.data[..].try_into().unwrap())).collect()
+    }
+
+    #[test]
+    fn what_a_loss_breaks_waits_for_a_key_frame_on_both_sides() {
+        let (mut sender, mut receiver) = (CodedSender::new(7, None), CodedReceiver::new());
+        let id = |number: u64| MessageId(number);
+        let now = Time::from_millis(10);
+        let mut messages = Vec::new();
+        for number in 0..4 {
+            messages.push(sender.message(&unit(number, number == 0, true), 0).unwrap());
+            sender.sent(id(number));
+        }
+        assert_eq!(numbers(&receiver.handle(now, &messages[0]).unwrap()), [0]);
+        // The second is late: the two behind it wait for it.
+        assert!(receiver.handle(now, &messages[2]).unwrap().is_empty());
+        assert!(receiver.handle(now, &messages[3]).unwrap().is_empty());
+        assert_eq!(numbers(&receiver.handle(now, &messages[1]).unwrap()), [1, 2, 3]);
+        // The fifth is lost: what follows is given up, and the sender is told; it asks for a key frame.
+        for number in 4..6 {
+            messages.push(sender.message(&unit(number, false, true), 0).unwrap());
+        }
+        assert!(receiver.handle(now, &messages[5]).unwrap().is_empty());
+        assert!(!sender.wants_key());
+        receiver.handle_timeout(receiver.poll_timeout().unwrap());
+        sender.handle_report(&receiver.poll_report().unwrap()).unwrap();
+        assert!(sender.wants_key() && sender.message(&unit(6, false, true), 1 << 20).is_none());
+        assert_eq!((sender.counters().dropped, sender.counters().shown), (1, 4));
+        let key = sender.message(&unit(7, true, true), 0).unwrap();
+        assert!(!sender.wants_key());
+        let given = receiver.handle(now, &key).unwrap();
+        assert_eq!((numbers(&given), given[0].after_gap), (vec![7], true));
+        // What a receipt calls lost breaks the chain too, but nothing that a later key frame stands behind.
+        sender.handle_outcome(id(3), Outcome::Lost);
+        assert!(!sender.wants_key());
+        sender.message(&unit(8, false, true), 0).unwrap();
+        sender.sent(id(8));
+        sender.handle_outcome(id(8), Outcome::Cancelled);
+        assert!(sender.wants_key());
+    }
+
+    #[test]
+    fn pictures_that_nobody_refers_to_are_left_out_where_they_do_not_fit() {
+        let (mut sender, mut receiver) = (CodedSender::new(7, None), CodedReceiver::new());
+        let now = Time::from_millis(10);
+        for (number, key, reference, budget, goes) in [
+            (0, true, true, 0, true),
+            (1, false, false, 7, false),
+            (2, false, false, 8, true),
+            (3, false, true, 0, true),
+        ] {
+            let message = sender.message(&unit(number, key, reference), budget);
+            assert_eq!(message.is_some(), goes, "{number}");
+            // The second of those that go is lost, and nobody needs it.
+            if let Some(message) = message.filter(|_| number != 2) {
+                assert_eq!(numbers(&receiver.handle(now, &message).unwrap()), [number]);
+            }
+        }
+        assert_eq!(sender.counters().skipped, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_goes_on_in_order_and_with_what_it_needs(
+            order in prop::collection::vec((0usize..60, 0u64..40), 0..150),
+        ) {
+            let (mut sender, mut receiver) = (CodedSender::new(1, None), CodedReceiver::new());
+            let messages: Vec<Bytes> = (0..60)
+                .map(|number| sender.message(&unit(number, number % 20 == 0, number % 3 != 2), 1 << 20).unwrap())
+                .collect();
+            let mut now = Time::ZERO;
+            let (mut last, mut reference) = (None, None);
+            for (index, wait) in order {
+                now += Duration::from_millis(wait);
+                receiver.handle_timeout(now);
+                for unit in receiver.handle(now, &messages[index]).unwrap() {
+                    let number = unit.header.number;
+                    prop_assert!(last < Some(number));
+                    prop_assert!(unit.header.needs.is_none() || unit.header.needs == reference);
+                    last = Some(number);
+                    if unit.header.reference {
+                        reference = Some(number);
+                    }
+                }
+                prop_assert!(receiver.waiting.len() <= WAITING_MAX);
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The sending end of access units.
+
+use super::wire::UnitHeader;
+use crate::wire::{Passed, Report, WireError};
+use bytes::Bytes;
+use glassline_media::{FrameRate, Stage, Utc};
+use glassline_transport::link::{MessageId, Outcome};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Messages whose fate is not known, at most.
+const UNDER_WAY_MAX: usize = 1024;
+
+/// An access unit, or the rest of one.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    /// Annex B.
+    pub data: Bytes,
+    /// Decoding can begin here.
+    pub key: bool,
+    /// Others may refer to it.
+    pub reference: bool,
+    /// It is the rest of the unit before it.
+    pub continues: bool,
+    /// When it was captured, or came.
+    pub captured: Utc,
+    /// What it has passed since.
+    pub passed: Passed,
+}
+
+/// Counts since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CodedCounters {
+    /// Units that were offered.
+    pub offered: u64,
+    /// Units that were sent.
+    pub sent: u64,
+    /// Of them, those where decoding can begin.
+    pub key: u64,
+    /// Units that nobody refers to and that did not fit.
+    pub skipped: u64,
+    /// Units that were not sent, since what they need is not there: until a key frame.
+    pub dropped: u64,
+    /// Units that were lost, or that a newer one replaced.
+    pub lost: u64,
+    /// Units that were shown, as the receiver says.
+    pub shown: u64,
+    /// Bytes of what was sent.
+    pub bytes: u64,
+}
+
+/// Decides of access units in the order of decoding.
+#[derive(Debug)]
+pub struct CodedSender {
+    epoch: u32,
+    rate: Option<FrameRate>,
+    number: u64,
+    /// The newest unit that others refer to; `None`: nothing but a key frame makes sense.
+    reference: Option<u64>,
+    newest_key: u64,
+    /// A key frame is worth asking for.
+    wants_key: bool,
+    under_way: BTreeMap<MessageId, (u64, bool)>,
+    /// The message that was made last.
+    last: Option<(u64, bool)>,
+    counters: CodedCounters,
+}
+
+impl CodedSender {
+    /// A sender of a run that is named `epoch`.
+    pub fn new(epoch: u32, rate: Option<FrameRate>) -> CodedSender {
+        CodedSender {
+            epoch,
+            rate,
+            number: 0,
+            reference: None,
+            newest_key: 0,
+            wants_key: true,
+            under_way: BTreeMap::new(),
+            last: None,
+            counters: CodedCounters::default(),
+        }
+    }
+
+    /// Pictures a second, once they are known.
+    pub fn set_rate(&mut self, rate: FrameRate) {
+        self.rate = Some(rate);
+    }
+
+    /// The message of a unit, if it is to be sent; the link takes `budget` bytes now. [`CodedSender::sent`] or
+    /// [`CodedSender::not_sent`] follows.
+    pub fn message(&mut self, unit: &Unit, budget: u64) -> Option<Bytes> {
+        self.counters.offered += u64::from(!unit.continues);
+        let needs = match (unit.key, self.reference) {
+            (true, _) => None,
+            (false, Some(reference)) => Some(reference),
+            (false, None) => {
+                self.counters.dropped += 1;
+                return None;
+            }
+        };
+        if !unit.reference && !unit.key && unit.data.len() as u64 > budget {
+            self.counters.skipped += 1;
+            return None;
+        }
+        let header = UnitHeader {
+            epoch: self.epoch,
+            number: self.number,
+            needs,
+            continues: unit.continues,
+            reference: unit.reference,
+            captured: unit.captured,
+            rate: self.rate,
+            passed: unit.passed,
+        };
+        let mut message = Vec::with_capacity(unit.data.len() + 64);
+        header.write(&mut message);
+        message.extend_from_slice(&unit.data);
+        self.last = Some((self.number, unit.reference));
+        if unit.key {
+            (self.newest_key, self.wants_key) = (self.number, false);
+            self.counters.key += 1;
+        }
+        if unit.reference {
+            self.reference = Some(self.number);
+        }
+        self.number += 1;
+        self.counters.sent += 1;
+        self.counters.bytes += unit.data.len() as u64;
+        Some(message.into())
+    }
+
+    /// The last message is under way by this name.
+    pub fn sent(&mut self, id: MessageId) {
+        if let Some(last) = self.last.take() {
+            self.under_way.insert(id, last);
+            while self.under_way.len() > UNDER_WAY_MAX {
+                self.under_way.pop_first();
+            }
+        }
+    }
+
+    /// The link has not taken the last message.
+    pub fn not_sent(&mut self) {
+        if let Some((number, reference)) = self.last.take() {
+            self.lose(number, reference);
+        }
+    }
+
+    /// Takes what became of a message.
+    pub fn handle_outcome(&mut self, id: MessageId, outcome: Outcome) {
+        if let Some((number, reference)) = self.under_way.remove(&id)
+            && outcome != Outcome::Delivered
+        {
+            self.lose(number, reference);
+        }
+    }
+
+    fn lose(&mut self, number: u64, reference: bool) {
+        self.counters.lost += 1;
+        if reference && number >= self.newest_key {
+            self.reference = None;
+            self.wants_key = true;
+        }
+    }
+
+    /// Takes a message of channel [`REPORTS`](crate::REPORTS).
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn handle_report(&mut self, message: &[u8]) -> Result<(), WireError> {
+        let report = Report::parse(message)?;
+        if report.epoch != self.epoch {
+            return Ok(());
+        }
+        self.counters.shown = self.counters.shown.max(report.shown.min(self.counters.sent));
+        if let Some(lacking) = report.lacking.filter(|lacking| lacking.number < self.number)
+            && lacking.number >= self.newest_key
+        {
+            self.reference = None;
+            self.wants_key = true;
+        }
+        Ok(())
+    }
+
+    /// The peer is another one, or has begun anew: it has nothing.
+    pub fn handle_reset(&mut self) {
+        self.reference = None;
+        self.wants_key = true;
+        self.under_way.clear();
+    }
+
+    /// Nothing can be sent but a key frame: an encoder that can be asked for one should be.
+    pub fn wants_key(&self) -> bool {
+        self.wants_key
+    }
+
+    /// Counts.
+    pub fn counters(&self) -> CodedCounters {
+        self.counters
+    }
+
+    /// Writes down that the unit that is about to be sent has passed `stage`.
+    pub fn stamp(unit: &mut Unit, stage: Stage, after: Duration) {
+        unit.passed.set(stage, after);
+    }
+}

@@ -1,0 +1,316 @@
+//! Pictures that come coded already: H.264 in a byte stream, from a file or from who writes to standard input (a camera's own
+//! encoder, `rpicam-vid -o -`).
+//!
+//! A file's units are handed over when their time has come, by the rate that its parameter sets name. Standard input is a
+//! camera: a unit is there when its writer pauses behind it, and was captured when its first bytes came.
+
+use super::source::sleep_until;
+use super::{Error, Length, Result};
+use glassline_io::clock::Clock;
+use glassline_media::bitstream::h264::units::{Piece, Splitter};
+use glassline_media::bitstream::h264::{NalType, Sps, nals};
+use glassline_media::{FrameRate, Time, Utc};
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+const READ_BYTES: usize = 1 << 16;
+/// Reads of standard input that wait to be looked at.
+const READS_WAITING: usize = 16;
+/// Who has written nothing for so long behind a slice has written the picture.
+const PAUSE: Duration = Duration::from_millis(4);
+/// A file that has no picture in so many bytes is none.
+const LOOKED_AT_MAX: u64 = 1 << 20;
+/// Where parameter sets name no rate.
+const ASSUMED_RATE: FrameRate = match FrameRate::new(25, 1) {
+    Some(rate) => rate,
+    None => unreachable!(),
+};
+
+/// The descriptor itself: [`std::io::Stdin`] would copy short reads.
+pub(super) fn stdin() -> io::Result<File> {
+    io::stdin().as_fd().try_clone_to_owned().map(File::from)
+}
+
+/// An access unit, or the rest of one.
+#[derive(Clone, Debug)]
+pub struct CodedItem {
+    /// The unit.
+    pub piece: Piece,
+    /// When it was captured, or came.
+    pub captured: Time,
+    /// The same by the wall clock.
+    pub captured_utc: Utc,
+    /// Pictures a second, where that is known.
+    pub rate: Option<FrameRate>,
+}
+
+/// An input whose pictures are coded.
+pub struct CodedInput {
+    kind: Kind,
+    looped: bool,
+    length: Length,
+    clock: Clock,
+}
+
+enum Kind {
+    File { file: File, path: PathBuf },
+    Stdin { file: File, begun: Vec<u8> },
+}
+
+impl CodedInput {
+    /// A file in Annex B, over and over if `looped`.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn file(path: &Path, looped: bool, length: Length, clock: Clock) -> Result<CodedInput> {
+        let name = || path.display().to_string();
+        let file = File::open(path).map_err(|error| Error::Open { name: name(), error })?;
+        let path = path.to_owned();
+        Ok(CodedInput { kind: Kind::File { file, path }, looped, length, clock })
+    }
+
+    /// What is on standard input, by its first bytes: the input, where that is H.264 in Annex B; else the bytes that were
+    /// read, for [`Request::begun`](super::Request::begun). Waits for the first bytes.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn on_stdin(length: Length, clock: Clock) -> Result<Result<CodedInput, Vec<u8>>> {
+        let name = "standard input";
+        let mut file = stdin().map_err(Error::read(name))?;
+        let mut begun = Vec::new();
+        while begun.len() < 4 && begun.iter().all(|byte| *byte == 0) {
+            let mut byte = [0];
+            if file.read(&mut byte).map_err(Error::read(name))? == 0 {
+                break;
+            }
+            begun.extend(byte);
+        }
+        Ok(match begun[..] {
+            [0, 0, 1] | [0, 0, 0, 1] => {
+                Ok(CodedInput { kind: Kind::Stdin { file, begun }, looped: false, length, clock })
+            }
+            _ => Err(begun),
+        })
+    }
+
+    /// Hands units to `take` until the input ends, the length is reached or `take` returns false. Takes as long as that takes.
+    ///
+    /// # Errors
+    /// Reading fails, or there is no picture in what is read.
+    pub fn run(self, take: &dyn Fn(CodedItem) -> bool) -> Result<()> {
+        let CodedInput { kind, looped, length, clock } = self;
+        let mut outlet = Outlet { take, clock, length, number: 0, rate: None, start: None };
+        match kind {
+            Kind::File { file, path } => run_file(file, &path, looped, &mut outlet),
+            Kind::Stdin { file, begun } => run_live(file, begun, &mut outlet),
+        }
+    }
+}
+
+/// The way to who takes units.
+struct Outlet<'a> {
+    take: &'a dyn Fn(CodedItem) -> bool,
+    clock: Clock,
+    length: Length,
+    /// Pictures so far.
+    number: u64,
+    rate: Option<FrameRate>,
+    /// When the first one was.
+    start: Option<Time>,
+}
+
+impl Outlet<'_> {
+    /// Hands a unit over; false where that was the last.
+    fn push(&mut self, piece: Piece, captured: Time) -> bool {
+        if !piece.continues {
+            if self.length.ends_before(self.number, self.rate.unwrap_or(ASSUMED_RATE)) {
+                return false;
+            }
+            self.number += 1;
+        }
+        self.look(&piece);
+        let captured_utc = self.clock.utc_at(captured);
+        (self.take)(CodedItem { piece, captured, captured_utc, rate: self.rate })
+    }
+
+    /// Hands a unit of a file over when its time has come.
+    fn push_timed(&mut self, piece: Piece) -> bool {
+        self.look(&piece);
+        let start = *self.start.get_or_insert(self.clock.now());
+        let due = start + self.rate.unwrap_or(ASSUMED_RATE).time_of(self.number);
+        sleep_until(due, self.clock);
+        self.push(piece, due)
+    }
+
+    /// The rate that parameter sets name.
+    fn look(&mut self, piece: &Piece) {
+        if self.rate.is_none() && piece.key {
+            let sps = nals(&piece.data).find(|nal| nal.kind() == NalType::Sps);
+            self.rate = sps.and_then(|nal| Sps::parse(nal.payload()).ok()).and_then(|sps| sps.frame_rate);
+        }
+    }
+}
+
+fn run_file(mut file: File, path: &Path, looped: bool, outlet: &mut Outlet<'_>) -> Result<()> {
+    let name = path.display().to_string();
+    let mut buffer = vec![0; READ_BYTES];
+    let mut pieces = Vec::new();
+    loop {
+        let (mut splitter, mut looked_at, before) = (Splitter::new(), 0, outlet.number);
+        loop {
+            let length = file.read(&mut buffer).map_err(Error::read(&name))?;
+            looked_at += length as u64;
+            match buffer.get(..length) {
+                Some([]) | None => pieces.extend(splitter.flush()),
+                Some(bytes) => splitter.push(bytes, &mut pieces),
+            }
+            for piece in pieces.drain(..) {
+                if !outlet.push_timed(piece) {
+                    return Ok(());
+                }
+            }
+            let has_none = outlet.number == before;
+            if has_none && (length == 0 || looked_at > LOOKED_AT_MAX) {
+                return Err(Error::H264 { name, bytes: looked_at });
+            }
+            if length == 0 {
+                break;
+            }
+        }
+        if !looped {
+            return Ok(());
+        }
+        file.rewind().map_err(Error::read(&name))?;
+    }
+}
+
+fn run_live(file: File, begun: Vec<u8>, outlet: &mut Outlet<'_>) -> Result<()> {
+    let (to, reads) = sync_channel(READS_WAITING);
+    // Not joined: it may hang in a read, which nothing but the end of the process ends.
+    thread::Builder::new()
+        .name("standard input".to_owned())
+        .spawn(move || read_on(file, begun, &to))
+        .map_err(|error| Error::Thread { what: "standard input", error })?;
+    let (mut splitter, mut pieces) = (Splitter::new(), Vec::new());
+    let mut captured = outlet.clock.now();
+    let (mut is_held, mut looked_at) = (false, 0);
+    loop {
+        // Nothing ends a unit but a pause, and the next one.
+        let wait = if is_held { PAUSE } else { Duration::MAX };
+        let read = match reads.recv_timeout(wait) {
+            Ok(read) => Some(read.map_err(Error::read("standard input"))?),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                return match splitter.flush().map(|piece| outlet.push(piece, captured)) {
+                    None if outlet.number == 0 => {
+                        Err(Error::H264 { name: "standard input".to_owned(), bytes: looked_at })
+                    }
+                    _ => Ok(()),
+                };
+            }
+        };
+        let now = outlet.clock.now();
+        if let Some(bytes) = read {
+            looked_at += bytes.len() as u64;
+            if !is_held {
+                captured = now;
+            }
+            splitter.push(&bytes, &mut pieces);
+            is_held = true;
+        } else {
+            pieces.extend(splitter.flush());
+            is_held = false;
+        }
+        for piece in pieces.drain(..) {
+            if !outlet.push(piece, captured) {
+                return Ok(());
+            }
+            captured = now;
+        }
+    }
+}
+
+fn read_on(mut file: File, begun: Vec<u8>, to: &SyncSender<io::Result<Vec<u8>>>) {
+    if to.send(Ok(begun)).is_err() {
+        return;
+    }
+    loop {
+        let mut buffer = vec![0; READ_BYTES];
+        match file.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(length) => buffer.truncate(length),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => {
+                // Nobody listens any more, or is told.
+                let _ = to.send(Err(error));
+                return;
+            }
+        }
+        if to.send(Ok(buffer)).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    fn run(input: CodedInput) -> (Result<()>, Vec<CodedItem>) {
+        let items = Mutex::new(Vec::new());
+        let ended = input.run(&|item| {
+            items.lock().unwrap().push(item);
+            true
+        });
+        (ended, items.into_inner().unwrap())
+    }
+
+    fn nal(header: u8, rest: &[u8]) -> Vec<u8> {
+        [&[0, 0, 0, 1, header][..], rest].concat()
+    }
+
+    #[test]
+    fn a_file_comes_at_its_rate_and_again() {
+        let path = std::env::temp_dir().join(format!("glassline-coded-{}.h264", std::process::id()));
+        let bytes = [nal(0x65, &[0x88, 1]), nal(0x41, &[0x9a, 2]), nal(0x41, &[0x9a, 3])].concat();
+        std::fs::write(&path, bytes).unwrap();
+        let length = Length { pictures: Some(5), time: None };
+        let input = CodedInput::file(&path, true, length, Clock::new()).unwrap();
+        let (ended, items) = run(input);
+        ended.unwrap();
+        let keys: Vec<bool> = items.iter().map(|item| item.piece.key).collect();
+        assert_eq!(keys, [true, false, false, true, false]);
+        assert!(items.windows(2).all(|pair| pair[1].captured == pair[0].captured + ASSUMED_RATE.time_of(1)));
+        std::fs::write(&path, b"no H.264").unwrap();
+        let input = CodedInput::file(&path, true, Length::default(), Clock::new()).unwrap();
+        assert!(run(input).0.unwrap_err().to_string().contains("no picture of H.264"));
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_pipe_gives_a_unit_when_its_writer_pauses() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let file = File::from(std::os::fd::OwnedFd::from(reader));
+        let kind = Kind::Stdin { file, begun: vec![0, 0, 0, 1] };
+        let input = CodedInput { kind, looped: false, length: Length::default(), clock: Clock::new() };
+        let (to, units) = std::sync::mpsc::channel();
+        let running = thread::spawn(move || input.run(&|item| to.send(item).is_ok()));
+        let wait = Duration::from_secs(20);
+        for number in 0..3u8 {
+            let unit = nal(if number == 0 { 0x65 } else { 0x41 }, &[0x9a, number]);
+            // The first one's start code was read already.
+            io::Write::write_all(&mut writer, &unit[if number == 0 { 4 } else { 0 }..]).unwrap();
+            let item = units.recv_timeout(wait).unwrap();
+            assert_eq!((item.piece.key, item.piece.data.to_vec()), (number == 0, unit));
+        }
+        drop(writer);
+        running.join().unwrap().unwrap();
+        assert!(units.recv_timeout(wait).is_err());
+    }
+}

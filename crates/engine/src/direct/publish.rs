@@ -1,0 +1,296 @@
+//! What is received, given to who understands streams: a file, a relay, datagrams. Pictures of ours are encoded to H.264 for
+//! that; access units go as they are.
+//!
+//! ```text
+//! pictures ─► Encoding (x264, muxer) ─┐
+//! units ─────────────► ts::Muxer ─────┼─► Outputs
+//! sound ─► Opus ──────────▲───────────┘
+//! ```
+
+use super::UNPOISONED;
+use super::display::{Content, Shown, Sink};
+#[cfg(feature = "opus")]
+use super::sound_receive::{Heard, SoundSink};
+use crate::capture::{Format, Handed, Item, Source, TONE_CHANNELS};
+use crate::encode::{Encoding, Ended, Request};
+use crate::output::{Credentials, Liveness, Opener, Output, Outputs, Packets, Target};
+#[cfg(feature = "opus")]
+use glassline_codec::audio::opus;
+use glassline_direct::coded::ReceivedUnit;
+use glassline_io::clock::Clock;
+use glassline_media::container::ts::{AudioFormat, MuxSettings, Muxer};
+use glassline_media::pixels::Scaler;
+use glassline_media::{
+    AccessUnit, AudioBlock, Codec, Colour, FrameRate, Picture, Stage, Stamps, Ticks, Time,
+};
+use std::io;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Pictures wait no longer for sound to begin: what is in a stream is said at its beginning.
+const SOUND_WAIT: Duration = Duration::from_millis(400);
+/// Access units that wait for sound to begin, at most.
+const HELD_MAX: usize = 120;
+/// Items that wait for the encoder: a slow one loses pictures, not time.
+const WAITING_MAX: usize = 16;
+
+/// Where a stream goes, and how it is made.
+pub struct PublishSettings {
+    /// Where to.
+    pub targets: Vec<Target>,
+    /// What servers are told and asked.
+    pub credentials: Credentials,
+    /// How pictures are coded, and sound; [`Request::input`] does not matter.
+    pub request: Request,
+}
+
+/// Publishes what is received. Its two sinks share it.
+pub struct Publisher(Arc<Mutex<State>>);
+
+struct State {
+    settings: PublishSettings,
+    clock: Clock,
+    stage: Progress,
+    /// Since when pictures come.
+    since: Option<Time>,
+    has_sound: bool,
+    last: Option<Ticks>,
+    /// Access units from the last key frame on, until the stream may begin.
+    held: Vec<(ReceivedUnit, Time)>,
+}
+
+/// How far a stream has come.
+enum Progress {
+    Waiting,
+    Encoding { to: SyncSender<Item>, scaler: Scaler, thread: JoinHandle<Ended> },
+    Muxing(Box<Muxing>),
+    Over,
+}
+
+/// A stream of access units.
+struct Muxing {
+    muxer: Muxer,
+    outputs: Outputs,
+    packets: Vec<u8>,
+    #[cfg(feature = "opus")]
+    coder: Option<opus::Encoder>,
+}
+
+impl Publisher {
+    /// A publisher that begins with the first picture.
+    pub fn new(settings: PublishSettings) -> Publisher {
+        Publisher(Arc::new(Mutex::new(State {
+            settings,
+            clock: Clock::new(),
+            stage: Progress::Waiting,
+            since: None,
+            has_sound: false,
+            last: None,
+            held: Vec::new(),
+        })))
+    }
+
+    /// Takes pictures.
+    pub fn sink(&self) -> Box<dyn Sink> {
+        Box::new(Publisher(Arc::clone(&self.0)))
+    }
+
+    /// Takes sound.
+    #[cfg(feature = "opus")]
+    pub fn sound_sink(&self) -> Box<dyn SoundSink> {
+        Box::new(PublishedSound(Arc::clone(&self.0)))
+    }
+}
+
+impl State {
+    /// Whether the stream may begin: sound is there, or was waited for.
+    fn may_begin(&mut self) -> bool {
+        let now = self.clock.now();
+        let since = *self.since.get_or_insert(now);
+        self.has_sound || now.since(since) >= SOUND_WAIT
+    }
+
+    fn outputs(&self, live: bool) -> io::Result<Outputs> {
+        let liveness = Liveness { live, ..Liveness::default() };
+        let mut opener = Opener::new(self.settings.credentials.clone(), liveness);
+        opener.open(&self.settings.targets).map_err(io::Error::other)
+    }
+
+    fn begin_encoding(&mut self, picture: &Picture, rate: FrameRate) -> io::Result<()> {
+        let (to, items) = sync_channel(WAITING_MAX);
+        let format =
+            Format { size: picture.size(), rate, colour: Colour::UNSPECIFIED, fields: None, live: true };
+        let source = Source::handed(items, format, self.clock);
+        let channels = self.has_sound.then_some(TONE_CHANNELS);
+        let encoding = Encoding::of_source(source, channels, &self.settings.request, self.clock);
+        let encoding = encoding.map_err(io::Error::other)?;
+        let outputs = Box::new(self.outputs(true)?) as Box<dyn Output>;
+        let run = move || encoding.run(vec![outputs]);
+        let thread = thread::Builder::new().name("publish".into()).spawn(run)?;
+        self.stage = Progress::Encoding { to, scaler: Scaler::new(format.size), thread };
+        Ok(())
+    }
+
+    fn show_picture(&mut self, picture: &Picture, rate: FrameRate, captured: Time) -> io::Result<()> {
+        if matches!(self.stage, Progress::Waiting) {
+            if !self.may_begin() {
+                return Ok(());
+            }
+            self.begin_encoding(picture, rate)?;
+        }
+        let Progress::Encoding { to, scaler, .. } = &mut self.stage else { return Err(other("pictures")) };
+        let mut picture = scaler.scale(picture);
+        picture.captured = captured;
+        picture.captured_utc = Some(self.clock.utc_at(captured));
+        let pts = Ticks::from_time(captured);
+        // Two clocks are compared: a picture may seem to be captured before the last one.
+        if self.last.is_some_and(|last| pts <= last) {
+            return Ok(());
+        }
+        self.last = Some(pts);
+        let now = self.clock.now();
+        let when = Handed { arrived: now, queued: now };
+        match to.try_send(Item::Picture { picture, pts, when }) {
+            Ok(()) | Err(TrySendError::Full(_)) => Ok(()),
+            Err(TrySendError::Disconnected(_)) => self.end(),
+        }
+    }
+
+    fn begin_muxing(&mut self) -> io::Result<()> {
+        let sound = AudioFormat { codec: Codec::Opus, channels: TONE_CHANNELS, language: None };
+        let audio = Some(sound).filter(|_| self.has_sound && cfg!(feature = "opus"));
+        let settings = MuxSettings { video: Some(Codec::H264), audio, ..MuxSettings::default() };
+        let muxer = Muxer::new(settings).map_err(io::Error::other)?;
+        #[cfg(feature = "opus")]
+        let coder = audio.map(|_| opus::Encoder::new(opus::Settings::default())).transpose();
+        self.stage = Progress::Muxing(Box::new(Muxing {
+            muxer,
+            outputs: self.outputs(true)?,
+            packets: Vec::new(),
+            #[cfg(feature = "opus")]
+            coder: coder.map_err(io::Error::other)?,
+        }));
+        Ok(())
+    }
+
+    fn show_unit(&mut self, unit: &ReceivedUnit, captured: Time) -> io::Result<()> {
+        if !matches!(self.stage, Progress::Waiting) {
+            return self.mux(unit, captured);
+        }
+        if unit.header.needs.is_none() {
+            self.held.clear();
+        } else if self.held.is_empty() || self.held.len() >= HELD_MAX {
+            return Ok(());
+        }
+        self.held.push((unit.clone(), captured));
+        if !self.may_begin() {
+            return Ok(());
+        }
+        self.begin_muxing()?;
+        std::mem::take(&mut self.held).iter().try_for_each(|(unit, captured)| self.mux(unit, *captured))
+    }
+
+    fn mux(&mut self, unit: &ReceivedUnit, captured: Time) -> io::Result<()> {
+        let (key, last) = (unit.header.needs.is_none(), self.last);
+        let Progress::Muxing(muxing) = &mut self.stage else { return Err(other("access units")) };
+        let pts = Ticks::from_time(captured);
+        let pts = last.map_or(pts, |last| pts.max(last + Ticks(1)));
+        self.last = Some(pts);
+        muxing.write(&AccessUnit {
+            codec: Codec::H264,
+            data: unit.data.clone(),
+            pts,
+            dts: pts,
+            random_access: key,
+            stamps: Stamps::captured_at(captured),
+        })
+    }
+
+    #[cfg_attr(not(feature = "opus"), expect(dead_code, reason = "no sound comes then"))]
+    fn hear(&mut self, block: AudioBlock) -> io::Result<()> {
+        self.has_sound = true;
+        match &mut self.stage {
+            Progress::Waiting | Progress::Over => Ok(()),
+            Progress::Encoding { to, .. } => match to.try_send(Item::Sound(block)) {
+                Ok(()) | Err(TrySendError::Full(_)) => Ok(()),
+                Err(TrySendError::Disconnected(_)) => self.end(),
+            },
+            #[cfg(feature = "opus")]
+            Progress::Muxing(muxing) => {
+                let Some(coder) = &mut muxing.coder else { return Ok(()) };
+                for unit in coder.push(&block).map_err(io::Error::other)? {
+                    muxing.write(&unit)?;
+                }
+                Ok(())
+            }
+            #[cfg(not(feature = "opus"))]
+            Progress::Muxing(_) => Ok(()),
+        }
+    }
+
+    /// Ends the stream well, if there is one.
+    fn end(&mut self) -> io::Result<()> {
+        match std::mem::replace(&mut self.stage, Progress::Over) {
+            Progress::Waiting | Progress::Over => Ok(()),
+            Progress::Encoding { to, thread, .. } => {
+                drop(to);
+                let ended = thread.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+                ended.result.map_err(io::Error::other)
+            }
+            Progress::Muxing(mut muxing) => {
+                muxing.packets.clear();
+                muxing.muxer.finish(&mut muxing.packets);
+                let written = muxing.outputs.write(&Packets::whole(&muxing.packets, false));
+                written.and_then(|_| muxing.outputs.finish()).map_err(io::Error::other)
+            }
+        }
+    }
+}
+
+impl Muxing {
+    fn write(&mut self, unit: &AccessUnit) -> io::Result<()> {
+        self.packets.clear();
+        self.muxer.write(unit, &mut self.packets).map_err(io::Error::other)?;
+        let joinable = unit.random_access && unit.codec.is_video();
+        self.outputs.write(&Packets::whole(&self.packets, joinable)).map_err(io::Error::other)?;
+        Ok(())
+    }
+}
+
+/// The sender has begun anew with pictures of another kind.
+fn other(what: &str) -> io::Error {
+    io::Error::other(format!("the sender now sends {what}, and this stream began with the other kind"))
+}
+
+impl Sink for Publisher {
+    fn show(&mut self, shown: &Shown) -> io::Result<()> {
+        let mut state = self.0.lock().expect(UNPOISONED);
+        let captured = shown.stamps.at(Stage::Captured).unwrap_or_else(|| state.clock.now());
+        match &shown.content {
+            Content::Picture(picture) => state.show_picture(picture, shown.rate, captured),
+            Content::Unit(unit) => state.show_unit(unit, captured),
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.0.lock().expect(UNPOISONED).end()
+    }
+}
+
+#[cfg(feature = "opus")]
+struct PublishedSound(Arc<Mutex<State>>);
+
+#[cfg(feature = "opus")]
+impl SoundSink for PublishedSound {
+    fn play(&mut self, heard: &Heard) -> io::Result<()> {
+        let block = AudioBlock { captured: heard.captured, ..heard.block.clone() };
+        self.0.lock().expect(UNPOISONED).hear(block)
+    }
+
+    /// The stream ends with its pictures.
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

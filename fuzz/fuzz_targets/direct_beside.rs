@@ -1,0 +1,8 @@
+//! Sound and access units beside direct video. What is checked stands in `bodies/`, free of the fuzzer, so that tests can run
+//! it too.
+#![no_main]
+
+#[path = "../bodies/direct_beside.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
