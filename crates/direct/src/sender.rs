@@ -14,8 +14,8 @@ use glassline_transport::link::{MessageId, Outcome};
 use std::time::Duration;
 
 /// After so many pictures in a row that were not sent, the smallest one goes, so that something comes back. (Salsify waits for
-/// four: measured on cellular traces, two give a shorter delay for the same quality.)
-const SKIPS_MAX: u32 = 2;
+/// four: measured on cellular traces, each one less gives a shorter delay and more quality, down to one.)
+const SKIPS_MAX: u32 = 1;
 /// A picture may take so many times the time to the next one to leave. More fills the path better, and makes each picture later by
 /// as much; the next budget is smaller by what is still under way.
 const HORIZON: f64 = 1.25;

@@ -125,7 +125,7 @@ fn a_fixed_rate_stays_whatever_is_told() {
         capacity.handle_feedback(Time::from_millis(second * 1000), &lossy);
         assert_eq!((capacity.pacing_rate(), capacity.bandwidth()), (rate, rate));
     }
-    assert_eq!(capacity.room(Duration::from_millis(20), 1 << 30), 10_000.0);
+    assert_eq!(capacity.room(Time::ZERO, Duration::from_millis(20), 1 << 30), 10_000.0);
     capacity.handle_new_path(Time::from_millis(20_000));
     assert_eq!(capacity.controller(), Controller::Fixed(rate));
 }
@@ -138,9 +138,42 @@ fn salsify_has_under_way_what_arrives_within_its_delay() {
     capacity.handle_arrival(Duration::from_millis(2));
     assert_eq!(capacity.window_bytes(), 50_000);
     assert_eq!(capacity.pacing_rate(), ByteRate::from_bytes_per_second(2_500_000));
-    assert_eq!(capacity.room(Duration::from_millis(1), 20_000), 30_000.0);
-    assert!(capacity.room(Duration::from_millis(1), 70_000) < 0.0);
+    assert_eq!(capacity.room(Time::ZERO, Duration::from_millis(1), 20_000), 30_000.0);
+    assert!(capacity.room(Time::ZERO, Duration::from_millis(1), 70_000) < 0.0);
     // However slow, two packets may be under way.
     capacity.handle_arrival(Duration::from_secs(9));
     assert_eq!(capacity.window_bytes(), 2400);
+}
+
+#[test]
+fn the_budget_counts_what_waits_now_and_not_what_a_packet_once_found() {
+    let mut plant = Plant::new(400_000.0, Duration::from_millis(50));
+    let mut capacity = Capacity::new(Time::ZERO, 1200, Controller::Adaptive);
+    plant.run(&mut capacity, 10_000, 0.0);
+    let (now, horizon) = (plant.now, Duration::from_millis(40));
+    let rate = capacity.bandwidth().bytes_per_second() as f64;
+    let rtt = Duration::from_millis(50);
+    // The newest answer is of a packet that left a round trip ago and found 20 ms of queue.
+    let base = capacity.base.us();
+    let told = Feedback {
+        sent_at: Some(Time::from_nanos(now.as_nanos() - 50_000_000)),
+        one_way_us: Some(base + 20_000),
+        rtt,
+        least_rtt: rtt,
+        ..Feedback::default()
+    };
+    capacity.handle_feedback(now, &told);
+    let pace = capacity.pacing_rate().bytes_in(horizon);
+    let waits = |capacity: &Capacity, now: Time, in_flight: f64| {
+        (pace - capacity.room(now, horizon, in_flight as u64)) / rate * 1e3
+    };
+    // Behind it left half of what the path carries in that time: its queue has gone.
+    assert!(waits(&capacity, now, 0.025 * rate) < 1.0);
+    // As much as the path carries: the queue stands. Twice as much: it has grown by a round trip's worth.
+    assert!((waits(&capacity, now, 0.05 * rate) - 20.0).abs() < 1.0);
+    assert!((waits(&capacity, now, 0.1 * rate) - 70.0).abs() < 1.0);
+    // Nothing is answered any more, however long it has been under way: it may not have left.
+    let later = Time::from_nanos(now.as_nanos() + 400_000_000);
+    let stuck = waits(&capacity, later, 0.2 * rate);
+    assert!((135.0..150.0).contains(&stuck), "{stuck}");
 }

@@ -74,6 +74,9 @@ const SALSIFY_PACE: f64 = 5.0;
 const SALSIFY_RATE_MAX: f64 = 1.25e9;
 /// Packets that may be under way though the receiver's estimate says fewer.
 const LEAST_WINDOW: f64 = 2.0;
+/// Answers come up to so much later than on the empty path without that too much waits: as long as a queue may take. (Measured on
+/// cellular traces with pictures: more fills the way better, and each outage then delays more of them.)
+const LATE_ANSWERS: Duration = TARGET;
 /// What may be under way at a fixed rate, in time.
 const FIXED_WINDOW: Duration = Duration::from_secs(4);
 
@@ -128,6 +131,10 @@ pub struct Capacity {
     window: f64,
     base: BaseDelay,
     queue: Duration,
+    /// When the packet was sent that found this queue.
+    queue_at: Option<Time>,
+    /// The least round-trip time.
+    least_rtt: Duration,
     round: Round,
     /// Consecutive rounds in which there was room.
     roomy_rounds: u32,
@@ -231,6 +238,8 @@ impl Capacity {
             window: 12.0 * packet_bytes as f64,
             base: BaseDelay { before: i64::MAX, now: i64::MAX, since: now },
             queue: Duration::ZERO,
+            queue_at: None,
+            least_rtt: Duration::ZERO,
             round: Round::new(now),
             roomy_rounds: 0,
             standing_rounds: 0,
@@ -293,15 +302,26 @@ impl Capacity {
     /// How many bytes may be handed over to arrive within `delay` where `in_flight` are under way (Salsify's budget, NSDI 2018
     /// §4): what the pace lets leave in that time, less what is under way beyond the empty path; under
     /// [`Controller::Salsify`] what its window leaves, whose own delay counts.
-    pub fn room(&self, delay: Duration, in_flight: u64) -> f64 {
+    pub fn room(&self, now: Time, delay: Duration, in_flight: u64) -> f64 {
         match self.controller {
             // By the pacing rate, not by the measured bandwidth: a sender limited to what was measured never measures more.
-            Controller::Adaptive => {
-                self.pacing_rate().bytes_in(delay) - self.bandwidth().bytes_in(self.queue_delay())
-            }
+            Controller::Adaptive => self.pacing_rate().bytes_in(delay) - self.queued_bytes(now, in_flight),
             Controller::Salsify { .. } => self.window_bytes() as f64 - in_flight as f64,
             Controller::Fixed(rate) => rate.bytes_in(delay),
         }
+    }
+
+    /// What waits in the path's queue now: what the newest packet known of found there, and all that was sent behind it, less
+    /// what has left since. What was found alone is a round trip old: who counts it again and again stops for far too long, and
+    /// then begins with far too much.
+    fn queued_bytes(&self, now: Time, in_flight: u64) -> f64 {
+        let found = self.bandwidth().bytes_in(self.queue);
+        let Some(sent_at) = self.queue_at else { return found };
+        let since = self.bandwidth().bytes_in(now.since(sent_at));
+        // What is under way and would long have been answered on the empty path waits: nothing may have left at all.
+        let answered = self.bandwidth().bytes_in(self.least_rtt + LATE_ANSWERS);
+        let under_way = in_flight as f64;
+        (found + under_way - since).max(under_way - answered).max(0.0)
     }
 
     /// The receiver says that 1000 of our bytes take so long to arrive (Salsify's τ).
@@ -359,6 +379,8 @@ impl Capacity {
             let life = if shared { SHARED_BASE_LIFE } else { BASE_LIFE };
             self.base.update(now, one_way, life);
             self.queue = Duration::from_micros(one_way.saturating_sub(self.base.us()).max(0) as u64);
+            self.queue_at = feedback.sent_at;
+            self.least_rtt = feedback.least_rtt;
         }
         let round = &mut self.round;
         round.least_queue = round.least_queue.min(self.queue);

@@ -344,7 +344,7 @@ impl Link {
     pub fn budget(&self, now: Time, channel: u8, delay: Duration) -> u64 {
         let (Some(session), Some(own)) = (self.main(), self.channels.sender(channel)) else { return 0 };
         let in_flight = session.recovery.in_flight();
-        let room = session.capacity.room(delay, in_flight) * self.freshness(session, now);
+        let room = session.capacity.room(now, delay, in_flight) * self.freshness(session, now);
         let (lossy, whole) = (now < session.lossy_until, session.datagram - DATA_OVERHEAD);
         let (mut first, mut equal, mut weights) = (0.0, 0.0, f64::from(own.options.weight));
         for other in self.channels.senders.iter().flatten() {
