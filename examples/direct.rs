@@ -1,5 +1,6 @@
-//! Live video over a link, each picture as large as the network takes: a camera (here the test pattern) at one end, a screen (here a
-//! line of text a second) at the other.
+//! A drone: live video over a link, each picture as large as the network takes, with telemetry and commands beside it. At one end a
+//! camera (here the test pattern) and an autopilot (here one that says ten times a second that it is there, in MAVLink 2), at the
+//! other a screen (here a line of text a second) and a pilot (here one who says three things).
 //!
 //! ```text
 //! cargo run --release -p glassline-engine --example direct                            both ends in one process
@@ -7,17 +8,29 @@
 //! cargo run --release -p glassline-engine --example direct send 192.0.2.1:7000        … and one there
 //! ```
 
+use bytes::Bytes;
 use glassline_engine::capture::{Length, Source};
 use glassline_engine::direct::{SendSettings, SenderSettings, Shown, Sink, VideoReceiver, VideoSender};
-use glassline_engine::link::session::{Mode, Session};
+use glassline_engine::link::session::{Channel, Mode, Session};
 use glassline_engine::link::{Endpoint, Local};
 use glassline_io::clock::Clock;
 use glassline_media::{FrameRate, Size, Stage};
-use glassline_transport::link::{Credentials, Fec, Key, Settings};
+use glassline_transport::link::{Credentials, Fec, Key, Options, Settings};
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+/// What the pilot says: goes before everything else, arrives surely and in order.
+const COMMANDS: u8 = 0;
+/// How the drone is: a value that was lost is not sent again, and an old one is not waited for.
+const TELEMETRY: u8 = 1;
+/// What an autopilot says of itself: a quadcopter that is armed and active.
+const HEARTBEAT: u8 = 0;
+const QUADCOPTER: [u8; 9] = [0, 0, 0, 0, 2, 3, 0x80, 4, 3];
 
 /// A program of your own reads the key from a file (`glassline key new`).
 fn settings(name: &str) -> Settings {
@@ -44,11 +57,47 @@ impl Sink for Screen {
     }
 }
 
-/// Shows what comes until the sender has gone.
+/// A message of MAVLink 2, whose definition adds `extra` to the checksum.
+fn mavlink(sequence: u8, id: u8, payload: &[u8], extra: u8) -> Bytes {
+    let mut message = vec![0xfd, payload.len() as u8, 0, 0, sequence, 1, 1, id, 0, 0];
+    message.extend_from_slice(payload);
+    // CRC-16/MCRF4XX, over all but the first byte, and over what the message's definition adds.
+    let checksum = message[1..].iter().chain([&extra]).fold(0xffffu16, |crc, byte| {
+        let low = byte ^ crc.to_le_bytes()[0];
+        let low = u16::from(low ^ (low << 4));
+        (crc >> 8) ^ (low << 8) ^ (low << 3) ^ (low >> 4)
+    });
+    message.extend_from_slice(&checksum.to_le_bytes());
+    message.into()
+}
+
+fn commands() -> Options {
+    Options { priority: 0, ..Options::default() }
+}
+
+fn telemetry() -> Options {
+    Options { reliable: false, newest: true, priority: 1, ..Options::default() }
+}
+
+/// Shows what comes until the sender has gone, and tells the drone three things.
 fn receive(at: SocketAddr) -> Result<Session, Box<dyn Error>> {
     let receiver = VideoReceiver::new(Box::<Screen>::default(), Default::default())?;
     let endpoint = Endpoint::listen(settings("ground"), &[Local::at(at)])?;
-    Ok(Session::open_with(endpoint, Mode::Listen { once: true }, vec![], vec![Arc::new(receiver)])?)
+    let ((pilot, asked), (told_by, told)) = (channel(), channel::<Bytes>());
+    let channels = vec![
+        Channel::new(COMMANDS, commands()).with_input(asked),
+        Channel::new(TELEMETRY, telemetry()).with_output(told_by),
+    ];
+    thread::spawn(move || {
+        for command in ["arm", "climb", "land"] {
+            thread::sleep(Duration::from_secs(1));
+            if pilot.send(Bytes::from(command)).is_err() {
+                return;
+            }
+        }
+    });
+    thread::spawn(move || println!("the autopilot has said {} times that it is there", told.iter().count()));
+    Ok(Session::open_with(endpoint, Mode::Listen { once: true }, channels, vec![Arc::new(receiver)])?)
 }
 
 /// Sends four seconds.
@@ -60,7 +109,22 @@ fn send(to: SocketAddr) -> Result<(), Box<dyn Error>> {
     let sender = Arc::new(VideoSender::new(camera, None, send, None)?);
     let endpoint = Endpoint::open(settings("air"), &[Local::towards(to)])?;
     let mode = Mode::Connect { to, give_up: true };
-    Session::open_with(endpoint, mode, vec![], vec![Arc::clone(&sender) as _])?.join()?;
+    let ((autopilot, told), (asked_by, asked)) = (channel(), channel::<Bytes>());
+    let channels = vec![
+        Channel::new(TELEMETRY, telemetry()).with_input(told),
+        Channel::new(COMMANDS, commands()).with_output(asked_by),
+    ];
+    thread::spawn(move || {
+        let heartbeats = (0..40).map(|number| mavlink(number, HEARTBEAT, &QUADCOPTER, 50));
+        for heartbeat in heartbeats {
+            thread::sleep(Duration::from_millis(100));
+            if autopilot.send(heartbeat).is_err() {
+                return;
+            }
+        }
+    });
+    thread::spawn(move || asked.iter().for_each(|command| println!("told to {command:?}")));
+    Session::open_with(endpoint, mode, channels, vec![Arc::clone(&sender) as _])?.join()?;
     println!("{:?}", sender.statistics().counters);
     Ok(())
 }
