@@ -103,7 +103,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     run.run(endpoint, Mode::Listen { once: args.once }, None, signals)?;
     sending.as_ref().map_or(Ok(()), Sending::end)?;
-    receiving.finish()?;
+    // What came is told, whether all of it got to the output or not.
+    let finished = receiving.finish();
     let report = both(receiving.report(), sending.as_ref().map(Sending::report), "sent");
-    receiving.tell(&report, args.json)
+    receiving.tell(&report, args.json)?;
+    finished
 }

@@ -102,11 +102,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let remote = Remote { name: address.to_owned(), wanted: None };
     run.run(endpoint, mode, Some(&remote), signals)?;
     sending.end()?;
-    receiving.as_ref().map_or(Ok(()), Receiving::finish)?;
+    // What came is told, whether all of it got to the output or not.
+    let finished = receiving.as_ref().map_or(Ok(()), Receiving::finish);
     let report = both(sending.report(), receiving.as_ref().map(Receiving::report), "received");
     match (&receiving, args.json) {
-        (Some(receiving), as_json) => receiving.tell(&report, as_json),
-        (None, true) => output::print(&report.json()?),
-        (None, false) => output::print_aside(&report.text()),
+        (Some(receiving), as_json) => receiving.tell(&report, as_json)?,
+        (None, true) => output::print(&report.json()?)?,
+        (None, false) => output::print_aside(&report.text())?,
     }
+    finished
 }

@@ -19,6 +19,8 @@ use std::thread;
 use std::time::Duration;
 
 const READ_BYTES: usize = 1 << 16;
+/// What y4m begins with has so many bytes.
+const Y4M_MAGIC_BYTES: usize = 10;
 /// Reads of standard input that wait to be looked at.
 const READS_WAITING: usize = 16;
 /// Who has written nothing for so long behind a slice has written the picture.
@@ -83,7 +85,10 @@ impl CodedInput {
         let name = "standard input";
         let mut file = stdin().map_err(Error::read(name))?;
         let mut begun = Vec::new();
-        while begun.len() < 4 && begun.iter().all(|byte| *byte == 0) {
+        // Four bytes of H.264, or those that y4m begins with: an error shows what stands there.
+        while begun.len() < 4 && begun.iter().all(|byte| *byte == 0)
+            || begun.len() < Y4M_MAGIC_BYTES && begun.first().is_some_and(|byte| *byte != 0)
+        {
             let mut byte = [0];
             if file.read(&mut byte).map_err(Error::read(name))? == 0 {
                 break;
