@@ -3,10 +3,9 @@
 use super::wire::UnitHeader;
 use crate::wire::{Passed, Report, WireError};
 use bytes::Bytes;
-use glassline_media::{FrameRate, Stage, Utc};
+use glassline_media::{FrameRate, Utc};
 use glassline_transport::link::{MessageId, Outcome};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// Messages whose fate is not known, at most.
 const UNDER_WAY_MAX: usize = 1024;
@@ -198,10 +197,5 @@ impl CodedSender {
     /// Counts.
     pub fn counters(&self) -> CodedCounters {
         self.counters
-    }
-
-    /// Writes down that the unit that is about to be sent has passed `stage`.
-    pub fn stamp(unit: &mut Unit, stage: Stage, after: Duration) {
-        unit.passed.set(stage, after);
     }
 }

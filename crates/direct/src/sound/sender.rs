@@ -95,11 +95,6 @@ impl SoundSender {
     pub fn repeats(&self) -> usize {
         self.repeats
     }
-
-    /// The share of messages that were lost lately, 0 to 1.
-    pub fn lost(&self) -> f64 {
-        self.lost
-    }
 }
 
 #[cfg(test)]
