@@ -7,6 +7,7 @@
 
 use super::UNPOISONED;
 use super::intake::{Intake, SoundCapture};
+use super::latest::Latest;
 use super::mailbox::Taken;
 use crate::capture::{self, CodedInput, CodedItem};
 use crate::capture::{Format, Handed, Source};
@@ -23,7 +24,6 @@ use glassline_media::{Picture, Ticks};
 use glassline_transport::link::{Error as LinkError, Event, Options};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ pub struct CodedVideoSender {
     intake: Arc<Intake>,
     state: Mutex<Running>,
     events: Mutex<Vec<Event>>,
-    links: AtomicU64,
+    links: Latest,
     clock: Clock,
 }
 
@@ -158,7 +158,7 @@ impl CodedVideoSender {
                 figures: CodedSendStatistics::default(),
             }),
             events: Mutex::default(),
-            links: AtomicU64::new(0),
+            links: Latest::default(),
             clock: Clock::new(),
         }
     }
@@ -186,7 +186,7 @@ impl CodedVideoSender {
                 figures: CodedSendStatistics::default(),
             }),
             events: Mutex::default(),
-            links: AtomicU64::new(0),
+            links: Latest::default(),
             clock: Clock::new(),
         })
     }
@@ -442,18 +442,15 @@ impl Service for CodedVideoSender {
     }
 
     fn serve(&self, link: &Link) -> io::Result<Served> {
-        let ours = self.links.fetch_add(1, Ordering::Relaxed) + 1;
-        let is_over = || link.has_ended() || self.links.load(Ordering::Relaxed) != ours;
-        while !matches!(link.wait_connected(TICK), Ok(true)) {
-            if is_over() {
-                return Ok(Served::ThisLink);
-            }
+        let turn = self.links.begin();
+        if !self.links.wait_connected(turn, link) {
+            return Ok(Served::ThisLink);
         }
         self.events.lock().expect(UNPOISONED).clear();
         self.state.lock().expect(UNPOISONED).sender.handle_reset();
         self.start()?;
         loop {
-            if is_over() {
+            if self.links.is_over(turn, link) {
                 return Ok(Served::ThisLink);
             }
             match &self.feed {

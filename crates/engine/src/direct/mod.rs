@@ -13,6 +13,7 @@
 mod coded_send;
 mod display;
 mod intake;
+mod latest;
 mod lip_sync;
 mod mailbox;
 mod publish;

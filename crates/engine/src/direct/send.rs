@@ -2,6 +2,7 @@
 
 use super::UNPOISONED;
 use super::intake::{Intake, SoundCapture};
+use super::latest::Latest;
 use super::mailbox::Taken;
 use super::times::{TimeMeter, Times};
 use crate::capture::{self, Format, Handed, Source};
@@ -16,7 +17,6 @@ use glassline_io::clock::Clock;
 use glassline_media::{Picture, Stage, Time};
 use glassline_transport::link::{Error as LinkError, Event, Fec, Options};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -87,7 +87,7 @@ pub struct VideoSender {
     most_candidates: usize,
     observer: Option<Observer>,
     /// The link that came last is served.
-    links: AtomicU64,
+    links: Latest,
     clock: Clock,
 }
 
@@ -137,7 +137,7 @@ impl VideoSender {
             parity: settings.parity,
             most_candidates,
             observer,
-            links: AtomicU64::new(0),
+            links: Latest::default(),
             clock: Clock::new(),
         })
     }
@@ -294,12 +294,9 @@ impl Service for VideoSender {
     }
 
     fn serve(&self, link: &Link) -> io::Result<Served> {
-        let ours = self.links.fetch_add(1, Ordering::Relaxed) + 1;
-        let is_over = || link.has_ended() || self.links.load(Ordering::Relaxed) != ours;
-        while !matches!(link.wait_connected(TICK), Ok(true)) {
-            if is_over() {
-                return Ok(Served::ThisLink);
-            }
+        let turn = self.links.begin();
+        if !self.links.wait_connected(turn, link) {
+            return Ok(Served::ThisLink);
         }
         self.events.lock().expect(UNPOISONED).clear();
         self.state.lock().expect(UNPOISONED).sender.handle_reset();
@@ -307,7 +304,7 @@ impl Service for VideoSender {
         loop {
             match self.intake.mailbox.take(TICK) {
                 Taken::End => return Ok(Served::All),
-                _ if is_over() => return Ok(Served::ThisLink),
+                _ if self.links.is_over(turn, link) => return Ok(Served::ThisLink),
                 Taken::Nothing => {}
                 Taken::Picture(picture, when) => {
                     let mut state = self.state.lock().expect(UNPOISONED);

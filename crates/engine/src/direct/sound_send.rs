@@ -2,6 +2,7 @@
 
 use super::UNPOISONED;
 use super::intake::TakesSound;
+use super::latest::Latest;
 use crate::link::Link;
 use crate::link::session::{Served, Service};
 use bytes::Bytes;
@@ -15,7 +16,7 @@ use glassline_media::{AudioBlock, Stage, Time, Utc};
 use glassline_transport::link::{Error as LinkError, Event, Options, Outcome};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -77,7 +78,7 @@ pub struct SoundSender {
     lag: Duration,
     state: Mutex<State>,
     changed: Condvar,
-    links: AtomicU64,
+    links: Latest,
     has_complained: AtomicBool,
     clock: Clock,
     block_frames: usize,
@@ -128,7 +129,7 @@ impl SoundSender {
             lag: Duration::from_nanos(lag),
             state: Mutex::new(state),
             changed: Condvar::new(),
-            links: AtomicU64::new(0),
+            links: Latest::default(),
             has_complained: AtomicBool::new(false),
             clock: Clock::new(),
             block_frames: frames,
@@ -215,16 +216,14 @@ impl Service for SoundSender {
     }
 
     fn serve(&self, link: &Link) -> io::Result<Served> {
-        let ours = self.links.fetch_add(1, Ordering::Relaxed) + 1;
-        while !matches!(link.wait_connected(TICK), Ok(true)) {
-            if link.has_ended() {
-                return Ok(Served::ThisLink);
-            }
+        let turn = self.links.begin();
+        if !self.links.wait_connected(turn, link) {
+            return Ok(Served::ThisLink);
         }
         self.state.lock().expect(UNPOISONED).waiting.clear();
         loop {
             // The peer that came last is served.
-            if link.has_ended() || self.links.load(Ordering::Relaxed) != ours {
+            if self.links.is_over(turn, link) {
                 return Ok(Served::ThisLink);
             }
             let Some(messages) = self.take() else { return Ok(Served::All) };

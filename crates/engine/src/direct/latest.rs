@@ -1,0 +1,38 @@
+//! Which of several links a service that has one source serves: the one that came last.
+
+use crate::link::Link;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long is waited for a link before it is looked whether it is still there.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Counts the links that a service was given.
+#[derive(Debug, Default)]
+pub(super) struct Latest(AtomicU64);
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn(u64);
+
+impl Latest {
+    /// Another link has come: those before it are served no more.
+    pub(super) fn begin(&self) -> Turn {
+        Turn(self.0.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Whether the link has ended, or another one has come.
+    pub(super) fn is_over(&self, turn: Turn, link: &Link) -> bool {
+        link.has_ended() || self.0.load(Ordering::Relaxed) != turn.0
+    }
+
+    /// Waits until the link is up; false where that will not be, or another one has come.
+    pub(super) fn wait_connected(&self, turn: Turn, link: &Link) -> bool {
+        while !matches!(link.wait_connected(TICK), Ok(true)) {
+            if self.is_over(turn, link) {
+                return false;
+            }
+        }
+        true
+    }
+}
