@@ -112,6 +112,7 @@ fn sender_value(statistics: &SendStatistics) -> Value {
         "receiver_states": statistics.receiver_states,
         "budget_bytes": statistics.budget,
         "quantizer": statistics.quantizer,
+        "size": statistics.size.map(|size| size.to_string()),
         "candidates": statistics.candidates,
         "silence_ms": ms(statistics.silence),
         "encoding_ms": times(&statistics.encoding),
@@ -127,9 +128,10 @@ pub(super) fn of_sender(sender: Arc<VideoSender>, key: &'static str) -> impl FnM
         let [captured, sent, shown, bytes] =
             rates.take([statistics.captured, counters.sent, counters.shown, counters.bytes]);
         let quantizer = statistics.quantizer.map_or_else(|| "-".to_owned(), |index| index.to_string());
+        let size = statistics.size.map_or_else(|| "-".to_owned(), |size| size.to_string());
         let text = format!(
-            "   video  {captured:.0} fps captured, {sent:.0} sent, {shown:.0} shown  {:.2} Mbit/s  budget {} B  quantiser \
-             {quantizer}  encoding p50 {:.1} p95 {:.1} ms  skipped {} lost {}  states {} here, {} there\n",
+            "   video  {captured:.0} fps captured, {sent:.0} sent, {shown:.0} shown  {:.2} Mbit/s  budget {} B  {size} \
+             quantiser {quantizer}  encoding p50 {:.1} p95 {:.1} ms  skipped {} lost {}  states {} here, {} there\n",
             bytes * 8.0 / 1e6,
             statistics.budget,
             ms(statistics.encoding.p50),
@@ -277,7 +279,8 @@ fn receiver_value(statistics: &ReceiveStatistics, of: &StageTimes) -> Value {
         "dropped": statistics.dropped,
         "bytes": statistics.bytes,
         "states": statistics.states,
-        "size": statistics.size.map(|size| size.to_string()),
+        "size": statistics.size.map(|(shown, _)| shown.to_string()),
+        "coded_size": statistics.size.map(|(_, coded)| coded.to_string()),
         "delay_ms": times(&of.total),
         "stages_ms": stages(of),
     })
@@ -289,7 +292,8 @@ pub(super) fn of_receiver(receiver: Arc<VideoReceiver>, key: &'static str) -> im
     move || {
         let statistics = receiver.statistics();
         let [shown, bytes] = rates.take([statistics.shown, statistics.bytes]);
-        let size = statistics.size.map_or_else(|| "no picture yet".to_owned(), |size| size.to_string());
+        let size =
+            statistics.size.map_or_else(|| "no picture yet".to_owned(), |(_, coded)| coded.to_string());
         let mut text = format!(
             "   video  {size}  {shown:.0} fps  {:.2} Mbit/s  delay p50 {:.1} p95 {:.1} ms  lost {} lacking {}  states {}\n",
             bytes * 8.0 / 1e6,
@@ -366,6 +370,7 @@ pub(crate) fn decision(decision: &Decision, took: Duration) -> String {
         "number": decision.number,
         "source": decision.source,
         "careful": decision.careful,
+        "size": decision.size.to_string(),
         "expected_bytes": decision.expected,
         "budget_bytes": decision.budget,
         "candidates": candidates,

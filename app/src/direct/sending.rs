@@ -12,8 +12,8 @@ use glassline_engine::capture::{CodedInput, FfmpegInput, Input, Length, ParseErr
 #[cfg(feature = "opus")]
 use glassline_engine::direct::SoundSender;
 use glassline_engine::direct::{
-    CodecMode, CodedVideoSender, Decision, EncodingSettings, SendSettings, SenderSettings, SoundCapture,
-    VideoSender,
+    CodecMode, CodedSize, CodedVideoSender, Decision, EncodingSettings, SendSettings, SenderSettings,
+    SoundCapture, VideoSender,
 };
 use glassline_io::clock::Clock;
 use glassline_io::process::processors;
@@ -82,6 +82,10 @@ pub(super) struct SendOptions {
     /// The encoder's speed against quality, from 0 (best) to 10 (fastest)
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SPEED, value_parser = clap::value_parser!(u8).range(0..=10))]
     speed: u8,
+    /// At which size pictures are coded: smaller where the network takes little (auto), always as they are (source), or WxH;
+    /// they are shown at the size at which they were captured
+    #[arg(long, value_name = "auto|source|WxH", default_value_t)]
+    size: CodedSize,
     /// In how many qualities each picture is encoded at most: more meet the network better, for more processor time;
     /// fewer are made where time is short
     #[arg(long, value_name = "N", default_value_t = DEFAULT_CANDIDATES, value_parser = clap::value_parser!(u8).range(1..=6))]
@@ -124,6 +128,7 @@ impl Default for SendOptions {
             preset: None,
             bitrate: None,
             speed: DEFAULT_SPEED,
+            size: CodedSize::Adaptive,
             candidates: DEFAULT_CANDIDATES,
             fec: DEFAULT_PARITY,
             threads: 0,
@@ -223,6 +228,7 @@ impl Sending {
         };
         let sender = SenderSettings {
             speed: options.speed,
+            size: options.size,
             candidates: usize::from(options.candidates),
             bitrate_max: options.bitrate,
             codec: if options.conventional { CodecMode::Conventional } else { CodecMode::Functional },
@@ -367,6 +373,7 @@ impl SendOptions {
         let default = SendOptions::default();
         let own = [
             (self.speed != default.speed, "--speed"),
+            (self.size != default.size, "--size"),
             (self.candidates != default.candidates, "--candidates"),
             (self.fec != default.fec, "--fec"),
             (self.conventional, "--conventional"),

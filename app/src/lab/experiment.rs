@@ -7,7 +7,7 @@ use crate::link::parse_parity;
 use crate::{failure, logging, output};
 use anyhow::{Context, Result};
 use glassline_engine::capture::{Deinterlace, Input, Length, Pictures};
-use glassline_engine::direct::{CodecMode, SenderSettings};
+use glassline_engine::direct::{CodecMode, CodedSize, SenderSettings};
 use glassline_engine::parallel::Threads;
 use glassline_io::process::processors;
 use glassline_lab::experiment::{Cost, Outcome, Setup, Summary, run as run_experiment};
@@ -76,6 +76,9 @@ pub(super) struct Args {
     /// The encoder's speed against quality, from 0 (best) to 10 (fastest)
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u8).range(0..=10))]
     speed: u8,
+    /// At which size pictures are coded: smaller where the network takes little (auto), as they are (source), or WxH
+    #[arg(long, value_name = "auto|source|WxH", default_value_t)]
+    size: CodedSize,
     /// In how many qualities each picture is encoded
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=6))]
     candidates: u8,
@@ -167,6 +170,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         speed: args.speed,
         candidates: usize::from(args.candidates),
         bitrate_max: args.bitrate,
+        size: args.size,
         codec: if args.conventional { CodecMode::Conventional } else { CodecMode::Functional },
         ..SenderSettings::new(1, rate)
     };

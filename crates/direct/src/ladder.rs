@@ -16,6 +16,8 @@ const REMEMBERED: usize = 4;
 const COARSEST: u8 = 127;
 /// By how many octaves a size changes from one picture to the next, at least: candidates are never closer.
 const LEAST_SPREAD: f64 = 0.12;
+/// Bytes grow with this power of the area: larger pictures have more that is alike.
+const AREA_EXPONENT: f64 = 0.7;
 /// The share of what is expected to fit that the middle candidate aims at.
 const AIM: f64 = 0.9;
 
@@ -66,6 +68,12 @@ impl Ladder {
             self.finest_sizes.pop_front();
         }
         self.finest_sizes.push_back(bytes + index / self.slope);
+    }
+
+    /// Pictures have so many times the area from now on.
+    pub(crate) fn rescale(&mut self, factor: f64) {
+        let octaves = AREA_EXPONENT * factor.max(1e-3).log2();
+        self.finest_sizes.iter_mut().for_each(|size| *size += octaves);
     }
 
     /// `count` indices, finest first, around the one that gives `bytes`, none below `finest`; fewer where they would be the

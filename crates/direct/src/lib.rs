@@ -22,6 +22,7 @@ mod history;
 mod ladder;
 mod receiver;
 mod sender;
+mod size;
 pub mod sound;
 pub mod wire;
 
@@ -30,3 +31,4 @@ pub use receiver::{Fate, Receiver, ReceiverCounters, Shown};
 pub use sender::{
     Candidate, Choice, CodecMode, Conditions, Decision, Reason, Sender, SenderCounters, SenderSettings,
 };
+pub use size::CodedSize;

@@ -3,7 +3,7 @@
 use crate::wire::{DecodedPicture, LackingPicture, PictureHeader, Report, StateTag, WireError};
 use bytes::Bytes;
 use glassline_codec::vp8::{Limits, State, Workspace, decode_in};
-use glassline_media::{FrameRate, Picture, Time};
+use glassline_media::{FrameRate, Picture, Size, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -27,8 +27,11 @@ pub struct Shown {
     pub header: PictureHeader,
     /// Pictures a second of the sender's source.
     pub rate: FrameRate,
-    /// The picture; it bears no time of capture but the header's, as the sender's clock is not ours.
+    /// The picture; it bears no time of capture but the header's, as the sender's clock is not ours. Where the network takes
+    /// little it is smaller than it is to be shown.
     pub picture: Picture,
+    /// The size at which it is to be shown: the source's.
+    pub size: Size,
     /// Bytes of the encoded frame.
     pub bytes: usize,
     /// Whether it needed no other.
@@ -81,6 +84,8 @@ pub struct Receiver {
     workspace: Workspace,
     epoch: Option<u32>,
     rate: FrameRate,
+    /// At which size pictures are to be shown, where they are not of that size.
+    display: Option<Size>,
     /// By the number of the picture that they are behind.
     states: BTreeMap<u64, (State, StateTag)>,
     /// Pictures that wait for one before them.
@@ -110,6 +115,7 @@ impl Receiver {
             workspace: Workspace::new(),
             epoch: None,
             rate: ASSUMED_RATE,
+            display: None,
             states: BTreeMap::new(),
             waiting: BTreeMap::new(),
             newest: None,
@@ -164,7 +170,8 @@ impl Receiver {
                     self.counters.shown += 1;
                     self.counters.key += u64::from(header.source.is_none());
                     let (rate, bytes, key) = (self.rate, frame.len(), header.source.is_none());
-                    shown.push(Shown { header, rate, picture, bytes, key });
+                    let size = self.display.unwrap_or(picture.size());
+                    shown.push(Shown { header, rate, picture, size, bytes, key });
                 }
                 Some(_) => self.counters.overtaken += 1,
             }
@@ -225,9 +232,15 @@ impl Receiver {
 
     /// Decodes a picture whose source is there, and keeps its state. `None` where it is damaged.
     fn decode(&mut self, header: &PictureHeader, frame: &[u8]) -> Option<Picture> {
-        let nothing = State::new();
-        let source = header.source.map_or(&nothing, |source| &self.states[&source].0);
-        let decoded = decode_in(source, frame, &self.limits, &mut self.workspace).ok();
+        let takes =
+            |size: &Size| u64::from(size.width) * u64::from(size.height) <= self.limits.max_pixels.into();
+        let decoded = header.size.as_ref().is_none_or(takes).then(|| {
+            let source = header.source.map_or_else(State::new, |source| self.states[&source].0.clone());
+            let size = header.size.filter(|_| header.source.is_some());
+            let source = size.map_or(source.clone(), |size| source.resampled(size, &mut self.workspace));
+            decode_in(&source, frame, &self.limits, &mut self.workspace).ok()
+        });
+        let decoded = decoded.flatten();
         let whole = decoded.filter(|decoded| {
             StateTag::from(decoded.state.hash()) == header.target && decoded.key == header.source.is_none()
         });
@@ -238,7 +251,10 @@ impl Receiver {
             self.lacking = Some(LackingPicture { number: header.number, source: header.number });
             return None;
         };
-        self.rate = header.rate.unwrap_or(self.rate);
+        if header.source.is_none() {
+            self.rate = header.rate.unwrap_or(self.rate);
+            self.display = Some(header.size.unwrap_or(picture.size()));
+        }
         self.states.insert(header.number, (state, header.target));
         if self.lacking.is_some_and(|lacking| lacking.source <= header.number) {
             self.lacking = None;

@@ -1,21 +1,27 @@
 //! The sending end: each picture is coded in some qualities, and the largest frame that fits the link's budget goes, or none.
 
+mod compare;
+
+use self::compare::Sample;
 use crate::history::{History, Taken};
 use crate::ladder::Ladder;
+use crate::size::{CodedSize, SizeControl};
 use crate::wire::{Passed, PictureHeader, Report, StateTag, WireError};
 use bytes::Bytes;
 use glassline_codec::vp8::{
-    EncodeError, EncodeWorkspace, Encoded, Parallel, Quality, Replace, Request, State, Updates,
+    EncodeError, EncodeWorkspace, Encoded, Parallel, Quality, Replace, Request, State, Updates, Workspace,
     encode_candidates_in, encode_in,
 };
+use glassline_media::pixels::Scaler;
 use glassline_media::quantity::Bitrate;
-use glassline_media::{FrameRate, Picture, Stage, Time};
+use glassline_media::{FrameRate, Picture, Size, Stage, Time};
 use glassline_transport::link::{MessageId, Outcome};
 use std::time::Duration;
 
 /// After so many pictures in a row that were not sent, the smallest one goes, so that something comes back. (Salsify waits for
-/// four: measured on cellular traces, each one less gives a shorter delay and more quality, down to one.)
-const SKIPS_MAX: u32 = 1;
+/// four: measured on cellular traces, one or two less give the same quality and a shorter delay; fewer put pictures on the way
+/// that are hardly worth to be seen.)
+const SKIPS_MAX: u32 = 3;
 /// A picture may take so many times the time to the next one to leave. More fills the path better, and makes each picture later by
 /// as much; the next budget is smaller by what is still under way.
 const HORIZON: f64 = 1.25;
@@ -31,6 +37,8 @@ const LONG_TERM_INTERVAL: u64 = 20;
 const SEARCH_LEAST: u64 = 1_000;
 /// The share of what is expected to fit that a candidate of a given size aims at.
 const SIZED_SHARE: f64 = 0.95;
+/// A picture is sent at a smaller size at once where that leaves this share of its distortion or less.
+const RESCUE_SHARE: f64 = 0.8;
 /// Pictures' worth of bytes that a cap of the rate lets be saved up.
 const SAVED_PICTURES: f64 = 4.0;
 /// A picture is encoded for no less than this share of the budgets that the pictures before it had, of which so much of each counts:
@@ -68,6 +76,8 @@ pub struct SenderSettings {
     pub finest: u8,
     /// How the encoder is steered.
     pub codec: CodecMode,
+    /// At which size pictures are coded.
+    pub size: CodedSize,
 }
 
 impl SenderSettings {
@@ -81,6 +91,7 @@ impl SenderSettings {
             bitrate_max: None,
             finest: 4,
             codec: CodecMode::Functional,
+            size: CodedSize::Adaptive,
         }
     }
 }
@@ -131,6 +142,8 @@ pub struct Decision {
     pub source: Option<u64>,
     /// Only states that the receiver has said it has were coded against.
     pub careful: bool,
+    /// The size at which it was coded.
+    pub size: Size,
     /// The budget before it was encoded, and after, bytes.
     pub expected: u64,
     /// The budget that decided.
@@ -184,7 +197,14 @@ struct Pending {
     careful: bool,
     expected: u64,
     candidates: Vec<Encoded>,
+    /// As it is coded.
     picture: Picture,
+    /// What it was coded against.
+    state: State,
+    /// The size of the state that it was to be coded against, before that was resampled.
+    source_size: Option<Size>,
+    /// What the header says of sizes.
+    size: Option<Size>,
     request: Request,
 }
 
@@ -201,6 +221,10 @@ pub struct Sender {
     history: History,
     ladder: Ladder,
     workspace: EncodeWorkspace,
+    /// For states at another size.
+    frames: Workspace,
+    sizes: SizeControl,
+    scaler: Option<Scaler>,
     next: u64,
     skips: u32,
     since_long_term: u64,
@@ -211,10 +235,24 @@ pub struct Sender {
     careful_until: Time,
     conventional: Option<(Time, u8)>,
     pending: Option<Pending>,
+    /// What is pending, as it was captured.
+    source: Option<Picture>,
+    /// What was sent last.
+    sample: Option<Sample>,
     /// Of the newest report: pictures that were shown, and that came.
     reported: (u64, u64),
     held: u64,
     counters: SenderCounters,
+}
+
+/// What a header says of sizes ([`PictureHeader::size`]).
+fn told_size(state: Option<Size>, source: Size, coded: Size) -> Option<Size> {
+    match state {
+        // A key frame: at which size it is to be shown.
+        None => Some(source).filter(|source| *source != coded),
+        // Another frame's state is brought to this one's size.
+        Some(before) => Some(coded).filter(|coded| *coded != before),
+    }
 }
 
 impl std::fmt::Debug for Sender {
@@ -229,11 +267,15 @@ impl Sender {
         let per_picture = |rate: Bitrate| rate.bits_per_second() as f64 / 8.0 / settings.frame_rate.as_f64();
         let allowance =
             settings.bitrate_max.map(per_picture).map(|bytes| Allowance { per_picture: bytes, left: bytes });
+        let sizes = SizeControl::new(settings.size);
         Sender {
             settings,
             history: History::default(),
             ladder: Ladder::new(),
             workspace: EncodeWorkspace::new(),
+            frames: Workspace::new(),
+            sizes,
+            scaler: None,
             next: 0,
             skips: 0,
             since_long_term: 0,
@@ -243,6 +285,8 @@ impl Sender {
             careful_until: Time::ZERO,
             conventional: None,
             pending: None,
+            source: None,
+            sample: None,
             reported: (0, 0),
             held: 0,
             counters: SenderCounters::default(),
@@ -308,11 +352,20 @@ impl Sender {
         let floor = (self.usual_budget * LEAST_EXPECTED) as u64;
         let expected = self.within_allowance(conditions.budget.max(floor));
         let careful = now < self.careful_until || !conditions.silence.is_zero();
-        let same_size = |state: &State| state.size() == Some(picture.size());
-        let source = self.history.source(careful).filter(|(_, state)| same_size(state));
+        let is_same_source = self.sizes.begin(picture.size());
+        let source = self.history.source(careful).filter(|_| is_same_source);
         let source = source.map(|(number, state)| (number, state.clone()));
-        let request = self.request(source.is_none());
+        if source.is_none() {
+            self.sizes.begin_key(expected);
+        }
+        let coded = self.sizes.coded();
         let (number, state) = source.map_or((None, State::new()), |(number, state)| (Some(number), state));
+        let request = self.request(number.is_none());
+        let source_size = state.size();
+        let size = told_size(source_size, picture.size(), coded);
+        let state = state.resampled(coded, &mut self.frames);
+        self.source = Some(picture.clone());
+        let picture = &self.scaled(picture, coded);
         let candidates = if number.is_none() {
             vec![self.encode_key(picture, &request, expected, parallel)?]
         } else {
@@ -344,9 +397,28 @@ impl Sender {
             expected,
             candidates,
             picture: picture.clone(),
+            state,
+            source_size,
+            size,
             request,
         });
         Ok(())
+    }
+
+    /// The picture at the size at which it is coded.
+    fn scaled(&mut self, picture: &Picture, coded: Size) -> Picture {
+        if picture.size() == coded {
+            return picture.clone();
+        }
+        match &mut self.scaler {
+            Some(scaler) if scaler.size() == coded => scaler.scale(picture),
+            scaler => scaler.insert(Scaler::new(coded)).scale(picture),
+        }
+    }
+
+    /// At which size and speed the picture was encoded that [`Sender::choose`] decides on.
+    pub fn pending_coding(&self) -> Option<(Size, u8)> {
+        self.pending.as_ref().map(|pending| (pending.picture.size(), pending.request.speed))
     }
 
     fn within_allowance(&self, budget: u64) -> u64 {
@@ -357,7 +429,8 @@ impl Sender {
         let long_term = self.since_long_term >= LONG_TERM_INTERVAL;
         let golden = if long_term { Replace::ByCurrent } else { Replace::Keep };
         let updates = Updates { golden, ..Updates::default() };
-        Request { speed: self.settings.speed, key_frame: key, updates, ..Request::default() }
+        let speed = self.sizes.speed(self.settings.speed);
+        Request { speed, key_frame: key, updates, ..Request::default() }
     }
 
     /// A picture that needs no other, as large as may be; the smallest where none is small enough.
@@ -469,12 +542,19 @@ impl Sender {
         } else {
             (None, Reason::Skipped)
         };
+        if let Some(index) = chosen
+            && self.rescue(&mut pending, index, parallel)?
+        {
+            head = self.head(&pending);
+            candidates = listed(&pending, head.len());
+        }
         let decision = Decision {
             slot: self.counters.pictures - 1,
             captured: pending.captured,
             number: chosen.map(|_| self.next),
             source: pending.source,
             careful: pending.careful,
+            size: pending.picture.size(),
             expected: pending.expected,
             budget: allowed,
             candidates,
@@ -493,7 +573,8 @@ impl Sender {
         head.clear();
         header.write(&mut head);
         head.extend_from_slice(&encoded.bytes);
-        self.commit(&pending, encoded, head.len());
+        self.commit(&pending, &encoded, head.len());
+        self.keep_sample(pending, encoded);
         Ok(Some(Choice { decision, message: Some(head.into()) }))
     }
 
@@ -507,6 +588,7 @@ impl Sender {
             target: StateTag([0; 8]),
             captured: pending.picture.captured_utc.unwrap_or_default(),
             rate: Some(self.settings.frame_rate).filter(|_| pending.source.is_none()),
+            size: pending.size,
             passed: pending.passed,
         }
     }
@@ -526,19 +608,13 @@ impl Sender {
         head: usize,
         parallel: &dyn Parallel,
     ) -> Result<bool, EncodeError> {
-        let Some(source) = pending.source else { return Ok(false) };
         let target = budget.saturating_sub(head as u64);
-        let Some((_, state)) = self.history.source(pending.careful).filter(|(number, _)| *number == source)
-        else {
-            return Ok(false);
-        };
-        if target < SEARCH_LEAST {
+        if pending.source.is_none() || target < SEARCH_LEAST {
             return Ok(false);
         }
-        let state = state.clone();
         let quality = Quality::Bytes { target: target as usize, never_above: true };
         let request = Request { quality, ..pending.request };
-        match encode_in(&state, &pending.picture, &request, &mut self.workspace, parallel) {
+        match encode_in(&pending.state, &pending.picture, &request, &mut self.workspace, parallel) {
             Ok(encoded) => {
                 self.ladder.learn(&[(encoded.stats.quantizer, encoded.bytes.len())]);
                 pending.candidates.push(encoded);
@@ -549,8 +625,38 @@ impl Sender {
         }
     }
 
+    /// Where a picture is so coarse that nobody would recognise it, as at a cut on a narrow way: the same bytes at a smaller size.
+    fn rescue(
+        &mut self,
+        pending: &mut Pending,
+        chosen: usize,
+        parallel: &dyn Parallel,
+    ) -> Result<bool, EncodeError> {
+        let Encoded { stats, bytes, .. } = &pending.candidates[chosen];
+        let Some(source) = self.source.clone() else { return Ok(false) };
+        let Some(coded) = self.sizes.rescue(stats.quantizer) else { return Ok(false) };
+        let quality = Quality::Bytes { target: bytes.len(), never_above: true };
+        let speed = self.sizes.speed_at(coded, self.settings.speed);
+        let request = Request { quality, speed, ..pending.request };
+        let state = pending.state.resampled(coded, &mut self.frames);
+        let picture = Scaler::new(coded).scale(&source);
+        let encoded = match encode_in(&state, &picture, &request, &mut self.workspace, parallel) {
+            Err(EncodeError::Target { .. }) => return Ok(false),
+            other => other?,
+        };
+        // What stands still in a picture is worth more than what is new in it, where its references are good.
+        let ours = compare::distortion(&source, &pending.candidates[chosen].picture);
+        if compare::distortion(&source, &encoded.picture) > RESCUE_SHARE * ours {
+            return Ok(false);
+        }
+        self.ladder.rescale(self.sizes.rescued(coded, encoded.stats.quantizer));
+        pending.size = told_size(pending.source_size, source.size(), coded);
+        (pending.candidates[chosen], pending.picture, pending.state) = (encoded, picture, state);
+        Ok(true)
+    }
+
     /// The picture goes.
-    fn commit(&mut self, pending: &Pending, encoded: Encoded, bytes: usize) {
+    fn commit(&mut self, pending: &Pending, encoded: &Encoded, bytes: usize) {
         self.skips = 0;
         self.since_long_term = match pending.request.updates.golden {
             Replace::Keep if pending.source.is_some() => self.since_long_term + 1,
@@ -562,8 +668,13 @@ impl Sender {
         if let Some(allowance) = &mut self.allowance {
             allowance.left -= bytes as f64;
         }
-        self.history.push(self.next, encoded.state, pending.source);
+        self.history.push(self.next, encoded.state.clone(), pending.source);
         self.next += 1;
+        if pending.source.is_some()
+            && let Some(factor) = self.sizes.sent(pending.captured, encoded.stats.quantizer)
+        {
+            self.ladder.rescale(factor);
+        }
     }
 
     /// The link calls the message of the picture that was sent last so.

@@ -2,8 +2,9 @@
 //! against anybody but the peer.
 //!
 //! ```text
-//! picture   version:1=1 flags:1 epoch:4 number:v back:v kept:v target:8 captured:v [rate:v+v] stamps:1+n frame:rest
-//!           flags     bit 0: it needs no other (a key frame); the others are 0
+//! picture   version:1=1 flags:1 epoch:4 number:v back:v kept:v target:8 captured:v [rate:v+v] [size:v+v] stamps:1+n
+//!           frame:rest
+//!           flags     bit 0: it needs no other (a key frame); bit 1: size is there; the others are 0
 //!           epoch     names one run of the sender; its numbers and states mean nothing in another one
 //!           number    of the picture, from 0, one more for each that was sent
 //!           back      number less that of the picture whose state it is coded against; 0 where it is coded against none
@@ -11,6 +12,9 @@
 //!           target    the first 8 bytes of the hash of the state behind it
 //!           captured  UTC in microseconds
 //!           rate      of a key frame alone: pictures a second of the source, as a fraction
+//!           size      width and height. Of a key frame: at which size its pictures and those behind it are to be shown, where
+//!                     that is not its own. Of another: at which size it is coded, where its source state has another one,
+//!                     which is resampled first (`codec::vp8::State::resampled`)
 //!           stamps    bytes of the block, then version:1=1 and for each stage passed since: stage:1 microseconds:v since
 //!                     capture. A receiver that does not know the version passes over the block.
 //!           frame     VP8 (RFC 6386)
@@ -25,7 +29,7 @@
 //! `v` is an integer of variable length (RFC 9000 §16); other numbers are big-endian.
 
 use glassline_codec::vp8::StateHash;
-use glassline_media::{FrameRate, Stage, Utc};
+use glassline_media::{FrameRate, Size, Stage, Utc};
 use glassline_transport::link::wire::varint::{self, Reader};
 use std::time::Duration;
 use thiserror::Error;
@@ -33,6 +37,7 @@ use thiserror::Error;
 const VERSION: u8 = 1;
 const STAMPS_VERSION: u8 = 1;
 const KEY: u8 = 1;
+const SIZE: u8 = 2;
 const DECODED: u8 = 1;
 const LACKING: u8 = 2;
 
@@ -129,20 +134,27 @@ pub struct PictureHeader {
     pub captured: Utc,
     /// The source's pictures a second; known of key frames, those without a source.
     pub rate: Option<FrameRate>,
+    /// Of a key frame: the size at which its pictures and those behind it are to be shown, where it is not the frame's own. Of
+    /// another: the size at which it is coded, where its source state has another one and is to be resampled first.
+    pub size: Option<Size>,
     /// What it has passed since.
     pub passed: Passed,
 }
+
+/// The longest side of a picture that VP8 codes.
+const SIDE_MAX: u64 = (1 << 14) - 1;
 
 /// The largest number of a picture: at a thousand a second, for a hundred thousand years.
 pub(crate) const NUMBER_MAX: u64 = 1 << 52;
 
 impl PictureHeader {
     /// The most bytes that [`PictureHeader::write`] makes.
-    pub const BYTES_MAX: usize = 2 + 4 + 3 * 8 + 8 + 8 + 2 * 8 + 2 + 8 * 9;
+    pub const BYTES_MAX: usize = 2 + 4 + 3 * 8 + 8 + 8 + 2 * 8 + 2 * 8 + 2 + 8 * 9;
 
     /// Appends the header; the frame follows.
     pub fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&[VERSION, if self.source.is_none() { KEY } else { 0 }]);
+        let flags = u8::from(self.source.is_none()) * KEY + u8::from(self.size.is_some()) * SIZE;
+        out.extend_from_slice(&[VERSION, flags]);
         out.extend_from_slice(&self.epoch.to_be_bytes());
         varint::write(self.number, out);
         varint::write(self.source.map_or(0, |source| self.number.saturating_sub(source)), out);
@@ -154,6 +166,10 @@ impl PictureHeader {
                 self.rate.map_or((0, 1), |rate| (rate.numerator(), rate.denominator()));
             varint::write(numerator.into(), out);
             varint::write(denominator.into(), out);
+        }
+        if let Some(size) = self.size {
+            varint::write(size.width.into(), out);
+            varint::write(size.height.into(), out);
         }
         self.passed.write(out);
     }
@@ -170,7 +186,7 @@ impl PictureHeader {
         let number = reader.varint_up_to(NUMBER_MAX).ok_or(missing("number"))?;
         let back = reader.varint_up_to(number).ok_or(missing("source"))?;
         let kept = number - reader.varint_up_to(number).ok_or(missing("oldest source"))?;
-        let source = match (flags, back) {
+        let source = match (flags & !SIZE, back) {
             (KEY, 0) => None,
             (0, 1..) if number - back >= kept => Some(number - back),
             _ => return Err(missing("source")),
@@ -183,8 +199,14 @@ impl PictureHeader {
             // None where it is 0.
             rate = FrameRate::new(part()? as u32, part()? as u32);
         }
+        let mut size = None;
+        if flags & SIZE != 0 {
+            let mut side = || reader.varint_up_to(SIDE_MAX).ok_or(missing("size"));
+            let (width, height) = (side()? as u32, side()? as u32);
+            size = Some(Size::new(width, height).map_err(|_| missing("size"))?);
+        }
         let passed = Passed::parse(&mut reader).ok_or(missing("block of stamps"))?;
-        let header = PictureHeader { epoch, number, source, kept, target, captured, rate, passed };
+        let header = PictureHeader { epoch, number, source, kept, target, captured, rate, size, passed };
         Ok((header, reader.take_rest()))
     }
 }
@@ -310,14 +332,16 @@ mod tests {
 
     fn header() -> impl Strategy<Value = PictureHeader> {
         let numbers = (0..NUMBER_MAX, 0..300u64, 0..300u64, any::<bool>());
-        (any::<u32>(), numbers, any::<[u8; 8]>(), 0..NUMBER_MAX, passed()).prop_map(
-            |(epoch, (number, back, kept, key), target, captured, passed)| {
+        let size = proptest::option::of((1..1u32 << 14, 1..1u32 << 14));
+        (any::<u32>(), numbers, any::<[u8; 8]>(), 0..NUMBER_MAX, (passed(), size)).prop_map(
+            |(epoch, (number, back, kept, key), target, captured, (passed, size))| {
                 let kept = number.saturating_sub(back + kept);
                 let source = (!key && number > 0).then(|| number.saturating_sub(back.max(1)).max(kept));
                 let source = source.filter(|source| *source < number);
                 let (target, captured) = (StateTag(target), Utc::from_micros(captured));
                 let rate = FrameRate::new(30_000, 1001).filter(|_| source.is_none());
-                PictureHeader { epoch, number, source, kept, target, captured, rate, passed }
+                let size = size.and_then(|(width, height)| Size::new(width, height).ok());
+                PictureHeader { epoch, number, source, kept, target, captured, rate, size, passed }
             },
         )
     }

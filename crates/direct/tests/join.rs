@@ -5,10 +5,11 @@ use bytes::Bytes;
 use glassline_codec::vp8::{Limits, Serial};
 use glassline_direct::wire::Report;
 use glassline_direct::{
-    Choice, CodecMode, Conditions, Fate, Reason, Receiver, Sender, SenderSettings, Shown,
+    Choice, CodecMode, CodedSize, Conditions, Fate, Reason, Receiver, Sender, SenderSettings, Shown,
 };
 use glassline_media::measure::pattern::Pattern;
 use glassline_media::measure::psnr::SquaredError;
+use glassline_media::pixels::Scaler;
 use glassline_media::quantity::Bitrate;
 use glassline_media::{FrameRate, Picture, Size, Time, Utc};
 use glassline_transport::link::{MessageId, Outcome};
@@ -27,6 +28,10 @@ struct Ends {
     sender: Sender,
     receiver: Receiver,
     pattern: Pattern,
+    /// Of the source.
+    size: Size,
+    /// The whole picture moves, and is so soft that a smaller one shows as much.
+    soft: bool,
     pictures: u64,
     messages: u64,
 }
@@ -37,6 +42,8 @@ impl Ends {
             sender: Sender::new(settings),
             receiver: Receiver::new(Limits::default()),
             pattern: Pattern::new(SIZE, rate()),
+            size: SIZE,
+            soft: false,
             pictures: 0,
             messages: 0,
         }
@@ -60,6 +67,14 @@ impl Ends {
         for sample in picture.planes_mut()[0].lines_mut().flatten() {
             noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             *sample = sample.saturating_add((noise >> 28) as u8);
+        }
+        if self.soft {
+            for (index, plane) in picture.planes_mut().iter_mut().enumerate() {
+                let by = self.pictures as usize * if index == 0 { 14 } else { 7 };
+                plane.lines_mut().for_each(|line| line.rotate_left(by % line.len()));
+            }
+            let half = Size { width: self.size.width / 4, height: self.size.height / 4 };
+            picture = Scaler::new(self.size).scale(&Scaler::new(half).scale(&picture));
         }
         picture.captured = now;
         picture.captured_utc = Some(Utc::from_micros(1_000_000 + now.as_nanos() / 1000));
@@ -174,16 +189,63 @@ fn what_does_not_fit_is_not_sent_and_changes_nothing() {
         ends.report();
     }
     for round in 0..2 {
-        let choice = ends.send(20);
-        assert_eq!((choice.decision.reason, choice.message.is_none()), (Reason::Skipped, true));
-        // One was not sent: the smallest goes, so that something comes back.
+        for _ in 0..3 {
+            let choice = ends.send(20);
+            assert_eq!((choice.decision.reason, choice.message.is_none()), (Reason::Skipped, true));
+        }
+        // Three were not sent: the smallest goes, so that something comes back.
         let choice = ends.send(20);
         assert_eq!(choice.decision.reason, Reason::Smallest);
         assert_eq!(choice.decision.source, Some(3 + round));
         assert_eq!(ends.receive(&choice.message.unwrap()).len(), 1);
         ends.report();
     }
-    assert_eq!(ends.sender.counters().skipped, 2);
+    assert_eq!(ends.sender.counters().skipped, 6);
+}
+
+/// What a source of 640x384 is coded at while the budget is this, for so many pictures; nothing is shown at another size than the
+/// source's, and nothing needs a key frame but the first.
+fn coded_at(ends: &mut Ends, budget: u64, pictures: u32) -> Size {
+    let mut coded = None;
+    for _ in 0..pictures {
+        let choice = ends.send(budget);
+        let now = ends.now();
+        ends.sender.compare_sizes(now, &Serial).unwrap();
+        if let Some(message) = choice.message {
+            let shown = ends.receive(&message);
+            assert_eq!(shown.len(), 1);
+            assert_eq!((shown[0].size, shown[0].picture.size()), (ends.size, choice.decision.size));
+        }
+        ends.report();
+        coded = Some(choice.decision.size);
+    }
+    assert_eq!((ends.sender.counters().key, ends.sender.counters().lost), (1, 0));
+    coded.unwrap()
+}
+
+#[test]
+fn pictures_shrink_where_the_network_takes_little_and_grow_again_without_a_key_frame() {
+    let size = Size { width: 640, height: 384 };
+    let mut ends = Ends { pattern: Pattern::new(size, rate()), size, soft: true, ..Ends::plain() };
+    assert_eq!(coded_at(&mut ends, 60_000, 20), size, "there is room for all");
+    let small = coded_at(&mut ends, 1_500, 60);
+    assert!(small.width <= 320, "{small}");
+    // A state at another size than what is coded next is told, and both ends bring it there.
+    let large = coded_at(&mut ends, 60_000, 80);
+    assert!(large.width > small.width, "{large}");
+}
+
+#[test]
+fn a_size_that_is_asked_for_is_kept() {
+    let size = Size { width: 640, height: 384 };
+    let asked = Size { width: 320, height: 192 };
+    for (mode, coded) in [(CodedSize::Source, size), (CodedSize::Fixed(asked), asked)] {
+        let settings = SenderSettings { size: mode, ..SenderSettings::new(7, rate()) };
+        let mut ends = Ends { pattern: Pattern::new(size, rate()), size, ..Ends::new(settings) };
+        for budget in [1_500, 60_000] {
+            assert_eq!(coded_at(&mut ends, budget, 20), coded);
+        }
+    }
 }
 
 #[test]

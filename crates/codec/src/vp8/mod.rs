@@ -50,6 +50,7 @@ mod quantize;
 mod quantizer;
 mod rate_control;
 mod reconstruct;
+mod resample;
 mod save;
 mod simd;
 mod state;

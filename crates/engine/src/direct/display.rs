@@ -5,7 +5,8 @@ use super::lip_sync::LipSync;
 use super::times::{StageMeter, StageTimes};
 use glassline_direct::coded::ReceivedUnit;
 use glassline_io::clock::Clock;
-use glassline_media::{FrameRate, Picture, Stage, Stamps};
+use glassline_media::pixels::Scaler;
+use glassline_media::{FrameRate, Picture, Size, Stage, Stamps};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
@@ -19,7 +20,7 @@ const UNITS_WAITING_MAX: usize = 60;
 /// What is to be shown.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// A picture.
+    /// A picture, at the size at which it is to be shown.
     Picture(Picture),
     /// An access unit of H.264, or the rest of one: the sender's pictures are coded by another encoder than ours.
     Unit(ReceivedUnit),
@@ -53,7 +54,8 @@ pub trait Sink: Send {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Shown>,
+    /// With the size at which it is to be shown, where its own may be another.
+    waiting: VecDeque<(Shown, Option<Size>)>,
     is_over: bool,
     shown: u64,
     dropped: u64,
@@ -63,7 +65,7 @@ struct State {
 }
 
 impl State {
-    fn put(&mut self, shown: Shown) {
+    fn put(&mut self, shown: Shown, size: Option<Size>) {
         let (is_unit, is_key) = match &shown.content {
             Content::Picture(_) => (false, true),
             Content::Unit(unit) => (true, unit.header.needs.is_none()),
@@ -73,7 +75,7 @@ impl State {
             return;
         }
         self.waits_for_key = false;
-        self.waiting.push_back(shown);
+        self.waiting.push_back((shown, size));
         if is_unit && self.waiting.len() > UNITS_WAITING_MAX {
             self.dropped += self.waiting.len() as u64;
             self.waiting.clear();
@@ -116,17 +118,17 @@ impl Display {
         Arc::clone(&self.shared.lip_sync)
     }
 
-    /// Hands a picture over.
+    /// Hands a picture over, which is shown at `size` where one is given.
     ///
     /// # Errors
     /// The sink's, once.
-    pub(super) fn push(&self, shown: Shown) -> io::Result<()> {
+    pub(super) fn push(&self, shown: Shown, size: Option<Size>) -> io::Result<()> {
         let mut state = self.shared.state.lock().expect(UNPOISONED);
         if let Some(error) = state.failure.take() {
             return Err(error);
         }
         if !state.has_failed {
-            state.put(shown);
+            state.put(shown, size);
             self.shared.changed.notify_all();
         }
         Ok(())
@@ -170,8 +172,19 @@ impl Drop for Display {
     }
 }
 
+/// Brings a picture to the size at which it is to be shown.
+fn at_size(content: &mut Content, size: Size, scaler: &mut Option<Scaler>) {
+    let Content::Picture(picture) = content else { return };
+    let scaler = match scaler {
+        Some(scaler) if scaler.size() == size => scaler,
+        scaler => scaler.insert(Scaler::new(size)),
+    };
+    *picture = scaler.scale(picture);
+}
+
 fn run(shared: &Shared, mut sink: Box<dyn Sink>) {
     let clock = Clock::new();
+    let mut scaler = None;
     let fail = |error| {
         let mut state = shared.state.lock().expect(UNPOISONED);
         state.failure = Some(error);
@@ -180,7 +193,7 @@ fn run(shared: &Shared, mut sink: Box<dyn Sink>) {
     };
     loop {
         let mut state = shared.state.lock().expect(UNPOISONED);
-        let mut shown = loop {
+        let (mut shown, size) = loop {
             if let Some(next) = state.waiting.pop_front() {
                 break next;
             }
@@ -194,6 +207,10 @@ fn run(shared: &Shared, mut sink: Box<dyn Sink>) {
             state = shared.changed.wait(state).expect(UNPOISONED);
         };
         drop(state);
+        // Here, so that pictures that nobody gets to see are not scaled.
+        if let Some(size) = size {
+            at_size(&mut shown.content, size, &mut scaler);
+        }
         if let Err(error) = sink.show(&shown) {
             return fail(error);
         }
@@ -222,6 +239,7 @@ mod tests {
         fn show(&mut self, shown: &Shown) -> io::Result<()> {
             self.0.recv().map_err(|_| io::ErrorKind::BrokenPipe)?;
             let Content::Picture(picture) = &shown.content else { panic!("a picture") };
+            assert_eq!(picture.size(), Size::new(32, 32).unwrap());
             self.1.send(picture.captured).map_err(|_| io::ErrorKind::BrokenPipe.into())
         }
 
@@ -234,7 +252,8 @@ mod tests {
         let time = Time::from_millis(millis);
         let picture = Picture::new(PixelFormat::I420, Size::new(16, 16).unwrap(), time);
         let rate = FrameRate::new(25, 1).unwrap();
-        display.push(Shown { content: Content::Picture(picture), rate, stamps: Stamps::captured_at(time) })
+        let shown = Shown { content: Content::Picture(picture), rate, stamps: Stamps::captured_at(time) };
+        display.push(shown, Size::new(32, 32).ok())
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub use glassline_direct::coded::CodedCounters;
 #[cfg(feature = "opus")]
 pub use glassline_direct::sound::{Redundancy, SoundCounters};
 pub use glassline_direct::{
-    Candidate, CodecMode, Decision, Reason, ReceiverCounters, SenderCounters, SenderSettings,
+    Candidate, CodecMode, CodedSize, Decision, Reason, ReceiverCounters, SenderCounters, SenderSettings,
 };
 pub use intake::{SoundCapture, TakesSound};
 pub use lip_sync::LipSync;

@@ -42,8 +42,8 @@ pub struct ReceiveStatistics {
     pub shown: u64,
     /// Pictures that the sink was too slow for.
     pub dropped: u64,
-    /// Of the pictures.
-    pub size: Option<Size>,
+    /// At which pictures are shown, and at which they are coded.
+    pub size: Option<(Size, Size)>,
     /// Times since the last call. By both machines' wall clocks: they must agree for the way from one to the other.
     pub times: StageTimes,
     /// Times of the whole run.
@@ -68,7 +68,7 @@ struct Figures {
     skipped: u64,
     bytes: u64,
     states: usize,
-    size: Option<Size>,
+    size: Option<(Size, Size)>,
 }
 
 impl VideoReceiver {
@@ -156,7 +156,7 @@ impl VideoReceiver {
         for unit in units {
             let stamps = self.stamps(unit.header.captured, &unit.header.passed, received);
             let rate = unit.header.rate.unwrap_or(ASSUMED_RATE);
-            self.display.push(display::Shown { content: Content::Unit(unit), rate, stamps })?;
+            self.display.push(display::Shown { content: Content::Unit(unit), rate, stamps }, None)?;
         }
         Ok(())
     }
@@ -171,11 +171,11 @@ impl VideoReceiver {
             }
         };
         let size = if let Fate::Shown(pictures) = fate {
-            let size = pictures.last().map(|shown| shown.picture.size());
+            let size = pictures.last().map(|shown| (shown.size, shown.picture.size()));
             for shown in pictures {
                 let stamps = self.stamps(shown.header.captured, &shown.header.passed, received);
                 let content = Content::Picture(shown.picture);
-                self.display.push(display::Shown { content, rate: shown.rate, stamps })?;
+                self.display.push(display::Shown { content, rate: shown.rate, stamps }, Some(shown.size))?;
             }
             size
         } else {

@@ -14,7 +14,7 @@ use glassline_direct::{
     Conditions, Decision, REPORTS, Sender, SenderCounters, SenderSettings, VIDEO, video_options,
 };
 use glassline_io::clock::Clock;
-use glassline_media::{Picture, Stage, Time};
+use glassline_media::{Picture, Size, Stage, Time};
 use glassline_transport::link::{Error as LinkError, Event, Fec, Options};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -33,6 +33,9 @@ const LEAST_CANDIDATES: usize = 2;
 const FIRST_CANDIDATES: usize = 2;
 /// The share after which there is no time for a search of a size.
 const SEARCH_BEFORE: f64 = 0.15;
+
+/// The share up to which there is time to compare sizes.
+const COMPARE_BEFORE: f64 = 0.6;
 
 /// What a sender is to do.
 #[derive(Clone, Debug)]
@@ -62,6 +65,8 @@ pub struct SendStatistics {
     pub budget: u64,
     /// The quantiser of the picture that was sent last.
     pub quantizer: Option<u8>,
+    /// The size at which pictures are coded.
+    pub size: Option<Size>,
     /// In how many qualities pictures are coded now.
     pub candidates: usize,
     /// How long the link has not been answered.
@@ -99,6 +104,7 @@ struct Running {
     budget: u64,
     silence: Duration,
     quantizer: Option<u8>,
+    size: Option<Size>,
     encoding: TimeMeter,
 }
 
@@ -130,6 +136,7 @@ impl VideoSender {
                 budget: 0,
                 silence: Duration::ZERO,
                 quantizer: None,
+                size: None,
                 encoding: TimeMeter::new(),
             }),
             events: Mutex::new(Vec::new()),
@@ -165,6 +172,7 @@ impl VideoSender {
             receiver_states,
             budget: state.budget,
             quantizer: state.quantizer,
+            size: state.size,
             candidates: state.candidates,
             silence: state.silence,
             encoding: state.encoding.take(),
@@ -237,6 +245,7 @@ impl VideoSender {
                     }
                 }
                 let chosen = choice.decision.chosen.and_then(|chosen| choice.decision.candidates.get(chosen));
+                state.size = Some(choice.decision.size);
                 state.quantizer = chosen.map(|candidate| candidate.quantizer);
             }
             if let Some(observer) = &self.observer {
@@ -244,7 +253,11 @@ impl VideoSender {
             }
         }
         state.encoding.record(took);
-        self.adapt(state, self.clock.now().since(begun).as_secs_f64() / interval.as_secs_f64());
+        let spent = self.clock.now().since(begun);
+        if took.as_secs_f64() < COMPARE_BEFORE * interval.as_secs_f64() {
+            state.sender.compare_sizes(self.clock.now(), parallel)?;
+        }
+        self.adapt(state, spent.as_secs_f64() / interval.as_secs_f64());
         Ok(())
     }
 

@@ -9,7 +9,8 @@ use glassline_direct::{
 };
 use glassline_media::measure::CompareError;
 use glassline_media::measure::ssim::Ssim;
-use glassline_media::{FrameRate, Picture, Time, Utc};
+use glassline_media::pixels::Scaler;
+use glassline_media::{FrameRate, Picture, Size, Time, Utc};
 use glassline_transport::emulator::{End, Figures, LinkConfig, OPPORTUNITY_BYTES, Service};
 use glassline_transport::link::{Controller, Event, Fec};
 use std::collections::{BTreeMap, VecDeque};
@@ -20,6 +21,9 @@ use thiserror::Error;
 const CONNECT: Duration = Duration::from_secs(20);
 /// Pictures are waited for so long after the last was captured.
 const AFTER: Duration = Duration::from_secs(5);
+
+/// A comparison of sizes is made where no more than this share of the time to the next picture is gone.
+const COMPARE_BEFORE: f64 = 0.6;
 
 /// What coding takes, for each macroblock (16×16 samples) on the processor that is modelled.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +36,10 @@ pub struct Cost {
     pub search: Duration,
     /// Decoding.
     pub decode: Duration,
+    /// Bringing a picture to another size, for each macroblock of the larger one.
+    pub scale: Duration,
+    /// Telling how far two pictures are from their source, of the source's.
+    pub judge: Duration,
 }
 
 impl Default for Cost {
@@ -42,11 +50,35 @@ impl Default for Cost {
             further: Duration::from_nanos(450),
             search: Duration::from_nanos(8_000),
             decode: Duration::from_nanos(450),
+            scale: Duration::from_nanos(450),
+            judge: Duration::from_nanos(1_000),
         }
     }
 }
 
 impl Cost {
+    /// Encoding a picture of this size, which is `source` before, in so many qualities.
+    fn encoding(&self, source: Size, coded: Size, speed: u8, candidates: u32) -> Duration {
+        // The candidate of a given size takes about two codings more than its own.
+        let further = match candidates {
+            count @ 0..=2 => count.saturating_sub(1),
+            count => count + 1,
+        };
+        let first = self.first.mul_f64(SPEED_FACTORS[usize::from(speed.min(10))]);
+        (first + self.further * further) * macroblocks(coded) + self.scaling(source, coded)
+    }
+
+    /// Bringing a picture from one size to another.
+    fn scaling(&self, source: Size, coded: Size) -> Duration {
+        if source == coded { Duration::ZERO } else { self.scale * macroblocks(source) }
+    }
+
+    /// A comparison with another size.
+    fn comparison(&self, source: Size, other: Size, speed: u8) -> Duration {
+        // Two pictures are brought back to the source's size and judged.
+        self.encoding(source, other, speed, 3) + (self.scale + self.judge) * (2 * macroblocks(source))
+    }
+
     /// On a processor that takes `factor` times as long.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Cost {
@@ -56,8 +88,18 @@ impl Cost {
             further: scaled(self.further),
             search: scaled(self.search),
             decode: scaled(self.decode),
+            scale: scaled(self.scale),
+            judge: scaled(self.judge),
         }
     }
+}
+
+/// By how much the first quality takes longer at each speed than at 6.
+const SPEED_FACTORS: [f64; 11] = [5.0, 4.0, 3.3, 2.8, 2.0, 1.4, 1.0, 0.95, 0.9, 0.85, 0.8];
+
+/// Macroblocks of a picture.
+fn macroblocks(size: Size) -> u32 {
+    size.width.div_ceil(16) * size.height.div_ceil(16)
 }
 
 /// What is tried.
@@ -113,7 +155,7 @@ struct Receiving {
     busy: Time,
     /// What it has to say, and when it has decoded so far.
     reports: VecDeque<(Time, Vec<u8>)>,
-    decode: Duration,
+    cost: Cost,
 }
 
 /// Everything while it runs.
@@ -124,6 +166,8 @@ struct Running {
     /// What was captured and may still be shown, by its number.
     sent: BTreeMap<u64, (usize, Picture)>,
     figures: Figures,
+    /// To the size at which pictures are shown.
+    scaler: Option<Scaler>,
 }
 
 impl Running {
@@ -169,10 +213,13 @@ impl Running {
             let Ok(fate) = self.receiving.receiver.handle(now, &received.bytes) else { continue };
             if let Fate::Shown(pictures) = fate {
                 for shown in pictures {
-                    self.receiving.busy = self.receiving.busy.max(now) + self.receiving.decode;
+                    let (cost, coded) = (self.receiving.cost, shown.picture.size());
+                    let took = cost.decode * macroblocks(coded) + cost.scaling(shown.size, coded);
+                    self.receiving.busy = self.receiving.busy.max(now) + took;
                     self.sent = self.sent.split_off(&shown.header.number);
                     let Some((slot, picture)) = self.sent.get(&shown.header.number) else { continue };
-                    let ssim = Ssim::of(picture, &shown.picture)?;
+                    let scaler = self.scaler.get_or_insert_with(|| Scaler::new(shown.size));
+                    let ssim = Ssim::of(picture, &scaler.scale(&shown.picture))?;
                     let slot = &mut self.outcome.slots[*slot];
                     (slot.shown, slot.ssim_y) = (Some(self.receiving.busy), ssim.plane(0));
                     self.outcome.ssim.add(&ssim);
@@ -202,18 +249,23 @@ pub fn run(
     .map_err(ExperimentError::Network)?;
     connect(&mut world, setup)?;
     let mut next = picture().map_err(ExperimentError::Source)?;
-    let macroblocks = next.size().width.div_ceil(16) * next.size().height.div_ceil(16);
     let receiving = Receiving {
         receiver: Receiver::new(Limits::default()),
         busy: Time::ZERO,
         reports: VecDeque::new(),
-        decode: setup.cost.decode * macroblocks,
+        cost: setup.cost,
     };
     world.network.link_mut(End::Near).record_events();
     let (start, carried) = (world.now(), carried_bytes(&world));
     let figures = Figures::new(start);
-    let mut running =
-        Running { world, receiving, outcome: Outcome::default(), sent: BTreeMap::new(), figures };
+    let mut running = Running {
+        world,
+        receiving,
+        outcome: Outcome::default(),
+        sent: BTreeMap::new(),
+        figures,
+        scaler: None,
+    };
     let mut sender = Sender::new(setup.sender.clone());
     let slots = (setup.duration.as_secs_f64() * setup.rate.as_f64()).round() as u64;
     // The encoder's.
@@ -233,8 +285,7 @@ pub fn run(
         next.captured = captured;
         next.captured_utc = Some(Utc::from_nanos(1_000_000_000 + captured.as_nanos()));
         running.go_on(captured.max(busy))?;
-        let (decision, message, took) =
-            encode(&mut running, &mut sender, &next, setup, macroblocks, parallel)?;
+        let (decision, message, took) = encode(&mut running, &mut sender, &next, setup, parallel)?;
         busy = running.world.now() + took;
         running.go_on(busy)?;
         if let (Some(message), Some(name)) = (message, decision.number) {
@@ -244,6 +295,12 @@ pub fn run(
             match running.world.link(End::Near).map(|link| link.send(now, VIDEO, message)) {
                 Some(Ok(id)) => sender.sent(id),
                 _ => sender.not_sent(now),
+            }
+            let spent = now.since(captured).as_secs_f64() / setup.rate.time_of(1).as_secs_f64();
+            if spent < COMPARE_BEFORE
+                && let Some(size) = sender.compare_sizes(now, parallel)?
+            {
+                busy += setup.cost.comparison(next.size(), size, setup.sender.speed);
             }
         }
         running.outcome.decisions.push(decision);
@@ -321,26 +378,21 @@ fn encode(
     sender: &mut Sender,
     picture: &Picture,
     setup: &Setup,
-    macroblocks: u32,
     parallel: &dyn Parallel,
 ) -> Result<(Decision, Option<bytes::Bytes>, Duration), ExperimentError> {
     catch_up(running, sender);
     let conditions = budget(running, sender);
     let begun = running.world.now();
     sender.encode(begun, picture, conditions, parallel)?;
-    // The candidate of a given size takes about two codings more than its own.
-    let further = match setup.sender.candidates as u32 {
-        count @ 0..=2 => count.saturating_sub(1),
-        count => count + 1,
-    };
-    let took = (setup.cost.first + setup.cost.further * further) * macroblocks;
+    let (coded, speed) = sender.pending_coding().unwrap_or((picture.size(), setup.sender.speed));
+    let took = setup.cost.encoding(picture.size(), coded, speed, setup.sender.candidates as u32);
     running.go_on(begun + took)?;
     catch_up(running, sender);
     let now = budget(running, sender);
     let choice = sender.choose(now.budget, took < setup.rate.time_of(1).mul_f64(0.15), parallel)?;
     let Some(choice) = choice else { unreachable!("a picture was encoded") };
     let searched = choice.decision.reason == Reason::Searched;
-    let more = if searched { setup.cost.search * macroblocks } else { Duration::ZERO };
+    let more = if searched { setup.cost.search * macroblocks(coded) } else { Duration::ZERO };
     Ok((choice.decision, choice.message, more))
 }
 
