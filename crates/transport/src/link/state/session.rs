@@ -92,6 +92,8 @@ pub(crate) struct Session {
     pub(crate) next_send: Time,
     /// Since when there was nothing to send though it might have been.
     pub(crate) idle_since: Option<Time>,
+    /// When a packet was last acknowledged behind which the application had nothing more to send.
+    pub(crate) paused_at: Option<Time>,
     pub(crate) last_received: Time,
     pub(crate) last_sent: Time,
     /// When a packet last left that asks for an acknowledgement.
@@ -166,6 +168,7 @@ impl Session {
             largest: datagram,
             next_send: now,
             idle_since: None,
+            paused_at: None,
             last_received: now,
             last_sent: now,
             last_asked: now,
