@@ -45,8 +45,17 @@ pub const TARGET: Duration = Duration::from_millis(6);
 const SMALL_QUEUE: f64 = 1_048_576.0;
 /// The least queueing delay that is aimed at, however fast the path: programs look at their sockets no more often.
 const LEAST_TARGET: Duration = Duration::from_millis(1);
-/// The rate before anything was measured, bytes a second: ten packets in 100 ms.
+/// What may be under way before anything was answered, in packets (RFC 6928, RFC 9002 §7.2).
+const INITIAL_PACKETS: f64 = 10.0;
+/// The rate before anything was measured, bytes a second: ten packets in 100 ms. Less than that over the handshake's round trip
+/// is no fast start.
 const INITIAL_RATE: f64 = 120_000.0;
+/// In startup packets leave so much faster than the path is known to carry.
+const STARTUP_GAIN: f64 = 2.0;
+/// The same for pictures that fill their budgets, which are what is known to pass.
+const PICTURE_GAIN: f64 = 4.0;
+/// A shorter handshake says no more of the rate.
+const LEAST_HANDSHAKE: Duration = Duration::from_millis(5);
 /// The least rate, bytes a second.
 const LEAST_RATE: f64 = 4_000.0;
 /// How long a smallest one-way delay counts as that of the empty path.
@@ -121,6 +130,8 @@ pub struct Capacity {
     bandwidth: f64,
     gain: f64,
     rate: f64,
+    /// At what rate the first packets leave, before it is known what the path carries.
+    initial_rate: f64,
     window: f64,
     base: BaseDelay,
     queue: Duration,
@@ -150,6 +161,9 @@ pub struct Capacity {
     marks: Marks,
     /// The application has pauses.
     pausing: bool,
+    /// Bytes of what left before anything was answered that are not yet answered.
+    first_flight: f64,
+    began_fast: bool,
 }
 
 /// Half the rate for some round trips: does the queue shrink?
@@ -230,9 +244,10 @@ impl Capacity {
             arrival: None,
             mode: Mode::Startup,
             packet: packet_bytes,
-            bandwidth: INITIAL_RATE / 2.0,
-            gain: 2.0,
+            bandwidth: INITIAL_RATE / STARTUP_GAIN,
+            gain: STARTUP_GAIN,
             rate: INITIAL_RATE,
+            initial_rate: INITIAL_RATE,
             window: 12.0 * packet_bytes as f64,
             base: BaseDelay { before: i64::MAX, now: i64::MAX, since: now },
             queue: Duration::ZERO,
@@ -253,7 +268,29 @@ impl Capacity {
             trial_gap: TRIAL_AFTER,
             marks: Marks::default(),
             pausing: false,
+            first_flight: 0.0,
+            began_fast: false,
         }
+    }
+
+    /// The handshake took so long.
+    pub fn handle_handshake(&mut self, rtt: Duration) {
+        self.least_rtt = rtt;
+    }
+
+    /// The application fits messages to the path, of which nothing is known yet: the first packets, as many as may be under way
+    /// before anything is answered, leave within the handshake's round trip (RFC 6928, RFC 9002 §7.2 and §7.7), and their train
+    /// tells what the path carries. Does nothing once something was measured.
+    pub fn begin_fast(&mut self) {
+        let measured = self.mode != Mode::Startup || self.bandwidth > INITIAL_RATE / STARTUP_GAIN;
+        if measured || self.least_rtt.is_zero() || std::mem::replace(&mut self.began_fast, true) {
+            return;
+        }
+        self.first_flight = INITIAL_PACKETS * self.packet as f64;
+        self.window = self.first_flight;
+        let rate = self.first_flight / self.least_rtt.max(LEAST_HANDSHAKE).as_secs_f64();
+        self.initial_rate = rate.max(INITIAL_RATE);
+        self.rate = self.initial_rate;
     }
 
     /// The path now takes packets of `packet_bytes`.
@@ -356,6 +393,7 @@ impl Capacity {
             self.queue_at = feedback.sent_at;
             self.least_rtt = feedback.least_rtt;
         }
+        self.first_flight = (self.first_flight - feedback.acked_bytes as f64).max(0.0);
         let round = &mut self.round;
         round.least_queue = round.least_queue.min(self.queue);
         round.acked += feedback.acked_bytes;
@@ -396,6 +434,9 @@ impl Capacity {
         let Some(rate) = train.max(feedback.rate) else { return };
         let rate = rate.bytes_per_second() as f64;
         if rate > self.bandwidth {
+            self.bandwidth = rate;
+        } else if self.first_flight > 0.0 && self.queue.as_secs_f64() > self.target() {
+            // The path was never as fast as was assumed.
             self.bandwidth = rate;
         } else if (self.queue.as_secs_f64() > self.target() || self.marks.are_heeded())
             && !app_limited
@@ -474,7 +515,9 @@ impl Capacity {
         let slack = 4.0 * self.packet as f64 + self.bandwidth * 0.012 * haste;
         match self.mode {
             Mode::Startup => {
-                self.gain = 2.0;
+                // A picture of what is known to pass leaves all the faster: it is over before much of a queue can grow.
+                let probes = feedback.wants_more && self.first_flight <= 0.0;
+                self.gain = if probes { PICTURE_GAIN } else { STARTUP_GAIN };
                 self.window = 2.0 * self.bandwidth * (least_rtt + 0.02 * haste) + 12.0 * self.packet as f64;
             }
             Mode::Delay => {
@@ -502,6 +545,9 @@ impl Capacity {
             }
         }
         self.rate = self.marks.limit(self.bandwidth * self.gain).max(LEAST_RATE);
+        if self.mode == Mode::Startup && self.first_flight > 0.0 {
+            self.rate = self.rate.max(self.initial_rate);
+        }
     }
 
     /// Nothing was acknowledged for so long that the path is believed away, or it has changed: what was known of the

@@ -17,6 +17,8 @@ const TRIAL_ROUNDS: u32 = 2;
 pub(super) const TRIAL_AFTER: Duration = Duration::from_secs(5);
 /// The same, where trials have found others again and again.
 const LAST_TRIAL_AFTER: Duration = Duration::from_secs(20);
+/// A longer queue than this is looked into, however slow the path is by what is known.
+const KEPT: Duration = Duration::from_millis(14);
 /// After so many rounds with a short queue nobody else fills it.
 const ROOMY: u32 = 4;
 /// Once competition is over, whoever falls below this share of what he had though there is a queue is not alone.
@@ -62,7 +64,10 @@ impl Capacity {
 
     /// Whether somebody else fills the queue: it stands, and at half our rate it stands as well.
     pub(super) fn look_for_others(&mut self, now: Time, round: &Round, feedback: &Feedback, least: f64) {
-        let long = 1.5 * TARGET.as_secs_f64();
+        let usual = TARGET.as_secs_f64();
+        // What is kept of a queue on a slow path is no reason for a trial, which costs an application its quality.
+        let kept = if feedback.wants_more { self.target().min(KEPT.as_secs_f64()) } else { usual };
+        let long = 1.5 * usual.max(kept);
         self.shared.take_if(|shared| now - shared.ended >= TRIAL_AFTER * 2);
         // Some who fill a queue beside us hardly have one alone (BBR): what they take tells of them.
         let displaced =

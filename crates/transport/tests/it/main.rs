@@ -15,6 +15,7 @@ mod link_mtu;
 mod link_paths;
 mod link_shares;
 mod link_simulation;
+mod link_start;
 mod link_support;
 mod link_video;
 mod tcp_models;

@@ -349,6 +349,9 @@ impl Link {
     /// one; of what channels of the same priority wait with, its share by weight is left. It falls with [`Link::silence`]: what
     /// was known of a path that does not answer grows old. Its parity is taken off. 0 where the channel is not open, or the link not up.
     pub fn budget(&mut self, now: Time, channel: u8, delay: Duration) -> u64 {
+        if let Some(session) = self.paths.get_mut(self.preferred) {
+            session.capacity.begin_fast();
+        }
         let size = self.message_room(now, channel, delay);
         if let Some(session) = self.main() {
             let packet = session.datagram;

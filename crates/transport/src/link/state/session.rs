@@ -145,8 +145,10 @@ impl Session {
         let mtu = Mtu::new(now, agreed.peer.max_datagram.min(settings.datagram_bytes));
         let datagram = usize::from(mtu.size());
         let mut recovery = Recovery::new(now);
+        let mut capacity = Capacity::new(now, datagram, settings.controller);
         if let Some(rtt) = agreed.rtt {
             recovery.rtt.update(rtt, Duration::ZERO);
+            capacity.handle_handshake(rtt);
         }
         let dictionary = settings.dictionary.clone();
         let dictionary = dictionary.filter(|dictionary| agreed.peer.dictionary == Some(dictionary.id()));
@@ -160,7 +162,7 @@ impl Session {
             opener: Opener::new(agreed.secrets.receive),
             received: Received::default(),
             recovery,
-            capacity: Capacity::new(now, datagram, settings.controller),
+            capacity,
             arrival: Arrival::default(),
             peer_arrival_ns: 0,
             mtu,
