@@ -43,6 +43,10 @@ pub(super) struct Worker {
     /// What the timer is set to.
     due: Time,
     arrivals: Arrivals,
+    /// The newest time that the core was told. It never goes back: what came while the thread was at work counts from when it
+    /// was done, since it waited for that, as it would have in a queue on the way; what came while it slept, from when the
+    /// machine got it, however late the thread was woken.
+    latest: Time,
     buffer: Vec<u8>,
     /// What stands in the buffer and the socket did not take: the rest of it begins there.
     stuck: Option<(Transmit, usize)>,
@@ -67,6 +71,7 @@ impl Worker {
             timer,
             due: Time::NEVER,
             arrivals: Arrivals::default(),
+            latest: Time::ZERO,
             buffer: Vec::with_capacity(MAX_BATCH),
             stuck: None,
             ready: Vec::new(),
@@ -98,36 +103,53 @@ impl Worker {
         self.shared.accepted.notify_all();
     }
 
-    /// One system call for each port that may have something. `true`: something came.
+    /// Takes what has come at each port that may have something. `true`: something came.
     fn receive(&mut self) -> bool {
         let mut came = false;
-        for (via, socket) in (0u8..).zip(&mut self.sockets).filter(|(_, socket)| socket.readable) {
-            match socket.port.receive(&mut self.arrivals) {
-                Ok(true) => came = true,
-                Ok(false) => {
-                    socket.readable = false;
-                    continue;
-                }
-                Err(error) => {
-                    // It stays readable: the error was about one datagram.
-                    tracing::debug!("receiving: {error}");
-                    continue;
-                }
-            }
-            let mut datagrams = self.arrivals.datagrams().peekable();
-            while datagrams.peek().is_some() {
-                let mut state = self.shared.lock();
-                let now = self.shared.clock.now();
-                for arrival in datagrams.by_ref().take(DATAGRAMS) {
-                    let (from, mark) = (Path { remote: arrival.from, via }, Ecn::from_bits(arrival.mark));
-                    state.endpoint.handle_marked_datagram(now, from, mark, arrival.bytes);
-                }
-                if state.distribute() {
-                    self.shared.accepted.notify_all();
+        for index in 0..self.sockets.len() {
+            let mut taken = 0;
+            // What has waited for the thread is taken as a whole, if it is not much, before time goes on for the core.
+            while self.sockets[index].readable && taken < DATAGRAMS {
+                taken += self.receive_at(index);
+                came |= taken > 0;
+                if !self.arrivals.is_full() {
+                    break;
                 }
             }
         }
         came
+    }
+
+    /// One system call for the port; how many datagrams it brought.
+    fn receive_at(&mut self, index: usize) -> usize {
+        let socket = &mut self.sockets[index];
+        match socket.port.receive(&mut self.arrivals) {
+            Ok(true) => {}
+            Ok(false) => {
+                socket.readable = false;
+                return 0;
+            }
+            Err(error) => {
+                // It stays readable: the error was about one datagram.
+                tracing::debug!("receiving: {error}");
+                return 0;
+            }
+        }
+        let (via, mut taken) = (index as u8, 0);
+        let mut datagrams = self.arrivals.datagrams().peekable();
+        while datagrams.peek().is_some() {
+            let mut state = self.shared.lock();
+            for arrival in datagrams.by_ref().take(DATAGRAMS) {
+                let (from, mark) = (Path { remote: arrival.from, via }, Ecn::from_bits(arrival.mark));
+                self.latest = self.latest.max(arrival.at);
+                state.endpoint.handle_marked_datagram(self.latest, from, mark, arrival.bytes);
+                taken += 1;
+            }
+            if state.distribute() {
+                self.shared.accepted.notify_all();
+            }
+        }
+        taken
     }
 
     /// Does what is due and sends what may leave, up to a bound: how many batches left. And whether all is over.
@@ -135,6 +157,7 @@ impl Worker {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
         let mut now = shared.clock.now();
+        self.latest = now;
         if state.ended {
             return (0, true);
         }
@@ -166,6 +189,7 @@ impl Worker {
             left += 1;
             state = shared.lock();
             now = shared.clock.now();
+            self.latest = now;
             if !is_through {
                 break;
             }

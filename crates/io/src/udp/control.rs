@@ -1,5 +1,5 @@
 //! Control messages of `sendmsg` and `recvmsg` (cmsg(3)): the size into which the kernel cuts a batch, or of which it was
-//! made, and the mark of congestion in IP's header.
+//! made, the mark of congestion in IP's header, and when the machine got it.
 
 use socket2::Socket;
 use std::io;
@@ -9,8 +9,19 @@ use std::os::fd::AsRawFd;
 /// Control messages begin at multiples of this.
 const ALIGN: usize = size_of::<usize>();
 const HEADER: usize = size_of::<libc::cmsghdr>();
-/// Room for three of them, each with up to eight bytes; we know of two.
-const ROOM: usize = 3 * (HEADER + 8);
+/// Room for three of them with up to eight bytes each, and for a time stamp; we know of three.
+const ROOM: usize = 3 * (HEADER + 8) + HEADER + 16;
+
+/// What the kernel says of a datagram, or of a batch of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    /// The size of the datagrams that a batch was made of.
+    pub(super) segment: Option<usize>,
+    /// The mark of congestion that all of them bore, 0 if none.
+    pub(super) mark: u8,
+    /// When the machine got them, nanoseconds by the wall clock (`SO_TIMESTAMPNS`). A batch has one stamp.
+    pub(super) stamp: Option<u64>,
+}
 
 /// Room for control messages, and those that were put there.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +53,7 @@ impl Control {
         }
     }
 
-    /// `value` has eight bytes at most, and there are three messages at most.
+    /// There is room for what [`ROOM`] says.
     fn put(&mut self, level: i32, kind: i32, value: &[u8]) {
         let message = &mut self.bytes[self.length..];
         let fields =
@@ -69,10 +80,9 @@ impl Control {
         (self.bytes.as_mut_ptr().cast(), self.bytes.len())
     }
 
-    /// What stands in the first `length` bytes, which the kernel has written: the size of the datagrams that a batch was
-    /// made of, if it says so, and the mark of congestion, 0 if it doesn't.
-    pub(super) fn read(&self, length: usize) -> (Option<usize>, u8) {
-        let (mut segment, mut mark) = (None, 0);
+    /// What stands in the first `length` bytes, which the kernel has written.
+    pub(super) fn read(&self, length: usize) -> Told {
+        let mut told = Told::default();
         let mut rest = &self.bytes[..length.min(ROOM)];
         while let Some((level, kind, value, tail)) = split(rest) {
             let number = match *value {
@@ -82,17 +92,27 @@ impl Control {
             };
             match (level, kind) {
                 (libc::SOL_UDP, libc::UDP_GRO) => {
-                    segment = usize::try_from(number).ok().filter(|size| *size > 0);
+                    told.segment = usize::try_from(number).ok().filter(|size| *size > 0);
                 }
                 (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                    mark = number as u8 & 3;
+                    told.mark = number as u8 & 3;
                 }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => told.stamp = nanos(value),
                 _ => {}
             }
             rest = tail;
         }
-        (segment, mark)
+        told
     }
+}
+
+/// The nanoseconds of a `timespec` with 64-bit fields; `None` if it is none, or before 1970.
+fn nanos(value: &[u8]) -> Option<u64> {
+    let field = |at: usize| {
+        let bytes: [u8; 8] = value.get(at..at + 8)?.try_into().ok()?;
+        u64::try_from(i64::from_ne_bytes(bytes)).ok()
+    };
+    field(0)?.checked_mul(1_000_000_000)?.checked_add(field(8)?)
 }
 
 /// The first control message: its level, its type, its value, and what stands behind it.
@@ -134,13 +154,35 @@ mod tests {
             control.put_mark(to, 2);
             control.put(libc::SOL_UDP, libc::UDP_GRO, &1200i32.to_ne_bytes());
             let length = control.written().1;
-            assert_eq!(control.read(length), (Some(1200), 2));
-            assert_eq!(control.read(length / 2), (None, 2));
+            assert_eq!(control.read(length), Told { segment: Some(1200), mark: 2, stamp: None });
+            assert_eq!(control.read(length / 2), Told { mark: 2, ..Told::default() });
         }
         // As the kernel tells it: a byte.
         let mut control = Control::default();
         control.put(libc::IPPROTO_IP, libc::IP_TOS, &[0xb9]);
-        assert_eq!(control.read(control.length), (None, 1));
+        assert_eq!(control.read(control.length), Told { mark: 1, ..Told::default() });
+    }
+
+    #[test]
+    fn a_time_stamp_is_nanoseconds_since_1970() {
+        let mut control = Control::default();
+        let stamp = |seconds: i64, nanos: i64| [seconds.to_ne_bytes(), nanos.to_ne_bytes()].concat();
+        control.put(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &stamp(1_700_000_000, 123_456_789));
+        assert_eq!(control.read(control.length).stamp, Some(1_700_000_000_123_456_789));
+        for (seconds, nanos) in [(-1, 0), (i64::MAX, 0), (i64::MIN, i64::MIN), (18_446_744_073, 999_999_999)]
+        {
+            let mut control = Control::default();
+            control.put(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &stamp(seconds, nanos));
+            assert_eq!(control.read(control.length).stamp, None, "{seconds} s, {nanos} ns");
+        }
+        // All that the kernel may say of one datagram has room.
+        let mut control = Control::default();
+        control.put_mark("192.0.2.1".parse().unwrap(), 3);
+        control.put_mark("2001:db8::1".parse().unwrap(), 3);
+        control.put(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &stamp(1, 2));
+        control.put(libc::SOL_UDP, libc::UDP_GRO, &1200i32.to_ne_bytes());
+        let told = control.read(control.length);
+        assert_eq!(told, Told { segment: Some(1200), mark: 3, stamp: Some(1_000_000_002) });
     }
 
     #[test]
@@ -150,7 +192,7 @@ mod tests {
             control.put(libc::SOL_UDP, libc::UDP_GRO, &(-1i32).to_ne_bytes());
             control.bytes[..ALIGN].copy_from_slice(&length.to_ne_bytes());
             for told in [0, 7, HEADER, ROOM, ROOM + 1] {
-                assert_eq!(control.read(told).1, 0, "{length} {told}");
+                assert_eq!(control.read(told).mark, 0, "{length} {told}");
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Many datagrams by one `recvmmsg`, with or without what the kernel says of each.
 
-use super::control::Control;
+use super::control::{Control, Told};
 use super::empty_message;
 use crate::tcp::wait_is_none;
 use socket2::Socket;
@@ -27,8 +27,8 @@ impl Envelope {
         self.name.address(self.name_bytes)
     }
 
-    /// The size of the datagrams that a batch was made of, and the mark of congestion that all of them bore.
-    pub(super) fn read(&self) -> (Option<usize>, u8) {
+    /// What else it says.
+    pub(super) fn read(&self) -> Told {
         self.control.read(self.control_bytes)
     }
 }

@@ -10,6 +10,7 @@ mod messages;
 mod port;
 mod receiver;
 mod sender;
+mod stamps;
 
 pub use inbox::Inbox;
 pub use port::{Arrival, Arrivals, Local, Port};

@@ -20,6 +20,8 @@ const TOLERABLE: f64 = 0.2;
 const EASED: f64 = 0.9;
 /// Round trips without losses after which one who holds his share goes back to listening.
 const QUIET_ROUNDS: u32 = 24;
+/// The window grows for an application with pauses while so much of it is under way.
+const USED: f64 = 0.5;
 /// For how many rounds the fastest rate counts.
 const MEMORY: usize = 10;
 /// The gains of the rate, a least round trip each: a probe for more, the queue of the probe drained, and the rest.
@@ -77,14 +79,20 @@ impl Competition {
         self.best = self.best.max(rate);
         if feedback.lost_bytes > 0 {
             self.handle_lost(now, feedback);
-        } else if !feedback.app_limited {
+        } else if !feedback.app_limited || feedback.wants_more && self.is_used(feedback) {
             self.cubic.handle_acked(now, feedback.acked_bytes, feedback.rtt);
         }
     }
 
+    /// Whether about as much is under way as may be (RFC 9002 §7.8).
+    fn is_used(&self, feedback: &Feedback) -> bool {
+        let under_way = (feedback.in_flight + feedback.acked_bytes) as f64;
+        under_way >= USED * self.cubic.window_bytes()
+    }
+
     fn handle_lost(&mut self, now: Time, feedback: &Feedback) {
         let starting = self.cubic.is_starting();
-        if !self.cubic.handle_lost(now, feedback.sent_at.unwrap_or(now)) {
+        if !self.cubic.handle_lost(now, feedback.sent_at.or(feedback.lost_sent_at).unwrap_or(now)) {
             return;
         }
         let soon = self.lost_at.is_some_and(|before| now - before < feedback.rtt * EARLY);
@@ -94,7 +102,9 @@ impl Competition {
             return;
         }
         self.early += 1;
-        if self.early >= DEAF {
+        // Pictures are bursts, which find a queue full now and then that others hardly fill.
+        let in_bursts = feedback.pausing || feedback.wants_more;
+        if self.early >= DEAF && !in_bursts {
             self.early = 0;
             self.firm = Some(Firm::new(now, self.best));
         }

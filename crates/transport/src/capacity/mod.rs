@@ -15,24 +15,27 @@
 //! One who only listens to delay is starved by those who fill the queue until it overflows (CUBIC) or who keep it
 //! half full (BBR). If the queue stands for several round trips, half the rate is tried for two more: if it stands then
 //! too, somebody else fills it, and a share is held among the others (`competition`). Every few seconds half the window for
-//! two round trips tells whether they are gone.
+//! two round trips tells whether they are gone (`others`).
 //!
 //! An application that pauses between pictures is measured by its trains: the packets that leave one right after the
-//! other between two pauses. They leave a twentieth faster than the path is known to carry, so that more room is seen.
+//! other between two pauses. They leave a twentieth faster than the path is known to carry, so that more room is seen. What a picture
+//! may have is `budget`; who sends as much as it says is limited by the path, whatever it pauses ([`Feedback::wants_more`]).
 
 mod arrival;
+mod budget;
 mod competition;
 mod controller;
 mod cubic;
 mod marks;
+mod others;
 
 pub use arrival::Arrival;
 use competition::Competition;
 pub use controller::Controller;
-use cubic::Cubic;
 use glassline_media::Time;
 use glassline_media::quantity::ByteRate;
 use marks::Marks;
+use others::{FIRST_TRIAL, TRIAL_AFTER};
 use std::time::Duration;
 
 /// The queueing delay that is aimed at, on a path that carries a packet in far less.
@@ -42,31 +45,25 @@ pub const TARGET: Duration = Duration::from_millis(6);
 const SMALL_QUEUE: f64 = 1_048_576.0;
 /// The least queueing delay that is aimed at, however fast the path: programs look at their sockets no more often.
 const LEAST_TARGET: Duration = Duration::from_millis(1);
-/// The rate before anything was measured, bytes a second: ten packets in 100 ms.
+/// What may be under way before anything was answered, in packets (RFC 6928, RFC 9002 §7.2).
+const INITIAL_PACKETS: f64 = 10.0;
+/// The rate before anything was measured, bytes a second: ten packets in 100 ms. Less than that over the handshake's round trip
+/// is no fast start.
 const INITIAL_RATE: f64 = 120_000.0;
+/// In startup packets leave so much faster than the path is known to carry.
+const STARTUP_GAIN: f64 = 2.0;
+/// The same for pictures that fill their budgets, which are what is known to pass.
+const PICTURE_GAIN: f64 = 4.0;
+/// A shorter handshake says no more of the rate.
+const LEAST_HANDSHAKE: Duration = Duration::from_millis(5);
 /// The least rate, bytes a second.
 const LEAST_RATE: f64 = 4_000.0;
 /// How long a smallest one-way delay counts as that of the empty path.
 const BASE_LIFE: Duration = Duration::from_secs(15);
 /// The same while others fill the queue, which then may not be empty for long.
 const SHARED_BASE_LIFE: Duration = Duration::from_secs(120);
-/// Round trips of a queue that stands, after which it is tried whether others fill it; twice as many after each trial
-/// that found nobody,
-const FIRST_TRIAL: u32 = 8;
-/// and so many at most.
-const LAST_TRIAL: u32 = 256;
-/// For how many round trips half the rate is tried.
-const TRIAL_ROUNDS: u32 = 2;
 /// The gain of one who pauses, where no queue stands: he learns of more room only from what he sends between pauses.
 const PAUSING_GAIN: f64 = 1.05;
-/// How long competition goes on before a trial without.
-const TRIAL_AFTER: Duration = Duration::from_secs(5);
-/// The same, where trials have found others again and again.
-const LAST_TRIAL_AFTER: Duration = Duration::from_secs(20);
-/// After so many rounds with a short queue nobody else fills it.
-const ROOMY: u32 = 4;
-/// Once competition is over, whoever falls below this share of what he had though there is a queue is not alone.
-const DISPLACED: f64 = 0.75;
 
 /// How many times as fast as packets arrive they leave under [`Controller::Salsify`].
 const SALSIFY_PACE: f64 = 5.0;
@@ -74,9 +71,8 @@ const SALSIFY_PACE: f64 = 5.0;
 const SALSIFY_RATE_MAX: f64 = 1.25e9;
 /// Packets that may be under way though the receiver's estimate says fewer.
 const LEAST_WINDOW: f64 = 2.0;
-/// Answers come up to so much later than on the empty path without that too much waits: as long as a queue may take. (Measured on
-/// cellular traces with pictures: more fills the way better, and each outage then delays more of them.)
-const LATE_ANSWERS: Duration = TARGET;
+/// So much counts of each rate that an application with pauses is seen to get in competition.
+const SHARE_WEIGHT: f64 = 0.1;
 /// What may be under way at a fixed rate, in time.
 const FIXED_WINDOW: Duration = Duration::from_secs(4);
 
@@ -87,6 +83,8 @@ pub struct Feedback {
     pub acked_bytes: u64,
     /// Bytes newly deemed lost.
     pub lost_bytes: u64,
+    /// When the newest of them was sent.
+    pub lost_sent_at: Option<Time>,
     /// Bytes still under way.
     pub in_flight: u64,
     /// When the newest packet acknowledged was sent.
@@ -99,6 +97,10 @@ pub struct Feedback {
     pub app_limited: bool,
     /// The rate at which packets came that had left one right after the other.
     pub train_rate: Option<ByteRate>,
+    /// Whether the application pauses now and then, though not necessarily now.
+    pub pausing: bool,
+    /// Whether the application sends as much as it is told that it may: what it pauses is the link's doing.
+    pub wants_more: bool,
     /// The smoothed round-trip time.
     pub rtt: Duration,
     /// The least round-trip time.
@@ -128,6 +130,8 @@ pub struct Capacity {
     bandwidth: f64,
     gain: f64,
     rate: f64,
+    /// At what rate the first packets leave, before it is known what the path carries.
+    initial_rate: f64,
     window: f64,
     base: BaseDelay,
     queue: Duration,
@@ -155,6 +159,11 @@ pub struct Capacity {
     trial_gap: Duration,
     /// The answer to routers' marks.
     marks: Marks,
+    /// The application has pauses.
+    pausing: bool,
+    /// Bytes of what left before anything was answered that are not yet answered.
+    first_flight: f64,
+    began_fast: bool,
 }
 
 /// Half the rate for some round trips: does the queue shrink?
@@ -185,6 +194,8 @@ struct Round {
     marked: u64,
     scalable: bool,
     app_limited: bool,
+    /// The application had too little to send, and was offered more.
+    idle: bool,
 }
 
 impl Round {
@@ -199,6 +210,7 @@ impl Round {
             marked: 0,
             scalable: false,
             app_limited: false,
+            idle: false,
         }
     }
 }
@@ -232,9 +244,10 @@ impl Capacity {
             arrival: None,
             mode: Mode::Startup,
             packet: packet_bytes,
-            bandwidth: INITIAL_RATE / 2.0,
-            gain: 2.0,
+            bandwidth: INITIAL_RATE / STARTUP_GAIN,
+            gain: STARTUP_GAIN,
             rate: INITIAL_RATE,
+            initial_rate: INITIAL_RATE,
             window: 12.0 * packet_bytes as f64,
             base: BaseDelay { before: i64::MAX, now: i64::MAX, since: now },
             queue: Duration::ZERO,
@@ -254,7 +267,30 @@ impl Capacity {
             mode_since: now,
             trial_gap: TRIAL_AFTER,
             marks: Marks::default(),
+            pausing: false,
+            first_flight: 0.0,
+            began_fast: false,
         }
+    }
+
+    /// The handshake took so long.
+    pub fn handle_handshake(&mut self, rtt: Duration) {
+        self.least_rtt = rtt;
+    }
+
+    /// The application fits messages to the path, of which nothing is known yet: the first packets, as many as may be under way
+    /// before anything is answered, leave within the handshake's round trip (RFC 6928, RFC 9002 §7.2 and §7.7), and their train
+    /// tells what the path carries. Does nothing once something was measured.
+    pub fn begin_fast(&mut self) {
+        let measured = self.mode != Mode::Startup || self.bandwidth > INITIAL_RATE / STARTUP_GAIN;
+        if measured || self.least_rtt.is_zero() || std::mem::replace(&mut self.began_fast, true) {
+            return;
+        }
+        self.first_flight = INITIAL_PACKETS * self.packet as f64;
+        self.window = self.first_flight;
+        let rate = self.first_flight / self.least_rtt.max(LEAST_HANDSHAKE).as_secs_f64();
+        self.initial_rate = rate.max(INITIAL_RATE);
+        self.rate = self.initial_rate;
     }
 
     /// The path now takes packets of `packet_bytes`.
@@ -297,31 +333,6 @@ impl Capacity {
     /// What decides how fast the link sends.
     pub fn controller(&self) -> Controller {
         self.controller
-    }
-
-    /// How many bytes may be handed over to arrive within `delay` where `in_flight` are under way (Salsify's budget, NSDI 2018
-    /// §4): what the pace lets leave in that time, less what is under way beyond the empty path; under
-    /// [`Controller::Salsify`] what its window leaves, whose own delay counts.
-    pub fn room(&self, now: Time, delay: Duration, in_flight: u64) -> f64 {
-        match self.controller {
-            // By the pacing rate, not by the measured bandwidth: a sender limited to what was measured never measures more.
-            Controller::Adaptive => self.pacing_rate().bytes_in(delay) - self.queued_bytes(now, in_flight),
-            Controller::Salsify { .. } => self.window_bytes() as f64 - in_flight as f64,
-            Controller::Fixed(rate) => rate.bytes_in(delay),
-        }
-    }
-
-    /// What waits in the path's queue now: what the newest packet known of found there, and all that was sent behind it, less
-    /// what has left since. What was found alone is a round trip old: who counts it again and again stops for far too long, and
-    /// then begins with far too much.
-    fn queued_bytes(&self, now: Time, in_flight: u64) -> f64 {
-        let found = self.bandwidth().bytes_in(self.queue);
-        let Some(sent_at) = self.queue_at else { return found };
-        let since = self.bandwidth().bytes_in(now.since(sent_at));
-        // What is under way and would long have been answered on the empty path waits: nothing may have left at all.
-        let answered = self.bandwidth().bytes_in(self.least_rtt + LATE_ANSWERS);
-        let under_way = in_flight as f64;
-        (found + under_way - since).max(under_way - answered).max(0.0)
     }
 
     /// The receiver says that 1000 of our bytes take so long to arrive (Salsify's τ).
@@ -382,11 +393,14 @@ impl Capacity {
             self.queue_at = feedback.sent_at;
             self.least_rtt = feedback.least_rtt;
         }
+        self.first_flight = (self.first_flight - feedback.acked_bytes as f64).max(0.0);
         let round = &mut self.round;
         round.least_queue = round.least_queue.min(self.queue);
         round.acked += feedback.acked_bytes;
         round.lost += feedback.lost_bytes;
         round.app_limited |= feedback.app_limited;
+        round.idle |= feedback.app_limited && !feedback.wants_more;
+        self.pausing = feedback.pausing;
         let delivered = feedback.rate.map(|rate| rate.bytes_per_second() as f64);
         if let Some(rate) = delivered {
             round.fastest = round.fastest.max(rate);
@@ -396,7 +410,12 @@ impl Capacity {
             Some(competition) => {
                 competition.handle_feedback(now, feedback);
                 if let Some(rate) = delivered {
-                    self.bandwidth = if feedback.app_limited { self.bandwidth.max(rate) } else { rate };
+                    self.bandwidth = match (feedback.app_limited, feedback.wants_more) {
+                        (false, _) => rate,
+                        // Over its pauses: trains would tell how fast the path is, not what of it is ours.
+                        (true, true) => self.bandwidth + SHARE_WEIGHT * (rate - self.bandwidth),
+                        (true, false) => self.bandwidth.max(rate),
+                    };
                 }
             }
             None => self.measure(feedback),
@@ -415,6 +434,9 @@ impl Capacity {
         let Some(rate) = train.max(feedback.rate) else { return };
         let rate = rate.bytes_per_second() as f64;
         if rate > self.bandwidth {
+            self.bandwidth = rate;
+        } else if self.first_flight > 0.0 && self.queue.as_secs_f64() > self.target() {
+            // The path was never as fast as was assumed.
             self.bandwidth = rate;
         } else if (self.queue.as_secs_f64() > self.target() || self.marks.are_heeded())
             && !app_limited
@@ -460,79 +482,6 @@ impl Capacity {
         }
     }
 
-    /// Whether the others are gone: the queue is short, or it becomes so at half our rate.
-    fn look_for_nobody(&mut self, now: Time, round: &Round, feedback: &Feedback, least: f64) {
-        if let Some(competition) = &mut self.competition {
-            competition.end_round(now, round, feedback, self.loss_share);
-        }
-        let since = now - self.mode_since;
-        // Losses of both at once empty a short queue, too: that alone says nothing of who is there.
-        let mut alone = self.roomy_rounds >= ROOMY && since > TRIAL_AFTER;
-        if let Some(trial) = &mut self.trial {
-            trial.rounds += 1;
-            if trial.rounds <= TRIAL_ROUNDS {
-                return;
-            }
-            // With half in flight of what is, nobody else's would wait for so long.
-            let least_rtt = feedback.least_rtt.min(feedback.rtt).as_secs_f64();
-            let own = ((trial.queue - least_rtt) / 2.0).max(0.0);
-            alone |= least < own + TARGET.as_secs_f64().max((trial.queue - own) / 8.0);
-            self.trial = None;
-            self.mode_since = now;
-            self.trial_gap = (self.trial_gap * 2).min(LAST_TRIAL_AFTER);
-        } else if !alone && since > self.trial_gap && !round.app_limited {
-            self.trial = Some(Trial { rounds: 0, queue: least });
-        }
-        if alone {
-            let bandwidth = self.bandwidth;
-            let shared = |competition| Shared { ended: now, competition, bandwidth };
-            self.shared = self.competition.take().map(shared);
-            self.enter(Mode::Delay, now);
-            self.trial_after = FIRST_TRIAL / 2;
-        }
-    }
-
-    /// Whether somebody else fills the queue: it stands, and at half our rate it stands as well.
-    fn look_for_others(&mut self, now: Time, round: &Round, feedback: &Feedback, least: f64) {
-        let long = 1.5 * TARGET.as_secs_f64();
-        self.shared.take_if(|shared| now - shared.ended >= TRIAL_AFTER * 2);
-        // Some who fill a queue beside us hardly have one alone (BBR): what they take tells of them.
-        let displaced =
-            self.shared.as_ref().is_some_and(|before| self.bandwidth < DISPLACED * before.bandwidth);
-        if displaced && self.queue > TARGET && !round.app_limited {
-            return self.compete(now, feedback);
-        }
-        let Some(trial) = &mut self.trial else {
-            let stands = least > long && !round.app_limited;
-            self.standing_rounds =
-                if stands { self.standing_rounds + 1 } else { self.standing_rounds.saturating_sub(2) };
-            if self.standing_rounds >= self.trial_after {
-                self.trial = Some(Trial { rounds: 0, queue: least });
-            }
-            return;
-        };
-        trial.rounds += 1;
-        if trial.rounds == TRIAL_ROUNDS + 1 && !round.app_limited && least > long.max(0.6 * trial.queue) {
-            self.compete(now, feedback);
-        } else if trial.rounds > TRIAL_ROUNDS + 1 {
-            (self.trial, self.shared) = (None, None);
-            self.standing_rounds = 0;
-            self.trial_after = (self.trial_after * 2).min(LAST_TRIAL);
-        }
-    }
-
-    fn compete(&mut self, now: Time, feedback: &Feedback) {
-        let window = (self.bandwidth * feedback.rtt.as_secs_f64()).max(4.0 * self.packet as f64);
-        (self.competition, self.trial_gap) = match self.shared.take() {
-            Some(before) => (Some(before.competition), (self.trial_gap * 2).min(LAST_TRIAL_AFTER)),
-            None => {
-                let cubic = Cubic::starting(now, window * 1.2, self.packet);
-                (Some(Competition::new(cubic)), TRIAL_AFTER)
-            }
-        };
-        self.enter(Mode::Competitive, now);
-    }
-
     fn end_marked_round(&mut self, now: Time, round: &Round, feedback: &Feedback) {
         let rtt = feedback.rtt.as_secs_f64().max(0.0005);
         self.marks.end_round(round, self.packet as f64, rtt, self.bandwidth);
@@ -566,7 +515,9 @@ impl Capacity {
         let slack = 4.0 * self.packet as f64 + self.bandwidth * 0.012 * haste;
         match self.mode {
             Mode::Startup => {
-                self.gain = 2.0;
+                // A picture of what is known to pass leaves all the faster: it is over before much of a queue can grow.
+                let probes = feedback.wants_more && self.first_flight <= 0.0;
+                self.gain = if probes { PICTURE_GAIN } else { STARTUP_GAIN };
                 self.window = 2.0 * self.bandwidth * (least_rtt + 0.02 * haste) + 12.0 * self.packet as f64;
             }
             Mode::Delay => {
@@ -579,14 +530,13 @@ impl Capacity {
                     // What it sends is over before much of a queue can grow.
                     self.gain = self.gain.max(PAUSING_GAIN);
                 }
-                if self.trial.is_some_and(|trial| trial.rounds < TRIAL_ROUNDS) {
+                if self.is_trying() {
                     self.gain = 0.5;
                 }
                 self.window = 1.25 * self.bandwidth * (least_rtt + 2.0 * target) + slack;
             }
             Mode::Competitive => {
-                let share =
-                    if self.trial.is_some_and(|trial| trial.rounds < TRIAL_ROUNDS) { 0.5 } else { 1.0 };
+                let share = if self.is_trying() { 0.5 } else { 1.0 };
                 if let Some(competition) = &self.competition {
                     self.window = share * competition.window(feedback);
                     self.rate = (share * competition.rate(feedback)).max(LEAST_RATE);
@@ -595,6 +545,9 @@ impl Capacity {
             }
         }
         self.rate = self.marks.limit(self.bandwidth * self.gain).max(LEAST_RATE);
+        if self.mode == Mode::Startup && self.first_flight > 0.0 {
+            self.rate = self.rate.max(self.initial_rate);
+        }
     }
 
     /// Nothing was acknowledged for so long that the path is believed away, or it has changed: what was known of the

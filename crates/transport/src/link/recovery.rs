@@ -144,8 +144,9 @@ impl Rtt {
 pub(crate) struct Sample {
     /// Bytes newly acknowledged.
     pub(crate) acked_bytes: u64,
-    /// Bytes newly deemed lost.
+    /// Bytes newly deemed lost, and when the newest packet of them was sent.
     pub(crate) lost_bytes: u64,
+    pub(crate) lost_sent_at: Option<Time>,
     /// Packets newly acknowledged and newly deemed lost.
     pub(crate) packets: (u64, u64),
     /// Of those acknowledged, packets that had been deemed lost: they were overtaken.
@@ -507,6 +508,7 @@ impl Recovery {
                 self.packets[index].state = State::Lost;
                 self.in_flight -= u64::from(packet.bytes);
                 sample.lost_bytes += u64::from(packet.bytes);
+                sample.lost_sent_at = Some(packet.at);
                 sample.packets.1 += 1;
                 sample.largest.1 = sample.largest.1.max(packet.bytes);
                 self.settle(&packet, false);

@@ -2,7 +2,7 @@
 //!
 //! One call carries up to 64 kB each way. Where the kernel or a device cannot cut (`UDP_SEGMENT`) or collect
 //! (`UDP_GRO`), the same datagrams go one by one: the callers see no difference but speed. Marks of congestion in IP's
-//! header (ECN, RFC 3168) are set and read.
+//! header (ECN, RFC 3168) are set and read, and each datagram bears when the machine got it.
 
 mod arrivals;
 
@@ -84,11 +84,13 @@ impl Port {
         if local.address.is_ipv6() {
             socket.set_only_v6(false)?;
         }
-        // Without these, datagrams come one by one, without their marks, and may be cut by routers.
+        // Without these, datagrams come one by one, without their marks, as if they had come when they are read, and may be cut
+        // by routers.
         let _ = control::set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, 1);
         let _ =
             control::set_option(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE);
         let _ = control::set_option(&socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1);
+        let _ = control::set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1);
         if local.address.is_ipv6() {
             let probe = libc::IPV6_PMTUDISC_PROBE;
             let _ = control::set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, probe);

@@ -147,3 +147,43 @@ fn marks_of_congestion_are_set_and_read() {
         marks_arrive(&six, &any, SocketAddr::new(Ipv6Addr::LOCALHOST.into(), number));
     }
 }
+
+#[test]
+fn datagrams_bear_when_they_came_and_not_when_they_are_read() {
+    let clock = crate::clock::Clock::new();
+    for collects in [1, 0] {
+        let (one, two) = (port("127.0.0.1:0"), port("127.0.0.1:0"));
+        control::set_option(&two.socket, libc::SOL_UDP, libc::UDP_GRO, collects).unwrap();
+        if control::set_option(&two.socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1).is_err() {
+            let test = "datagrams_bear_when_they_came_and_not_when_they_are_read";
+            return glassline_test_support::skip(test, "the kernel stamps no datagrams");
+        }
+        let (to, bytes) = (two.local_address().unwrap(), [7; 5 * 1000]);
+        let mut arrivals = Arrivals::default();
+        let is_there = || {
+            let mut waits = [rustix::event::PollFd::new(&two, rustix::event::PollFlags::IN)];
+            rustix::event::poll(&mut waits, Some(&rustix::time::Timespec { tv_sec: 20, tv_nsec: 0 })).unwrap()
+                == 1
+        };
+        // A wall clock that is set meanwhile, or an interruption between the two clocks, makes it another round.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let begun = clock.now();
+            send(&one, to, &bytes, 1000);
+            assert!(is_there());
+            let there = clock.now();
+            while clock.now() < there + Duration::from_millis(30) {}
+            let (mut times, mut got) = (Vec::new(), 0);
+            while got < 5 {
+                two.receive(&mut arrivals).unwrap();
+                got += arrivals.datagrams().map(|arrival| times.push(arrival.at)).count();
+                assert!(Instant::now() < deadline, "{got} of 5 datagrams");
+            }
+            assert!(times.is_sorted() && times.iter().all(|at| *at <= clock.now()), "{times:?}");
+            if begun <= times[0] && times[0] <= there + Duration::from_millis(10) {
+                break;
+            }
+            assert!(Instant::now() < deadline, "sent at {begun:?}, there at {there:?}, told {times:?}");
+        }
+    }
+}

@@ -18,6 +18,9 @@ const LOSSY: f64 = 0.003;
 /// and for how long after the last loss: bursts come at intervals.
 const LOSSY_FOR: Duration = Duration::from_secs(10);
 
+/// Who has paused within this time sends in bursts.
+const PAUSING: Duration = Duration::from_secs(1);
+
 impl Link {
     /// Takes a data packet for the path with the connection ID `to`, which is opened in place. `false`: it is not from the peer, or it came
     /// before.
@@ -224,6 +227,9 @@ impl Link {
         if session.loss > LOSSY && sample.packets.1 > 0 {
             session.lossy_until = now + LOSSY_FOR;
         }
+        if sample.rate.is_some_and(|rate| rate.1) {
+            session.paused_at = Some(now);
+        }
         if sample.packets != (0, 0) {
             let rtt = &session.recovery.rtt;
             session.capacity.handle_feedback(
@@ -231,12 +237,15 @@ impl Link {
                 &Feedback {
                     acked_bytes: sample.acked_bytes,
                     lost_bytes: sample.lost_bytes,
+                    lost_sent_at: sample.lost_sent_at,
                     in_flight: session.recovery.in_flight(),
                     sent_at: sample.largest_sent_at,
                     one_way_us,
                     rate: sample.rate.map(|rate| rate.0),
                     app_limited: sample.rate.is_some_and(|rate| rate.1),
                     train_rate: sample.train_rate,
+                    pausing: session.paused_at.is_some_and(|paused| now - paused < PAUSING),
+                    wants_more: self.demand.wants_more(now),
                     rtt: rtt.smoothed,
                     least_rtt: rtt.least,
                 },

@@ -7,6 +7,7 @@
 mod alone;
 mod bulk;
 mod channels;
+mod demand;
 mod inbound;
 mod marking;
 mod mtu;
@@ -30,6 +31,7 @@ use super::wire::packet::{ConnectionId, DATA_OVERHEAD};
 use super::{CloseCode, CloseReason, Ecn, Error, Event, MessageId, Options, Path, Settings};
 use crate::capacity::{Controller, Mode};
 use channels::Channels;
+use demand::Demand;
 pub use paths::PathStatistics;
 use session::{Agreed, Session};
 
@@ -123,6 +125,8 @@ pub struct Link {
     /// The application has dropped the link: what came will not be taken.
     pub(crate) forgotten: bool,
     statistics: LinkStatistics,
+    /// Whether the application sends what it is offered.
+    demand: Demand,
     scratch: Vec<Content>,
 }
 
@@ -153,6 +157,7 @@ impl Link {
             damaged: false,
             forgotten: false,
             statistics: LinkStatistics::default(),
+            demand: Demand::default(),
             scratch: Vec::new(),
         }
     }
@@ -208,8 +213,10 @@ impl Link {
                 sender.share = sender.share.max(least);
             }
         }
+        let message = message.into();
+        self.demand.handle_message(now, channel, message.len());
         match &mut self.channels.senders[index] {
-            Some(sender) => sender.push(now, message.into(), &mut self.events),
+            Some(sender) => sender.push(now, message, &mut self.events),
             None => Err(Error::NotOpen { channel }),
         }
     }
@@ -341,7 +348,19 @@ impl Link {
     /// ([`Capacity::room`](crate::capacity::Capacity::room)): less what waits on channels that go first, and what waits on this
     /// one; of what channels of the same priority wait with, its share by weight is left. It falls with [`Link::silence`]: what
     /// was known of a path that does not answer grows old. Its parity is taken off. 0 where the channel is not open, or the link not up.
-    pub fn budget(&self, now: Time, channel: u8, delay: Duration) -> u64 {
+    pub fn budget(&mut self, now: Time, channel: u8, delay: Duration) -> u64 {
+        if let Some(session) = self.paths.get_mut(self.preferred) {
+            session.capacity.begin_fast();
+        }
+        let size = self.message_room(now, channel, delay);
+        if let Some(session) = self.main() {
+            let packet = session.datagram;
+            self.demand.handle_offer(now, channel, size, packet);
+        }
+        size
+    }
+
+    fn message_room(&self, now: Time, channel: u8, delay: Duration) -> u64 {
         let (Some(session), Some(own)) = (self.main(), self.channels.sender(channel)) else { return 0 };
         let in_flight = session.recovery.in_flight();
         let room = session.capacity.room(now, delay, in_flight) * self.freshness(session, now);

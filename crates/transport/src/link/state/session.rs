@@ -92,6 +92,8 @@ pub(crate) struct Session {
     pub(crate) next_send: Time,
     /// Since when there was nothing to send though it might have been.
     pub(crate) idle_since: Option<Time>,
+    /// When a packet was last acknowledged behind which the application had nothing more to send.
+    pub(crate) paused_at: Option<Time>,
     pub(crate) last_received: Time,
     pub(crate) last_sent: Time,
     /// When a packet last left that asks for an acknowledgement.
@@ -143,8 +145,10 @@ impl Session {
         let mtu = Mtu::new(now, agreed.peer.max_datagram.min(settings.datagram_bytes));
         let datagram = usize::from(mtu.size());
         let mut recovery = Recovery::new(now);
+        let mut capacity = Capacity::new(now, datagram, settings.controller);
         if let Some(rtt) = agreed.rtt {
             recovery.rtt.update(rtt, Duration::ZERO);
+            capacity.handle_handshake(rtt);
         }
         let dictionary = settings.dictionary.clone();
         let dictionary = dictionary.filter(|dictionary| agreed.peer.dictionary == Some(dictionary.id()));
@@ -158,7 +162,7 @@ impl Session {
             opener: Opener::new(agreed.secrets.receive),
             received: Received::default(),
             recovery,
-            capacity: Capacity::new(now, datagram, settings.controller),
+            capacity,
             arrival: Arrival::default(),
             peer_arrival_ns: 0,
             mtu,
@@ -166,6 +170,7 @@ impl Session {
             largest: datagram,
             next_send: now,
             idle_since: None,
+            paused_at: None,
             last_received: now,
             last_sent: now,
             last_asked: now,
