@@ -148,7 +148,8 @@ pub enum Event {
         /// Its number.
         channel: u8,
     },
-    /// A message has ended; told where [`Options::receipts`] is set.
+    /// A message has ended; told where [`Options::receipts`] is set. On an unordered channel one that was told
+    /// [`Outcome::Lost`] is told once more, as [`Outcome::Delivered`], if all of it came after all, late: the receiver has it.
     Finished {
         /// Its channel.
         channel: u8,

@@ -13,6 +13,7 @@ mod link_idle;
 mod link_life;
 mod link_mtu;
 mod link_paths;
+mod link_receipts;
 mod link_shares;
 mod link_simulation;
 mod link_start;

@@ -93,12 +93,13 @@ impl Channels {
                     sender.announced = Announced::Yes;
                 }
             }
+            Content::Cancel(channel, message) => {
+                if let Some(sender) = self.sender_mut(channel) {
+                    sender.handle_cancel_acked(message);
+                }
+            }
             // What one path says of itself, and what is told again until it is outdated.
-            Content::Ack(_)
-            | Content::SizeProbe(_)
-            | Content::Consumed(_)
-            | Content::Cancel(..)
-            | Content::Skipped(_) => {}
+            Content::Ack(_) | Content::SizeProbe(_) | Content::Consumed(_) | Content::Skipped(_) => {}
         }
     }
 
