@@ -3,6 +3,7 @@
 
 use crate::link_support::World;
 use bytes::Bytes;
+use glassline_media::Time;
 use glassline_transport::emulator::{End, LinkConfig, Loss, Network, Queue, Reorder};
 use glassline_transport::link::{Event, Fec, MessageId, Options, Outcome};
 use std::collections::BTreeMap;
@@ -105,5 +106,67 @@ fn nothing_is_told_delivered_that_was_not() {
             }
             assert!(lost > 0 || fec != Fec::Never, "seed {seed}: nothing was lost");
         }
+    }
+}
+
+/// What events have told the far end of messages of channel 1 that it passed over: when, and how many.
+fn passed_over(world: &World) -> Vec<(Time, u64)> {
+    let told = world.events.iter().filter_map(|(at, end, event)| match (end, event) {
+        (End::Far, Event::PassedOver { channel: 1, messages }) => Some((*at, *messages)),
+        _ => None,
+    });
+    told.collect()
+}
+
+#[test]
+fn the_receiver_is_told_of_what_will_not_come_though_nothing_comes_behind_it() {
+    let config = LinkConfig::rate(20_000_000).with_delay(Duration::from_millis(20));
+    for (seed, ordered) in [(1, false), (2, true)] {
+        let mut world = World::shared(Network::symmetric(config.clone(), seed).unwrap(), seed);
+        world.connect();
+        world.link(End::Near).unwrap().open(1, Options { ordered, ..video() }).unwrap();
+        world.run_until_up();
+        world.send(End::Near, 1, vec![1; 6_000]);
+        world.run(Duration::from_millis(100));
+        assert_eq!(world.take(End::Far, 1).len(), 1);
+        // Of the next one the second half is lost, and no other follows.
+        world.send(End::Near, 1, vec![2; 24_000]);
+        world.run(Duration::from_millis(8));
+        world.network.set_loss(End::Near, Loss::Random(1.0)).unwrap();
+        world.run(Duration::from_millis(60));
+        world.network.set_loss(End::Near, Loss::None).unwrap();
+        let lossless = world.now();
+        assert_eq!(passed_over(&world), []);
+        world.run(Duration::from_millis(400));
+        assert!(world.take(End::Far, 1).is_empty());
+        let told = passed_over(&world);
+        assert!(matches!(told[..], [(at, 1)] if at > lossless), "ordered {ordered}: {told:?}");
+        // The next message says it as well, and no event says it twice.
+        world.send(End::Near, 1, vec![3; 6_000]);
+        world.run(Duration::from_millis(100));
+        let received = world.link(End::Far).unwrap().receive_message(1).unwrap();
+        assert_eq!((received.bytes[0], received.skipped), (3, 1));
+        assert_eq!(passed_over(&world).len(), 1);
+    }
+}
+
+#[test]
+fn events_tell_of_as_many_as_the_counters() {
+    let config = LinkConfig::rate(20_000_000).with_delay(Duration::from_millis(20));
+    for (seed, ordered) in [(1, false), (2, true)] {
+        let lossy = config.clone().with_loss(Loss::Random(0.05));
+        let mut world = World::shared(Network::new(lossy, config.clone(), seed).unwrap(), seed);
+        world.connect();
+        world.link(End::Near).unwrap().open(1, Options { ordered, ..video() }).unwrap();
+        world.run_until_up();
+        for _ in 0..300 {
+            world.send(End::Near, 1, vec![1; 6_000]);
+            world.run(Duration::from_millis(10));
+            world.take(End::Far, 1);
+        }
+        world.run(Duration::from_secs(1));
+        let told: u64 = passed_over(&world).iter().map(|told| told.1).sum();
+        let counted = world.link(End::Far).unwrap().receive_counters(1).unwrap().skipped;
+        assert!(told == counted && counted > 10, "ordered {ordered}: {told} of {counted}");
     }
 }
