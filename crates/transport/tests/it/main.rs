@@ -10,6 +10,7 @@ mod link_fairness;
 mod link_fast;
 mod link_hostile;
 mod link_idle;
+mod link_liars;
 mod link_life;
 mod link_mtu;
 mod link_paths;
