@@ -148,7 +148,17 @@ pub enum Event {
         /// Its number.
         channel: u8,
     },
-    /// A message has ended; told where [`Options::receipts`] is set.
+    /// Messages of the peer will not come: they were lost, are incomplete, or were given up by it, and the receiver goes on
+    /// without them. Told as soon as that is known, and not only with the next message that comes ([`Received::skipped`]
+    /// counts them as well); one event for a channel whenever events are asked for.
+    PassedOver {
+        /// Its number.
+        channel: u8,
+        /// How many they are.
+        messages: u64,
+    },
+    /// A message has ended; told where [`Options::receipts`] is set. On an unordered channel one that was told
+    /// [`Outcome::Lost`] is told once more, as [`Outcome::Delivered`], if all of it came after all, late: the receiver has it.
     Finished {
         /// Its channel.
         channel: u8,

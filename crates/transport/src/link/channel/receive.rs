@@ -165,6 +165,8 @@ pub(crate) struct Receiver {
     pub(crate) counters: ReceiveCounters,
     /// Of `counters.skipped`, what was told with messages that were taken.
     skipped_told: u64,
+    /// The same, told by events.
+    passed_over_told: u64,
 }
 
 impl Receiver {
@@ -195,6 +197,7 @@ impl Receiver {
             blocks: Blocks::new(window),
             counters: ReceiveCounters::default(),
             skipped_told: 0,
+            passed_over_told: 0,
         }
     }
 
@@ -468,6 +471,12 @@ impl Receiver {
         self.advance();
         self.bound_open();
         self.ready.len() > before
+    }
+
+    /// How many messages were passed over since this was last asked.
+    pub(crate) fn take_passed_over(&mut self) -> u64 {
+        let told = std::mem::replace(&mut self.passed_over_told, self.counters.skipped);
+        self.counters.skipped - told
     }
 
     /// Whether the application has something to take.

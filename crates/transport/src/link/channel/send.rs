@@ -3,10 +3,11 @@
 //! A message gets its number on the wire when it begins, so what is replaced or cancelled while it waits leaves no gap.
 //! Only the message that began last may have bytes that were never sent.
 //!
-//! `queue` has what waits, `flight` what is under way, `run` the middle of large messages; here messages begin and are
+//! `queue` has what waits, `flight` what is under way, `late` what was deemed lost and may come yet, `run` the middle of large messages; here messages begin and are
 //! written into packets.
 
 mod flight;
+mod late;
 mod queue;
 mod row;
 mod run;
@@ -146,6 +147,8 @@ pub(crate) struct Sender {
     unconsumed: VecDeque<u32>,
     unconsumed_bytes: u64,
     packer: Packer,
+    /// Messages that were told lost and of which all may come yet.
+    late: VecDeque<late::Late>,
     /// A message whose parity cannot be sent, and that may never end for it.
     stranded: Option<u64>,
     /// Weighted bytes sent: the least of a priority goes first.
@@ -172,6 +175,7 @@ impl Sender {
             unconsumed: VecDeque::new(),
             unconsumed_bytes: 0,
             packer: Packer::new(options.compression),
+            late: VecDeque::new(),
             stranded: None,
             share: 0,
             counters: SendCounters::default(),

@@ -348,6 +348,9 @@ impl Endpoint {
     pub fn poll_event(&mut self) -> Option<(LinkId, Event)> {
         if self.events.is_empty() {
             for index in 0..self.slots.len() as u32 {
+                if let Some(link) = &mut self.slots[index as usize].link {
+                    link.tell_passed_over();
+                }
                 self.gather(index);
             }
         }

@@ -14,6 +14,8 @@ pub(super) struct Channels {
     /// By their numbers.
     pub(super) senders: Vec<Option<Box<Sender>>>,
     pub(super) receivers: Vec<Option<Box<Receiver>>>,
+    /// Channels on which messages were passed over of which no event has told, a bit for each.
+    pub(super) passed_over: u64,
     /// Messages of sessions before this one that the application has not taken, by channel.
     pub(super) leftover: BTreeMap<u8, Leftovers>,
     /// What is held of what came, and how much that may be.
@@ -30,6 +32,7 @@ impl Channels {
         Channels {
             senders: Vec::new(),
             receivers: Vec::new(),
+            passed_over: 0,
             leftover: BTreeMap::new(),
             memory: 0,
             room: Link::budget_for(settings, &[]),
@@ -68,10 +71,23 @@ impl Channels {
         act: impl FnOnce(&mut Receiver) -> T,
     ) -> Option<T> {
         let receiver = self.receivers.get_mut(usize::from(channel))?.as_deref_mut()?;
-        let before = receiver.memory();
+        let (before, skipped) = (receiver.memory(), receiver.counters.skipped);
         let outcome = act(receiver);
         self.memory = self.memory + receiver.memory() - before;
+        self.passed_over |= u64::from(receiver.counters.skipped > skipped) << channel;
         Some(outcome)
+    }
+
+    /// Makes events of messages that were passed over since the last ones: one for a channel, however many they are.
+    pub(super) fn tell_passed_over(&mut self, events: &mut VecDeque<Event>) {
+        let mut channels = std::mem::take(&mut self.passed_over);
+        while channels != 0 {
+            let channel = channels.trailing_zeros() as u8;
+            channels &= channels - 1;
+            if let Some(messages) = self.receiver_mut(channel).map(Receiver::take_passed_over) {
+                events.push_back(Event::PassedOver { channel, messages });
+            }
+        }
     }
 
     /// The peer has got what was in a packet.
@@ -93,12 +109,13 @@ impl Channels {
                     sender.announced = Announced::Yes;
                 }
             }
+            Content::Cancel(channel, message) => {
+                if let Some(sender) = self.sender_mut(channel) {
+                    sender.handle_cancel_acked(message);
+                }
+            }
             // What one path says of itself, and what is told again until it is outdated.
-            Content::Ack(_)
-            | Content::SizeProbe(_)
-            | Content::Consumed(_)
-            | Content::Cancel(..)
-            | Content::Skipped(_) => {}
+            Content::Ack(_) | Content::SizeProbe(_) | Content::Consumed(_) | Content::Skipped(_) => {}
         }
     }
 

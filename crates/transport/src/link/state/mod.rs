@@ -229,7 +229,18 @@ impl Link {
 
     /// What has happened, oldest first.
     pub fn poll_event(&mut self) -> Option<Event> {
+        if self.events.is_empty() {
+            self.tell_passed_over();
+        }
         self.events.pop_front()
+    }
+
+    /// Makes events of messages that were passed over. Only when they are asked for, so that a peer that gives up very many
+    /// makes none of them wait.
+    pub(crate) fn tell_passed_over(&mut self) {
+        if self.channels.passed_over != 0 {
+            self.channels.tell_passed_over(&mut self.events);
+        }
     }
 
     /// Ends the link: the peer is told, nothing more is sent or taken. `reason` is for people.

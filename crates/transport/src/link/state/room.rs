@@ -144,10 +144,12 @@ impl Link {
                 continue;
             }
             let (waiting, before) = (receiver.is_readable(), receiver.memory());
+            let skipped = receiver.counters.skipped;
             if receiver.handle_timeout(now) && !waiting {
                 self.events.push_back(Event::Readable { channel: channel as u8 });
             }
             self.channels.memory = self.channels.memory + receiver.memory() - before;
+            self.channels.passed_over |= u64::from(receiver.counters.skipped > skipped) << channel;
         }
     }
 
@@ -157,7 +159,8 @@ impl Link {
         self.receive_message(channel).map(|message| message.bytes)
     }
 
-    /// As [`Link::receive`], with the message's number and when it came, and how many before it will not come.
+    /// As [`Link::receive`], with the message's number and when it came, and how many before it will not come; of those
+    /// [`Event::PassedOver`] tells as soon as it is known.
     pub fn receive_message(&mut self, channel: u8) -> Option<Received> {
         while let Some(left) = self.channels.leftover.get_mut(&channel) {
             let Some(message) = left.pop() else {

@@ -73,8 +73,10 @@ impl Sender {
 
     /// A part has arrived.
     pub(crate) fn handle_acked(&mut self, part: Written, events: &mut VecDeque<Event>) {
-        let Some(index) = part.message.checked_sub(self.first).map(|index| index as usize) else { return };
-        let Some(begun) = self.begun.get_mut(index).filter(|begun| !begun.done) else { return };
+        let index = part.message.checked_sub(self.first).map_or(usize::MAX, |index| index as usize);
+        let Some(begun) = self.begun.get_mut(index).filter(|begun| !begun.done) else {
+            return self.handle_acked_late(part, events);
+        };
         let total = begun.bytes.len() as u32;
         if part.parity {
             let Some(parity) = &mut begun.parity else { return };
@@ -124,6 +126,7 @@ impl Sender {
                 return;
             }
             let whole = part.length == total && !part.parity && begun.parity.is_none();
+            self.remember(index);
             if whole {
                 // Nothing of it has come, so there is nothing to be told.
                 self.end(index, Outcome::Lost, events);
@@ -177,6 +180,7 @@ impl Sender {
         self.resend.clear();
         self.copies.clear();
         self.stranded = None;
+        self.late.clear();
         self.cancels.clear();
         self.unconsumed.clear();
         (self.first, self.consumed, self.unconsumed_bytes, self.unfinished) = (0, 0, 0, false);

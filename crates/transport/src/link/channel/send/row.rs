@@ -101,6 +101,9 @@ impl Sender {
     /// A row, or several that follow each other, have arrived.
     pub(crate) fn handle_row_acked(&mut self, row: Row, events: &mut VecDeque<Event>) {
         let end = (row.first + u64::from(row.count)).min(self.first + self.begun.len() as u64);
+        if !self.late.is_empty() {
+            self.handle_row_acked_late(row.first..row.first + u64::from(row.count), events);
+        }
         for number in row.first.max(self.first)..end {
             if number != self.first {
                 self.end((number - self.first) as usize, Outcome::Delivered, events);
