@@ -6,9 +6,13 @@
 //!
 //! Delay is by the rule of Salsify's paper (§5): a picture that was never shown arrives with the next one that is.
 
+mod comparison;
+mod cost;
 mod outcome;
 mod run;
+mod traffic;
 mod world;
 
+pub use cost::Cost;
 pub use outcome::{Outcome, Slot, Summary};
-pub use run::{Cost, ExperimentError, Setup, run};
+pub use run::{ExperimentError, Setup, run};
