@@ -302,7 +302,7 @@ impl Case {
 impl fmt::Display for Speed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Speed::Unlimited => write!(f, "without a bound"),
+            Speed::Unlimited => write!(f, "no bound"),
             Speed::Rate(rate) => write!(f, "{} kbit/s", rate / 1000),
             Speed::Trace(name) => write!(f, "{name}"),
         }
@@ -312,6 +312,9 @@ impl fmt::Display for Speed {
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Network { up, down, delay, queue_packets, outage } = self;
+        if *self == NOTHING {
+            return write!(f, "no network");
+        }
         write!(f, "{up}, back {down}, {} ms each way, queues of {queue_packets} packets", delay.as_millis())?;
         let seconds = |time: &Duration| time.as_secs_f64();
         match outage {

@@ -7,8 +7,10 @@ use crate::report::svg::{Anchor, Svg};
 use std::ops::Range;
 
 const TOP: f64 = 60.0;
-/// Points of a line, about.
+/// Points of a line at most, about.
 const POINTS: f64 = 300.0;
+/// No point is of less time: rates over less are single packets'.
+const LEAST_S: f64 = 0.1;
 
 /// Draws a part of a run, for a page; a run that ends before it is shown from its beginning. `name` is the picture's.
 pub(super) fn draw(name: &str, title: &str, record: &Record, panels: Panels) -> String {
@@ -21,7 +23,7 @@ pub(super) fn draw(name: &str, title: &str, record: &Record, panels: Panels) -> 
         _ => 0,
     };
     let to = all.min(from + (panels.length_s / seconds).round() as usize).max(from);
-    let each = (((to - from) as f64 / POINTS).ceil() as usize).max(1);
+    let each = (((to - from) as f64 / POINTS).max(LEAST_S / seconds - 1e-6).ceil() as usize).max(1);
     let bins: Vec<Range<usize>> = (from..to).step_by(each).map(|at| at..to.min(at + each)).collect();
     let start = from as f64 * seconds;
     let shown = format!("{title}, from {start:.0} s to {:.0} s", to as f64 * seconds);
