@@ -284,6 +284,16 @@ mod tests {
         assert!((decibels(found) - decibels(expected)).abs() < 1e-3, "{found} {expected}");
     }
 
+    #[test]
+    fn it_is_what_dump_ssim_says() {
+        let of = |x: usize, y: usize| (x * 7 + y * 13) % 251;
+        let one = picture(80, 64, |_, x, y| of(x, y) as u8);
+        let other = picture(80, 64, |_, x, y| (of(x, y) * 3 / 4 + ((x ^ y) % 16) * 2) as u8);
+        let found = DaalaSsim::of(&one, &other).unwrap().luma().unwrap();
+        // dump_ssim --luma-only --raw, of xiph/daala, on these two.
+        assert!((found - 0.899_264_253).abs() < 1e-6, "{found}");
+    }
+
     proptest! {
         #[test]
         fn windows_are_those_of_the_definition(seed: u32, (width, height) in (1u32..50, 1u32..40)) {
