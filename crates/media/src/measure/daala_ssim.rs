@@ -37,7 +37,7 @@ pub struct DaalaSsim {
 impl DaalaSsim {
     /// Of one pair of pictures.
     ///
-    /// Cost: about ten times that of [`super::ssim`], some 15 ms for 720 lines on one core: each sample is weighed with the 22 beside
+    /// Cost: about ten times that of [`super::ssim`], some 14 ms for 1280×720 on one core: each sample is weighed with the 22 beside
     /// it and then with the 22 above and below, in four sums. The result is within 10⁻⁵ of exact arithmetic.
     ///
     /// # Errors
@@ -87,11 +87,7 @@ fn inside(weights: &[f32], length: usize) -> Vec<f32> {
 }
 
 /// A line's sums for each sample, padded to whole lanes with zeros, which say nothing.
-type Line = [Vec<f32>; SUMS];
-
-fn empty_line(length: usize) -> Line {
-    std::array::from_fn(|_| vec![0.0; length])
-}
+type Line = [Vec<[f32; LANES]>; SUMS];
 
 /// The mean over all windows by their weights.
 fn of_plane(reference: &Plane, distorted: &Plane) -> f64 {
@@ -99,11 +95,11 @@ fn of_plane(reference: &Plane, distorted: &Plane) -> f64 {
     let weights = weights(height as f64 * SIGMA_PER_LINE, width.min(height));
     let reach = weights.len() - 1;
     let (across, down) = (inside(&weights, width), inside(&weights, height));
-    let padded = width.next_multiple_of(LANES);
+    let blocks = width.div_ceil(LANES);
     // By line modulo the window's height; what is above the picture and below it is `nothing`.
-    let mut lines = vec![empty_line(padded); 2 * reach + 1];
-    let nothing = empty_line(padded);
-    let mut columns = empty_line(reach + padded + reach);
+    let nothing: Line = std::array::from_fn(|_| vec![[0.0; LANES]; blocks]);
+    let mut lines = vec![nothing.clone(); 2 * reach + 1];
+    let mut columns: [Vec<f32>; SUMS] = std::array::from_fn(|_| vec![0.0; reach + blocks * LANES + reach]);
     let mut taken = 0;
     let mut sum = 0.0;
     for (y, &weight_down) in down.iter().enumerate() {
@@ -116,13 +112,16 @@ fn of_plane(reference: &Plane, distorted: &Plane) -> f64 {
             Some(at) if at < height => &lines[at % lines.len()],
             _ => &nothing,
         };
-        let around: Vec<(&Line, &Line, f32)> = (1..=reach)
-            .map(|distance| (line(y.checked_sub(distance)), line(Some(y + distance)), weights[distance]))
-            .collect();
         for (index, column) in columns.iter_mut().enumerate() {
-            let around =
-                around.iter().map(|(above, below, weight)| (&above[index][..], &below[index][..], *weight));
-            weigh_lines(&mut column[reach..reach + padded], &line(Some(y))[index], weights[0], around);
+            let around: Vec<Around<'_>> = (1..=reach)
+                .map(|distance| Around {
+                    above: &line(y.checked_sub(distance))[index],
+                    below: &line(Some(y + distance))[index],
+                    weight: weights[distance],
+                })
+                .collect();
+            let out = column[reach..].as_chunks_mut().0;
+            weigh_lines(out, &line(Some(y))[index], weights[0], &around);
         }
         sum += f64::from(weight_down) * of_line(&columns, &weights, &across, weight_down);
     }
@@ -134,24 +133,37 @@ fn of_plane(reference: &Plane, distorted: &Plane) -> f64 {
 fn take(line: &mut Line, one: &[u8], other: &[u8]) {
     let [ones, others, squares, products] = line;
     let sums = ones.iter_mut().zip(others).zip(squares.iter_mut().zip(products));
-    for (((one_out, other_out), (square, product)), (&one, &other)) in sums.zip(one.iter().zip(other)) {
-        let (one, other) = (f32::from(one) - MIDDLE, f32::from(other) - MIDDLE);
-        (*one_out, *other_out, *square, *product) = (one, other, one * one + other * other, one * other);
+    for (((ones, others), (squares, products)), (one, other)) in
+        sums.zip(one.chunks(LANES).zip(other.chunks(LANES)))
+    {
+        (*ones, *others) = (centred(one), centred(other));
+        for lane in 0..LANES {
+            let (one, other) = (ones[lane], others[lane]);
+            (squares[lane], products[lane]) = (one * one + other * other, one * other);
+        }
     }
 }
 
-/// Writes the sums of a line and of those around it, each pair of which has a weight.
-fn weigh_lines<'a>(
-    out: &mut [f32],
-    middle: &[f32],
+/// Samples as they are summed up, and zeros behind the last.
+fn centred(samples: &[u8]) -> [f32; LANES] {
+    let mut padded = [MIDDLE as u8; LANES];
+    padded[..samples.len()].copy_from_slice(samples);
+    padded.map(|sample| f32::from(sample) - MIDDLE)
+}
+
+/// Two lines as far from the middle, and what they weigh.
+struct Around<'a> {
+    above: &'a [[f32; LANES]],
+    below: &'a [[f32; LANES]],
     weight: f32,
-    around: impl Iterator<Item = (&'a [f32], &'a [f32], f32)> + Clone,
-) {
-    for (block, out) in out.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-        let of = |line: &'a [f32]| &line[block * LANES..][..LANES];
-        let mut sums: [f32; LANES] = std::array::from_fn(|lane| weight * middle[block * LANES + lane]);
-        for (above, below, weight) in around.clone() {
-            let (above, below) = (of(above), of(below));
+}
+
+/// Writes the sums of a line and of those around it.
+fn weigh_lines(out: &mut [[f32; LANES]], middle: &[[f32; LANES]], weight: f32, around: &[Around<'_>]) {
+    for (block, (out, middle)) in out.iter_mut().zip(middle).enumerate() {
+        let mut sums = middle.map(|value| weight * value);
+        for Around { above, below, weight } in around {
+            let (above, below) = (&above[block], &below[block]);
             for lane in 0..LANES {
                 sums[lane] += weight * (above[lane] + below[lane]);
             }
@@ -162,7 +174,7 @@ fn weigh_lines<'a>(
 
 /// SSIM of all windows around a line's samples, each by its weight across. `columns` has the sums over columns, with what a window
 /// reaches before and behind them.
-fn of_line(columns: &Line, weights: &[f32], across: &[f32], weight_down: f32) -> f64 {
+fn of_line(columns: &[Vec<f32>; SUMS], weights: &[f32], across: &[f32], weight_down: f32) -> f64 {
     let mut sum = [0.0f32; LANES];
     for (block, across) in across.chunks(LANES).enumerate() {
         let sums = columns.each_ref().map(|column| weigh_columns(&column[block * LANES..], weights));
@@ -184,14 +196,17 @@ fn of_line(columns: &Line, weights: &[f32], across: &[f32], weight_down: f32) ->
 
 /// The sums around [`LANES`] samples, the first of whose windows begins at `column`'s first.
 fn weigh_columns(column: &[f32], weights: &[f32]) -> [f32; LANES] {
-    let reach = weights.len() - 1;
-    let of = |at: usize| &column[at..at + LANES];
-    let middle = of(reach);
-    let mut sums: [f32; LANES] = std::array::from_fn(|lane| weights[0] * middle[lane]);
-    for (distance, &weight) in weights.iter().enumerate().skip(1) {
-        let (before, behind) = (of(reach - distance), of(reach + distance));
-        for lane in 0..LANES {
-            sums[lane] += weight * (before[lane] + behind[lane]);
+    let (first, sides) = (weights[0], &weights[1..]);
+    let windows = column.windows(LANES);
+    let before = windows.clone().take(sides.len()).rev();
+    let mut behind = windows.skip(sides.len());
+    let mut sums = [0.0; LANES];
+    for (sum, value) in sums.iter_mut().zip(behind.next().unwrap_or_default()) {
+        *sum = first * value;
+    }
+    for ((before, behind), &weight) in before.zip(behind).zip(sides) {
+        for ((sum, before), behind) in sums.iter_mut().zip(before).zip(behind) {
+            *sum += weight * (before + behind);
         }
     }
     sums
