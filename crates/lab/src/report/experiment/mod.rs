@@ -135,8 +135,9 @@ fn compared(points: &[Point], runs: &[(&Case, &Record)]) -> Option<String> {
         format!("As quick and as good, or more so: {}.", better.join(", "))
     };
     Some(format!(
-        "{} beside Salsify-2c: {:.2} times the delay, {:+.1} dB. {front}",
+        "{} over {:.0} s beside Salsify-2c: {:.2} times the delay, {:+.1} dB. {front}",
         case.who(),
+        record.settings.duration_ms as f64 / 1e3,
         delay / salsify.delay_p95_ms,
         quality - salsify.ssim_daala_db
     ))
@@ -246,7 +247,7 @@ mod tests {
             "<!doctype html>",
             "AT&amp;T LTE",
             "Salsify-2c (paper)",
-            "Glassline-2c beside Salsify-2c",
+            "Glassline-2c over 60 s beside Salsify-2c",
             "Without a network a picture takes",
             "prefers-color-scheme: dark",
             "50 %",
@@ -267,7 +268,7 @@ mod tests {
     #[test]
     fn what_is_not_on_the_papers_network_is_not_compared() {
         let page = page(&[record("verizon-2c", 60, 300)]);
-        assert!(page.contains("longer recording") && !page.contains("beside Salsify"), "{page}");
+        assert!(page.contains("longer recording") && !page.contains("beside Salsify-2c"), "{page}");
         assert!(page.contains("was not measured"), "{page}");
     }
 
