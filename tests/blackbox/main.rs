@@ -14,6 +14,7 @@ mod draining;
 mod encode;
 mod encode_inside;
 mod encode_outputs;
+mod experiment;
 mod flight;
 mod full_disk;
 mod hot;

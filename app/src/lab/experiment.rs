@@ -1,5 +1,7 @@
 //! `glassline lab experiment`: direct video over an emulated network, in virtual time.
 
+mod paper;
+
 use super::link::quantity::{self as link_quantity, Sided, Speed, of_side};
 use crate::direct::decision_line;
 use crate::encode::input_words;
@@ -31,6 +33,10 @@ Examples:
                                      each picture's delay, for a plot
   glassline lab experiment people.y4m --up 6M --delay 20ms --conventional
                                      the encoder steered once a second, as others do
+  glassline lab experiment --paper --results experiment && glassline lab report experiment
+                                     the experiments of Salsify's paper, for hours, and a page of them;
+                                     what was finished before it was stopped is not run again
+  glassline lab experiment --paper --results experiment --only att,wifi-2c --duration 60s
 
 The real sender, link, codec and receiver run; packets, clocks and processors are modelled, so that a run repeats
 exactly and depends on no machine. Delay is from capture to display; a picture that was never shown arrives with the
@@ -41,20 +47,20 @@ next one that is (Fouladi et al., NSDI 2018). docs/direct.md has figures.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// The video: FILE.y4m or a file that FFmpeg reads, which begins again at its end, or test:WIDTHxHEIGHT@RATE
-    #[arg(value_name = "INPUT")]
-    input: Input,
+    #[arg(value_name = "INPUT", required_unless_present = "paper")]
+    input: Option<Input>,
     /// How fast the way of the video is: a rate (5M), or the file of a trace in Mahimahi's format
-    #[arg(long, value_name = "TRACE|RATE")]
-    up: Speed,
+    #[arg(long, value_name = "TRACE|RATE", required_unless_present = "paper")]
+    up: Option<Speed>,
     /// How fast the way back is
     #[arg(long, value_name = "TRACE|RATE", default_value = "unlimited")]
     down: Speed,
     /// Begin at this time of traces
     #[arg(long, value_name = "TIME", value_parser = link_quantity::duration)]
     from: Option<Duration>,
-    /// How long pictures are sent
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = quantity::parse_duration)]
-    duration: Duration,
+    /// How long pictures are sent: 60s; with --paper as long as the traces are, and no longer than this
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
+    duration: Option<Duration>,
     /// One-way delay; here and below up= or down= before a value is for one direction
     #[arg(long, value_name = "[up=|down=]TIME", value_parser = super::link::sided_duration)]
     delay: Vec<Sided<Duration>>,
@@ -109,7 +115,12 @@ pub(super) struct Args {
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    paper: paper::Request,
 }
+
+/// How long pictures are sent where nothing is said.
+const DURATION: Duration = Duration::from_secs(60);
 
 /// A controller on the command line.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -137,8 +148,8 @@ impl FromStr for ControllerName {
 
 impl Args {
     fn way(&self, is_up: bool) -> Result<LinkConfig> {
-        let speed = if is_up { &self.up } else { &self.down };
-        let service = match (speed.service(false), self.from) {
+        let speed = if is_up { self.up.as_ref() } else { Some(&self.down) };
+        let service = match (speed.map(|speed| speed.service(false)).unwrap_or_default(), self.from) {
             (Service::Trace(trace), Some(from)) => Service::Trace(trace.from(from).into()),
             (service, _) => service,
         };
@@ -159,12 +170,16 @@ impl Args {
     }
 }
 
-/// Runs the experiment to its end.
+/// Runs the experiment, or those of the paper, to the end.
 pub(super) fn run(args: &Args) -> Result<()> {
+    if args.paper.is_asked_for() {
+        return paper::run(args);
+    }
+    let Some(input) = &args.input else {
+        return Err(failure::usage("there is no video", "name one, such as people.y4m"));
+    };
     let (up, down) = (args.way(true)?, args.way(false)?);
-    let looped = args.input.path().is_some();
-    let mut pictures =
-        Pictures::open(&args.input, looped, Deinterlace::Auto, Length::default()).map_err(input_words)?;
+    let mut pictures = open(input)?;
     let rate = pictures.format().rate;
     let sender = SenderSettings {
         speed: args.speed,
@@ -179,28 +194,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
         down,
         seed: args.seed,
         rate,
-        duration: args.duration,
+        duration: args.duration.unwrap_or(DURATION),
         sender,
         controller: args.controller.0,
         parity: args.fec,
         probing_percent: args.probing,
         cost: Cost::default().scaled(args.cost),
     };
-    let threads = Threads::new(processors().min(4)).context("cannot start threads")?;
-    let next = || match pictures.next_picture() {
-        Ok(Some(picture)) => Ok(picture),
-        Ok(None) => Err("the video ends before the experiment does: give a file, which begins again".into()),
-        Err(error) => Err(error.into()),
-    };
-    let is_shown = std::io::stderr().is_terminal();
-    let mut told = Instant::now();
-    let outcome = run_experiment(&setup, next, &threads, |number, all| {
-        if is_shown && told.elapsed() > Duration::from_secs(1) {
-            told = Instant::now();
-            logging::show(format!("picture {number} of {all}\n"));
-        }
-    });
-    let outcome = outcome.map_err(|error| failure::failed(error, "see glassline lab experiment --help"))?;
+    let outcome = run_shown(&setup, &mut pictures, &threads()?, "")?;
     if let Some(path) = &args.slots {
         write_slots(path, &outcome)?;
     }
@@ -213,21 +214,53 @@ pub(super) fn run(args: &Args) -> Result<()> {
     output::print(&if args.json { json!(summary).to_string() + "\n" } else { table(&summary) })
 }
 
+/// The video, which begins again at its end if it is a file.
+fn open(input: &Input) -> Result<Pictures> {
+    let looped = input.path().is_some();
+    Pictures::open(input, looped, Deinterlace::Auto, Length::default()).map_err(input_words)
+}
+
+fn threads() -> Result<Threads> {
+    Threads::new(processors().min(4)).context("cannot start threads")
+}
+
+/// Runs an experiment and shows on a terminal how far it is, with `name` before it.
+fn run_shown(setup: &Setup, pictures: &mut Pictures, threads: &Threads, name: &str) -> Result<Outcome> {
+    let next = || match pictures.next_picture() {
+        Ok(Some(picture)) => Ok(picture),
+        Ok(None) => Err("the video ends before the experiment does: give a file, which begins again".into()),
+        Err(error) => Err(error.into()),
+    };
+    let is_shown = std::io::stderr().is_terminal();
+    let mut told = Instant::now();
+    let outcome = run_experiment(setup, next, threads, |number, all| {
+        if is_shown && told.elapsed() > Duration::from_secs(1) {
+            told = Instant::now();
+            logging::show(format!("{name}picture {number} of {all}\n"));
+        }
+    });
+    outcome.map_err(|error| failure::failed(error, "see glassline lab experiment --help"))
+}
+
 fn write_slots(path: &Path, outcome: &Outcome) -> Result<()> {
     let begun = outcome.slots.first().map(|slot| slot.captured).unwrap_or_default();
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    let mut text = "captured_ms,shown_ms,delay_ms,bytes,ssim_y\n".to_owned();
+    let mut text =
+        "captured_ms,shown_ms,delay_ms,bytes,ssim_y,daala_ssim_y,sent_bytes,capacity_bytes\n".to_owned();
     let mut delays = outcome.delays().into_iter();
     for slot in &outcome.slots {
         let or_none = |value: Option<String>| value.unwrap_or_default();
         let _ = writeln!(
             text,
-            "{:.3},{},{},{},{}",
+            "{:.3},{},{},{},{},{},{},{}",
             ms(slot.captured.since(begun)),
             or_none(slot.shown.map(|shown| format!("{:.3}", ms(shown.since(begun))))),
             or_none(delays.next().map(|(_, delay)| format!("{:.3}", ms(delay)))),
             or_none(slot.bytes.map(|bytes| bytes.to_string())),
             or_none(slot.ssim_y.map(|ssim| format!("{ssim:.6}"))),
+            or_none(slot.daala_ssim.map(|ssim| format!("{ssim:.6}"))),
+            slot.sent_bytes,
+            or_none(slot.capacity_bytes.map(|bytes| format!("{bytes:.0}"))),
         );
     }
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -235,10 +268,11 @@ fn write_slots(path: &Path, outcome: &Outcome) -> Result<()> {
 
 fn table(summary: &Summary) -> String {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let decibels = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
     let [finest, between, coarsest, none] = summary.chosen.map(percent);
     format!(
         "delay from capture to display  p50 {:.1}  p95 {:.1}  p99 {:.1}  max {:.1} ms\n\
-         quality of what was shown      SSIM of luma {} dB\n\
+         quality of what was shown      SSIM of luma {} dB; as Daala's tools compute it {} dB\n\
          pictures                       {} captured, {} sent, {} shown ({:.1} a second), {} did not fit, {} lost, {} key frames\n\
          rate                           {:.2} Mbit/s of video; {} of what the way carries, packets and all\n\
          queue                          p50 {:.1}  p95 {:.1} ms; {} packets lost\n\
@@ -248,7 +282,8 @@ fn table(summary: &Summary) -> String {
         summary.delay_p95_ms,
         summary.delay_p99_ms,
         summary.delay_max_ms,
-        summary.ssim_y_db.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}")),
+        decibels(summary.ssim_y_db),
+        decibels(summary.ssim_daala_db),
         summary.pictures,
         summary.sent,
         summary.shown,

@@ -3,6 +3,7 @@
 mod experiment;
 mod link;
 mod load;
+mod report;
 mod score;
 
 use anyhow::Result;
@@ -18,6 +19,8 @@ Examples:
                                      a shell behind a slow line
   glassline lab experiment people.y4m --up lte.down --down lte.up --delay 20ms --queue 256p
                                      direct video over that line, in virtual time
+  glassline lab experiment --paper --results experiment && glassline lab report experiment
+                                     the experiments of Salsify's paper, and a page of them
   glassline lab score film.y4m film.ivf
                                      how good the pictures are: PSNR and SSIM of each";
 
@@ -34,6 +37,7 @@ enum Command {
     Load(load::Args),
     Link(link::Args),
     Experiment(Box<experiment::Args>),
+    Report(report::Args),
     Score(score::Args),
 }
 
@@ -43,6 +47,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         Command::Load(args) => load::run(args),
         Command::Link(args) => link::run(&args),
         Command::Experiment(args) => experiment::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Score(args) => score::run(&args),
     }
 }

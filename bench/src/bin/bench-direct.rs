@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use glassline_bench::machine;
 use glassline_bench::report::{OURS, Report};
+use glassline_lab::clip;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -104,9 +105,9 @@ fn main() -> Result<()> {
     let args = Args::parse();
     let unknown = args.cases.iter().find(|asked| !CASES.iter().any(|case| case.key == asked.as_str()));
     ensure!(unknown.is_none(), "no case {:?}; --help names them", unknown.map_or("", |case| case));
-    let shared = std::env::var("GLASSLINE_SHARED").unwrap_or_else(|_| "../shared".to_owned());
-    let clip = clip(Path::new(&shared), &args.out)?;
-    let traces = format!("{shared}/traces/");
+    let shared = clip::shared();
+    let clip = clip::people_720p30(&shared, &args.out.join("direct"))?;
+    let traces = format!("{}/", shared.join("traces").display());
     let mut report = Report::new("direct").onto_earlier(!args.cases.is_empty());
     report.how(format!("virtual time, {} s of people_480p30 at 1280x720, 20 ms each way", args.seconds));
     for case in
@@ -135,33 +136,6 @@ fn main() -> Result<()> {
         }
     }
     report.finish(&args.out)
-}
-
-/// The clip as raw pictures, made once.
-fn clip(shared: &Path, out: &Path) -> Result<PathBuf> {
-    let folder = out.join("direct");
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let clip = folder.join("people.y4m");
-    if clip.exists() {
-        return Ok(clip);
-    }
-    let source = shared.join("media/people_480p30.mp4");
-    ensure!(
-        source.exists(),
-        "{} is not there: GLASSLINE_SHARED names the shared test data",
-        source.display()
-    );
-    let half = folder.join("people.half.y4m");
-    let made = Command::new("ffmpeg")
-        .args(["-v", "error", "-y", "-i"])
-        .arg(&source)
-        .args(["-vf", "scale=1280:960:flags=lanczos,crop=1280:720:0:60,format=yuv420p", "-r", "30"])
-        .arg(&half)
-        .status()
-        .context("ffmpeg cannot be started")?;
-    ensure!(made.success(), "ffmpeg ended with {made}");
-    std::fs::rename(&half, &clip).context("cannot keep the clip")?;
-    Ok(clip)
 }
 
 fn measure(clip: &Path, network: &str, options: &str, seconds: u32) -> Result<Value> {

@@ -5,12 +5,14 @@
 //! * [`link`]: an emulated network between a command and the rest of the machine.
 //! * [`inspect`]: what is in a transport stream, and how well it comes.
 //! * [`flight`]: how bursty packets arrive; [`pcap`] reads them from captures, [`report`] draws them.
-//! * [`experiment`]: direct video over an emulated network in virtual time.
+//! * [`experiment`]: direct video over an emulated network in virtual time, among it the experiments of Salsify's paper;
+//!   [`clip`] makes their video.
 //! * [`score`]: how near decoded pictures are to what was encoded.
 #![forbid(unsafe_code)]
 // A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
+pub mod clip;
 mod distribution;
 pub mod experiment;
 pub mod flight;

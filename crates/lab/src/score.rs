@@ -3,6 +3,7 @@
 
 use glassline_media::Picture;
 use glassline_media::measure::CompareError;
+use glassline_media::measure::daala_ssim::DaalaSsim;
 use glassline_media::measure::psnr::SquaredError;
 use glassline_media::measure::ssim::{self, Ssim};
 use serde::Serialize;
@@ -12,6 +13,7 @@ use serde::Serialize;
 pub struct Score {
     error: SquaredError,
     ssim: Ssim,
+    daala_ssim: DaalaSsim,
     pictures: Vec<Figures>,
 }
 
@@ -35,10 +37,14 @@ pub struct Figures {
     pub ssim_y_db: Option<f64>,
     /// −10 · log10(1 − `ssim`).
     pub ssim_db: Option<f64>,
+    /// SSIM of luma as the tools of Daala compute it ([`glassline_media::measure::daala_ssim`]); not to be compared with the others.
+    pub ssim_daala_y: Option<f64>,
+    /// −10 · log10(1 − `ssim_daala_y`).
+    pub ssim_daala_y_db: Option<f64>,
 }
 
 impl Figures {
-    fn new(error: &SquaredError, ssim: &Ssim) -> Figures {
+    fn new(error: &SquaredError, ssim: &Ssim, daala_ssim: &DaalaSsim) -> Figures {
         let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
         let decibels = |value: Option<f64>| finite(value.map(ssim::decibels));
         Figures {
@@ -50,20 +56,24 @@ impl Figures {
             ssim: ssim.all(),
             ssim_y_db: decibels(ssim.plane(0)),
             ssim_db: decibels(ssim.all()),
+            ssim_daala_y: daala_ssim.luma(),
+            ssim_daala_y_db: decibels(daala_ssim.luma()),
         }
     }
 }
 
 impl Score {
-    /// Compares the next pair. Two passes over the samples.
+    /// Compares the next pair. Three passes over the samples, of which Daala's SSIM is the one that takes long.
     ///
     /// # Errors
     /// Where the two have no samples in common; see [`CompareError`].
     pub fn push(&mut self, reference: &Picture, distorted: &Picture) -> Result<(), CompareError> {
         let (error, ssim) = (SquaredError::of(reference, distorted)?, Ssim::of(reference, distorted)?);
-        self.pictures.push(Figures::new(&error, &ssim));
+        let daala_ssim = DaalaSsim::of(reference, distorted)?;
+        self.pictures.push(Figures::new(&error, &ssim, &daala_ssim));
         self.error.add(&error);
         self.ssim.add(&ssim);
+        self.daala_ssim.add(&daala_ssim);
         Ok(())
     }
 
@@ -75,7 +85,7 @@ impl Score {
     /// Of all: PSNR of the mean squared error and the mean of SSIM, both then in decibels. (The mean of decibels would
     /// let a few very good pictures outweigh bad ones.)
     pub fn mean(&self) -> Figures {
-        Figures::new(&self.error, &self.ssim)
+        Figures::new(&self.error, &self.ssim, &self.daala_ssim)
     }
 }
 
@@ -105,6 +115,7 @@ mod tests {
         assert!((mean.psnr_db.unwrap() - 45.12).abs() < 0.01, "{mean:?}");
         assert_eq!(mean.psnr_y_db, mean.psnr_db);
         assert!(mean.ssim.unwrap() < 1.0 && mean.ssim_db.unwrap() > 30.0, "{mean:?}");
+        assert!(mean.ssim_daala_y.unwrap() < 1.0 && mean.ssim_daala_y_db.unwrap() > 30.0, "{mean:?}");
         assert!(
             score
                 .push(&flat(1), &Picture::new(PixelFormat::I420, Size { width: 2, height: 2 }, Time::ZERO))

@@ -78,6 +78,14 @@ fn pictures_fit_the_path_and_come_at_once() {
     assert!(summary.delay_p95_ms < 110.0, "{summary:?}");
     assert!(summary.used.unwrap() > 0.5 && summary.used.unwrap() < 1.01, "{summary:?}");
     assert!(summary.ssim_y_db.unwrap() > 8.0, "{summary:?}");
+    // Another measure of the same pictures.
+    let difference = summary.ssim_daala_db.unwrap() - summary.ssim_y_db.unwrap();
+    assert!(difference != 0.0 && difference.abs() < 5.0, "{summary:?}");
+    // What was sent is told picture by picture: no more than the way takes, and what the queue holds at the end.
+    let sent: u64 = outcome.slots.iter().map(|slot| slot.sent_bytes).sum();
+    let capacity: f64 = outcome.slots.iter().filter_map(|slot| slot.capacity_bytes).sum();
+    assert!((capacity - 12.0 * 1_500_000.0 / 8.0).abs() < 1.0, "{capacity}");
+    assert!(sent as f64 > 0.5 * capacity && (sent as f64) < 1.05 * capacity, "{sent} of {capacity}");
 }
 
 #[test]
@@ -101,6 +109,8 @@ fn an_outage_ends_with_a_fresh_picture_and_without_a_key_frame() {
     // A second, a round trip, a picture's time, and what coding and the way of one picture take.
     let most = Duration::from_secs(1) + 2 * WAY + INTERVAL + Duration::from_millis(80);
     assert!(longest > Duration::from_millis(900) && longest < most, "{longest:?}");
+    let off = outcome.slots.iter().filter(|slot| slot.capacity_bytes == Some(0.0)).count();
+    assert!((24..=26).contains(&off), "{off} pictures were captured within a second without a way");
 }
 
 #[test]

@@ -86,7 +86,7 @@ impl FromStr for Speed {
 }
 
 /// Reads no more than a trace may have, from whatever the path names.
-fn read_trace(path: &str) -> Result<Trace, String> {
+pub(in crate::lab) fn read_trace(path: &str) -> Result<Trace, String> {
     use std::io::Read;
     let file = std::fs::File::open(path)
         .map_err(|error| format!("cannot read the trace {path}: {error}; or write a rate, such as 5M"))?;

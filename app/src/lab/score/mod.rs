@@ -18,8 +18,9 @@ Examples:
   glassline lab score film.y4m film.ivf --json --svg score.svg
   ffmpeg -v error -i film.mp4 -f yuv4mpegpipe - | glassline lab score film.y4m -
 
-SSIM is FFmpeg's: windows of 8x8, every 4 samples; in decibels it is -10 log10(1 - SSIM), the measure of
-the Salsify paper. The mean is that of squared errors and of SSIM, not of decibels.
+SSIM is FFmpeg's: windows of 8x8, every 4 samples; in decibels it is -10 log10(1 - SSIM). The last column is
+SSIM of luma as Daala's tools compute it, the measure of the Salsify paper: another one, not to be mixed with
+the first. The mean is that of squared errors and of SSIM, not of decibels.
 
 Exit status: 0 done, 1 where the two are not alike in size, format or number of pictures, 2 bad usage.";
 
@@ -107,15 +108,23 @@ fn json(args: &Args, score: &Score, size: Size) -> Result<String> {
 }
 
 fn table(score: &Score, size: Size) -> String {
-    let mut table = format!("{size}, dB{:>13}{:>9}{:>9}{:>9}{:>9}\n", "PSNR Y", "Cb", "Cr", "SSIM Y", "all");
+    let mut table = format!(
+        "{size}, dB{:>13}{:>9}{:>9}{:>9}{:>9}{:>9}\n",
+        "PSNR Y", "Cb", "Cr", "SSIM Y", "all", "Daala Y"
+    );
     let label = format!("{size}, dB").len();
     let rows = score.pictures().iter().enumerate();
     let rows = rows.map(|(number, figures)| (number.to_string(), *figures));
     for (name, figures) in rows.chain([("mean".to_owned(), score.mean())]) {
         let _ = write!(table, "{name:>label$}    ");
-        for value in
-            [figures.psnr_y_db, figures.psnr_cb_db, figures.psnr_cr_db, figures.ssim_y_db, figures.ssim_db]
-        {
+        for value in [
+            figures.psnr_y_db,
+            figures.psnr_cb_db,
+            figures.psnr_cr_db,
+            figures.ssim_y_db,
+            figures.ssim_db,
+            figures.ssim_daala_y_db,
+        ] {
             let value = value.map_or("-".into(), |value| format!("{value:.2}"));
             let _ = write!(table, "{value:>9}");
         }

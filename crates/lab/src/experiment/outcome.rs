@@ -2,8 +2,9 @@
 
 use glassline_direct::{Decision, SenderCounters};
 use glassline_media::Time;
+use glassline_media::measure::daala_ssim::DaalaSsim;
 use glassline_media::measure::ssim::{Ssim, decibels};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// One picture of the source.
@@ -15,8 +16,29 @@ pub struct Slot {
     pub shown: Option<Time>,
     /// How near it was then to what was captured: SSIM of luma.
     pub ssim_y: Option<f64>,
+    /// The same as the tools of Daala compute it.
+    pub daala_ssim: Option<f64>,
     /// Bytes of its message, if one was sent.
     pub bytes: Option<usize>,
+    /// Bytes of packets that were sent to the way of the video from its capture until the next one's.
+    pub sent_bytes: u64,
+    /// What that way could have carried in this time: nothing where it was off. `None` where it has no bound.
+    pub capacity_bytes: Option<f64>,
+}
+
+impl Slot {
+    /// A picture of which nothing has come yet.
+    pub(super) fn new(captured: Time) -> Slot {
+        Slot {
+            captured,
+            shown: None,
+            ssim_y: None,
+            daala_ssim: None,
+            bytes: None,
+            sent_bytes: 0,
+            capacity_bytes: None,
+        }
+    }
 }
 
 /// Everything.
@@ -28,6 +50,8 @@ pub struct Outcome {
     pub decisions: Vec<Decision>,
     /// SSIM over the samples of all that was shown.
     pub(super) ssim: Ssim,
+    /// The same as the tools of Daala compute it.
+    pub(super) daala_ssim: DaalaSsim,
     /// Bytes of packets that the way of the video could have carried in that time; `None` where it has no rate.
     pub(super) capacity_bytes: Option<f64>,
     /// Bytes of packets that it has carried.
@@ -43,7 +67,7 @@ pub struct Outcome {
 }
 
 /// The figures of an experiment.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Pictures of the source.
     pub pictures: u64,
@@ -63,6 +87,9 @@ pub struct Summary {
     pub delay_max_ms: f64,
     /// The mean SSIM of luma of what was shown, dB: -10 log10(1 - SSIM).
     pub ssim_y_db: Option<f64>,
+    /// The same as the tools of Daala compute it, and as the paper's figures are made: the mean of SSIM, in decibels. Not to be
+    /// compared with the one above.
+    pub ssim_daala_db: Option<f64>,
     /// Bits a second of video.
     pub bits_per_s: f64,
     /// The share of what the way of the video could carry that was used, packets and all.
@@ -135,6 +162,7 @@ impl Outcome {
             delay_p99_ms: at(0.99),
             delay_max_ms: at(1.0),
             ssim_y_db: self.ssim.plane(0).map(decibels).filter(|value| value.is_finite()),
+            ssim_daala_db: self.daala_ssim.luma().map(decibels).filter(|value| value.is_finite()),
             bits_per_s: bytes as f64 * 8.0 / seconds,
             used: self.capacity_bytes.map(|capacity| self.carried_bytes as f64 / capacity.max(1.0)),
             queue_p50_ms: ms(self.queue_p50),
@@ -155,8 +183,7 @@ mod tests {
     use super::*;
 
     fn slot(captured: u64, shown: Option<u64>) -> Slot {
-        let (captured, shown) = (Time::from_millis(captured), shown.map(Time::from_millis));
-        Slot { captured, shown, ssim_y: None, bytes: None }
+        Slot { shown: shown.map(Time::from_millis), ..Slot::new(Time::from_millis(captured)) }
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The run: pictures are captured, encoded, sent, decoded and judged, event by event.
 
+use super::comparison::{self, Comparison};
+use super::cost::Cost;
 use super::outcome::{Outcome, Slot};
+use super::traffic::Traffic;
 use super::world::World;
 use glassline_codec::vp8::{EncodeError, Limits, Parallel};
 use glassline_direct::{
@@ -8,9 +11,7 @@ use glassline_direct::{
     video_options,
 };
 use glassline_media::measure::CompareError;
-use glassline_media::measure::ssim::Ssim;
-use glassline_media::pixels::Scaler;
-use glassline_media::{FrameRate, Picture, Size, Time, Utc};
+use glassline_media::{FrameRate, Picture, Time, Utc};
 use glassline_transport::emulator::{End, Figures, LinkConfig, OPPORTUNITY_BYTES, Service};
 use glassline_transport::link::{Controller, Event, Fec};
 use std::collections::{BTreeMap, VecDeque};
@@ -21,86 +22,10 @@ use thiserror::Error;
 const CONNECT: Duration = Duration::from_secs(20);
 /// Pictures are waited for so long after the last was captured.
 const AFTER: Duration = Duration::from_secs(5);
-
+/// So many shown pictures are compared at a time.
+const COMPARISONS: usize = 8;
 /// A comparison of sizes is made where no more than this share of the time to the next picture is gone.
 const COMPARE_BEFORE: f64 = 0.6;
-
-/// What coding takes, for each macroblock (16×16 samples) on the processor that is modelled.
-#[derive(Clone, Copy, Debug)]
-pub struct Cost {
-    /// Encoding in one quality.
-    pub first: Duration,
-    /// Each further quality.
-    pub further: Duration,
-    /// A search of a size.
-    pub search: Duration,
-    /// Decoding.
-    pub decode: Duration,
-    /// Bringing a picture to another size, for each macroblock of the larger one.
-    pub scale: Duration,
-    /// Telling how far two pictures are from their source, of the source's.
-    pub judge: Duration,
-}
-
-impl Default for Cost {
-    /// Of the order that `make bench-vp8` measures at speed 6: 720p in 4.7 ms, 1.6 ms for each further quality.
-    fn default() -> Cost {
-        Cost {
-            first: Duration::from_nanos(1_300),
-            further: Duration::from_nanos(450),
-            search: Duration::from_nanos(8_000),
-            decode: Duration::from_nanos(450),
-            scale: Duration::from_nanos(450),
-            judge: Duration::from_nanos(1_000),
-        }
-    }
-}
-
-impl Cost {
-    /// Encoding a picture of this size, which is `source` before, in so many qualities.
-    fn encoding(&self, source: Size, coded: Size, speed: u8, candidates: u32) -> Duration {
-        // The candidate of a given size takes about two codings more than its own.
-        let further = match candidates {
-            count @ 0..=2 => count.saturating_sub(1),
-            count => count + 1,
-        };
-        let first = self.first.mul_f64(SPEED_FACTORS[usize::from(speed.min(10))]);
-        (first + self.further * further) * macroblocks(coded) + self.scaling(source, coded)
-    }
-
-    /// Bringing a picture from one size to another.
-    fn scaling(&self, source: Size, coded: Size) -> Duration {
-        if source == coded { Duration::ZERO } else { self.scale * macroblocks(source) }
-    }
-
-    /// A comparison with another size.
-    fn comparison(&self, source: Size, other: Size, speed: u8) -> Duration {
-        // Two pictures are brought back to the source's size and judged.
-        self.encoding(source, other, speed, 3) + (self.scale + self.judge) * (2 * macroblocks(source))
-    }
-
-    /// On a processor that takes `factor` times as long.
-    #[must_use]
-    pub fn scaled(self, factor: f64) -> Cost {
-        let scaled = |time: Duration| time.mul_f64(factor);
-        Cost {
-            first: scaled(self.first),
-            further: scaled(self.further),
-            search: scaled(self.search),
-            decode: scaled(self.decode),
-            scale: scaled(self.scale),
-            judge: scaled(self.judge),
-        }
-    }
-}
-
-/// By how much the first quality takes longer at each speed than at 6.
-const SPEED_FACTORS: [f64; 11] = [5.0, 4.0, 3.3, 2.8, 2.0, 1.4, 1.0, 0.95, 0.9, 0.85, 0.8];
-
-/// Macroblocks of a picture.
-fn macroblocks(size: Size) -> u32 {
-    size.width.div_ceil(16) * size.height.div_ceil(16)
-}
 
 /// What is tried.
 #[derive(Clone, Debug)]
@@ -159,18 +84,39 @@ struct Receiving {
 }
 
 /// Everything while it runs.
-struct Running {
+struct Running<'a> {
+    parallel: &'a dyn Parallel,
     world: World,
     receiving: Receiving,
     outcome: Outcome,
     /// What was captured and may still be shown, by its number.
     sent: BTreeMap<u64, (usize, Picture)>,
     figures: Figures,
-    /// To the size at which pictures are shown.
-    scaler: Option<Scaler>,
+    traffic: Traffic,
+    comparisons: Vec<Comparison>,
 }
 
-impl Running {
+impl<'a> Running<'a> {
+    fn new(mut world: World, setup: &Setup, slots: u64, parallel: &'a dyn Parallel) -> Running<'a> {
+        world.network.link_mut(End::Near).record_events();
+        let receiving = Receiving {
+            receiver: Receiver::new(Limits::default()),
+            busy: Time::ZERO,
+            reports: VecDeque::new(),
+            cost: setup.cost,
+        };
+        Running {
+            parallel,
+            receiving,
+            outcome: Outcome::default(),
+            sent: BTreeMap::new(),
+            figures: Figures::new(world.now()),
+            traffic: Traffic::new(world.now(), setup.rate, slots),
+            comparisons: Vec::new(),
+            world,
+        }
+    }
+
     /// Lets everything happen up to `until`.
     fn go_on(&mut self, until: Time) -> Result<(), ExperimentError> {
         loop {
@@ -181,6 +127,7 @@ impl Running {
             let arrived = self.world.step(next);
             while let Some(event) = self.world.network.link_mut(End::Near).poll_event() {
                 self.figures.add(&event);
+                self.traffic.add(&event);
             }
             if arrived {
                 self.receive()?;
@@ -214,21 +161,34 @@ impl Running {
             if let Fate::Shown(pictures) = fate {
                 for shown in pictures {
                     let (cost, coded) = (self.receiving.cost, shown.picture.size());
-                    let took = cost.decode * macroblocks(coded) + cost.scaling(shown.size, coded);
-                    self.receiving.busy = self.receiving.busy.max(now) + took;
+                    self.receiving.busy = self.receiving.busy.max(now) + cost.decoding(shown.size, coded);
                     self.sent = self.sent.split_off(&shown.header.number);
                     let Some((slot, picture)) = self.sent.get(&shown.header.number) else { continue };
-                    let scaler = self.scaler.get_or_insert_with(|| Scaler::new(shown.size));
-                    let ssim = Ssim::of(picture, &scaler.scale(&shown.picture))?;
-                    let slot = &mut self.outcome.slots[*slot];
-                    (slot.shown, slot.ssim_y) = (Some(self.receiving.busy), ssim.plane(0));
-                    self.outcome.ssim.add(&ssim);
+                    self.outcome.slots[*slot].shown = Some(self.receiving.busy);
+                    self.comparisons.push(Comparison::new(*slot, picture.clone(), shown.picture));
                 }
             }
             let at = self.receiving.busy.max(now);
             self.poll_report(at);
         }
-        Ok(())
+        if self.comparisons.len() >= COMPARISONS { self.compare() } else { Ok(()) }
+    }
+
+    /// Compares what was shown since the last time.
+    fn compare(&mut self) -> Result<(), ExperimentError> {
+        let comparisons = std::mem::take(&mut self.comparisons);
+        Ok(comparison::compare(comparisons, self.parallel, &mut self.outcome)?)
+    }
+
+    /// What came of it, but for what the sender knows.
+    fn finish(mut self, service: &Service) -> Outcome {
+        let link = self.world.network.link(End::Near);
+        self.traffic.note(self.outcome.slots.len(), link.is_on());
+        self.traffic.tell(&mut self.outcome.slots, service);
+        self.outcome.queue_p50 = self.figures.queue_delay().quantile(0.5);
+        self.outcome.queue_p95 = self.figures.queue_delay().quantile(0.95);
+        self.outcome.dropped_packets = link.counters().dropped().packets;
+        self.outcome
     }
 }
 
@@ -249,34 +209,19 @@ pub fn run(
     .map_err(ExperimentError::Network)?;
     connect(&mut world, setup)?;
     let mut next = picture().map_err(ExperimentError::Source)?;
-    let receiving = Receiving {
-        receiver: Receiver::new(Limits::default()),
-        busy: Time::ZERO,
-        reports: VecDeque::new(),
-        cost: setup.cost,
-    };
-    world.network.link_mut(End::Near).record_events();
-    let (start, carried) = (world.now(), carried_bytes(&world));
-    let figures = Figures::new(start);
-    let mut running = Running {
-        world,
-        receiving,
-        outcome: Outcome::default(),
-        sent: BTreeMap::new(),
-        figures,
-        scaler: None,
-    };
-    let mut sender = Sender::new(setup.sender.clone());
     let slots = (setup.duration.as_secs_f64() * setup.rate.as_f64()).round() as u64;
+    let (start, carried) = (world.now(), carried_bytes(&world));
+    let mut running = Running::new(world, setup, slots, parallel);
+    let mut sender = Sender::new(setup.sender.clone());
     // The encoder's.
     let mut busy = start;
-    let (mut states, mut most) = ([0.0; 2], [0u64; 2]);
+    let mut held = Held::default();
     for number in 0..slots {
         if number > 0 {
             next = picture().map_err(ExperimentError::Source)?;
         }
         let captured = start + setup.rate.time_of(number);
-        running.outcome.slots.push(Slot { captured, shown: None, ssim_y: None, bytes: None });
+        running.outcome.slots.push(Slot::new(captured));
         progress(number, slots);
         // A newer one is there when the encoder is free again.
         if busy > start + setup.rate.time_of(number + 1) {
@@ -285,7 +230,8 @@ pub fn run(
         next.captured = captured;
         next.captured_utc = Some(Utc::from_nanos(1_000_000_000 + captured.as_nanos()));
         running.go_on(captured.max(busy))?;
-        let (decision, message, took) = encode(&mut running, &mut sender, &next, setup, parallel)?;
+        running.traffic.note(running.outcome.slots.len(), running.world.network.link(End::Near).is_on());
+        let (decision, message, took) = encode(&mut running, &mut sender, &next, setup)?;
         busy = running.world.now() + took;
         running.go_on(busy)?;
         if let (Some(message), Some(name)) = (message, decision.number) {
@@ -300,31 +246,46 @@ pub fn run(
             if spent < COMPARE_BEFORE
                 && let Some(size) = sender.compare_sizes(now, parallel)?
             {
-                busy += setup.cost.comparison(next.size(), size, setup.sender.speed);
+                busy += setup.cost.comparison(&setup.sender, next.size(), size);
             }
         }
         running.outcome.decisions.push(decision);
-        for (index, held) in
-            [sender.states().0 as u64, running.receiving.receiver.states() as u64].into_iter().enumerate()
-        {
-            states[index] += held as f64;
-            most[index] = most[index].max(held);
-        }
+        held.add([sender.states().0, running.receiving.receiver.states()]);
     }
     let end = start + setup.duration;
     running.go_on(end.max(busy))?;
     let carried = carried_bytes(&running.world) - carried;
     running.go_on(end + AFTER)?;
-    let mut outcome = running.outcome;
+    running.compare()?;
+    let mut outcome = running.finish(&setup.up.service);
     outcome.carried_bytes = carried;
     outcome.capacity_bytes = capacity(&setup.up, start, setup.duration);
-    outcome.queue_p50 = running.figures.queue_delay().quantile(0.5);
-    outcome.queue_p95 = running.figures.queue_delay().quantile(0.95);
-    outcome.dropped_packets = running.world.network.link(End::Near).counters().dropped().packets;
     outcome.counters = sender.counters();
-    let count = (outcome.decisions.len() as f64).max(1.0);
-    outcome.states = [0, 1].map(|index| (states[index] / count, most[index]));
+    outcome.states = held.figures();
     Ok(outcome)
+}
+
+/// States that both ends hold, at each picture.
+#[derive(Default)]
+struct Held {
+    count: u64,
+    sums: [u64; 2],
+    most: [u64; 2],
+}
+
+impl Held {
+    fn add(&mut self, held: [usize; 2]) {
+        self.count += 1;
+        for (end, held) in held.into_iter().enumerate() {
+            self.sums[end] += held as u64;
+            self.most[end] = self.most[end].max(held as u64);
+        }
+    }
+
+    /// On average and at most.
+    fn figures(&self) -> [(f64, u64); 2] {
+        [0, 1].map(|end| (self.sums[end] as f64 / self.count.max(1) as f64, self.most[end]))
+    }
 }
 
 fn connect(world: &mut World, setup: &Setup) -> Result<(), ExperimentError> {
@@ -346,7 +307,7 @@ fn connect(world: &mut World, setup: &Setup) -> Result<(), ExperimentError> {
 }
 
 /// What the sender is told before it encodes and before it chooses.
-fn catch_up(running: &mut Running, sender: &mut Sender) {
+fn catch_up(running: &mut Running<'_>, sender: &mut Sender) {
     let now = running.world.now();
     for event in std::mem::take(&mut running.world.events) {
         match event {
@@ -363,7 +324,7 @@ fn catch_up(running: &mut Running, sender: &mut Sender) {
     }
 }
 
-fn budget(running: &mut Running, sender: &Sender) -> Conditions {
+fn budget(running: &mut Running<'_>, sender: &Sender) -> Conditions {
     let (now, horizon) = (running.world.now(), sender.horizon());
     running.world.link(End::Near).map_or(Conditions::default(), |link| Conditions {
         budget: link.budget(now, VIDEO, horizon),
@@ -374,25 +335,25 @@ fn budget(running: &mut Running, sender: &Sender) -> Conditions {
 /// Encodes a picture and decides, by the budget once it is encoded. Time goes on meanwhile; what is left of it is returned: that of
 /// a search.
 fn encode(
-    running: &mut Running,
+    running: &mut Running<'_>,
     sender: &mut Sender,
     picture: &Picture,
     setup: &Setup,
-    parallel: &dyn Parallel,
 ) -> Result<(Decision, Option<bytes::Bytes>, Duration), ExperimentError> {
+    let parallel = running.parallel;
     catch_up(running, sender);
     let conditions = budget(running, sender);
     let begun = running.world.now();
     sender.encode(begun, picture, conditions, parallel)?;
     let (coded, speed) = sender.pending_coding().unwrap_or((picture.size(), setup.sender.speed));
-    let took = setup.cost.encoding(picture.size(), coded, speed, setup.sender.candidates as u32);
+    let took = setup.cost.encoding(&setup.sender, picture.size(), coded, speed);
     running.go_on(begun + took)?;
     catch_up(running, sender);
     let now = budget(running, sender);
     let choice = sender.choose(now.budget, took < setup.rate.time_of(1).mul_f64(0.15), parallel)?;
     let Some(choice) = choice else { unreachable!("a picture was encoded") };
     let searched = choice.decision.reason == Reason::Searched;
-    let more = if searched { setup.cost.search * macroblocks(coded) } else { Duration::ZERO };
+    let more = if searched { setup.cost.searching(coded) } else { Duration::ZERO };
     Ok((choice.decision, choice.message, more))
 }
 

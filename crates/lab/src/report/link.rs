@@ -1,24 +1,14 @@
 //! The picture of an emulated link: for each direction its rates, its queue and its delays over time.
 
-use super::svg::{Anchor, Scale, Svg, ceiling};
+use super::panel::{Curve, GAP, LEFT, PANEL, Panel, RIGHT, WIDTH};
+use super::svg::{Anchor, Scale, Svg};
 use crate::link::{Direction, Report};
 use glassline_transport::emulator::Bin;
 use std::time::Duration;
 
-const WIDTH: f64 = 960.0;
-const LEFT: f64 = 90.0;
-const RIGHT: f64 = WIDTH - 30.0;
 const TOP: f64 = 130.0;
-const PANEL: f64 = 120.0;
-const GAP: f64 = 66.0;
 /// Points of a line: more than the picture has pixels would only make the file long.
 const POINTS: usize = 420;
-
-/// One value of all bins, and how it is drawn.
-struct Curve<'a> {
-    class: &'a str,
-    values: Vec<Option<f64>>,
-}
 
 /// Draws an SVG file. `about` says what the link was like.
 pub fn draw(title: &str, about: &str, report: &Report) -> String {
@@ -73,7 +63,7 @@ fn direction(svg: &mut Svg, way: &Direction, top: f64) -> f64 {
         class,
         values: bins.iter().map(value).collect(),
     };
-    let panel = Panel { seconds, width: width.as_secs_f64(), unit: "Mbit/s" };
+    let panel = Panel { start: 0.0, seconds, width: width.as_secs_f64(), unit: "Mbit/s" };
     let rates = [
         Curve { class: "bar", values: capacity },
         curve("dash", &|bin| megabits(bin.arrived_bytes)),
@@ -106,67 +96,6 @@ fn condensed(way: &Direction) -> (Vec<Bin>, Duration) {
     (bins.chunks(step).map(Bin::merged).collect(), width * u32::try_from(step).unwrap_or(u32::MAX))
 }
 
-#[derive(Clone, Copy)]
-struct Panel<'a> {
-    seconds: f64,
-    /// Of a bin.
-    width: f64,
-    unit: &'a str,
-}
-
-impl Panel<'_> {
-    fn draw(&self, svg: &mut Svg, name: &str, curves: &[Curve<'_>], top: f64) -> f64 {
-        let bottom = top + PANEL;
-        let values = curves.iter().flat_map(|curve| curve.values.iter().flatten());
-        let most = ceiling(values.copied().fold(0.0, f64::max));
-        let across = Scale::linear(0.0, self.seconds, LEFT, RIGHT);
-        let up = Scale::linear(0.0, most, bottom, top);
-        svg.text((LEFT, top - 10.0), Anchor::Start, "soft", name);
-        for part in 0..=4 {
-            let value = most * f64::from(part) / 4.0;
-            let y = up.px(value);
-            svg.line((LEFT, y), (RIGHT, y), if part == 0 { "axis" } else { "grid" });
-            let text = if part == 4 { format!("{} {}", short(value), self.unit) } else { short(value) };
-            svg.text((LEFT - 8.0, y + 4.0), Anchor::End, "tick", &text);
-        }
-        for part in 0..=5 {
-            let value = self.seconds * f64::from(part) / 5.0;
-            svg.text((across.px(value), bottom + 17.0), Anchor::Middle, "tick", &format!("{value:.1} s"));
-        }
-        for Curve { class, values } in curves {
-            if *class == "bar" {
-                for (index, value) in values.iter().enumerate() {
-                    let (from, to) =
-                        (across.px(index as f64 * self.width), across.px((index + 1) as f64 * self.width));
-                    let y = up.px(value.unwrap_or(0.0));
-                    svg.rect(from, y, to - from, bottom - y, "bar");
-                }
-                continue;
-            }
-            let points = values.iter().enumerate().map(|(index, value)| {
-                value.map(|value| (across.px((index as f64 + 0.5) * self.width), up.px(value)))
-            });
-            // A line ends where there is nothing to say.
-            let points: Vec<_> = points.collect();
-            for run in points.split(Option::is_none) {
-                let mut run: Vec<_> = run.iter().copied().flatten().collect();
-                // One alone is a dash.
-                if let [(x, y)] = run[..] {
-                    run = vec![(x - 1.5, y), (x + 1.5, y)];
-                }
-                svg.path(&run, class);
-            }
-        }
-        bottom + GAP
-    }
-}
-
-/// Three decimals at most, and no zeros behind them.
-fn short(value: f64) -> String {
-    let text = format!("{value:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,7 +112,6 @@ mod tests {
         assert_eq!(svg.matches("<polyline").count(), 4);
         assert!(svg.contains(r#"class="alert""#), "drops are marked");
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
-        assert_eq!([0.04, 1.25, 300.0, 0.0].map(short), ["0.04", "1.25", "300", "0"]);
     }
 
     #[test]

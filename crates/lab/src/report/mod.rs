@@ -1,7 +1,9 @@
 //! What measurements look like: pictures that anyone can read, as SVG.
 
 pub mod budget;
+pub mod experiment;
 pub mod flight;
 pub mod link;
+mod panel;
 pub mod score;
 pub mod svg;

@@ -4,12 +4,12 @@
 
 use std::fmt::Write;
 
-/// Colours and fonts; who shows the picture chooses between light and dark.
-const STYLE: &str = "
-  svg { --ground: #ffffff; --ink: #1a1f26; --soft: #5a6472; --grid: #e4e8ed; --axis: #aab3be;
+/// Colours and fonts; who shows the picture chooses between light and dark. A page that holds several pictures has it once.
+pub(super) const STYLE: &str = "
+  :root, svg { --ground: #ffffff; --ink: #1a1f26; --soft: #5a6472; --grid: #e4e8ed; --axis: #aab3be;
         --bar: #5b9bd5; --line: #d1640a; --calm: #1d7f46; --mark: #fff3c4; --alert: #b3261e; }
   @media (prefers-color-scheme: dark) {
-    svg { --ground: #14181d; --ink: #e8ecf1; --soft: #a3adb9; --grid: #2a313a; --axis: #586370;
+    :root, svg { --ground: #14181d; --ink: #e8ecf1; --soft: #a3adb9; --grid: #2a313a; --axis: #586370;
           --bar: #4a8fd0; --line: #ff9d4d; --calm: #58c98b; --mark: #3d3617; --alert: #ff8a80; } }
   text { font-family: system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif;
          font-size: 13px; fill: var(--ink); }
@@ -22,6 +22,8 @@ const STYLE: &str = "
   .dash { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 4 3; fill: none; }
   .line { stroke: var(--line); stroke-width: 1.8; fill: none; stroke-linejoin: round; }
   .calm { stroke: var(--calm); stroke-width: 2.4; fill: none; stroke-linejoin: round; }
+  .cool { stroke: var(--bar); stroke-width: 2.4; fill: none; stroke-linejoin: round; }
+  .theirs { fill: var(--ground); stroke: var(--soft); stroke-width: 2; } .ours { fill: var(--line); }
 ";
 
 /// Where a text stands at its point.
@@ -79,6 +81,20 @@ impl Svg {
         let _ = writeln!(self.body, r#"<polyline class="{class}" points="{}"/>"#, points.join(" "));
     }
 
+    /// A filled circle.
+    pub fn circle(&mut self, at: (f64, f64), radius: f64, class: &str) {
+        let (x, y) = at;
+        let _ = writeln!(self.body, r#"<circle class="{class}" cx="{x:.1}" cy="{y:.1}" r="{radius:.1}"/>"#);
+    }
+
+    /// A filled square that stands on its corner, so far from its middle to its corners.
+    pub fn diamond(&mut self, at: (f64, f64), reach: f64, class: &str) {
+        let corners = [(0.0, -reach), (reach, 0.0), (0.0, reach), (-reach, 0.0)];
+        let points: Vec<String> =
+            corners.iter().map(|(x, y)| format!("{:.1},{:.1}", at.0 + x, at.1 + y)).collect();
+        let _ = writeln!(self.body, r#"<polygon class="{class}" points="{}"/>"#, points.join(" "));
+    }
+
     /// A line of text, its baseline at `at`.
     pub fn text(&mut self, at: (f64, f64), anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
@@ -108,13 +124,22 @@ impl Svg {
 
     /// The file.
     pub fn finish(self) -> String {
+        self.written("", STYLE)
+    }
+
+    /// For a page of HTML that has [`STYLE`] itself. `name` tells it from the others there.
+    pub(super) fn finish_within(self, name: &str) -> String {
+        self.written(&format!("{name}-"), "")
+    }
+
+    fn written(self, prefix: &str, style: &str) -> String {
         let Svg { width, height, title, description, body } = self;
+        let style = if style.is_empty() { String::new() } else { format!("<style>{style}</style>\n") };
         format!(
-            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" role="img" aria-labelledby="title description">
-<title id="title">{title}</title>
-<desc id="description">{description}</desc>
-<style>{STYLE}</style>
-<rect class="ground" x="0" y="0" width="{width:.0}" height="{height:.0}"/>
+            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" role="img" aria-labelledby="{prefix}title {prefix}description">
+<title id="{prefix}title">{title}</title>
+<desc id="{prefix}description">{description}</desc>
+{style}<rect class="ground" x="0" y="0" width="{width:.0}" height="{height:.0}"/>
 {body}</svg>
 "#
         )

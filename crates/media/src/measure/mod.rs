@@ -2,6 +2,7 @@
 
 pub mod barcode;
 mod compare;
+pub mod daala_ssim;
 pub mod pattern;
 pub mod psnr;
 pub mod ssim;

@@ -3,10 +3,11 @@
 //!
 //! As x264 and FFmpeg's filter `ssim` count it: unweighted windows of 8×8 samples, four apart in both directions, the
 //! mean over all windows that lie wholly inside a plane; `K1` = 0.01, `K2` = 0.03, variances divided by 63. A rest of
-//! fewer than four columns or lines is not looked at. (Daala's `dump_ssim` weights windows by a Gaussian that grows
-//! with the picture's height instead: its figures are others, and cannot be mixed with these.)
+//! fewer than four columns or lines is not looked at. (Daala's `dump_ssim`, with which the Salsify paper measured, weights
+//! windows by a Gaussian that grows with the picture's height instead: [`super::daala_ssim`] has it. Its figures are others,
+//! and cannot be mixed with these.)
 //!
-//! In decibels it is −10 · log10(1 − SSIM), the measure of the Salsify paper: 1 is infinite, 0.99 is 20 dB.
+//! In decibels it is −10 · log10(1 − SSIM): 1 is infinite, 0.99 is 20 dB.
 
 use super::compare::{self, CompareError};
 use crate::picture::{Picture, Plane};

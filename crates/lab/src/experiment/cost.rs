@@ -1,0 +1,136 @@
+//! What coding takes on the processor that is modelled.
+
+use glassline_direct::{CodecMode, SenderSettings};
+use glassline_media::Size;
+use std::time::Duration;
+
+/// What coding takes, for each macroblock (16×16 samples).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Encoding in one quality: looking into the picture, and coding it once.
+    pub first: Duration,
+    /// Each further quality: coding it once more.
+    pub further: Duration,
+    /// A search of a size.
+    pub search: Duration,
+    /// Decoding.
+    pub decode: Duration,
+    /// Bringing a picture to another size, for each macroblock of the larger one.
+    pub scale: Duration,
+    /// Telling how far a picture is from its source, for each macroblock of the source.
+    pub judge: Duration,
+    /// Processors of the sender, which code so many qualities side by side. Looking into the picture, searches and decoding take as
+    /// long as on one.
+    pub processors: u32,
+}
+
+impl Default for Cost {
+    /// Of the order that `make bench-vp8` measures at speed 6, on one processor: 720p in 4.7 ms, 1.6 ms for each further quality.
+    fn default() -> Cost {
+        Cost {
+            first: Duration::from_nanos(1_300),
+            further: Duration::from_nanos(450),
+            search: Duration::from_nanos(8_000),
+            decode: Duration::from_nanos(450),
+            scale: Duration::from_nanos(450),
+            judge: Duration::from_nanos(600),
+            processors: 1,
+        }
+    }
+}
+
+impl Cost {
+    /// On a processor that takes `factor` times as long.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Cost {
+        let scaled = |time: Duration| time.mul_f64(factor);
+        Cost {
+            first: scaled(self.first),
+            further: scaled(self.further),
+            search: scaled(self.search),
+            decode: scaled(self.decode),
+            scale: scaled(self.scale),
+            judge: scaled(self.judge),
+            processors: self.processors,
+        }
+    }
+
+    /// On so many processors.
+    #[must_use]
+    pub fn with_processors(self, processors: u32) -> Cost {
+        Cost { processors, ..self }
+    }
+
+    /// What a picture takes in all qualities that these settings ask for, coded at this size and speed.
+    pub(super) fn encoding(&self, sender: &SenderSettings, source: Size, coded: Size, speed: u8) -> Duration {
+        let codings = match (sender.codec, sender.candidates as u32) {
+            (CodecMode::Conventional, _) => 1,
+            (CodecMode::Functional, count @ 0..=2) => count.max(1),
+            // The candidate of a given size takes about two codings more than its own.
+            (CodecMode::Functional, count) => count + 2,
+        };
+        let rounds = codings.div_ceil(self.processors.max(1));
+        let looking =
+            self.first.saturating_sub(self.further).mul_f64(SPEED_FACTORS[usize::from(speed.min(10))]);
+        (looking + self.further * rounds) * macroblocks(coded) + self.scaling(source, coded)
+    }
+
+    /// What a search of a size takes.
+    pub(super) fn searching(&self, coded: Size) -> Duration {
+        self.search * macroblocks(coded)
+    }
+
+    /// What it takes until a picture of this size can be shown at that of its source.
+    pub(super) fn decoding(&self, source: Size, coded: Size) -> Duration {
+        self.decode * macroblocks(coded) + self.scaling(source, coded)
+    }
+
+    /// What a comparison with another size takes: a picture of a given size, and two that are brought to the source's and judged.
+    pub(super) fn comparison(&self, sender: &SenderSettings, source: Size, other: Size) -> Duration {
+        let one = SenderSettings { candidates: 1, ..sender.clone() };
+        self.encoding(&one, source, other, sender.speed)
+            + self.further * (2 * macroblocks(other))
+            + (self.scale + self.judge) * (2 * macroblocks(source))
+    }
+
+    fn scaling(&self, source: Size, coded: Size) -> Duration {
+        if source == coded { Duration::ZERO } else { self.scale * macroblocks(source) }
+    }
+}
+
+/// By how much looking into a picture takes longer at each speed than at 6.
+const SPEED_FACTORS: [f64; 11] = [8.0, 6.0, 4.5, 3.8, 2.5, 1.6, 1.0, 0.9, 0.8, 0.75, 0.7];
+
+/// Macroblocks of a picture.
+fn macroblocks(size: Size) -> u32 {
+    size.width.div_ceil(16) * size.height.div_ceil(16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::FrameRate;
+
+    #[test]
+    fn processors_code_qualities_side_by_side() {
+        let rate = FrameRate::new(30, 1).unwrap();
+        let sender = |candidates| SenderSettings { candidates, ..SenderSettings::new(1, rate) };
+        let size = Size::new(1280, 720).unwrap();
+        let micros = |processors, candidates| {
+            let cost = Cost::default().with_processors(processors);
+            cost.encoding(&sender(candidates), size, size, 6).as_micros()
+        };
+        assert_eq!([micros(1, 1), micros(1, 2), micros(1, 4)], [4_680, 6_300, 12_780]);
+        assert_eq!([micros(2, 1), micros(2, 2), micros(2, 4)], [4_680, 4_680, 7_920]);
+        // Others code each picture once.
+        let conventional = SenderSettings { codec: CodecMode::Conventional, ..sender(4) };
+        assert_eq!(Cost::default().encoding(&conventional, size, size, 6).as_micros(), 4_680);
+        // A smaller picture is looked into for longer, and has to be scaled.
+        let small = Size::new(640, 360).unwrap();
+        assert!(
+            Cost::default().encoding(&sender(4), size, small, 2)
+                < Cost::default().encoding(&sender(4), size, size, 6)
+        );
+        assert_eq!(Cost::default().scaled(2.0).encoding(&sender(1), size, size, 6).as_micros(), 9_360);
+    }
+}
