@@ -1,6 +1,7 @@
-//! `glassline lab experiment`: direct video over an emulated network, in virtual time.
+//! `glassline lab experiment`: direct video over an emulated network, in virtual time; [`super::real_time`] does the same in real time.
 
 use super::link::quantity::{self as link_quantity, Sided, Speed, of_side};
+use super::real_time::{self, Experiment};
 use crate::direct::decision_line;
 use crate::encode::input_words;
 use crate::link::parse_parity;
@@ -31,8 +32,12 @@ Examples:
                                      each picture's delay, for a plot
   glassline lab experiment people.y4m --up 6M --delay 20ms --conventional
                                      the encoder steered once a second, as others do
+  glassline lab experiment people.y4m --up lte.down --down lte.up --delay 20ms --queue 256p --real-time
+                                     the programs themselves, in real time, behind a link as `lab link` makes it
+  glassline lab experiment people.y4m --up lte.down --down lte.up --delay 20ms --queue 256p --peer webrtc-vp8
+                                     WebRTC between two browsers over the same line
 
-The real sender, link, codec and receiver run; packets, clocks and processors are modelled, so that a run repeats
+Without --real-time the real sender, link, codec and receiver run; packets, clocks and processors are modelled, so that a run repeats
 exactly and depends on no machine. Delay is from capture to display; a picture that was never shown arrives with the
 next one that is (Fouladi et al., NSDI 2018). docs/direct.md has figures.";
 
@@ -106,6 +111,8 @@ pub(super) struct Args {
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten, next_help_heading = "In real time")]
+    real_time: real_time::Options,
 }
 
 /// A controller on the command line.
@@ -159,6 +166,16 @@ impl Args {
 /// Runs the experiment to its end.
 pub(super) fn run(args: &Args) -> Result<()> {
     let (up, down) = (args.way(true)?, args.way(false)?);
+    if args.real_time.is_asked() {
+        let Args { input, seed, duration, speed, candidates, bitrate, fec, conventional, .. } = args;
+        let sender =
+            real_time::sender(*speed, *candidates, *bitrate, *fec, *conventional, args.decisions.as_deref());
+        let Args { slots, json, .. } = args;
+        let slots = slots.as_deref();
+        let experiment =
+            Experiment { input, up, down, seed: *seed, duration: *duration, sender, slots, json: *json };
+        return real_time::run(&args.real_time, &experiment);
+    }
     let looped = args.input.path().is_some();
     let mut pictures =
         Pictures::open(&args.input, looped, Deinterlace::Auto, Length::default()).map_err(input_words)?;
@@ -209,7 +226,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     output::print(&if args.json { json!(summary).to_string() + "\n" } else { table(&summary) })
 }
 
-fn write_slots(path: &Path, outcome: &Outcome) -> Result<()> {
+pub(super) fn write_slots(path: &Path, outcome: &Outcome) -> Result<()> {
     let begun = outcome.slots.first().map(|slot| slot.captured).unwrap_or_default();
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let mut text = "captured_ms,shown_ms,delay_ms,bytes,ssim_y\n".to_owned();
