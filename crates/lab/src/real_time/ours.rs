@@ -8,12 +8,14 @@ use super::matching::{Seen, matched};
 use super::process::Program;
 use super::run::{AFTER, CONNECT, Field, Run, Way};
 use super::score::Judge;
+use crate::link::Report;
 use anyhow::{Context, Result, ensure};
 use glassline_direct::SenderCounters;
 use glassline_io::clock::Clock;
 use glassline_media::container::y4m;
 use glassline_media::measure::barcode;
 use glassline_media::{Picture, Size};
+use glassline_transport::emulator::Figures;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::File;
@@ -57,52 +59,109 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What both threads note while it runs.
+#[derive(Default)]
+struct Notes {
+    captures: Mutex<Vec<Seen>>,
+    shown: Mutex<Vec<Shown>>,
+}
+
+/// What is left of a call when both programs have ended.
+struct Call {
+    link: Report,
+    window: [Figures; 2],
+    connected: Duration,
+    /// The sender's own.
+    report: Value,
+}
+
 /// Sends for `length` from the first picture that is shown.
 pub(super) fn run(field: &mut Field<'_>, direct: &Direct, way: &Way, length: Duration) -> Result<Run> {
-    let (scratch, clip, watch) = (field.scratch, field.clip, &field.watch);
-    let key = scratch.file("link.key");
+    let file = field.scratch.file("shown.luma");
+    let kept = File::options().read(true).write(true).create(true).truncate(true).open(file);
+    let (kept, notes) = (kept.context("cannot keep what is shown")?, Notes::default());
+    let Call { link, window, connected, report } = call(field, direct, way, length, &kept, &notes)?;
+    let (captures, shown) = (lock(&notes.captures).clone(), lock(&notes.shown).clone());
+    let seen: Vec<Seen> = shown.iter().map(|shown| shown.seen).collect();
+    let mut matched = matched(&captures, &seen, length);
+    let mut judge = Judge::new(field.clip);
+    let mut luma = Vec::new();
+    for (index, Shown { seen, size, at }) in shown.iter().enumerate().filter(|_| way.is_judged) {
+        luma.resize(size.width as usize * size.height as usize, 0);
+        kept.read_exact_at(&mut luma, *at).context("cannot read what was shown")?;
+        judge.judge(&mut matched, index, seen.1, *size, &luma)?;
+        field.watch.pause(Duration::ZERO)?;
+    }
+    let (ssim, judged) = (judge.ssim, judge.pictures);
+    let bytes = report["bytes"].as_u64().unwrap_or(0);
+    let lasted = match (captures.first(), captures.last()) {
+        (Some((first, _)), Some((last, _))) => last.since(*first).as_secs_f64().max(1e-3),
+        _ => 1e-3,
+    };
+    Ok(Run {
+        matched,
+        ssim,
+        judged,
+        sizes: shown.iter().map(|shown| shown.size).collect(),
+        link,
+        window,
+        connected,
+        counters: counters(&report),
+        bits_per_s: bytes as f64 * 8.0 / lasted,
+        details: Value::Null,
+    })
+}
+
+/// A key that both ends share, made once.
+fn key(field: &Field<'_>, direct: &Direct) -> Result<PathBuf> {
+    let key = field.scratch.file("link.key");
     if !key.exists() {
         let mut command = Command::new(&direct.program);
         command.args(["key", "new"]).arg(&key).stdout(Stdio::null());
-        Program::start("glassline key", &mut command, scratch.file("key.err"))?.finish(CONNECT, watch)?;
+        let errors = field.scratch.file("key.err");
+        Program::start("glassline key", &mut command, errors)?.finish(CONNECT, &field.watch)?;
     }
+    Ok(key)
+}
+
+/// Runs both programs and ends them; what was captured and shown is noted.
+fn call(
+    field: &mut Field<'_>,
+    direct: &Direct,
+    way: &Way,
+    length: Duration,
+    kept: &File,
+    notes: &Notes,
+) -> Result<Call> {
+    let key = key(field, direct)?;
+    let (scratch, clip, watch) = (field.scratch, field.clip, &field.watch);
     let far = field.line.networks().far_address;
-    let port =
-        UdpSocket::bind((far, 0)).and_then(|socket| socket.local_addr()).context("no port is free")?.port();
-    let address = format!("link://{far}:{port}");
-    let kept =
-        File::options().read(true).write(true).create(true).truncate(true).open(scratch.file("shown.luma"));
-    let kept = kept.context("cannot keep what is shown")?;
-    let (captures, shown) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let bound = UdpSocket::bind((far, 0)).and_then(|socket| socket.local_addr());
+    let address = format!("link://{far}:{}", bound.context("no port is free")?.port());
     let going = AtomicBool::new(true);
-    let (carried, report) = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let _going = Going(&going);
         let mut command = Command::new(&direct.program);
-        command
-            .args(["receive", &address, "-", "--once", "--key"])
-            .arg(&key)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped());
+        command.args(["receive", &address, "-", "--once", "--key"]).arg(&key);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut receiver = Program::start("glassline receive", &mut command, scratch.file("receive.err"))?;
         let output = receiver.output()?;
-        scope.spawn(|| read(output, &kept, &shown));
+        scope.spawn(|| read(output, kept, &notes.shown));
         watch.until("glassline receive to listen", CONNECT, || {
             receiver.check()?;
             Ok(receiver.said().contains("listening").then_some(()))
         })?;
         let begun = Clock::new().now();
         let emulation = field.line.start(way)?;
+        let (said, errors) = (scratch.file("send.json"), scratch.file("send.err"));
         let mut command = Command::new(&direct.program);
         command.args(["send", "-", &address, "--json", "--key"]).arg(&key).args(&direct.options);
-        let said = File::create(scratch.file("send.json")).context("cannot write what the sender reports")?;
-        command.stdin(Stdio::piped()).stdout(said);
-        let started = field
-            .line
-            .networks()
-            .within(|| Program::start("glassline send", &mut command, scratch.file("send.err")));
+        command.stdin(Stdio::piped());
+        command.stdout(File::create(&said).context("cannot write what the sender reports")?);
+        let started = field.line.networks().within(|| Program::start("glassline send", &mut command, errors));
         let mut sender = started??;
         let input = sender.input()?;
-        scope.spawn(|| feed(input, clip, &going, &captures));
+        scope.spawn(|| feed(input, clip, &going, &notes.captures));
         let mut check = || {
             sender.check()?;
             receiver.check()?;
@@ -111,7 +170,7 @@ pub(super) fn run(field: &mut Field<'_>, direct: &Direct, way: &Way, length: Dur
         };
         let first = watch.until("the first picture", CONNECT, || {
             check()?;
-            Ok(lock(&shown).first().map(|shown: &Shown| shown.seen.0))
+            Ok(lock(&notes.shown).first().map(|shown: &Shown| shown.seen.0))
         })?;
         emulation.open_window();
         let clock = Clock::new();
@@ -124,55 +183,24 @@ pub(super) fn run(field: &mut Field<'_>, direct: &Direct, way: &Way, length: Dur
         sender.finish(AFTER, watch)?;
         receiver.finish(AFTER, watch)?;
         let link = field.line.end(emulation)?;
-        let report =
-            std::fs::read(scratch.file("send.json")).context("cannot read what the sender reports")?;
-        Ok::<_, anyhow::Error>(((link, window, first.since(begun)), report))
-    })?;
-    let (captures, shown) = (lock(&captures).clone(), lock(&shown).clone());
-    let report: Value = serde_json::from_slice(&report).context("the sender's report is no JSON")?;
-    let seen: Vec<Seen> = shown.iter().map(|shown| shown.seen).collect();
-    let mut matched = matched(&captures, &seen, length);
-    let mut judge = Judge::new(clip);
-    if way.is_judged {
-        let mut luma = Vec::new();
-        for (index, Shown { seen, size, at }) in shown.iter().enumerate() {
-            luma.resize(size.width as usize * size.height as usize, 0);
-            kept.read_exact_at(&mut luma, *at).context("cannot read what was shown")?;
-            judge.judge(&mut matched, index, seen.1, *size, &luma)?;
-            watch.pause(Duration::ZERO)?;
-        }
-    }
-    let (link, window, connected) = carried;
-    let (ssim, judged) = (judge.ssim, judge.pictures);
-    let sizes = shown.iter().map(|shown| shown.size).collect();
-    let bytes = report["bytes"].as_u64().unwrap_or(0);
-    let captured = captures.len() as u64;
-    Ok(Run {
-        matched,
-        ssim,
-        judged,
-        sizes,
-        link,
-        window,
-        connected,
-        counters: counters(&report),
-        bits_per_s: bytes as f64 * 8.0 / clip.rate().time_of(captured.max(1)).as_secs_f64(),
-        details: Value::Null,
+        let report = std::fs::read(said).context("cannot read what the sender reports")?;
+        let report = serde_json::from_slice(&report).context("the sender's report is no JSON")?;
+        Ok(Call { link, window, connected: first.since(begun), report })
     })
 }
 
 /// What the sender says of itself.
 fn counters(report: &Value) -> SenderCounters {
     let count = |key: &str| report[key].as_u64().unwrap_or(0);
-    let chosen = |index: usize| report["chosen"][index].as_u64().unwrap_or(0);
+    let chosen = |key: &str| report["chosen"][key].as_u64().unwrap_or(0);
     SenderCounters {
-        pictures: count("pictures"),
+        pictures: count("captured").saturating_sub(count("replaced")),
         sent: count("sent"),
         bytes: count("bytes"),
         skipped: count("skipped"),
         lost: count("lost"),
         key: count("key"),
-        chosen: [chosen(0), chosen(1), chosen(2)],
+        chosen: ["finest", "between", "coarsest"].map(chosen),
         ..SenderCounters::default()
     }
 }

@@ -72,6 +72,14 @@ pub struct Webrtc {
     pub judged_every: u32,
 }
 
+impl Webrtc {
+    /// What the sending page is asked to offer.
+    fn offer(&self, address: &str) -> Value {
+        let mode = self.scalability_mode.as_deref().or(self.codec.scalability_mode());
+        json!({ "mime": self.codec.mime(), "mode": mode, "maxBitrate": MAX_BITRATE, "address": address })
+    }
+}
+
 /// What a page has seen.
 #[derive(Debug, Deserialize)]
 struct Told {
@@ -155,12 +163,8 @@ pub(super) fn run(field: &mut Field<'_>, peer: &Webrtc, way: &Way, length: Durat
     let (near, far) = (networks.near_address.to_string(), networks.far_address.to_string());
     let begun = Clock::new().now();
     let emulation = field.line.start(way)?;
-    let mode = peer.scalability_mode.as_deref().or(peer.codec.scalability_mode());
-    let offer =
-        json!({ "mime": peer.codec.mime(), "mode": mode, "maxBitrate": MAX_BITRATE, "address": near });
-    let offer = sender.ask("offer", &[offer], watch)?;
     let mut wanted = look;
-    wanted["offer"] = offer;
+    wanted["offer"] = sender.ask("offer", &[peer.offer(&near)], watch)?;
     wanted["address"] = far.into();
     wanted["every"] = if way.is_judged { peer.judged_every } else { 0 }.into();
     let answer = receiver.ask("answer", &[wanted], watch)?;
@@ -215,7 +219,8 @@ pub(super) fn run(field: &mut Field<'_>, peer: &Webrtc, way: &Way, length: Durat
         connected: first.since(begun),
         counters: SenderCounters {
             pictures: sent.count("framesEncoded"),
-            sent: sent.count("framesSent"),
+            // Each spatial layer counts as one.
+            sent: sent.count("framesSent").min(sent.looks.len() as u64),
             key: sent.count("keyFramesEncoded"),
             ..SenderCounters::default()
         },
