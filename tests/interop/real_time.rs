@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Three seconds over a line without limit. Of ours only what takes little time to encode: no timing is looked at.
 fn experiment(options: &[&str]) -> Outcome {
     let line = ["lab", "experiment", "test:320x180@25", "--up", "unlimited", "--duration", "3s", "--json"];
-    run(GLASSLINE, &[&line, &["--testbed", "none"], options].concat(), 180)
+    run(GLASSLINE, &[&line[..], &["--testbed", "none"], options].concat(), 180)
 }
 
 /// What came of a run; `None`, and counted, where no network can be made here.
