@@ -15,6 +15,7 @@ mod inputs;
 mod mp4;
 mod pictures;
 mod program_changes;
+mod real_time;
 mod recovery;
 mod score;
 mod sound;

@@ -15,6 +15,7 @@ mod sound;
 pub(crate) use figures::decision as decision_line;
 pub(crate) use receive::{Args as ReceiveArgs, run as receive};
 pub(crate) use send::{Args as SendArgs, run as send};
+pub(crate) use sending::DEFAULT_SPEED;
 
 use crate::failure;
 use crate::link::{Extra, Told};

@@ -31,7 +31,7 @@ use std::time::Duration;
 const MAX_SIDE: u32 = 16_383;
 /// More threads than this bring nothing at 720p.
 const MOST_THREADS: usize = 4;
-const DEFAULT_SPEED: u8 = 6;
+pub(crate) const DEFAULT_SPEED: u8 = SenderSettings::DEFAULT_SPEED;
 const DEFAULT_CANDIDATES: u8 = 4;
 const DEFAULT_PARITY: Fec = Fec::WhenLossy(25);
 
@@ -79,7 +79,8 @@ pub(super) struct SendOptions {
     /// No more bits than this a second for pictures, however much the network takes, as in 3M
     #[arg(long, value_name = "RATE")]
     bitrate: Option<Bitrate>,
-    /// The encoder's speed against quality, from 0 (best) to 10 (fastest)
+    /// The encoder's speed against quality, from 0 (best) to 10 (fastest); it is faster where time is short, and slower for
+    /// pictures that are coded at a smaller size
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SPEED, value_parser = clap::value_parser!(u8).range(0..=10))]
     speed: u8,
     /// At which size pictures are coded: smaller where the network takes little (auto), always as they are (source), or WxH;

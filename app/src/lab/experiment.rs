@@ -1,9 +1,10 @@
-//! `glassline lab experiment`: direct video over an emulated network, in virtual time.
+//! `glassline lab experiment`: direct video over an emulated network, in virtual time; [`super::real_time`] does the same in real time.
 
 mod paper;
 
 use super::link::quantity::{self as link_quantity, Sided, Speed, of_side};
-use crate::direct::decision_line;
+use super::real_time::{self, Experiment};
+use crate::direct::{DEFAULT_SPEED, decision_line};
 use crate::encode::input_words;
 use crate::link::parse_parity;
 use crate::{failure, logging, output};
@@ -37,8 +38,12 @@ Examples:
                                      the experiments of Salsify's paper, for hours, and a page of them;
                                      what was finished before it was stopped is not run again
   glassline lab experiment --paper --results experiment --only att,wifi-2c --duration 60s
+  glassline lab experiment people.y4m --up lte.down --down lte.up --delay 20ms --queue 256p --real-time
+                                     the programs themselves, in real time, behind a link as `lab link` makes it
+  glassline lab experiment people.y4m --up lte.down --down lte.up --delay 20ms --queue 256p --peer webrtc-vp8
+                                     WebRTC between two browsers over the same line
 
-The real sender, link, codec and receiver run; packets, clocks and processors are modelled, so that a run repeats
+Without --real-time the real sender, link, codec and receiver run; packets, clocks and processors are modelled, so that a run repeats
 exactly and depends on no machine. Delay is from capture to display; a picture that was never shown arrives with the
 next one that is (Fouladi et al., NSDI 2018). docs/direct.md has figures.";
 
@@ -79,21 +84,21 @@ pub(super) struct Args {
     /// What all chance follows from: the same number, the same losses
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The encoder's speed against quality, from 0 (best) to 10 (fastest)
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u8).range(0..=10))]
-    speed: u8,
+    /// The encoder's speed against quality, from 0 (best) to 10 (fastest); smaller pictures are coded with more care
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SPEED, value_parser = clap::value_parser!(u8).range(0..=10))]
+    pub(super) speed: u8,
     /// At which size pictures are coded: smaller where the network takes little (auto), as they are (source), or WxH
     #[arg(long, value_name = "auto|source|WxH", default_value_t)]
-    size: CodedSize,
+    pub(super) size: CodedSize,
     /// In how many qualities each picture is encoded
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=6))]
-    candidates: u8,
+    pub(super) candidates: u8,
     /// No more bits than this a second
     #[arg(long, value_name = "RATE")]
-    bitrate: Option<Bitrate>,
+    pub(super) bitrate: Option<Bitrate>,
     /// Parity: a share while packets are lost (25%), always (always:25%), or none
     #[arg(long, value_name = "SHARE", default_value = "25%", value_parser = parse_parity)]
-    fec: Fec,
+    pub(super) fec: Fec,
     /// What decides the link's rate: adaptive (our own), salsify, salsify-no-grace, or a fixed rate
     #[arg(long, value_name = "WHICH", default_value = "adaptive")]
     controller: ControllerName,
@@ -102,7 +107,7 @@ pub(super) struct Args {
     probing: u8,
     /// Steer the encoder as others do: a quantiser for a second, and every picture is sent
     #[arg(long)]
-    conventional: bool,
+    pub(super) conventional: bool,
     /// The processor's time for coding, as a factor of the modelled one's
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     cost: f64,
@@ -111,12 +116,14 @@ pub(super) struct Args {
     slots: Option<PathBuf>,
     /// Write what was decided of each picture, a line of JSON each, as `glassline send --decisions` does
     #[arg(long, value_name = "FILE")]
-    decisions: Option<PathBuf>,
+    pub(super) decisions: Option<PathBuf>,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     paper: paper::Request,
+    #[command(flatten, next_help_heading = "In real time")]
+    real_time: real_time::Options,
 }
 
 /// How long pictures are sent where nothing is said.
@@ -179,6 +186,20 @@ pub(super) fn run(args: &Args) -> Result<()> {
         return Err(failure::usage("there is no video", "name one, such as people.y4m"));
     };
     let (up, down) = (args.way(true)?, args.way(false)?);
+    if args.real_time.is_asked() {
+        let sender = real_time::sender(args);
+        let experiment = Experiment {
+            input,
+            up,
+            down,
+            seed: args.seed,
+            duration: args.duration.unwrap_or(DURATION),
+            sender,
+            slots: args.slots.as_deref(),
+            json: args.json,
+        };
+        return real_time::run(&args.real_time, &experiment);
+    }
     let mut pictures = open(input)?;
     let rate = pictures.format().rate;
     let sender = SenderSettings {
@@ -242,7 +263,7 @@ fn run_shown(setup: &Setup, pictures: &mut Pictures, threads: &Threads, name: &s
     outcome.map_err(|error| failure::failed(error, "see glassline lab experiment --help"))
 }
 
-fn write_slots(path: &Path, outcome: &Outcome) -> Result<()> {
+pub(super) fn write_slots(path: &Path, outcome: &Outcome) -> Result<()> {
     let begun = outcome.slots.first().map(|slot| slot.captured).unwrap_or_default();
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let mut text =

@@ -3,6 +3,7 @@
 mod experiment;
 mod link;
 mod load;
+mod real_time;
 mod report;
 mod score;
 

@@ -115,6 +115,18 @@ impl History {
         true
     }
 
+    /// A picture that was taken for lost has come after all. False where it was not, or its source is lost still.
+    pub(crate) fn recover(&mut self, number: u64) -> bool {
+        let Some(sent) = self.sent.get(&number).filter(|sent| sent.known == Known::Lost) else {
+            return false;
+        };
+        if sent.source.is_some_and(|source| self.is_lost(source)) {
+            return false;
+        }
+        self.sent.entry(number).and_modify(|sent| sent.known = Known::Flying);
+        true
+    }
+
     /// None of the pictures behind `newest` up to `last` will come, or can be decoded. Returns how many that is news of.
     pub(crate) fn lose_up_to(&mut self, newest: Option<u64>, last: u64) -> u64 {
         let from = newest.map_or(0, |newest| newest + 1);
@@ -197,6 +209,10 @@ mod tests {
         assert_eq!(source(&history, false), Some(2), "the newest that nothing is known against");
         assert_eq!(source(&history, true), Some(1));
         assert_eq!(history.kept(6), 1);
+        // The link had given it up, and it comes: what is coded against it waits for the receiver's word.
+        assert!(!history.recover(5) && history.recover(3) && !history.recover(3));
+        assert_eq!(source(&history, false), Some(3));
+        assert!(history.lose(3));
         // One that is coded against what is lost is lost, one against the base is not.
         history.push(6, state(60), Some(5));
         history.push(7, state(70), Some(1));

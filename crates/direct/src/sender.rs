@@ -22,9 +22,13 @@ use std::time::Duration;
 /// four: measured on cellular traces, one or two less give the same quality and a shorter delay; fewer put pictures on the way
 /// that are hardly worth to be seen.)
 const SKIPS_MAX: u32 = 3;
+/// So many smallest pictures leave like that, one after the other; then each waits twice as long as the one before, up to this: a
+/// way that takes next to nothing would only be filled by them, and they would come seconds late.
+const SMALLEST_AT_PACE: u32 = 8;
+const SMALLEST_INTERVAL_MAX: Duration = Duration::from_millis(500);
 /// A picture may take so many times the time to the next one to leave. More fills the path better, and makes each picture later by
 /// as much; the next budget is smaller by what is still under way.
-const HORIZON: f64 = 1.25;
+const HORIZON: f64 = 1.3;
 /// A picture that needs no other may take so long to leave.
 const KEY_HORIZON: Duration = Duration::from_millis(100);
 /// Two losses within this time: the next are likely.
@@ -66,7 +70,8 @@ pub struct SenderSettings {
     pub epoch: u32,
     /// Of the source.
     pub frame_rate: FrameRate,
-    /// The encoder's speed against quality, 0 to 10.
+    /// The encoder's speed against quality, 0 to 10, at the source's size. Smaller pictures are coded with more care in the same
+    /// time.
     pub speed: u8,
     /// In how many qualities a picture is coded, 1 to 6. More meet the budget better, for more processor time.
     pub candidates: usize,
@@ -81,12 +86,15 @@ pub struct SenderSettings {
 }
 
 impl SenderSettings {
+    /// Of [`SenderSettings::speed`]: what a core does for 720p in a third of a picture's time.
+    pub const DEFAULT_SPEED: u8 = 4;
+
     /// Settings for a source of this rate.
     pub fn new(epoch: u32, frame_rate: FrameRate) -> SenderSettings {
         SenderSettings {
             epoch,
             frame_rate,
-            speed: 6,
+            speed: SenderSettings::DEFAULT_SPEED,
             candidates: 4,
             bitrate_max: None,
             finest: 4,
@@ -227,6 +235,9 @@ pub struct Sender {
     scaler: Option<Scaler>,
     next: u64,
     skips: u32,
+    /// Pictures that were sent although they did not fit since one has fitted, and when the next one may be.
+    smallest: u32,
+    smallest_from: Time,
     since_long_term: u64,
     allowance: Option<Allowance>,
     /// The budgets that pictures had lately, bytes.
@@ -278,6 +289,8 @@ impl Sender {
             scaler: None,
             next: 0,
             skips: 0,
+            smallest: 0,
+            smallest_from: Time::ZERO,
             since_long_term: 0,
             allowance,
             usual_budget: 0.0,
@@ -306,6 +319,11 @@ impl Sender {
     /// In how many qualities the next pictures are coded, 1 to 6.
     pub fn set_candidates(&mut self, count: usize) {
         self.settings.candidates = count;
+    }
+
+    /// The encoder's speed against quality from now on, 0 to 10.
+    pub fn set_speed(&mut self, speed: u8) {
+        self.settings.speed = speed;
     }
 
     /// The source's pictures come at another rate.
@@ -535,7 +553,7 @@ impl Sender {
         } else if may_search && self.search(&mut pending, budget, head.len(), parallel)? {
             candidates = listed(&pending, head.len());
             (Some(candidates.len() - 1), Reason::Searched)
-        } else if self.skips >= SKIPS_MAX
+        } else if self.skips >= SKIPS_MAX && pending.captured >= self.smallest_from
             || pending.source.is_none() && self.history.len() == 0 && self.next == 0
         {
             (smallest(&candidates), Reason::Smallest)
@@ -561,6 +579,7 @@ impl Sender {
             chosen,
             reason,
         };
+        self.note_smallest(reason, pending.captured);
         let Some(chosen) = chosen else {
             self.skips += 1;
             self.counters.skipped += 1;
@@ -655,6 +674,21 @@ impl Sender {
         Ok(true)
     }
 
+    /// Keeps the pace of pictures that go although they do not fit.
+    fn note_smallest(&mut self, reason: Reason, captured: Time) {
+        match reason {
+            Reason::Smallest => {
+                self.smallest += 1;
+                let doublings = self.smallest.saturating_sub(SMALLEST_AT_PACE).min(8);
+                let pace = self.interval() * SKIPS_MAX;
+                let wait = (pace * (1 << doublings)).min(SMALLEST_INTERVAL_MAX.max(pace));
+                self.smallest_from = captured + if doublings == 0 { Duration::ZERO } else { wait };
+            }
+            Reason::Fits | Reason::Searched => (self.smallest, self.smallest_from) = (0, Time::ZERO),
+            Reason::Skipped | Reason::Conventional => {}
+        }
+    }
+
     /// The picture goes.
     fn commit(&mut self, pending: &Pending, encoded: &Encoded, bytes: usize) {
         self.skips = 0;
@@ -693,15 +727,16 @@ impl Sender {
 
     /// What the link says of a message of ours.
     pub fn handle_outcome(&mut self, now: Time, message: MessageId, outcome: Outcome) {
-        if let Some(number) = self.history.number_of(message)
-            && outcome != Outcome::Delivered
-        {
-            // One that was replaced while it waited says nothing of the network's losses.
-            if outcome == Outcome::Cancelled {
-                self.counters.lost += u64::from(self.history.lose(number));
-            } else {
-                self.lose(now, number);
+        let Some(number) = self.history.number_of(message) else { return };
+        match outcome {
+            // One that was taken for lost was only late.
+            Outcome::Delivered => {
+                let recovered = u64::from(self.history.recover(number));
+                self.counters.lost = self.counters.lost.saturating_sub(recovered);
             }
+            // One that was replaced while it waited says nothing of the network's losses.
+            Outcome::Cancelled => self.counters.lost += u64::from(self.history.lose(number)),
+            Outcome::Skipped | Outcome::Lost => self.lose(now, number),
         }
     }
 

@@ -7,6 +7,7 @@
 //! * [`flight`]: how bursty packets arrive; [`pcap`] reads them from captures, [`report`] draws them.
 //! * [`experiment`]: direct video over an emulated network in virtual time, among it the experiments of Salsify's paper;
 //!   [`clip`] makes their video.
+//! * [`real_time`]: the same video in real time behind a link, ours or that of a browser's WebRTC.
 //! * [`score`]: how near decoded pictures are to what was encoded.
 #![forbid(unsafe_code)]
 // A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
@@ -20,5 +21,6 @@ pub mod inspect;
 pub mod link;
 pub mod load;
 pub mod pcap;
+pub mod real_time;
 pub mod report;
 pub mod score;

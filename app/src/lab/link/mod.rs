@@ -200,7 +200,7 @@ fn say(args: &Args, networks: &Networks, report: &Report) -> Result<()> {
 }
 
 /// Says what would help.
-fn no_network(error: EndsError) -> anyhow::Error {
+pub(super) fn no_network(error: EndsError) -> anyhow::Error {
     let advice = match &error {
         EndsError::Tun(glassline_io::tun::TunError::Absent { .. }) => {
             "load the kernel's module tun (modprobe tun), or give the container the device /dev/net/tun"
@@ -211,5 +211,5 @@ fn no_network(error: EndsError) -> anyhow::Error {
              kernel.apparmor_restrict_unprivileged_userns=0; a container needs NET_ADMIN and SYS_ADMIN)"
         }
     };
-    failure::failed(format!("no network can be made for the command: {error}"), advice)
+    failure::failed(format!("no network can be made: {error}"), advice)
 }

@@ -29,6 +29,8 @@ const BUSY: f64 = 0.7;
 const IDLE: f64 = 0.4;
 /// A second candidate costs a third of the first one, and a picture that is not sent all of it.
 const LEAST_CANDIDATES: usize = 2;
+/// The fastest that the encoder is made where time is short with the fewest candidates.
+const FASTEST: u8 = 9;
 /// Candidates of the first pictures.
 const FIRST_CANDIDATES: usize = 2;
 /// The share after which there is no time for a search of a size.
@@ -90,6 +92,8 @@ pub struct VideoSender {
     threads: Threads,
     parity: Fec,
     most_candidates: usize,
+    /// The speed that was asked for.
+    slowest: u8,
     observer: Option<Observer>,
     /// The link that came last is served.
     links: Latest,
@@ -99,6 +103,7 @@ pub struct VideoSender {
 struct Running {
     sender: Sender,
     candidates: usize,
+    speed: u8,
     /// The share of the time between pictures that encoding took lately.
     load: f64,
     budget: u64,
@@ -124,6 +129,7 @@ impl VideoSender {
         let most_candidates = settings.sender.candidates;
         // More once it has been seen that there is time.
         let candidates = most_candidates.min(FIRST_CANDIDATES);
+        let speed = settings.sender.speed;
         let settings = SendSettings { sender: SenderSettings { candidates, ..settings.sender }, ..settings };
         Ok(VideoSender {
             intake: Arc::new(Intake::new(sound.as_ref().map(|sound| Arc::clone(&sound.taker)))),
@@ -132,6 +138,7 @@ impl VideoSender {
             state: Mutex::new(Running {
                 sender: Sender::new(settings.sender),
                 candidates,
+                speed,
                 load: 0.5,
                 budget: 0,
                 silence: Duration::ZERO,
@@ -143,6 +150,7 @@ impl VideoSender {
             threads: Threads::new(settings.threads)?,
             parity: settings.parity,
             most_candidates,
+            slowest: speed,
             observer,
             links: Latest::default(),
             clock: Clock::new(),
@@ -261,21 +269,25 @@ impl VideoSender {
         Ok(())
     }
 
-    /// Fewer candidates where encoding takes too much of the time between two pictures, more where there is room.
+    /// Fewer candidates where encoding takes too much of the time between two pictures, then a faster encoder; back where there is
+    /// room.
     fn adapt(&self, state: &mut Running, share: f64) {
         state.load += 0.1 * (share - state.load);
-        let wanted = if state.load > BUSY {
-            state.candidates.saturating_sub(1).max(LEAST_CANDIDATES.min(self.most_candidates))
-        } else if state.load < IDLE {
-            (state.candidates + 1).min(self.most_candidates)
+        let least = LEAST_CANDIDATES.min(self.most_candidates);
+        if state.load > BUSY && state.candidates > least {
+            state.candidates -= 1;
+        } else if state.load > BUSY && state.speed < FASTEST {
+            state.speed += 1;
+        } else if state.load < IDLE && state.speed > self.slowest {
+            state.speed -= 1;
+        } else if state.load < IDLE && state.candidates < self.most_candidates {
+            state.candidates += 1;
         } else {
-            state.candidates
-        };
-        if wanted != state.candidates {
-            state.load = (BUSY + IDLE) / 2.0;
-            state.candidates = wanted;
-            state.sender.set_candidates(wanted);
+            return;
         }
+        state.load = (BUSY + IDLE) / 2.0;
+        state.sender.set_candidates(state.candidates);
+        state.sender.set_speed(state.speed);
     }
 }
 

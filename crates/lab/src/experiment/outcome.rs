@@ -28,7 +28,7 @@ pub struct Slot {
 
 impl Slot {
     /// A picture of which nothing has come yet.
-    pub(super) fn new(captured: Time) -> Slot {
+    pub(crate) fn new(captured: Time) -> Slot {
         Slot {
             captured,
             shown: None,
@@ -49,21 +49,21 @@ pub struct Outcome {
     /// What was decided of those that were encoded.
     pub decisions: Vec<Decision>,
     /// SSIM over the samples of all that was shown.
-    pub(super) ssim: Ssim,
+    pub(crate) ssim: Ssim,
     /// The same as the tools of Daala compute it.
-    pub(super) daala_ssim: DaalaSsim,
+    pub(crate) daala_ssim: DaalaSsim,
     /// Bytes of packets that the way of the video could have carried in that time; `None` where it has no rate.
-    pub(super) capacity_bytes: Option<f64>,
+    pub(crate) capacity_bytes: Option<f64>,
     /// Bytes of packets that it has carried.
-    pub(super) carried_bytes: u64,
+    pub(crate) carried_bytes: u64,
     /// Of the queue before the bottleneck.
-    pub(super) queue_p50: Duration,
-    pub(super) queue_p95: Duration,
+    pub(crate) queue_p50: Duration,
+    pub(crate) queue_p95: Duration,
     /// Packets that the network has lost or dropped.
-    pub(super) dropped_packets: u64,
-    pub(super) counters: SenderCounters,
+    pub(crate) dropped_packets: u64,
+    pub(crate) counters: SenderCounters,
     /// States that both ends held, on average and at most.
-    pub(super) states: [(f64, u64); 2],
+    pub(crate) states: [(f64, u64); 2],
 }
 
 /// The figures of an experiment.

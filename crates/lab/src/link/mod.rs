@@ -15,7 +15,7 @@ mod run;
 
 pub use ends::{Ends, EndsError, Networks};
 pub use report::{Direction, Millis, Packets, QueueFill, Report};
-pub use run::{DirectionSettings, Emulation, Settings};
+pub use run::{Carried, DirectionSettings, Emulation, Settings};
 
 #[cfg(test)]
 pub(crate) use report::tests;

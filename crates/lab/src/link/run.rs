@@ -10,8 +10,8 @@ use glassline_io::tun::Tun;
 use glassline_media::Time;
 use glassline_transport::emulator::{Figures, Link, LinkConfig, Random, Service, Spread};
 use std::io::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -38,7 +38,28 @@ pub struct DirectionSettings {
 pub struct Emulation {
     stop: Arc<AtomicBool>,
     waker: Waker,
-    thread: JoinHandle<Result<Report>>,
+    orders: mpsc::Sender<Order>,
+    thread: JoinHandle<Result<Carried>>,
+}
+
+/// What is left when a link has ended.
+#[derive(Debug)]
+pub struct Carried {
+    /// What happened.
+    pub report: Report,
+    /// The device inside, for another link.
+    pub near: Tun,
+    /// The device outside.
+    pub far: Tun,
+}
+
+/// What the link's thread is asked for while it runs.
+#[derive(Debug)]
+enum Order {
+    /// From now on figures are gathered apart.
+    Open,
+    /// They are wanted: of the ways up and down.
+    Close(mpsc::Sender<[Figures; 2]>),
 }
 
 const NEAR: u64 = 0;
@@ -70,11 +91,13 @@ impl Emulation {
         let mut lane = |way: DirectionSettings| Lane::new(way, seeds.next_u64(), start, &clock);
         let (up, down) = (lane(settings.up)?, lane(settings.down)?);
         let stop = Arc::new(AtomicBool::new(false));
+        let (orders, ordered) = mpsc::channel();
         let mut carrier = Carrier {
             poller,
             timer,
             waker: waker.clone(),
             stop: Arc::clone(&stop),
+            orders: ordered,
             clock,
             near,
             far,
@@ -89,10 +112,30 @@ impl Emulation {
             .name("link".to_owned())
             .spawn(move || {
                 process::hurry_thread();
-                carrier.run().map(|()| carrier.report(settings.seed))
+                carrier.run()?;
+                let report = carrier.report(settings.seed);
+                Ok(Carried { report, near: carrier.near, far: carrier.far })
             })
             .context("cannot start a thread")?;
-        Ok(Emulation { stop, waker, thread })
+        Ok(Emulation { stop, waker, orders, thread })
+    }
+
+    /// Gathers figures of what happens from now on, apart from those of the whole.
+    pub fn open_window(&self) {
+        // Where the thread has ended, its error is told by `stop`.
+        let _ = self.orders.send(Order::Open);
+        self.waker.wake();
+    }
+
+    /// The figures of the ways up and down since [`Emulation::open_window`].
+    ///
+    /// # Errors
+    /// Where no window is open, or the link has failed.
+    pub fn close_window(&self) -> Result<[Figures; 2]> {
+        let (answer, answered) = mpsc::channel();
+        let _ = self.orders.send(Order::Close(answer));
+        self.waker.wake();
+        answered.recv().map_err(|_| anyhow::anyhow!("the link has no figures of that time"))
     }
 
     /// Whether it has ended by itself, which only an error makes it do; [`Emulation::stop`] then tells it.
@@ -105,6 +148,14 @@ impl Emulation {
     /// # Errors
     /// What made it end by itself: a device that is gone, a log that cannot be written.
     pub fn stop(self) -> Result<Report> {
+        self.end().map(|carried| carried.report)
+    }
+
+    /// The same, and gives the devices back, for another link between the same networks.
+    ///
+    /// # Errors
+    /// As [`Emulation::stop`].
+    pub fn end(self) -> Result<Carried> {
         self.stop.store(true, Ordering::Relaxed);
         self.waker.wake();
         self.thread.join().map_err(|_| anyhow::anyhow!("the link's thread panicked"))?
@@ -115,6 +166,8 @@ impl Emulation {
 struct Lane {
     link: Link<Vec<u8>>,
     figures: Figures,
+    /// Those of the window that is open.
+    window: Option<Figures>,
     log: Option<Box<dyn Write + Send>>,
     start: Time,
     text: String,
@@ -124,7 +177,8 @@ impl Lane {
     fn new(way: DirectionSettings, seed: u64, start: Time, clock: &Clock) -> Result<Lane> {
         let mut link = Link::new(way.config, seed, start)?;
         link.record_events();
-        let mut lane = Lane { link, figures: Figures::new(start), log: way.log, start, text: String::new() };
+        let figures = Figures::new(start);
+        let mut lane = Lane { link, figures, window: None, log: way.log, start, text: String::new() };
         // What Mahimahi's tools for its logs look for.
         let utc_ms = clock.utc_at(start).as_nanos() / 1_000_000;
         lane.text = format!("# init timestamp: {utc_ms}\n# base timestamp: 0\n");
@@ -136,11 +190,17 @@ impl Lane {
         self.link.advance(now);
         while let Some(event) = self.link.poll_event() {
             self.figures.add(&event);
+            if let Some(window) = &mut self.window {
+                window.add(&event);
+            }
             if self.log.is_some() {
                 event.write_mahimahi(self.start, &mut self.text);
             }
         }
         self.figures.advance(now);
+        if let Some(window) = &mut self.window {
+            window.advance(now);
+        }
         if let Some(log) = &mut self.log {
             log.write_all(self.text.as_bytes())?;
         }
@@ -154,6 +214,7 @@ struct Carrier {
     timer: Timer,
     waker: Waker,
     stop: Arc<AtomicBool>,
+    orders: mpsc::Receiver<Order>,
     clock: Clock,
     near: Tun,
     far: Tun,
@@ -190,6 +251,7 @@ impl Carrier {
                     FAR => take_in(&self.far, &mut self.down, &self.clock, &mut self.spare, &mut buffer),
                     WOKEN => {
                         self.waker.clear();
+                        self.obey()?;
                         Ok(0)
                     }
                     _ => self.timer.take().map(|_| 0),
@@ -202,6 +264,26 @@ impl Carrier {
         self.up.note(now).and_then(|()| self.down.note(now)).context("cannot write the log")?;
         for lane in [&mut self.up, &mut self.down] {
             lane.log.as_mut().map_or(Ok(()), |log| log.flush()).context("cannot write the log")?;
+        }
+        Ok(())
+    }
+
+    /// Does what it is asked for.
+    fn obey(&mut self) -> Result<()> {
+        while let Ok(order) = self.orders.try_recv() {
+            let now = self.clock.now();
+            self.up.note(now).and_then(|()| self.down.note(now)).context("cannot write the log")?;
+            match order {
+                Order::Open => {
+                    (self.up.window, self.down.window) = (Some(Figures::new(now)), Some(Figures::new(now)));
+                }
+                Order::Close(answer) => {
+                    if let (Some(up), Some(down)) = (self.up.window.take(), self.down.window.take()) {
+                        // Who asked may have gone.
+                        let _ = answer.send([up, down]);
+                    }
+                }
+            }
         }
         Ok(())
     }

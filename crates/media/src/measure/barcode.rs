@@ -140,6 +140,24 @@ impl Barcode {
         Utc::from_micros((near + delta) as u64)
     }
 
+    /// What the mean luma of the 80 cells' centre halves says, row by row: for who looks at samples elsewhere, such as in a
+    /// browser. `None` where the cells are too alike, or the check does not hold.
+    pub fn from_cells(cells: &[u8; (COLUMNS * ROWS) as usize]) -> Option<Barcode> {
+        Barcode::from_sums(cells.map(u32::from).as_slice(), MIN_CONTRAST)
+    }
+
+    /// Of each cell's sum of samples. Where the darkest and the brightest are less than `min_contrast` apart there is no code.
+    fn from_sums(sums: &[u32], min_contrast: u32) -> Option<Barcode> {
+        let (darkest, brightest) = (*sums.iter().min()?, *sums.iter().max()?);
+        if brightest - darkest < min_contrast {
+            return None;
+        }
+        let bits = sums.iter().fold(0, |bits, &sum| {
+            bits << 1 | u128::from(2 * u64::from(sum) > u64::from(darkest) + u64::from(brightest))
+        });
+        Barcode::from_bits(bits)
+    }
+
     /// The 80 bits, in the low end.
     fn bits(&self) -> u128 {
         let fields = (u64::from(self.frame_number & FRAME_NUMBER_MASK) << 40)
@@ -196,15 +214,8 @@ fn read_at(picture: &Picture, (left, top): (u32, u32), cell_px: u32) -> Option<B
             *sum += samples.chunks_exact(sample_bytes).map(value_of).sum::<u32>();
         }
     }
-    let (darkest, brightest) = (*sums.iter().min()?, *sums.iter().max()?);
     let samples = (cell_px / 2) * (cell_px / 2);
-    if brightest - darkest < (MIN_CONTRAST << (picture.format().depth_bits - 8)) * samples {
-        return None;
-    }
-    let bits = sums.iter().fold(0, |bits, &sum| {
-        bits << 1 | u128::from(2 * u64::from(sum) > u64::from(darkest) + u64::from(brightest))
-    });
-    Barcode::from_bits(bits)
+    Barcode::from_sums(&sums, (MIN_CONTRAST << (picture.format().depth_bits - 8)) * samples)
 }
 
 fn value_of(sample: &[u8]) -> u32 {
@@ -229,6 +240,17 @@ mod tests {
     fn the_documented_example_holds() {
         let code = Barcode::new(0x12_3456, Utc::from_micros(1_700_000_000_000_000));
         assert_eq!(format!("{:020x}", code.bits()), "12345624181e4000ac6a");
+    }
+
+    #[test]
+    fn means_of_cells_are_enough_to_read_it() {
+        let code = Barcode::new(0x12_3456, Utc::from_micros(1_700_000_000_000_000));
+        let mut cells: [u8; 80] =
+            std::array::from_fn(|cell| if code.bits() >> (79 - cell) & 1 == 1 { 200 } else { 40 });
+        assert_eq!(Barcode::from_cells(&cells), Some(code));
+        cells[3] = 240 - cells[3];
+        assert_eq!(Barcode::from_cells(&cells), None, "one bit is wrong");
+        assert_eq!(Barcode::from_cells(&[128; 80]), None, "all are alike");
     }
 
     #[test]

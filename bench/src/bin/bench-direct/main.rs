@@ -1,6 +1,9 @@
 //! Direct video over emulated networks, by `glassline lab experiment`: ours, and with its parts switched off one by one.
 //!
-//! Virtual time: each machine gives the same figures, whatever else it does.
+//! Virtual time: each machine gives the same figures, whatever else it does. With `--real-time` ours beside WebRTC
+//! ([`real_time`]), which is another matter.
+
+mod real_time;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -11,7 +14,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Delay and quality of direct video over recorded and made-up networks, in virtual time
+/// Delay and quality of direct video over recorded and made-up networks, in virtual time or in real time beside WebRTC
 #[derive(Debug, Parser)]
 struct Args {
     /// Seconds of each run
@@ -20,7 +23,13 @@ struct Args {
     /// Of each case: verizon, att, umts, intermittent, outage, loss, reorder
     #[arg(long, value_name = "CASES", value_delimiter = ',')]
     cases: Vec<String>,
-    /// Folder for direct.json
+    /// In real time, ours beside WebRTC in Chromium; the cases are verizon, att, umts and, without a network, none
+    #[arg(long)]
+    real_time: bool,
+    /// Of whom, in real time: glassline, vp8, vp9, av1
+    #[arg(long, value_name = "WHO", value_delimiter = ',', requires = "real_time")]
+    who: Vec<String>,
+    /// Folder for direct.json, or direct-real-time.json
     #[arg(long, value_name = "FOLDER", default_value = "target/bench")]
     out: PathBuf,
 }
@@ -103,6 +112,9 @@ const METRICS: [(&str, &str, &str, f64); 7] = [
 
 fn main() -> Result<()> {
     let args = Args::parse();
+    if args.real_time {
+        return real_time::run(&args);
+    }
     let unknown = args.cases.iter().find(|asked| !CASES.iter().any(|case| case.key == asked.as_str()));
     ensure!(unknown.is_none(), "no case {:?}; --help names them", unknown.map_or("", |case| case));
     let shared = clip::shared();
@@ -141,7 +153,7 @@ fn main() -> Result<()> {
 fn measure(clip: &Path, network: &str, options: &str, seconds: u32) -> Result<Value> {
     let words = network.split(' ').chain(options.split(' ')).filter(|word| !word.is_empty());
     let run = Command::new(machine::glassline()?)
-        .args(["lab", "experiment", "--json", "--delay", "20ms"])
+        .args(["lab", "experiment", "--json", "--delay=20ms"])
         .arg(format!("--duration={seconds}s"))
         .args(words)
         .arg(clip)
