@@ -266,22 +266,30 @@ fn table(measured: &Measured, who: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::{Args as _, FromArgMatches};
 
     #[test]
     fn the_sender_gets_what_the_experiment_was_told() {
-        let words = |fec| sender(6, 4, Some("3M".parse().unwrap()), fec, true, Some(Path::new("d.jsonl")));
+        let words = |options: &str| {
+            let command = Args::augment_args(clap::Command::new("experiment"));
+            let line = format!("experiment people.y4m --up 3M --real-time {options}");
+            let matches = command.try_get_matches_from(line.split_whitespace()).unwrap();
+            sender(&Args::from_arg_matches(&matches).unwrap())
+        };
         let expected = [
             "--speed=6",
-            "--candidates=4",
+            "--size=640x360",
+            "--candidates=3",
             "--fec=always:25%",
             "--bitrate=3M",
             "--conventional",
             "--decisions",
             "d.jsonl",
         ];
-        assert_eq!(words(Fec::Always(25)), expected);
-        assert_eq!(words(Fec::Never)[2], "--fec=none");
-        assert_eq!(words(Fec::WhenLossy(10))[2], "--fec=10%");
+        let told = "--speed 6 --size 640x360 --candidates 3 --fec always:25% --bitrate 3M --conventional --decisions d.jsonl";
+        assert_eq!(words(told), expected);
+        assert_eq!(words("--fec none")[3], "--fec=none");
+        assert_eq!(words("--fec 10%")[1..4], ["--size=auto", "--candidates=4", "--fec=10%"]);
     }
 
     #[test]

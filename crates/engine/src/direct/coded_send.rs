@@ -101,13 +101,18 @@ enum Next {
 }
 
 impl Units {
-    /// Takes a unit in; false where nobody wants more. Who sends waits for nobody: the link's thread is late by a second then,
-    /// and what follows a gap would be wrong.
+    /// Takes a unit in; false where nobody wants more. Who sends waits for nobody: the link's thread is late by a second then, so
+    /// that all goes up to the newest key frame that waits, or is to come: what follows a gap would be wrong.
     fn push(&self, item: CodedItem) -> bool {
         let mut state = self.state.lock().expect(UNPOISONED);
         if state.items.len() >= WAITING_MAX {
-            state.items.clear();
-            state.waits_for_key = true;
+            match state.items.iter().rposition(|item| item.piece.key && !item.piece.continues) {
+                Some(newest @ 1..) => drop(state.items.drain(..newest)),
+                _ => {
+                    state.items.clear();
+                    state.waits_for_key = true;
+                }
+            }
         }
         state.waits_for_key &= !item.piece.key;
         if state.waits_for_key {
@@ -492,5 +497,39 @@ impl Service for CodedVideoSender {
 impl std::fmt::Debug for CodedVideoSender {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("CodedVideoSender")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::bitstream::h264::Piece;
+    use glassline_media::{Time, Utc};
+
+    fn item(number: u64, key: bool) -> CodedItem {
+        let piece = Piece { data: bytes::Bytes::new(), key, reference: true, continues: false };
+        CodedItem { piece, captured: Time::from_millis(number), captured_utc: Utc::default(), rate: None }
+    }
+
+    fn taken(units: &Units) -> Vec<u64> {
+        std::iter::from_fn(|| match units.take(Duration::ZERO) {
+            Next::Unit(item) => Some(item.captured.as_nanos() / 1_000_000),
+            Next::Nothing | Next::End => None,
+        })
+        .collect()
+    }
+
+    #[test]
+    fn what_comes_all_at_once_begins_with_its_newest_key_frame() {
+        let units = Units::default();
+        for number in 0..40 {
+            assert!(units.push(item(number, number % 10 == 0)));
+        }
+        assert_eq!(taken(&units), (30..40).collect::<Vec<_>>());
+        // Without one among those that wait, the next is waited for.
+        for number in 0..45 {
+            units.push(item(number, number == 0 || number == 41));
+        }
+        assert_eq!(taken(&units), [41, 42, 43, 44]);
     }
 }
