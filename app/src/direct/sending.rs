@@ -21,7 +21,7 @@ use glassline_io::random;
 use glassline_media::quantity::{self, Bitrate};
 use glassline_transport::link::Fec;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{LineWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};
@@ -396,13 +396,14 @@ fn epoch() -> Result<u32> {
     Ok(u32::from_be_bytes([seed[0], seed[1], seed[2], seed[3]]))
 }
 
-/// The file of decisions.
-struct Decisions(Mutex<BufWriter<File>>);
+/// The file of decisions. Each line is there once it is made: whoever follows the file sees it, and an end of the program that
+/// nothing announces takes none along.
+struct Decisions(Mutex<LineWriter<File>>);
 
 impl Decisions {
     fn create(path: &Path) -> Result<Decisions> {
         let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Decisions(Mutex::new(BufWriter::new(file))))
+        Ok(Decisions(Mutex::new(LineWriter::new(file))))
     }
 
     fn write(&self, decision: &Decision, took: Duration) {
