@@ -129,6 +129,16 @@ impl CodedSender {
         Some(message.into())
     }
 
+    /// A unit would take the place of one that it needs and that waits: it is left out, and what needs it with it.
+    pub fn leave_out(&mut self, unit: &Unit) {
+        self.counters.offered += u64::from(!unit.continues);
+        self.counters.skipped += 1;
+        if unit.reference {
+            self.reference = None;
+            self.wants_key = true;
+        }
+    }
+
     /// The last message is under way by this name.
     pub fn sent(&mut self, id: MessageId) {
         if let Some(last) = self.last.take() {

@@ -272,6 +272,11 @@ impl CodedVideoSender {
 
     /// Sends a unit, if it makes sense there.
     fn send(&self, link: &Link, state: &mut Running, unit: &Unit) -> Result<(), LinkError> {
+        // It needs the one that waits, and would replace it.
+        if !unit.key && !state.sender.wants_key() && link.waiting(VIDEO)? > 0 {
+            state.sender.leave_out(unit);
+            return Ok(());
+        }
         let Some(message) = state.sender.message(unit, state.figures.budget) else { return Ok(()) };
         match link.try_send(VIDEO, message) {
             Ok(id) => state.sender.sent(id),
@@ -503,7 +508,7 @@ impl std::fmt::Debug for CodedVideoSender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_media::bitstream::h264::Piece;
+    use glassline_media::bitstream::h264::units::Piece;
     use glassline_media::{Time, Utc};
 
     fn item(number: u64, key: bool) -> CodedItem {

@@ -442,6 +442,14 @@ impl Link {
         Ok(self.lock().link(self.0.id)?.held_bytes().0)
     }
 
+    /// Messages that wait on a channel and have not begun to leave.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the link has gone.
+    pub fn waiting(&self, channel: u8) -> Result<usize, Error> {
+        Ok(self.lock().link(self.0.id)?.waiting(channel))
+    }
+
     /// How many bytes a message on `channel` may have, handed over now, to leave within `delay` as far as is known: the budget
     /// of a frame. What waits on channels that go first is taken off, and the message's own parity.
     ///

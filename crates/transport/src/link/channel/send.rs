@@ -187,6 +187,11 @@ impl Sender {
         self.held_bytes
     }
 
+    /// Messages that wait: no part of them has left.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Bytes that are still to leave, parity among them: of messages that wait, of the one that has begun, and what is lost.
     /// `replaced`: without those that one more message would replace.
     pub(crate) fn unsent_bytes(&self, lossy: bool, whole: usize, replaced: bool) -> u64 {

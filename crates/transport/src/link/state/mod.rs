@@ -405,6 +405,12 @@ impl Link {
         }
     }
 
+    /// Messages that wait on a channel and have not begun to leave: one more would replace them where the channel is of
+    /// [`newest`](crate::link::Options::newest) messages. 0 where it is not open.
+    pub fn waiting(&self, channel: u8) -> usize {
+        self.channels.sender(channel).map_or(0, |sender| sender.waiting())
+    }
+
     /// How long nothing that was sent has been answered, on the path that is preferred, beyond the time that answers take there;
     /// zero where answers come, or nothing is under way.
     pub fn silence(&self, now: Time) -> Duration {
