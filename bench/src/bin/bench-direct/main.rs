@@ -90,9 +90,10 @@ const CASES: [Case; 7] = [
 ];
 
 /// Who is tried, and with which options.
-const WHO: [(&str, &str); 6] = [
+const WHO: [(&str, &str); 7] = [
     (OURS, ""),
     ("glassline (no parity)", "--fec none"),
+    ("glassline (the source's size)", "--size source"),
     ("glassline (2 candidates)", "--candidates 2"),
     ("glassline (Salsify's controller)", "--controller salsify"),
     ("glassline (the same, no grace periods)", "--controller salsify-no-grace"),
