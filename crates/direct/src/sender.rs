@@ -19,16 +19,16 @@ use glassline_transport::link::{MessageId, Outcome};
 use std::time::Duration;
 
 /// After so many pictures in a row that were not sent, the smallest one goes, so that something comes back. (Salsify waits for
-/// four: measured on cellular traces, one or two less give the same quality and a shorter delay; fewer put pictures on the way
-/// that are hardly worth to be seen.)
-const SKIPS_MAX: u32 = 3;
+/// four: measured on cellular traces, two less give the same quality and a shorter delay; fewer put pictures on the way that are
+/// hardly worth to be seen.)
+const SKIPS_MAX: u32 = 2;
 /// So many smallest pictures leave like that, one after the other; then each waits twice as long as the one before, up to this: a
 /// way that takes next to nothing would only be filled by them, and they would come seconds late.
 const SMALLEST_AT_PACE: u32 = 8;
 const SMALLEST_INTERVAL_MAX: Duration = Duration::from_millis(500);
 /// A picture may take so many times the time to the next one to leave. More fills the path better, and makes each picture later by
 /// as much; the next budget is smaller by what is still under way.
-const HORIZON: f64 = 1.3;
+const HORIZON: f64 = 1.35;
 /// A picture that needs no other may take so long to leave.
 const KEY_HORIZON: Duration = Duration::from_millis(100);
 /// Two losses within this time: the next are likely.
