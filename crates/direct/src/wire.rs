@@ -4,7 +4,8 @@
 //! ```text
 //! picture   version:1=1 flags:1 epoch:4 number:v back:v kept:v target:8 captured:v [rate:v+v] [size:v+v] stamps:1+n
 //!           frame:rest
-//!           flags     bit 0: it needs no other (a key frame); bit 1: size is there; the others are 0
+//!           flags     bit 0: it needs no other (a key frame); bit 4: size is there; the others are 0. Bits 1 to 3 are those
+//!                     of access units, which come on the same channel (`coded::wire`)
 //!           epoch     names one run of the sender; its numbers and states mean nothing in another one
 //!           number    of the picture, from 0, one more for each that was sent
 //!           back      number less that of the picture whose state it is coded against; 0 where it is coded against none
@@ -37,7 +38,7 @@ use thiserror::Error;
 const VERSION: u8 = 1;
 const STAMPS_VERSION: u8 = 1;
 const KEY: u8 = 1;
-const SIZE: u8 = 2;
+const SIZE: u8 = 16;
 const DECODED: u8 = 1;
 const LACKING: u8 = 2;
 
@@ -370,6 +371,7 @@ mod tests {
             let mut message = Vec::new();
             header.write(&mut message);
             prop_assert!(message.len() <= PictureHeader::BYTES_MAX);
+            prop_assert!(!crate::coded::is_unit(&message));
             let head = message.len();
             message.extend_from_slice(&frame);
             prop_assert_eq!(PictureHeader::parse(&message), Ok((header, &frame[..])));
@@ -389,7 +391,7 @@ mod tests {
 
         #[test]
         fn anything_else_is_refused_or_makes_sense(message in proptest::collection::vec(any::<u8>(), 0..80)) {
-            let message = [&[1, message.first().copied().unwrap_or(0) & 3][..], &message].concat();
+            let message = [&[1, message.first().copied().unwrap_or(0) & (KEY | SIZE)][..], &message].concat();
             if let Ok((header, _)) = PictureHeader::parse(&message) {
                 prop_assert!(header.kept <= header.source.unwrap_or(header.number));
                 prop_assert!(header.source.is_none_or(|source| source < header.number));
