@@ -2,6 +2,7 @@
 //! deadlines go out; no socket, no clock, no thread.
 //!
 //! * [`backoff`]: how long to wait before the next attempt.
+//! * [`fill`]: an object that many read while it fills.
 //! * [`http1`]: HTTP/1.1, both ends.
 //! * [`metacube`]: the block framing that Cubemap and its kin speak.
 //! * [`pull`]: how a stream is fetched from where it is, again and again.
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backoff;
+pub mod fill;
 pub mod http1;
 pub mod metacube;
 pub mod output;

@@ -15,13 +15,15 @@ pub struct Request {
 impl Request {
     /// A request for `target` (path and query) at `host` (name and port). HTTP/1.1, closed after one exchange.
     pub fn new(method: Method, host: &str, target: &str) -> Request {
+        Request::kept_alive(method, host, target).with_header("Connection", "close")
+    }
+
+    /// The same on a connection that may go on behind it, if the server does not mind: see [`Client::keeps_alive`].
+    pub fn kept_alive(method: Method, host: &str, target: &str) -> Request {
         let clean = |text: &str| text.chars().filter(|character| !character.is_control()).collect::<String>();
         let (target, host) = (clean(target).replace(' ', "%20"), clean(host));
         let agent = concat!("glassline/", env!("CARGO_PKG_VERSION"));
-        let head = format!(
-            "{} {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {agent}\r\nConnection: close\r\n",
-            method.name()
-        );
+        let head = format!("{} {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {agent}\r\n", method.name());
         Request { method, head }
     }
 
@@ -48,7 +50,7 @@ impl Request {
 
     /// What reads the answer.
     pub fn client(&self, limits: Limits) -> Client {
-        Client { limits, method: self.method, head: HeadBuffer::default(), body: None }
+        Client { limits, method: self.method, head: HeadBuffer::default(), body: None, keeps_alive: false }
     }
 }
 
@@ -81,6 +83,8 @@ pub struct Client {
     method: Method,
     head: HeadBuffer,
     body: Option<Decoder>,
+    #[serde(default)]
+    keeps_alive: bool,
 }
 
 impl Client {
@@ -97,10 +101,17 @@ impl Client {
                 return Ok(None);
             };
             if head.status >= 200 {
-                self.body = Some(Decoder::new(framing(self.method, &head, version)?));
+                let framing = framing(self.method, &head, version)?;
+                self.keeps_alive = head.headers.keeps_alive(version) && framing != Framing::UntilClose;
+                self.body = Some(Decoder::new(framing));
                 return Ok(Some(Event::Head(Box::new(head))));
             }
         }
+    }
+
+    /// Whether the connection may be used again behind this response, as far as its head says.
+    pub fn keeps_alive(&self) -> bool {
+        self.keeps_alive
     }
 
     /// Tells that the connection has ended: an error where that cuts the response short.

@@ -18,7 +18,7 @@ pub use error::HttpError;
 pub use head::{Headers, Method, Version};
 pub use host::Host;
 pub use negotiate::preferred_coding;
-pub use response::{Response, problem};
+pub use response::{Response, problem, reason};
 pub use url::{Url, UrlError};
 
 /// How large and how slow a peer may be.

@@ -78,7 +78,8 @@ pub fn problem(status: u16, title: &str, detail: &str) -> Response {
     Response::new(status).with_body("application/problem+json", format!("{body}\n"))
 }
 
-fn reason(status: u16) -> &'static str {
+/// What a status is called (RFC 9110 §15).
+pub fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
         204 => "No Content",

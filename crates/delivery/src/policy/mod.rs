@@ -46,6 +46,12 @@ impl StreamName {
         Some((Self::parse(name)?, Mux::of_extension(extension)?))
     }
 
+    /// The name of the stream whose presentation `/live/NAME/REST` is about, and `REST`.
+    pub fn of_presentation_path(path: &str) -> Option<(StreamName, &str)> {
+        let (name, rest) = path.strip_prefix("/live/")?.split_once('/')?;
+        Some((Self::parse(name)?, rest))
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0

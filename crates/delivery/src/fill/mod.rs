@@ -1,0 +1,28 @@
+//! Fill: an object that many read while it fills.
+//!
+//! ```text
+//! packager ─────┐                              ┌─► reader at 0
+//!               ├─► Object: head, bytes ... ───┼─► reader at 48,000
+//! upstream ─────┘   begin  append  finish|fail └─► reader at the end, waits
+//! ```
+//! [`Object`] holds the bytes of one answer (a segment, a part, a playlist) as they come, and says of each place what is
+//! there, whether more will come, and whether the object is whole. It knows no readers: who reads keeps a place and is
+//! woken by whoever holds the object. [`Selection`] is what of an object a request is for (`Range`, conditions), and
+//! [`Framing`] how its bytes are laid into a connection. [`Download`] says how an object comes from
+//! servers that break off, and [`Freshness`] how long it is of use. The bytes live in [`Slab`]s, memory that many small objects share
+//! and that is given back as a whole: an object costs no descriptor, and bytes that were given to a socket never change.
+
+mod download;
+mod framing;
+mod freshness;
+mod object;
+mod pieces;
+mod selection;
+mod slab;
+
+pub use download::{Download, Verdict};
+pub use framing::Framing;
+pub use freshness::{Defaults, Freshness};
+pub use object::{Bytes, Failure, Head, Object, Progress};
+pub use selection::{Selection, SelectionError};
+pub use slab::Slab;

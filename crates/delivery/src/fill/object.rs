@@ -1,0 +1,227 @@
+//! One object, from nothing to whole.
+
+use super::pieces::Pieces;
+pub use bytes::Bytes;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// What an answer says of its object before the bytes. Its fields are laid out once for all who read the object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    status: u16,
+    /// Lines of fields as they stand in an answer, each with its end.
+    lines: String,
+}
+
+impl Head {
+    /// A head of this status without fields.
+    pub fn of_status(status: u16) -> Head {
+        Head { status, lines: String::new() }
+    }
+
+    /// The head of an object of this media type.
+    pub fn new(media_type: &str) -> Head {
+        Head::of_status(200).with("Content-Type", media_type)
+    }
+
+    /// The same with a field more; control characters are left out of name and value. Fields that frame the body are not
+    /// for here.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Head {
+        let clean = |text: &str, lines: &mut String| lines.extend(text.chars().filter(|it| !it.is_control()));
+        clean(name, &mut self.lines);
+        self.lines.push_str(": ");
+        clean(value, &mut self.lines);
+        self.lines.push_str("\r\n");
+        self
+    }
+
+    /// Status code: 200 where there is an object at all.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// The fields as they stand in an answer: lines, each with its end.
+    pub fn lines(&self) -> &str {
+        &self.lines
+    }
+
+    /// The value of the first field of this name, in any case.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let fields = self.lines.lines().filter_map(|line| line.split_once(": "));
+        fields.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
+    }
+}
+
+/// Why an object will never be whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// Nobody makes it any more: its stream has ended before it began.
+    #[error("it will not come: its stream has ended")]
+    Ended,
+    /// Those who have it cannot be reached, or broke off and cannot go on.
+    #[error("the upstream servers that have it cannot be reached")]
+    Upstream,
+    /// What came is not what was announced.
+    #[error("the upstream server's answer cannot be used")]
+    Malformed,
+    /// It is larger than objects may be.
+    #[error("it is larger than an object may be")]
+    TooLarge,
+}
+
+/// How far an object has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is said before the bytes; `None` while that is not known.
+    pub head: Option<Arc<Head>>,
+    /// Bytes that are there.
+    pub filled: u64,
+    /// All bytes, where it is known how many they are or will be.
+    pub total: Option<u64>,
+    /// Whether no more will come.
+    pub is_whole: bool,
+    /// Why it will never be whole.
+    pub failure: Option<Failure>,
+}
+
+/// Bytes that grow until they are whole, and never change.
+#[derive(Clone, Debug, Default)]
+pub struct Object {
+    head: Option<Arc<Head>>,
+    pieces: Pieces,
+    announced: Option<u64>,
+    is_whole: bool,
+    failure: Option<Failure>,
+}
+
+impl Object {
+    /// An object of which nothing is known yet.
+    pub fn new() -> Object {
+        Object::default()
+    }
+
+    /// An object that is whole.
+    pub fn whole(head: Head, bytes: Bytes) -> Object {
+        let mut object = Object::new();
+        object.begin(head, None);
+        object.append(bytes);
+        object.finish();
+        object
+    }
+
+    /// Its head is known, and perhaps how many bytes will come. Without effect where it has begun.
+    pub fn begin(&mut self, head: Head, announced: Option<u64>) {
+        if self.head.is_none() && self.failure.is_none() {
+            (self.head, self.announced) = (Some(Arc::new(head)), announced);
+        }
+    }
+
+    /// The next bytes. What comes behind its end, or behind the announced length, is refused: the object has then failed.
+    pub fn append(&mut self, bytes: Bytes) {
+        if self.is_whole || self.failure.is_some() {
+            return;
+        }
+        if self.announced.is_some_and(|all| self.pieces.end() + bytes.len() as u64 > all) {
+            self.fail(Failure::Malformed);
+            return;
+        }
+        self.pieces.append(bytes);
+    }
+
+    /// All has come. With fewer bytes than announced it has failed instead.
+    pub fn finish(&mut self) {
+        if self.announced.is_some_and(|all| self.pieces.end() < all) {
+            self.fail(Failure::Malformed);
+        } else if self.failure.is_none() {
+            self.is_whole = true;
+        }
+    }
+
+    /// It will never be whole. Without effect where it is.
+    pub fn fail(&mut self, failure: Failure) {
+        if !self.is_whole && self.failure.is_none() {
+            self.failure = Some(failure);
+        }
+    }
+
+    /// How far it has come.
+    pub fn progress(&self) -> Progress {
+        let total = if self.is_whole { Some(self.pieces.end()) } else { self.announced };
+        Progress {
+            head: self.head.clone(),
+            filled: self.pieces.end(),
+            total,
+            is_whole: self.is_whole,
+            failure: self.failure,
+        }
+    }
+
+    /// Bytes that are there.
+    pub fn filled(&self) -> u64 {
+        self.pieces.end()
+    }
+
+    /// Whether nothing will change any more.
+    pub fn is_over(&self) -> bool {
+        self.is_whole || self.failure.is_some()
+    }
+
+    /// Appends to `into` what is there from byte `from` to before byte `to`. Returns how many bytes that is. Nothing is copied.
+    pub fn read(&self, from: u64, to: u64, into: &mut Vec<Bytes>) -> u64 {
+        self.pieces.read(from, to, into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(object: &Object) -> Vec<u8> {
+        let mut got = Vec::new();
+        object.read(0, u64::MAX, &mut got);
+        got.concat()
+    }
+
+    #[test]
+    fn an_object_is_read_while_it_fills() {
+        let mut object = Object::new();
+        assert_eq!((object.progress().head, object.progress().total), (None, None));
+        object.begin(Head::new("video/mp4"), None);
+        object.append(Bytes::from_static(b"ab"));
+        assert_eq!((bytes(&object), object.progress().total), (b"ab".to_vec(), None));
+        object.append(Bytes::from_static(b"c"));
+        object.finish();
+        object.append(Bytes::from_static(b"late"));
+        let progress = object.progress();
+        assert_eq!((bytes(&object), progress.total, progress.is_whole), (b"abc".to_vec(), Some(3), true));
+    }
+
+    #[test]
+    fn a_length_that_is_not_kept_is_a_failure() {
+        for (sent, failure) in
+            [(&b"abcd"[..], Some(Failure::Malformed)), (b"ab", Some(Failure::Malformed)), (b"abc", None)]
+        {
+            let mut object = Object::new();
+            object.begin(Head::new("video/mp4"), Some(3));
+            object.append(Bytes::copy_from_slice(sent));
+            object.finish();
+            let progress = object.progress();
+            assert_eq!((progress.failure, progress.is_whole), (failure, failure.is_none()), "{sent:?}");
+            assert!(bytes(&object).len() <= 3);
+        }
+    }
+
+    #[test]
+    fn what_has_failed_stays_failed_and_what_is_whole_stays_whole() {
+        let mut object = Object::new();
+        object.fail(Failure::Ended);
+        object.begin(Head::new("video/mp4"), None);
+        object.finish();
+        assert_eq!((object.progress().failure, object.progress().head), (Some(Failure::Ended), None));
+        let mut object = Object::whole(Head::new("video/mp4"), Bytes::from_static(b"x"));
+        object.fail(Failure::Upstream);
+        assert_eq!((object.progress().failure, object.is_over()), (None, true));
+    }
+}

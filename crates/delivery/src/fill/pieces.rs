@@ -1,0 +1,104 @@
+//! Bytes that grow at their end and are read at any place.
+
+use bytes::{Bytes, BytesMut};
+
+/// Neighbours up to this many bytes together become one: a source that sends byte by byte shall not cost a piece a byte,
+/// nor a reader behind it a system call.
+const MERGED_BYTES: usize = 64 << 10;
+
+/// Runs of bytes, end to end.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pieces {
+    /// Where each begins, and its bytes; none is empty.
+    runs: Vec<(u64, Bytes)>,
+    end: u64,
+}
+
+impl Pieces {
+    /// How many bytes there are.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Takes the next bytes. Costs a copy of each byte a few times at most, however they are chopped, and none where they
+    /// come in pieces of 64 kB.
+    pub(super) fn append(&mut self, bytes: Bytes) {
+        if bytes.is_empty() {
+            return;
+        }
+        let begin = self.end;
+        self.end += bytes.len() as u64;
+        self.runs.push((begin, bytes));
+        // Like the carry of a binary counter: a run is copied only into one that is twice as long.
+        while let [.., (begin, one), (_, other)] = &self.runs[..]
+            && one.len() <= other.len() * 2
+            && one.len() + other.len() <= MERGED_BYTES
+        {
+            let mut both = BytesMut::with_capacity(one.len() + other.len());
+            both.extend_from_slice(one);
+            both.extend_from_slice(other);
+            let merged = (*begin, both.freeze());
+            self.runs.truncate(self.runs.len() - 2);
+            self.runs.push(merged);
+        }
+    }
+
+    /// Appends to `into` what is there from `from` up to `to`, or up to the end. Returns how many bytes that is.
+    pub(super) fn read(&self, from: u64, to: u64, into: &mut Vec<Bytes>) -> u64 {
+        let to = to.min(self.end);
+        let first = self.runs.partition_point(|(begin, bytes)| begin + bytes.len() as u64 <= from);
+        let mut at = from;
+        for (begin, bytes) in &self.runs[first..] {
+            if at >= to {
+                break;
+            }
+            let (skip, stop) = ((at - begin) as usize, ((to - begin) as usize).min(bytes.len()));
+            into.push(bytes.slice(skip..stop));
+            at = begin + stop as u64;
+        }
+        at.saturating_sub(from)
+    }
+
+    /// How many runs they are.
+    #[cfg(test)]
+    pub(super) fn runs(&self) -> usize {
+        self.runs.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn byte_by_byte_costs_few_runs() {
+        let mut pieces = Pieces::default();
+        for n in 0..300_000u32 {
+            pieces.append(Bytes::copy_from_slice(&[n as u8]));
+        }
+        assert!(pieces.runs() <= 40, "{}", pieces.runs());
+    }
+
+    proptest! {
+        #[test]
+        fn any_chop_reads_the_same(
+            chops in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..3000), 0..40),
+            cuts in prop::collection::vec((0u64..60_000, 0u64..60_000), 1..20),
+        ) {
+            let mut pieces = Pieces::default();
+            chops.iter().for_each(|chop| pieces.append(Bytes::copy_from_slice(chop)));
+            let whole = chops.concat();
+            prop_assert_eq!(pieces.end(), whole.len() as u64);
+            for (from, to) in cuts {
+                let mut got = Vec::new();
+                let count = pieces.read(from, to, &mut got);
+                let (from, to) = ((from as usize).min(whole.len()), (to as usize).min(whole.len()));
+                let wanted = whole.get(from..to).unwrap_or_default();
+                prop_assert_eq!(got.concat(), wanted);
+                prop_assert_eq!(count, wanted.len() as u64);
+                prop_assert!(got.iter().all(|piece| !piece.is_empty()));
+            }
+        }
+    }
+}
