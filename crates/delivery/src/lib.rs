@@ -9,6 +9,8 @@
 //! * [`push`]: how a stream is given to a server, again and again.
 //! * [`output`]: where a stream is sent to in datagrams.
 //! * [`stream`]: a live stream as an endless file: offsets, entry points, backlog.
+//! * [`packager`]: access units become the segments and parts of LL-HLS and LL-DASH.
+//! * [`playlist`]: playlists, manifests and the names of their objects.
 //! * [`path`]: how much of it may leave for a viewer at once.
 //! * [`turns`]: which viewers are served when there is news.
 //! * [`policy`]: who may publish, and under what names.
@@ -22,7 +24,9 @@ pub mod fill;
 pub mod http1;
 pub mod metacube;
 pub mod output;
+pub mod packager;
 pub mod path;
+pub mod playlist;
 pub mod policy;
 pub mod pull;
 pub mod push;
