@@ -20,7 +20,7 @@ pub(super) const MOVIE_TIMESCALE: u32 = 90_000;
 const DURATION_BOX_BYTES: usize = 20;
 
 /// Appends the initialisation of `tracks`. Returns where in `out` the box lies for which [`duration_box`] makes the
-/// replacement when the duration is known.
+/// replacement when the duration is known; an empty range for [`Brand::Cmaf`], which is live and never says it.
 pub fn write_init(brand: Brand, tracks: &[Track], out: &mut Vec<u8>) -> Range<usize> {
     let brands: [&[u8; 4]; 3] = match brand {
         Brand::File => [b"iso6", b"isom", b"mp41"],
@@ -38,9 +38,11 @@ pub fn write_init(brand: Brand, tracks: &[Track], out: &mut Vec<u8>) -> Range<us
             write_track(track, out);
         }
         plain(out, b"mvex", |out| {
-            // How long it all lasts is known at the end (`mehd`).
-            duration = out.len()..out.len() + DURATION_BOX_BYTES;
-            plain(out, b"free", |out| out.zeros(DURATION_BOX_BYTES - 8));
+            if brand == Brand::File {
+                // How long it all lasts is known at the end (`mehd`).
+                duration = out.len()..out.len() + DURATION_BOX_BYTES;
+                plain(out, b"free", |out| out.zeros(DURATION_BOX_BYTES - 8));
+            }
             for track in tracks {
                 full(out, b"trex", 0, 0, |out| {
                     out.u32(track.id);

@@ -3,16 +3,21 @@
 //!
 //! ```text
 //! initialisation: ftyp moov(mvhd, a trak for each track, mvex)                 write_init
+//! in front of a segment or chunk: [styp] [emsg…]                               write_segment_type, write_event
 //! fragment, or CMAF chunk: [prft] moof(mfhd, a traf for each track) mdat       write_chunk
 //! a file's end: mfra(tfra, mfro)                                               Recorder::finish
 //! ```
-//! Access units come in, bytes go out. [`Recorder`] makes a file of pictures and sound that plays while it grows; a
-//! packager uses [`Media`], [`write_init`] and [`write_chunk`] with one track each.
+//! Access units come in, bytes go out. [`Recorder`] makes a file of pictures and sound that plays while it grows. A
+//! packager uses [`Media`], [`write_init`] and [`write_chunk`] with one track each, and [`LiveTimeline`], which gives each
+//! unit's sample at once.
 
 mod boxes;
 mod chunk;
 mod init;
+#[cfg(test)]
+mod live_tests;
 mod record;
+mod segment;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -21,7 +26,8 @@ mod track;
 pub use chunk::{Captured, Run, Sample, write_chunk};
 pub use init::{Brand, duration_box, write_init};
 pub use record::{Patch, Recorder};
-pub use timeline::{Timed, Timeline};
+pub use segment::{EventMessage, EventTime, SegmentKind, write_event, write_segment_type};
+pub use timeline::{LiveTimeline, Timed, Timeline};
 pub use track::{Media, Track};
 
 use crate::access_unit::{AccessUnit, Codec};

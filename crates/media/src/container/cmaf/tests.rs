@@ -13,13 +13,13 @@ const SPS: &[u8] = &[
 ];
 const PPS: &[u8] = &[0x68, 0xcb, 0x83, 0xcb, 0x20];
 
-fn unit(codec: Codec, data: Vec<u8>, dts: i64) -> AccessUnit {
+pub(super) fn unit(codec: Codec, data: Vec<u8>, dts: i64) -> AccessUnit {
     let (pts, dts, stamps) = (Ticks(dts), Ticks(dts), crate::Stamps::default());
     AccessUnit { codec, data: Bytes::from(data), pts, dts, random_access: false, stamps }
 }
 
 /// A picture whose one slice has `bytes` bytes.
-fn picture(key: bool, bytes: usize, dts: i64) -> AccessUnit {
+pub(super) fn picture(key: bool, bytes: usize, dts: i64) -> AccessUnit {
     let mut data = h264::ACCESS_UNIT_DELIMITER.to_vec();
     if key {
         for nal in [SPS, PPS] {
@@ -33,14 +33,14 @@ fn picture(key: bool, bytes: usize, dts: i64) -> AccessUnit {
 }
 
 /// An Opus packet of 10 ms in stereo.
-fn sound(bytes: usize, dts: i64) -> AccessUnit {
+pub(super) fn sound(bytes: usize, dts: i64) -> AccessUnit {
     let mut data = vec![0xe4; bytes.max(1)];
     data[0] = 0xf4;
     unit(Codec::Opus, data, dts)
 }
 
 /// Big-endian, at `at`.
-fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
     bytes[at..at + N].iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 

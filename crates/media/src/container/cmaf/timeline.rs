@@ -1,4 +1,5 @@
-//! From time stamps of 90 kHz to the durations of samples: each is known when the next sample comes.
+//! From time stamps of 90 kHz to the times of samples. A sample lasts until the next one comes: [`Timeline`] waits for that,
+//! [`LiveTimeline`] does not.
 
 use super::chunk::Sample;
 use super::track::Media;
@@ -12,11 +13,15 @@ use crate::time::Ticks;
 const SOUND_TOLERANCE: Ticks = Ticks(450);
 /// The longest that a sample may last: an hour. What is further away is a wrong stamp.
 const SAMPLE_MAX: i64 = 3600 * Ticks::RATE as i64;
+/// Pictures a second where nothing tells.
+const DEFAULT_RATE_HZ: u32 = 30;
+/// The slowest frame rate that a parameter set is believed, as the duration of a picture.
+const NOMINAL_MAX: u64 = 10 * Ticks::RATE as u64;
 
 /// A sample whose duration is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timed {
-    /// When it is decoded, in ticks of the track since [`Timeline::new`]'s zero.
+    /// When it is decoded, in ticks of the track since the timeline's zero.
     pub decode_time: u64,
     /// Its place in a run.
     pub sample: Sample,
@@ -24,33 +29,22 @@ pub struct Timed {
     pub data: Vec<u8>,
 }
 
-/// One track's samples, in the order of decoding. Holds one back.
+/// One track's samples, in the order of decoding. Holds one back, so that each lasts exactly until the next one.
 #[derive(Clone, Debug)]
 pub struct Timeline {
-    track: Track,
-    zero: Ticks,
-    /// The last unit's decoding time stamp.
-    last: Ticks,
+    placer: Placer,
     held: Option<Timed>,
-    /// How long the sample before the held one lasts: as long as a last one is taken to last.
-    usual: u32,
 }
 
 impl Timeline {
     /// A track whose time begins at `zero`. Units before that are to be left out by the caller.
     pub fn new(track: Track, zero: Ticks) -> Timeline {
-        let usual = match &track.media {
-            Media::H264 { parsed, .. } => parsed.frame_rate.map_or(0, |rate| {
-                (u64::from(Ticks::RATE) * u64::from(rate.denominator()) / u64::from(rate.numerator())) as u32
-            }),
-            _ => 0,
-        };
-        Timeline { track, zero, last: zero, held: None, usual: usual.max(1) }
+        Timeline { placer: Placer::new(track, zero), held: None }
     }
 
     /// The track.
     pub fn track(&self) -> &Track {
-        &self.track
+        &self.placer.track
     }
 
     /// Takes the next unit, and returns the sample before it.
@@ -58,8 +52,105 @@ impl Timeline {
     /// # Errors
     /// [`Error::Time`] where its time does not follow; what [`Media::write_sample`] says. The unit is then left out.
     pub fn push(&mut self, unit: &AccessUnit) -> Result<Option<Timed>, Error> {
+        let next = self.placer.place(unit)?;
+        let decode_time = next.decode_time;
+        let mut done = self.held.replace(next);
+        if let Some(done) = &mut done {
+            done.sample.duration = (decode_time - done.decode_time) as u32;
+        }
+        Ok(done)
+    }
+
+    /// The last sample: it lasts as long as it says, or as long as the one before it.
+    pub fn finish(&mut self) -> Option<Timed> {
+        let mut last = self.held.take()?;
+        if last.sample.duration == 0 {
+            last.sample.duration = self.placer.distances.map_or(self.placer.nominal(), |[.., last]| last);
+        }
+        Some(last)
+    }
+}
+
+/// One track's samples as they come, in the order of decoding: what a live packager has. Holds nothing back.
+///
+/// A picture is given out before it is known when the next one comes, so its duration is what the frame rate lets expect:
+/// that of the sequence parameter set; where there is none, or pictures come at more than twice or at most half of its
+/// distances, the median of the last three distances; a thirtieth of a second where nothing has told yet. What this is wrong by does not add up, since each
+/// [`Timed::decode_time`] follows the stamps: it may lie before or behind the end of the sample before, and is always later
+/// than that one's own. Sound lasts as long as it says, and follows the samples before it as in [`Timeline`].
+#[derive(Clone, Debug)]
+pub struct LiveTimeline {
+    placer: Placer,
+    end: u64,
+}
+
+impl LiveTimeline {
+    /// A track whose time begins at `zero`. Units before that are to be left out by the caller.
+    pub fn new(track: Track, zero: Ticks) -> LiveTimeline {
+        LiveTimeline { placer: Placer::new(track, zero), end: 0 }
+    }
+
+    /// The track.
+    pub fn track(&self) -> &Track {
+        &self.placer.track
+    }
+
+    /// The stamp at which the track's time begins.
+    pub fn zero(&self) -> Ticks {
+        self.placer.zero
+    }
+
+    /// Where the last sample ends, as far as is known, in ticks of the track; 0 before the first.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Takes the next unit, and returns its sample.
+    ///
+    /// # Errors
+    /// [`Error::Time`] where its time does not follow; what [`Media::write_sample`] says. The unit is then left out.
+    pub fn push(&mut self, unit: &AccessUnit) -> Result<Timed, Error> {
+        let mut timed = self.placer.place(unit)?;
+        if timed.sample.duration == 0 {
+            timed.sample.duration = self.placer.expected();
+        }
+        self.end = timed.decode_time + u64::from(timed.sample.duration);
+        Ok(timed)
+    }
+}
+
+/// Turns units into samples and says when they are decoded: what both timelines share.
+#[derive(Clone, Debug)]
+struct Placer {
+    track: Track,
+    zero: Ticks,
+    /// The last unit's decoding time stamp.
+    last: Ticks,
+    /// When the last sample is decoded, and how long it says that it lasts; 0: it does not say.
+    before: Option<(u64, u32)>,
+    /// The last three distances between samples, the last one at the end.
+    distances: Option<[u32; 3]>,
+    /// How long a picture lasts by the sequence parameter set.
+    stated: Option<u32>,
+}
+
+impl Placer {
+    fn new(track: Track, zero: Ticks) -> Placer {
+        let stated = match &track.media {
+            Media::H264 { parsed, .. } => parsed.frame_rate.and_then(|rate| {
+                let ticks = u64::from(Ticks::RATE) * u64::from(rate.denominator());
+                let ticks = ticks / u64::from(rate.numerator());
+                (1..=NOMINAL_MAX).contains(&ticks).then_some(ticks as u32)
+            }),
+            _ => None,
+        };
+        Placer { track, zero, last: zero, before: None, distances: None, stated }
+    }
+
+    /// The unit's sample, of duration 0 where it does not say one.
+    fn place(&mut self, unit: &AccessUnit) -> Result<Timed, Error> {
         let since_last = (unit.dts - self.last).0;
-        let follows = if self.held.is_some() { since_last > 0 } else { since_last >= 0 };
+        let follows = if self.before.is_some() { since_last > 0 } else { since_last >= 0 };
         let offset = (unit.pts - unit.dts).0;
         if !follows || since_last > SAMPLE_MAX || offset.abs() > SAMPLE_MAX {
             return Err(Error::Time { codec: unit.codec, found: unit.dts, last: self.last });
@@ -75,34 +166,38 @@ impl Timeline {
             roll: if self.track.media.is_video() { roll(&unit.data) } else { 0 },
         };
         self.last = unit.dts;
-        let mut done = self.held.replace(Timed { decode_time, sample, data });
-        if let Some(done) = &mut done {
-            done.sample.duration = (decode_time - done.decode_time) as u32;
-            self.usual = done.sample.duration;
+        if let Some((before, _)) = self.before {
+            let distance = (decode_time - before) as u32;
+            self.distances = Some(self.distances.map_or([distance; 3], |[_, a, b]| [a, b, distance]));
         }
-        Ok(done)
-    }
-
-    /// The last sample: it lasts as long as it says, or as long as the one before it.
-    pub fn finish(&mut self) -> Option<Timed> {
-        let mut last = self.held.take()?;
-        if last.sample.duration == 0 {
-            last.sample.duration = self.usual;
-        }
-        Some(last)
+        self.before = Some((decode_time, sample.duration));
+        Ok(Timed { decode_time, sample, data })
     }
 
     /// Where the unit goes; at least a tick behind the sample before it.
     fn decode_time(&self, unit: &AccessUnit) -> u64 {
         let stamped = self.scaled((unit.dts - self.zero).0).max(0) as u64;
-        let Some(held) = &self.held else { return stamped };
-        let end = held.decode_time + u64::from(held.sample.duration);
+        let Some((before, duration)) = self.before else { return stamped };
+        let end = before + u64::from(duration);
         let tolerance = self.scaled(SOUND_TOLERANCE.0) as u64;
-        if held.sample.duration > 0 && stamped.abs_diff(end) <= tolerance {
-            end
-        } else {
-            stamped.max(held.decode_time + 1)
-        }
+        if duration > 0 && stamped.abs_diff(end) <= tolerance { end } else { stamped.max(before + 1) }
+    }
+
+    /// How long a sample lasts of which nothing else is known.
+    fn nominal(&self) -> u32 {
+        self.stated.unwrap_or((self.track.media.timescale() / DEFAULT_RATE_HZ).max(1))
+    }
+
+    /// How long the last sample will have lasted when the next one comes. A frame rate that the distances contradict is not
+    /// believed: players take a sample that comes later than two durations after the one before it for a new beginning.
+    fn expected(&self) -> u32 {
+        let nominal = self.nominal();
+        let Some(mut distances) = self.distances else { return nominal };
+        // One that is far off, where pictures were lost or came late, says nothing about the next.
+        distances.sort_unstable();
+        let usual = distances[1];
+        let agrees = usual > nominal / 2 && u64::from(usual) <= 2 * u64::from(nominal);
+        if self.stated.is_some() && agrees { nominal } else { usual }
     }
 
     /// Ticks of 90 kHz in those of the track, to the nearest.
