@@ -1,21 +1,29 @@
 //! Access units in; CMAF chunks, parts and segments out, which LL-HLS and LL-DASH share (ISO/IEC 23000-19 §7.3).
 //!
 //! ```text
-//!              Choice            Start               Align               Lane (one a rendition)
-//! Program ──► which streams     first key frame     sound waits until   pictures ─► chunks ─┬─► parts ─► segments
-//! AccessUnit ► become which  ─► and first sound, ─► it is known where ─► sound ─► runs ──────┘
-//!              rendition        init segments       video's segments end
+//!              choice            start              running, follower       lane (one a rendition)
+//! Program ──► which streams     first key frame    sound waits until it    samples ─► chunks ─► parts ─► segments
+//! AccessUnit ► become which ──► and first sound ─► is known where video's ─►
+//!              rendition        of an epoch        segments end
 //! ```
 //! A segment of video ends at a key frame, and those of sound at the same time, so that their numbers agree. What is
 //! given out ([`Event`]) is one set of chunks for both protocols; [`Presentation`] is what their playlists are
 //! rendered from. The engine keeps the bytes and answers requests.
 
+mod choice;
+mod clock;
 mod event;
+mod follower;
+mod intake;
+mod lane;
 mod presentation;
 mod rendition_name;
+mod running;
 mod settings;
+mod start;
 
 pub use event::Event;
+pub use intake::TsIntake;
 pub use presentation::{
     Availability, Bandwidth, Epoch, KeyFrame, Kind, Part, Position, Presentation, Rendition, Segment,
     TrackInfo,
@@ -24,12 +32,20 @@ pub(crate) use presentation::{duration_of, later, ticks_of};
 pub use rendition_name::{RenditionName, UnknownRendition};
 pub use settings::{PART_RANGE, SEGMENT_RANGE, Settings, SettingsError, WINDOW_RANGE};
 
+use choice::Choice;
 use glassline_media::container::ts::Program;
 use glassline_media::{AccessUnit, Codec, Utc};
+use running::{Running, World};
+use start::{Arrived, Start};
 use std::collections::VecDeque;
 
 /// Tracks of sound that are taken of one program.
 pub const AUDIO_MAX: u8 = 7;
+
+/// Stamps beyond this many ticks (12,700 years) are none.
+const STAMP_MAX: i64 = 1 << 55;
+/// Between a unit's stamps lie at most so many ticks (10 s).
+const REORDER_MAX: i64 = 900_000;
 
 /// A stream of the program that no rendition is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,36 +62,127 @@ pub struct LeftOut {
 #[derive(Debug)]
 pub struct Packager {
     presentation: Presentation,
+    choice: Choice,
+    stage: Stage,
+    /// The number of the next epoch, and of its first segment.
+    epoch: u32,
+    number: u64,
+    /// Tracks that came late and began an epoch for that: once each.
+    late: Vec<RenditionName>,
     events: VecDeque<Event>,
-    left_out: Vec<LeftOut>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Until an epoch can begin.
+    Starting(Start),
+    Running(Box<Running>),
+    Ended,
 }
 
 impl Packager {
     /// A packager before the first unit. Settings that are out of their range are brought into it.
     pub fn new(settings: Settings) -> Packager {
-        let presentation = Presentation::new(settings.clamped());
-        Packager { presentation, events: VecDeque::new(), left_out: Vec::new() }
+        Packager {
+            presentation: Presentation::new(settings.clamped()),
+            choice: Choice::default(),
+            stage: Stage::Starting(Start::default()),
+            epoch: 1,
+            number: 0,
+            late: Vec::new(),
+            events: VecDeque::new(),
+        }
     }
 
-    /// The program is this from now on: chooses what renditions are made of.
-    pub fn handle_program(&mut self, program: &Program) {
-        let _ = program;
+    /// The program is this from now on: chooses what renditions are made of. Where that is not what was chosen before,
+    /// a new epoch begins.
+    pub fn handle_program(&mut self, program: &Program, now: Utc) {
+        let choice = Choice::of(program);
+        if choice.taken != self.choice.taken {
+            self.discontinuity(now);
+            self.late.clear();
+        }
+        self.choice = choice;
     }
 
     /// Takes the next access unit of the stream on `pid`, which was complete at `now`. What follows from it waits in
-    /// [`Packager::poll`].
+    /// [`Packager::poll`]. Units of other streams, of another codec than the program says, and with stamps that are
+    /// none are left out.
     pub fn push(&mut self, pid: u16, unit: &AccessUnit, now: Utc) {
-        let _ = (pid, unit, now);
+        let Some(taken) = self.choice.by_pid(pid).filter(|taken| taken.codec == unit.codec) else { return };
+        let in_range = |stamp: i64| (-STAMP_MAX..STAMP_MAX).contains(&stamp);
+        if !in_range(unit.pts.0) || !in_range(unit.dts.0) || (unit.pts - unit.dts).0.abs() > REORDER_MAX {
+            return;
+        }
+        let arrived = Arrived { name: taken.name, unit: unit.clone(), now };
+        self.take(arrived);
+        if !self.events.is_empty() {
+            self.presentation.changed = now;
+        }
+    }
+
+    fn take(&mut self, arrived: Arrived) {
+        if let Stage::Running(running) = &mut self.stage {
+            let came_late = !running.has(arrived.name) && self.late.contains(&arrived.name);
+            if came_late && !arrived.name.is_video() {
+                return;
+            }
+            let mut world = World { presentation: &mut self.presentation, events: &mut self.events };
+            if running.push(&arrived, &mut world).is_ok() {
+                return;
+            }
+            self.end_epoch();
+        }
+        self.start(arrived);
+    }
+
+    fn start(&mut self, arrived: Arrived) {
+        let Stage::Starting(start) = &mut self.stage else { return };
+        let Some(mut beginning) = start.push(arrived, &self.choice) else { return };
+        let arrived = beginning.units.front().map_or(Utc::default(), |first| first.now);
+        let first = (beginning.first - beginning.zero).0.max(0) as u64;
+        self.presentation.begin_epoch(self.epoch, self.number, first, arrived);
+        let mut world = World { presentation: &mut self.presentation, events: &mut self.events };
+        let begun = Running::begin(&beginning, &self.choice, self.epoch, self.number, &mut world);
+        let Some(running) = begun else { return };
+        self.epoch = self.epoch.saturating_add(1);
+        self.presentation.forget_epochs();
+        self.stage = Stage::Running(Box::new(running));
+        for arrived in beginning.units.drain(..) {
+            // Those behind a change of the stream go into the next beginning.
+            self.take(arrived);
+        }
+    }
+
+    /// Ends the epoch, if one goes on: what comes next is the beginning of another.
+    fn end_epoch(&mut self) {
+        let before = std::mem::replace(&mut self.stage, Stage::Starting(Start::default()));
+        let Stage::Running(mut running) = before else { return };
+        let mut world = World { presentation: &mut self.presentation, events: &mut self.events };
+        running.finish(&mut world);
+        self.number = running.next_number();
+        self.late.extend(running.renewed_for());
     }
 
     /// What comes next has nothing to do with what came before: a publisher has returned.
     pub fn discontinuity(&mut self, now: Utc) {
-        let _ = now;
+        if matches!(self.stage, Stage::Ended) {
+            return;
+        }
+        self.end_epoch();
+        self.presentation.changed = now;
     }
 
-    /// Nothing comes any more.
+    /// Nothing comes any more: the playlists end. What is pushed afterwards is left out.
     pub fn finish(&mut self, now: Utc) {
-        let _ = now;
+        if matches!(self.stage, Stage::Ended) {
+            return;
+        }
+        self.end_epoch();
+        self.stage = Stage::Ended;
+        self.presentation.ended = true;
+        self.presentation.changed = now;
+        self.events.push_back(Event::Ended);
     }
 
     /// The next event. Poll until `None` after each call above, or they pile up.
@@ -90,6 +197,6 @@ impl Packager {
 
     /// The program's streams that no rendition is made of.
     pub fn left_out(&self) -> &[LeftOut] {
-        &self.left_out
+        &self.choice.left_out
     }
 }

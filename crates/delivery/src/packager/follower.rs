@@ -1,0 +1,147 @@
+//! A rendition whose segments end where the lead's do.
+
+use super::clock::Clock;
+use super::lane::{Lane, Opening};
+use super::running::{Over, World};
+use super::start::Arrived;
+use glassline_media::container::cmaf::{Error, Media, Timed};
+use glassline_media::{AccessUnit, Ticks};
+use std::collections::VecDeque;
+
+/// Units wait for the lead no longer than this, by their own time, and no more of them than that.
+const HOLD: i64 = Ticks::RATE as i64;
+const HELD_MAX: usize = 512;
+/// A follower that is behind by more segments than this has nothing for the oldest of them.
+const BEHIND_MAX: usize = 2;
+
+/// From `pts` on, things belong to segment `segment`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    pub(super) segment: u64,
+    pub(super) pts: Ticks,
+}
+
+/// The rendition.
+#[derive(Debug)]
+pub(super) struct Follower {
+    pub(super) lane: Lane,
+    /// The cuts that it has not passed; each is one number further.
+    pub(super) cuts: VecDeque<Cut>,
+    held: VecDeque<Arrived>,
+    /// What is presented before this is too late.
+    not_before: Ticks,
+}
+
+impl Follower {
+    /// Nothing of it is taken that is presented before `first`.
+    pub(super) fn new(lane: Lane, first: Ticks) -> Follower {
+        Follower { lane, cuts: VecDeque::new(), held: VecDeque::new(), not_before: first }
+    }
+
+    /// Takes a unit, which waits until [`Follower::drain`] finds it due.
+    pub(super) fn hold(&mut self, arrived: Arrived) {
+        self.held.push_back(arrived);
+    }
+
+    /// Packs what is presented before `frontier`, and what has waited too long.
+    pub(super) fn drain(
+        &mut self,
+        frontier: Ticks,
+        zero: Ticks,
+        clock: &Clock,
+        world: &mut World<'_>,
+    ) -> Result<(), Over> {
+        while let (Some(first), Some(newest)) = (self.held.front(), self.held.back()) {
+            let waits_long = (newest.unit.pts - first.unit.pts).0 > HOLD || self.held.len() > HELD_MAX;
+            if first.unit.pts >= frontier && !waits_long {
+                break;
+            }
+            let Some(arrived) = self.held.pop_front() else { break };
+            self.take(&arrived.unit, zero, clock, world)?;
+        }
+        while self.cuts.len() > BEHIND_MAX {
+            let Some(cut) = self.cuts.pop_front() else { break };
+            self.not_before = cut.pts;
+            self.pass(cut, None, zero, clock, world);
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        unit: &AccessUnit,
+        zero: Ticks,
+        clock: &Clock,
+        world: &mut World<'_>,
+    ) -> Result<(), Over> {
+        if unit.pts < self.not_before {
+            return Ok(());
+        }
+        if Media::of(unit, false).is_ok_and(|media| media != self.lane.timeline.track().media) {
+            return Err(Over);
+        }
+        let timed = match self.lane.sample(unit) {
+            Ok(timed) => timed,
+            // More than an hour of silence.
+            Err(Error::Time { found, last, .. }) if found > last => return Err(Over),
+            Err(_) => return Ok(()),
+        };
+        while let Some(cut) = self.cuts.front().copied().filter(|cut| cut.pts <= unit.pts) {
+            self.cuts.pop_front();
+            self.pass(cut, Some(&timed), zero, clock, world);
+        }
+        self.add(unit, &timed, clock, world);
+        Ok(())
+    }
+
+    fn add(&mut self, unit: &AccessUnit, timed: &Timed, clock: &Clock, world: &mut World<'_>) {
+        let Some(mut out) = world.output(self.lane.name) else { return };
+        let mut captured = None;
+        if !self.lane.is_open() {
+            let date = clock.date_of(unit.pts);
+            captured = date.is_capture.then_some(date.utc);
+            let decode_time = timed.decode_time;
+            let opening = Opening { decode_time, offset: 0, date, independent: true };
+            self.lane.begin_segment(opening, &mut out);
+        }
+        self.lane.add(timed, true, captured, &mut out);
+    }
+
+    /// Ends the segment before `cut`, which may be one in which nothing came. `next` is the sample behind it.
+    fn pass(&mut self, cut: Cut, next: Option<&Timed>, zero: Ticks, clock: &Clock, world: &mut World<'_>) {
+        let at = self.lane.scaled(cut.pts - zero);
+        let window = world.presentation.settings().window;
+        let Some(mut out) = world.output(self.lane.name) else { return };
+        if self.lane.is_open() {
+            // Segments follow each other without gap where the samples do.
+            let near = at.saturating_add(self.lane.info.sample_ticks.into());
+            let end = next.map(|next| next.decode_time).filter(|&decode_time| decode_time <= near);
+            self.lane.end_segment(Some(end.unwrap_or(at.max(self.lane.reached()))), &mut out);
+        } else {
+            self.lane.add_gap(at, clock.date_of(cut.pts), &mut out);
+        }
+        out.rendition.trim(window, out.events);
+    }
+
+    /// Ends all segments up to the lead's `number`, which ends at `end`.
+    pub(super) fn finish(
+        &mut self,
+        number: u64,
+        end: Ticks,
+        zero: Ticks,
+        clock: &Clock,
+        world: &mut World<'_>,
+    ) {
+        while let Some(cut) = self.cuts.pop_front() {
+            self.pass(cut, None, zero, clock, world);
+        }
+        let window = world.presentation.settings().window;
+        let Some(mut out) = world.output(self.lane.name) else { return };
+        if self.lane.is_open() {
+            self.lane.end_segment(None, &mut out);
+        } else if self.lane.number == number {
+            self.lane.add_gap(self.lane.scaled(end - zero), clock.date_of(end), &mut out);
+        }
+        out.rendition.trim(window, out.events);
+    }
+}

@@ -1,0 +1,186 @@
+//! The beginning of an epoch: waits until all tracks are known, so that all begin at once and on one time scale.
+
+use super::RenditionName;
+use super::choice::Choice;
+use glassline_media::bitstream::h264;
+use glassline_media::container::cmaf::Media;
+use glassline_media::{AccessUnit, Ticks, Utc};
+use std::collections::VecDeque;
+
+/// Pictures wait this long for the first sound of each announced track, by their own time.
+const SOUND_WAIT: i64 = Ticks::RATE as i64;
+/// Sound waits this long for the first key frame, then begins without pictures.
+const VIDEO_WAIT: i64 = 5 * Ticks::RATE as i64;
+/// Sound whose stamps are further than this from the pictures' is on another clock, and of no use.
+pub(super) const FAR: i64 = 10 * Ticks::RATE as i64;
+/// What waits at most, whatever its stamps say.
+const UNITS_MAX: usize = 2000;
+const BYTES_MAX: usize = 16 << 20;
+/// A frame rate slower than this is not believed.
+const PICTURE_TICKS_MAX: u64 = 10 * Ticks::RATE as u64;
+
+/// An access unit, whose it is, and when it was complete.
+#[derive(Clone, Debug)]
+pub(super) struct Arrived {
+    pub(super) name: RenditionName,
+    pub(super) unit: AccessUnit,
+    pub(super) now: Utc,
+}
+
+/// A track of the epoch that begins.
+#[derive(Clone, Debug)]
+pub(super) struct FirstTrack {
+    pub(super) name: RenditionName,
+    pub(super) media: Media,
+    /// How long a picture or a frame of sound lasts, in ticks of the track; at least 1.
+    pub(super) sample_ticks: u32,
+}
+
+/// All that an epoch begins with.
+#[derive(Clone, Debug)]
+pub(super) struct Beginning {
+    /// The one that segments are cut by is the first.
+    pub(super) tracks: Vec<FirstTrack>,
+    /// The decoding time stamp that times count from.
+    pub(super) zero: Ticks,
+    /// When the first picture or sound is presented.
+    pub(super) first: Ticks,
+    /// What has waited, in the order of arrival.
+    pub(super) units: VecDeque<Arrived>,
+}
+
+/// Units that wait.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Start {
+    units: VecDeque<Arrived>,
+    bytes: usize,
+}
+
+impl Start {
+    /// Takes a unit, and returns what has waited once that is enough to begin with.
+    pub(super) fn push(&mut self, arrived: Arrived, choice: &Choice) -> Option<Beginning> {
+        let is_video = arrived.name.is_video();
+        let begins = is_video && begins(&arrived.unit);
+        if is_video && self.first_picture().is_none() && !begins {
+            return None;
+        }
+        if is_video && !self.follows(&arrived.unit) {
+            (self.units, self.bytes) = (VecDeque::new(), 0);
+            if !begins {
+                return None;
+            }
+        }
+        self.bytes += arrived.unit.data.len();
+        self.units.push_back(arrived);
+        let is_full = self.units.len() > UNITS_MAX || self.bytes > BYTES_MAX;
+        let lead = self.lead(choice, is_full);
+        if lead.is_none() && is_full {
+            // Something that is bounded: the newest, among which the pictures may begin.
+            while self.units.len() > UNITS_MAX / 2 || self.bytes > BYTES_MAX / 2 {
+                let Some(oldest) = self.units.pop_front() else { break };
+                self.bytes -= oldest.unit.data.len();
+            }
+        }
+        let lead = lead?;
+        let first = self.units.iter().find(|held| held.name == lead)?.unit.clone();
+        if !is_full && self.lacks_sound(lead, &first, choice) {
+            return None;
+        }
+        self.begin(lead, &first, choice)
+    }
+
+    /// Whether a picture continues those that wait; true where none does.
+    fn follows(&self, unit: &AccessUnit) -> bool {
+        let last = self.units.iter().rev().find(|held| held.name.is_video());
+        last.is_none_or(|last| (1..=VIDEO_WAIT).contains(&(unit.dts - last.unit.dts).0))
+    }
+
+    fn first_picture(&self) -> Option<&AccessUnit> {
+        self.units.iter().find(|held| held.name.is_video()).map(|held| &held.unit)
+    }
+
+    /// What segments are cut by: pictures; sound where no pictures are announced, or none come.
+    fn lead(&self, choice: &Choice, is_full: bool) -> Option<RenditionName> {
+        let sound = self.units.iter().find(|held| !held.name.is_video());
+        if !choice.has_video() {
+            return sound
+                .map(|_| choice.taken.iter().find(|taken| self.first_of(taken.name).is_some()))?
+                .map(|taken| taken.name);
+        }
+        match self.units.iter().filter(|held| held.name.is_video()).count() {
+            // The second picture shows how long one lasts.
+            2.. => Some(RenditionName::Video),
+            1 if is_full => Some(RenditionName::Video),
+            1 => None,
+            _ => {
+                let last = self.units.iter().rev().find(|held| !held.name.is_video())?;
+                let waited = (last.unit.dts - sound?.unit.dts).0;
+                (waited >= VIDEO_WAIT || waited < -VIDEO_WAIT).then_some(last.name)
+            }
+        }
+    }
+
+    fn first_of(&self, name: RenditionName) -> Option<&AccessUnit> {
+        self.units.iter().find(|held| held.name == name).map(|held| &held.unit)
+    }
+
+    /// Whether a track that is announced has not come, and may still.
+    fn lacks_sound(&self, lead: RenditionName, first: &AccessUnit, choice: &Choice) -> bool {
+        let waits = |name| self.media_of(name, first).is_none();
+        let lacks = choice
+            .taken
+            .iter()
+            .any(|taken| taken.name != lead && !taken.name.is_video() && waits(taken.name));
+        let newest = self.units.iter().rev().find(|held| held.name == lead);
+        let waited = newest.map_or(0, |newest| (newest.unit.dts - first.dts).0);
+        lacks && (0..SOUND_WAIT).contains(&waited)
+    }
+
+    /// What a track is, by its first unit that is on the lead's clock and says it.
+    fn media_of(&self, name: RenditionName, lead: &AccessUnit) -> Option<Media> {
+        let near = |unit: &AccessUnit| (unit.pts - lead.pts).0.abs() <= FAR;
+        let mut own = self.units.iter().filter(|held| held.name == name && near(&held.unit));
+        own.find_map(|held| Media::of(&held.unit, false).ok())
+    }
+
+    fn begin(&mut self, lead: RenditionName, first: &AccessUnit, choice: &Choice) -> Option<Beginning> {
+        let names =
+            choice.taken.iter().map(|taken| taken.name).filter(|&name| name != lead && !name.is_video());
+        let mut tracks = Vec::new();
+        for name in [lead].into_iter().chain(names) {
+            let Some(media) = self.media_of(name, first) else { continue };
+            let sample_ticks = self.sample_ticks(name, &media);
+            tracks.push(FirstTrack { name, media, sample_ticks });
+        }
+        let units = std::mem::take(&mut self.units);
+        self.bytes = 0;
+        if tracks.first().is_none_or(|track| track.name != lead) {
+            return None;
+        }
+        Some(Beginning { tracks, zero: first.dts, first: first.pts.max(first.dts), units })
+    }
+
+    /// How long a sample lasts: what is said of it, unless the first two say otherwise.
+    fn sample_ticks(&self, name: RenditionName, media: &Media) -> u32 {
+        let mut own = self.units.iter().filter(|held| held.name == name).map(|held| &held.unit);
+        let first = own.next();
+        let Media::H264 { parsed, .. } = media else {
+            return first.and_then(|unit| media.sound_ticks(unit)).unwrap_or(0).max(1);
+        };
+        let stated = parsed
+            .frame_rate
+            .map(|rate| u64::from(Ticks::RATE) * u64::from(rate.denominator()) / u64::from(rate.numerator()));
+        let seen = first.zip(own.next()).map(|(first, second)| (second.dts - first.dts).0.max(1) as u64);
+        let ticks = match (stated, seen) {
+            (Some(stated), Some(seen)) if stated <= seen / 2 || stated > seen.saturating_mul(2) => seen,
+            (Some(stated), _) => stated,
+            (None, seen) => seen.unwrap_or(u64::from(Ticks::RATE) / 30),
+        };
+        ticks.clamp(1, PICTURE_TICKS_MAX) as u32
+    }
+}
+
+/// Whether pictures can begin with the unit: decoding can, and its parameter sets are there.
+pub(super) fn begins(unit: &AccessUnit) -> bool {
+    h264::join(&unit.data).is_some() && Media::of(unit, false).is_ok()
+}
