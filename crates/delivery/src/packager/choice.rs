@@ -30,7 +30,8 @@ impl Choice {
         for stream in program.streams.iter().filter(|stream| stream.is_video() || stream.is_audio()) {
             match choice.name_for(stream) {
                 Ok((codec, name)) => {
-                    let language = stream.language.map(|letters| letters.map(|byte| byte.to_ascii_lowercase()));
+                    let language =
+                        stream.language.map(|letters| letters.map(|byte| byte.to_ascii_lowercase()));
                     let language = language.filter(|letters| letters.iter().all(u8::is_ascii_lowercase));
                     choice.taken.push(Taken { pid: stream.pid, codec, name, language });
                 }

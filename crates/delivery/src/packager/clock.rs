@@ -36,14 +36,18 @@ impl Clock {
     }
 
     /// When what is presented at `pts` was captured, or came in.
-    pub(super) fn date_of(&self, pts: Ticks) -> Utc {
+    pub(super) fn date_of(&self, pts: Ticks) -> Date {
         let nanos = i128::from((pts - self.pts).0) * 100_000 / 9;
         let utc = i128::from(self.utc.as_nanos()) + nanos;
-        Utc::from_nanos(utc.clamp(0, i128::from(u64::MAX)) as u64)
+        let utc = Utc::from_nanos(utc.clamp(0, i128::from(u64::MAX)) as u64);
+        Date { utc, is_capture: self.is_capture }
     }
+}
 
-    /// When it was captured, if the pictures have said something about that.
-    pub(super) fn capture_of(&self, pts: Ticks) -> Option<Utc> {
-        self.is_capture.then(|| self.date_of(pts))
-    }
+/// A wall-clock time of media.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Date {
+    pub(super) utc: Utc,
+    /// It is that of capture, by what the pictures say; otherwise of arrival.
+    pub(super) is_capture: bool,
 }

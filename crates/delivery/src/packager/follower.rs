@@ -98,10 +98,10 @@ impl Follower {
         let Some(mut out) = world.output(self.lane.name) else { return };
         let mut captured = None;
         if !self.lane.is_open() {
-            captured = clock.capture_of(unit.pts);
-            let program_date_time = clock.date_of(unit.pts);
+            let date = clock.date_of(unit.pts);
+            captured = date.is_capture.then_some(date.utc);
             let decode_time = timed.decode_time;
-            let opening = Opening { decode_time, offset: 0, program_date_time, independent: true };
+            let opening = Opening { decode_time, offset: 0, date, independent: true };
             self.lane.begin_segment(opening, &mut out);
         }
         self.lane.add(timed, true, captured, &mut out);

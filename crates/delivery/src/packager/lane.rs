@@ -7,6 +7,7 @@
 //! The parts of a segment share its time without gap: each begins where the one before it was said to end, even where
 //! the samples' stamps are a tick off.
 
+use super::clock::Date;
 use super::presentation::{Kind, Rendition, Segment, TrackInfo, duration_of, ticks_of};
 use super::running::World;
 use super::start::FirstTrack;
@@ -39,7 +40,7 @@ pub(super) struct Opening {
     pub(super) decode_time: u64,
     /// From decoding to presentation of its first sample, in ticks.
     pub(super) offset: u64,
-    pub(super) program_date_time: Utc,
+    pub(super) date: Date,
     pub(super) independent: bool,
 }
 
@@ -157,7 +158,8 @@ impl Lane {
             timescale: self.info.timescale,
             start: opening.decode_time.saturating_add(opening.offset),
             duration: 0,
-            program_date_time: opening.program_date_time,
+            program_date_time: opening.date.utc,
+            captured: opening.date.is_capture,
             independent: opening.independent,
             gap: false,
             complete: false,
@@ -165,6 +167,7 @@ impl Lane {
             open_part: None,
             size_bytes: 0,
             key_frames: Vec::new(),
+            first_key_frame: 0,
         }
     }
 
@@ -218,15 +221,10 @@ impl Lane {
         let run = &self.run;
         let first = &run.samples[0];
         let presented = run.decode_time.saturating_add_signed(first.composition_offset.into());
-        let captured =
-            run.captured.map(|utc| Captured { track_id: TRACK_ID, utc, media_time: presented });
+        let captured = run.captured.map(|utc| Captured { track_id: TRACK_ID, utc, media_time: presented });
         let mut bytes = Vec::with_capacity(run.data.len() + 160 + 16 * run.samples.len());
-        let whole = Run {
-            track_id: TRACK_ID,
-            decode_time: run.decode_time,
-            samples: &run.samples,
-            data: &run.data,
-        };
+        let whole =
+            Run { track_id: TRACK_ID, decode_time: run.decode_time, samples: &run.samples, data: &run.data };
         write_chunk(self.sequence, captured, &[whole], &mut bytes);
         let key_frame = run.key.then(|| run.decode_time.saturating_sub(self.segment_start));
         self.part_bytes += bytes.len() as u64;
@@ -264,8 +262,8 @@ impl Lane {
     }
 
     /// The segment in whose time nothing came, until `at`.
-    pub(super) fn add_gap(&mut self, at: u64, program_date_time: Utc, out: &mut Output<'_>) {
-        let opening = Opening { decode_time: self.end, offset: 0, program_date_time, independent: true };
+    pub(super) fn add_gap(&mut self, at: u64, date: Date, out: &mut Output<'_>) {
+        let opening = Opening { decode_time: self.end, offset: 0, date, independent: true };
         let end = at.max(self.end.saturating_add(1));
         out.rendition.add_gap(Segment { duration: end - self.end, ..self.segment(opening) });
         self.end = end;

@@ -18,7 +18,6 @@ use glassline_media::bitstream::h264;
 use glassline_media::container::cmaf::{Error, Media};
 use glassline_media::{AccessUnit, Ticks, Utc};
 use std::collections::VecDeque;
-use std::time::Duration;
 
 /// Where the lead's stamps go forward by more than this (or by four pictures), a new epoch begins.
 const JUMP: i64 = 2 * Ticks::RATE as i64;
@@ -89,7 +88,8 @@ impl Running {
             clock: Clock::new(beginning.first, arrived),
             renew: None,
         };
-        for lane in [&running.lead].into_iter().chain(running.followers.iter().map(|follower| &follower.lane)) {
+        for lane in [&running.lead].into_iter().chain(running.followers.iter().map(|follower| &follower.lane))
+        {
             lane.announce(number, world);
         }
         Some(running)
@@ -165,8 +165,8 @@ impl Running {
         let was_open = self.lead.is_open();
         let pts = unit.pts.max(unit.dts);
         let offset = self.lead.scaled(pts - unit.dts);
-        let program_date_time = self.clock.date_of(pts);
-        let opening = Opening { decode_time, offset, program_date_time, independent: join };
+        let date = self.clock.date_of(pts);
+        let opening = Opening { decode_time, offset, date, independent: join };
         let Some(mut out) = world.output(self.lead.name) else { return };
         self.lead.end_segment(Some(decode_time), &mut out);
         out.rendition.trim(self.settings.window, out.events);
@@ -180,14 +180,16 @@ impl Running {
 
     fn push_follower(&mut self, arrived: &Arrived) -> Result<(), Over> {
         let ahead = (arrived.unit.pts - self.frontier()).0;
-        let Some(follower) = self.followers.iter_mut().find(|follower| follower.lane.name == arrived.name) else {
+        let ceased = CEASED.max(4 * self.sample());
+        let Some(follower) = self.followers.iter_mut().find(|follower| follower.lane.name == arrived.name)
+        else {
             return self.handle_unknown(arrived, ahead);
         };
         if ahead.abs() > FAR {
             // Another clock. Where the lead follows it, that begins the new epoch.
             return Ok(());
         }
-        if self.lead.name.is_video() && ahead > CEASED.max(4 * ticks_of(self.lead.half_sample() * 2, Ticks::RATE) as i64) {
+        if self.lead.name.is_video() && ahead > ceased {
             return Err(Over);
         }
         follower.hold(arrived.clone());

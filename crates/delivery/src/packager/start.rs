@@ -103,7 +103,8 @@ impl Start {
     fn lead(&self, choice: &Choice, is_full: bool) -> Option<RenditionName> {
         let sound = self.units.iter().find(|held| !held.name.is_video());
         if !choice.has_video() {
-            return sound.map(|_| choice.taken.iter().find(|taken| self.first_of(taken.name).is_some()))?
+            return sound
+                .map(|_| choice.taken.iter().find(|taken| self.first_of(taken.name).is_some()))?
                 .map(|taken| taken.name);
         }
         match self.units.iter().filter(|held| held.name.is_video()).count() {
@@ -126,7 +127,10 @@ impl Start {
     /// Whether a track that is announced has not come, and may still.
     fn lacks_sound(&self, lead: RenditionName, first: &AccessUnit, choice: &Choice) -> bool {
         let waits = |name| self.media_of(name, first).is_none();
-        let lacks = choice.taken.iter().any(|taken| taken.name != lead && !taken.name.is_video() && waits(taken.name));
+        let lacks = choice
+            .taken
+            .iter()
+            .any(|taken| taken.name != lead && !taken.name.is_video() && waits(taken.name));
         let newest = self.units.iter().rev().find(|held| held.name == lead);
         let waited = newest.map_or(0, |newest| (newest.unit.dts - first.dts).0);
         lacks && (0..SOUND_WAIT).contains(&waited)
@@ -140,7 +144,8 @@ impl Start {
     }
 
     fn begin(&mut self, lead: RenditionName, first: &AccessUnit, choice: &Choice) -> Option<Beginning> {
-        let names = choice.taken.iter().map(|taken| taken.name).filter(|&name| name != lead && !name.is_video());
+        let names =
+            choice.taken.iter().map(|taken| taken.name).filter(|&name| name != lead && !name.is_video());
         let mut tracks = Vec::new();
         for name in [lead].into_iter().chain(names) {
             let Some(media) = self.media_of(name, first) else { continue };
@@ -162,9 +167,9 @@ impl Start {
         let Media::H264 { parsed, .. } = media else {
             return first.and_then(|unit| media.sound_ticks(unit)).unwrap_or(0).max(1);
         };
-        let stated = parsed.frame_rate.map(|rate| {
-            u64::from(Ticks::RATE) * u64::from(rate.denominator()) / u64::from(rate.numerator())
-        });
+        let stated = parsed
+            .frame_rate
+            .map(|rate| u64::from(Ticks::RATE) * u64::from(rate.denominator()) / u64::from(rate.numerator()));
         let seen = first.zip(own.next()).map(|(first, second)| (second.dts - first.dts).0.max(1) as u64);
         let ticks = match (stated, seen) {
             (Some(stated), Some(seen)) if stated <= seen / 2 || stated > seen.saturating_mul(2) => seen,

@@ -43,7 +43,13 @@ impl Presentation {
     }
 
     /// An epoch begins whose first unit came in at `arrived` and is presented at `first_ticks` since its zero.
-    pub(in crate::packager) fn begin_epoch(&mut self, number: u32, first_segment: u64, first_ticks: u64, arrived: Utc) {
+    pub(in crate::packager) fn begin_epoch(
+        &mut self,
+        number: u32,
+        first_segment: u64,
+        first_ticks: u64,
+        arrived: Utc,
+    ) {
         let begun = *self.begun.get_or_insert(arrived);
         let since = Duration::from_nanos(arrived.as_nanos().saturating_sub(begun.as_nanos()));
         // Periods do not overlap, even where more came in than the time between.
@@ -68,7 +74,8 @@ impl Presentation {
             return;
         }
         let first = self.rendition(lead).and_then(|rendition| rendition.segment(epoch.first_segment));
-        let length = first.filter(|first| first.complete).map(|first| ticks_of(first.duration_time(), Ticks::RATE));
+        let length =
+            first.filter(|first| first.complete).map(|first| ticks_of(first.duration_time(), Ticks::RATE));
         if let Some(epoch) = self.epochs.back_mut() {
             epoch.segment_ticks = length;
         }
@@ -82,7 +89,8 @@ impl Presentation {
     pub(in crate::packager) fn forget_epochs(&mut self) {
         let firsts = self.renditions.iter().filter_map(|rendition| rendition.segments.front());
         let oldest = firsts.map(|segment| segment.epoch).min();
-        while self.epochs.len() > 1 && self.epochs.front().is_some_and(|epoch| oldest.is_none_or(|oldest| epoch.number < oldest))
+        while self.epochs.len() > 1
+            && self.epochs.front().is_some_and(|epoch| oldest.is_none_or(|oldest| epoch.number < oldest))
         {
             self.epochs.pop_front();
         }
@@ -93,7 +101,7 @@ impl Rendition {
     pub(in crate::packager) fn begin_segment(&mut self, segment: Segment, events: &mut VecDeque<Event>) {
         self.next = segment.number + 1;
         events.push_back(Event::SegmentBegins { rendition: self.name(), segment: segment.number });
-        self.segments.push_back(segment);
+        self.segments.push_back(Segment { first_key_frame: self.key_frames, ..segment });
     }
 
     fn open_mut(&mut self) -> Option<&mut Segment> {
@@ -103,7 +111,8 @@ impl Rendition {
     pub(in crate::packager) fn begin_part(&mut self, independent: bool, events: &mut VecDeque<Event>) {
         let rendition = self.name();
         let Some(open) = self.open_mut() else { return };
-        open.open_part = Some(Part { duration: 0, independent, offset_bytes: open.size_bytes, size_bytes: 0 });
+        open.open_part =
+            Some(Part { duration: 0, independent, offset_bytes: open.size_bytes, size_bytes: 0 });
         let (segment, part) = (open.number, open.parts.len() as u32);
         events.push_back(Event::PartBegins { rendition, segment, part });
     }
@@ -116,10 +125,11 @@ impl Rendition {
         events: &mut VecDeque<Event>,
     ) {
         let rendition = self.name();
-        let Some(open) = self.open_mut() else { return };
+        let Some(open) = self.segments.back_mut().filter(|segment| !segment.complete) else { return };
         let size_bytes = bytes.len() as u64;
         if let Some(time) = key_frame {
-            open.add_key_frame(KeyFrame { time, offset_bytes: open.size_bytes, size_bytes });
+            let key_frame = KeyFrame { time, offset_bytes: open.size_bytes, size_bytes };
+            self.key_frames += u64::from(open.add_key_frame(key_frame));
         }
         open.size_bytes += size_bytes;
         if let Some(part) = &mut open.open_part {
@@ -203,7 +213,8 @@ impl Rendition {
     fn forget_tracks(&mut self, events: &mut VecDeque<Event>) {
         let oldest = self.segments.front().map(|segment| segment.epoch);
         while self.tracks.len() > 1 {
-            let Some(track) = self.tracks.front().filter(|track| oldest.is_none_or(|oldest| track.epoch < oldest))
+            let Some(track) =
+                self.tracks.front().filter(|track| oldest.is_none_or(|oldest| track.epoch < oldest))
             else {
                 break;
             };

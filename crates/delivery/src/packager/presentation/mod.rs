@@ -1,9 +1,9 @@
 //! What there is to play: what playlists are rendered from, and what a request for an object is answered by.
 
+mod grow;
 mod rendition;
 mod segment;
 
-pub(in crate::packager) use rendition::rate_bps;
 pub use rendition::{Bandwidth, Kind, Position, Rendition, TrackInfo};
 pub use segment::{KeyFrame, Part, Segment};
 pub(crate) use segment::{duration_of, later, ticks_of};

@@ -83,6 +83,8 @@ pub struct Rendition {
     pub(in crate::packager) longest: Duration,
     /// The largest rate of a segment so far, bits a second.
     pub(in crate::packager) peak_bps: u64,
+    /// Key frames that were remembered so far.
+    pub(in crate::packager) key_frames: u64,
 }
 
 impl Rendition {
@@ -95,6 +97,7 @@ impl Rendition {
             next,
             longest: Duration::ZERO,
             peak_bps: 0,
+            key_frames: 0,
         }
     }
 

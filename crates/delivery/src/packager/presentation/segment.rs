@@ -21,6 +21,8 @@ pub struct Segment {
     pub duration: u64,
     /// When what is at its start was captured, or, where the stream does not tell, when it came in.
     pub program_date_time: Utc,
+    /// That time is one of capture, by what the stream says.
+    pub captured: bool,
     /// It begins with a key frame or a recovery point. Sound always does.
     pub independent: bool,
     /// Nothing came in its time: it has no bytes and is only listed.
@@ -35,6 +37,8 @@ pub struct Segment {
     pub size_bytes: u64,
     /// Where its key frames are, the first 64 of them; of sound none.
     pub key_frames: Vec<KeyFrame>,
+    /// How many key frames were remembered in all segments before it.
+    pub first_key_frame: u64,
 }
 
 /// A part of a segment.
@@ -87,10 +91,13 @@ impl Segment {
         duration_of(part.duration, self.timescale)
     }
 
-    pub(in crate::packager) fn add_key_frame(&mut self, key_frame: KeyFrame) {
-        if self.key_frames.len() < KEY_FRAMES_MAX {
+    /// Remembers a key frame, if there is room; returns whether there was.
+    pub(in crate::packager) fn add_key_frame(&mut self, key_frame: KeyFrame) -> bool {
+        let has_room = self.key_frames.len() < KEY_FRAMES_MAX;
+        if has_room {
             self.key_frames.push(key_frame);
         }
+        has_room
     }
 }
 

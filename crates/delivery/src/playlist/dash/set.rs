@@ -1,0 +1,101 @@
+//! An adaptation set and its one representation (23009-1 §5.3.3, §5.3.5).
+
+use super::super::date::date_time;
+use super::super::hls::language_of;
+use super::Options;
+use super::mpd::{Period, write_utc_timing};
+use super::segments::{Listing, write_template};
+use super::xml::Xml;
+use crate::packager::{Kind, Rendition, RenditionName, TrackInfo, ticks_of};
+use glassline_media::Ticks;
+
+/// Writes what a rendition is in a period, and where its segments are.
+pub(super) fn write_set(
+    xml: &mut Xml,
+    rendition: &Rendition,
+    period: &Period<'_>,
+    is_static: bool,
+    options: &Options,
+) {
+    let Some(track) = rendition.track_in(period.epoch.number) else { return };
+    let name = rendition.name();
+    xml.open("AdaptationSet")
+        .attribute("id", set_id(name))
+        .attribute("contentType", if name.is_video() { "video" } else { "audio" })
+        .attribute("mimeType", if name.is_video() { "video/mp4" } else { "audio/mp4" })
+        .attribute("codecs", &track.codec)
+        .attribute("segmentAlignment", "true");
+    write_format(xml, track);
+    if !is_static {
+        write_reference_time(xml, rendition, period, options);
+        let ticks = scaled(track.chunk_ticks.into(), track, period);
+        xml.open("Resync").attribute("type", 0).attribute("dT", ticks).close();
+    }
+    xml.open("Role")
+        .attribute("schemeIdUri", "urn:mpeg:dash:role:2011")
+        .attribute("value", if set_id(name) <= 2 { "main" } else { "alternate" })
+        .close();
+    write_template(xml, rendition, track, period, is_static, options);
+    let bandwidth = u32::try_from(rendition.bandwidth().peak_bps).unwrap_or(u32::MAX);
+    xml.open("Representation").attribute("id", name).attribute("bandwidth", bandwidth).close();
+    xml.close();
+}
+
+/// The number of a set, the same in all periods.
+fn set_id(name: RenditionName) -> u32 {
+    match name {
+        RenditionName::Video => 1,
+        RenditionName::Audio(number) => 1 + u32::from(number),
+    }
+}
+
+fn write_format(xml: &mut Xml, track: &TrackInfo) {
+    match track.kind {
+        Kind::Video { width_px, height_px, frame_rate, sample_aspect } => {
+            xml.attribute("startWithSAP", 1)
+                .attribute("width", width_px)
+                .attribute("height", height_px)
+                .attribute_if("sar", sample_aspect.map(|(width, height)| format!("{width}:{height}")))
+                .attribute_if("frameRate", frame_rate);
+        }
+        Kind::Audio { channels, rate_hz, language } => {
+            xml.attribute("startWithSAP", 1)
+                .attribute_if("lang", language_of(language))
+                .attribute("audioSamplingRate", rate_hz);
+            xml.open("AudioChannelConfiguration")
+                .attribute("schemeIdUri", "urn:mpeg:dash:23003:3:audio_channel_configuration:2011")
+                .attribute("value", channels)
+                .close();
+        }
+    }
+}
+
+/// Which wall-clock time belongs to which media time (23009-1 §5.12); chunks say the same in `prft` where pictures tell
+/// when they were captured.
+fn write_reference_time(xml: &mut Xml, rendition: &Rendition, period: &Period<'_>, options: &Options) {
+    let mut own = rendition.listed().filter(|segment| segment.epoch == period.epoch.number && !segment.gap);
+    let Some(segment) = own.next_back() else { return };
+    let time = match period.listing {
+        Listing::Regular { .. } => ticks_of(segment.start_time(), Ticks::RATE),
+        Listing::Timeline => segment.start,
+    };
+    xml.open("ProducerReferenceTime")
+        .attribute("id", 0)
+        .attribute("inband", segment.captured)
+        .attribute("type", if segment.captured { "captured" } else { "encoder" })
+        .attribute("wallClockTime", date_time(segment.program_date_time))
+        .attribute("presentationTime", time);
+    xml.open("UTCTiming");
+    write_utc_timing(xml, options);
+    xml.close();
+}
+
+/// Ticks of the track in those that the period's template counts in.
+fn scaled(ticks: u64, track: &TrackInfo, period: &Period<'_>) -> u64 {
+    match period.listing {
+        Listing::Regular { .. } => {
+            ticks_of(crate::packager::duration_of(ticks, track.timescale), Ticks::RATE)
+        }
+        Listing::Timeline => ticks,
+    }
+}
