@@ -24,13 +24,14 @@ impl Config {
             tracing::warn!("{exposed}; or have its keys in files of their own (key_file)");
         }
         let folder = path.parent().unwrap_or(Path::new(""));
-        let Config { publish, viewer, stream, encode, log, tls, .. } = &mut config;
+        let Config { publish, viewer, stream, encode, log, tls, upstream, .. } = &mut config;
         for file in tls.certificates.iter_mut().flat_map(|files| [&mut files.chain, &mut files.key]) {
             *file = folder.join(&*file);
         }
         for ca in stream.values_mut().filter_map(|stream| stream.ca.as_mut()) {
             *ca = folder.join(&*ca);
         }
+        upstream.ca = upstream.ca.take().map(|ca| folder.join(ca));
         for section in encode.values_mut() {
             section.input = section.input.take().map(|input| crate::encode::input_in(folder, &input));
             section.audio_in = section.audio_in.take().map(|input| crate::encode::sound_in(folder, &input));

@@ -5,6 +5,7 @@
 //! `examples/glassline.toml`, and is refused where it is not known.
 
 mod de;
+mod edge;
 mod encode;
 mod error;
 mod load;
@@ -13,6 +14,7 @@ mod section;
 mod validate;
 mod validate_streams;
 
+pub(crate) use edge::{Package, Upstream};
 pub(crate) use encode::Encode;
 pub(crate) use error::ConfigError;
 pub(crate) use load::read_key;
@@ -50,6 +52,10 @@ pub(crate) struct Config {
     pub(crate) viewer: Viewer,
     /// How streams are fetched from elsewhere.
     pub(crate) pull: Pull,
+    /// How streams are made LL-HLS and LL-DASH of.
+    pub(crate) package: Package,
+    /// Where objects come from that are not here.
+    pub(crate) upstream: Upstream,
     /// What is particular to single streams, by their names.
     pub(crate) stream: BTreeMap<String, Stream>,
     /// What the program encodes itself, by the names under which it is published.
@@ -74,6 +80,8 @@ impl Default for Config {
             publish: Publish::default(),
             viewer: Viewer::default(),
             pull: Pull::default(),
+            package: Package::default(),
+            upstream: Upstream::default(),
             stream: BTreeMap::new(),
             encode: BTreeMap::new(),
             process: Process::default(),

@@ -20,6 +20,8 @@ impl Config {
         self.check_viewer()?;
         self.check_demo()?;
         self.check_pull()?;
+        self.check_package()?;
+        self.check_upstream()?;
         self.check_streams()?;
         self.check_encode()?;
         self.check_process()
@@ -113,6 +115,42 @@ impl Config {
         duration("pull.retry_min", pull.retry_min, millis(50), seconds(60))?;
         duration("pull.retry_max", pull.retry_max, millis(50), seconds(3600))?;
         duration("pull.reorder", pull.reorder, millis(0), seconds(1))
+    }
+
+    fn check_package(&self) -> Result<(), Problem> {
+        let package = &self.package;
+        if let Err(error) = package.presentation().checked() {
+            let key = match error.what {
+                "segment" => "package.segment",
+                "part" => "package.part",
+                _ => "package.window",
+            };
+            return out_of(
+                key,
+                quantity::format_duration(error.found),
+                quantity::format_duration(error.min),
+                quantity::format_duration(error.max),
+            );
+        }
+        duration("package.idle", package.idle, Duration::from_secs(1), Duration::from_secs(86_400))
+    }
+
+    fn check_upstream(&self) -> Result<(), Problem> {
+        let upstream = &self.upstream;
+        let (millis, seconds) = (Duration::from_millis, Duration::from_secs);
+        for (key, bytes) in [("upstream.cache", upstream.cache), ("upstream.max_object", upstream.max_object)]
+        {
+            let [least, most] = [ByteSize::from_mebibytes(1), ByteSize::from_mebibytes(1 << 20)];
+            if !(least.bytes()..=most.bytes()).contains(&bytes.bytes()) {
+                return out_of(key, bytes, least, most);
+            }
+        }
+        duration("upstream.media_ttl", upstream.media_ttl, seconds(0), seconds(86_400))?;
+        duration("upstream.other_ttl", upstream.other_ttl, seconds(0), seconds(86_400))?;
+        duration("upstream.negative_ttl", upstream.negative_ttl, seconds(0), seconds(3600))?;
+        duration("upstream.connect_timeout", upstream.connect_timeout, millis(50), seconds(60))?;
+        duration("upstream.silence_timeout", upstream.silence_timeout, seconds(1), seconds(600))?;
+        number("upstream.connections", upstream.connections, 1, 65_536)
     }
 
     fn check_demo(&self) -> Result<(), Problem> {

@@ -20,7 +20,7 @@ mod succession;
 use crate::config::{self, Config, Mux};
 use crate::{encode, failure, logging, output};
 use anyhow::{Context, Result};
-use glassline_delivery::http1::Limits;
+use glassline_delivery::http1::{Limits, Url};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Policy;
 use glassline_delivery::stream::{self, Backlog, FlushPolicy, Pacing, Prebuffer};
@@ -33,12 +33,14 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
   glassline serve --demo                          a live test picture at http://127.0.0.1:8080/
   glassline serve --config glassline.toml         as configured; examples/glassline.toml shows every key
   glassline serve --listen 127.0.0.1:9000         on another address; may be given several times
+  glassline serve --upstream http://ORIGIN:8080   an edge: what is asked for comes from there, once
   glassline serve --config glassline.toml --test-config
   glassline serve --config glassline.toml --upgrade     take over from the one that runs; kill -USR2 does the same
   glassline serve --config glassline.toml --user glassline     started as root, goes on as this user
@@ -47,7 +49,8 @@ Publish to it (from this machine; others need a key or --open-publish):
   ffmpeg -re -i FILE -c copy -f mpegts http://127.0.0.1:8080/live/NAME.ts
   glassline encode test:1280x720@50 http://127.0.0.1:8080/live/NAME.ts
 
-Watch: open http://HOST:8080/watch/NAME, or  vlc http://HOST:8080/live/NAME.ts";
+Watch: open http://HOST:8080/watch/NAME, or  vlc http://HOST:8080/live/NAME.ts
+LL-HLS: http://HOST:8080/live/NAME/index.m3u8    LL-DASH: http://HOST:8080/live/NAME/manifest.mpd";
 
 /// Hand live streams to everyone: a relay with a page to watch them on
 #[derive(Debug, clap::Args)]
@@ -71,6 +74,9 @@ pub(crate) struct Args {
     /// Started as root, go on as this user once ports and files are open (name or number)
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
+    /// Fetch what is not here from this server, each object once however many ask for it; may be given several times, in the order in which they are asked
+    #[arg(long, value_name = "URL")]
+    upstream: Vec<Url>,
     /// Let anybody publish without a key
     #[arg(long)]
     open_publish: bool,
@@ -85,6 +91,9 @@ impl Args {
         };
         if !self.listen.is_empty() {
             config.listen.clone_from(&self.listen);
+        }
+        if !self.upstream.is_empty() {
+            config.upstream.servers.clone_from(&self.upstream);
         }
         if self.user.is_some() {
             // A group in the file belongs to the user there.
@@ -150,6 +159,8 @@ fn settings(config: &Config) -> Settings {
             config::SendPath::Sendfile => relay::SendPath::Sendfile,
         },
         stall_timeout: config.viewer.stall_timeout,
+        // The next upstream server may still answer.
+        object_timeout: config.upstream.silence_timeout + Duration::from_secs(3),
         max_connections: config.viewer.max_connections,
         certificates: certificates(config),
         certificate_check: config.tls.check_interval,
@@ -159,6 +170,8 @@ fn settings(config: &Config) -> Settings {
         pulls: pulls(config),
         outputs: outputs(config),
         drain: config.process.drain,
+        packaging: config.package.settings(),
+        upstream: config.upstream.settings(),
         pull_policy: Policy {
             silence_timeout: config.pull.silence_timeout,
             retry_min: config.pull.retry_min,
@@ -256,6 +269,9 @@ fn explain(error: StartError) -> anyhow::Error {
         StartError::Mark(_) => {
             "give the program the capability CAP_NET_ADMIN (setcap cap_net_admin+ep on its file, or \
               AmbientCapabilities=CAP_NET_ADMIN in its systemd unit), or remove mark and mark_pool from the configuration"
+        }
+        StartError::Upstream(_) => {
+            "check [upstream] ca: a file with certificates alone; without it the system's count"
         }
         _ => "see what the system says",
     };

@@ -5,6 +5,7 @@ use super::answers::{json, no_stream};
 use super::{api, assets, control, encoding, insight, metrics};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
+use glassline_delivery::playlist;
 use glassline_delivery::policy::StreamName;
 use glassline_engine::encode::Supervisor;
 use glassline_engine::relay::{Access, Hub, ListenerRole, Site};
@@ -53,6 +54,10 @@ impl PageSite {
             "/gen204" => Response::new(204).with_header("Cache-Control", "no-store"),
             "/metrics" => {
                 Response::ok(metrics::MEDIA_TYPE, metrics::exposition(hub, &self.encoders.statuses()))
+            }
+            "/api/time" if request.parameter("format").as_deref() == Some("iso") => {
+                let time = format!("{}\n", playlist::date_time(hub.clock().utc()));
+                Response::ok("text/plain; charset=utf-8", time).with_header("Cache-Control", "no-store")
             }
             "/api/time" => json(&api::time(hub)),
             "/api/contact" => json(&api::Contact { contact: self.now().contact.as_deref() }),

@@ -2,6 +2,7 @@
 //!
 //! * [`capture`], [`encode`], [`output`]: pictures and sound, the encoder that runs, where its streams go.
 //! * [`direct`]: video that fits the network frame by frame, on a link (`direct` + `link`).
+//! * [`edge`]: objects that are served while they fill (`delivery::fill`).
 //! * [`link`]: channels between peers over a bad network (`transport::link` + `io`).
 //! * [`parallel`]: the threads of encoders (`codec` + `io`).
 //! * [`relay`]: one stream to everyone, over HTTP (`delivery` + `io`).
@@ -12,6 +13,7 @@
 pub mod capture;
 mod datagrams;
 pub mod direct;
+pub mod edge;
 pub mod encode;
 pub mod http;
 pub mod link;

@@ -6,7 +6,7 @@ pub use info::Info;
 
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -222,6 +222,11 @@ impl Connection {
     /// Writes as much as fits: `None` where nothing does.
     pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         wait_is_none(|| (&self.0).write(bytes))
+    }
+
+    /// The same of several runs of bytes in one call, end to end.
+    pub fn write_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+        wait_is_none(|| (&self.0).write_vectored(runs))
     }
 
     pub(crate) fn stream(&self) -> &TcpStream {

@@ -101,8 +101,10 @@ pub fn reason(status: u16) -> &'static str {
         431 => "Request Header Fields Too Large",
         500 => "Internal Server Error",
         501 => "Not Implemented",
+        502 => "Bad Gateway",
         503 => "Service Unavailable",
         507 => "Insufficient Storage",
+        508 => "Loop Detected",
         _ => "Status",
     }
 }

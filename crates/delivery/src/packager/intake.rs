@@ -17,6 +17,13 @@ impl TsIntake {
         TsIntake { demuxer: Demuxer::new(), packager: Packager::new(settings) }
     }
 
+    /// See [`Packager::starting_at`].
+    #[must_use]
+    pub fn starting_at(mut self, epoch: u32, segment: u64) -> TsIntake {
+        self.packager = self.packager.starting_at(epoch, segment);
+        self
+    }
+
     /// Takes the next bytes of a transport stream, chopped anywhere, which came in at `now`. Poll afterwards.
     pub fn push(&mut self, bytes: &[u8], now: Utc) {
         self.demuxer.push(bytes);

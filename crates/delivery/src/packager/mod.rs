@@ -94,6 +94,14 @@ impl Packager {
         }
     }
 
+    /// The same, whose first epoch and first segment have these numbers: where they grow from run to run, no cache takes
+    /// the objects of one for those of another.
+    #[must_use]
+    pub fn starting_at(mut self, epoch: u32, segment: u64) -> Packager {
+        (self.epoch, self.number) = (epoch, segment);
+        self
+    }
+
     /// The program is this from now on: chooses what renditions are made of. Where that is not what was chosen before,
     /// a new epoch begins.
     pub fn handle_program(&mut self, program: &Program, now: Utc) {

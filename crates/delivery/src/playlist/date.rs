@@ -4,7 +4,7 @@ use glassline_media::Utc;
 use std::time::Duration;
 
 /// `2026-05-04T03:02:01.123Z` (RFC 3339; ISO/IEC 8601), rounded down to the millisecond.
-pub(super) fn date_time(utc: Utc) -> String {
+pub fn date_time(utc: Utc) -> String {
     let millis = utc.as_nanos() / 1_000_000;
     let (seconds, millis) = (millis / 1000, millis % 1000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);

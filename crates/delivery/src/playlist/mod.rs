@@ -10,5 +10,6 @@ pub mod hls;
 pub mod names;
 mod query;
 
+pub use date::date_time;
 pub use names::Object;
 pub use query::Carried;

@@ -11,6 +11,7 @@ use crate::relay::connection::{Connection, ConnectionState};
 use crate::relay::hub::{Hub, HubState};
 use crate::relay::live::{Live, LiveState};
 use crate::relay::output::{Feeder, OutputHandover};
+use crate::relay::packaging::Packaging;
 use crate::relay::pull::{Fetcher, LeftSource};
 use crate::relay::tls_ends::{PlainEnd, TlsEnd};
 use crate::relay::wire::{Wire, WireState};
@@ -237,6 +238,7 @@ pub(super) fn unpack(
     let (mut hub, mut pollers) = Hub::new(settings, site, Clock::new(), count)?;
     hub.inherit(estate.hub, lives.values().cloned().collect());
     let hub = Arc::new(hub);
+    let packager = pollers.pop().map(|poller| Packaging::new(&hub, poller));
     let mut feeder = pollers.pop().map(|poller| Feeder::new(&hub, poller));
     let workers = pollers.into_iter().enumerate();
     let mut workers: Vec<_> =
@@ -266,7 +268,7 @@ pub(super) fn unpack(
         live.release_absent(hub.clock.now());
         live.reconfigure(settings.of_stream(&live.name));
     }
-    Ok(Inherited { hub, threads: Threads { workers, fetcher: Some(fetcher), feeder }, listeners })
+    Ok(Inherited { hub, threads: Threads { workers, fetcher: Some(fetcher), feeder, packager }, listeners })
 }
 
 /// The listeners that are still wanted, as many for each worker as came; more are opened where workers have none.

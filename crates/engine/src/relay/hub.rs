@@ -1,5 +1,6 @@
 //! What the threads of a relay share: its settings, its [`Streams`], its [`Inboxes`], its counters, and what they are to do.
 
+use crate::edge::{Edge, FetcherError, Wake};
 use crate::relay::access::{Access, OpenRequest};
 use crate::relay::certificates::Certificates;
 use crate::relay::counters::RelayCounters;
@@ -7,6 +8,7 @@ use crate::relay::inboxes::{Inboxes, Message};
 use crate::relay::live::Live;
 use crate::relay::marking::Marker;
 use crate::relay::output;
+use crate::relay::packaging::Shelves;
 use crate::relay::presence::{Presence, Purpose};
 use crate::relay::pull::PullTable;
 use crate::relay::roster::{Clients, Roster};
@@ -16,6 +18,7 @@ use crate::relay::{ClaimError, ListenerRole, Settings, Site};
 use glassline_delivery::http1::Response;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{Load, StreamName};
+use glassline_delivery::stream::Mux;
 use glassline_delivery::telemetry::History;
 use glassline_io::clock::Clock;
 use glassline_io::poll::Poller;
@@ -32,10 +35,12 @@ pub struct Hub {
     pub(super) clock: Clock,
     pub(super) counters: RelayCounters,
     pub(super) streams: Streams,
-    pub(super) inboxes: Inboxes,
+    pub(super) inboxes: Arc<Inboxes>,
     pub(super) presence: Presence,
     pub(super) certificates: Arc<Certificates>,
     pub(super) marker: Marker,
+    pub(super) shelves: Shelves,
+    edge: RwLock<Option<Arc<Edge>>>,
     pub(super) roster: Roster,
     pulls: RwLock<Arc<PullTable>>,
     outputs: RwLock<Arc<output::OutputTable>>,
@@ -70,7 +75,7 @@ fn up_to(limit: usize) -> impl FnOnce(Load, Load) -> Result<(), ()> {
 }
 
 impl Hub {
-    /// Returns also a poller for each worker, and the outputs' last.
+    /// Returns also a poller for each worker, then the outputs' and the packager's.
     pub(super) fn new(
         settings: Settings,
         site: Arc<dyn Site>,
@@ -89,10 +94,12 @@ impl Hub {
             clock,
             counters: RelayCounters::default(),
             streams: Streams::default(),
-            inboxes,
+            inboxes: Arc::new(inboxes),
             presence: Presence::default(),
             certificates: Arc::new(Certificates::new().map_err(io::Error::other)?),
             marker: Marker::default(),
+            shelves: Shelves::default(),
+            edge: RwLock::default(),
             site,
             began: clock.now(),
             phase: AtomicU8::new(Phase::Running as u8),
@@ -199,6 +206,29 @@ impl Hub {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
     }
 
+    /// Begins to fetch from the upstream servers that the settings name, or from none; what is kept stays where they are the
+    /// same. To be called while the threads are halted.
+    pub(super) fn arrange_edge(&self) -> Result<(), FetcherError> {
+        let wanted = self.settings().upstream.clone();
+        let mut edge = self.edge.write().unwrap_or_else(PoisonError::into_inner);
+        if edge.as_ref().map(|edge| edge.settings()) != wanted.as_ref() {
+            *edge = None;
+            let wake = Arc::clone(&self.inboxes) as Arc<dyn Wake>;
+            let seed = glassline_io::random::seed().map_err(FetcherError::from)?;
+            let seed = seed[..8].iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte));
+            *edge = match wanted {
+                Some(settings) => Some(Arc::new(Edge::start(settings, wake, self.clock, seed)?)),
+                None => None,
+            };
+        }
+        Ok(())
+    }
+
+    /// What fetches objects that are not here, where upstream servers are configured.
+    pub fn edge(&self) -> Option<Arc<Edge>> {
+        self.edge.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// What is known of the sources.
     pub(super) fn pulls(&self) -> Arc<PullTable> {
         Arc::clone(&self.pulls.read().unwrap_or_else(PoisonError::into_inner))
@@ -263,6 +293,12 @@ impl Hub {
         let claimed = self.streams.claim(claimant, &conditions, &mut displaced);
         self.announce_displaced(&displaced);
         let Granted { live, session, replaced, evicted } = claimed?;
+        if !settings.packaging.on_demand && live.mux == Mux::MpegTs {
+            drop(self.shelf(&live.name));
+        }
+        if self.shelves.find(&live.name).is_some() {
+            live.set_is_packaged(true);
+        }
         self.inboxes.announce(&live, None);
         if let Some(replaced) = replaced {
             self.inboxes.announce(&replaced, None);

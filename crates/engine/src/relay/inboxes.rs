@@ -1,6 +1,9 @@
-//! What the threads tell each other: a list of messages and a waker for each worker, and one for the thread of outputs.
+//! What the threads tell each other: a list of messages and a waker for each worker, and one each for the thread of outputs
+//! and that of the packager.
 
+use crate::edge::Wake;
 use crate::relay::live::{Flushed, Live};
+use glassline_delivery::policy::StreamName;
 use glassline_io::poll::{Poller, Waker};
 use glassline_media::Time;
 use std::io;
@@ -12,15 +15,22 @@ pub(super) const WAKE: u64 = u64::MAX;
 /// Tells a thread something from another one.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// A stream that the thread has viewers (or outputs) of has grown or ended.
+    /// A stream that the thread has viewers (or outputs, or a presentation) of has grown or ended.
     Flushed(Arc<Live>),
     /// A stream's waiting bytes are to be looked after at this time.
     FlushAt(Time, Arc<Live>),
     /// The publisher at this token has lost its seat.
     Evicted(u64),
+    /// Somebody asks for the stream's presentation.
+    Package(StreamName),
+    /// There is news of the objects that the connections at these tokens wait for.
+    Grown(Vec<u64>),
 }
 
-/// The inboxes of all workers, by their numbers, and that of the outputs' thread behind them.
+/// Threads that are no workers: that of outputs, and the packager.
+pub(super) const THREADS_BESIDE: usize = 2;
+
+/// The inboxes of all workers, by their numbers, and those of the outputs' thread and the packager behind them.
 pub(super) struct Inboxes(Vec<Inbox>);
 
 struct Inbox {
@@ -40,21 +50,26 @@ impl Inbox {
 }
 
 impl Inboxes {
-    /// Inboxes for so many workers and for the outputs' thread, and the poller of each, in the same order.
+    /// Inboxes for so many workers, for the outputs' thread and for the packager, and the poller of each, in the same order.
     pub(super) fn new(workers: usize) -> io::Result<(Inboxes, Vec<Poller>)> {
-        let pollers = (0..=workers).map(|_| Poller::new()).collect::<io::Result<Vec<_>>>()?;
+        let pollers = (0..workers + THREADS_BESIDE).map(|_| Poller::new()).collect::<io::Result<Vec<_>>>()?;
         let inboxes = pollers.iter().map(Inbox::new).collect::<io::Result<Vec<_>>>()?;
         Ok((Inboxes(inboxes), pollers))
     }
 
     /// How many workers there are.
     pub(super) fn workers(&self) -> usize {
-        self.0.len() - 1
+        self.0.len() - THREADS_BESIDE
     }
 
     /// The number of the outputs' thread, where a worker's number is asked for.
     pub(super) fn outputs(&self) -> usize {
         self.workers()
+    }
+
+    /// The number of the packager, the same.
+    pub(super) fn packager(&self) -> usize {
+        self.workers() + 1
     }
 
     /// Puts `message` before thread `thread` and wakes it.
@@ -79,7 +94,7 @@ impl Inboxes {
         }
     }
 
-    /// Wakes each thread that has viewers or outputs of `live` and has not been told yet. `own` is the worker that calls,
+    /// Wakes each thread that has viewers, outputs or a presentation of `live` and has not been told yet. `own` is the worker that calls,
     /// which is not woken: it serves its viewers itself if this returns true.
     pub(super) fn announce(&self, live: &Arc<Live>, own: Option<usize>) -> bool {
         let mut serve_own = false;
@@ -108,6 +123,12 @@ impl Inboxes {
     }
 }
 
+impl Wake for Inboxes {
+    fn wake(&self, thread: usize, readers: Vec<u64>) {
+        self.send(thread, Message::Grown(readers));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,7 +150,7 @@ mod tests {
     #[test]
     fn a_message_wakes_its_thread_alone_and_is_collected_once() {
         let (inboxes, mut pollers) = Inboxes::new(2).expect("pollers");
-        assert_eq!((inboxes.workers(), inboxes.outputs(), pollers.len()), (2, 2, 3));
+        assert_eq!((inboxes.workers(), inboxes.outputs(), inboxes.packager(), pollers.len()), (2, 2, 3, 4));
         inboxes.send(1, Message::Evicted(7));
         inboxes.send(1, Message::Evicted(8));
         let woken: Vec<_> = pollers.iter_mut().map(wakes).collect();

@@ -1,6 +1,7 @@
 //! One stream while it lives: the pure core, the bytes, and who holds the publisher's seat.
 
 use crate::relay::counters::StreamCounters;
+use crate::relay::inboxes::THREADS_BESIDE;
 use crate::relay::status::StreamStatus;
 use crate::relay::telemetry::{Telemetry, TelemetryState};
 use glassline_delivery::policy::StreamName;
@@ -56,7 +57,7 @@ pub(super) struct Live {
     /// Whether viewers are paced whatever their paths take.
     paces_all: AtomicBool,
     ended: AtomicBool,
-    /// One for each worker, and the outputs' last.
+    /// One for each thread that has an inbox: workers, outputs, packager.
     audiences: Box<[Audience]>,
 }
 
@@ -65,6 +66,10 @@ pub(super) struct Live {
 struct Audience {
     viewers: AtomicUsize,
     told: AtomicBool,
+}
+
+fn audiences(workers: usize) -> Box<[Audience]> {
+    (0..workers + THREADS_BESIDE).map(|_| Audience::default()).collect()
 }
 
 #[derive(Debug)]
@@ -184,7 +189,7 @@ impl Live {
             pace_bps: AtomicU64::new(0),
             paces_all: AtomicBool::new(paces_all),
             ended: AtomicBool::new(false),
-            audiences: (0..=workers).map(|_| Audience::default()).collect(),
+            audiences: audiences(workers),
         }
     }
 
@@ -242,7 +247,7 @@ impl Live {
             pace_bps: AtomicU64::new(state.pace_bps),
             paces_all: AtomicBool::new(paces_all),
             ended: AtomicBool::new(state.ended),
-            audiences: (0..=workers).map(|_| Audience::default()).collect(),
+            audiences: audiences(workers),
         })
     }
 
@@ -507,17 +512,24 @@ impl Live {
 
     /// Viewers on all workers.
     pub(super) fn viewers(&self) -> usize {
-        let of_workers = self.audiences.split_last().map_or(&[][..], |(_, of_workers)| of_workers);
-        of_workers.iter().map(|audience| audience.viewers.load(Ordering::Acquire)).sum()
+        let workers = self.audiences.len() - THREADS_BESIDE;
+        self.audiences[..workers].iter().map(|audience| audience.viewers.load(Ordering::Acquire)).sum()
     }
 
     /// Whether it is sent to outputs (which take MPEG-TS alone), whose thread is told of news like a worker with a viewer.
     pub(super) fn set_has_outputs(&self, has_outputs: bool) {
-        if let Some(audience) = self.audiences.last() {
-            let has_outputs = has_outputs && self.mux == Mux::MpegTs;
-            audience.viewers.store(usize::from(has_outputs), Ordering::Release);
-            fence(Ordering::SeqCst);
-        }
+        self.set_listens(self.audiences.len() - THREADS_BESIDE, has_outputs);
+    }
+
+    /// The same of the packager, which makes a presentation of it.
+    pub(super) fn set_is_packaged(&self, is_packaged: bool) {
+        self.set_listens(self.audiences.len() - THREADS_BESIDE + 1, is_packaged);
+    }
+
+    fn set_listens(&self, thread: usize, listens: bool) {
+        let listens = listens && self.mux == Mux::MpegTs;
+        self.audiences[thread].viewers.store(usize::from(listens), Ordering::Release);
+        fence(Ordering::SeqCst);
     }
 
     /// Whether worker `worker` has viewers that were not told of news yet; from now on they count as told.

@@ -32,6 +32,7 @@ mod live;
 mod marking;
 mod outgoing;
 mod output;
+mod packaging;
 mod presence;
 mod publish;
 mod pull;
@@ -56,6 +57,7 @@ pub use hub::Hub;
 pub use listen::{Listen, ListenerRole};
 pub use live::PushError;
 pub use output::{Output, OutputStatus};
+pub use packaging::PackagingSettings;
 pub use publish::{ClaimError, Publisher};
 pub use pull::{Pull, RtpCounts, SourceState, SourceStatus};
 pub use roster::{Client, Clients, WhyCounts};
@@ -63,6 +65,7 @@ pub use settings::{SendPath, Settings};
 pub use status::{StreamStatus, Totals};
 pub use tls_ends::DrainingTls;
 
+use crate::edge::FetcherError;
 use certificates::Fresh;
 use descriptors::Division;
 use glassline_delivery::http1::Response;
@@ -74,6 +77,7 @@ use glassline_io::tls::TlsError;
 use handover::Inherited;
 use hub::Phase;
 use output::{Feeder, Sending};
+use packaging::Packaging;
 use pull::{Fetcher, Pulling};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -118,6 +122,9 @@ pub enum StartError {
     /// Connections are to be marked, and the system does not let this process.
     #[error("cannot mark viewers' connections (SO_MARK): {0}")]
     Mark(std::io::Error),
+    /// Nothing can be fetched from upstream servers.
+    #[error("cannot fetch from upstream servers: {0}")]
+    Upstream(#[from] FetcherError),
     /// A worker could not be set up.
     #[error("cannot start a thread: {0}")]
     Worker(#[from] std::io::Error),
@@ -129,6 +136,7 @@ pub struct Relay {
     workers: Vec<JoinHandle<Worker>>,
     pulling: Option<Pulling>,
     sending: Option<Sending>,
+    packaging: Option<JoinHandle<Packaging>>,
     listening: Vec<Opened>,
 }
 
@@ -146,6 +154,7 @@ struct Threads {
     workers: Vec<Worker>,
     fetcher: Option<Fetcher>,
     feeder: Option<Feeder>,
+    packager: Option<Packaging>,
 }
 
 /// A relay that has taken over and not begun.
@@ -191,12 +200,12 @@ impl Relay {
         let (hub, mut pollers) = Hub::new(settings, site, Clock::new(), count).map_err(StartError::from)?;
         hub.certificates.show(certificates);
         let hub = Arc::new(hub);
+        let packager = pollers.pop().map(|poller| Packaging::new(&hub, poller));
         let feeder = pollers.pop().map(|poller| Feeder::new(&hub, poller));
         let workers = pollers.into_iter().enumerate();
         let workers = workers.map(|(index, poller)| Worker::new(Arc::clone(&hub), index, poller));
-        let threads = Threads { workers: workers.collect(), fetcher: None, feeder };
-        let mut relay =
-            Relay { hub, workers: Vec::new(), pulling: None, sending: None, listening: Vec::new() };
+        let threads = Threads { workers: workers.collect(), fetcher: None, feeder, packager };
+        let mut relay = Relay::halted(hub);
         relay.resume(threads, opened)?;
         Ok(relay)
     }
@@ -275,8 +284,20 @@ impl Relay {
         hub.certificates.show(certificates);
         let listening: Vec<_> = listeners.iter().map(|(opened, _)| opened.clone()).collect();
         let opened = Relay::open(&listening, &listen, count)?;
-        let relay = Relay { hub, workers: Vec::new(), pulling: None, sending: None, listening: Vec::new() };
+        let relay = Relay::halted(hub);
         Ok(Waiting { relay, threads, listeners: listeners.into_iter().chain(opened).collect() })
+    }
+
+    /// A relay without threads.
+    fn halted(hub: Arc<Hub>) -> Relay {
+        Relay {
+            hub,
+            workers: Vec::new(),
+            pulling: None,
+            sending: None,
+            packaging: None,
+            listening: Vec::new(),
+        }
     }
 
     /// Listens on the addresses of `listen` that are not `listening` yet: a socket for each of `workers`.
@@ -324,6 +345,7 @@ impl Relay {
         if threads.fetcher.is_none() && !self.hub.pulls().is_empty() {
             threads.fetcher = Some(Fetcher::new(&self.hub)?);
         }
+        self.hub.arrange_edge()?;
         self.hub.enter(Phase::Running);
         for (index, (mut worker, listeners)) in threads.workers.into_iter().zip(listeners).enumerate() {
             worker.reconfigure(listeners, limit);
@@ -338,6 +360,7 @@ impl Relay {
             feeder.rearrange();
             self.sending = Some(Sending::start(feeder)?);
         }
+        self.packaging = threads.packager.map(packaging::start).transpose()?;
         Ok(())
     }
 
@@ -346,8 +369,9 @@ impl Relay {
         self.hub.enter(Phase::Halted);
         let fetcher = self.pulling.take().and_then(Pulling::join);
         let feeder = self.sending.take().and_then(Sending::join);
+        let packager = self.packaging.take().and_then(|thread| thread.join().ok());
         let workers = self.workers.drain(..).filter_map(|thread| thread.join().ok()).collect();
-        Threads { workers, fetcher, feeder }
+        Threads { workers, fetcher, feeder, packager }
     }
 
     /// Where it listens, in the order of [`Settings::listen`].
@@ -374,6 +398,7 @@ impl Relay {
         self.hub.enter(Phase::Stopping);
         drop(self.pulling.take().and_then(Pulling::join));
         drop(self.sending.take().and_then(Sending::join));
+        drop(self.packaging.take().map(JoinHandle::join));
         for thread in self.workers.drain(..) {
             // A worker that panicked has said so on standard error; the others are still to be joined.
             drop(thread.join());

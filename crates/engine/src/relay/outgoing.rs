@@ -1,9 +1,12 @@
 //! Bytes that wait for room in a socket.
 
 use crate::relay::wire::Wire;
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
+
+/// Parts that are written by one call at most.
+const RUNS_A_WRITE: usize = 16;
 
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
@@ -41,16 +44,36 @@ impl Outgoing {
 
     /// Writes what fits. Returns whether all is written.
     pub(super) fn flush(&mut self, wire: &mut Wire) -> io::Result<bool> {
-        while let Some(part) = self.parts.front_mut() {
-            let Some(written) = wire.write(part)? else { return Ok(false) };
-            self.bytes -= written;
-            if written == part.len() {
-                self.parts.pop_front();
+        while !self.parts.is_empty() {
+            let written = if let [part] = self.parts.make_contiguous() {
+                wire.write(part)?
             } else {
-                let _ = part.split_to(written);
-            }
+                let mut runs = [IoSlice::new(&[]); RUNS_A_WRITE];
+                let count = self.parts.len().min(RUNS_A_WRITE);
+                for (run, part) in runs.iter_mut().zip(&self.parts) {
+                    *run = IoSlice::new(part);
+                }
+                wire.write_vectored(&runs[..count])?
+            };
+            let Some(written) = written else { return Ok(false) };
+            self.advance(written);
         }
         Ok(wire.flush()?.all)
+    }
+
+    /// The first `bytes` are written.
+    fn advance(&mut self, mut bytes: usize) {
+        self.bytes -= bytes;
+        while let Some(part) = self.parts.front_mut()
+            && bytes > 0
+        {
+            if bytes < part.len() {
+                part.advance(bytes);
+                return;
+            }
+            bytes -= part.len();
+            self.parts.pop_front();
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a relay behaves.
 
-use crate::relay::{CertificateFiles, Listen, Output, Pull, StartError, pull};
+use crate::edge::UpstreamSettings;
+use crate::relay::{CertificateFiles, Listen, Output, PackagingSettings, Pull, StartError, pull};
 use glassline_delivery::http1::Limits;
 use glassline_delivery::policy::{Hosts, Networks, Rules, StreamName};
 use glassline_delivery::pull::Policy;
@@ -46,6 +47,8 @@ pub struct Settings {
     pub send_path: SendPath,
     /// A viewer whose socket takes nothing for this long is dropped.
     pub stall_timeout: Duration,
+    /// How long a request waits for an object that has not begun, before it is told to try again.
+    pub object_timeout: Duration,
     /// Connections at once over all workers; 0 is as many as there are descriptors for.
     pub max_connections: usize,
     /// What listeners with TLS show; the first is for who asks for a name that none has.
@@ -63,6 +66,10 @@ pub struct Settings {
     pub pull_policy: Policy,
     /// Streams that are sent elsewhere.
     pub outputs: Vec<Output>,
+    /// Which streams are made LL-HLS and LL-DASH of, and how.
+    pub packaging: PackagingSettings,
+    /// Where objects come from that are not here.
+    pub upstream: Option<UpstreamSettings>,
     /// How long the TLS of connections that another process has taken over goes on here at most.
     pub drain: Duration,
 }
@@ -116,6 +123,7 @@ impl Default for Settings {
             streams: BTreeMap::new(),
             send_path: SendPath::Automatic,
             stall_timeout: Duration::from_secs(20),
+            object_timeout: Duration::from_secs(15),
             max_connections: 0,
             certificates: Vec::new(),
             certificate_check: Duration::from_secs(60),
@@ -124,6 +132,8 @@ impl Default for Settings {
             pulls: Vec::new(),
             pull_policy: Policy::default(),
             outputs: Vec::new(),
+            packaging: PackagingSettings::default(),
+            upstream: None,
             drain: Duration::from_secs(12 * 3600),
         }
     }

@@ -9,7 +9,7 @@ use glassline_io::spool::{Reader, Sent};
 use glassline_io::tcp::Connection as Socket;
 use glassline_io::tls::{Flushed, Received, Session};
 use serde::{Deserialize, Serialize};
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 
 #[derive(Debug)]
@@ -160,6 +160,18 @@ impl Wire {
             Kind::Secured(session) => session.write(&self.socket, bytes),
             Kind::Apart { plain, .. } => plain.write(bytes),
             Kind::Plain | Kind::Mistaken => self.socket.write(bytes),
+        }
+    }
+
+    /// The same of several runs of bytes, end to end: in one call where it is plain.
+    pub(super) fn write_vectored(&mut self, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+        match &mut self.kind {
+            Kind::Apart { plain, .. } => plain.write_vectored(runs),
+            Kind::Plain | Kind::Mistaken => self.socket.write_vectored(runs),
+            Kind::Secured(session) => match runs.first() {
+                Some(run) => session.write(&self.socket, run),
+                None => Ok(Some(0)),
+            },
         }
     }
 

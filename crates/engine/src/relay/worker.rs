@@ -63,6 +63,8 @@ pub(super) struct Worker {
     sampling: Sampling,
     next_sweep: Time,
     strain: Strain,
+    /// Who of those that wait for an object is served first, counted on.
+    first_woken: usize,
 }
 
 /// The viewers that this worker has of one stream.
@@ -103,6 +105,7 @@ impl Worker {
             round: Vec::new(),
             sampling: Sampling::default(),
             strain: Strain::new(next_sweep),
+            first_woken: 0,
             next_sweep,
         }
     }
@@ -274,6 +277,9 @@ impl Worker {
                     match message {
                         Message::Flushed(live) => self.buffers.news.push(live),
                         Message::FlushAt(at, live) => self.buffers.due.push((at, live)),
+                        Message::Grown(tokens) => self.serve_woken(&tokens),
+                        // The packager alone is told.
+                        Message::Package(_) => {}
                         Message::Evicted(token) => self.with(token, |connection, context| {
                             connection.evicted(context);
                             Turn::Rests
@@ -283,6 +289,21 @@ impl Worker {
             }
             listener if listener >= LISTENERS => self.accept((listener - LISTENERS) as usize),
             connection => self.turn(connection),
+        }
+    }
+
+    /// Sends what is new of their objects to those who wait for it. Publishers and those who are paced have their turns in
+    /// between, and another one is first each time.
+    fn serve_woken(&mut self, tokens: &[u64]) {
+        self.first_woken = self.first_woken.wrapping_add(1);
+        let (before, after) = tokens.split_at(self.first_woken % tokens.len().max(1));
+        let order: Vec<u64> = after.iter().chain(before).copied().collect();
+        for tokens in order.chunks(BATCH_SENDS) {
+            for token in tokens {
+                self.with(*token, |connection, context| connection.woken(context));
+            }
+            self.look_at_publishers();
+            self.serve_paced();
         }
     }
 

@@ -5,13 +5,26 @@ use crate::relay::turn::TurnContext;
 use crate::relay::{ListenerRole, Settings};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
+use glassline_delivery::policy::StreamName;
 use std::io;
 
 impl Connection {
     /// Answers a whole request. Returns whether the peer has become a viewer.
     pub(super) fn answer(&mut self, request: &Request, context: &mut TurnContext<'_>) -> io::Result<bool> {
         let is_live = is_live(&request.path);
-        if is_live && matches!(request.method, Method::Get | Method::Head) {
+        let reads = matches!(request.method, Method::Get | Method::Head);
+        if reads && let Some((name, rest)) = StreamName::of_presentation_path(&request.path) {
+            match self.find_presented(&name, rest, request, context) {
+                Ok(growing) => self.fetch(growing, request, context.now),
+                Err(response) if response.status == 404 && self.forward(request, context) => {}
+                Err(response) => {
+                    let response = shared_with(context.settings, guarded(response));
+                    self.finish_answer(&response, request.method == Method::Head, context);
+                }
+            }
+            return Ok(false);
+        }
+        if is_live && reads {
             match self.find_watched(request, context) {
                 Ok(live) => return self.watch(live, request, context),
                 Err(response) => {
@@ -24,12 +37,34 @@ impl Connection {
             Method::Options => preflight(context.settings),
             _ => {
                 let door = ListenerRole::of(self.is_admin, &context.settings.listen);
-                shared_with(context.settings, context.hub.respond(request, door, self.peer.ip()))
+                let response = context.hub.respond(request, door, self.peer.ip());
+                if response.status == 404 && reads && !self.is_admin && self.forward(request, context) {
+                    return Ok(false);
+                }
+                shared_with(context.settings, response)
             }
         };
         let response = if is_live { guarded(response) } else { response };
         self.finish_answer(&response, request.method == Method::Head, context);
         Ok(false)
+    }
+
+    /// Answers with what upstream servers have at the request's address, if there are any.
+    fn forward(&mut self, request: &Request, context: &mut TurnContext<'_>) -> bool {
+        let Some(edge) = context.hub.edge() else { return false };
+        if request.headers.all("via").any(|via| edge.is_loop(via)) {
+            let words = "The request has come by this server before: its upstream servers lead back to it. Mend [upstream].";
+            self.finish_answer(
+                &problem(508, "the servers ask each other in a circle", words),
+                false,
+                context,
+            );
+            return true;
+        }
+        let Some(target) = upstream_target(request) else { return false };
+        let (growing, _) = edge.find(&target, context.now);
+        self.fetch(growing, request, context.now);
+        true
     }
 
     pub(super) fn finish_answer(
@@ -86,6 +121,19 @@ impl Connection {
         self.role = Role::Draining { since: None };
         self.waiting_input.clear();
     }
+}
+
+/// What upstream servers are asked for: without what only concerns this server and this viewer. `None` of a path that leads
+/// upwards.
+fn upstream_target(request: &Request) -> Option<String> {
+    let leads_up = |part: &str| matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
+    if request.path.split('/').any(leads_up) {
+        return None;
+    }
+    let is_ours = |pair: &&str| !matches!(pair.split('=').next(), Some("token" | "expires"));
+    let pairs: Vec<&str> = request.query.split('&').filter(|pair| !pair.is_empty()).filter(is_ours).collect();
+    let mark = if pairs.is_empty() { "" } else { "?" };
+    Some(format!("{}{mark}{}", request.path, pairs.join("&")))
 }
 
 /// Whether streams are at `path`, and nothing else.

@@ -3,11 +3,13 @@
 //! ```text
 //!              ┌─ answer, next request ─┐
 //!   accept ─► Exchange ─────────────────┴─► Draining ─► gone
+//!               ├─► Fetching ─► next request ─┤
 //!               ├─► Publishing ─► answer ─────┘
 //!               └─► Watching (until one side ends)
 //! ```
 
 mod answering;
+mod fetching;
 mod publishing;
 mod state;
 mod watching;
@@ -24,6 +26,7 @@ use crate::relay::turn::TurnContext;
 use crate::relay::viewer::{Fed, Viewer};
 use crate::relay::wire::Wire;
 use answering::{guarded, is_live};
+use fetching::Fetching;
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::policy::Meter;
@@ -80,6 +83,10 @@ enum Role {
     },
     Publishing(Publishing),
     Watching(Box<Viewer>),
+    /// An object is on its way, as it comes.
+    Fetching(Box<Fetching>),
+    /// Another process took the request, and answered nothing yet.
+    Asked(Box<Request>),
     /// Answered; `since` is when all was written and our side ended.
     Draining {
         since: Option<Time>,
@@ -149,7 +156,8 @@ impl Connection {
             && match &self.role {
                 Role::Exchange { .. } => !(self.http.has_answered() && self.outgoing.is_empty()),
                 Role::Publishing(publishing) => publishing.bytes == 0,
-                Role::Watching(_) => false,
+                // Its patience is bounded by itself.
+                Role::Watching(_) | Role::Fetching(_) | Role::Asked(_) => false,
                 Role::Draining { since } => since.is_none(),
             }
     }
@@ -217,7 +225,21 @@ impl Connection {
             }
         } else {
             let flushed = self.outgoing.flush(&mut self.socket)?;
-            if flushed && !self.waiting_input.is_empty() {
+            if let Role::Asked(_) = &self.role
+                && let Role::Asked(request) =
+                    std::mem::replace(&mut self.role, Role::Exchange { request: None, body_bytes: 0 })
+                && self.answer(&request, context)?
+            {
+                return Ok(Turn::Watches);
+            }
+            if let Role::Fetching(_) = &self.role {
+                rests = self.feed_fetch(context)?;
+            }
+            if matches!(rests, Turn::Over) {
+                return Ok(Turn::Over);
+            }
+            let waits = matches!(self.role, Role::Fetching(_));
+            if flushed && !waits && !self.waiting_input.is_empty() {
                 let input = std::mem::take(&mut self.waiting_input);
                 if self.take_input(&input, context)? {
                     return Ok(Turn::Watches);
@@ -225,6 +247,7 @@ impl Connection {
             }
         }
         let turn = match self.read(context) {
+            Ok(Turn::Rests) if self.wants_turn() => Ok(Turn::Again),
             Ok(Turn::Rests) => Ok(rests),
             turn => turn,
         };
@@ -272,6 +295,20 @@ impl Connection {
             return Ok(false);
         }
         loop {
+            if matches!(self.role, Role::Fetching(_)) {
+                if let Turn::Over = self.feed_fetch(context)? {
+                    // What has begun is cut by the connection's end.
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+                if matches!(self.role, Role::Fetching(_)) {
+                    // The next request waits until this one is answered.
+                    self.waiting_input.extend_from_slice(input);
+                    return Ok(false);
+                }
+                if matches!(self.role, Role::Draining { .. }) {
+                    break;
+                }
+            }
             if self.outgoing.len() > OUTGOING_LIMIT_BYTES && !self.outgoing.flush(&mut self.socket)? {
                 // The socket's next edge brings this input back.
                 self.waiting_input = input.to_vec();
@@ -341,7 +378,8 @@ impl Connection {
                 self.leave_seat(context, "ended");
                 self.finish_answer(&guarded(Response::new(204)), false, context);
             }
-            (Role::Publishing(_), Event::Request(_)) | (Role::Watching(_) | Role::Draining { .. }, _) => {}
+            (Role::Publishing(_), Event::Request(_))
+            | (Role::Watching(_) | Role::Fetching(_) | Role::Asked(_) | Role::Draining { .. }, _) => {}
         }
         Ok(false)
     }
@@ -377,7 +415,8 @@ impl Connection {
                 let _ = self.outgoing.flush(&mut self.socket)?;
                 Ok(Turn::Over)
             }
-            Role::Draining { .. } | Role::Exchange { .. } => {
+            Role::Fetching(_) => Ok(Turn::Over),
+            Role::Draining { .. } | Role::Exchange { .. } | Role::Asked(_) => {
                 let _ = self.outgoing.flush(&mut self.socket)?;
                 Ok(Turn::Over)
             }
@@ -454,6 +493,18 @@ impl Connection {
                 }
                 stalled
             }
+            Role::Fetching(fetching) => {
+                if fetching.waits_since().is_some_and(|since| now.since(since) >= settings.object_timeout) {
+                    context.hub.counters.timed_out.increment();
+                    fetching.leave(self.seat);
+                    let words = "What was asked for did not come in time; read the playlist again.";
+                    let response = problem(503, "it takes too long", words).with_header("Retry-After", "1");
+                    self.finish_answer(&guarded(response), false, context);
+                    let _ = self.outgoing.flush(&mut self.socket);
+                }
+                false
+            }
+            Role::Asked(_) => false,
             Role::Draining { since } => since.is_some_and(|since| now.since(since) >= DRAIN_TIME),
         }
     }
@@ -466,6 +517,11 @@ impl Connection {
             self.admission.leave(self.peer.ip(), context.hub);
             let sent_bytes = viewer.sent_bytes;
             self.log(200, sent_bytes, context);
+        }
+        if let Role::Fetching(fetching) = &self.role {
+            fetching.leave(self.seat);
+            let (status, bytes) = fetching.sent().unwrap_or((GONE, 0));
+            self.log(status, bytes, context);
         }
         self.log(GONE, 0, context);
         if self.socket.is_handshaking() {

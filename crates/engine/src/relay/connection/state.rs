@@ -37,10 +37,27 @@ pub(in crate::relay) struct ConnectionState {
 
 #[derive(Debug, Serialize, Deserialize)]
 enum RoleState {
-    Exchange { request: Option<Box<Request>>, body_bytes: u64 },
-    Publishing { stream: u64, session: u64, last_bytes: Time, began: Time, bytes: u64, meter: Option<Meter> },
-    Watching { stream: u64, viewer: Box<ViewerState> },
-    Draining { since: Option<Time> },
+    Exchange {
+        request: Option<Box<Request>>,
+        body_bytes: u64,
+    },
+    Publishing {
+        stream: u64,
+        session: u64,
+        last_bytes: Time,
+        began: Time,
+        bytes: u64,
+        meter: Option<Meter>,
+    },
+    Watching {
+        stream: u64,
+        viewer: Box<ViewerState>,
+    },
+    /// A request that nothing was answered yet.
+    Asked(Box<Request>),
+    Draining {
+        since: Option<Time>,
+    },
 }
 
 impl ConnectionState {
@@ -48,7 +65,7 @@ impl ConnectionState {
     pub(in crate::relay) fn stream(&self) -> Option<u64> {
         match &self.role {
             RoleState::Publishing { stream, .. } | RoleState::Watching { stream, .. } => Some(*stream),
-            RoleState::Exchange { .. } | RoleState::Draining { .. } => None,
+            RoleState::Exchange { .. } | RoleState::Asked(_) | RoleState::Draining { .. } => None,
         }
     }
 }
@@ -69,6 +86,12 @@ impl Connection {
                 let state = RoleState::Watching { stream: viewer.live.id, viewer: Box::new(viewer.state()) };
                 (state, viewer.own_link())
             }
+            // An object that has begun ends here: the client sees that it is cut, and asks again.
+            Role::Fetching(fetching) => match fetching.unanswered() {
+                Some(request) => (RoleState::Asked(Box::new(request.clone())), None),
+                None => (RoleState::Draining { since: None }, None),
+            },
+            Role::Asked(request) => (RoleState::Asked(request.clone()), None),
             Role::Draining { since } => (RoleState::Draining { since: *since }, None),
         };
         let state = ConnectionState {
@@ -106,6 +129,7 @@ impl Connection {
             RoleState::Watching { viewer, .. } => {
                 Role::Watching(Box::new(Viewer::restore(*viewer, Arc::clone(live?), own_link)))
             }
+            RoleState::Asked(request) => Role::Asked(request),
             RoleState::Draining { since } => Role::Draining { since },
         };
         Some(Connection {
@@ -135,7 +159,7 @@ impl Connection {
                 viewer.live.viewer_sits(self.seat.worker);
                 self.admission.come(address, hub);
             }
-            Role::Exchange { .. } | Role::Draining { .. } => {}
+            Role::Exchange { .. } | Role::Fetching(_) | Role::Asked(_) | Role::Draining { .. } => {}
         }
     }
 }

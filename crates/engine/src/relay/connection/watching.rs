@@ -2,6 +2,7 @@
 
 use super::answering::{guarded, shared_with};
 use super::{Connection, Role, Turn};
+use crate::edge::{Found, Growing};
 use crate::relay::entitled::OwnHosts;
 use crate::relay::hub::Hub;
 use crate::relay::live::Live;
@@ -11,8 +12,9 @@ use crate::relay::viewer::Viewer;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::metacube::CONTENT_CODING;
+use glassline_delivery::playlist::Object;
 use glassline_delivery::policy::{Caller, StreamName, WatchRefusal};
-use glassline_delivery::stream::Prebuffer;
+use glassline_delivery::stream::{Mux, Prebuffer};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
@@ -67,34 +69,78 @@ impl Connection {
         request: &Request,
         context: &TurnContext<'_>,
     ) -> Result<Arc<Live>, Response> {
-        let absent = || {
-            let words = "No stream of this name is live, or it is watched by a signed address alone. \
-                         GET /api/streams lists those that may be watched.";
-            problem(404, "no such stream", words)
-        };
         let (name, mux) = StreamName::of_live_path(&request.path).ok_or_else(absent)?;
-        let rules = &context.settings.rules;
-        let hosts = OwnHosts::of(context.hub, context.settings);
-        let caller = Caller { peer: self.peer.ip(), request, hosts: &hosts };
-        if let Err(refusal) = rules.of(&name).watch.check(&caller, &name, context.hub.clock.utc()) {
-            tracing::debug!(peer = %self.peer, stream = %name, ?refusal, "viewer refused");
-            // Where streams in general need no token, those that do answer as if they were not there.
-            let is_hidden = refusal == WatchRefusal::Token && rules.general.watch.key.is_none();
-            return Err(if is_hidden { absent() } else { may_not_watch(refusal) });
-        }
-        let Some(live) = context.hub.streams.find(&name) else {
-            if context.hub.pulls().has(&name) {
-                let words = "Its source is not there now; GET /api/streams says why. Try again shortly.";
-                let response = problem(503, "the stream's source is not there", words);
-                return Err(response.with_header("Retry-After", "1"));
-            }
-            return Err(absent());
-        };
+        self.may_watch(&name, request, context)?;
+        let live = find_live(&name, context)?;
         if live.mux != mux {
             let words = format!("It is at /live/{}.{}.", live.name, live.mux.extension());
             return Err(problem(404, &format!("this stream is {}", live.mux), &words));
         }
         Ok(live)
+    }
+
+    /// Whether the peer may watch the stream `name`; the answer where it may not.
+    fn may_watch(
+        &self,
+        name: &StreamName,
+        request: &Request,
+        context: &TurnContext<'_>,
+    ) -> Result<(), Response> {
+        let rules = &context.settings.rules;
+        let hosts = OwnHosts::of(context.hub, context.settings);
+        let caller = Caller { peer: self.peer.ip(), request, hosts: &hosts };
+        let checked = rules.of(name).watch.check(&caller, name, context.hub.clock.utc());
+        checked.map_err(|refusal| {
+            tracing::debug!(peer = %self.peer, stream = %name, ?refusal, "viewer refused");
+            // Where streams in general need no token, those that do answer as if they were not there.
+            let is_hidden = refusal == WatchRefusal::Token && rules.general.watch.key.is_none();
+            if is_hidden { absent() } else { may_not_watch(refusal) }
+        })
+    }
+
+    /// Finds what `rest` names of the presentation of the stream `name`, where the peer may watch that.
+    pub(super) fn find_presented(
+        &self,
+        name: &StreamName,
+        rest: &str,
+        request: &Request,
+        context: &TurnContext<'_>,
+    ) -> Result<Arc<Growing>, Response> {
+        let object: Object = rest.parse().map_err(|_| {
+            let words = "Ask for index.m3u8 (LL-HLS) or manifest.mpd (LL-DASH); they name the rest.";
+            problem(404, "no such object", words)
+        })?;
+        self.may_watch(name, request, context)?;
+        let shelf = match context.hub.shelves.find(name) {
+            Some(shelf) => shelf,
+            None => {
+                let live = find_live(name, context)?;
+                if live.mux != Mux::MpegTs {
+                    let words =
+                        format!("It is watched at /live/{}.{} alone.", live.name, live.mux.extension());
+                    return Err(problem(404, "a stream of this kind is not packaged", &words));
+                }
+                context.hub.shelf(name)
+            }
+        };
+        let wait = |response: Response| response.with_header("Retry-After", "1");
+        match shelf.find(object, &request.query, context.now) {
+            Found::Object(growing) => Ok(growing),
+            Found::Gone => {
+                Err(problem(410, "it is kept no longer", "Read the playlist again; it says what there is."))
+            }
+            Found::Unknown => {
+                let words =
+                    "Nothing of this name is there or due. Read the playlist again; it says what there is.";
+                Err(problem(404, "no such object", words))
+            }
+            Found::Bad(why) => Err(problem(
+                400,
+                &why,
+                "Read the playlist again without _HLS_ directives; it says what there is.",
+            )),
+            Found::Busy => Err(wait(problem(503, "too many wait for playlists", "Try again shortly."))),
+        }
     }
 
     /// Counts the peer among the viewers and gives it its place, where there is room.
@@ -184,6 +230,24 @@ impl Connection {
         }
         Ok(Turn::Over)
     }
+}
+
+/// The stream `name`, or the answer where it is not there.
+fn find_live(name: &StreamName, context: &TurnContext<'_>) -> Result<Arc<Live>, Response> {
+    context.hub.streams.find(name).ok_or_else(|| {
+        if context.hub.pulls().has(name) {
+            let words = "Its source is not there now; GET /api/streams says why. Try again shortly.";
+            let response = problem(503, "the stream's source is not there", words);
+            return response.with_header("Retry-After", "1");
+        }
+        absent()
+    })
+}
+
+fn absent() -> Response {
+    let words = "No stream of this name is live, or it is watched by a signed address alone. \
+                 GET /api/streams lists those that may be watched.";
+    problem(404, "no such stream", words)
 }
 
 fn may_not_watch(refusal: WatchRefusal) -> Response {

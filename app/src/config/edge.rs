@@ -1,0 +1,123 @@
+//! The sections about objects: `[package]`, LL-HLS and LL-DASH out of streams, and `[upstream]`, what is fetched from others.
+
+use super::section::duration;
+use glassline_delivery::http1::Url;
+use glassline_delivery::packager;
+use glassline_engine::edge::UpstreamSettings;
+use glassline_engine::relay::PackagingSettings;
+use glassline_media::quantity::ByteSize;
+use serde::{Deserialize, Deserializer};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `[package]`: how streams are made LL-HLS and LL-DASH of.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Package {
+    /// A segment ends at the first key frame after this long.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) segment: Duration,
+    /// How long a part lasts, about.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) part: Duration,
+    /// How far back viewers may go.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) window: Duration,
+    /// Whether a stream is packaged only while somebody asks for it.
+    pub(crate) on_demand: bool,
+    /// How long what nobody asks for is kept.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) idle: Duration,
+}
+
+impl Default for Package {
+    fn default() -> Package {
+        let PackagingSettings { presentation, on_demand, idle } = PackagingSettings::default();
+        let packager::Settings { segment, part, window } = presentation;
+        Package { segment, part, window, on_demand, idle }
+    }
+}
+
+impl Package {
+    /// How presentations are cut and kept.
+    pub(super) fn presentation(&self) -> packager::Settings {
+        packager::Settings { segment: self.segment, part: self.part, window: self.window }
+    }
+
+    /// The same for the relay.
+    pub(crate) fn settings(&self) -> PackagingSettings {
+        let (presentation, on_demand, idle) = (self.presentation(), self.on_demand, self.idle);
+        PackagingSettings { presentation, on_demand, idle }
+    }
+}
+
+/// `[upstream]`: where objects come from that are not here.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Upstream {
+    /// Servers that have the same, in the order in which they are asked. Empty: nothing is fetched.
+    #[serde(deserialize_with = "servers")]
+    pub(crate) servers: Vec<Url>,
+    /// The authorities that may vouch for them over TLS; once loaded, relative to where the program runs.
+    pub(crate) ca: Option<PathBuf>,
+    /// What is kept in memory at most.
+    pub(crate) cache: ByteSize,
+    /// What one object may have.
+    pub(crate) max_object: ByteSize,
+    /// How long segments are kept whose server says nothing of it.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) media_ttl: Duration,
+    /// The same of anything else.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) other_ttl: Duration,
+    /// The same of refusals.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) negative_ttl: Duration,
+    /// How long a connection may take to come about.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) connect_timeout: Duration,
+    /// How long a server may say nothing.
+    #[serde(deserialize_with = "duration")]
+    pub(crate) silence_timeout: Duration,
+    /// Connections to one server at most.
+    pub(crate) connections: usize,
+}
+
+impl Default for Upstream {
+    fn default() -> Upstream {
+        let usual = UpstreamSettings::new(Vec::new());
+        Upstream {
+            servers: usual.servers,
+            ca: usual.ca,
+            cache: ByteSize::from_mebibytes(usual.cache_bytes >> 20),
+            max_object: ByteSize::from_mebibytes(usual.object_bytes >> 20),
+            media_ttl: usual.defaults.media,
+            other_ttl: usual.defaults.other,
+            negative_ttl: usual.defaults.negative,
+            connect_timeout: usual.connect_timeout,
+            silence_timeout: usual.silence_timeout,
+            connections: usual.connections,
+        }
+    }
+}
+
+impl Upstream {
+    /// The same for the relay; `None` where there are no servers.
+    pub(crate) fn settings(&self) -> Option<UpstreamSettings> {
+        let mut settings = UpstreamSettings::new(self.servers.clone());
+        settings.ca.clone_from(&self.ca);
+        (settings.cache_bytes, settings.object_bytes) = (self.cache.bytes(), self.max_object.bytes());
+        settings.defaults.media = self.media_ttl;
+        settings.defaults.other = self.other_ttl;
+        settings.defaults.negative = self.negative_ttl;
+        (settings.connect_timeout, settings.silence_timeout) = (self.connect_timeout, self.silence_timeout);
+        settings.connections = self.connections;
+        (!settings.servers.is_empty()).then_some(settings)
+    }
+}
+
+fn servers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Url>, D::Error> {
+    let server =
+        |text: &String| text.parse().map_err(|error| serde::de::Error::custom(format!("{text:?}: {error}")));
+    Vec::<String>::deserialize(deserializer)?.iter().map(server).collect()
+}

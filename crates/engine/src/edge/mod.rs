@@ -1,0 +1,105 @@
+//! The edge: objects that are served while they fill.
+//!
+//! ```text
+//! relay's streams ─► packager ─► Shelf ──┐
+//!                                        ├─► Growing ─► relay's workers ─► those who wait for it
+//! upstream servers ─► fetching ─► Cache ─┘
+//! ```
+//! [`Growing`] marries `delivery::fill`'s object to those who wait for more of it; [`Shelf`] is one stream's presentation.
+
+mod cache;
+mod growing;
+mod shelf;
+mod upstream;
+
+pub use cache::{CacheFigures, CacheStatus};
+pub use growing::{Growing, Reader, Wake};
+pub use shelf::{Found, Shelf};
+pub use upstream::{FetchFigures, FetcherError, UpstreamSettings};
+
+use cache::Cache;
+use glassline_io::clock::Clock;
+use glassline_media::Time;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use upstream::{FetchCounters, Fetcher, Mailbox};
+
+/// Objects of upstream servers: each is fetched once, however many ask for it, and they read it while it comes. Dropping it
+/// ends its thread; what is on its way then fails.
+pub struct Edge {
+    settings: UpstreamSettings,
+    cache: Arc<Cache>,
+    counters: Arc<FetchCounters>,
+    mailbox: Arc<Mailbox>,
+    ends: Arc<AtomicBool>,
+    name: String,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Edge {
+    /// Begins. Readers are woken by `wake`; `seed` makes its name among servers, by which it knows requests of its own.
+    ///
+    /// # Errors
+    /// [`FetcherError`].
+    pub fn start(
+        settings: UpstreamSettings,
+        wake: Arc<dyn Wake>,
+        clock: Clock,
+        seed: u64,
+    ) -> Result<Edge, FetcherError> {
+        let cache = Arc::new(Cache::new(settings.cache_bytes, wake));
+        let (counters, ends) = (Arc::new(FetchCounters::default()), Arc::new(AtomicBool::new(false)));
+        let name = format!("glassline-{seed:016x}");
+        let (fetcher, mailbox) = Fetcher::new(
+            settings.clone(),
+            Arc::clone(&cache),
+            Arc::clone(&counters),
+            Arc::clone(&ends),
+            clock,
+            format!("1.1 {name}"),
+        )?;
+        let thread = std::thread::Builder::new().name("fetch".into()).spawn(move || fetcher.run())?;
+        Ok(Edge { settings, cache, counters, mailbox, ends, name, thread: Some(thread) })
+    }
+
+    /// How it was started.
+    pub fn settings(&self) -> &UpstreamSettings {
+        &self.settings
+    }
+
+    /// The object at `target`, path and query, and what was found of it. It is fetched where it is not there.
+    pub fn find(&self, target: &str, now: Time) -> (Arc<Growing>, CacheStatus) {
+        let (growing, status, job) = self.cache.find(target, now);
+        if let Some(job) = job {
+            self.mailbox.send(job);
+        }
+        (growing, status)
+    }
+
+    /// Whether a request with this `Via` has passed here already.
+    pub fn is_loop(&self, via: &str) -> bool {
+        via.split(',').any(|hop| hop.split_whitespace().any(|word| word == self.name))
+    }
+
+    /// What was asked for here, and is kept.
+    pub fn cache_figures(&self) -> CacheFigures {
+        self.cache.figures()
+    }
+
+    /// What was fetched.
+    pub fn fetch_figures(&self) -> FetchFigures {
+        self.counters.figures()
+    }
+}
+
+impl Drop for Edge {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Release);
+        self.mailbox.wake();
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so on standard error.
+            drop(thread.join());
+        }
+    }
+}

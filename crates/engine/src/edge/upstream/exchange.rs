@@ -1,0 +1,155 @@
+//! One request to an upstream server, and what of the object comes by it.
+
+use super::super::cache::Job;
+use bytes::Bytes;
+use glassline_delivery::fill::{Defaults, Download, Failure, Freshness, Object, Slab, Verdict};
+use glassline_delivery::http1::client::{Client, Event, Request};
+use glassline_delivery::http1::{HttpError, Limits, Method, Url};
+
+/// A job, across the servers that are asked for it.
+pub(super) struct Fetch {
+    pub(super) job: Job,
+    pub(super) download: Download,
+    pub(super) freshness: Freshness,
+    /// Requests that were sent for it.
+    pub(super) attempts: usize,
+    /// Servers that failed it, by their numbers.
+    pub(super) failed: Vec<usize>,
+}
+
+impl Fetch {
+    pub(super) fn new(job: Job) -> Fetch {
+        let known = job.old.as_ref().and_then(|old| {
+            let head = old.look(Object::progress).head?;
+            head.field("etag").map(str::to_owned)
+        });
+        Fetch {
+            download: Download::new(known.as_deref()),
+            freshness: Freshness::default(),
+            attempts: 0,
+            failed: Vec::new(),
+            job,
+        }
+    }
+
+    /// The bytes of the next request to `url`, whose path stands in front, and what reads the answer. `via` tells who asks.
+    pub(super) fn request(&mut self, url: &Url, via: &str, limits: Limits) -> (Vec<u8>, Client) {
+        self.attempts += 1;
+        let target = format!("{}{}", url.target().trim_end_matches('/'), self.job.target);
+        let mut request = Request::kept_alive(Method::Get, &url.authority(), &target).with_header("Via", via);
+        if let Some(authorization) = url.authorization() {
+            request = request.with_header("Authorization", authorization);
+        }
+        for (name, value) in self.download.request_fields() {
+            request = request.with_header(name, &value);
+        }
+        let client = request.client(limits);
+        (request.without_body(), client)
+    }
+}
+
+/// How an exchange stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stands {
+    /// More is to come.
+    Goes,
+    /// The answer is whole.
+    Done,
+    /// This server is of no use for it; another may be.
+    TryNext,
+    /// Nobody can complete it.
+    Failed(Failure),
+}
+
+/// A request that is on its way.
+pub(super) struct Exchange {
+    pub(super) download: Fetch,
+    client: Client,
+    skip: u64,
+    object_bytes: u64,
+    defaults: Defaults,
+    /// Whether anything came of the answer.
+    pub(super) has_answer: bool,
+}
+
+impl Exchange {
+    pub(super) fn new(download: Fetch, client: Client, object_bytes: u64, defaults: Defaults) -> Exchange {
+        Exchange { download, client, skip: 0, object_bytes, defaults, has_answer: false }
+    }
+
+    /// Whether its connection can be used again.
+    pub(super) fn keeps_alive(&self) -> bool {
+        self.client.keeps_alive()
+    }
+
+    /// Takes bytes of the answer. Those of the object are handed on at once, together. What is left of `input` belongs to
+    /// nothing.
+    pub(super) fn take(&mut self, input: &mut &[u8], slab: &mut Slab) -> Result<Stands, HttpError> {
+        let (mut pieces, mut stands) = (Vec::new(), Stands::Goes);
+        self.has_answer = true;
+        let result = loop {
+            match self.client.next(input) {
+                Err(error) => break Err(error),
+                Ok(None) => break Ok(()),
+                Ok(Some(Event::Head(head))) => {
+                    let verdict = self.download.download.handle_head(&head);
+                    let path = self.download.job.target.split('?').next().unwrap_or_default();
+                    match verdict {
+                        Verdict::Begin(kept, announced) => {
+                            self.download.freshness =
+                                Freshness::of(head.status, &head.headers, path, &self.defaults);
+                            self.download.job.growing.change(|object| object.begin(kept, announced));
+                        }
+                        Verdict::Resume { skip } => self.skip = skip,
+                        Verdict::NotModified => {
+                            self.download.freshness = Freshness::of(200, &head.headers, path, &self.defaults);
+                            if let Some(old) = &self.download.job.old {
+                                let same = old.look(Object::clone);
+                                self.download.job.growing.change(|object| *object = same);
+                            }
+                        }
+                        Verdict::TryNext => stands = Stands::TryNext,
+                        Verdict::Fail(failure) => stands = Stands::Failed(failure),
+                    }
+                    if stands != Stands::Goes {
+                        break Ok(());
+                    }
+                }
+                Ok(Some(Event::Data(mut data))) => {
+                    let skipped = self.skip.min(data.len() as u64);
+                    self.skip -= skipped;
+                    data = &data[skipped as usize..];
+                    if !data.is_empty() {
+                        pieces.push(slab.store(data));
+                    }
+                }
+                Ok(Some(Event::End)) => {
+                    stands = Stands::Done;
+                    break Ok(());
+                }
+            }
+        };
+        let count = self.append(pieces);
+        if self.download.job.growing.look(Object::filled) > self.object_bytes {
+            stands = Stands::Failed(Failure::TooLarge);
+        }
+        self.download.download.took(count);
+        result.map(|()| stands)
+    }
+
+    fn append(&mut self, pieces: Vec<Bytes>) -> u64 {
+        let count = pieces.iter().map(|piece| piece.len() as u64).sum();
+        if count > 0 {
+            self.download
+                .job
+                .growing
+                .change(|object| pieces.into_iter().for_each(|piece| object.append(piece)));
+        }
+        count
+    }
+
+    /// The connection has ended. Whether that is the answer's end.
+    pub(super) fn handle_end(&self) -> bool {
+        self.client.end().is_ok() && self.download.download.is_whole()
+    }
+}

@@ -1,0 +1,426 @@
+//! The thread that fetches.
+
+use super::super::cache::{Cache, Job};
+use super::exchange::{Exchange, Fetch, Stands};
+use super::server::Server;
+use super::{FetchCounters, Mailbox, UpstreamSettings};
+use glassline_delivery::fill::{Failure, Object, Slab};
+use glassline_io::client::Wire;
+use glassline_io::clock::Clock;
+use glassline_io::poll::{Poller, Waker, Watch};
+use glassline_io::tcp::Connection;
+use glassline_io::tls::{Connector, Roots, TlsError};
+use glassline_media::Time;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const WAKE: u64 = u64::MAX;
+/// Bytes of a read.
+const READ_BYTES: usize = 128 << 10;
+/// Reads of one connection in a row; then others get their turn.
+const READS_A_TURN: usize = 8;
+/// How often patience is looked after.
+const SWEEP: Duration = Duration::from_millis(100);
+/// How long an idle connection is kept.
+const IDLE: Duration = Duration::from_secs(30);
+/// Requests for one object at most.
+const ATTEMPTS_MAX: usize = 8;
+
+enum Link {
+    Opening(Connection),
+    Open(Wire),
+}
+
+struct Line {
+    server: usize,
+    generation: u32,
+    link: Link,
+    /// What is still to be written.
+    out: Vec<u8>,
+    /// What it is for; `None` while it is idle.
+    exchange: Option<Exchange>,
+    /// It has carried an exchange already, so the server may have given it up just now.
+    is_used: bool,
+    /// When something last happened.
+    since: Time,
+}
+
+/// What the thread has.
+pub(in crate::edge) struct Fetcher {
+    settings: UpstreamSettings,
+    cache: Arc<Cache>,
+    counters: Arc<FetchCounters>,
+    mailbox: Arc<Mailbox>,
+    ends: Arc<AtomicBool>,
+    clock: Clock,
+    poller: Poller,
+    connector: Option<Connector>,
+    servers: Vec<Server>,
+    lines: Vec<Option<Line>>,
+    generations: u32,
+    waiting: VecDeque<Fetch>,
+    /// Connections that had more to read than a turn's share.
+    again: Vec<u64>,
+    via: String,
+    slab: Slab,
+    scratch: Vec<u8>,
+}
+
+impl Fetcher {
+    /// A fetcher that has nothing to do. `via` tells servers who asks.
+    pub(in crate::edge) fn new(
+        settings: UpstreamSettings,
+        cache: Arc<Cache>,
+        counters: Arc<FetchCounters>,
+        ends: Arc<AtomicBool>,
+        clock: Clock,
+        via: String,
+    ) -> Result<(Fetcher, Arc<Mailbox>), FetcherError> {
+        let poller = Poller::new()?;
+        let mailbox = Mailbox::new(Waker::new(&poller, WAKE)?);
+        let wants_tls = settings.servers.iter().any(glassline_delivery::http1::Url::tls);
+        let roots = settings.ca.clone().map_or(Roots::System, Roots::File);
+        let connector = wants_tls.then(|| Connector::new(&roots)).transpose()?;
+        let seed = clock.utc().as_nanos();
+        let servers = settings.servers.iter().enumerate();
+        let servers = servers.map(|(index, url)| Server::new(url.clone(), seed ^ index as u64)).collect();
+        let fetcher = Fetcher {
+            settings,
+            cache,
+            counters,
+            mailbox: Arc::clone(&mailbox),
+            ends,
+            clock,
+            poller,
+            connector,
+            servers,
+            lines: Vec::new(),
+            generations: 0,
+            waiting: VecDeque::new(),
+            again: Vec::new(),
+            via,
+            slab: Slab::default(),
+            scratch: vec![0; READ_BYTES],
+        };
+        Ok((fetcher, mailbox))
+    }
+
+    /// Fetches until it is told to end.
+    pub(in crate::edge) fn run(mut self) {
+        let mut ready = Vec::new();
+        let mut next_sweep = Time::ZERO;
+        while !self.ends.load(Ordering::Acquire) {
+            let now = self.clock.now();
+            let wait = if self.again.is_empty() { next_sweep.since(now).min(SWEEP) } else { Duration::ZERO };
+            if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
+                tracing::error!(%error, "epoll failed; nothing is fetched from upstream servers any more");
+                break;
+            }
+            let now = self.clock.now();
+            for event in &ready {
+                if event.token == WAKE {
+                    let jobs = self.mailbox.collect();
+                    jobs.into_iter().for_each(|job| self.begin(job, now));
+                } else {
+                    self.turn(event.token, now);
+                }
+            }
+            for token in std::mem::take(&mut self.again) {
+                self.turn(token, now);
+            }
+            if now >= next_sweep {
+                self.sweep(now);
+                next_sweep = now + SWEEP;
+            }
+            self.assign_waiting(now);
+        }
+        for fetch in self.waiting.drain(..) {
+            fetch.job.growing.change(|object| object.fail(Failure::Upstream));
+        }
+        for exchange in self.lines.into_iter().flatten().filter_map(|line| line.exchange) {
+            exchange.download.job.growing.change(|object| object.fail(Failure::Upstream));
+        }
+    }
+
+    fn begin(&mut self, job: Job, now: Time) {
+        let fetch = Fetch::new(job);
+        self.assign(fetch, now);
+    }
+
+    fn assign_waiting(&mut self, now: Time) {
+        for _ in 0..self.waiting.len() {
+            if let Some(fetch) = self.waiting.pop_front() {
+                self.assign(fetch, now);
+            }
+        }
+    }
+
+    /// Asks the first server that is well for it, and has not failed it. Where none is left, it fails; where all connections
+    /// are in use, or a name is still looked up, it waits.
+    fn assign(&mut self, mut fetch: Fetch, now: Time) {
+        if fetch.attempts >= ATTEMPTS_MAX {
+            return self.give_up(fetch, now);
+        }
+        let mailbox = &self.mailbox;
+        for server in &mut self.servers {
+            let mailbox = Arc::clone(mailbox);
+            server.look_up(now, move || mailbox.wake());
+        }
+        let not_failed = |index: &usize| !fetch.failed.contains(index);
+        let candidates: Vec<usize> = (0..self.servers.len()).filter(not_failed).collect();
+        let well = candidates.iter().copied().find(|index| self.servers[*index].is_well(now));
+        // Where all are down the one is asked that was not asked for this one yet: better than an error.
+        let any = candidates.iter().copied().find(|index| self.servers[*index].has_address());
+        let Some(index) = well.or(any) else {
+            if candidates.iter().any(|index| self.servers[*index].is_resolving()) {
+                self.waiting.push_back(fetch);
+            } else {
+                self.give_up(fetch, now);
+            }
+            return;
+        };
+        if let Some(line) = self.servers[index].idle.pop() {
+            return self.send(line, fetch, now);
+        }
+        if self.servers[index].open >= self.settings.connections {
+            self.waiting.push_back(fetch);
+            return;
+        }
+        match self.open(index, now) {
+            Ok(line) => self.send(line, fetch, now),
+            Err(error) => {
+                let server = self.servers[index].url.authority();
+                tracing::debug!(%server, %error, "cannot connect to an upstream server");
+                self.servers[index].fail(now);
+                fetch.failed.push(index);
+                self.assign(fetch, now);
+            }
+        }
+    }
+
+    fn open(&mut self, server: usize, now: Time) -> io::Result<usize> {
+        let address = self.servers[server].next_address().ok_or(io::ErrorKind::NotFound)?;
+        let connection = Connection::connect_from(address, None, None)?;
+        let slot = self.lines.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.lines.push(None);
+            self.lines.len() - 1
+        });
+        self.generations = self.generations.wrapping_add(1) & 0x7FFF_FFFF;
+        let generation = self.generations;
+        self.poller.add(&connection, token(slot, generation), Watch::Edges)?;
+        let link = Link::Opening(connection);
+        let out = Vec::new();
+        self.lines[slot] =
+            Some(Line { server, generation, link, out, exchange: None, is_used: false, since: now });
+        self.servers[server].open += 1;
+        Ok(slot)
+    }
+
+    /// Sends the request for `fetch` by the connection in `slot`, now or when that stands.
+    fn send(&mut self, slot: usize, mut fetch: Fetch, now: Time) {
+        let Some(line) = self.lines[slot].as_mut() else { return self.waiting.push_back(fetch) };
+        FetchCounters::add(&self.counters.fetches, 1);
+        if fetch.download.has_begun() {
+            FetchCounters::add(&self.counters.resumed, 1);
+        }
+        let (bytes, client) =
+            fetch.request(&self.servers[line.server].url, &self.via, UpstreamSettings::limits());
+        line.out = bytes;
+        line.since = now;
+        line.exchange =
+            Some(Exchange::new(fetch, client, self.settings.object_bytes, self.settings.defaults));
+        let generation = line.generation;
+        self.turn(token(slot, generation), now);
+    }
+
+    fn turn(&mut self, token: u64, now: Time) {
+        let slot = (token & 0xFFFF_FFFF) as usize;
+        let Some(line) = self.lines.get_mut(slot).and_then(Option::as_mut) else { return };
+        if line.generation != (token >> 32) as u32 {
+            return;
+        }
+        match self.try_turn(slot, now) {
+            Ok(()) => {}
+            Err(error) => self.lose(slot, &error.to_string(), now),
+        }
+    }
+
+    fn try_turn(&mut self, slot: usize, now: Time) -> io::Result<()> {
+        let Fetcher { lines, servers, connector, scratch, slab, counters, .. } = self;
+        let Some(line) = lines[slot].as_mut() else { return Ok(()) };
+        if let Link::Opening(connection) = &line.link {
+            match connection.connected() {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            connection.send_at_once()?;
+            let Some(Line { link, server, .. }) = lines[slot].as_mut() else { return Ok(()) };
+            let url = &servers[*server].url;
+            // The variant is left for a moment; the error below closes the line.
+            let placeholder = Connection::pair(1)?.0;
+            let Link::Opening(connection) = std::mem::replace(link, Link::Opening(placeholder)) else {
+                return Ok(());
+            };
+            *link = Link::Open(match (url.tls(), connector) {
+                (true, Some(connector)) => {
+                    let session = connector.connect(url.host()).map_err(io::Error::other)?;
+                    Wire::Secured(connection, Box::new(session))
+                }
+                _ => Wire::Plain(connection),
+            });
+        }
+        let Some(line) = lines[slot].as_mut() else { return Ok(()) };
+        let Link::Open(wire) = &mut line.link else { return Ok(()) };
+        wire.flush()?;
+        for _ in 0..READS_A_TURN {
+            while !line.out.is_empty() && !wire.is_handshaking() {
+                let Some(written) = wire.write(&line.out)? else { break };
+                line.out.drain(..written);
+                line.since = now;
+            }
+            wire.flush()?;
+            let Some(count) = wire.read(scratch)? else { return Ok(()) };
+            line.since = now;
+            let Some(exchange) = &mut line.exchange else {
+                // An idle connection has ended, or says what nobody asked for.
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            };
+            if count == 0 {
+                if exchange.handle_end() {
+                    self.complete(slot, false, now);
+                    return Ok(());
+                }
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it broke off"));
+            }
+            FetchCounters::add(&counters.bytes, count as u64);
+            let mut input = &scratch[..count];
+            match exchange.take(&mut input, slab).map_err(io::Error::other)? {
+                Stands::Goes => {}
+                Stands::Done => {
+                    let keeps = exchange.keeps_alive() && input.is_empty();
+                    self.complete(slot, keeps, now);
+                    return Ok(());
+                }
+                Stands::TryNext => return Err(io::Error::other("it answered that it cannot")),
+                Stands::Failed(failure) => {
+                    let Some(Exchange { download: fetch, .. }) = line.exchange.take() else { return Ok(()) };
+                    self.close(slot);
+                    self.fail(fetch, failure, now);
+                    return Ok(());
+                }
+            }
+        }
+        // Edges do not come again: another turn is due, after the others'.
+        self.again.push(token(slot, line.generation));
+        Ok(())
+    }
+
+    /// The answer is whole.
+    fn complete(&mut self, slot: usize, keeps: bool, now: Time) {
+        let Some(line) = self.lines[slot].as_mut() else { return };
+        let (server, exchange) = (line.server, line.exchange.take());
+        line.is_used = true;
+        if keeps {
+            self.servers[server].idle.push(slot);
+        } else {
+            self.close(slot);
+        }
+        self.servers[server].succeed();
+        let Some(Exchange { download: fetch, .. }) = exchange else { return };
+        let growing = Arc::clone(&fetch.job.growing);
+        growing.change(Object::finish);
+        if growing.look(|object| object.progress().is_whole) {
+            self.cache.keep(&fetch.job.target, &growing, fetch.freshness, now);
+        } else {
+            self.fail(fetch, Failure::Malformed, now);
+        }
+    }
+
+    /// The connection in `slot` is of no use any more.
+    fn lose(&mut self, slot: usize, why: &str, now: Time) {
+        let Some(line) = self.lines[slot].as_mut() else { return };
+        let (server, is_used) = (line.server, line.is_used);
+        let exchange = line.exchange.take();
+        self.close(slot);
+        let Some(exchange) = exchange else { return };
+        let (has_answer, mut fetch) = (exchange.has_answer, exchange.download);
+        let authority = self.servers[server].url.authority();
+        tracing::debug!(server = %authority, target = %fetch.job.target, why, "a fetch broke off");
+        // A server may end a connection that rested in the moment in which it is used again: no failure of its own.
+        if !is_used || has_answer {
+            self.servers[server].fail(now);
+            fetch.failed.push(server);
+        }
+        if !fetch.download.can_resume() {
+            return self.fail(fetch, Failure::Upstream, now);
+        }
+        // What has begun may go on at the server that broke it off, too: it may be back.
+        if fetch.download.has_begun() && fetch.failed.len() >= self.servers.len() {
+            fetch.failed.clear();
+        }
+        self.assign(fetch, now);
+    }
+
+    fn close(&mut self, slot: usize) {
+        if let Some(line) = self.lines[slot].take() {
+            let server = &mut self.servers[line.server];
+            server.open -= 1;
+            server.idle.retain(|idle| *idle != slot);
+        }
+    }
+
+    /// Nobody is left who could be asked.
+    fn give_up(&mut self, fetch: Fetch, now: Time) {
+        self.fail(fetch, Failure::Upstream, now);
+    }
+
+    fn fail(&mut self, fetch: Fetch, failure: Failure, now: Time) {
+        FetchCounters::add(&self.counters.failed, 1);
+        let Job { target, growing, old, old_until } = &fetch.job;
+        tracing::warn!(%target, %failure, "an object cannot be fetched");
+        if let Some(old) = old.as_ref().filter(|_| now < *old_until && !fetch.download.has_begun()) {
+            let same = old.look(Object::clone);
+            growing.change(|object| *object = same);
+        } else {
+            growing.change(|object| object.fail(failure));
+        }
+        self.cache.forget(target, growing);
+    }
+
+    /// Ends what takes too long.
+    fn sweep(&mut self, now: Time) {
+        self.servers.iter_mut().for_each(|server| server.take_addresses(now));
+        for slot in 0..self.lines.len() {
+            let Some(line) = &self.lines[slot] else { continue };
+            let patience = match (&line.link, &line.exchange) {
+                (Link::Opening(_), _) => self.settings.connect_timeout,
+                (Link::Open(wire), _) if wire.is_handshaking() => self.settings.connect_timeout,
+                (Link::Open(_), Some(_)) => self.settings.silence_timeout,
+                (Link::Open(_), None) => IDLE,
+            };
+            if now.since(line.since) >= patience {
+                self.lose(slot, "it took too long", now);
+            }
+        }
+    }
+}
+
+/// Why nothing can be fetched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FetcherError {
+    /// The system has no means for the thread.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// The authorities that vouch for the servers cannot be read.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+fn token(slot: usize, generation: u32) -> u64 {
+    u64::from(generation) << 32 | (slot as u64 & 0xFFFF_FFFF)
+}

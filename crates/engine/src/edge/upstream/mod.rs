@@ -1,0 +1,130 @@
+//! Objects from upstream servers: one thread, one epoll, connections that live on.
+//!
+//! ```text
+//! worker ─► Edge::find ─► Cache ─ Job ─► thread "fetch" ─► Server: idle connection, or a new one ─► Exchange ─► Growing
+//!                                            └─ broken off: the rest from it, or from the next server
+//! ```
+//! Servers are asked in their order: the first that is well gets all, so that an origin and one in reserve are told apart by
+//! their places. One that fails is left alone for a time that doubles.
+
+mod exchange;
+mod fetcher;
+mod server;
+
+pub(super) use fetcher::Fetcher;
+pub use fetcher::FetcherError;
+
+use super::cache::Job;
+use glassline_delivery::fill::Defaults;
+use glassline_delivery::http1::{Limits, Url};
+use glassline_io::poll::Waker;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Where objects come from that are not here, and what is kept of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamSettings {
+    /// Servers that have the same, in the order in which they are asked. A path in them stands in front of each request's.
+    pub servers: Vec<Url>,
+    /// Authorities that may vouch for them; `None`: those that the system trusts.
+    pub ca: Option<PathBuf>,
+    /// Bytes that are kept at most.
+    pub cache_bytes: u64,
+    /// Bytes that one object may have.
+    pub object_bytes: u64,
+    /// How long answers are worth that say nothing of it.
+    pub defaults: Defaults,
+    /// How long a connection may take to come about.
+    pub connect_timeout: Duration,
+    /// How long a server may be silent: before its answer, which may be one that waits for what is due (a blocking
+    /// playlist reload), and within it.
+    pub silence_timeout: Duration,
+    /// Connections to one server at most.
+    pub connections: usize,
+}
+
+impl UpstreamSettings {
+    /// These servers, and what fits nearly everybody.
+    pub fn new(servers: Vec<Url>) -> UpstreamSettings {
+        UpstreamSettings {
+            servers,
+            ca: None,
+            cache_bytes: 512 << 20,
+            object_bytes: 256 << 20,
+            defaults: Defaults::default(),
+            connect_timeout: Duration::from_secs(2),
+            silence_timeout: Duration::from_secs(12),
+            connections: 256,
+        }
+    }
+
+    fn limits() -> Limits {
+        Limits::DEFAULT
+    }
+}
+
+/// What came of the fetches so far.
+#[derive(Debug, Default)]
+pub(super) struct FetchCounters {
+    pub(super) fetches: AtomicU64,
+    pub(super) resumed: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) bytes: AtomicU64,
+}
+
+/// What was fetched from upstream servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FetchFigures {
+    /// Requests that were sent, resumptions included.
+    pub fetches: u64,
+    /// Objects that broke off and went on.
+    pub resumed: u64,
+    /// Objects that nobody could complete.
+    pub failed: u64,
+    /// Bytes of bodies.
+    pub bytes: u64,
+}
+
+impl FetchCounters {
+    pub(super) fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(super) fn figures(&self) -> FetchFigures {
+        let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        FetchFigures {
+            fetches: value(&self.fetches),
+            resumed: value(&self.resumed),
+            failed: value(&self.failed),
+            bytes: value(&self.bytes),
+        }
+    }
+}
+
+/// Jobs on their way to the thread.
+pub(super) struct Mailbox {
+    jobs: Mutex<Vec<Job>>,
+    waker: Waker,
+}
+
+impl Mailbox {
+    pub(super) fn new(waker: Waker) -> Arc<Mailbox> {
+        Arc::new(Mailbox { jobs: Mutex::default(), waker })
+    }
+
+    pub(super) fn send(&self, job: Job) {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push(job);
+        self.waker.wake();
+    }
+
+    pub(super) fn wake(&self) {
+        self.waker.wake();
+    }
+
+    fn collect(&self) -> Vec<Job> {
+        self.waker.clear();
+        std::mem::take(&mut *self.jobs.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,309 @@
+//! A connection whose answer is an object that may still grow.
+
+use super::answering::{guarded, shared_with};
+use super::{Connection, Role, Turn};
+use crate::edge::{Growing, Reader};
+use crate::relay::Settings;
+use crate::relay::live::Seat;
+use crate::relay::turn::TurnContext;
+use bytes::Bytes;
+use glassline_delivery::fill::{Failure, Framing, Head, Object, Progress, Selection, SelectionError};
+use glassline_delivery::http1::server::Request;
+use glassline_delivery::http1::{Method, Response, Version, problem, reason};
+use glassline_media::Time;
+use std::io;
+use std::sync::Arc;
+
+/// Bytes of an object that are given to a socket in one go; then others get their turn.
+const SHARE_BYTES: u64 = 512 << 10;
+
+/// A request whose object is on its way to the peer.
+#[derive(Debug)]
+pub(in crate::relay) struct Fetching {
+    growing: Arc<Growing>,
+    request: Box<Request>,
+    keeps_alive: bool,
+    /// Since when it waits, for its head or for more.
+    since: Time,
+    body: Option<Body>,
+    /// It has had its share, and there is more for it.
+    has_more: bool,
+}
+
+/// What has begun to leave.
+#[derive(Clone, Copy, Debug)]
+struct Body {
+    status: u16,
+    framing: Framing,
+    /// The next byte of the object.
+    at: u64,
+    from: u64,
+    /// Behind the last one; `None`: wherever the object ends.
+    to: Option<u64>,
+}
+
+/// What a look at the object came to.
+enum Step {
+    /// There is nothing more for now.
+    Waits,
+    /// Parts of the answer.
+    Parts(Vec<Bytes>),
+    /// All has left, this number of bytes of the object, with this status.
+    Done { status: u16, bytes: u64 },
+    /// It is answered otherwise.
+    Answered(Response),
+    /// What has begun cannot be ended well.
+    Cut,
+}
+
+impl Fetching {
+    /// How long it waits already for something that has not begun.
+    pub(super) fn waits_since(&self) -> Option<Time> {
+        self.body.is_none().then_some(self.since)
+    }
+
+    /// The request, if nothing of the answer has left.
+    pub(super) fn unanswered(&self) -> Option<&Request> {
+        self.body.is_none().then_some(&*self.request)
+    }
+
+    /// Its peer is gone.
+    pub(super) fn leave(&self, seat: Seat) {
+        self.growing.leave(reader(seat));
+    }
+
+    /// The answer's status so far, and bytes of the object that have left.
+    pub(super) fn sent(&self) -> Option<(u16, u64)> {
+        self.body.map(|body| (body.status, body.at - body.from))
+    }
+
+    fn step(&mut self, seat: Seat, settings: &Settings, now: Time) -> Step {
+        let Some(body) = &mut self.body else { return self.begin(seat, settings, now) };
+        let to = body.to.unwrap_or(u64::MAX);
+        if body.at >= to {
+            return Step::Done { status: body.status, bytes: body.at - body.from };
+        }
+        let mut pieces = Vec::new();
+        let seen = self.growing.look_or_wait(reader(seat), |object| {
+            let count = object.read(body.at, to.min(body.at + SHARE_BYTES), &mut pieces);
+            (count > 0 || object.is_over()).then(|| (count, object.progress()))
+        });
+        match seen {
+            None => Step::Waits,
+            Some((count, _)) if count > 0 => {
+                body.at += count;
+                let mut parts = Vec::with_capacity(pieces.len() + 3);
+                body.framing.lay(pieces, count, &mut parts);
+                if body.at >= to {
+                    body.framing.end(&mut parts);
+                }
+                Step::Parts(parts)
+            }
+            // The end came before what was promised.
+            Some((_, progress)) if progress.failure.is_some() || body.framing == Framing::Length => Step::Cut,
+            Some(_) => {
+                body.to = Some(body.at);
+                let mut parts = Vec::new();
+                body.framing.end(&mut parts);
+                Step::Parts(parts)
+            }
+        }
+    }
+
+    /// Begins the answer where the object has begun. Nothing is said before its first byte is there: until then it may
+    /// still fail, and a status cannot be taken back.
+    fn begin(&mut self, seat: Seat, settings: &Settings, now: Time) -> Step {
+        let head_only = self.request.method == Method::Head;
+        let seen = self.growing.look_or_wait(reader(seat), |object: &Object| {
+            let has_begun = object.filled() > 0 || object.is_over();
+            has_begun.then(|| object.progress())
+        });
+        let Some(progress) = seen else { return Step::Waits };
+        let Some(head) = progress.head.clone() else {
+            return Step::Answered(refusal(progress.failure));
+        };
+        if progress.failure.is_some() && progress.filled == 0 {
+            return Step::Answered(refusal(progress.failure));
+        }
+        let selection = match head.status() {
+            200 => Selection::of(&self.request.headers, &progress),
+            _ => Ok(Selection::Whole),
+        };
+        match selection {
+            Err(SelectionError::Unsatisfiable { total }) => Step::Answered(
+                problem(416, "range not satisfiable", "Ask for bytes that the object has.")
+                    .with_header("Content-Range", format!("bytes */{total}")),
+            ),
+            Ok(selection) => self.lay_head(&head, &progress, selection, head_only, settings, now),
+        }
+    }
+
+    fn lay_head(
+        &mut self,
+        head: &Head,
+        progress: &Progress,
+        selection: Selection,
+        head_only: bool,
+        settings: &Settings,
+        now: Time,
+    ) -> Step {
+        let (status, from, to) = match selection {
+            Selection::Whole => (head.status(), 0, progress.total),
+            Selection::Part { from, to } => (206, from, to),
+            Selection::NotModified => (304, 0, Some(0)),
+        };
+        let length = to.filter(|_| progress.total.is_some() || progress.is_whole).map(|to| to - from);
+        let mut framing = Framing::of(length, self.request.version == Version::Http11);
+        self.keeps_alive &= framing != Framing::UntilClose;
+        let mut text = String::with_capacity(head.lines().len() + 256);
+        push(
+            &mut text,
+            &["HTTP/1.1 ", &status.to_string(), " ", reason(status), "\r\nServer: glassline\r\n"],
+        );
+        text.push_str(head.lines());
+        if status == 206 {
+            let last = to.map_or(RANGE_END, |to| to - 1).to_string();
+            let total = progress.total.map_or("*".to_owned(), |total| total.to_string());
+            push(&mut text, &["Content-Range: bytes ", &from.to_string(), "-", &last, "/", &total, "\r\n"]);
+        }
+        if status != 304 {
+            match (framing, length) {
+                (Framing::Length, Some(length)) => {
+                    push(&mut text, &["Content-Length: ", &length.to_string(), "\r\n"])
+                }
+                (Framing::Chunked, _) => text.push_str("Transfer-Encoding: chunked\r\n"),
+                _ => {}
+            }
+        }
+        push_common(&mut text, head, settings);
+        text.push_str(if self.keeps_alive {
+            "Connection: keep-alive\r\n\r\n"
+        } else {
+            "Connection: close\r\n\r\n"
+        });
+        let is_empty = head_only || status == 304;
+        if is_empty {
+            framing = Framing::Length;
+        }
+        let to = if is_empty { Some(from) } else { to };
+        self.body = Some(Body { status, framing, at: from, from, to });
+        self.since = now;
+        let mut parts = vec![Bytes::from(text)];
+        if framing == Framing::Chunked && to == Some(from) {
+            framing.end(&mut parts);
+        }
+        Step::Parts(parts)
+    }
+}
+
+/// The last byte where an answer cannot say which it will be (RFC 8673 §2.2).
+const RANGE_END: u64 = (1 << 53) - 1;
+
+fn push(text: &mut String, words: &[&str]) {
+    words.iter().for_each(|word| text.push_str(word));
+}
+
+/// Fields that all answers of streams have, but for those that the object has itself.
+fn push_common(text: &mut String, head: &Head, settings: &Settings) {
+    let common = shared_with(settings, guarded(Response::new(200)));
+    for (name, value) in &common.headers {
+        if head.field(name).is_none() {
+            push(text, &[name, ": ", value, "\r\n"]);
+        }
+    }
+}
+
+fn reader(seat: Seat) -> Reader {
+    Reader { thread: seat.worker, token: seat.token }
+}
+
+/// The answer where there will be no object.
+fn refusal(failure: Option<Failure>) -> Response {
+    let title = failure.map_or("it will not come".to_owned(), |failure| failure.to_string());
+    match failure {
+        None | Some(Failure::Ended) => {
+            problem(404, &title, "Read the playlist again; it says what there is.")
+        }
+        Some(_) => {
+            let words = "Try again shortly; the server's log says what its upstream servers answered.";
+            problem(502, &title, words).with_header("Retry-After", "1")
+        }
+    }
+}
+
+impl Connection {
+    /// Answers `request` with an object, as it comes.
+    pub(super) fn fetch(&mut self, growing: Arc<Growing>, request: &Request, now: Time) {
+        self.role = Role::Fetching(Box::new(Fetching {
+            growing,
+            request: Box::new(request.clone()),
+            keeps_alive: self.http.keeps_alive(),
+            since: now,
+            body: None,
+            has_more: false,
+        }));
+    }
+
+    /// Whether there is more of its object for a socket that has room.
+    pub(super) fn wants_turn(&self) -> bool {
+        matches!(&self.role, Role::Fetching(fetching) if fetching.has_more) && self.outgoing.is_empty()
+    }
+
+    /// There is news of what it waits for.
+    pub(in crate::relay) fn woken(&mut self, context: &mut TurnContext<'_>) -> Turn {
+        match self.feed_fetch(context) {
+            // What the peer has sent behind its request is due.
+            Ok(Turn::Rests) if !matches!(self.role, Role::Fetching(_)) && !self.waiting_input.is_empty() => {
+                self.take_turn(context)
+            }
+            Ok(turn) => turn,
+            Err(error) => {
+                tracing::debug!(peer = %self.peer, %error, "connection lost");
+                Turn::Over
+            }
+        }
+    }
+
+    /// Sends what there is of its object.
+    pub(super) fn feed_fetch(&mut self, context: &mut TurnContext<'_>) -> io::Result<Turn> {
+        let mut share = 0;
+        loop {
+            if !self.outgoing.flush(&mut self.socket)? {
+                return Ok(Turn::Rests);
+            }
+            let Role::Fetching(fetching) = &mut self.role else { return Ok(Turn::Rests) };
+            fetching.has_more = share >= SHARE_BYTES;
+            if fetching.has_more {
+                return Ok(Turn::Again);
+            }
+            match fetching.step(self.seat, context.settings, context.now) {
+                Step::Waits => return Ok(Turn::Rests),
+                Step::Parts(parts) => {
+                    for part in parts {
+                        share += part.len() as u64;
+                        self.outgoing.push(part);
+                    }
+                }
+                Step::Done { status, bytes } => {
+                    if status >= 400 {
+                        context.hub.counters.errors.increment();
+                    }
+                    let keep = fetching.keeps_alive && !context.hub.is_stopping();
+                    self.log(status, bytes, context);
+                    if keep {
+                        self.role = Role::Exchange { request: None, body_bytes: 0 };
+                        self.http.done(context.now);
+                    } else {
+                        self.drain();
+                    }
+                }
+                Step::Answered(response) => {
+                    let head_only = fetching.request.method == Method::Head;
+                    let response = shared_with(context.settings, guarded(response));
+                    self.finish_answer(&response, head_only, context);
+                }
+                Step::Cut => return Ok(Turn::Over),
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The packager's thread: it reads the streams that somebody wants as LL-HLS or LL-DASH, as an output does, and lays what it
+//! makes of them on their shelves.
+//!
+//! ```text
+//! request ─► worker ─► Shelf (new) ─ Package ─► thread "package"
+//! Live ─ news ─────────────────────────────────► Following ─► Shelf ─► Growing ─► those who wait, on their workers
+//! ```
+//! A presentation begins when it is first asked for, with what the stream's backlog holds, and ends some time after it was
+//! last asked for: a stream that nobody watches so costs nothing.
+
+use crate::edge::{Shelf, Wake};
+use crate::relay::hub::Hub;
+use crate::relay::inboxes::Message;
+use crate::relay::live::Live;
+use glassline_delivery::packager;
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::stream::{Mux, OffsetTime, Prebuffer};
+use glassline_io::poll::Poller;
+use glassline_io::spool::Reader;
+use glassline_media::{Time, Utc};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often it is looked which presentations nobody wants any more.
+const LOOK: Duration = Duration::from_secs(1);
+/// Bytes that are read of a stream at once.
+const READ_BYTES: usize = 256 << 10;
+/// The oldest part of a backlog that a presentation begins with: all that there is.
+const ALL_OF_IT: Prebuffer = Prebuffer::Bytes(u64::MAX);
+
+/// Which streams are made LL-HLS and LL-DASH of, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackagingSettings {
+    /// How they are cut, and how much is kept.
+    pub presentation: packager::Settings,
+    /// Whether a stream is packaged only while somebody asks for it; otherwise each is as long as it lives, so that viewers
+    /// can go back to before they came.
+    pub on_demand: bool,
+    /// How long a presentation is kept that nobody asks for.
+    pub idle: Duration,
+}
+
+impl Default for PackagingSettings {
+    fn default() -> PackagingSettings {
+        PackagingSettings {
+            presentation: packager::Settings::default(),
+            on_demand: true,
+            idle: Duration::from_secs(60),
+        }
+    }
+}
+
+/// The presentations, by their streams' names.
+#[derive(Default)]
+pub(super) struct Shelves(RwLock<BTreeMap<StreamName, Arc<Shelf>>>);
+
+impl Shelves {
+    /// The presentation of a stream.
+    pub(super) fn find(&self, name: &StreamName) -> Option<Arc<Shelf>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// The same, which begins where there is none; then also true.
+    fn find_or_begin(&self, name: &StreamName, begin: impl FnOnce() -> Shelf) -> (Arc<Shelf>, bool) {
+        let mut shelves = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        match shelves.get(name) {
+            Some(shelf) => (Arc::clone(shelf), false),
+            None => {
+                let shelf = Arc::new(begin());
+                shelves.insert(name.clone(), Arc::clone(&shelf));
+                (shelf, true)
+            }
+        }
+    }
+
+    fn remove(&self, name: &StreamName) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+}
+
+impl Hub {
+    /// The presentation of the stream `name`, of which the packager is told where it has none yet.
+    pub(super) fn shelf(&self, name: &StreamName) -> Arc<Shelf> {
+        if let Some(shelf) = self.shelves.find(name) {
+            return shelf;
+        }
+        let (settings, wake) = (self.settings().packaging, Arc::clone(&self.inboxes) as Arc<dyn Wake>);
+        let begin = || Shelf::new(settings.presentation, wake, self.clock.now(), self.clock.utc());
+        let (shelf, is_new) = self.shelves.find_or_begin(name, begin);
+        if is_new {
+            self.inboxes.send(self.inboxes.packager(), Message::Package(name.clone()));
+        }
+        shelf
+    }
+}
+
+/// A stream that a presentation is made of.
+struct Following {
+    shelf: Arc<Shelf>,
+    /// The stream, and where its next bytes are; `None` while there is none.
+    place: Option<(Arc<Live>, Reader)>,
+    /// It waits for an entry: for the first, or behind the place that it lost.
+    awaits: bool,
+    /// When the bytes came that were there before it: a presentation tells when what is in it came, not when it was made.
+    came: VecDeque<OffsetTime>,
+}
+
+/// What the thread has.
+pub(super) struct Packaging {
+    hub: Arc<Hub>,
+    poller: Poller,
+    following: BTreeMap<StreamName, Following>,
+    scratch: Vec<u8>,
+    next_look: Time,
+}
+
+/// Starts the thread.
+pub(super) fn start(packaging: Packaging) -> io::Result<JoinHandle<Packaging>> {
+    std::thread::Builder::new().name("package".into()).spawn(move || packaging.run())
+}
+
+impl Packaging {
+    /// Packages nothing yet. `poller` is the one whose waker the hub has for the packager.
+    pub(super) fn new(hub: &Arc<Hub>, poller: Poller) -> Packaging {
+        let (hub, next_look) = (Arc::clone(hub), Time::ZERO);
+        Packaging { hub, poller, following: BTreeMap::new(), scratch: vec![0; READ_BYTES], next_look }
+    }
+
+    /// Packages until the hub says otherwise. Returns all that it has, where that is to be taken over.
+    fn run(mut self) -> Packaging {
+        let (mut ready, mut messages) = (Vec::new(), Vec::new());
+        while self.hub.is_running() {
+            let wait = self.next_look.since(self.hub.clock.now());
+            if let Err(error) = self.poller.wait(Some(wait), &mut ready) {
+                tracing::error!(%error, "epoll failed; nothing is packaged any more");
+                break;
+            }
+            if !ready.is_empty() {
+                self.hub.inboxes.collect(self.hub.inboxes.packager(), &mut messages);
+                for message in messages.drain(..) {
+                    match message {
+                        Message::Flushed(live) => self.handle_news(&live),
+                        Message::Package(name) => self.begin(&name),
+                        Message::FlushAt(..) | Message::Evicted(_) | Message::Grown(_) => {}
+                    }
+                }
+            }
+            let now = self.hub.clock.now();
+            if now >= self.next_look {
+                self.look(now);
+                self.next_look = now + LOOK;
+            }
+        }
+        self
+    }
+
+    /// Somebody wants the stream's presentation.
+    fn begin(&mut self, name: &StreamName) {
+        let Some(shelf) = self.hub.shelves.find(name) else { return };
+        if self.following.get(name).is_some_and(|following| Arc::ptr_eq(&following.shelf, &shelf)) {
+            return;
+        }
+        tracing::info!(stream = %name, "packaging begins");
+        self.following
+            .insert(name.clone(), Following { shelf, place: None, awaits: true, came: VecDeque::new() });
+        if let Some(live) = self.hub.streams.find(name) {
+            self.follow(&live);
+        }
+    }
+
+    /// The stream `live` is the one of its name from now on.
+    fn follow(&mut self, live: &Arc<Live>) {
+        let Some(following) = self.following.get_mut(&live.name) else { return };
+        if live.mux != Mux::MpegTs || live.has_ended() {
+            return;
+        }
+        live.set_is_packaged(true);
+        following.place = Some((Arc::clone(live), Reader::new(live.chain.clone(), 0)));
+        following.awaits = true;
+        self.handle_news(live);
+    }
+
+    /// A stream has grown, ended or begun.
+    fn handle_news(&mut self, live: &Arc<Live>) {
+        live.heard(self.hub.inboxes.packager());
+        let Some(following) = self.following.get_mut(&live.name) else {
+            live.set_is_packaged(false);
+            return;
+        };
+        match &following.place {
+            Some((known, _)) if Arc::ptr_eq(known, live) => {}
+            Some((known, _)) if !known.has_ended() => return,
+            _ => {
+                self.begin_anew(&live.name);
+                return self.follow(live);
+            }
+        }
+        let (now, utc) = (self.hub.clock.now(), self.hub.clock.utc());
+        if let Err(error) = following.read(&mut self.scratch, now, utc) {
+            tracing::warn!(stream = %live.name, %error, "cannot read a stream to package it");
+        }
+        if live.has_ended() {
+            following.place = None;
+            following.shelf.finish(utc);
+        }
+    }
+
+    /// Ends what nobody wants any more.
+    fn look(&mut self, now: Time) {
+        let PackagingSettings { idle, on_demand, .. } = self.hub.settings().packaging;
+        let hub = &self.hub;
+        self.following.retain(|name, following| {
+            let lives = following.place.is_some();
+            let is_wanted = now.since(following.shelf.wanted_at()) < idle || (lives && !on_demand);
+            if !is_wanted {
+                if let Some((live, _)) = &following.place {
+                    live.set_is_packaged(false);
+                }
+                hub.shelves.remove(name);
+                following.shelf.finish(hub.clock.utc());
+                tracing::info!(stream = %name, "packaging ends: nobody asks for it");
+            }
+            is_wanted
+        });
+    }
+
+    /// A stream of the same name has begun behind the end of one: what was said of that one is over.
+    fn begin_anew(&mut self, name: &StreamName) {
+        let Some(following) = self.following.get_mut(name).filter(|it| it.shelf.has_ended()) else { return };
+        self.hub.shelves.remove(name);
+        following.shelf = self.hub.shelf(name);
+    }
+}
+
+impl Following {
+    /// Takes what is new of its stream.
+    fn read(&mut self, scratch: &mut [u8], now: Time, utc: Utc) -> io::Result<()> {
+        let Some((live, reader)) = &mut self.place else { return Ok(()) };
+        loop {
+            if self.awaits {
+                let entry = live.entry_to_join(Some(ALL_OF_IT), Time::ZERO);
+                let Some(entry) = entry.filter(|entry| entry.offset >= reader.offset()) else {
+                    return Ok(());
+                };
+                reader.seek(entry.offset);
+                self.awaits = false;
+                self.came = live.marks().into();
+                self.shelf.push(&entry.prelude(false), utc);
+            }
+            let head = live.chain.head();
+            if reader.offset() >= head {
+                return Ok(());
+            }
+            while self.came.front().is_some_and(|mark| mark.offset <= reader.offset()) {
+                self.came.pop_front();
+            }
+            let (end, ago) = match self.came.front() {
+                Some(mark) => (mark.offset.min(head), now.since(mark.at)),
+                None => (head, Duration::ZERO),
+            };
+            let came = Utc::from_nanos(utc.as_nanos().saturating_sub(ago.as_nanos() as u64));
+            match reader.read(scratch, end)? {
+                Some(count) => self.shelf.push(&scratch[..count], came),
+                None => {
+                    // It has fallen behind what is kept.
+                    self.shelf.discontinuity(utc);
+                    self.awaits = true;
+                }
+            }
+        }
+    }
+}
