@@ -123,11 +123,11 @@ impl Follower {
         out.rendition.trim(window, out.events);
     }
 
-    /// Ends all segments up to the lead's `number`, which ends at `end`.
+    /// Ends all segments up to the lead's `number`, which ends at `end`; `None`: the lead has no such segment.
     pub(super) fn finish(
         &mut self,
         number: u64,
-        end: Ticks,
+        end: Option<Ticks>,
         zero: Ticks,
         clock: &Clock,
         world: &mut World<'_>,
@@ -139,7 +139,7 @@ impl Follower {
         let Some(mut out) = world.output(self.lane.name) else { return };
         if self.lane.is_open() {
             self.lane.end_segment(None, &mut out);
-        } else if self.lane.number == number {
+        } else if let Some(end) = end.filter(|_| self.lane.number == number) {
             self.lane.add_gap(self.lane.scaled(end - zero), clock.date_of(end), &mut out);
         }
         out.rendition.trim(window, out.events);

@@ -12,3 +12,8 @@ mod query;
 
 pub use names::Object;
 pub use query::Carried;
+
+#[cfg(test)]
+pub(crate) mod check;
+#[cfg(test)]
+mod tests;
