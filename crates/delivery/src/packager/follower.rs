@@ -100,7 +100,8 @@ impl Follower {
         if !self.lane.is_open() {
             let date = clock.date_of(unit.pts);
             captured = date.is_capture.then_some(date.utc);
-            let decode_time = timed.decode_time;
+            // Behind a silence a segment begins where the one before it ended, all the same.
+            let decode_time = self.lane.begins_at(timed.decode_time);
             let opening = Opening { decode_time, offset: 0, date, independent: true };
             self.lane.begin_segment(opening, &mut out);
         }

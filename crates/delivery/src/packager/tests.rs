@@ -96,7 +96,8 @@ fn sound_that_is_ahead_or_behind_is_cut_at_the_pictures_time() {
         }
         let video = segments(&checked, RenditionName::Video);
         let sound = segments(&checked, RenditionName::Audio(1));
-        for (sound, video) in sound.iter().zip(&video) {
+        // Of the first one there may be no beginning.
+        for (sound, video) in sound.iter().zip(&video).skip(1) {
             assert_eq!(sound.number, video.number);
             let apart = sound.start_time().abs_diff(video.start_time());
             assert!(apart < Duration::from_millis(43), "delay {delay}: {apart:?}");

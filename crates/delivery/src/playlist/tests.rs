@@ -61,7 +61,7 @@ fn a_discontinuity_has_a_header_of_its_own_and_a_period() {
     assert_eq!(text.matches("#EXT-X-DISCONTINUITY\n#EXT-X-MAP:URI=\"video/init-2.mp4\"\n").count(), 1);
     assert!(text.contains("#EXT-X-DISCONTINUITY-SEQUENCE:1\n"));
     let number = dash::mpd(presentation, dash::Addressing::Number, &dash::Options::default()).unwrap();
-    assert!(number.contains("<Period id=\"1\" start=\"PT0S\" duration=\"PT7.120S\">"), "{number}");
+    assert!(number.contains("<Period id=\"1\" start=\"PT0S\" duration=\"PT7.125S\">"), "{number}");
     assert!(number.contains("<Period id=\"2\" start=\"PT16S\">"), "{number}");
 }
 
@@ -87,7 +87,7 @@ fn the_end_is_told() {
     let text = hls::media(presentation, RenditionName::Video, &Carried::default(), false).unwrap();
     assert!(text.ends_with("#EXT-X-ENDLIST\n"));
     let text = dash::mpd(presentation, dash::Addressing::Number, &dash::Options::default()).unwrap();
-    assert!(text.contains("type=\"static\" mediaPresentationDuration=\"PT7.120S\""), "{text}");
+    assert!(text.contains("type=\"static\" mediaPresentationDuration=\"PT7.125S\""), "{text}");
     assert!(!text.contains("availabilityTimeOffset"));
 }
 
