@@ -64,6 +64,19 @@ pub(crate) fn other_key(pts: i64) -> AccessUnit {
     coded(true, OTHER_SPS, None, 50, pts)
 }
 
+/// A picture from which on all is right 39 pictures later.
+pub(crate) fn recovery(pts: i64) -> AccessUnit {
+    let mut data = h264::ACCESS_UNIT_DELIMITER.to_vec();
+    for nal in [SPS, PPS] {
+        data.extend_from_slice(&[0, 0, 0, 1]);
+        data.extend_from_slice(nal);
+    }
+    let point = h264::RecoveryPoint { frames: 39, exact: true, broken_link: false };
+    h264::sei::write_message(h264::sei::RECOVERY_POINT, &point.write(), &mut data);
+    data.extend_from_slice(&[0, 0, 1, 0x41, 0x9a, 0x88, 0x88]);
+    unit(Codec::H264, data, pts)
+}
+
 /// An Opus packet of 20 ms in stereo.
 pub(crate) fn opus(bytes: usize, pts: i64) -> AccessUnit {
     let mut data = vec![0xe4; bytes.max(1)];

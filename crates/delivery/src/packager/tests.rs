@@ -242,6 +242,42 @@ fn a_track_that_comes_late_begins_an_epoch_once() {
 }
 
 #[test]
+fn pictures_that_are_shown_in_another_order_begin_with_the_key_frames_time() {
+    let mut checked = Checked::new(Settings::default(), &program(vec![stream(VIDEO, 0x1b, &[])]));
+    for index in 0..120i64 {
+        // Two pictures later than they are decoded, and every second one later still.
+        let mut unit = picture(index % 50 == 0, 60, index * 3003);
+        unit.pts = Ticks(unit.dts.0 + 3003 * (2 + index % 2));
+        checked.push(VIDEO, &unit);
+    }
+    let epoch = *checked.packager.presentation().current_epoch().unwrap();
+    assert_eq!(epoch.first_ticks, 2 * 3003);
+    for segment in segments(&checked, RenditionName::Video) {
+        assert_eq!(segment.start, epoch.first_ticks + segment.number * 100 * 3003);
+        // 25 pictures a second are said, a third less is seen: what is said counts, and parts are no longer than that.
+        assert!(segment.parts.iter().all(|part| part.duration <= 18_000));
+    }
+    crate::playlist::check::all(checked.packager.presentation());
+}
+
+#[test]
+fn recovery_points_cut_and_are_no_key_frames() {
+    let mut checked = Checked::new(Settings::default(), &program(vec![stream(VIDEO, 0x1b, &[])]));
+    for index in 0..160i64 {
+        checked.push(
+            VIDEO,
+            &if index % 50 == 0 { recovery(index * PICTURE) } else { picture(false, 60, index * PICTURE) },
+        );
+    }
+    let video = segments(&checked, RenditionName::Video);
+    assert_eq!(video.len(), 4);
+    assert!(video.iter().all(|segment| segment.independent && segment.key_frames.is_empty()));
+    let presentation = checked.packager.presentation();
+    assert_eq!(crate::playlist::hls::iframes(presentation, &crate::playlist::Carried::default()), None);
+    crate::playlist::check::all(presentation);
+}
+
+#[test]
 fn what_cmaf_does_not_take_is_named() {
     let hevc = stream(0x110, 0x24, &[]);
     let pcm = stream(0x111, 0x06, &[5, 4, b'B', b'S', b'S', b'D']);

@@ -209,7 +209,7 @@ fn multivariant(text: &str) {
         let values = attributes(value);
         match tag {
             "#EXT-X-MEDIA" => {
-                assert!(matches!(object(values["URI"]), Object::Media(RenditionName::Audio(_))))
+                assert!(matches!(object(values["URI"]), Object::Media(RenditionName::Audio(_))));
             }
             "#EXT-X-STREAM-INF" => {
                 streams += 1;

@@ -1,8 +1,7 @@
 //! Playlists and manifests, rendered from a [`crate::packager::Presentation`]: text out, nothing kept.
 //!
-//! * [`names`]: the addresses of objects, written and understood.
-//! * [`hls`]: LL-HLS, and when a request for a playlist that is not there yet is answered.
-//! * [`dash`]: LL-DASH.
+//! [`names`] has the addresses of objects, written and understood; [`hls`] renders LL-HLS, and says when a request for a
+//! playlist that is not there yet is answered; [`dash`] renders LL-DASH.
 
 pub mod dash;
 mod date;
