@@ -100,7 +100,8 @@ impl Follower {
         if !self.lane.is_open() {
             let date = clock.date_of(unit.pts);
             captured = date.is_capture.then_some(date.utc);
-            let decode_time = timed.decode_time;
+            // Behind a silence a segment begins where the one before it ended, all the same.
+            let decode_time = self.lane.begins_at(timed.decode_time);
             let opening = Opening { decode_time, offset: 0, date, independent: true };
             self.lane.begin_segment(opening, &mut out);
         }
@@ -123,11 +124,11 @@ impl Follower {
         out.rendition.trim(window, out.events);
     }
 
-    /// Ends all segments up to the lead's `number`, which ends at `end`.
+    /// Ends all segments up to the lead's `number`, which ends at `end`; `None`: the lead has no such segment.
     pub(super) fn finish(
         &mut self,
         number: u64,
-        end: Ticks,
+        end: Option<Ticks>,
         zero: Ticks,
         clock: &Clock,
         world: &mut World<'_>,
@@ -139,7 +140,7 @@ impl Follower {
         let Some(mut out) = world.output(self.lane.name) else { return };
         if self.lane.is_open() {
             self.lane.end_segment(None, &mut out);
-        } else if self.lane.number == number {
+        } else if let Some(end) = end.filter(|_| self.lane.number == number) {
             self.lane.add_gap(self.lane.scaled(end - zero), clock.date_of(end), &mut out);
         }
         out.rendition.trim(window, out.events);

@@ -32,6 +32,11 @@ pub(crate) use presentation::{duration_of, later, ticks_of};
 pub use rendition_name::{RenditionName, UnknownRendition};
 pub use settings::{PART_RANGE, SEGMENT_RANGE, Settings, SettingsError, WINDOW_RANGE};
 
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
 use choice::Choice;
 use glassline_media::container::ts::Program;
 use glassline_media::{AccessUnit, Codec, Utc};
@@ -129,37 +134,48 @@ impl Packager {
         }
     }
 
+    /// Takes a unit and, where it begins an epoch, what has waited with it. Each beginning uses up at least one unit of
+    /// the lead, so this ends.
     fn take(&mut self, arrived: Arrived) {
-        if let Stage::Running(running) = &mut self.stage {
-            let came_late = !running.has(arrived.name) && self.late.contains(&arrived.name);
-            if came_late && !arrived.name.is_video() {
-                return;
+        let mut queue = VecDeque::from([arrived]);
+        while let Some(arrived) = queue.pop_front() {
+            if let Some(arrived) = self.run(arrived)
+                && let Some(mut waited) = self.start(arrived)
+            {
+                waited.append(&mut queue);
+                queue = waited;
             }
-            let mut world = World { presentation: &mut self.presentation, events: &mut self.events };
-            if running.push(&arrived, &mut world).is_ok() {
-                return;
-            }
-            self.end_epoch();
         }
-        self.start(arrived);
     }
 
-    fn start(&mut self, arrived: Arrived) {
-        let Stage::Starting(start) = &mut self.stage else { return };
-        let Some(mut beginning) = start.push(arrived, &self.choice) else { return };
+    /// Gives a unit to the epoch that goes on. Returns it where it is for the next one.
+    fn run(&mut self, arrived: Arrived) -> Option<Arrived> {
+        let Stage::Running(running) = &mut self.stage else { return Some(arrived) };
+        let came_late = !running.has(arrived.name) && self.late.contains(&arrived.name);
+        if came_late && !arrived.name.is_video() {
+            return None;
+        }
+        let mut world = World { presentation: &mut self.presentation, events: &mut self.events };
+        if running.push(&arrived, &mut world).is_ok() {
+            return None;
+        }
+        self.end_epoch();
+        Some(arrived)
+    }
+
+    /// Adds a unit to what waits for an epoch. Where it begins, returns what has waited.
+    fn start(&mut self, arrived: Arrived) -> Option<VecDeque<Arrived>> {
+        let Stage::Starting(start) = &mut self.stage else { return None };
+        let beginning = start.push(arrived, &self.choice)?;
         let arrived = beginning.units.front().map_or(Utc::default(), |first| first.now);
         let first = (beginning.first - beginning.zero).0.max(0) as u64;
         self.presentation.begin_epoch(self.epoch, self.number, first, arrived);
         let mut world = World { presentation: &mut self.presentation, events: &mut self.events };
-        let begun = Running::begin(&beginning, &self.choice, self.epoch, self.number, &mut world);
-        let Some(running) = begun else { return };
+        let running = Running::begin(&beginning, &self.choice, self.epoch, self.number, &mut world)?;
         self.epoch = self.epoch.saturating_add(1);
         self.presentation.forget_epochs();
         self.stage = Stage::Running(Box::new(running));
-        for arrived in beginning.units.drain(..) {
-            // Those behind a change of the stream go into the next beginning.
-            self.take(arrived);
-        }
+        Some(beginning.units)
     }
 
     /// Ends the epoch, if one goes on: what comes next is the beginning of another.

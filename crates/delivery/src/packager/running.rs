@@ -95,9 +95,9 @@ impl Running {
         Some(running)
     }
 
-    /// The number that the lead's next segment has.
+    /// The number that the next segment has.
     pub(super) fn next_number(&self) -> u64 {
-        self.lead.number
+        self.followers.iter().map(|follower| follower.lane.number).fold(self.lead.number, u64::max)
     }
 
     /// Takes a unit.
@@ -189,7 +189,7 @@ impl Running {
             // Another clock. Where the lead follows it, that begins the new epoch.
             return Ok(());
         }
-        if self.lead.name.is_video() && ahead > ceased {
+        if self.lead.name.is_video() && self.last.is_some() && ahead > ceased {
             return Err(Over);
         }
         follower.hold(arrived.clone());
@@ -223,7 +223,7 @@ impl Running {
     /// Ends all segments: the numbers of all renditions agree afterwards.
     pub(super) fn finish(&mut self, world: &mut World<'_>) {
         let window = self.settings.window;
-        let end = self.zero + Ticks(self.lead.end_ticks());
+        let end = self.lead.is_open().then(|| self.zero + Ticks(self.lead.end_ticks()));
         for follower in &mut self.followers {
             // What is wrong with what is left begins no new epoch any more.
             let _ = follower.drain(Ticks(i64::MAX), self.zero, &self.clock, world);

@@ -115,7 +115,7 @@ impl Start {
             _ => {
                 let last = self.units.iter().rev().find(|held| !held.name.is_video())?;
                 let waited = (last.unit.dts - sound?.unit.dts).0;
-                (waited >= VIDEO_WAIT || waited < -VIDEO_WAIT).then_some(last.name)
+                (!(-VIDEO_WAIT..VIDEO_WAIT).contains(&waited)).then_some(last.name)
             }
         }
     }

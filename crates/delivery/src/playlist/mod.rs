@@ -1,8 +1,7 @@
 //! Playlists and manifests, rendered from a [`crate::packager::Presentation`]: text out, nothing kept.
 //!
-//! * [`names`]: the addresses of objects, written and understood.
-//! * [`hls`]: LL-HLS, and when a request for a playlist that is not there yet is answered.
-//! * [`dash`]: LL-DASH.
+//! [`names`] has the addresses of objects, written and understood; [`hls`] renders LL-HLS, and says when a request for a
+//! playlist that is not there yet is answered; [`dash`] renders LL-DASH.
 
 pub mod dash;
 mod date;
@@ -13,3 +12,8 @@ mod query;
 pub use date::date_time;
 pub use names::Object;
 pub use query::Carried;
+
+#[cfg(test)]
+pub(crate) mod check;
+#[cfg(test)]
+mod tests;

@@ -133,6 +133,11 @@ impl FromStr for Object {
     }
 }
 
+/// The address of any segment of a rendition, with DASH's `$Number$` for its number (23009-1 §5.3.9.4.4).
+pub(super) fn segment_template(rendition: RenditionName) -> String {
+    format!("{rendition}/$Number$.m4s")
+}
+
 /// A number in the one form that it is written in.
 fn canonical<N: FromStr>(digits: &str) -> Result<N, UnknownObject> {
     let is_plain =
@@ -214,6 +219,13 @@ mod tests {
         }
         let long = format!("video/{}.m4s", "1".repeat(100_000));
         assert_eq!(long.parse::<Object>(), Err(UnknownObject));
+    }
+
+    #[test]
+    fn the_template_is_a_segments_address() {
+        let rendition = RenditionName::Audio(2);
+        let written = segment_template(rendition).replace("$Number$", "12");
+        assert_eq!(written.parse(), Ok(Object::Segment { rendition, segment: 12 }));
     }
 
     #[test]

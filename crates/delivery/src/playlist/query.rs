@@ -17,7 +17,7 @@ impl Carried {
     /// Of the query that a request has behind its `?`.
     pub fn of(query: Option<&str>) -> Carried {
         let query = query.filter(|query| query.len() <= CARRIED_MAX_BYTES).unwrap_or("");
-        let mut written = form_urlencoded::Serializer::new(String::from("?"));
+        let mut written = form_urlencoded::Serializer::for_suffix(String::from("?"), 1);
         let pairs = form_urlencoded::parse(query.as_bytes());
         written.extend_pairs(pairs.filter(|(name, _)| !name.starts_with(DIRECTIVE_PREFIX)));
         let written = written.finish();

@@ -1,6 +1,6 @@
 //! The addresses and times of segments: `SegmentTemplate` (23009-1 §5.3.9).
 
-use super::super::Object;
+use super::super::names::{Object, segment_template};
 use super::Options;
 use super::mpd::Period;
 use super::xml::Xml;
@@ -48,8 +48,7 @@ pub(super) fn write_template(
     let init = Object::Init { rendition: name, number: period.epoch.number };
     xml.open("SegmentTemplate")
         .attribute("initialization", format!("{init}{carried}"))
-        // As an address of `Object::Segment`, with the number left to the player.
-        .attribute("media", format!("{name}/$Number$.m4s{carried}"));
+        .attribute("media", format!("{}{carried}", segment_template(name)));
     let first = duration_of(period.epoch.first_ticks, Ticks::RATE);
     match period.listing {
         Listing::Regular { ticks } => {
@@ -88,7 +87,7 @@ fn write_timeline<'a>(xml: &mut Xml, segments: impl Iterator<Item = &'a Segment>
         let length = until.saturating_sub(segment.start).max(1);
         match runs.last_mut() {
             Some((start, each, count)) if *each == length && *start + *each * *count == segment.start => {
-                *count += 1
+                *count += 1;
             }
             _ => runs.push((segment.start, length, 1)),
         }

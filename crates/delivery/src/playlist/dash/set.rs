@@ -6,7 +6,7 @@ use super::Options;
 use super::mpd::{Period, write_utc_timing};
 use super::segments::{Listing, write_template};
 use super::xml::Xml;
-use crate::packager::{Kind, Rendition, RenditionName, TrackInfo, ticks_of};
+use crate::packager::{Kind, Rendition, RenditionName, Segment, TrackInfo, ticks_of};
 use glassline_media::Ticks;
 
 /// Writes what a rendition is in a period, and where its segments are.
@@ -24,7 +24,8 @@ pub(super) fn write_set(
         .attribute("contentType", if name.is_video() { "video" } else { "audio" })
         .attribute("mimeType", if name.is_video() { "video/mp4" } else { "audio/mp4" })
         .attribute("codecs", &track.codec)
-        .attribute("segmentAlignment", "true");
+        .attribute("segmentAlignment", "true")
+        .attribute_if("startWithSAP", starts_with_key(rendition).then_some(1));
     write_format(xml, track);
     if !is_static {
         write_reference_time(xml, rendition, period, options);
@@ -41,6 +42,13 @@ pub(super) fn write_set(
     xml.close();
 }
 
+/// Whether each segment can be begun with: one that was cut for want of a key frame, or at a recovery point, cannot.
+fn starts_with_key(rendition: &Rendition) -> bool {
+    let begins = |segment: &Segment| segment.key_frames.first().is_some_and(|key| key.offset_bytes == 0);
+    let is_video = rendition.name().is_video();
+    rendition.complete().all(|segment| !is_video && segment.independent || begins(segment))
+}
+
 /// The number of a set, the same in all periods.
 fn set_id(name: RenditionName) -> u32 {
     match name {
@@ -52,16 +60,13 @@ fn set_id(name: RenditionName) -> u32 {
 fn write_format(xml: &mut Xml, track: &TrackInfo) {
     match track.kind {
         Kind::Video { width_px, height_px, frame_rate, sample_aspect } => {
-            xml.attribute("startWithSAP", 1)
-                .attribute("width", width_px)
+            xml.attribute("width", width_px)
                 .attribute("height", height_px)
                 .attribute_if("sar", sample_aspect.map(|(width, height)| format!("{width}:{height}")))
                 .attribute_if("frameRate", frame_rate);
         }
         Kind::Audio { channels, rate_hz, language } => {
-            xml.attribute("startWithSAP", 1)
-                .attribute_if("lang", language_of(language))
-                .attribute("audioSamplingRate", rate_hz);
+            xml.attribute_if("lang", language_of(language)).attribute("audioSamplingRate", rate_hz);
             xml.open("AudioChannelConfiguration")
                 .attribute("schemeIdUri", "urn:mpeg:dash:23003:3:audio_channel_configuration:2011")
                 .attribute("value", channels)

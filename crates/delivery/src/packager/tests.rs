@@ -1,0 +1,391 @@
+use super::testing::*;
+use super::*;
+use glassline_media::Ticks;
+use proptest::prelude::*;
+use std::time::Duration;
+
+const MILLI: u64 = 1_000_000;
+
+fn segments(checked: &Checked, name: RenditionName) -> Vec<&Segment> {
+    checked.packager.presentation().rendition(name).unwrap().listed().collect()
+}
+
+#[test]
+fn a_regular_stream_becomes_segments_and_parts_that_are_all_alike() {
+    let mut checked = Checked::new(Settings::default(), &video_and_aac());
+    feed(&mut checked, 0, 260, 50);
+    let video = segments(&checked, RenditionName::Video);
+    assert_eq!(video.len(), 6);
+    for segment in &video[..5] {
+        assert!(segment.complete && segment.independent && !segment.gap);
+        assert_eq!(segment.duration_time(), Duration::from_secs(2));
+        assert_eq!(segment.parts.len(), 10);
+        assert!(segment.parts.iter().all(|part| segment.part_time(part) == Duration::from_millis(200)));
+        assert!(segment.parts[0].independent && !segment.parts[1].independent);
+        assert_eq!(segment.key_frames.len(), 1);
+        assert_eq!(segment.key_frames[0].offset_bytes, 0);
+    }
+    let second = &checked.segments[&(RenditionName::Video, 1)];
+    assert_eq!(second.chunks, 50, "a chunk for each picture");
+    let sound = segments(&checked, RenditionName::Audio(1));
+    assert_eq!(sound.len(), 6);
+    for (sound, video) in sound.iter().zip(&video) {
+        assert_eq!(sound.number, video.number);
+        assert!(sound.start_time().abs_diff(video.start_time()) < Duration::from_millis(22));
+        // 9 frames of 21.3 ms: more than 85 % of what was asked for.
+        let all_but_last = sound.parts.iter().take(sound.parts.len() - 1);
+        assert!(all_but_last.clone().all(|part| part.duration == 9 * 1024), "{:?}", sound.parts);
+    }
+    assert_eq!(checked.packager.presentation().target_duration_secs(), 2);
+    assert!(checked.packager.presentation().is_ready());
+    assert!(checked.packager.left_out().is_empty());
+}
+
+#[test]
+fn a_part_is_complete_with_its_last_picture_and_a_chunk_with_each() {
+    let mut checked = Checked::new(Settings::default(), &program(vec![stream(VIDEO, 0x1b, &[])]));
+    feed(&mut checked, 0, 4, 50);
+    let part = |checked: &Checked, part| checked.parts[&(RenditionName::Video, 0, part)].clone();
+    assert_eq!((part(&checked, 0).chunks, part(&checked, 0).complete), (4, false));
+    feed(&mut checked, 4, 1, 50);
+    assert_eq!((part(&checked, 0).chunks, part(&checked, 0).complete), (5, true));
+    let rendition = &checked.packager.presentation().renditions()[0];
+    assert_eq!(rendition.position(), Position { segment: 0, part: 1 });
+}
+
+#[test]
+fn segments_end_at_key_frames_only_or_after_six_times_their_length() {
+    let lengths = |keys: i64| -> Vec<u64> {
+        let mut checked = Checked::new(Settings::default(), &video_and_aac());
+        feed(&mut checked, 0, 1300, keys);
+        let of = |name| -> Vec<(u64, u64)> {
+            let list = segments(&checked, name);
+            list.iter().map(|segment| (segment.number, segment.start_time().as_millis() as u64)).collect()
+        };
+        let (video, sound) = (of(RenditionName::Video), of(RenditionName::Audio(1)));
+        let numbers = |list: &[(u64, u64)]| list.iter().map(|(number, _)| *number).collect::<Vec<_>>();
+        assert_eq!(numbers(&video), numbers(&sound));
+        video.windows(2).map(|pair| pair[1].1 - pair[0].1).collect()
+    };
+    assert!(lengths(13).iter().all(|&millis| millis == 2080));
+    assert!(lengths(75).iter().all(|&millis| millis == 3000));
+    assert!(lengths(250).iter().all(|&millis| millis == 10_000), "encoders without settings");
+    let mut checked = Checked::new(Settings::default(), &video_and_aac());
+    feed(&mut checked, 0, 700, 10_000);
+    let video = segments(&checked, RenditionName::Video);
+    assert_eq!(video[0].duration_time(), Duration::from_secs(12));
+    assert!(video[0].independent && !video[1].independent && !video[1].parts[0].independent);
+    assert_eq!(checked.packager.presentation().target_duration_secs(), 12);
+}
+
+#[test]
+fn sound_that_is_ahead_or_behind_is_cut_at_the_pictures_time() {
+    for delay in [-20i64, -5, 0, 5, 20] {
+        let mut checked = Checked::new(Settings::default(), &video_and_aac());
+        for index in 0..200i64 {
+            let pts = index * PICTURE;
+            checked.push(VIDEO, &picture(index % 50 == 0, 100, pts));
+            // Two packets of 20 ms for each picture, some pictures earlier or later than it.
+            let sound = index - delay;
+            if sound >= 0 {
+                for half in 0..2 {
+                    let frame = sound * 1920 / 1024 + half;
+                    checked.push(SOUND, &aac(40, frame * 1920));
+                }
+            }
+        }
+        let video = segments(&checked, RenditionName::Video);
+        let sound = segments(&checked, RenditionName::Audio(1));
+        // Of the first one there may be no beginning.
+        for (sound, video) in sound.iter().zip(&video).skip(1) {
+            assert_eq!(sound.number, video.number);
+            let apart = sound.start_time().abs_diff(video.start_time());
+            assert!(apart < Duration::from_millis(43), "delay {delay}: {apart:?}");
+        }
+    }
+}
+
+#[test]
+fn the_capture_time_is_the_date_of_a_segment_and_of_the_sound_beside_it() {
+    let mut checked = Checked::new(Settings::default(), &video_and_aac());
+    let captured = |index: i64| Utc::from_nanos(BEGUN.as_nanos() - 300 * MILLI + index as u64 * 40 * MILLI);
+    for index in 0..120 {
+        checked.push(VIDEO, &captured_picture(index % 50 == 0, captured(index), index * PICTURE));
+        checked.push(SOUND, &aac(40, index * 3840));
+    }
+    for segment in segments(&checked, RenditionName::Video) {
+        assert_eq!(segment.program_date_time, captured(segment.number as i64 * 50));
+        assert!(segment.captured);
+    }
+    for segment in segments(&checked, RenditionName::Audio(1)).into_iter().filter(|segment| !segment.gap) {
+        let millis = |utc: Utc| utc.as_nanos() / MILLI;
+        let due = millis(captured(0)) + segment.start_time().as_millis() as u64;
+        assert!(millis(segment.program_date_time).abs_diff(due) <= 1);
+    }
+    let first = &checked.segments[&(RenditionName::Video, 0)].bytes;
+    assert_eq!(&first[4..8], b"prft");
+    // What is said of a capture long ago or ahead is a clock that is wrong.
+    let mut wrong = Checked::new(Settings::default(), &program(vec![stream(VIDEO, 0x1b, &[])]));
+    for index in 0..3 {
+        wrong.push(VIDEO, &captured_picture(index == 0, Utc::from_nanos(7), index * PICTURE));
+    }
+    assert_eq!(segments(&wrong, RenditionName::Video)[0].program_date_time, BEGUN);
+    assert_eq!(&wrong.segments[&(RenditionName::Video, 0)].bytes[4..8], b"moof");
+}
+
+#[test]
+fn new_parameter_sets_a_jump_and_a_publishers_return_begin_an_epoch() {
+    let mut checked = Checked::new(Settings::default(), &video_and_aac());
+    feed(&mut checked, 0, 120, 50);
+    // Another encoder.
+    for index in 120..180i64 {
+        let pts = index * PICTURE;
+        checked.push(VIDEO, &if index % 50 == 20 { other_key(pts) } else { picture(false, 50, pts) });
+        checked.push(SOUND, &aac(40, pts));
+    }
+    // An hour ahead, then back, then another publisher.
+    feed(&mut checked, 90_000, 60, 50);
+    feed(&mut checked, 1000, 60, 50);
+    checked.packager.discontinuity(BEGUN);
+    checked.drain();
+    feed(&mut checked, 1050, 60, 50);
+    checked.finish(BEGUN);
+    let presentation = checked.packager.presentation();
+    let epochs: Vec<u32> = presentation.epochs().map(|epoch| epoch.number).collect();
+    assert_eq!(epochs, [1, 2, 3, 4, 5]);
+    let starts: Vec<Duration> = presentation.epochs().map(|epoch| epoch.start).collect();
+    assert!(starts.is_sorted(), "{starts:?}");
+    for rendition in presentation.renditions() {
+        let epochs: Vec<u32> = rendition.listed().map(|segment| segment.epoch).collect();
+        assert!(epochs.is_sorted() && epochs.last() == Some(&5), "{epochs:?}");
+    }
+    let numbers = |name| -> Vec<_> {
+        segments(&checked, name).iter().map(|segment| (segment.number, segment.epoch)).collect()
+    };
+    assert_eq!(numbers(RenditionName::Video), numbers(RenditionName::Audio(1)));
+    assert_eq!(
+        presentation.rendition(RenditionName::Video).unwrap().track_in(2).unwrap().codec,
+        "avc1.4D400D"
+    );
+    assert!(checked.ended && presentation.is_ended());
+    checked.push(VIDEO, &picture(true, 9, 0));
+}
+
+#[test]
+fn sound_alone_is_cut_by_time_and_all_tracks_alike() {
+    let tracks = vec![stream(SOUND, 0x0f, &[]), stream(SECOND_SOUND, 0x06, &[5, 4, b'O', b'p', b'u', b's'])];
+    let mut checked = Checked::new(Settings::default(), &program(tracks));
+    for index in 0..600i64 {
+        checked.push(SOUND, &aac(40, index * 1920));
+        checked.push(SECOND_SOUND, &opus(40, index * 1920 / 1800 * 1800 + index % 2));
+    }
+    let first = segments(&checked, RenditionName::Audio(1));
+    let second = segments(&checked, RenditionName::Audio(2));
+    assert!(first.len() >= 6);
+    for (first, second) in first.iter().zip(&second).take(5) {
+        assert_eq!(first.number, second.number);
+        assert_eq!(first.duration, 94 * 1024);
+        assert!(first.start_time().abs_diff(second.start_time()) < Duration::from_millis(25));
+    }
+    assert!(checked.packager.presentation().is_ready());
+}
+
+#[test]
+fn sound_that_ceases_leaves_gaps_and_comes_back() {
+    let mut checked = Checked::new(Settings::default(), &video_and_aac());
+    feed(&mut checked, 0, 75, 50);
+    for index in 75..500i64 {
+        checked.push(VIDEO, &picture(index % 50 == 0, 100, index * PICTURE));
+    }
+    feed(&mut checked, 500, 200, 50);
+    let presentation = checked.packager.presentation();
+    assert_eq!(presentation.current_epoch().unwrap().number, 1);
+    let sound = segments(&checked, RenditionName::Audio(1));
+    let gaps: Vec<u64> = sound.iter().filter(|segment| segment.gap).map(|segment| segment.number).collect();
+    assert!(gaps.len() >= 6, "{gaps:?}");
+    assert!(!sound.last().unwrap().gap);
+    for (sound, video) in sound.iter().zip(segments(&checked, RenditionName::Video)) {
+        assert_eq!(sound.number, video.number);
+        assert!(sound.start_time().abs_diff(video.start_time()) < Duration::from_millis(43));
+    }
+}
+
+#[test]
+fn pictures_that_cease_leave_the_sound_and_come_back() {
+    let mut checked = Checked::new(Settings::default(), &video_and_aac());
+    feed(&mut checked, 0, 75, 50);
+    for frame in 141..800i64 {
+        checked.push(SOUND, &aac(40, frame * 1920));
+    }
+    let presentation = checked.packager.presentation();
+    assert_eq!(presentation.current_epoch().unwrap().number, 2);
+    assert!(!presentation.rendition(RenditionName::Video).unwrap().is_in(2));
+    assert!(presentation.rendition(RenditionName::Audio(1)).unwrap().is_in(2));
+    feed(&mut checked, 450, 120, 50);
+    let presentation = checked.packager.presentation();
+    assert_eq!(presentation.current_epoch().unwrap().number, 3);
+    assert!(presentation.rendition(RenditionName::Video).unwrap().is_in(3));
+    assert!(presentation.is_ready());
+}
+
+#[test]
+fn a_track_that_comes_late_begins_an_epoch_once() {
+    let mut checked = Checked::new(Settings::default(), &video_and_aac());
+    for index in 0..75i64 {
+        checked.push(VIDEO, &picture(index % 50 == 0, 100, index * PICTURE));
+    }
+    assert_eq!(checked.packager.presentation().renditions().len(), 1);
+    feed(&mut checked, 75, 200, 50);
+    let presentation = checked.packager.presentation();
+    assert_eq!(presentation.current_epoch().unwrap().number, 2);
+    assert_eq!(presentation.renditions().len(), 2);
+}
+
+#[test]
+fn pictures_that_are_shown_in_another_order_begin_with_the_key_frames_time() {
+    let mut checked = Checked::new(Settings::default(), &program(vec![stream(VIDEO, 0x1b, &[])]));
+    for index in 0..120i64 {
+        // Two pictures later than they are decoded, and every second one later still.
+        let mut unit = picture(index % 50 == 0, 60, index * 3003);
+        unit.pts = Ticks(unit.dts.0 + 3003 * (2 + index % 2));
+        checked.push(VIDEO, &unit);
+    }
+    let epoch = *checked.packager.presentation().current_epoch().unwrap();
+    assert_eq!(epoch.first_ticks, 2 * 3003);
+    for segment in segments(&checked, RenditionName::Video) {
+        assert_eq!(segment.start, epoch.first_ticks + segment.number * 100 * 3003);
+        // 25 pictures a second are said, a third less is seen: what is said counts, and parts are no longer than that.
+        assert!(segment.parts.iter().all(|part| part.duration <= 18_000));
+    }
+    crate::playlist::check::all(checked.packager.presentation());
+}
+
+#[test]
+fn recovery_points_cut_and_are_no_key_frames() {
+    let mut checked = Checked::new(Settings::default(), &program(vec![stream(VIDEO, 0x1b, &[])]));
+    for index in 0..160i64 {
+        checked.push(
+            VIDEO,
+            &if index % 50 == 0 { recovery(index * PICTURE) } else { picture(false, 60, index * PICTURE) },
+        );
+    }
+    let video = segments(&checked, RenditionName::Video);
+    assert_eq!(video.len(), 4);
+    assert!(video.iter().all(|segment| segment.independent && segment.key_frames.is_empty()));
+    let presentation = checked.packager.presentation();
+    assert_eq!(crate::playlist::hls::iframes(presentation, &crate::playlist::Carried::default()), None);
+    crate::playlist::check::all(presentation);
+}
+
+#[test]
+fn what_cmaf_does_not_take_is_named() {
+    let hevc = stream(0x110, 0x24, &[]);
+    let pcm = stream(0x111, 0x06, &[5, 4, b'B', b'S', b'S', b'D']);
+    let data = stream(0x112, 0x06, &[]);
+    let second = stream(0x113, 0x1b, &[]);
+    let program = program(vec![hevc, stream(VIDEO, 0x1b, &[]), pcm, data, second, stream(SOUND, 0x0f, &[])]);
+    let checked = Checked::new(Settings::default(), &program);
+    let left_out: Vec<_> = checked.packager.left_out().iter().map(|left| (left.pid, left.codec)).collect();
+    assert_eq!(
+        left_out,
+        [(0x110, Some(Codec::H265)), (0x111, Some(Codec::S302m)), (0x113, Some(Codec::H264))]
+    );
+}
+
+#[test]
+fn the_window_bounds_what_is_listed_and_kept() {
+    let settings = Settings { window: Duration::from_secs(12), ..Settings::default() };
+    let mut checked = Checked::new(settings, &video_and_aac());
+    feed(&mut checked, 0, 2000, 50);
+    let rendition = checked.packager.presentation().rendition(RenditionName::Video).unwrap();
+    let listed: Duration = rendition.complete().map(Segment::duration_time).sum();
+    assert_eq!(listed, Duration::from_secs(12));
+    assert!(checked.expired > 40 && checked.segments.len() <= 2 * 11, "{}", checked.segments.len());
+    let object = |segment| crate::playlist::Object::Segment { rendition: RenditionName::Video, segment };
+    let presentation = checked.packager.presentation();
+    let next = rendition.position().segment;
+    assert_eq!(presentation.availability(object(0)), Availability::Gone);
+    assert_eq!(presentation.availability(object(next)), Availability::Exists);
+    assert_eq!(presentation.availability(object(next + 1)), Availability::Coming);
+    assert_eq!(presentation.availability(object(next + 2)), Availability::Unknown);
+}
+
+#[test]
+fn a_transport_stream_goes_in_as_bytes() {
+    use glassline_media::container::ts::{AudioFormat, MuxSettings, Muxer};
+    let audio = AudioFormat { codec: Codec::Aac, channels: 2, language: Some(*b"deu") };
+    let settings = MuxSettings { video: Some(Codec::H264), audio: Some(audio), ..MuxSettings::default() };
+    let mut muxer = Muxer::new(settings).unwrap();
+    let mut bytes = Vec::new();
+    for index in 0..150i64 {
+        muxer.write(&picture(index % 50 == 0, 500, 90_000 + index * PICTURE), &mut bytes).unwrap();
+        muxer.write(&aac(80, 90_000 + index * PICTURE), &mut bytes).unwrap();
+    }
+    let mut intake = TsIntake::new(Settings::default());
+    bytes.chunks(1000).for_each(|chunk| intake.push(chunk, BEGUN));
+    intake.finish(BEGUN);
+    let events: Vec<Event> = std::iter::from_fn(|| intake.poll()).collect();
+    let ends = |name| {
+        let own =
+            |event: &&Event| matches!(event, Event::SegmentEnds { rendition, .. } if *rendition == name);
+        events.iter().filter(own).count()
+    };
+    assert_eq!((ends(RenditionName::Video), ends(RenditionName::Audio(1))), (3, 3));
+    assert_eq!(events.last(), Some(&Event::Ended));
+    let sound = intake.presentation().rendition(RenditionName::Audio(1)).unwrap().track().unwrap();
+    assert!(
+        matches!(sound.kind, Kind::Audio { channels: 2, language: Some(language), .. } if language == *b"deu")
+    );
+}
+
+/// A push with odd stamps.
+#[derive(Clone, Debug)]
+enum Odd {
+    Step(i64),
+    To(i64),
+}
+
+fn odd() -> impl Strategy<Value = (u8, Odd, i64, usize)> {
+    let stamp = prop_oneof![
+        8 => (0i64..10_000).prop_map(Odd::Step),
+        2 => (-200_000i64..400_000).prop_map(Odd::Step),
+        1 => any::<i64>().prop_map(Odd::To),
+        1 => Just(Odd::Step(0)),
+        1 => Just(Odd::Step(1)),
+    ];
+    (0u8..8, stamp, -20_000i64..20_000, 0usize..3000)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #[test]
+    fn no_sequence_of_stamps_breaks_it(pushes in proptest::collection::vec(odd(), 1..300), window in 0u64..20) {
+        let settings = Settings { window: Duration::from_secs(window), ..Settings::default() };
+        let mut checked = Checked::new(settings, &video_and_aac());
+        let mut at = [0i64; 2];
+        for (kind, stamp, offset, bytes) in pushes {
+            let lane = usize::from(kind >= 5);
+            at[lane] = match stamp {
+                Odd::Step(step) => at[lane].wrapping_add(step),
+                Odd::To(stamp) => stamp,
+            };
+            let mut unit = match kind {
+                0 => picture(true, bytes, at[0]),
+                1..=3 => picture(false, bytes, at[0]),
+                4 => other_key(at[0]),
+                5 => opus(bytes, at[1]),
+                _ => aac(bytes, at[1]),
+            };
+            if kind < 5 {
+                unit.pts = Ticks(unit.dts.0.wrapping_add(offset));
+            }
+            checked.push(if lane == 0 { VIDEO } else { SOUND }, &unit);
+            crate::playlist::check::all(checked.packager.presentation());
+        }
+        checked.finish(BEGUN);
+        crate::playlist::check::all(checked.packager.presentation());
+        for rendition in checked.packager.presentation().renditions() {
+            prop_assert!(rendition.open().is_none());
+        }
+    }
+}
