@@ -9,7 +9,8 @@ pub const SAMPLES_PER_BLOCK: u32 = 1024;
 /// Bytes of a header without checksum.
 pub const HEADER_BYTES: usize = 7;
 
-const RATES_HZ: [u32; 13] =
+/// Sample rates by their index (ISO/IEC 14496-3 table 1.18).
+pub(crate) const RATES_HZ: [u32; 13] =
     [96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000, 7_350];
 
 /// The header of an ADTS frame.

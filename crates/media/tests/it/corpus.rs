@@ -3,6 +3,8 @@
 
 use glassline_test_support::corpus;
 
+#[path = "../../../../fuzz/bodies/cmaf.rs"]
+mod cmaf;
 #[path = "../../../../fuzz/bodies/ivf.rs"]
 mod ivf;
 #[path = "../../../../fuzz/bodies/nal.rs"]
@@ -41,6 +43,11 @@ fn y4m_pictures() {
 #[test]
 fn carried_containers() {
     corpus::run("split", split::run);
+}
+
+#[test]
+fn fragmented_files() {
+    corpus::run("cmaf", cmaf::run);
 }
 
 #[test]

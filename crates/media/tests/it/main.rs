@@ -1,6 +1,7 @@
 //! The media room from outside: containers beside FFmpeg and over arbitrary chops, pictures through an encoder,
 //! corpora. One program, so that what the tests share is compiled and linked once.
 
+mod cmaf_ffmpeg;
 mod corpus;
 mod pattern_through_h264;
 mod split_ffmpeg;

@@ -47,8 +47,10 @@ pub struct Captured {
 const SYNC: u32 = 0x0200_0000;
 /// It depends on others, and decoding cannot begin with it.
 const NOT_SYNC: u32 = 0x0101_0000;
+/// Flags of a `prft` that tells the time of capture, on a clock that does not jump.
+pub(super) const CAPTURED: u32 = 24;
 /// Seconds from 1900, where NTP begins, to 1970.
-const NTP_EPOCH: u64 = 2_208_988_800;
+pub(super) const NTP_EPOCH: u64 = 2_208_988_800;
 
 /// Appends a chunk, the `sequence`-th of its file from 1, with the samples of one or more tracks.
 ///
@@ -136,8 +138,7 @@ fn write_rolls(samples: &[Sample], out: &mut Vec<u8>) {
 }
 
 fn write_captured(captured: Captured, out: &mut Vec<u8>) {
-    // 24: the time of capture, on a clock that does not jump.
-    full(out, b"prft", 1, 24, |out| {
+    full(out, b"prft", 1, CAPTURED, |out| {
         out.u32(captured.track_id);
         out.u64(ntp(captured.utc));
         out.u64(captured.media_time);

@@ -1,4 +1,4 @@
-//! Fragmented MP4 (ISO/IEC 14496-12) and CMAF (ISO/IEC 23000-19), written; the codecs' own parts from 14496-15 (H.264),
+//! Fragmented MP4 (ISO/IEC 14496-12) and CMAF (ISO/IEC 23000-19), written and read; the codecs' own parts from 14496-15 (H.264),
 //! 14496-14 (AAC) and "Encapsulation of Opus in ISO Base Media File Format" 0.6.
 //!
 //! ```text
@@ -9,13 +9,15 @@
 //! ```
 //! Access units come in, bytes go out. [`Recorder`] makes a file of pictures and sound that plays while it grows. A
 //! packager uses [`Media`], [`write_init`] and [`write_chunk`] with one track each, and [`LiveTimeline`], which gives each
-//! unit's sample at once.
+//! unit's sample at once. The other way, [`Reader`] takes the bytes of a stream in any chop and tells tracks and chunks, and
+//! [`ReadTrack::to_unit`] makes access units of their samples.
 
 mod boxes;
 mod chunk;
 mod init;
 #[cfg(test)]
 mod live_tests;
+mod read;
 mod record;
 mod segment;
 #[cfg(test)]
@@ -25,6 +27,7 @@ mod track;
 
 pub use chunk::{Captured, Run, Sample, write_chunk};
 pub use init::{Brand, duration_box, write_init};
+pub use read::{Chunk, Event, FourCc, ProducerTime, ReadError, ReadRun, ReadSample, ReadTrack, Reader};
 pub use record::{Patch, Recorder};
 pub use segment::{EventMessage, EventTime, SegmentKind, write_event, write_segment_type};
 pub use timeline::{LiveTimeline, Timed, Timeline};

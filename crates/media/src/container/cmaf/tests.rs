@@ -219,7 +219,7 @@ fn tracks_say_what_decoders_need() {
     }
 }
 
-fn adts_frame(bytes: usize) -> Vec<u8> {
+pub(super) fn adts_frame(bytes: usize) -> Vec<u8> {
     let frame_bytes = bytes + 7;
     let header = crate::bitstream::adts::Header {
         object_type: 2,
@@ -306,7 +306,7 @@ proptest! {
 }
 
 /// A picture of 100 bytes that is a recovery point, right after 39 more.
-fn recovery_point(dts: i64) -> AccessUnit {
+pub(super) fn recovery_point(dts: i64) -> AccessUnit {
     let whole = picture(true, 100, dts);
     let slice = whole.data.len() - 104;
     // SEI, recovery point: 39 as Exp-Golomb, exact, no broken link.
@@ -318,7 +318,7 @@ fn recovery_point(dts: i64) -> AccessUnit {
 }
 
 #[test]
-fn recovery_points_are_a_sample_group() {
+pub(super) fn recovery_points_are_a_sample_group() {
     let (mut recorder, mut file) = (Recorder::new(false), Vec::new());
     for index in 0..60i64 {
         let dts = 3600 * index;

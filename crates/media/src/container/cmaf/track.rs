@@ -148,7 +148,8 @@ impl Media {
     }
 }
 
-fn h264(unit: &[u8], in_band: bool) -> Result<Media, Error> {
+/// What the parameter sets in `unit`, Annex B, say.
+pub(super) fn h264(unit: &[u8], in_band: bool) -> Result<Media, Error> {
     let lacks = |what| Error::Configuration { codec: Codec::H264, what };
     let of_kind = |kind| nals(unit).filter(move |nal| nal.kind() == kind).map(|nal| nal.bytes.to_vec());
     let sps = of_kind(NalType::Sps).next().ok_or(lacks("sequence parameter set"))?;

@@ -1,0 +1,117 @@
+//! Samples back to access units: Annex B, ADTS, packets.
+
+use super::error::ReadError;
+use super::fragment::ReadSample;
+use super::init::ReadTrack;
+use super::sample_entry::Form;
+use crate::Stamps;
+use crate::access_unit::{AccessUnit, Codec};
+use crate::bitstream::adts;
+use crate::bitstream::h264::{self, ACCESS_UNIT_DELIMITER, Nal, NalType, Sei, SliceType};
+use crate::time::Ticks;
+use bytes::Bytes;
+
+/// Time stamps beyond this, either way, are none: 12,000 years.
+const STAMP_MAX: i128 = 1 << 55;
+
+impl ReadTrack {
+    /// The codec of the units that [`ReadTrack::to_unit`] makes; `None` where it makes none.
+    pub fn codec(&self) -> Option<Codec> {
+        match self.form {
+            Form::H264 { .. } => Some(Codec::H264),
+            Form::Aac(_) => Some(Codec::Aac),
+            Form::Opus => Some(Codec::Opus),
+            Form::Other => None,
+        }
+    }
+
+    /// The access unit that is in a sample of this track, in the form that [`Codec`] names: H.264 in Annex B, with a
+    /// delimiter, and with the track's parameter sets where decoding can begin and the sample brings none itself; AAC
+    /// behind an ADTS header; Opus as it is. Time stamps count from the presentation's 0, in which the track's edit list
+    /// is observed; they can be negative. The bytes are copied, so that a unit does not keep its chunk.
+    ///
+    /// # Errors
+    /// [`ReadError::Sample`] where the sample is not what the track says, or of a codec that is only named.
+    pub fn to_unit(&self, sample: &ReadSample) -> Result<AccessUnit, ReadError> {
+        let wrong = |found, expected| ReadError::Sample {
+            track_id: self.id,
+            sample_entry: self.sample_entry,
+            decode_time: sample.decode_time,
+            found,
+            expected,
+        };
+        let codec = self.codec().ok_or(wrong("a codec that is not read", "H.264, AAC or Opus"))?;
+        let (data, random_access) = match &self.form {
+            Form::H264 { length_bytes, sets } => {
+                let nals = split(&sample.data, *length_bytes);
+                let nals = nals.ok_or(wrong("a NAL unit that is cut off", "whole ones"))?;
+                let begins = can_begin(&nals, sample.is_sync());
+                (annex_b(&nals, begins.then_some(&sets[..])), begins)
+            }
+            Form::Aac(header) => {
+                let frame_bytes = adts::HEADER_BYTES + sample.data.len();
+                let header = adts::Header { frame_bytes, ..*header }.write();
+                let header = header.ok_or(wrong("too many bytes", "a frame of less than 8 kB"))?;
+                ([&header, &sample.data[..]].concat(), true)
+            }
+            Form::Opus | Form::Other => (sample.data.to_vec(), true),
+        };
+        let (pts, dts) =
+            self.stamps(sample).ok_or(wrong("a time beyond all others", "one within 12,000 years"))?;
+        Ok(AccessUnit { codec, data: Bytes::from(data), pts, dts, random_access, stamps: Stamps::default() })
+    }
+
+    /// PTS and DTS, to the nearest tick.
+    fn stamps(&self, sample: &ReadSample) -> Option<(Ticks, Ticks)> {
+        let scaled = |ticks: i128| {
+            let (scale, rate) = (i128::from(self.timescale), i128::from(Ticks::RATE));
+            let ticks = (ticks * rate * 2 + scale).div_euclid(scale * 2);
+            (-STAMP_MAX..=STAMP_MAX).contains(&ticks).then_some(Ticks(ticks as i64))
+        };
+        let decode = i128::from(sample.decode_time) - i128::from(self.presentation_start);
+        Some((scaled(decode + i128::from(sample.composition_offset))?, scaled(decode)?))
+    }
+}
+
+/// The NAL units behind their lengths (ISO/IEC 14496-15 §5.3.2); `None` where one is cut off.
+fn split(mut bytes: &[u8], length_bytes: usize) -> Option<Vec<Nal<'_>>> {
+    let (all, mut nals) = (bytes.len(), Vec::new());
+    while !bytes.is_empty() {
+        let (length, rest) = bytes.split_at_checked(length_bytes)?;
+        let length = length.iter().fold(0, |length, &byte| length << 8 | usize::from(byte));
+        let (nal, behind) = rest.split_at_checked(length)?;
+        if !nal.is_empty() {
+            nals.push(Nal { bytes: nal, offset: all - rest.len() });
+        }
+        bytes = behind;
+    }
+    Some(nals)
+}
+
+/// Whether decoding can begin at a unit: at an IDR picture, at a recovery point, or at an I slice of which the container
+/// says so.
+fn can_begin(nals: &[Nal<'_>], is_sync: bool) -> bool {
+    let slice = nals.iter().find(|nal| nal.kind().is_slice());
+    slice.is_some_and(|slice| {
+        slice.kind() == NalType::Idr
+            || (is_sync && h264::slice_type(slice) == Some(SliceType::I))
+            || nals
+                .iter()
+                .any(|nal| nal.kind() == NalType::Sei && Sei::parse(nal.payload()).recovery_point().is_some())
+    })
+}
+
+/// The byte stream of a unit, behind `sets` where it brings none.
+fn annex_b(nals: &[Nal<'_>], sets: Option<&[u8]>) -> Vec<u8> {
+    let has = |kind| nals.iter().any(|nal| nal.kind() == kind);
+    let sets = sets.filter(|_| !(has(NalType::Sps) && has(NalType::Pps))).unwrap_or_default();
+    let bytes: usize = nals.iter().map(|nal| nal.bytes.len() + 4).sum();
+    let mut out = Vec::with_capacity(ACCESS_UNIT_DELIMITER.len() + sets.len() + bytes);
+    out.extend_from_slice(&ACCESS_UNIT_DELIMITER);
+    out.extend_from_slice(sets);
+    for nal in nals.iter().filter(|nal| nal.kind() != NalType::AccessUnitDelimiter) {
+        out.extend_from_slice(&[0, 0, 0, 1]);
+        out.extend_from_slice(nal.bytes);
+    }
+    out
+}
