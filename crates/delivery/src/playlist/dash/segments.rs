@@ -80,17 +80,17 @@ pub(super) fn write_template(
 /// Writes when each segment is: runs of equal lengths that follow each other are one entry.
 fn write_timeline<'a>(xml: &mut Xml, segments: impl Iterator<Item = &'a Segment>) {
     let mut segments = segments.peekable();
-    let mut runs: Vec<(u64, u64, u64)> = Vec::new();
+    let (mut runs, mut end): (Vec<(u64, u64, u64)>, u64) = (Vec::new(), 0);
     while let Some(segment) = segments.next() {
-        // Until the next one, so that there is neither a hole nor an overlap.
+        // Until the next one, so that there is neither a hole nor an overlap, even where pictures are reordered oddly.
+        let start = segment.start.max(end);
         let until = segments.peek().map_or(segment.end(), |next| next.start);
-        let length = until.saturating_sub(segment.start).max(1);
+        let length = until.saturating_sub(start).max(1);
         match runs.last_mut() {
-            Some((start, each, count)) if *each == length && *start + *each * *count == segment.start => {
-                *count += 1;
-            }
-            _ => runs.push((segment.start, length, 1)),
+            Some((_, each, count)) if *each == length && end == start => *count += 1,
+            _ => runs.push((start, length, 1)),
         }
+        end = start.saturating_add(length);
     }
     xml.open("SegmentTimeline");
     for (start, length, count) in runs {
