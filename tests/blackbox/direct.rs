@@ -3,10 +3,11 @@
 use crate::{GLASSLINE, glassline};
 use glassline_media::AccessUnit;
 use glassline_media::container::ts::{Demuxer, Event};
+use glassline_test_support::http;
 use glassline_test_support::program::{Running, Scratch};
 use glassline_test_support::wait::{until, until_some};
 use serde_json::Value;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
 const SOURCE: &str = "test:320x180@25";
@@ -273,6 +274,63 @@ fn what_is_received_becomes_a_stream_with_sound() {
         let of = |video: bool| units.iter().filter(|unit| unit.codec.is_video() == video).count();
         assert!(of(true) > 15 && of(false) > 50, "{codec}: {} pictures, {} of sound", of(true), of(false));
         assert!(units.iter().find(|unit| unit.codec.is_video()).unwrap().random_access, "{codec}");
+    }
+}
+
+/// The page of `process` is there and its stream runs; the process ends well when it is asked to, and the stream with it.
+fn assert_shown_on_a_page(mut process: Running) {
+    let page = process.page_address();
+    for path in ["/", "/watch/preview"] {
+        let answer = http::get(page, path);
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(answer.text().contains("/assets/app.js"), "{path}");
+    }
+    until("the stream of the page", || http::get(page, "/api/streams/preview").status == 200);
+    let mut viewer = http::connect(page);
+    write!(viewer, "GET /live/preview.ts HTTP/1.1\r\nHost: {page}\r\nConnection: close\r\n\r\n").unwrap();
+    assert_eq!(http::read_head(&mut viewer).status, 200);
+    let mut packets = vec![0; 188 * 200];
+    viewer.read_exact(&mut packets).unwrap();
+    assert!(packets.chunks(188).all(|packet| packet[0] == 0x47));
+    process.signal("TERM");
+    assert_eq!(process.wait().code(), Some(0), "{}", process.output());
+    http::read_all(&mut viewer);
+    assert!(process.output().contains("\"shown\""), "{}", process.output());
+}
+
+#[test]
+fn what_is_received_is_shown_on_a_page_of_the_program_itself() {
+    const NAME: &str = "what_is_received_is_shown_on_a_page_of_the_program_itself";
+    if cfg!(not(feature = "x264")) {
+        let refused = glassline(&["receive", "link://127.0.0.1:0", "preview:127.0.0.1:0", "--insecure"]);
+        assert_eq!(refused.status, Some(2), "{}", refused.stderr);
+        assert!(refused.stderr.contains("no H.264 encoder"), "{}", refused.stderr);
+        return glassline_test_support::skip(NAME, "built without x264");
+    }
+    let (receiver, address) = receive("127.0.0.1:0", &["preview:127.0.0.1:0", "--insecure", "--json"]);
+    let _sender = start(&["send", SOURCE, &format!("link://{address}"), "--insecure"]);
+    assert_shown_on_a_page(receiver);
+
+    let (_receiver, address) = receive("127.0.0.1:0", &["null:", "--insecure", "--both", SOURCE]);
+    let to = format!("link://{address}");
+    assert_shown_on_a_page(start(&[
+        "send",
+        SOURCE,
+        &to,
+        "--insecure",
+        "--both",
+        "preview:127.0.0.1:0",
+        "--json",
+    ]));
+
+    for (output, options, complaint) in [
+        ("preview:8081", &[][..], "no address of this machine"),
+        ("preview:", &["--publish-key-file", "key"], "an option is for a server"),
+    ] {
+        let arguments = [&["receive", "link://127.0.0.1:0", output, "--insecure"], options].concat();
+        let run = glassline(&arguments);
+        assert_eq!(run.status, Some(2), "{arguments:?}: {}", run.stderr);
+        assert!(run.stderr.contains(complaint), "{arguments:?}: {}", run.stderr);
     }
 }
 

@@ -22,8 +22,9 @@ pub(crate) struct Args {
     listen: String,
     /// Where the pictures go: FILE.y4m, FILE.ivf (encoded again, since what comes depends on what the receiver holds), - (standard
     /// output: y4m, each picture when it is to be shown), or null: for nowhere. With sound, encoded to H.264: FILE.ts, FILE.mp4,
-    /// udp://HOST:PORT, or a relay, http://HOST:PORT/live/NAME.ts. What was sent in H.264 goes as it is into all of these but
-    /// y4m and IVF, and into FILE.h264
+    /// udp://HOST:PORT, a relay, http://HOST:PORT/live/NAME.ts, or preview: (preview:ADDR:PORT), a page with a player at
+    /// http://127.0.0.1:8081/, for this machine alone if nothing else is said. What was sent in H.264 goes as it is into all of
+    /// these but y4m and IVF, and into FILE.h264
     #[arg(value_name = "OUTPUT")]
     output: String,
     #[command(flatten)]
@@ -52,6 +53,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   glassline receive link://0.0.0.0:7000 - --key drone.key | ffplay -fflags nobuffer -
+  glassline receive link://0.0.0.0:7000 preview: --key drone.key          (then open http://127.0.0.1:8081/)
   glassline receive link://0.0.0.0:7000 - --key drone.key --audio-out alsa:default | ffplay -fflags nobuffer -
   glassline receive link://0.0.0.0:7000 flight.y4m --key drone.key --audio-out flight.wav --stats flight.jsonl
   glassline receive 'link://[::]:7000' null: --key ground.key --peer $(cat drone.pub) --once --json

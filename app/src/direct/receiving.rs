@@ -1,6 +1,7 @@
 //! What is received: `receive`'s output, and that of `send --both`.
 
 use super::figures::{self, Report};
+use super::preview::{self, Preview};
 use super::sink::{self, Opened};
 use crate::link::{Extra, Run};
 use crate::output::{self, ReaderGone};
@@ -12,11 +13,12 @@ use glassline_codec::vp8::Limits;
 use glassline_engine::capture::Input;
 #[cfg(feature = "opus")]
 use glassline_engine::direct::{AudioOut, SoundReceiver};
-use glassline_engine::direct::{PublishSettings, VideoReceiver};
+use glassline_engine::direct::{PublishSettings, PublishTo, Publisher, VideoReceiver};
 use glassline_engine::encode::Request;
 use glassline_engine::output::{Credentials, Target};
 use glassline_media::quantity::Bitrate;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -27,7 +29,7 @@ const PRESET: &str = "superfast";
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 #[command(next_help_heading = "What is received")]
 pub(super) struct ReceiveOptions {
-    /// Bit rate of H.264 that is made of the pictures, for FILE.ts, FILE.mp4, udp:// and http:// [default: 5M]
+    /// Bit rate of H.264 that is made of the pictures, for FILE.ts, FILE.mp4, udp://, http:// and preview: [default: 5M]
     #[arg(long, value_name = "RATE")]
     out_bitrate: Option<Bitrate>,
     /// x264's preset for it [default: superfast]
@@ -48,23 +50,46 @@ pub(super) struct ReceiveOptions {
 impl ReceiveOptions {
     /// Whether something is said of how a stream is made.
     fn publishes(&self) -> bool {
-        self.out_bitrate.is_some()
-            || self.out_preset.is_some()
-            || self.publish_key_file.is_some()
-            || self.trust.ca.is_some()
+        self.out_bitrate.is_some() || self.out_preset.is_some() || self.asks_a_server()
+    }
+
+    /// Whether something is said of a server that the stream goes to.
+    fn asks_a_server(&self) -> bool {
+        self.publish_key_file.is_some() || self.trust.ca.is_some()
     }
 
     /// How a stream is made.
-    fn publish(&self, target: Target) -> Result<PublishSettings> {
+    fn request(&self) -> Result<Request> {
+        encode::require()?;
         // What the source is does not matter: it is handed over.
         let mut request = Request::new(Input::Stdin);
         request.settings.preset = self.out_preset.clone().unwrap_or_else(|| PRESET.to_owned());
         request.settings.bitrate = self.out_bitrate.unwrap_or(request.settings.bitrate);
-        encode::require()?;
+        Ok(request)
+    }
+
+    /// How a stream for `target` is made.
+    fn publish(&self, target: Target) -> Result<PublishSettings> {
+        let request = self.request()?;
         let key = self.publish_key_file.as_deref().map(encode::read_key).transpose()?;
         let connector = target.is_tls().then(|| self.trust.connector()).transpose()?;
         let credentials = Credentials { key, connector };
-        Ok(PublishSettings { targets: vec![target], credentials, request })
+        Ok(PublishSettings { to: PublishTo::Targets { targets: vec![target], credentials }, request })
+    }
+
+    /// Opens the page that shows what comes.
+    fn preview(&self, address: SocketAddr) -> Result<(Preview, Opened)> {
+        if self.asks_a_server() {
+            let advice = "leave --publish-key-file and --ca away, or name http://HOST:PORT/live/NAME.ts";
+            return Err(failure::usage(
+                "an option is for a server, and preview: is this program's own",
+                advice,
+            ));
+        }
+        let request = self.request()?;
+        let preview = Preview::start(address)?;
+        let publisher = Publisher::new(PublishSettings { to: preview.destination(), request });
+        Ok((preview, sink::of_publisher(publisher)))
     }
 }
 
@@ -75,15 +100,24 @@ pub(super) struct Receiving {
     sound: Arc<SoundReceiver>,
     /// Pictures go to standard output.
     to_stdout: bool,
+    /// The page that shows what comes, for as long as it comes.
+    _preview: Option<Preview>,
 }
 
 impl Receiving {
     pub(super) fn open(output: &str, options: &ReceiveOptions) -> Result<Receiving> {
-        let Opened { sink, is_stdout, publisher } = sink::open(output, |target| options.publish(target))?;
+        let (preview, opened) = match preview::address(output)? {
+            Some(address) => {
+                let (preview, opened) = options.preview(address)?;
+                (Some(preview), opened)
+            }
+            None => (None, sink::open(output, |target| options.publish(target))?),
+        };
+        let Opened { sink, is_stdout, publisher } = opened;
         if publisher.is_none() && options.publishes() {
             return Err(failure::usage(
                 format!("an option says how a stream is made, and {output} is none"),
-                "name FILE.ts, FILE.mp4, udp://HOST:PORT or http://HOST:PORT/live/NAME.ts",
+                "name FILE.ts, FILE.mp4, udp://HOST:PORT, http://HOST:PORT/live/NAME.ts or preview:",
             ));
         }
         let video = VideoReceiver::new(sink, Limits::default()).context("cannot start a thread")?;
@@ -103,6 +137,7 @@ impl Receiving {
             #[cfg(feature = "opus")]
             sound,
             to_stdout: is_stdout,
+            _preview: preview,
         })
     }
 

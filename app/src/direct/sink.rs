@@ -55,7 +55,7 @@ pub(super) fn open(name: &str, publish: impl FnOnce(Target) -> Result<PublishSet
         return Err(failure::usage(
             format!("{name} takes no pictures"),
             "name FILE.y4m, FILE.ivf, FILE.h264, FILE.ts, FILE.mp4, - (standard output), udp://HOST:PORT, \
-             http://HOST:PORT/live/NAME.ts or null:",
+             http://HOST:PORT/live/NAME.ts, preview: or null:",
         ));
     }
     Ok(alone(Box::new(Pictures { output: PictureOutput::open(Some(name), "")?, number: 0 })))
@@ -63,8 +63,12 @@ pub(super) fn open(name: &str, publish: impl FnOnce(Target) -> Result<PublishSet
 
 fn published(name: &str, publish: impl FnOnce(Target) -> Result<PublishSettings>) -> Result<Opened> {
     let target: Target = name.parse().map_err(|error| failure::usage(error, "name one of them"))?;
-    let publisher = Publisher::new(publish(target)?);
-    Ok(Opened { sink: publisher.sink(), is_stdout: false, publisher: Some(publisher) })
+    Ok(of_publisher(Publisher::new(publish(target)?)))
+}
+
+/// An output of which a stream is made.
+pub(super) fn of_publisher(publisher: Publisher) -> Opened {
+    Opened { sink: publisher.sink(), is_stdout: false, publisher: Some(publisher) }
 }
 
 fn extension(name: &str) -> String {

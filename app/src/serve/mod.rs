@@ -29,6 +29,7 @@ use glassline_io::tls::{Identities, TlsError};
 use service::Service;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
+pub(crate) use site::{Arrangement, PageSite};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -279,21 +280,21 @@ fn explain(error: StartError) -> anyhow::Error {
 }
 
 /// The line that a newcomer needs: the address to open. A listener on all addresses is told as this machine's
-/// own, which opens everywhere it matters first.
-fn where_to_look(listen: &[Listen], addresses: &[SocketAddr], demo: Option<&str>) -> String {
+/// own, which opens everywhere it matters first. `stream`: one that is there from the beginning.
+pub(crate) fn where_to_look(listen: &[Listen], addresses: &[SocketAddr], stream: Option<&str>) -> String {
     let urls = |is_admin: bool| -> Vec<_> {
         let of_kind = listen.iter().zip(addresses).filter(|(listen, _)| listen.is_admin == is_admin);
         of_kind.map(|(listen, address)| url(listen.tls, *address)).collect()
     };
     let (version, public, admin) = (env!("CARGO_PKG_VERSION"), urls(false), urls(true));
-    let demo = demo.map(|name| format!("watch/{name}"));
-    match (demo, admin.is_empty()) {
-        (Some(demo), true) => {
-            format!("glassline {version}: open {}{demo} (all streams: {})\n", public[0], public.join(" "))
+    let player = stream.map(|name| format!("watch/{name}"));
+    match (player, admin.is_empty()) {
+        (Some(player), true) => {
+            format!("glassline {version}: open {}{player} (all streams: {})\n", public[0], public.join(" "))
         }
         (None, true) => format!("glassline {version}: open {}\n", public.join(" ")),
-        (demo, false) => {
-            let watch = demo.unwrap_or("watch/NAME".into());
+        (player, false) => {
+            let watch = player.unwrap_or("watch/NAME".into());
             let public: Vec<_> = public.iter().map(|url| format!("{url}{watch}")).collect();
             format!("glassline {version}: open {} (all streams: {})\n", public.join(" "), admin.join(" "))
         }

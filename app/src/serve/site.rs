@@ -12,21 +12,21 @@ use glassline_engine::relay::{Access, Hub, ListenerRole, Site};
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-/// The page, the API and the metrics.
-pub(super) struct PageSite {
+/// The page, the API and the metrics of any relay in this process.
+pub(crate) struct PageSite {
     arrangement: RwLock<Arrangement>,
     encoders: Arc<Supervisor>,
 }
 
 /// What a reload may change.
 #[derive(Default)]
-pub(super) struct Arrangement {
+pub(crate) struct Arrangement {
     pub(super) contact: Option<String>,
     pub(super) access_log: Option<AccessLog>,
 }
 
 impl PageSite {
-    pub(super) fn new(arrangement: Arrangement, encoders: Arc<Supervisor>) -> PageSite {
+    pub(crate) fn new(arrangement: Arrangement, encoders: Arc<Supervisor>) -> PageSite {
         assets::prepare();
         PageSite { arrangement: RwLock::new(arrangement), encoders }
     }

@@ -1,8 +1,8 @@
 //! The sending end: each picture is coded in some qualities, and the largest frame that fits the link's budget goes, or none.
 
-mod compare;
+mod resized;
 
-use self::compare::Sample;
+use self::resized::Sample;
 use crate::history::{History, Taken};
 use crate::ladder::Ladder;
 use crate::size::{CodedSize, SizeControl};
@@ -41,8 +41,9 @@ const LONG_TERM_INTERVAL: u64 = 20;
 const SEARCH_LEAST: u64 = 1_000;
 /// The share of what is expected to fit that a candidate of a given size aims at.
 const SIZED_SHARE: f64 = 0.95;
-/// A picture is sent at a smaller size at once where that leaves this share of its distortion or less.
-const RESCUE_SHARE: f64 = 0.8;
+/// Of the time to the next picture, the share after which there is none for a search of a size, and for a comparison of sizes.
+const SEARCH_BEFORE: f64 = 0.15;
+const COMPARE_BEFORE: f64 = 0.6;
 /// Pictures' worth of bytes that a cap of the rate lets be saved up.
 const SAVED_PICTURES: f64 = 4.0;
 /// A picture is encoded for no less than this share of the budgets that the pictures before it had, of which so much of each counts:
@@ -336,6 +337,21 @@ impl Sender {
         self.settings.frame_rate.time_of(1)
     }
 
+    /// Whether there is time for [`Sender::choose`] to search for a size, when so much is gone since the picture was handed over.
+    pub fn may_search(&self, spent: Duration) -> bool {
+        self.share(spent) < SEARCH_BEFORE
+    }
+
+    /// Whether there is time for [`Sender::compare_sizes`], when so much is gone since the picture was handed over.
+    pub fn may_compare(&self, spent: Duration) -> bool {
+        self.share(spent) < COMPARE_BEFORE
+    }
+
+    /// Of the time from one picture to the next.
+    fn share(&self, spent: Duration) -> f64 {
+        spent.as_secs_f64() / self.interval().as_secs_f64()
+    }
+
     /// Within which time the next picture is to leave: what the link's budget is to be asked about.
     pub fn horizon(&self) -> Duration {
         let needs_key = self.history.source(false).is_none();
@@ -512,7 +528,7 @@ impl Sender {
     }
 
     /// Decides what goes of the picture that was encoded last, by the budget now. `may_search`: there is time for a search of a
-    /// size where no candidate fits.
+    /// size where no candidate fits ([`Sender::may_search`]).
     ///
     /// # Errors
     /// The search fails.
@@ -642,36 +658,6 @@ impl Sender {
             Err(EncodeError::Target { .. }) => Ok(false),
             Err(other) => Err(other),
         }
-    }
-
-    /// Where a picture is so coarse that nobody would recognise it, as at a cut on a narrow way: the same bytes at a smaller size.
-    fn rescue(
-        &mut self,
-        pending: &mut Pending,
-        chosen: usize,
-        parallel: &dyn Parallel,
-    ) -> Result<bool, EncodeError> {
-        let Encoded { stats, bytes, .. } = &pending.candidates[chosen];
-        let Some(source) = self.source.clone() else { return Ok(false) };
-        let Some(coded) = self.sizes.rescue(stats.quantizer) else { return Ok(false) };
-        let quality = Quality::Bytes { target: bytes.len(), never_above: true };
-        let speed = self.sizes.speed_at(coded, self.settings.speed);
-        let request = Request { quality, speed, ..pending.request };
-        let state = pending.state.resampled(coded, &mut self.frames);
-        let picture = Scaler::new(coded).scale(&source);
-        let encoded = match encode_in(&state, &picture, &request, &mut self.workspace, parallel) {
-            Err(EncodeError::Target { .. }) => return Ok(false),
-            other => other?,
-        };
-        // What stands still in a picture is worth more than what is new in it, where its references are good.
-        let ours = compare::distortion(&source, &pending.candidates[chosen].picture);
-        if compare::distortion(&source, &encoded.picture) > RESCUE_SHARE * ours {
-            return Ok(false);
-        }
-        self.ladder.rescale(self.sizes.rescued(coded, encoded.stats.quantizer));
-        pending.size = told_size(pending.source_size, source.size(), coded);
-        (pending.candidates[chosen], pending.picture, pending.state) = (encoded, picture, state);
-        Ok(true)
     }
 
     /// Keeps the pace of pictures that go although they do not fit.

@@ -49,6 +49,23 @@ impl Running {
         self.output.lock().expect("nobody panics with it").clone()
     }
 
+    /// Waits until it says where its page is to be opened.
+    ///
+    /// # Panics
+    /// Where it ends, or does not say it.
+    pub fn page_address(&mut self) -> SocketAddr {
+        until_some("the address of a page", || {
+            let ended = self.ended();
+            let output = self.output();
+            assert!(ended.is_none(), "it ended with {ended:?}: {output}");
+            let (_, rest) = output.split_once("open http://")?;
+            let (authority, _) = rest.split_once(['/', '\n'])?;
+            Some(authority.replace("localhost", "127.0.0.1").parse().unwrap_or_else(|error| {
+                panic!("{authority:?} is no address: {error}");
+            }))
+        })
+    }
+
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -112,16 +129,7 @@ impl Server {
         let mut command = Command::new(binary);
         command.args(["serve", "--listen", listen]).args(arguments);
         let mut process = Running::start(&mut command);
-        let address = until_some("the address of the server", || {
-            let ended = process.ended();
-            let output = process.output();
-            assert!(ended.is_none(), "serve ended with {ended:?}: {output}");
-            let (_, rest) = output.split_once("open http://")?;
-            let (authority, _) = rest.split_once(['/', '\n'])?;
-            Some(authority.replace("localhost", "127.0.0.1").parse().unwrap_or_else(|error| {
-                panic!("{authority:?} is no address: {error}");
-            }))
-        });
+        let address = process.page_address();
         Server { process, address }
     }
 

@@ -38,7 +38,7 @@ pub use glassline_direct::{
 };
 pub use intake::{SoundCapture, TakesSound};
 pub use lip_sync::LipSync;
-pub use publish::{PublishSettings, Publisher};
+pub use publish::{PublishSettings, PublishTo, Publisher};
 pub use receive::{ReceiveStatistics, VideoReceiver};
 pub use send::{SendSettings, SendStatistics, VideoSender};
 #[cfg(feature = "opus")]

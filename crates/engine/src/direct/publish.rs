@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! pictures ─► Encoding (x264, muxer) ─┐
-//! units ─────────────► ts::Muxer ─────┼─► Outputs
+//! units ─────────────► ts::Muxer ─────┼─► Outputs, or a relay in this process
 //! sound ─► Opus ──────────▲───────────┘
 //! ```
 
@@ -13,9 +13,11 @@ use super::display::{Content, Shown, Sink};
 use super::sound_receive::{Heard, SoundSink};
 use crate::capture::{Format, Handed, Item, Source, TONE_CHANNELS};
 use crate::encode::{Encoding, Ended, Request};
-use crate::output::{Credentials, Liveness, Opener, Output, Outputs, Packets, Target};
+use crate::output::{Credentials, Liveness, Opener, Output, Packets, RelayOutput, Target};
+use crate::relay::Hub;
 #[cfg(feature = "opus")]
 use glassline_codec::audio::opus;
+use glassline_delivery::policy::StreamName;
 use glassline_direct::coded::ReceivedUnit;
 use glassline_io::clock::Clock;
 use glassline_media::container::ts::{AudioFormat, MuxSettings, Muxer};
@@ -36,12 +38,28 @@ const HELD_MAX: usize = 120;
 /// Items that wait for the encoder: a slow one loses pictures, not time.
 const WAITING_MAX: usize = 16;
 
+/// Where a stream goes. It is opened when the stream begins.
+pub enum PublishTo {
+    /// Files, datagrams, servers.
+    Targets {
+        /// All of them get the same.
+        targets: Vec<Target>,
+        /// What servers are told and asked.
+        credentials: Credentials,
+    },
+    /// A relay in this process.
+    Relay {
+        /// The relay's.
+        hub: Arc<Hub>,
+        /// The stream's.
+        name: StreamName,
+    },
+}
+
 /// Where a stream goes, and how it is made.
 pub struct PublishSettings {
     /// Where to.
-    pub targets: Vec<Target>,
-    /// What servers are told and asked.
-    pub credentials: Credentials,
+    pub to: PublishTo,
     /// How pictures are coded, and sound; [`Request::input`] does not matter.
     pub request: Request,
 }
@@ -72,7 +90,7 @@ enum Progress {
 /// A stream of access units.
 struct Muxing {
     muxer: Muxer,
-    outputs: Outputs,
+    output: Box<dyn Output>,
     packets: Vec<u8>,
     #[cfg(feature = "opus")]
     coder: Option<opus::Encoder>,
@@ -112,10 +130,18 @@ impl State {
         self.has_sound || now.since(since) >= SOUND_WAIT
     }
 
-    fn outputs(&self, live: bool) -> io::Result<Outputs> {
-        let liveness = Liveness { live, ..Liveness::default() };
-        let mut opener = Opener::new(self.settings.credentials.clone(), liveness);
-        opener.open(&self.settings.targets).map_err(io::Error::other)
+    fn output(&self) -> io::Result<Box<dyn Output>> {
+        match &self.settings.to {
+            PublishTo::Targets { targets, credentials } => {
+                let liveness = Liveness { live: true, ..Liveness::default() };
+                let outputs = Opener::new(credentials.clone(), liveness).open(targets);
+                Ok(Box::new(outputs.map_err(io::Error::other)?))
+            }
+            PublishTo::Relay { hub, name } => {
+                let publisher = hub.publish(name).map_err(io::Error::other)?;
+                Ok(Box::new(RelayOutput::new(publisher)))
+            }
+        }
     }
 
     fn begin_encoding(&mut self, picture: &Picture, rate: FrameRate) -> io::Result<()> {
@@ -126,8 +152,8 @@ impl State {
         let channels = self.has_sound.then_some(TONE_CHANNELS);
         let encoding = Encoding::of_source(source, channels, &self.settings.request, self.clock);
         let encoding = encoding.map_err(io::Error::other)?;
-        let outputs = Box::new(self.outputs(true)?) as Box<dyn Output>;
-        let run = move || encoding.run(vec![outputs]);
+        let output = self.output()?;
+        let run = move || encoding.run(vec![output]);
         let thread = thread::Builder::new().name("publish".into()).spawn(run)?;
         self.stage = Progress::Encoding { to, scaler: Scaler::new(format.size), thread };
         Ok(())
@@ -167,7 +193,7 @@ impl State {
         let coder = audio.map(|_| opus::Encoder::new(opus::Settings::default())).transpose();
         self.stage = Progress::Muxing(Box::new(Muxing {
             muxer,
-            outputs: self.outputs(true)?,
+            output: self.output()?,
             packets: Vec::new(),
             #[cfg(feature = "opus")]
             coder: coder.map_err(io::Error::other)?,
@@ -242,8 +268,8 @@ impl State {
             Progress::Muxing(mut muxing) => {
                 muxing.packets.clear();
                 muxing.muxer.finish(&mut muxing.packets);
-                let written = muxing.outputs.write(&Packets::whole(&muxing.packets, false));
-                written.and_then(|_| muxing.outputs.finish()).map_err(io::Error::other)
+                let written = muxing.output.write(&Packets::whole(&muxing.packets, false));
+                written.and_then(|_| muxing.output.finish()).map_err(io::Error::other)
             }
         }
     }
@@ -254,7 +280,7 @@ impl Muxing {
         self.packets.clear();
         self.muxer.write(unit, &mut self.packets).map_err(io::Error::other)?;
         let joinable = unit.random_access && unit.codec.is_video();
-        self.outputs.write(&Packets::whole(&self.packets, joinable)).map_err(io::Error::other)?;
+        self.output.write(&Packets::whole(&self.packets, joinable)).map_err(io::Error::other)?;
         Ok(())
     }
 }

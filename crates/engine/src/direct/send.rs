@@ -33,11 +33,6 @@ const LEAST_CANDIDATES: usize = 2;
 const FASTEST: u8 = 9;
 /// Candidates of the first pictures.
 const FIRST_CANDIDATES: usize = 2;
-/// The share after which there is no time for a search of a size.
-const SEARCH_BEFORE: f64 = 0.15;
-
-/// The share up to which there is time to compare sizes.
-const COMPARE_BEFORE: f64 = 0.6;
 
 /// What a sender is to do.
 #[derive(Clone, Debug)]
@@ -236,11 +231,10 @@ impl VideoSender {
         let since = |time: Time| time.since(picture.captured);
         state.sender.stamp(Stage::Queued, since(when.queued));
         state.sender.stamp(Stage::Encoded, since(encoded));
-        let interval = self.format.rate.time_of(1);
-        let share = encoded.since(when.queued).as_secs_f64() / interval.as_secs_f64();
         let budget = self.budget(link, state)?;
         (state.budget, state.silence) = (budget, silence);
-        let choice = state.sender.choose(budget, share < SEARCH_BEFORE, parallel)?;
+        let may_search = state.sender.may_search(encoded.since(when.queued));
+        let choice = state.sender.choose(budget, may_search, parallel)?;
         let took = self.clock.now().since(when.queued);
         if let Some(choice) = choice {
             if let Some(message) = choice.message {
@@ -262,10 +256,10 @@ impl VideoSender {
         }
         state.encoding.record(took);
         let spent = self.clock.now().since(begun);
-        if took.as_secs_f64() < COMPARE_BEFORE * interval.as_secs_f64() {
+        if state.sender.may_compare(took) {
             state.sender.compare_sizes(self.clock.now(), parallel)?;
         }
-        self.adapt(state, spent.as_secs_f64() / interval.as_secs_f64());
+        self.adapt(state, spent.as_secs_f64() / self.format.rate.time_of(1).as_secs_f64());
         Ok(())
     }
 

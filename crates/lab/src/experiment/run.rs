@@ -24,8 +24,6 @@ const CONNECT: Duration = Duration::from_secs(20);
 const AFTER: Duration = Duration::from_secs(5);
 /// So many shown pictures are compared at a time.
 const COMPARISONS: usize = 8;
-/// A comparison of sizes is made where no more than this share of the time to the next picture is gone.
-const COMPARE_BEFORE: f64 = 0.6;
 
 /// What is tried.
 #[derive(Clone, Debug)]
@@ -242,8 +240,7 @@ pub fn run(
                 Some(Ok(id)) => sender.sent(id),
                 _ => sender.not_sent(now),
             }
-            let spent = now.since(captured).as_secs_f64() / setup.rate.time_of(1).as_secs_f64();
-            if spent < COMPARE_BEFORE
+            if sender.may_compare(now.since(captured))
                 && let Some(size) = sender.compare_sizes(now, parallel)?
             {
                 busy += setup.cost.comparison(&setup.sender, next.size(), size);
@@ -350,7 +347,7 @@ fn encode(
     running.go_on(begun + took)?;
     catch_up(running, sender);
     let now = budget(running, sender);
-    let choice = sender.choose(now.budget, took < setup.rate.time_of(1).mul_f64(0.15), parallel)?;
+    let choice = sender.choose(now.budget, sender.may_search(took), parallel)?;
     let Some(choice) = choice else { unreachable!("a picture was encoded") };
     let searched = choice.decision.reason == Reason::Searched;
     let more = if searched { setup.cost.searching(coded) } else { Duration::ZERO };
