@@ -114,6 +114,13 @@ fn an_outage_ends_with_a_fresh_picture_and_without_a_key_frame() {
 }
 
 #[test]
+fn a_narrow_line_is_not_taken_for_one_that_others_fill() {
+    // A packet takes longer on it by itself than a queue may stand elsewhere.
+    let (_, summary) = tried(&setup(link(60_000), 30));
+    assert!(summary.delay_p95_ms < 2_500.0, "{summary:?}");
+}
+
+#[test]
 fn losses_and_packets_that_overtake_each_other_cost_few_pictures() {
     let (_, plain) = tried(&setup(link(1_500_000), 10));
     let reorder = Reorder { probability: 0.1, hold: Duration::from_millis(5) };

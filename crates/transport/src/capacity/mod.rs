@@ -147,6 +147,8 @@ pub struct Capacity {
     /// After how many of them a trial begins.
     trial_after: u32,
     trial: Option<Trial>,
+    /// The largest bandwidth of the last minute while nobody competed, and when that was.
+    widest: (f64, Time),
     /// Competition that ended not long ago.
     shared: Option<Shared>,
     /// The share of bytes lost, over some round trips.
@@ -245,6 +247,7 @@ impl Capacity {
             mode: Mode::Startup,
             packet: packet_bytes,
             bandwidth: INITIAL_RATE / STARTUP_GAIN,
+            widest: (0.0, Time::ZERO),
             gain: STARTUP_GAIN,
             rate: INITIAL_RATE,
             initial_rate: INITIAL_RATE,
@@ -477,7 +480,10 @@ impl Capacity {
                     self.enter(Mode::Delay, now);
                 }
             }
-            Mode::Delay => self.look_for_others(now, &round, feedback, least),
+            Mode::Delay => {
+                self.note_widest(now);
+                self.look_for_others(now, &round, feedback, least);
+            }
             Mode::Competitive => self.look_for_nobody(now, &round, feedback, least),
         }
     }

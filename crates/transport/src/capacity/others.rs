@@ -21,6 +21,8 @@ const LAST_TRIAL_AFTER: Duration = Duration::from_secs(20);
 const KEPT: Duration = Duration::from_millis(14);
 /// After so many rounds with a short queue nobody else fills it.
 const ROOMY: u32 = 4;
+/// How long it is remembered how wide the path was.
+const WIDEST_LASTS: Duration = Duration::from_secs(60);
 /// Once competition is over, whoever falls below this share of what he had though there is a queue is not alone.
 const DISPLACED: f64 = 0.75;
 
@@ -62,12 +64,21 @@ impl Capacity {
         }
     }
 
+    /// Notes the widest that the path was lately.
+    pub(super) fn note_widest(&mut self, now: Time) {
+        if self.bandwidth >= self.widest.0 || now - self.widest.1 > WIDEST_LASTS {
+            self.widest = (self.bandwidth, now);
+        }
+    }
+
     /// Whether somebody else fills the queue: it stands, and at half our rate it stands as well.
     pub(super) fn look_for_others(&mut self, now: Time, round: &Round, feedback: &Feedback, least: f64) {
         let usual = TARGET.as_secs_f64();
         // What is kept of a queue on a slow path is no reason for a trial, which costs an application its quality.
         let kept = if feedback.wants_more { self.target().min(KEPT.as_secs_f64()) } else { usual };
-        let long = 1.5 * usual.max(kept);
+        // Neither is the time that one packet takes on it by itself. A rate that others have pressed down says nothing of that.
+        let alone = self.packet as f64 / self.widest.0.max(self.bandwidth);
+        let long = 1.5 * usual.max(kept).max(alone);
         self.shared.take_if(|shared| now - shared.ended >= TRIAL_AFTER * 2);
         // Some who fill a queue beside us hardly have one alone (BBR): what they take tells of them.
         let displaced =
