@@ -11,6 +11,7 @@ mod decode;
 mod demo;
 mod direct;
 mod draining;
+mod edge;
 mod encode;
 mod encode_inside;
 mod encode_outputs;

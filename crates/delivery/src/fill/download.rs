@@ -114,6 +114,8 @@ impl Download {
             304 if self.known.is_some() => return Verdict::NotModified,
             // Nobody asked for a part, or for what it knows.
             206 | 304 => return Verdict::Fail(Failure::Malformed),
+            // A circle is the configuration's, and to be seen by who asks.
+            508 => {}
             500.. => return Verdict::TryNext,
             _ => {}
         }
@@ -195,6 +197,7 @@ mod tests {
         assert_eq!(download.handle_head(&head(304, "")), Verdict::NotModified);
         assert_eq!(Download::new(None).handle_head(&head(304, "")), Verdict::Fail(Failure::Malformed));
         assert_eq!(Download::new(None).handle_head(&head(502, "")), Verdict::TryNext);
+        assert!(matches!(Download::new(None).handle_head(&head(508, "")), Verdict::Begin(..)));
     }
 
     #[test]

@@ -1,0 +1,388 @@
+//! Objects that are served while they fill: LL-HLS and LL-DASH out of a stream, and edges in front of other servers.
+
+use crate::{GLASSLINE, serve, serve_with};
+use glassline_test_support::http::{Answer, ask, connect, get, read_head};
+use glassline_test_support::program::{Scratch, Server};
+use glassline_test_support::wait::{until, until_some};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+/// What a test's origin was asked: the target, and the head as it came.
+struct Asked {
+    target: String,
+    head: String,
+}
+
+impl Asked {
+    fn field(&self, name: &str) -> Option<&str> {
+        let fields = self.head.lines().filter_map(|line| line.split_once(": "));
+        fields.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
+    }
+}
+
+/// An HTTP server whose answers a test writes. Each connection has a thread; a connection ends where its answer does not say
+/// how long it is.
+struct Origin {
+    address: SocketAddr,
+    counts: Arc<Mutex<BTreeMap<String, usize>>>,
+}
+
+impl Origin {
+    /// `answer` writes an answer, and says whether the connection goes on.
+    fn start(answer: impl Fn(&Asked, &mut TcpStream) -> bool + Send + Sync + 'static) -> Origin {
+        let listener = TcpListener::bind("127.31.7.2:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let counts: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();
+        let (answer, seen) = (Arc::new(answer), Arc::clone(&counts));
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                let (Ok(mut connection), answer, seen) = (connection, Arc::clone(&answer), Arc::clone(&seen))
+                else {
+                    return;
+                };
+                std::thread::spawn(move || {
+                    while let Some(asked) = read_request(&mut connection) {
+                        *seen.lock().unwrap().entry(asked.target.clone()).or_default() += 1;
+                        if !answer(&asked, &mut connection) {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        Origin { address, counts }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    fn count(&self, target: &str) -> usize {
+        self.counts.lock().unwrap().get(target).copied().unwrap_or(0)
+    }
+}
+
+fn read_request(connection: &mut TcpStream) -> Option<Asked> {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        connection.read_exact(&mut byte).ok()?;
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).ok()?;
+    let target = head.split(' ').nth(1)?.to_owned();
+    Some(Asked { target, head })
+}
+
+/// An edge in front of these servers.
+fn edge(servers: &[&str]) -> (Server, Scratch) {
+    let list: Vec<String> = servers.iter().map(|server| format!("'{server}'")).collect();
+    serve_with(&format!("[upstream]\nservers = [{}]\nconnect_timeout = '1s'\n", list.join(", ")))
+}
+
+fn whole(body: &[u8], fields: &str) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{fields}\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+/// Bytes that say where they are.
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at * 31 + at / 251) as u8).collect()
+}
+
+/// A gate for each half of a body.
+fn gate() -> (Sender<()>, Mutex<Receiver<()>>) {
+    let (open, opened) = channel();
+    (open, Mutex::new(opened))
+}
+
+/// Reads an answer in chunks on a connection that stays.
+fn read_chunked(stream: &mut TcpStream) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            line.push(byte[0]);
+        }
+        let size = usize::from_str_radix(std::str::from_utf8(&line).unwrap().trim(), 16).unwrap();
+        let mut chunk = vec![0; size + 2];
+        stream.read_exact(&mut chunk).unwrap();
+        if size == 0 {
+            return body;
+        }
+        body.extend_from_slice(&chunk[..size]);
+    }
+}
+
+#[test]
+fn one_fetch_however_many_ask_and_all_read_while_it_fills() {
+    let (open, opened) = gate();
+    let origin = Origin::start(move |_, connection| {
+        connection.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n").unwrap();
+        opened.lock().unwrap().recv().unwrap();
+        connection.write_all(b"6\r\nsecond\r\n0\r\n\r\n").unwrap();
+        true
+    });
+    let (edge, _scratch) = edge(&[&origin.url()]);
+    let ask = |edge: &Server| {
+        let mut client = connect(edge.address());
+        write!(client, "GET /a/1.m4s HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        assert_eq!(read_head(&mut client).status, 200);
+        client
+    };
+    let mut clients: Vec<_> = (0..50).map(|_| ask(&edge)).collect();
+    for client in &mut clients {
+        let mut chunk = [0; 10];
+        client.read_exact(&mut chunk).unwrap();
+        assert_eq!(&chunk, b"5\r\nfirst\r\n", "before the object is whole");
+    }
+    open.send(()).unwrap();
+    for client in &mut clients {
+        assert_eq!(read_chunked(client), b"second");
+    }
+    assert_eq!(get(edge.address(), "/a/1.m4s").body, b"firstsecond");
+    // The connection goes on behind its answer.
+    let client = &mut clients[0];
+    write!(client, "GET /a/1.m4s HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).unwrap();
+    assert!(rest.starts_with(b"HTTP/1.1 200") && rest.ends_with(b"firstsecond"));
+    assert_eq!(origin.count("/a/1.m4s"), 1);
+}
+
+#[test]
+fn what_breaks_off_goes_on_at_the_next_server() {
+    let body = pattern(100_000);
+    let (tag, broken) = ("ETag: \"1\"\r\n", body.clone());
+    let first = Origin::start(move |_, connection| {
+        connection.write_all(&whole(&broken, tag)[..40_000]).unwrap();
+        false
+    });
+    let rest = body.clone();
+    let second = Origin::start(move |asked, connection| {
+        let range = asked.field("range").expect("the rest is asked for");
+        let from: usize = range["bytes=".len()..].split('-').next().unwrap().parse().unwrap();
+        assert_eq!(asked.field("if-range"), Some("\"1\""));
+        let head = format!(
+            "HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\nContent-Range: bytes {from}-{}/{}\r\n{tag}\r\n",
+            rest.len() - from,
+            rest.len() - 1,
+            rest.len()
+        );
+        connection.write_all(&[head.as_bytes(), &rest[from..]].concat()).unwrap();
+        true
+    });
+    let (edge, _scratch) = edge(&[&first.url(), &second.url()]);
+    let answer = get(edge.address(), "/a.mp4");
+    assert_eq!((answer.status, answer.header("content-length")), (200, Some("100000")));
+    assert!(answer.body == body);
+    assert_eq!((first.count("/a.mp4"), second.count("/a.mp4")), (1, 1));
+}
+
+#[test]
+fn what_nobody_can_complete_is_cut_and_not_kept() {
+    let origin = Origin::start(|_, connection| {
+        connection.write_all(&whole(&pattern(1000), "")[..500]).unwrap();
+        false
+    });
+    let (edge, _scratch) = edge(&[&origin.url()]);
+    for _ in 0..2 {
+        let answer = get(edge.address(), "/a.mp4");
+        assert_eq!((answer.status, answer.header("content-length")), (200, Some("1000")));
+        assert!(answer.body.len() < 1000, "the client sees that it was cut");
+    }
+    assert_eq!(origin.count("/a.mp4"), 2);
+}
+
+#[test]
+fn what_is_kept_answers_ranges_and_conditions() {
+    let origin = Origin::start(|asked, connection| {
+        let body = pattern(1000);
+        let fields = if asked.target.starts_with("/old") {
+            if asked.field("if-none-match") == Some("\"7\"") {
+                connection.write_all(b"HTTP/1.1 304 Not Modified\r\nETag: \"7\"\r\n\r\n").unwrap();
+                return true;
+            }
+            "ETag: \"7\"\r\nCache-Control: max-age=0, stale-if-error=60\r\n"
+        } else {
+            "ETag: \"7\"\r\nSet-Cookie: a=b\r\nCache-Control: max-age=60\r\n"
+        };
+        connection.write_all(&whole(&body, fields)).unwrap();
+        true
+    });
+    let (edge, _scratch) = edge(&[&origin.url()]);
+    let at = |target: &str, fields: &[&str]| ask(edge.address(), "GET", target, fields);
+    let all = at("/a.mp4?x=1&token=secret", &[]);
+    assert_eq!((all.status, all.header("set-cookie"), all.body.len()), (200, None, 1000));
+    let part = at("/a.mp4?x=1&token=other&expires=5", &["Range: bytes=10-19"]);
+    assert_eq!((part.status, part.header("content-range")), (206, Some("bytes 10-19/1000")));
+    assert_eq!(part.body, pattern(1000)[10..20]);
+    let same = at("/a.mp4?x=1", &["If-None-Match: \"7\""]);
+    assert_eq!((same.status, same.body.len()), (304, 0));
+    let beyond = at("/a.mp4?x=1", &["Range: bytes=5000-"]);
+    assert_eq!((beyond.status, beyond.header("content-range")), (416, Some("bytes */1000")));
+    let head = ask(edge.address(), "HEAD", "/a.mp4?x=1", &[]);
+    assert_eq!((head.status, head.header("content-length"), head.body.len()), (200, Some("1000"), 0));
+    assert_eq!(origin.count("/a.mp4?x=1"), 1, "tokens are no part of an object's name");
+    for _ in 0..2 {
+        assert_eq!(at("/old.mp4", &[]).body, pattern(1000));
+    }
+    assert_eq!(origin.count("/old.mp4"), 2, "what is old is asked about");
+    for path in ["/a/../b", "/a/%2e%2E/b", "/./b"] {
+        assert_eq!(at(path, &[]).status, 404, "{path}");
+    }
+}
+
+#[test]
+fn servers_that_are_of_no_use_are_told() {
+    let nonsense = Origin::start(|asked, connection| {
+        let answer: &[u8] = match asked.target.as_str() {
+            "/chunk" => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            "/both" => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\nabc",
+            "/status" => b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n",
+            "/absent" => b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone",
+            _ => {
+                while connection.write_all(b"HTTP/1.1 200 OK\r\nX: aaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n").is_ok()
+                {
+                }
+                b""
+            }
+        };
+        let _ = connection.write_all(answer);
+        false
+    });
+    let (server, _scratch) = edge(&[&nonsense.url()]);
+    for path in ["/chunk", "/both", "/status", "/endless"] {
+        let answer = get(server.address(), path);
+        assert_eq!(
+            (answer.status, answer.header("retry-after")),
+            (502, Some("1")),
+            "{path}: {}",
+            answer.text()
+        );
+    }
+    let absent = get(server.address(), "/absent");
+    assert_eq!((absent.status, absent.body.as_slice()), (404, &b"none"[..]));
+
+    let (alone, _scratch) = edge(&["http://127.31.7.3:9"]);
+    assert_eq!(get(alone.address(), "/a").status, 502);
+}
+
+#[test]
+fn servers_that_ask_each_other_in_a_circle_are_told() {
+    let address = TcpListener::bind("127.31.7.4:0").unwrap().local_addr().unwrap();
+    let (one, _scratch) = edge(&[&format!("http://{address}")]);
+    let other = Server::start_at(GLASSLINE, &address.to_string(), &["--upstream", &one.url("")]);
+    assert_eq!(get(one.address(), "/a").status, 508);
+    assert_eq!(get(other.address(), "/live/b/index.m3u8").status, 508);
+}
+
+/// The lines of a playlist that begin with `tag`.
+fn tags<'a>(playlist: &'a str, tag: &'a str) -> impl Iterator<Item = &'a str> {
+    playlist.lines().filter_map(move |line| line.strip_prefix(tag))
+}
+
+/// An attribute's text in quotes.
+fn quoted<'a>(attributes: &'a str, name: &str) -> &'a str {
+    attributes.split_once(&format!("{name}=\"")).unwrap().1.split('"').next().unwrap()
+}
+
+fn playlist(server: &Server, target: &str) -> String {
+    let answer = get(server.address(), target);
+    assert_eq!(answer.status, 200, "{target}: {}", answer.text());
+    assert_eq!(answer.header("content-type"), Some("application/vnd.apple.mpegurl"));
+    answer.text()
+}
+
+/// Undoes chunked transfer.
+fn body(answer: &Answer) -> Vec<u8> {
+    if answer.header("transfer-encoding").is_none() {
+        return answer.body.clone();
+    }
+    let (mut rest, mut body) = (&answer.body[..], Vec::new());
+    loop {
+        let end = rest.windows(2).position(|pair| pair == b"\r\n").unwrap();
+        let size = usize::from_str_radix(std::str::from_utf8(&rest[..end]).unwrap(), 16).unwrap();
+        if size == 0 {
+            return body;
+        }
+        body.extend_from_slice(&rest[end + 2..end + 2 + size]);
+        rest = &rest[end + 4 + size..];
+    }
+}
+
+#[cfg(feature = "x264")]
+#[test]
+fn a_stream_is_ll_hls_and_ll_dash_through_an_edge() {
+    let origin = serve(&["--demo"]);
+    let edge = serve(&["--upstream", &origin.url("")]);
+    let multivariant = playlist(&edge, "/live/demo/index.m3u8?user=a%22b");
+    assert!(multivariant.contains("video.m3u8?user=a%22b"), "{multivariant}");
+    let media = playlist(&edge, "/live/demo/video.m3u8");
+    let hint = tags(&media, "#EXT-X-PRELOAD-HINT:").next().unwrap();
+    let part = quoted(hint, "URI").to_owned();
+    // The next part is waited for, at both.
+    let came = get(edge.address(), &format!("/live/demo/{part}"));
+    assert_eq!((came.status, came.header("content-type")), (200, Some("video/mp4")));
+    let numbers: Vec<u64> = part.split(['/', '.']).filter_map(|number| number.parse().ok()).collect();
+    let reload = format!("/live/demo/video.m3u8?_HLS_msn={}&_HLS_part={}", numbers[0], numbers[1]);
+    let media = playlist(&edge, &reload);
+    assert!(tags(&media, "#EXT-X-PART:").any(|attributes| quoted(attributes, "URI") == part), "{media}");
+    // A segment is its parts.
+    let listed = until_some("a whole segment with its parts", || {
+        let media = playlist(&edge, "/live/demo/video.m3u8");
+        let lines: Vec<&str> = media.lines().collect();
+        let end = lines.iter().rposition(|line| line.ends_with(".m4s"))?;
+        let parts = lines[..end].iter().rev().skip(1).map_while(|line| line.strip_prefix("#EXT-X-PART:"));
+        let parts: Vec<String> = parts.map(|attributes| quoted(attributes, "URI").to_owned()).collect();
+        (!parts.is_empty()).then(|| (lines[end].to_owned(), parts))
+    });
+    let (segment, parts) = listed;
+    let bytes = |name: &str| body(&get(edge.address(), &format!("/live/demo/{name}")));
+    let joined: Vec<u8> = parts.iter().rev().flat_map(|part| bytes(part)).collect();
+    assert!(!joined.is_empty() && joined == bytes(&segment), "{segment} {parts:?}");
+    let manifest = get(edge.address(), "/live/demo/manifest.mpd");
+    assert_eq!((manifest.status, manifest.header("content-type")), (200, Some("application/dash+xml")));
+    assert!(manifest.text().contains("availabilityTimeComplete=\"false\""));
+    for (target, status) in [
+        ("video.m3u8?_HLS_msn=99999999999", 400),
+        ("video.m3u8?_HLS_part=1", 400),
+        ("video/1.m4s", 410),
+        ("video/99999999999.m4s", 404),
+        ("audio-7.m3u8", 404),
+        ("../../etc/passwd", 404),
+    ] {
+        assert_eq!(get(origin.address(), &format!("/live/demo/{target}")).status, status, "{target}");
+    }
+}
+
+#[cfg(feature = "x264")]
+#[test]
+fn the_end_of_a_stream_is_told_to_those_who_wait() {
+    let (server, _scratch) = serve_with("[publish]\nreturn_window = '0s'\n");
+    let mut encoder =
+        glassline_test_support::program::Running::start(std::process::Command::new(GLASSLINE).args([
+            "encode",
+            "test:320x180@25",
+            &server.url("/live/a.ts"),
+            "--keyint",
+            "1s",
+        ]));
+    server.wait_for_pictures("a");
+    let media = playlist(&server, "/live/a/video.m3u8");
+    let hint = tags(&media, "#EXT-X-PRELOAD-HINT:").next().unwrap();
+    let numbers: Vec<u64> =
+        quoted(hint, "URI").split(['/', '.']).filter_map(|number| number.parse().ok()).collect();
+    let mut waiting = connect(server.address());
+    let target = format!("/live/a/video.m3u8?_HLS_msn={}", numbers[0] + 1);
+    write!(waiting, "GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    encoder.signal("TERM");
+    encoder.wait();
+    let answer = glassline_test_support::http::read_answer(&mut waiting);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    until("the end", || playlist(&server, "/live/a/video.m3u8").contains("#EXT-X-ENDLIST"));
+}
