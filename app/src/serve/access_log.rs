@@ -112,16 +112,20 @@ fn write_all(file: File, lines: &Receiver<String>, left_out: &AtomicU64) {
     }
 }
 
-/// `address - - [time] "request" status bytes "referer" "user agent" seconds`. The referer is left out: it may hold
-/// the token of a signed address.
+/// `address - - [time] "request" status bytes "referer" "user agent" seconds`, and of an object also where it came from and how
+/// many seconds its first byte took. The referer is left out: it may hold the token of a signed address.
 fn line(access: &Access, now: SystemTime) -> String {
-    let Access { peer, method, path, version, status, bytes, took, user_agent } = access;
+    let Access { peer, method, path, version, status, bytes, took, user_agent, object } = access;
     let version = if *version == Version::Http11 { "HTTP/1.1" } else { "HTTP/1.0" };
     let mut line = format!("{peer} - - [{}] \"{} ", time(now), method.name());
     escape(path, &mut line);
     let _ = write!(line, " {version}\" {status} {bytes} \"-\" \"");
     escape(user_agent.as_deref().unwrap_or("-"), &mut line);
-    let _ = writeln!(line, "\" {:.3}", took.as_secs_f64());
+    let _ = write!(line, "\" {:.3}", took.as_secs_f64());
+    if let Some((source, wait)) = object {
+        let _ = write!(line, " {} {:.4}", source.name(), wait.as_secs_f64());
+    }
+    line.push('\n');
     line
 }
 
@@ -164,6 +168,7 @@ mod tests {
             bytes: 12_345,
             took: Duration::from_millis(90_061),
             user_agent: Some(user_agent.into()),
+            object: None,
         }
     }
 

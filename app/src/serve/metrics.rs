@@ -1,6 +1,7 @@
 //! `GET /metrics`: the Prometheus text exposition format, version 0.0.4.
 
 use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Why};
+use glassline_engine::edge::{ObjectSource, WAIT_EDGES_MS, WaitCounts};
 use glassline_engine::encode::EncoderStatus;
 use glassline_engine::relay::{Hub, OutputStatus, SourceState, SourceStatus, StreamStatus};
 use std::fmt::{Display, Write};
@@ -146,6 +147,7 @@ pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus]) -> String {
     viewer_families(&mut text, &streams);
     source_families(&mut text, &streams);
     output_families(&mut text, &streams);
+    object_families(&mut text, hub);
     text.0
 }
 
@@ -344,6 +346,34 @@ fn source_families(text: &mut Exposition, streams: &[StreamStatus]) {
     for (name, kind, help, value) in families {
         text.streams(streams, (name, kind, help), |stream| value(stream.source.as_ref()?));
     }
+}
+
+/// What is told of objects: how long they were waited for, and what upstream servers were asked for.
+fn object_families(text: &mut Exposition, hub: &Hub) {
+    let name = "object_first_byte_seconds";
+    text.family(name, "histogram", "How long requests for segments, parts and playlists waited for the first byte, by where it came from: packaged here, or from an upstream server and here already (hit, stale), on its way (joined) or not (miss).");
+    for source in ObjectSource::ALL {
+        let (WaitCounts { counts, sum }, source) = (hub.object_waits().counts(source), source.name());
+        let mut below = 0;
+        for (bucket, count) in counts.iter().enumerate() {
+            below += count;
+            let edge = WAIT_EDGES_MS.get(bucket).map(|millis| (*millis as f64 / 1000.0).to_string());
+            let edge = edge.unwrap_or_else(|| "+Inf".to_owned());
+            let _ = writeln!(text.0, "glassline_{name}_bucket{{source=\"{source}\",le=\"{edge}\"}} {below}");
+        }
+        let _ = writeln!(text.0, "glassline_{name}_sum{{source=\"{source}\"}} {}", sum.as_secs_f64());
+        let _ = writeln!(text.0, "glassline_{name}_count{{source=\"{source}\"}} {below}");
+    }
+    let Some(edge) = hub.edge() else { return };
+    let (fetched, kept) = (edge.fetch_figures(), edge.cache_figures());
+    text.total("upstream_fetches_total", "counter", "Requests to upstream servers.", fetched.fetches);
+    let help = "Objects that broke off and were gone on with, from the same server or the next.";
+    text.total("upstream_resumed_total", "counter", help, fetched.resumed);
+    text.total("upstream_failed_total", "counter", "Objects that no server could give.", fetched.failed);
+    text.total("upstream_bytes_total", "counter", "Bytes from upstream servers.", fetched.bytes);
+    text.total("cache_objects", "gauge", "Objects that are kept or on their way.", kept.objects);
+    text.total("cache_bytes", "gauge", "Bytes that are kept.", kept.bytes);
+    text.total("cache_evicted_total", "counter", "Objects that made room for others.", kept.evicted);
 }
 
 /// What is told of the places that streams are sent to. URLs of outputs need no escape.

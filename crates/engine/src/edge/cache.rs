@@ -42,6 +42,8 @@ pub(super) struct Job {
     pub(super) old: Option<Arc<Growing>>,
     /// Until when that may be given where no server can be reached.
     pub(super) old_until: Time,
+    /// The servers by which the request came that asks for it.
+    pub(super) via: Option<String>,
 }
 
 /// What a cache has done and holds.
@@ -115,6 +117,7 @@ impl Cache {
                             growing: Arc::clone(&growing),
                             old: Some(Arc::clone(&old)),
                             old_until,
+                            via: None,
                         };
                         if now < stale_until {
                             let job = (!std::mem::replace(&mut entry.refreshes, true)).then_some(job);
@@ -143,6 +146,7 @@ impl Cache {
                     growing: Arc::clone(&growing),
                     old: None,
                     old_until: Time::ZERO,
+                    via: None,
                 };
                 (growing, CacheStatus::Miss, Some(job))
             }

@@ -11,13 +11,15 @@ mod cache;
 mod growing;
 mod shelf;
 mod upstream;
+mod waits;
 
 pub use cache::{CacheFigures, CacheStatus};
 pub use growing::{Growing, Reader, Wake};
 pub use shelf::{Found, Shelf};
 pub use upstream::{FetchFigures, FetcherError, UpstreamSettings};
+pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 
-use cache::Cache;
+use cache::{Cache, Job};
 use glassline_io::clock::Clock;
 use glassline_media::Time;
 use std::sync::Arc;
@@ -68,11 +70,12 @@ impl Edge {
         &self.settings
     }
 
-    /// The object at `target`, path and query, and what was found of it. It is fetched where it is not there.
-    pub fn find(&self, target: &str, now: Time) -> (Arc<Growing>, CacheStatus) {
+    /// The object at `target`, path and query, and what was found of it. It is fetched where it is not there; servers are
+    /// then told by which others the request came (`via`, RFC 9110 §7.6.3), and this one.
+    pub fn find(&self, target: &str, via: Option<&str>, now: Time) -> (Arc<Growing>, CacheStatus) {
         let (growing, status, job) = self.cache.find(target, now);
         if let Some(job) = job {
-            self.mailbox.send(job);
+            self.mailbox.send(Job { via: via.map(str::to_owned), ..job });
         }
         (growing, status)
     }

@@ -1,5 +1,6 @@
 //! What an access log is told of an exchange that is over.
 
+use crate::edge::ObjectSource;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Version};
 use glassline_media::Time;
@@ -26,6 +27,8 @@ pub struct Access {
     pub took: Duration,
     /// What the peer calls itself.
     pub user_agent: Option<String>,
+    /// Of an object that may have been waited for: where it came from, and how long its first byte took.
+    pub object: Option<(ObjectSource, Duration)>,
 }
 
 /// The peer was gone before there was an answer; nginx's number, no standard has one.
@@ -39,6 +42,9 @@ pub(super) struct OpenRequest {
     version: Version,
     user_agent: Option<String>,
     since: Time,
+    /// See [`Access::object`]; processes do not tell each other.
+    #[serde(skip)]
+    object: Option<(ObjectSource, Duration)>,
 }
 
 impl OpenRequest {
@@ -49,11 +55,17 @@ impl OpenRequest {
             version: request.version,
             user_agent: request.headers.first("user-agent").map(str::to_owned),
             since: now,
+            object: None,
         }
     }
 
+    /// The first byte of an object was there after `wait`.
+    pub(super) fn first_byte(&mut self, source: ObjectSource, wait: Duration) {
+        self.object = Some((source, wait));
+    }
+
     pub(super) fn over(self, peer: IpAddr, status: u16, bytes: u64, now: Time) -> Access {
-        let OpenRequest { method, path, version, user_agent, since } = self;
-        Access { peer, method, path, version, status, bytes, took: now.since(since), user_agent }
+        let OpenRequest { method, path, version, user_agent, since, object } = self;
+        Access { peer, method, path, version, status, bytes, took: now.since(since), user_agent, object }
     }
 }

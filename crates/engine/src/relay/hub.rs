@@ -1,6 +1,6 @@
 //! What the threads of a relay share: its settings, its [`Streams`], its [`Inboxes`], its counters, and what they are to do.
 
-use crate::edge::{Edge, FetcherError, Wake};
+use crate::edge::{Edge, FetcherError, Waits, Wake};
 use crate::relay::access::{Access, OpenRequest};
 use crate::relay::certificates::Certificates;
 use crate::relay::counters::RelayCounters;
@@ -40,6 +40,7 @@ pub struct Hub {
     pub(super) certificates: Arc<Certificates>,
     pub(super) marker: Marker,
     pub(super) shelves: Shelves,
+    pub(super) object_waits: Waits,
     edge: RwLock<Option<Arc<Edge>>>,
     pub(super) roster: Roster,
     pulls: RwLock<Arc<PullTable>>,
@@ -99,6 +100,7 @@ impl Hub {
             certificates: Arc::new(Certificates::new().map_err(io::Error::other)?),
             marker: Marker::default(),
             shelves: Shelves::default(),
+            object_waits: Waits::default(),
             edge: RwLock::default(),
             site,
             began: clock.now(),
@@ -222,6 +224,11 @@ impl Hub {
             };
         }
         Ok(())
+    }
+
+    /// How long those who asked for objects waited for the first byte.
+    pub fn object_waits(&self) -> &Waits {
+        &self.object_waits
     }
 
     /// What fetches objects that are not here, where upstream servers are configured.

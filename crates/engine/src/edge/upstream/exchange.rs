@@ -36,7 +36,12 @@ impl Fetch {
     pub(super) fn request(&mut self, url: &Url, via: &str, limits: Limits) -> (Vec<u8>, Client) {
         self.attempts += 1;
         let target = format!("{}{}", url.target().trim_end_matches('/'), self.job.target);
-        let mut request = Request::kept_alive(Method::Get, &url.authority(), &target).with_header("Via", via);
+        let via = match &self.job.via {
+            Some(before) => format!("{before}, {via}"),
+            None => via.to_owned(),
+        };
+        let mut request =
+            Request::kept_alive(Method::Get, &url.authority(), &target).with_header("Via", &via);
         if let Some(authorization) = url.authorization() {
             request = request.with_header("Authorization", authorization);
         }

@@ -380,7 +380,7 @@ impl Fetcher {
 
     fn fail(&mut self, fetch: Fetch, failure: Failure, now: Time) {
         FetchCounters::add(&self.counters.failed, 1);
-        let Job { target, growing, old, old_until } = &fetch.job;
+        let Job { target, growing, old, old_until, .. } = &fetch.job;
         tracing::warn!(%target, %failure, "an object cannot be fetched");
         if let Some(old) = old.as_ref().filter(|_| now < *old_until && !fetch.download.has_begun()) {
             let same = old.look(Object::clone);

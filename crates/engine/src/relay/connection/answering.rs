@@ -1,6 +1,7 @@
 //! Answers: of the site, of the relay itself, and refusals.
 
 use super::{Connection, Role};
+use crate::edge::ObjectSource;
 use crate::relay::turn::TurnContext;
 use crate::relay::{ListenerRole, Settings};
 use glassline_delivery::http1::server::Request;
@@ -15,7 +16,7 @@ impl Connection {
         let reads = matches!(request.method, Method::Get | Method::Head);
         if reads && let Some((name, rest)) = StreamName::of_presentation_path(&request.path) {
             match self.find_presented(&name, rest, request, context) {
-                Ok(growing) => self.fetch(growing, request, context.now),
+                Ok(growing) => self.fetch(growing, ObjectSource::Packaged, request, context.now),
                 Err(response) if response.status == 404 && self.forward(request, context) => {}
                 Err(response) => {
                     let response = shared_with(context.settings, guarded(response));
@@ -62,8 +63,10 @@ impl Connection {
             return true;
         }
         let Some(target) = upstream_target(request) else { return false };
-        let (growing, _) = edge.find(&target, context.now);
-        self.fetch(growing, request, context.now);
+        let via: Vec<&str> = request.headers.all("via").collect();
+        let via = (!via.is_empty()).then(|| via.join(", "));
+        let (growing, status) = edge.find(&target, via.as_deref(), context.now);
+        self.fetch(growing, ObjectSource::Upstream(status), request, context.now);
         true
     }
 

@@ -2,7 +2,7 @@
 
 use super::answering::{guarded, shared_with};
 use super::{Connection, Role, Turn};
-use crate::edge::{Growing, Reader};
+use crate::edge::{Growing, ObjectSource, Reader};
 use crate::relay::Settings;
 use crate::relay::live::Seat;
 use crate::relay::turn::TurnContext;
@@ -21,6 +21,7 @@ const SHARE_BYTES: u64 = 512 << 10;
 #[derive(Debug)]
 pub(in crate::relay) struct Fetching {
     growing: Arc<Growing>,
+    source: ObjectSource,
     request: Box<Request>,
     keeps_alive: bool,
     /// Since when it waits, for its head or for more.
@@ -233,9 +234,18 @@ fn refusal(failure: Option<Failure>) -> Response {
 
 impl Connection {
     /// Answers `request` with an object, as it comes.
-    pub(super) fn fetch(&mut self, growing: Arc<Growing>, request: &Request, now: Time) {
+    pub(super) fn fetch(
+        &mut self,
+        growing: Arc<Growing>,
+        source: ObjectSource,
+        request: &Request,
+        now: Time,
+    ) {
+        // A chunk's last bytes count; what is whole leaves as fast either way.
+        let _ = self.socket.tcp().send_at_once();
         self.role = Role::Fetching(Box::new(Fetching {
             growing,
+            source,
             request: Box::new(request.clone()),
             keeps_alive: self.http.keeps_alive(),
             since: now,
@@ -276,7 +286,16 @@ impl Connection {
             if fetching.has_more {
                 return Ok(Turn::Again);
             }
-            match fetching.step(self.seat, context.settings, context.now) {
+            let (source, waits_since) = (fetching.source, fetching.waits_since());
+            let step = fetching.step(self.seat, context.settings, context.now);
+            if let (Some(since), false) = (waits_since, matches!(step, Step::Waits)) {
+                let wait = context.now.since(since);
+                context.hub.object_waits.record(source, wait);
+                if let Some(asked) = &mut self.asked {
+                    asked.first_byte(source, wait);
+                }
+            }
+            match step {
                 Step::Waits => return Ok(Turn::Rests),
                 Step::Parts(parts) => {
                     for part in parts {
