@@ -18,6 +18,7 @@ mod program_changes;
 mod real_time;
 mod recovery;
 mod score;
+mod segmented;
 mod sound;
 mod validity;
 mod vlc;

@@ -57,8 +57,10 @@ impl Asked {
         match self.object {
             Object::Media(name) => match presentation.availability(self.object) {
                 Availability::Unknown if presentation.is_ready() => None,
+                _ if self.from.is_none() && !has_segments(presentation) => Some(Decision::Wait),
                 _ => Some(hls::decide(presentation, name, self.directives())),
             },
+            Object::Multivariant if !has_segments(presentation) => Some(Decision::Wait),
             _ if presentation.is_ended() || self.render(presentation).is_some() => Some(Decision::Now),
             _ => Some(Decision::Wait),
         }
@@ -332,6 +334,14 @@ impl Shelf {
             }
         }
     }
+}
+
+/// Whether each rendition has a complete segment, or the stream is over: players that know no parts see nothing before, and
+/// do not come back.
+fn has_segments(presentation: &Presentation) -> bool {
+    let renditions = presentation.renditions();
+    let is_there = !renditions.is_empty() && renditions.iter().all(|it| it.complete().next().is_some());
+    is_there || presentation.is_ended()
 }
 
 fn finish(contents: &Contents, object: Object) {
