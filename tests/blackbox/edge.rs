@@ -1,7 +1,8 @@
 //! Objects that are served while they fill: LL-HLS and LL-DASH out of a stream, and edges in front of other servers.
 
+use crate::hot::upgrade;
 use crate::{GLASSLINE, serve, serve_with};
-use glassline_test_support::http::{Answer, ask, connect, get, read_head};
+use glassline_test_support::http::{Answer, ask, connect, get, read_answer, read_head};
 use glassline_test_support::program::{Scratch, Server};
 use glassline_test_support::wait::{until, until_some};
 use std::collections::BTreeMap;
@@ -382,7 +383,29 @@ fn the_end_of_a_stream_is_told_to_those_who_wait() {
     write!(waiting, "GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
     encoder.signal("TERM");
     encoder.wait();
-    let answer = glassline_test_support::http::read_answer(&mut waiting);
+    let answer = read_answer(&mut waiting);
     assert_eq!(answer.status, 200, "{}", answer.text());
     until("the end", || playlist(&server, "/live/a/video.m3u8").contains("#EXT-X-ENDLIST"));
+}
+
+#[test]
+fn a_request_that_waits_is_answered_by_the_next_program() {
+    let (open, opened) = gate();
+    let origin = Origin::start(move |_, connection| {
+        opened.lock().unwrap().recv().unwrap();
+        connection.write_all(&whole(b"done", "")).is_ok()
+    });
+    let scratch = Scratch::new("edge");
+    let config = scratch.write("glassline.toml", format!("[upstream]\nservers = ['{}']\n", origin.url()));
+    let mut edge = serve(&["--config", &config]);
+    let mut waiting = connect(edge.address());
+    write!(waiting, "GET /a.m4s HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    until("the fetch", || origin.count("/a.m4s") == 1);
+    upgrade(&mut edge, &config);
+    until("the next program's fetch", || origin.count("/a.m4s") == 2);
+    for _ in 0..2 {
+        open.send(()).unwrap();
+    }
+    let answer = read_answer(&mut waiting);
+    assert_eq!((answer.status, answer.body.as_slice()), (200, &b"done"[..]));
 }
