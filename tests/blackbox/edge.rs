@@ -1,8 +1,10 @@
 //! Objects that are served while they fill: LL-HLS and LL-DASH out of a stream, and edges in front of other servers.
 
 use crate::hot::upgrade;
+use crate::pull::{SHAPE, see, watch};
 use crate::{GLASSLINE, serve, serve_with};
 use glassline_test_support::http::{Answer, ask, connect, get, read_answer, read_head};
+use glassline_test_support::numbered::Check;
 use glassline_test_support::program::{Scratch, Server};
 use glassline_test_support::wait::{until, until_some};
 use std::collections::BTreeMap;
@@ -316,7 +318,6 @@ fn body(answer: &Answer) -> Vec<u8> {
     }
 }
 
-#[cfg(feature = "x264")]
 #[test]
 fn a_stream_is_ll_hls_and_ll_dash_through_an_edge() {
     let origin = serve(&["--demo"]);
@@ -361,7 +362,6 @@ fn a_stream_is_ll_hls_and_ll_dash_through_an_edge() {
     }
 }
 
-#[cfg(feature = "x264")]
 #[test]
 fn the_end_of_a_stream_is_told_to_those_who_wait() {
     let (server, _scratch) = serve_with("[publish]\nreturn_window = '0s'\n");
@@ -408,4 +408,42 @@ fn a_request_that_waits_is_answered_by_the_next_program() {
     }
     let answer = read_answer(&mut waiting);
     assert_eq!((answer.status, answer.body.as_slice()), (200, &b"done"[..]));
+}
+
+#[test]
+fn a_stream_that_an_upstream_server_has_is_pulled_when_somebody_asks() {
+    let origin = serve(&[]);
+    let mut publisher = glassline_test_support::http::publish(origin.address(), "/live/far.ts");
+    let edge = serve(&["--upstream", &origin.url("")]);
+    publisher.write_all(&(0..10).flat_map(|number| SHAPE.picture(number)).collect::<Vec<_>>()).unwrap();
+    until("pictures at the origin", || origin.count("far", "bytes_in") > 0);
+    let mut viewer = watch(&edge, "far");
+    let mut check = Check::new(SHAPE);
+    see(&mut viewer, &mut check, 1);
+    publisher.write_all(&SHAPE.picture(10)).unwrap();
+    assert!(edge.stream("far").unwrap()["source"]["url"].as_str().unwrap().ends_with("/live/far.ts"));
+    let absent = get(edge.address(), "/live/nobody.ts");
+    assert_eq!(absent.status, 404, "{}", absent.text());
+    until("what nobody has to be forgotten", || edge.stream("nobody").is_none());
+}
+
+#[test]
+fn who_may_not_watch_gets_nothing_from_upstream_either() {
+    let origin = Origin::start(|_, connection| connection.write_all(&whole(b"secret", "")).is_ok());
+    let config =
+        format!("[viewer]\nkey = 'a-key-of-many-letters'\n[upstream]\nservers = ['{}']\n", origin.url());
+    let (edge, _scratch) = serve_with(&config);
+    for path in [
+        "/live/a/video/1.m4s",
+        "/live/a.ts",
+        "/%6Cive/a/video/1.m4s",
+        "//live/a/1.m4s",
+        "/live%2Fa/1.m4s",
+        "/x/../live/a/1",
+    ] {
+        let answer = get(edge.address(), path);
+        assert!(matches!(answer.status, 401 | 403 | 404), "{path}: {}", answer.status);
+    }
+    assert_eq!(get(edge.address(), "/open.m4s").body, b"secret");
+    assert_eq!(origin.counts.lock().unwrap().len(), 1);
 }

@@ -269,7 +269,7 @@ impl Shelf {
                 contents.objects.insert(object, Growing::new(whole, Arc::clone(&self.wake)));
             }
             Event::SegmentBegins { rendition, segment } => {
-                begin(contents, Object::Segment { rendition, segment })
+                begin(contents, Object::Segment { rendition, segment });
             }
             Event::PartBegins { rendition, segment, part } => {
                 begin(contents, Object::Part { rendition, segment, part });

@@ -4,6 +4,7 @@ use crate::edge::{Edge, FetcherError, Waits, Wake};
 use crate::relay::access::{Access, OpenRequest};
 use crate::relay::certificates::Certificates;
 use crate::relay::counters::RelayCounters;
+use crate::relay::demand::Demands;
 use crate::relay::inboxes::{Inboxes, Message};
 use crate::relay::live::Live;
 use crate::relay::marking::Marker;
@@ -40,6 +41,7 @@ pub struct Hub {
     pub(super) certificates: Arc<Certificates>,
     pub(super) marker: Marker,
     pub(super) shelves: Shelves,
+    pub(super) demands: Demands,
     pub(super) object_waits: Waits,
     edge: RwLock<Option<Arc<Edge>>>,
     pub(super) roster: Roster,
@@ -100,6 +102,7 @@ impl Hub {
             certificates: Arc::new(Certificates::new().map_err(io::Error::other)?),
             marker: Marker::default(),
             shelves: Shelves::default(),
+            demands: Demands::default(),
             object_waits: Waits::default(),
             edge: RwLock::default(),
             site,
@@ -201,8 +204,8 @@ impl Hub {
             live.reconfigure(settings.of_stream(&live.name));
             self.inboxes.announce(&live, None);
         }
-        let pulls = PullTable::new(&settings.pulls, &self.pulls());
-        *self.pulls.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pulls);
+        let all: Vec<_> = settings.pulls.iter().cloned().chain(self.demands.pulls()).collect();
+        self.set_pulls(|former| PullTable::new(&all, former));
         let outputs = output::OutputTable::new(&settings.outputs, &self.outputs());
         *self.outputs.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(outputs);
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
@@ -239,6 +242,12 @@ impl Hub {
     /// What is known of the sources.
     pub(super) fn pulls(&self) -> Arc<PullTable> {
         Arc::clone(&self.pulls.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts another table of sources in the place of the one that there is.
+    pub(super) fn set_pulls(&self, make: impl FnOnce(&PullTable) -> PullTable) {
+        let mut pulls = self.pulls.write().unwrap_or_else(PoisonError::into_inner);
+        *pulls = Arc::new(make(&pulls));
     }
 
     /// What is known of the outputs.
@@ -307,6 +316,7 @@ impl Hub {
             live.set_is_packaged(true);
         }
         self.inboxes.announce(&live, None);
+        self.demands.tell(&live.name);
         if let Some(replaced) = replaced {
             self.inboxes.announce(&replaced, None);
         }

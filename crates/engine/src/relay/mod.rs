@@ -19,6 +19,7 @@ mod blocks;
 mod certificates;
 mod connection;
 mod counters;
+mod demand;
 mod descriptors;
 mod entitled;
 mod fan_out;
@@ -342,7 +343,8 @@ impl Relay {
             tracing::warn!("{complaint}");
         }
         let limit = division.connections.div_ceil(threads.workers.len().max(1));
-        if threads.fetcher.is_none() && !self.hub.pulls().is_empty() {
+        let may_pull = !self.hub.pulls().is_empty() || settings.upstream.is_some();
+        if threads.fetcher.is_none() && may_pull {
             threads.fetcher = Some(Fetcher::new(&self.hub)?);
         }
         self.hub.arrange_edge()?;

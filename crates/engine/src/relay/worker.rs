@@ -680,6 +680,7 @@ impl Worker {
         if self.index == 0 {
             self.hub.record_history(now);
             self.hub.end_abandoned();
+            self.hub.look_at_demands();
             let Settings { certificates, certificate_check, .. } = &*self.settings;
             self.hub.certificates.look_in_time(certificates, *certificate_check, now);
         }

@@ -15,6 +15,11 @@ impl Connection {
         let is_live = is_live(&request.path);
         let reads = matches!(request.method, Method::Get | Method::Head);
         if reads && let Some((name, rest)) = StreamName::of_presentation_path(&request.path) {
+            if let Err(response) = self.may_watch(&name, request, context) {
+                let response = shared_with(context.settings, guarded(response));
+                self.finish_answer(&response, request.method == Method::Head, context);
+                return Ok(false);
+            }
             match self.find_presented(&name, rest, request, context) {
                 Ok(growing) => self.fetch(growing, ObjectSource::Packaged, request, context.now),
                 Err(response) if response.status == 404 && self.forward(request, context) => {}
@@ -26,8 +31,17 @@ impl Connection {
             return Ok(false);
         }
         if is_live && reads {
+            let name = StreamName::of_live_path(&request.path).map(|(name, _)| name);
+            let allowed = name.map_or(Ok(()), |name| self.may_watch(&name, request, context));
+            if let Err(response) = allowed {
+                self.finish_answer(&guarded(response), request.method == Method::Head, context);
+                return Ok(false);
+            }
             match self.find_watched(request, context) {
                 Ok(live) => return self.watch(live, request, context),
+                Err(response) if response.status == 404 && self.await_stream(request, context) => {
+                    return Ok(false);
+                }
                 Err(response) => {
                     self.finish_answer(&guarded(response), request.method == Method::Head, context);
                     return Ok(false);
@@ -127,16 +141,38 @@ impl Connection {
 }
 
 /// What upstream servers are asked for: without what only concerns this server and this viewer. `None` of a path that leads
-/// upwards.
+/// upwards, or that a server which reads escapes or joins slashes would take for a stream's: who may watch was not looked at.
 fn upstream_target(request: &Request) -> Option<String> {
-    let leads_up = |part: &str| matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
-    if request.path.split('/').any(leads_up) {
+    let plain = unescaped(&request.path);
+    let mut parts = plain.split('/').filter(|part| !part.is_empty());
+    let leads_up = parts.clone().any(|part| matches!(part, "." | ".."));
+    if leads_up || (parts.next() == Some("live") && !is_live(&request.path)) {
         return None;
     }
     let is_ours = |pair: &&str| !matches!(pair.split('=').next(), Some("token" | "expires"));
     let pairs: Vec<&str> = request.query.split('&').filter(|pair| !pair.is_empty()).filter(is_ours).collect();
     let mark = if pairs.is_empty() { "" } else { "?" };
     Some(format!("{}{mark}{}", request.path, pairs.join("&")))
+}
+
+/// A path with its escapes undone, once (RFC 3986 §2.1).
+fn unescaped(path: &str) -> String {
+    let mut parts = path.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let escaped = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match escaped {
+            Some(byte) => {
+                bytes.push(byte);
+                bytes.extend_from_slice(part.get(2..).unwrap_or_default().as_bytes());
+            }
+            None => {
+                bytes.push(b'%');
+                bytes.extend_from_slice(part.as_bytes());
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).replace('\\', "/")
 }
 
 /// Whether streams are at `path`, and nothing else.

@@ -170,7 +170,7 @@ impl Fetching {
         if status != 304 {
             match (framing, length) {
                 (Framing::Length, Some(length)) => {
-                    push(&mut text, &["Content-Length: ", &length.to_string(), "\r\n"])
+                    push(&mut text, &["Content-Length: ", &length.to_string(), "\r\n"]);
                 }
                 (Framing::Chunked, _) => text.push_str("Transfer-Encoding: chunked\r\n"),
                 _ => {}
@@ -261,6 +261,9 @@ impl Connection {
 
     /// There is news of what it waits for.
     pub(in crate::relay) fn woken(&mut self, context: &mut TurnContext<'_>) -> Turn {
+        if let Role::Awaiting(_) = &self.role {
+            return self.look_again(context).unwrap_or(Turn::Over);
+        }
         match self.feed_fetch(context) {
             // What the peer has sent behind its request is due.
             Ok(Turn::Rests) if !matches!(self.role, Role::Fetching(_)) && !self.waiting_input.is_empty() => {

@@ -9,6 +9,7 @@
 //! ```
 
 mod answering;
+mod awaiting;
 mod fetching;
 mod publishing;
 mod state;
@@ -26,6 +27,7 @@ use crate::relay::turn::TurnContext;
 use crate::relay::viewer::{Fed, Viewer};
 use crate::relay::wire::Wire;
 use answering::{guarded, is_live};
+use awaiting::Awaiting;
 use fetching::Fetching;
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
 use glassline_delivery::http1::{Method, Response, problem};
@@ -85,6 +87,8 @@ enum Role {
     Watching(Box<Viewer>),
     /// An object is on its way, as it comes.
     Fetching(Box<Fetching>),
+    /// It waits for a stream that is asked for elsewhere.
+    Awaiting(Box<Awaiting>),
     /// Another process took the request, and answered nothing yet.
     Asked(Box<Request>),
     /// Answered; `since` is when all was written and our side ended.
@@ -157,7 +161,7 @@ impl Connection {
                 Role::Exchange { .. } => !(self.http.has_answered() && self.outgoing.is_empty()),
                 Role::Publishing(publishing) => publishing.bytes == 0,
                 // Its patience is bounded by itself.
-                Role::Watching(_) | Role::Fetching(_) | Role::Asked(_) => false,
+                Role::Watching(_) | Role::Fetching(_) | Role::Awaiting(_) | Role::Asked(_) => false,
                 Role::Draining { since } => since.is_none(),
             }
     }
@@ -238,7 +242,7 @@ impl Connection {
             if matches!(rests, Turn::Over) {
                 return Ok(Turn::Over);
             }
-            let waits = matches!(self.role, Role::Fetching(_));
+            let waits = matches!(self.role, Role::Fetching(_) | Role::Awaiting(_));
             if flushed && !waits && !self.waiting_input.is_empty() {
                 let input = std::mem::take(&mut self.waiting_input);
                 if self.take_input(&input, context)? {
@@ -295,6 +299,10 @@ impl Connection {
             return Ok(false);
         }
         loop {
+            if matches!(self.role, Role::Awaiting(_)) {
+                // What comes behind a request for a stream is of no use once that comes.
+                return Ok(false);
+            }
             if matches!(self.role, Role::Fetching(_)) {
                 if let Turn::Over = self.feed_fetch(context)? {
                     // What has begun is cut by the connection's end.
@@ -379,7 +387,14 @@ impl Connection {
                 self.finish_answer(&guarded(Response::new(204)), false, context);
             }
             (Role::Publishing(_), Event::Request(_))
-            | (Role::Watching(_) | Role::Fetching(_) | Role::Asked(_) | Role::Draining { .. }, _) => {}
+            | (
+                Role::Watching(_)
+                | Role::Fetching(_)
+                | Role::Awaiting(_)
+                | Role::Asked(_)
+                | Role::Draining { .. },
+                _,
+            ) => {}
         }
         Ok(false)
     }
@@ -415,7 +430,7 @@ impl Connection {
                 let _ = self.outgoing.flush(&mut self.socket)?;
                 Ok(Turn::Over)
             }
-            Role::Fetching(_) => Ok(Turn::Over),
+            Role::Fetching(_) | Role::Awaiting(_) => Ok(Turn::Over),
             Role::Draining { .. } | Role::Exchange { .. } | Role::Asked(_) => {
                 let _ = self.outgoing.flush(&mut self.socket)?;
                 Ok(Turn::Over)
@@ -504,6 +519,13 @@ impl Connection {
                 }
                 false
             }
+            Role::Awaiting(awaiting) => {
+                if now.since(awaiting.since) >= settings.object_timeout {
+                    context.hub.counters.timed_out.increment();
+                    self.refuse_awaiting(context);
+                }
+                false
+            }
             Role::Asked(_) => false,
             Role::Draining { since } => since.is_some_and(|since| now.since(since) >= DRAIN_TIME),
         }
@@ -517,6 +539,9 @@ impl Connection {
             self.admission.leave(self.peer.ip(), context.hub);
             let sent_bytes = viewer.sent_bytes;
             self.log(200, sent_bytes, context);
+        }
+        if let Role::Awaiting(awaiting) = &self.role {
+            awaiting.leave(self.seat);
         }
         if let Role::Fetching(fetching) = &self.role {
             fetching.leave(self.seat);

@@ -91,6 +91,7 @@ impl Connection {
                 Some(request) => (RoleState::Asked(Box::new(request.clone())), None),
                 None => (RoleState::Draining { since: None }, None),
             },
+            Role::Awaiting(awaiting) => (RoleState::Asked(awaiting.request.clone()), None),
             Role::Asked(request) => (RoleState::Asked(request.clone()), None),
             Role::Draining { since } => (RoleState::Draining { since: *since }, None),
         };
@@ -159,7 +160,11 @@ impl Connection {
                 viewer.live.viewer_sits(self.seat.worker);
                 self.admission.come(address, hub);
             }
-            Role::Exchange { .. } | Role::Fetching(_) | Role::Asked(_) | Role::Draining { .. } => {}
+            Role::Exchange { .. }
+            | Role::Fetching(_)
+            | Role::Awaiting(_)
+            | Role::Asked(_)
+            | Role::Draining { .. } => {}
         }
     }
 }

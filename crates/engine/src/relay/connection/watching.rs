@@ -61,16 +61,13 @@ impl Admission {
 }
 
 impl Connection {
-    /// The stream that `request` is for, where the peer may watch it; the answer otherwise. Whether it may is decided by
-    /// the name alone, before anybody looks whether there is such a stream: who has no token gets the same answer either
-    /// way, so that nobody finds out names by trying.
+    /// The stream that `request` is for, or the answer where it is not there.
     pub(super) fn find_watched(
         &self,
         request: &Request,
         context: &TurnContext<'_>,
     ) -> Result<Arc<Live>, Response> {
         let (name, mux) = StreamName::of_live_path(&request.path).ok_or_else(absent)?;
-        self.may_watch(&name, request, context)?;
         let live = find_live(&name, context)?;
         if live.mux != mux {
             let words = format!("It is at /live/{}.{}.", live.name, live.mux.extension());
@@ -79,8 +76,10 @@ impl Connection {
         Ok(live)
     }
 
-    /// Whether the peer may watch the stream `name`; the answer where it may not.
-    fn may_watch(
+    /// Whether the peer may watch the stream `name`; the answer where it may not. That is decided by the name alone, before
+    /// anybody looks whether there is such a stream, here or elsewhere: who has no token gets the same answer either way, so
+    /// that nobody finds out names by trying.
+    pub(super) fn may_watch(
         &self,
         name: &StreamName,
         request: &Request,
@@ -98,7 +97,7 @@ impl Connection {
         })
     }
 
-    /// Finds what `rest` names of the presentation of the stream `name`, where the peer may watch that.
+    /// Finds what `rest` names of the presentation of the stream `name`.
     pub(super) fn find_presented(
         &self,
         name: &StreamName,
@@ -110,7 +109,6 @@ impl Connection {
             let words = "Ask for index.m3u8 (LL-HLS) or manifest.mpd (LL-DASH); they name the rest.";
             problem(404, "no such object", words)
         })?;
-        self.may_watch(name, request, context)?;
         let shelf = match context.hub.shelves.find(name) {
             Some(shelf) => shelf,
             None => {

@@ -246,6 +246,8 @@ pub(super) struct Fetcher {
     hub: Arc<Hub>,
     poller: Poller,
     waker: Waker,
+    /// What is pulled.
+    table: Arc<PullTable>,
     answers: (Sender<Resolved>, Receiver<Resolved>),
     trust: Trust,
     /// By the numbers in their tokens, which are never given again.
@@ -262,11 +264,13 @@ impl Fetcher {
     pub(super) fn new(hub: &Arc<Hub>) -> io::Result<Fetcher> {
         let poller = Poller::new()?;
         let waker = Waker::new(&poller, WAKE)?;
+        hub.demands.set_waker(waker.clone());
         let (hub, scratch) = (Arc::clone(hub), vec![0; READ_BYTES]);
         Ok(Fetcher {
             hub,
             poller,
             waker,
+            table: Arc::default(),
             answers: channel(),
             trust: Trust::default(),
             fetches: Vec::new(),
@@ -280,6 +284,7 @@ impl Fetcher {
     /// Pulls what the hub's entries name and nothing else. What is pulled already goes on.
     pub(super) fn rearrange(&mut self) {
         let (entries, policy) = (self.hub.pulls(), self.hub.settings().pull_policy);
+        self.table = Arc::clone(&entries);
         // The files may hold other authorities by now.
         self.trust = Trust::default();
         for fetch in &mut self.fetches {
@@ -375,6 +380,12 @@ impl Fetcher {
         }
         self.waker.clear();
         let mut next_timeout = Time::NEVER;
+        let table = self.hub.pulls();
+        if !Arc::ptr_eq(&table, &self.table) {
+            // Somebody has asked for another stream, or nobody watches one any more.
+            self.rearrange();
+            next_timeout = Time::ZERO;
+        }
         while let Ok(Resolved { index, addresses }) = self.answers.1.try_recv() {
             let timeout = self.with(index, |fetch, context| {
                 if let Fetch::Http(upstream) = fetch {

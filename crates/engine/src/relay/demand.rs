@@ -1,0 +1,132 @@
+//! Streams that nobody here carries yet and an upstream server may have: pulled when somebody asks for them, and let go when
+//! nobody watches any more.
+
+use crate::edge::{Growing, Wake};
+use crate::relay::hub::Hub;
+use crate::relay::pull::{Pull, PullTable, SourceState};
+use glassline_delivery::fill::{Failure, Object};
+use glassline_delivery::policy::StreamName;
+use glassline_delivery::pull::Source;
+use glassline_delivery::stream::Mux;
+use glassline_io::poll::Waker;
+use glassline_media::Time;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Streams that are pulled on demand at once; strangers choose their names.
+const DEMANDS_MAX: usize = 256;
+/// How long one goes on without a viewer.
+const UNWATCHED: Duration = Duration::from_secs(30);
+
+/// What is pulled because somebody asked for it.
+#[derive(Default)]
+pub(super) struct Demands {
+    demands: Mutex<BTreeMap<StreamName, Demand>>,
+    /// Wakes the thread that pulls.
+    waker: Mutex<Option<Waker>>,
+}
+
+struct Demand {
+    pull: Pull,
+    /// Those who wait for its first bytes.
+    waiting: Arc<Growing>,
+    /// When somebody last watched, or asked.
+    watched_at: Time,
+}
+
+impl Demands {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<StreamName, Demand>> {
+        // Whole after every single change.
+        self.demands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread that pulls is woken so.
+    pub(super) fn set_waker(&self, waker: Waker) {
+        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
+            waker.wake();
+        }
+    }
+
+    /// The streams.
+    pub(super) fn pulls(&self) -> Vec<Pull> {
+        self.lock().values().map(|demand| demand.pull.clone()).collect()
+    }
+
+    /// The stream `name` has begun, or has gone another way: who waits is to look.
+    pub(super) fn tell(&self, name: &StreamName) {
+        let waiting = self.lock().get(name).map(|demand| Arc::clone(&demand.waiting));
+        if let Some(waiting) = waiting {
+            waiting.change(|_| ());
+        }
+    }
+}
+
+impl Hub {
+    /// Has the stream `name` pulled from the upstream server. Who asks waits for what is returned to change, and looks
+    /// again; where it fails, there is no such stream. `None` where there is no upstream server, or too many are asked for.
+    pub(super) fn demand(&self, name: &StreamName, mux: Mux, now: Time) -> Option<Arc<Growing>> {
+        let edge = self.edge()?;
+        let settings = edge.settings();
+        let server = settings.servers.first()?;
+        let mut demands = self.demands.lock();
+        if let Some(demand) = demands.get_mut(name) {
+            demand.watched_at = now;
+            return Some(Arc::clone(&demand.waiting));
+        }
+        if demands.len() >= DEMANDS_MAX || self.settings().pulls.iter().any(|pull| pull.name == *name) {
+            return None;
+        }
+        let target = format!("{}/live/{name}.{}", server.target().trim_end_matches('/'), mux.extension());
+        let source = Source::Http(server.at(&target));
+        let pull = Pull { name: name.clone(), source, mux: Some(mux), ca: settings.ca.clone() };
+        let waiting = Growing::new(Object::new(), Arc::clone(&self.inboxes) as Arc<dyn Wake>);
+        let demand = Demand { pull, waiting: Arc::clone(&waiting), watched_at: now };
+        demands.insert(name.clone(), demand);
+        drop(demands);
+        self.rearrange_pulls();
+        Some(waiting)
+    }
+
+    /// Lets go what the upstream server does not have, or nobody watches. Called by one worker, now and then.
+    pub(super) fn look_at_demands(&self) {
+        let (now, pulls) = (self.clock.now(), self.pulls());
+        let mut over = Vec::new();
+        for (name, demand) in self.demands.lock().iter_mut() {
+            let live = self.streams.find(name);
+            if live.as_ref().is_some_and(|live| live.viewers() > 0) {
+                demand.watched_at = now;
+            }
+            let status = pulls.status(name, now);
+            let fails = status.is_some_and(|status| matches!(status.state, SourceState::Waiting { .. }));
+            if (live.is_none() && fails) || now.since(demand.watched_at) > UNWATCHED {
+                over.push(name.clone());
+            }
+        }
+        if over.is_empty() {
+            return;
+        }
+        let ended: Vec<_> = {
+            let mut demands = self.demands.lock();
+            over.iter().filter_map(|name| demands.remove(name)).collect()
+        };
+        self.rearrange_pulls();
+        for demand in ended {
+            demand.waiting.change(|object| object.fail(Failure::Upstream));
+        }
+    }
+
+    /// Makes the table of sources anew, and tells the thread that pulls.
+    fn rearrange_pulls(&self) {
+        self.set_pulls(|former| {
+            let settings = self.settings();
+            let all: Vec<Pull> = settings.pulls.iter().cloned().chain(self.demands.pulls()).collect();
+            PullTable::new(&all, former)
+        });
+        self.demands.wake();
+    }
+}
