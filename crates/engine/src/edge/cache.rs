@@ -59,6 +59,11 @@ pub struct CacheFigures {
     pub evicted: u64,
 }
 
+/// What an object takes in memory beside its bytes, about.
+const OVERHEAD_BYTES: u64 = 1024;
+/// Objects among which nobody looks for what is old.
+const SWEPT_MIN: usize = 1024;
+
 /// See the module.
 pub(super) struct Cache {
     kept: Mutex<Kept>,
@@ -74,6 +79,8 @@ struct Kept {
     /// Counts uses: who was used longest ago goes first.
     uses: u64,
     evicted: u64,
+    /// At so many objects what is of no use any more is let go: strangers choose their names.
+    sweep_at: usize,
 }
 
 struct Entry {
@@ -132,6 +139,7 @@ impl Cache {
                 }
             }
             None => {
+                kept.sweep(now);
                 let growing = fresh();
                 let entry = Entry {
                     growing: Arc::clone(&growing),
@@ -157,7 +165,7 @@ impl Cache {
 
     /// `growing` is whole, and worth this much.
     pub(super) fn keep(&self, target: &str, growing: &Arc<Growing>, freshness: Freshness, now: Time) {
-        let bytes = growing.look(Object::filled);
+        let bytes = growing.look(Object::filled) + OVERHEAD_BYTES;
         let fresh = now + freshness.fresh;
         let until = [fresh, fresh + freshness.stale_while_revalidate, fresh + freshness.stale_if_error];
         let mut kept = self.lock();
@@ -201,6 +209,22 @@ impl Cache {
 }
 
 impl Kept {
+    /// Lets go what is of no use any more, now and then.
+    fn sweep(&mut self, now: Time) {
+        if self.entries.len() < self.sweep_at.max(SWEPT_MIN) {
+            return;
+        }
+        let Kept { entries, bytes, .. } = self;
+        entries.retain(|_, entry| {
+            let is_of_use = entry.until.is_none_or(|until| until.iter().any(|until| *until > now));
+            if !is_of_use {
+                *bytes -= entry.bytes;
+            }
+            is_of_use
+        });
+        self.sweep_at = self.entries.len() * 2;
+    }
+
     fn remove(&mut self, target: &str) {
         if let Some(entry) = self.entries.remove(target) {
             self.bytes -= entry.bytes;
@@ -280,8 +304,22 @@ mod tests {
     }
 
     #[test]
+    fn names_that_strangers_choose_do_not_pile_up() {
+        let cache = cache(1 << 30);
+        for number in 0..10_000u64 {
+            let name = format!("/{number}");
+            let job = cache.find(&name, at(number)).2.unwrap();
+            fill(&job, 10);
+            cache.keep(&name, &job.growing, freshness(1, 0, 0), at(number));
+        }
+        let figures = cache.figures();
+        assert!(figures.objects <= SWEPT_MIN, "{figures:?}");
+        assert_eq!(figures.bytes, figures.objects as u64 * (10 + OVERHEAD_BYTES));
+    }
+
+    #[test]
     fn who_was_used_longest_ago_makes_room() {
-        let cache = cache(250);
+        let cache = cache(250 + 2 * OVERHEAD_BYTES);
         for name in ["/a", "/b", "/c"] {
             let job = cache.find(name, at(0)).2.unwrap();
             fill(&job, 100);
@@ -289,7 +327,7 @@ mod tests {
             cache.keep(name, &job.growing, freshness(60, 0, 0), at(0));
         }
         let figures = cache.figures();
-        assert_eq!((figures.objects, figures.bytes, figures.evicted), (2, 200, 1));
+        assert_eq!((figures.objects, figures.bytes, figures.evicted), (2, 200 + 2 * OVERHEAD_BYTES, 1));
         assert_eq!(cache.find("/a", at(1)).1, CacheStatus::Hit);
         assert_eq!(cache.find("/b", at(1)).1, CacheStatus::Miss);
     }

@@ -32,6 +32,8 @@ pub enum Found {
     Busy,
 }
 
+/// How long others may be kept: many ask for them, again and again, and what is a second old is good enough to begin with.
+const PLAYLIST_SECS: u64 = 1;
 /// Where players of DASH ask for the time.
 const TIME_PATH: &str = "/api/time?format=iso";
 
@@ -218,8 +220,8 @@ impl Shelf {
     }
 
     fn playlist_head(&self, asked: &Asked) -> Head {
-        let keeps = if asked.from.is_some() { format!("max-age={RELOAD_SECS}") } else { "no-cache".into() };
-        Head::new(asked.object.media_type()).with("Cache-Control", &keeps)
+        let secs = if asked.from.is_some() { RELOAD_SECS } else { PLAYLIST_SECS };
+        Head::new(asked.object.media_type()).with("Cache-Control", &format!("max-age={secs}"))
     }
 
     /// Takes bytes of the stream, which came at `utc`.
