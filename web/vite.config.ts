@@ -1,9 +1,21 @@
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+
+/** `npm run dev` and `npm run preview` ask a running server for all that is not the page. */
+const upstream = process.env["GLASSLINE"] ?? "http://127.0.0.1:8080";
+const proxy = { "^/(live|api|metrics)(/|$)": { target: upstream, changeOrigin: true } };
 
 // The server embeds dist: names are fixed, so that its table of files does not change with each build,
 // and nothing is inlined, so that a strict Content-Security-Policy holds.
 export default defineConfig({
   base: "/",
+  // dash.js without protection and Smooth Streaming, which its package has no name for.
+  resolve: {
+    alias: [{
+      find: /^dashjs$/,
+      replacement: fileURLToPath(new URL("node_modules/dashjs/dist/modern/esm/dash.mediaplayer.min.js", import.meta.url)),
+    }],
+  },
   build: {
     outDir: "dist",
     emptyOutDir: true,
@@ -11,6 +23,8 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: false,
     sourcemap: false,
+    // The libraries for LL-HLS and LL-DASH are so large, and loaded by who chooses them.
+    chunkSizeWarningLimit: 1000,
     rollupOptions: {
       input: { app: "index.html", "audio-worklet": "src/audio/worklet.ts" },
       output: {
@@ -20,5 +34,7 @@ export default defineConfig({
       },
     },
   },
+  server: { proxy },
+  preview: { proxy },
   test: { include: ["src/**/*.test.ts"] },
 });

@@ -198,6 +198,12 @@ export function livePath(name: string, search: string, mux: Mux = "ts"): string 
   return `/live/${encodeURIComponent(name)}.${mux}${query && `?${query}`}`;
 }
 
+/** Path of a stream's playlist; `search` is the query of the page that asks. */
+export function playlistPath(name: string, search: string, way: "hls" | "dash"): string {
+  const query = access(search);
+  return `/live/${encodeURIComponent(name)}/${way === "hls" ? "index.m3u8" : "manifest.mpd"}${query && `?${query}`}`;
+}
+
 /** How people call a mux; null for what the page can play. */
 export function carriedMux(stream: StreamInfo): string | null {
   switch (stream.mux ?? "ts") {

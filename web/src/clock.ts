@@ -38,6 +38,7 @@ export class ServerClock {
   private rounds = 0;
   private timer = 0;
   private stopped = false;
+  private waiting: (() => void)[] = [];
 
   start(): void {
     void this.measure();
@@ -53,6 +54,18 @@ export class ServerClock {
     return this.offset ? this.offset.offsetUs + nowMs * 1000 : null;
   }
 
+  /** Waits for the first offset, `patienceMs` at the most. */
+  known(patienceMs: number): Promise<void> {
+    if (this.offset) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = window.setTimeout(resolve, patienceMs);
+      this.waiting.push(() => {
+        window.clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+
   private async measure(): Promise<void> {
     for (let i = 0; i < EXCHANGES && !this.stopped; i++) {
       const sentMs = performance.now();
@@ -63,6 +76,7 @@ export class ServerClock {
       if (this.exchanges.length > REMEMBERED) this.exchanges.shift();
     }
     this.offset = estimateOffset(this.exchanges);
+    if (this.offset) for (const resolve of this.waiting.splice(0)) resolve();
     const wait = this.offset ? REPEAT_MS[Math.min(this.rounds++, REPEAT_MS.length - 1)]! : REPEAT_MS[0]!;
     if (!this.stopped) this.timer = window.setTimeout(() => void this.measure(), wait);
   }

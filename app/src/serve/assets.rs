@@ -10,12 +10,17 @@ struct Asset {
     path: &'static str,
     media_type: &'static str,
     bytes: &'static [u8],
-    /// The same, smaller.
-    gzipped: Bytes,
+    /// The same, smaller; of large files only once somebody has asked for them and it is made.
+    gzipped: OnceLock<Bytes>,
     /// Smaller still, once somebody has asked for it and it is made.
     brotli: OnceLock<Bytes>,
+    /// Set with the first request.
+    asked: OnceLock<()>,
     hash: u64,
 }
+
+/// Larger files, which few viewers load, are not compressed when the program starts.
+const LARGE_BYTES: usize = 256 << 10;
 
 macro_rules! asset {
     ($path:literal, $media_type:literal) => {
@@ -27,6 +32,9 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
     vec![
         asset!("/index.html", "text/html; charset=utf-8"),
         asset!("/assets/app.js", "text/javascript; charset=utf-8"),
+        // Libraries for LL-HLS and LL-DASH, which the page loads when they are chosen.
+        asset!("/assets/hls.js", "text/javascript; charset=utf-8"),
+        asset!("/assets/dash.js", "text/javascript; charset=utf-8"),
         asset!("/assets/app.css", "text/css; charset=utf-8"),
         asset!("/assets/audio-worklet.js", "text/javascript; charset=utf-8"),
         asset!("/assets/favicon.svg", "image/svg+xml"),
@@ -44,22 +52,40 @@ impl Asset {
         let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        let gzipped = Coding::Gzip.encode_well(bytes);
-        Asset { path, media_type, bytes, gzipped, brotli: OnceLock::new(), hash }
+        let (gzipped, brotli, asked) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Asset { path, media_type, bytes, gzipped, brotli, asked, hash }
     }
 
-    fn respond(&self, request: &Request) -> Response {
-        let mut wanted = Coding::wanted(request, &[Coding::Brotli, Coding::Gzip]);
-        if wanted == Some(Coding::Brotli) && self.brotli.get().is_none() {
-            make_brotli();
-            wanted = Coding::wanted(request, &[Coding::Gzip]);
+    fn encoded(&self, coding: Coding) -> Option<&Bytes> {
+        match coding {
+            Coding::Brotli => self.brotli.get(),
+            Coding::Gzip => self.gzipped.get(),
         }
-        let encoded = match wanted {
-            Some(Coding::Brotli) => self.brotli.get(),
-            Some(Coding::Gzip) => Some(&self.gzipped),
-            None => None,
-        };
-        let response = match wanted.zip(encoded) {
+    }
+
+    /// Has the file compressed, once, on a thread of its own: a worker has no time for that. Who asks meanwhile gets
+    /// what there is.
+    fn compress(&'static self) {
+        if self.asked.set(()).is_err() {
+            return;
+        }
+        let made = std::thread::Builder::new().name("compress".into()).spawn(|| {
+            self.gzipped.get_or_init(|| Coding::Gzip.encode_well(self.bytes));
+            self.brotli.get_or_init(|| Coding::Brotli.encode_well(self.bytes));
+        });
+        if let Err(error) = made {
+            tracing::warn!(%error, path = self.path, "no thread to compress a file of the page");
+        }
+    }
+
+    fn respond(&'static self, request: &Request) -> Response {
+        if Coding::wanted(request, &[Coding::Brotli, Coding::Gzip]).is_some() {
+            self.compress();
+        }
+        let made: Vec<_> =
+            [Coding::Brotli, Coding::Gzip].into_iter().filter(|coding| self.encoded(*coding).is_some()).collect();
+        let wanted = Coding::wanted(request, &made);
+        let response = match wanted.and_then(|coding| Some((coding, self.encoded(coding)?))) {
             Some((coding, encoded)) => Response::ok(self.media_type, encoded.clone())
                 .with_header("Content-Encoding", coding.name())
                 .with_header("ETag", format!("\"{:016x}-{}\"", self.hash, coding.name())),
@@ -75,26 +101,11 @@ impl Asset {
     }
 }
 
-/// Has the files compressed by Brotli, once, on a thread of its own: a worker has no time for that. Who asks meanwhile
-/// gets gzip.
-fn make_brotli() {
-    static ASKED: OnceLock<()> = OnceLock::new();
-    if ASKED.set(()).is_err() {
-        return;
-    }
-    let made = std::thread::Builder::new().name("brotli".into()).spawn(|| {
-        for asset in ASSETS.iter() {
-            asset.brotli.get_or_init(|| Coding::Brotli.encode_well(asset.bytes));
-        }
-    });
-    if let Err(error) = made {
-        tracing::warn!(%error, "no thread to compress the page's files; they are sent in gzip");
-    }
-}
-
-/// Compresses the files by gzip, once, which the first request would have to wait for otherwise.
+/// Compresses the page's own files by gzip, so that the first request gets them so.
 pub(super) fn prepare() {
-    LazyLock::force(&ASSETS);
+    for asset in ASSETS.iter().filter(|asset| asset.bytes.len() <= LARGE_BYTES) {
+        asset.gzipped.get_or_init(|| Coding::Gzip.encode_well(asset.bytes));
+    }
 }
 
 /// The file at the request's path. `/`, `/watch/NAME` and `/stream/NAME` are the same page, which looks at its own

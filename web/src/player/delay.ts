@@ -4,8 +4,8 @@
  */
 import { ageUs } from "../barcode";
 
-/** Where a capture time comes from: the stream beside the picture, or the picture itself. */
-export type CaptureSource = "stream" | "picture";
+/** Where a capture time comes from: the stream beside the picture, the picture itself, or the playlist. */
+export type CaptureSource = "stream" | "picture" | "playlist";
 
 export interface DelaySummary {
   last: number;

@@ -2,50 +2,15 @@
 import { ServerClock } from "../clock";
 import { Feed } from "../media/feed";
 import type { Track } from "../media/ts";
-import { DelayMeter, type DelaySummary } from "./delay";
+import { DelayMeter } from "./delay";
 import type { Engine, EngineContext, EngineStats } from "./engine";
 import { MseEngine } from "./mse";
+import type { PlayerEvents, PlayerState, PlayerStats, Playing } from "./playing";
 import { LiveEdge } from "./policy";
+import { RateMeter } from "./rate";
 import { Source, type SourceState } from "./source";
 import { Splice } from "./splice";
 import { WebCodecsEngine } from "./webcodecs";
-
-export type PlayerState =
-  | "connecting" | "waiting" | "buffering" | "playing" | "stalled" | "reconnecting" | "unsupported";
-
-/** What `window.glassline.stats()` answers. See README.md. */
-export interface PlayerStats {
-  state: PlayerState;
-  framesShown: number;
-  framesDecoded: number;
-  framesDropped: number;
-  /** Glass-to-glass, of the pictures shown in the last second; null where nothing says when they were captured. */
-  delayMs: DelaySummary | null;
-  timeToFirstFrameMs: number | null;
-  /** The first that is right: later, where the stream was joined at a recovery point. */
-  timeToRightFrameMs: number | null;
-  /** Pictures from the one on the screen on that are not right yet. */
-  settlingFrames: number;
-  behindLiveMs: number | null;
-  bufferMs: number | null;
-  width: number;
-  height: number;
-  audio: string;
-  bytes: number;
-  continuityErrors: number;
-  reconnects: number;
-  clockRoundTripMs: number | null;
-}
-
-export interface PlayerEvents {
-  state(state: PlayerState, detail: string | null): void;
-  /** The engine in use, anew after each change; its element goes into the page. */
-  engine(engine: Engine): void;
-  tracks(tracks: readonly Track[]): void;
-  needsGesture(): void;
-  /** Another rendition is played from now on; or, with a reason, the one that was asked for cannot be. */
-  rendition(name: string, failed: string | null): void;
-}
 
 export type EngineName = Engine["name"];
 
@@ -59,7 +24,9 @@ interface Change {
   timer: number;
 }
 
-export class Player {
+export class Player implements Playing {
+  /** There is nothing to go back to: bytes come once. */
+  readonly timeline = null;
   readonly clock = new ServerClock();
   private readonly edge = new LiveEdge();
   private readonly delay = new DelayMeter();
@@ -77,6 +44,8 @@ export class Player {
   private settlingFrames = 0;
   private shownSinceConnect = false;
   private connections = 0;
+  private stalls = 0;
+  private readonly rate = new RateMeter();
   private muted = true;
   private volume = 1;
   private failed: EngineName[] = [];
@@ -205,6 +174,7 @@ export class Player {
   }
 
   stats(): PlayerStats {
+    const bytes = this.bytesBefore + this.source.bytes;
     const none: EngineStats = {
       framesShown: 0, framesDecoded: 0, framesDropped: 0, behindLiveMs: null, bufferMs: null, width: 0, height: 0,
       audio: "none",
@@ -216,10 +186,14 @@ export class Player {
       timeToFirstFrameMs: this.firstFrameMs,
       timeToRightFrameMs: this.rightFrameMs,
       settlingFrames: this.settlingFrames,
-      bytes: this.bytesBefore + this.source.bytes,
+      bytes,
       continuityErrors: this.feed.demuxer.continuityErrors,
       reconnects: Math.max(0, this.connections - 1),
       clockRoundTripMs: this.clock.offset?.roundTripMs ?? null,
+      stalls: this.stalls,
+      bitrateBps: this.rate.look(performance.now(), bytes),
+      targetMs: null,
+      playbackRate: 1,
     };
   }
 
@@ -243,7 +217,7 @@ export class Player {
     }
     this.current.sound(this.muted, this.volume);
     this.current.tracks(this.knownTracks);
-    this.events.engine(this.current);
+    this.events.engine(this.current.element);
     return true;
   }
 
@@ -296,6 +270,7 @@ export class Player {
 
   private setState(state: PlayerState, detail: string | null): void {
     if (state === this.state && detail === this.detail) return;
+    if (state === "stalled" && this.state === "playing") this.stalls += 1;
     this.state = state;
     this.detail = detail;
     this.events.state(state, detail);

@@ -1,9 +1,14 @@
-/** The bar over the picture: sound, delay, quality, details, a window of its own, full screen. Keys: m, ↑, ↓, q, i, p, f. */
+/**
+ * The bar over the picture: position, sound, delay, quality, details, a window of its own, full screen. Keys: m, ↑, ↓, q,
+ * i, p, f; and where one can go back ←, →, Home, End, l, k and the space bar.
+ */
 import type { Rendition } from "../api";
 import type { Track } from "../media/ts";
+import type { Timeline } from "../player/playing";
 import { element } from "./dom";
 import { bitrate } from "./format";
 import { type IconName, icon } from "./icons";
+import { SeekBar } from "./seekbar";
 
 const IDLE_MS = 2500;
 
@@ -15,6 +20,8 @@ export interface ControlActions {
   popOut: (() => void) | null;
   /** Another rendition is wanted. */
   quality(name: string): void;
+  /** The stream's time line, where one can go back in it. */
+  timeline(): Timeline | null;
 }
 
 /** What a rendition is called beside the others. */
@@ -33,6 +40,8 @@ export class Controls {
   private readonly slider: HTMLInputElement;
   private readonly infoButton: HTMLButtonElement;
   private readonly quality = element("select", { class: "quality", "aria-label": "Quality (q)", title: "Quality (q)", hidden: true });
+  private readonly pause: HTMLButtonElement;
+  private readonly seekBar: SeekBar;
   private idle = 0;
 
   constructor(private readonly stage: HTMLElement, delay: HTMLElement, private readonly actions: ControlActions) {
@@ -46,9 +55,13 @@ export class Controls {
     const right: HTMLElement[] = [this.quality, this.infoButton];
     if (actions.popOut) right.push(button("window", "Open in a small window (p)", actions.popOut));
     right.push(button("fullscreen", "Full screen (f)", () => this.toggleFullscreen()));
-    this.element = element(
-      "div", { class: "controls" }, this.mute, this.slider, element("span", { class: "space" }), delay, ...right,
+    this.pause = button("pause", "Pause (k)", () => this.togglePause());
+    this.pause.hidden = true;
+    this.seekBar = new SeekBar(() => actions.timeline());
+    const bar = element(
+      "div", { class: "bar-row" }, this.pause, this.mute, this.slider, element("span", { class: "space" }), delay, ...right,
     );
+    this.element = element("div", { class: "controls" }, this.seekBar.element, bar);
     this.showSound();
     document.addEventListener("keydown", (event) => this.key(event));
     for (const kind of ["pointermove", "pointerdown", "focusin"]) stage.addEventListener(kind, () => this.wake());
@@ -65,6 +78,25 @@ export class Controls {
     this.mute.disabled = !this.hasSound;
     this.mute.title = this.hasSound ? "" : unsupported ? `Browsers cannot play ${unsupported.name} sound` : "The stream has no sound";
     this.showSound();
+  }
+
+  /** Shows where playback is; call it now and then. */
+  showTime(): void {
+    const timeline = this.actions.timeline();
+    this.pause.hidden = timeline === null;
+    const label = timeline?.paused ? "Play (k)" : "Pause (k)";
+    if (this.pause.getAttribute("aria-label") !== label) {
+      this.pause.setAttribute("aria-label", label);
+      this.pause.title = label;
+      this.pause.replaceChildren(icon(timeline?.paused ? "play" : "pause"));
+    }
+    this.seekBar.show();
+  }
+
+  private togglePause(): void {
+    const timeline = this.actions.timeline();
+    timeline?.pause(!timeline.paused);
+    this.showTime();
   }
 
   /** Offers these renditions, `current` of which is played. */
@@ -131,7 +163,7 @@ export class Controls {
   }
 
   private key(event: KeyboardEvent): void {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target === this.slider || event.target === this.quality) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || isField(event.target)) return;
     const actions: Record<string, () => void> = {
       m: () => this.toggleSound(),
       f: () => this.toggleFullscreen(),
@@ -141,10 +173,17 @@ export class Controls {
       ArrowUp: () => this.setVolume((this.muted ? 0 : this.volume) + 0.1),
       ArrowDown: () => this.setVolume((this.muted ? 0 : this.volume) - 0.1),
     };
+    // The space bar presses the button that has the focus.
+    if (this.actions.timeline() && (event.key === "k" || (event.key === " " && !(event.target instanceof HTMLButtonElement)))) {
+      actions[event.key] = () => this.togglePause();
+    }
+    if (event.key in actions === false && SEEK_KEYS.has(event.key) && this.actions.timeline()) {
+      actions[event.key] = () => void this.seekBar.key(event.key);
+    }
     const action = actions[event.key];
     if (!action) return;
     // Arrows scroll the page, but for who has the picture in front.
-    if (event.key.startsWith("Arrow") && !this.stage.contains(document.activeElement) && !document.fullscreenElement) return;
+    if (SCROLL_KEYS.has(event.key) && !this.stage.contains(document.activeElement) && !document.fullscreenElement) return;
     event.preventDefault();
     this.wake();
     action();
@@ -160,6 +199,14 @@ export class Controls {
       }
     }, IDLE_MS);
   }
+}
+
+const SEEK_KEYS = new Set(["ArrowLeft", "ArrowRight", "Home", "End", "l"]);
+const SCROLL_KEYS = new Set(["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Home", "End", " "]);
+
+/** Whether keys mean something else there: a list, a slider, a curve of its own. */
+function isField(target: EventTarget | null): boolean {
+  return target instanceof HTMLInputElement || target instanceof HTMLSelectElement || target instanceof SVGElement;
 }
 
 function button(name: IconName, label: string, action: () => void): HTMLButtonElement {

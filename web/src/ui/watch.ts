@@ -1,9 +1,18 @@
 /** The page `/watch/NAME`: the player, its controls, and the addresses for other players. */
-import { access, carriedMux, crewContact, figuresPath, livePath, type Mux, overview, streamInfo, watchPath } from "../api";
-import { type EngineName, Player, type PlayerState, type PlayerStats } from "../player/player";
+import {
+  access, carriedMux, crewContact, figuresPath, livePath, type Mux, overview, playlistPath, streamInfo, watchPath,
+} from "../api";
+import { MseEngine } from "../player/mse";
+import { nativeHls } from "../player/native_hls";
+import { Player } from "../player/player";
+import type { PlayerEvents, PlayerState, PlayerStats, Playing } from "../player/playing";
+import { SegmentedPlayer } from "../player/segmented";
+import { type Choice, choiceOf, searchOf } from "../player/way";
+import { WebCodecsEngine } from "../player/webcodecs";
 import { Controls } from "./controls";
 import { brand } from "./dashboard";
 import { contactLine, copyLine, element, setText } from "./dom";
+import { DELAY_SOURCES, Figures } from "./figures";
 import { age, bytes, milliseconds } from "./format";
 
 const STATUS_MS = 250;
@@ -23,8 +32,8 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   document.title = `${name} · Glassline`;
   const popout = query.has("popout");
   if (popout) document.body.classList.add("popout");
-  const wanted = query.get("engine");
-  const engine: EngineName | null = wanted === "mse" || wanted === "webcodecs" ? wanted : null;
+  const able = { direct: WebCodecsEngine.available() || MseEngine.available(), nativeHls: nativeHls() };
+  let choice = choiceOf(query, able);
 
   const picture = element("div", { class: "picture-place" });
   const message = element("div", { class: "message", role: "status" });
@@ -37,14 +46,14 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   const delay = element("output", { class: "delay", title: "" });
   const stage = element("div", { class: "stage", tabindex: "-1" }, picture, message, settling, hint, info, start);
 
-  const player = new Player(name, engine, {
+  const events: PlayerEvents = {
     state: (state, detail) => {
       const text = stateText(state, name, detail);
       message.hidden = text === "";
       setText(message, text);
       stage.dataset["state"] = state;
     },
-    engine: (used) => picture.replaceChildren(used.element),
+    engine: (shown) => picture.replaceChildren(shown),
     tracks: (tracks) => controls.tracks(tracks),
     needsGesture: () => {
       start.hidden = false;
@@ -55,23 +64,50 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
       if (failed !== null) showHint(hint, `Not changed: ${failed}`);
       if (played !== name) renamed(played);
     },
-  });
+  };
+  const begin = (): Playing => {
+    const { way, engine, delayS } = choice;
+    if (way === "direct") return new Player(name, engine, events);
+    const path = (stream: string): string => playlistPath(stream, location.search, way);
+    return new SegmentedPlayer({ name, way, path, delayS }, events);
+  };
+  let player = begin();
+  /** How loud the viewer wants it, for the next player too. */
+  let heard = { muted: true, volume: 1 };
+  /** Another way to watch: the page's address is its own from now on. */
+  const choose = (chosen: Choice): void => {
+    player.stop();
+    choice = chosen;
+    window.history.replaceState(null, "", location.pathname + searchOf(location.search, chosen));
+    message.hidden = true;
+    start.hidden = true;
+    figuresPanel.chosen(chosen);
+    player = begin();
+    player.sound(heard.muted, heard.volume);
+    player.start();
+    status();
+  };
+  const figuresPanel = new Figures(choice, choose);
   start.addEventListener("click", () => {
     start.hidden = true;
     player.resume();
   });
 
   const controls = new Controls(stage, delay, {
-    sound: (muted, volume) => player.sound(muted, volume),
+    sound: (muted, volume) => {
+      heard = { muted, volume };
+      player.sound(muted, volume);
+    },
     info: () => {
       info.hidden = !info.hidden;
       return !info.hidden;
     },
-    popOut: popout ? null : () => popOut(name, engine, player.stats()),
+    popOut: popout ? null : () => popOut(name, choice, player.stats()),
     quality: (wanted) => {
       wanting = wanted === player.name ? null : wanted;
       player.switchTo(wanted);
     },
+    timeline: () => player.timeline,
   });
   stage.append(controls.element);
 
@@ -79,6 +115,8 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   const status = (): void => {
     const stats = player.stats();
     showDelay(delay, stats);
+    controls.showTime();
+    figuresPanel.show(stats);
     settling.hidden = stats.state !== "playing" || stats.settlingFrames === 0;
     if (!info.hidden) fillInfo(info, player.engine, stats, serverAge);
   };
@@ -92,7 +130,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
     element("h1", {}, element("a", { href: "/", class: "home", "aria-label": "All streams" }, brand()), heading),
   );
   let others = addresses(name, "ts");
-  const main = element("div", { class: "page watch" }, header, stage, popout ? null : others, popout ? null : footer);
+  const main = element("div", { class: "page watch" }, header, stage, popout ? null : figuresPanel.element, popout ? null : others, popout ? null : footer);
   root.append(main);
 
   /** Another rendition is played: the page is its own from now on. */
@@ -111,6 +149,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   const giveWay = (mux: Mux, called: string): void => {
     player.stop();
     window.clearInterval(statusTimer);
+    figuresPanel.element.remove();
     stage.replaceWith(element("p", { class: "carried", role: "status" }, carriedText(name, called)));
     const right = addresses(name, mux);
     others.replaceWith(right);
@@ -168,9 +207,14 @@ export function stateText(state: PlayerState, name: string, detail: string | nul
     case "unsupported":
       return `${detail ?? "This browser cannot play the stream."} The addresses below work in VLC and other players.`;
     case "playing":
+    case "paused":
       return "";
   }
 }
+
+const ENGINES: Record<string, string> = {
+  mse: "Media Source Extensions", webcodecs: "WebCodecs", hls: "hls.js", dash: "dash.js", "native-hls": "the browser's own HLS",
+};
 
 function showHint(hint: HTMLElement, text: string): void {
   setText(hint, text);
@@ -180,15 +224,17 @@ function showHint(hint: HTMLElement, text: string): void {
 
 function showDelay(output: HTMLElement, stats: PlayerStats): void {
   if (stats.delayMs) {
-    setText(output, `Delay ${Math.round(stats.delayMs.p50)} ms`);
+    const { p50 } = stats.delayMs;
+    setText(output, `Delay ${p50 < 10_000 ? `${Math.round(p50)} ms` : `${(p50 / 1000).toFixed(1)} s`}`);
     output.classList.remove("partial");
-    const source = stats.delayMs.source === "stream" ? "by the capture time in the stream" : "read from the picture";
-    output.title = `Glass to glass: from capture to this screen, ${source} (median of the last second)`;
+    output.title = `Glass to glass: from capture to this screen, ${DELAY_SOURCES[stats.delayMs.source]} (median of the last second)`;
   } else if (stats.state === "playing" && stats.behindLiveMs !== null) {
-    setText(output, `Player adds ${Math.round(stats.behindLiveMs)} ms`);
+    const isSegmented = stats.targetMs !== null;
+    setText(output, `${isSegmented ? "Behind live" : "Player adds"} ${Math.round(stats.behindLiveMs)} ms`);
     output.classList.add("partial");
-    output.title =
-      "Nothing says when the picture was captured. This is only what this page adds: buffering and decoding since the data arrived";
+    output.title = isSegmented
+      ? "Nothing says when the picture was captured. This is the distance from the newest of the playlist, as the library reckons it"
+      : "Nothing says when the picture was captured. This is only what this page adds: buffering and decoding since the data arrived";
   } else {
     setText(output, "");
     output.title = "";
@@ -198,10 +244,14 @@ function showDelay(output: HTMLElement, stats: PlayerStats): void {
 function fillInfo(list: HTMLElement, engine: string, stats: PlayerStats, serverAge: string): void {
   const { delayMs: delay } = stats;
   const rows: [string, string][] = [
-    ["Engine", engine === "mse" ? "Media Source Extensions" : engine === "webcodecs" ? "WebCodecs" : "none"],
+    ["Engine", ENGINES[engine] ?? "none"],
     ["Picture", stats.width ? `${stats.width}×${stats.height}` : "–"],
     ["Glass to glass", delay ? `${milliseconds(delay.last)} · p50 ${milliseconds(delay.p50)} · p95 ${milliseconds(delay.p95)}` : "no capture time in the stream"],
-    ["Added by this page", milliseconds(stats.behindLiveMs)],
+    stats.targetMs === null
+      ? ["Added by this page", milliseconds(stats.behindLiveMs)]
+      : ["Behind live", `${milliseconds(stats.behindLiveMs)} of ${milliseconds(stats.targetMs)} wanted`],
+    ["Speed", `${stats.playbackRate.toFixed(2)}×`],
+    ["Stalls", String(stats.stalls)],
     ["Buffer", milliseconds(stats.bufferMs)],
     ["First picture after", firstPicture(stats)],
     ["Pictures", `${stats.framesShown} shown · ${stats.framesDecoded} decoded · ${stats.framesDropped} left out`],
@@ -221,10 +271,10 @@ function firstPicture({ timeToFirstFrameMs: first, timeToRightFrameMs: right }: 
   return later ? `${milliseconds(first)} · right after ${milliseconds(right)}` : milliseconds(first);
 }
 
-function popOut(name: string, engine: EngineName | null, stats: PlayerStats): void {
+function popOut(name: string, choice: Choice, stats: PlayerStats): void {
   const width = 640;
   const height = stats.width > 0 ? Math.round((width * stats.height) / stats.width) : 360;
-  const query = ["?popout=1", engine && `engine=${engine}`, access(location.search)].filter(Boolean).join("&");
+  const query = searchOf(["?popout=1", access(location.search)].filter(Boolean).join("&"), choice);
   window.open(watchPath(name) + query, `glassline-${name}`, `popup,width=${width},height=${height}`);
 }
 

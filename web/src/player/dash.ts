@@ -1,0 +1,72 @@
+/** LL-DASH by dash.js. A chunk of its own: only who chooses it loads it. */
+import { MediaPlayer, type MediaPlayerEvent } from "dashjs";
+import type { Library, OpenLibrary } from "./library";
+
+/** dash.js's codes for what it could not load: manifest, and an answer without one. */
+const MANIFEST_CODES = new Set([10, 11, 25, 31]);
+const UNSUPPORTED_CODES = new Set([23, 32]);
+
+/** dash.js's event that says by how much its clock is wrong, in ms. */
+const TIME_OFFSET = "updateTimeSyncOffset" as unknown as MediaPlayerEvent;
+const CLOCK_MS = 1000;
+
+export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs }, events): Library => {
+  const player = MediaPlayer().create();
+  player.initialize();
+  player.updateSettings({
+    debug: { logLevel: 0 },
+    streaming: {
+      delay: { liveDelay: delayS ?? NaN, useSuggestedPresentationDelay: true },
+      // The page does it (`follow`), for both libraries in the same way.
+      liveCatchup: { enabled: false },
+      // Nothing of this page is to stay in the browser.
+      lastBitrateCachingInfo: { enabled: false },
+      lastMediaSettingsCachingInfo: { enabled: false },
+      buffer: { bufferToKeep: 30, lowLatencyStallThreshold: 0.02 },
+      scheduling: { lowLatencyTimeout: 0 },
+      // The page's clock is told to it below. Its own measures one exchange while it is starting, which is off by
+      // hundreds of milliseconds on a busy machine, and asks somebody else's server (time.akamai.com) first.
+      utcSynchronization: { enabled: false },
+    },
+  });
+  let ready = false;
+  player.on(MediaPlayer.events.ERROR, (event: { error?: { code?: number; message?: string; data?: { response?: { status?: number } } } }) => {
+    const code = event.error?.code ?? 0;
+    if (UNSUPPORTED_CODES.has(code)) events.trouble("unsupported", "This browser has no Media Source Extensions, which LL-DASH needs.");
+    else if (MANIFEST_CODES.has(code)) events.trouble("absent", null);
+    else events.trouble("lost", event.error?.message ?? null);
+  });
+  player.on(MediaPlayer.events.STREAM_INITIALIZED, () => {
+    ready = true;
+    events.sound(player.getCurrentTrackFor("audio")?.codec ?? "");
+  });
+  const tellTime = (): void => {
+    const offset = clockOffsetMs();
+    if (offset !== null) player.trigger(TIME_OFFSET, { offset }, {});
+  };
+  player.on(MediaPlayer.events.MANIFEST_LOADED, tellTime);
+  const timer = window.setInterval(tellTime, CLOCK_MS);
+  player.attachView(video);
+  player.setAutoPlay(true);
+  player.attachSource(url);
+
+  const target = (): number => player.getTargetLiveDelay();
+  return {
+    window: () => {
+      if (!ready) return null;
+      const window = player.getDvrWindow();
+      return window && window.end > window.start ? { start: window.start, live: window.end - target() } : null;
+    },
+    latency: () => (ready ? player.getCurrentLiveLatency() : null),
+    target: () => (ready ? target() : null),
+    seek: (mediaS) => player.seekToPresentationTime(mediaS),
+    goLive: () => player.seekToOriginalLive(),
+    // Chunks say it themselves, in `prft`.
+    captureUs: () => null,
+    quality: () => (ready ? { bitrateBps: player.getCurrentRepresentationForType("video")?.bandwidth ?? null } : null),
+    close: () => {
+      window.clearInterval(timer);
+      player.destroy();
+    },
+  };
+};

@@ -1,0 +1,436 @@
+/** A stream's player by its playlists: a library loads and decodes, and this keeps the delay and says how it goes. */
+import { ServerClock } from "../clock";
+import type { Track } from "../media/ts";
+import { AppendTap } from "./append_tap";
+import { BarcodeReader } from "./barcode_reader";
+import { CaptureLine } from "./capture_line";
+import { DelayMeter } from "./delay";
+import { Follower, Patience, jump, standing } from "./follow";
+import type { Library, LibraryEvents, OpenLibrary, Trouble } from "./library";
+import { nativeHls, openNative } from "./native_hls";
+import type { PlayerEvents, PlayerState, PlayerStats, Playing, Timeline } from "./playing";
+import { backOff } from "./policy";
+import { RateMeter } from "./rate";
+
+const STEER_MS = 100;
+/** No picture for so long is a stall. */
+const STALL_MS = 600;
+/** No picture for so long: the library is begun anew. */
+const GIVE_UP_MS = 8000;
+/** A video that has not moved after this long at its beginning is begun anew too. */
+const BEGIN_MS = 15_000;
+
+/** A library is beginning for so long. */
+const SETTLE_MS = 4000;
+/** How long playing waits for the server's clock, which tells where live is. */
+const CLOCK_PATIENCE_MS = 1500;
+
+export type SegmentedWay = "hls" | "dash";
+
+export interface SegmentedOptions {
+  name: string;
+  way: SegmentedWay;
+  /** Path of a stream's playlist. */
+  path(name: string): string;
+  /** Wanted distance to the live edge in seconds; null: what the playlist says. */
+  delayS: number | null;
+}
+
+export class SegmentedPlayer implements Playing, Timeline {
+  readonly timeline: Timeline = this;
+  readonly clock = new ServerClock();
+  private readonly delay = new DelayMeter();
+  private readonly line = new CaptureLine();
+  private readonly reader = new BarcodeReader();
+  private readonly follower = new Follower();
+  private readonly patience = new Patience();
+  private readonly rate = new RateMeter();
+  private readonly element = document.createElement("div");
+  private readonly video = document.createElement("video");
+  /** Holds the last picture while the library begins anew. */
+  private readonly still = document.createElement("canvas");
+  private tap: AppendTap | null = null;
+  private library: Library | null = null;
+  private open: OpenLibrary | null = null;
+  private native = false;
+  private timers: number[] = [];
+  private stopped = false;
+  private state: PlayerState = "connecting";
+  private detail: string | null = null;
+  private following = true;
+  private wantsPause = false;
+  private muted = true;
+  private audio = "";
+  private tries = 0;
+  private reconnects = 0;
+  private stalls = 0;
+  private startedMs = 0;
+  private openedMs = 0;
+  private firstFrameMs: number | null = null;
+  private lastPictureMs: number | null = null;
+  private shownSinceOpen = false;
+  private presented = 0;
+  private before = { decoded: 0, dropped: 0 };
+  private received: number | null = null;
+
+  constructor(private readonly options: SegmentedOptions, private readonly events: PlayerEvents) {
+    const { video } = this;
+    this.element.className = "stack";
+    this.still.className = video.className = "picture";
+    this.element.append(this.still, video);
+    video.muted = true;
+    video.playsInline = true;
+    video.disableRemotePlayback = true;
+    this.watchPictures();
+  }
+
+  get name(): string {
+    return this.options.name;
+  }
+
+  get engine(): string {
+    return this.native ? "native-hls" : this.options.way;
+  }
+
+  start(): void {
+    this.startedMs = performance.now();
+    this.clock.start();
+    this.events.engine(this.element);
+    this.timers.push(window.setInterval(() => this.steer(), STEER_MS));
+    void this.load();
+  }
+
+  stop(): void {
+    this.stopped = true;
+    this.clock.stop();
+    for (const timer of this.timers) window.clearInterval(timer);
+    this.closeLibrary();
+    this.tap?.close();
+  }
+
+  sound(muted: boolean, volume: number): void {
+    this.muted = muted;
+    this.video.volume = volume;
+    this.video.muted = muted;
+  }
+
+  resume(): void {
+    this.wantsPause = false;
+    void this.play();
+  }
+
+  switchTo(name: string): void {
+    if (name === this.options.name) return;
+    this.options.name = name;
+    this.following = true;
+    this.events.rendition(name, null);
+    this.reopen(0);
+  }
+
+  // The time line.
+
+  get paused(): boolean {
+    return this.wantsPause;
+  }
+
+  get live(): boolean {
+    return this.following;
+  }
+
+  standing(): ReturnType<Timeline["standing"]> {
+    const window = this.library?.window();
+    return window ? standing(window, this.video.currentTime) : null;
+  }
+
+  pause(paused: boolean): void {
+    this.wantsPause = paused;
+    if (paused) {
+      this.following = false;
+      this.video.pause();
+    } else void this.play();
+    this.steer();
+  }
+
+  seekTo(position: number): void {
+    const [window, now] = [this.library?.window(), this.standing()];
+    if (!window || !now) return;
+    const to = jump(now, position - now.position);
+    if (to === null) this.goLive();
+    else {
+      this.following = false;
+      this.library?.seek(window.live + to);
+      this.video.playbackRate = 1;
+    }
+  }
+
+  goLive(): void {
+    this.following = true;
+    this.wantsPause = false;
+    this.follower.restart();
+    this.library?.goLive();
+    void this.play();
+  }
+
+  stats(): PlayerStats {
+    const nowMs = performance.now();
+    const quality = this.video.getVideoPlaybackQuality();
+    const latency = this.library?.latency() ?? null;
+    const target = this.library?.target() ?? null;
+    const measured = this.received === null ? null : this.rate.look(nowMs, this.received);
+    return {
+      state: this.state,
+      framesShown: this.presented,
+      framesDecoded: this.before.decoded + quality.totalVideoFrames,
+      framesDropped: this.before.dropped + quality.droppedVideoFrames,
+      delayMs: this.delay.summary(nowMs),
+      timeToFirstFrameMs: this.firstFrameMs,
+      timeToRightFrameMs: this.firstFrameMs,
+      settlingFrames: 0,
+      behindLiveMs: latency === null ? null : latency * 1000,
+      bufferMs: this.bufferS() * 1000,
+      width: this.video.videoWidth,
+      height: this.video.videoHeight,
+      audio: this.audio === "" ? "none" : `${soundName(this.audio)}, ${this.muted ? "muted" : "on"}`,
+      bytes: this.received ?? 0,
+      continuityErrors: 0,
+      reconnects: this.reconnects,
+      clockRoundTripMs: this.clock.offset?.roundTripMs ?? null,
+      stalls: this.stalls,
+      bitrateBps: measured ?? this.library?.quality()?.bitrateBps ?? null,
+      targetMs: target === null ? null : (target + this.patience.extraS) * 1000,
+      playbackRate: this.video.playbackRate,
+    };
+  }
+
+  /** Fetches the library, once. */
+  private async load(): Promise<void> {
+    if (!("SourceBuffer" in window) && !(this.options.way === "hls" && nativeHls())) {
+      this.setState("unsupported", "This browser has no Media Source Extensions, which this way to watch needs.");
+      return;
+    }
+    try {
+      this.open = await opener(this.options.way);
+      this.native = this.open === openNative;
+      if (this.stopped) return;
+      if (!this.native) this.tap = new AppendTap(this.line);
+      await this.clock.known(CLOCK_PATIENCE_MS);
+      this.openLibrary();
+    } catch {
+      // The page is there and a part of it is not: the server has gone, or is another version by now.
+      this.setState("reconnecting", "the player's library could not be loaded");
+      this.later(() => void this.load());
+    }
+  }
+
+  private openLibrary(): void {
+    if (this.stopped || !this.open) return;
+    this.closeLibrary();
+    this.openedMs = performance.now();
+    this.shownSinceOpen = false;
+    this.lastPictureMs = null;
+    const events: LibraryEvents = {
+      trouble: (kind, detail) => {
+        if (this.library === library) this.trouble(kind, detail);
+      },
+      sound: (codecs) => this.soundIs(codecs),
+    };
+    const url = new URL(this.options.path(this.options.name), location.href).href;
+    const library: Library = this.open(this.video, url, { delayS: this.options.delayS, clockOffsetMs: () => this.clockOffsetMs() }, events);
+    this.library = library;
+    void this.play();
+  }
+
+  private closeLibrary(): void {
+    if (!this.library) return;
+    const quality = this.video.getVideoPlaybackQuality();
+    this.before.decoded += quality.totalVideoFrames;
+    this.before.dropped += quality.droppedVideoFrames;
+    const { videoWidth: width, videoHeight: height } = this.video;
+    if (width > 0) {
+      this.still.width = width;
+      this.still.height = height;
+      this.still.getContext("2d")?.drawImage(this.video, 0, 0, width, height);
+    }
+    const { library } = this;
+    this.library = null;
+    library.close();
+    this.line.clear();
+    this.follower.restart();
+  }
+
+  private trouble(kind: Trouble, detail: string | null): void {
+    if (kind === "unsupported") {
+      this.closeLibrary();
+      this.setState("unsupported", detail);
+      return;
+    }
+    if (this.shownSinceOpen) this.reconnects += 1;
+    this.setState(kind === "absent" ? "waiting" : "reconnecting", detail);
+    this.reopen(backOff((this.tries += 1)));
+  }
+
+  private reopen(waitMs: number): void {
+    this.closeLibrary();
+    this.later(() => void this.probe(), waitMs);
+  }
+
+  /** Opens the playlist as soon as there is one: a library would write into the console for each try. */
+  private async probe(): Promise<void> {
+    if (this.stopped || this.library) return;
+    try {
+      const response = await fetch(this.options.path(this.options.name), { cache: "no-store" });
+      void response.body?.cancel();
+      if (this.stopped || this.library) return;
+      if (response.ok) {
+        this.openLibrary();
+        return;
+      }
+      if (response.status === 404) this.setState("waiting", null);
+      else this.setState("reconnecting", `the server answered ${response.status}`);
+    } catch {
+      this.setState("reconnecting", null);
+    }
+    this.reopen(backOff((this.tries += 1)));
+  }
+
+  private later(work: () => void, waitMs = 1000): void {
+    this.timers.push(window.setTimeout(() => !this.stopped && work(), waitMs));
+  }
+
+  private async play(): Promise<void> {
+    if (this.wantsPause) return;
+    try {
+      await this.video.play();
+    } catch (error) {
+      if (error instanceof DOMException && error.name === "NotAllowedError") this.events.needsGesture();
+    }
+  }
+
+  private clockOffsetMs(): number | null {
+    const serverUs = this.clock.nowUs(performance.now());
+    return serverUs === null ? null : serverUs / 1000 - (performance.timeOrigin + performance.now());
+  }
+
+  private soundIs(codecs: string): void {
+    this.audio = codecs;
+    const tracks = codecs === "" ? [] : [{ kind: "audio", codec: "opus", name: soundName(codecs) } as Track];
+    this.events.tracks(tracks);
+  }
+
+  private bufferS(): number {
+    const { buffered, currentTime } = this.video;
+    for (let i = 0; i < buffered.length; i++) {
+      if (buffered.start(i) <= currentTime + 0.05 && buffered.end(i) > currentTime) return buffered.end(i) - currentTime;
+    }
+    return 0;
+  }
+
+  /** Looks at playback: its rate, its place in the window, and how it goes. */
+  private steer(): void {
+    this.received = this.tap?.bytes ?? null;
+    const { library, video } = this;
+    const window = library?.window();
+    if (!library || !window || document.hidden) return;
+    const nowMs = performance.now();
+    this.judge(nowMs);
+    if (this.wantsPause || video.seeking) return;
+    if (!this.following) {
+      if (video.currentTime < window.start) library.seek(window.start + 1);
+      return;
+    }
+    const [behindS, targetS] = [library.latency(), library.target()];
+    // Safari keeps its distance itself.
+    if (behindS === null || targetS === null || !this.shownSinceOpen) return;
+    const order = this.follower.steer({ nowMs, behindS, targetS: targetS + this.patience.relax(nowMs), bufferS: this.bufferS() });
+    if (order === "jump") library.goLive();
+    else if (video.playbackRate !== order) video.playbackRate = order;
+  }
+
+  private judge(nowMs: number): void {
+    if (this.wantsPause) {
+      this.lastPictureMs = nowMs;
+      this.setState("paused", null);
+      return;
+    }
+    if (this.lastPictureMs === null) {
+      if (this.state !== "reconnecting") this.setState("buffering", null);
+      if (nowMs - this.openedMs > BEGIN_MS) this.trouble("lost", null);
+      return;
+    }
+    const silenceMs = nowMs - this.lastPictureMs;
+    if (silenceMs > GIVE_UP_MS) this.trouble("lost", null);
+    else if (silenceMs > STALL_MS && !this.video.seeking) {
+      if (this.state === "playing") {
+        this.stalls += 1;
+        // While it begins, buffers are still filling: that says nothing of the network.
+        if (nowMs - this.openedMs > SETTLE_MS) this.patience.stalled(nowMs);
+      }
+      this.setState("stalled", null);
+    } else if (silenceMs <= STALL_MS) this.setState("playing", null);
+  }
+
+  private watchPictures(): void {
+    const { video } = this;
+    if (typeof video.requestVideoFrameCallback !== "function") {
+      video.addEventListener("timeupdate", () => {
+        this.presented = video.getVideoPlaybackQuality().totalVideoFrames;
+        this.picture(video.currentTime);
+      });
+      return;
+    }
+    let last = 0;
+    const next: VideoFrameRequestCallback = (_now, metadata) => {
+      if (this.stopped) return;
+      this.presented += metadata.presentedFrames > last ? metadata.presentedFrames - last : 1;
+      last = metadata.presentedFrames;
+      this.picture(metadata.mediaTime);
+      video.requestVideoFrameCallback(next);
+    };
+    video.requestVideoFrameCallback(next);
+  }
+
+  private picture(mediaS: number): void {
+    if (!this.library) return;
+    const nowMs = performance.now();
+    this.firstFrameMs ??= nowMs - this.startedMs;
+    this.lastPictureMs = nowMs;
+    this.shownSinceOpen = true;
+    this.tries = 0;
+    const serverUs = this.clock.nowUs(nowMs);
+    if (serverUs === null) return;
+    const told = this.line.at(mediaS);
+    if (told !== null) {
+      this.delay.shown(nowMs, serverUs, told, "stream");
+      return;
+    }
+    const { videoWidth: width, videoHeight: height } = this.video;
+    const barcode = this.reader.fromImage(this.video, width, height);
+    if (barcode) {
+      this.delay.shown(nowMs, serverUs, barcode.captureUs, "picture");
+      return;
+    }
+    const listed = this.library.captureUs(mediaS);
+    if (listed !== null) this.delay.shown(nowMs, serverUs, listed, "playlist");
+  }
+
+  private setState(state: PlayerState, detail: string | null): void {
+    if (state === this.state && detail === this.detail) return;
+    this.state = state;
+    this.detail = detail;
+    this.events.state(state, detail);
+  }
+}
+
+/** The library for this way here: the browser's own HLS where nothing can be appended. */
+async function opener(way: SegmentedWay): Promise<OpenLibrary> {
+  const canAppend = "MediaSource" in window || "ManagedMediaSource" in window;
+  if (way === "hls" && !canAppend && nativeHls()) return openNative;
+  return way === "hls" ? (await import("./hls")).openHls : (await import("./dash")).openDash;
+}
+
+/** What people call the sound with this codec string. */
+export function soundName(codecs: string): string {
+  if (/opus/i.test(codecs)) return "Opus";
+  if (/mp4a\.40/i.test(codecs)) return "AAC";
+  return "Sound";
+}
