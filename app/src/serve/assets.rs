@@ -69,7 +69,7 @@ impl Asset {
         if self.asked.set(()).is_err() {
             return;
         }
-        let made = std::thread::Builder::new().name("compress".into()).spawn(|| {
+        let made = std::thread::Builder::new().name("compress".into()).spawn(move || {
             self.gzipped.get_or_init(|| Coding::Gzip.encode_well(self.bytes));
             self.brotli.get_or_init(|| Coding::Brotli.encode_well(self.bytes));
         });
@@ -82,8 +82,10 @@ impl Asset {
         if Coding::wanted(request, &[Coding::Brotli, Coding::Gzip]).is_some() {
             self.compress();
         }
-        let made: Vec<_> =
-            [Coding::Brotli, Coding::Gzip].into_iter().filter(|coding| self.encoded(*coding).is_some()).collect();
+        let made: Vec<_> = [Coding::Brotli, Coding::Gzip]
+            .into_iter()
+            .filter(|coding| self.encoded(*coding).is_some())
+            .collect();
         let wanted = Coding::wanted(request, &made);
         let response = match wanted.and_then(|coding| Some((coding, self.encoded(coding)?))) {
             Some((coding, encoded)) => Response::ok(self.media_type, encoded.clone())

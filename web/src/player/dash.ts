@@ -10,6 +10,23 @@ const UNSUPPORTED_CODES = new Set([23, 32]);
 const TIME_OFFSET = "updateTimeSyncOffset" as unknown as MediaPlayerEvent;
 const CLOCK_MS = 1000;
 
+/** What of a parsed manifest tells how its segments are addressed. */
+interface Manifest {
+  minimumUpdatePeriod?: number;
+  maxSegmentDuration?: number;
+  Period?: { AdaptationSet?: { SegmentTemplate?: { SegmentTimeline?: unknown } }[] }[];
+}
+
+/**
+ * The least distance to live in seconds where the manifest lists its segments instead of giving a rule for them: a list
+ * has whole segments alone, and is as old as its last loading. Null where there is a rule.
+ */
+export function listedDelay(manifest: Manifest): number | null {
+  const sets = manifest.Period?.at(-1)?.AdaptationSet ?? [];
+  if (!sets.some((set) => set.SegmentTemplate?.SegmentTimeline !== undefined)) return null;
+  return (manifest.minimumUpdatePeriod ?? 2) + (manifest.maxSegmentDuration ?? 2) + 0.5;
+}
+
 export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs }, events): Library => {
   const player = MediaPlayer().create();
   player.initialize();
@@ -36,6 +53,7 @@ export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs }, eve
     else if (MANIFEST_CODES.has(code)) events.trouble("absent", null);
     else events.trouble("lost", event.error?.message ?? null);
   });
+  player.on(MediaPlayer.events.PLAYBACK_NOT_ALLOWED, () => events.needsGesture());
   player.on(MediaPlayer.events.STREAM_INITIALIZED, () => {
     ready = true;
     events.sound(player.getCurrentTrackFor("audio")?.codec ?? "");
@@ -44,7 +62,18 @@ export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs }, eve
     const offset = clockOffsetMs();
     if (offset !== null) player.trigger(TIME_OFFSET, { offset }, {});
   };
-  player.on(MediaPlayer.events.MANIFEST_LOADED, tellTime);
+  let listed: boolean | null = null;
+  player.on(MediaPlayer.events.MANIFEST_LOADED, ({ data }: { data: object }) => {
+    tellTime();
+    const leastS = listedDelay(data);
+    if (listed === false && leastS !== null) {
+      // Playback is further ahead than the list goes from now on.
+      queueMicrotask(() => events.trouble("lost", null));
+      return;
+    }
+    listed ??= leastS !== null;
+    if (leastS !== null) player.updateSettings({ streaming: { delay: { liveDelay: Math.max(delayS ?? 0, leastS) } } });
+  });
   const timer = window.setInterval(tellTime, CLOCK_MS);
   player.attachView(video);
   player.setAutoPlay(true);
@@ -52,8 +81,9 @@ export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs }, eve
 
   const target = (): number => player.getTargetLiveDelay();
   return {
+    playsItself: true,
     window: () => {
-      if (!ready) return null;
+      if (!ready || !player.isReady()) return null;
       const window = player.getDvrWindow();
       return window && window.end > window.start ? { start: window.start, live: window.end - target() } : null;
     },

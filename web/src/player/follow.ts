@@ -48,6 +48,10 @@ export interface Look {
 
 /** Longest distance that is made up for by playing faster; above it playback jumps. */
 const JUMP_S = 2.5;
+/** The same where one has just begun, or come back to live: nobody minds a jump there. */
+const FIRST_JUMP_S = 0.2;
+/** How long one has just begun, from the first look on; the buffer fills meanwhile. */
+const BEGIN_MS = 700;
 const FASTEST = 1.1;
 const SLOWEST = 0.95;
 /** No faster with less than this in the buffer: the next part would come too late. */
@@ -74,30 +78,49 @@ export class Follower {
   private readonly buffers = new Least(600);
   private readonly distances = new Least(600);
   private changing = false;
+  private begunMs: number | null = null;
+  private settled = false;
 
-  /** `"jump"`: too far behind for a change of rate. */
-  steer({ nowMs, behindS, targetS, bufferS }: Look): number | "jump" {
+  /** The rate; or by how many seconds to jump ahead, where that is too slow. */
+  steer({ nowMs, behindS, targetS, bufferS }: Look): { rate: number } | { jumpS: number } {
     const behind = this.distances.push(nowMs, behindS);
     const buffer = this.buffers.push(nowMs, bufferS);
     const over = behind - targetS;
+    this.begunMs ??= nowMs;
     if (over > JUMP_S) {
       this.restart();
-      return "jump";
+      return { jumpS: over };
+    }
+    if (!this.settled && nowMs - this.begunMs > BEGIN_MS) {
+      this.settled = true;
+      // What is buffered can be left out without waiting for anything.
+      const spare = Math.min(over, buffer - LEAST_BUFFER_S);
+      if (spare > FIRST_JUMP_S) {
+        this.clear();
+        return { jumpS: spare };
+      }
     }
     const tolerance = this.changing ? 0.01 : 0.04;
     if (over > tolerance && buffer > LEAST_BUFFER_S) {
       this.changing = true;
-      return Math.min(FASTEST, 1.02 + over * 0.2);
+      return { rate: Math.min(FASTEST, 1.02 + over * 0.2) };
     }
     if (over < -tolerance) {
       this.changing = true;
-      return Math.max(SLOWEST, 1 + over * 0.3);
+      return { rate: Math.max(SLOWEST, 1 + over * 0.3) };
     }
     this.changing = false;
-    return 1;
+    return { rate: 1 };
   }
 
+  /** Playback begins anew, or somewhere else. */
   restart(): void {
+    this.clear();
+    this.begunMs = null;
+    this.settled = false;
+  }
+
+  private clear(): void {
     this.buffers.clear();
     this.distances.clear();
     this.changing = false;

@@ -62,6 +62,7 @@ export const openHls: OpenLibrary = (video, url, { delayS }, events): Library =>
 
   const details = () => hls.latestLevelDetails;
   return {
+    playsItself: false,
     window: () => {
       const live = hls.liveSyncPosition;
       const first = details()?.fragments[0];

@@ -14,6 +14,8 @@ export interface LibraryEvents {
   trouble(kind: Trouble, detail: string | null): void;
   /** Codec strings of the sound that is played; empty: there is none. */
   sound(codecs: string): void;
+  /** The browser wants a click before it plays. */
+  needsGesture(): void;
 }
 
 export interface Quality {
@@ -23,6 +25,8 @@ export interface Quality {
 
 /** One opening of a playlist in one video element. All times are seconds. */
 export interface Library {
+  /** It begins playback itself, and must see it begin: dash.js reloads no manifest otherwise. */
+  readonly playsItself: boolean;
   /** What can be played now; null before the playlist is known. */
   window(): SeekWindow | null;
   /** Distance of the picture from the live edge, as the library reckons it; null before it does. */

@@ -33,6 +33,7 @@ export const openNative: OpenLibrary = (video, url, _wish, events): Library => {
     return Number.isFinite(ms) ? ms : null;
   };
   return {
+    playsItself: false,
     window,
     latency: () => {
       const now = window();

@@ -20,6 +20,9 @@ const GIVE_UP_MS = 8000;
 /** A video that has not moved after this long at its beginning is begun anew too. */
 const BEGIN_MS = 15_000;
 
+/** A stall with so much in the buffer is the decoder's: a jump by next to nothing has it begin anew. */
+const NUDGE_BUFFER_S = 0.1;
+const NUDGE_S = 0.02;
 /** A library is beginning for so long. */
 const SETTLE_MS = 4000;
 /** How long playing waits for the server's clock, which tells where live is. */
@@ -233,11 +236,12 @@ export class SegmentedPlayer implements Playing, Timeline {
         if (this.library === library) this.trouble(kind, detail);
       },
       sound: (codecs) => this.soundIs(codecs),
+      needsGesture: () => this.events.needsGesture(),
     };
     const url = new URL(this.options.path(this.options.name), location.href).href;
     const library: Library = this.open(this.video, url, { delayS: this.options.delayS, clockOffsetMs: () => this.clockOffsetMs() }, events);
     this.library = library;
-    void this.play();
+    if (!library.playsItself) void this.play();
   }
 
   private closeLibrary(): void {
@@ -254,6 +258,7 @@ export class SegmentedPlayer implements Playing, Timeline {
     const { library } = this;
     this.library = null;
     library.close();
+    this.video.pause();
     this.line.clear();
     this.follower.restart();
   }
@@ -342,8 +347,10 @@ export class SegmentedPlayer implements Playing, Timeline {
     // Safari keeps its distance itself.
     if (behindS === null || targetS === null || !this.shownSinceOpen) return;
     const order = this.follower.steer({ nowMs, behindS, targetS: targetS + this.patience.relax(nowMs), bufferS: this.bufferS() });
-    if (order === "jump") library.goLive();
-    else if (video.playbackRate !== order) video.playbackRate = order;
+    if ("rate" in order) {
+      if (video.playbackRate !== order.rate) video.playbackRate = order.rate;
+    } else if (order.jumpS < this.bufferS()) video.currentTime += order.jumpS;
+    else library.goLive();
   }
 
   private judge(nowMs: number): void {
@@ -364,6 +371,8 @@ export class SegmentedPlayer implements Playing, Timeline {
         this.stalls += 1;
         // While it begins, buffers are still filling: that says nothing of the network.
         if (nowMs - this.openedMs > SETTLE_MS) this.patience.stalled(nowMs);
+        // The sound may go on over a hole in the pictures, and the decoder does not find its way behind it alone.
+        if (this.bufferS() > NUDGE_BUFFER_S) this.video.currentTime += NUDGE_S;
       }
       this.setState("stalled", null);
     } else if (silenceMs <= STALL_MS) this.setState("playing", null);
