@@ -1,5 +1,6 @@
 /** LL-DASH by dash.js. A chunk of its own: only who chooses it loads it. */
 import { MediaPlayer, type MediaPlayerEvent } from "dashjs";
+import { listedDelay } from "./dash_list";
 import type { Library, OpenLibrary } from "./library";
 
 /** dash.js's codes for what it could not load: manifest, and an answer without one. */
@@ -9,23 +10,6 @@ const UNSUPPORTED_CODES = new Set([23, 32]);
 /** dash.js's event that says by how much its clock is wrong, in ms. */
 const TIME_OFFSET = "updateTimeSyncOffset" as unknown as MediaPlayerEvent;
 const CLOCK_MS = 1000;
-
-/** What of a parsed manifest tells how its segments are addressed. */
-interface Manifest {
-  minimumUpdatePeriod?: number;
-  maxSegmentDuration?: number;
-  Period?: { AdaptationSet?: { SegmentTemplate?: { SegmentTimeline?: unknown } }[] }[];
-}
-
-/**
- * The least distance to live in seconds where the manifest lists its segments instead of giving a rule for them: a list
- * has whole segments alone, and is as old as its last loading. Null where there is a rule.
- */
-export function listedDelay(manifest: Manifest): number | null {
-  const sets = manifest.Period?.at(-1)?.AdaptationSet ?? [];
-  if (!sets.some((set) => set.SegmentTemplate?.SegmentTimeline !== undefined)) return null;
-  return (manifest.minimumUpdatePeriod ?? 2) + (manifest.maxSegmentDuration ?? 2) + 0.5;
-}
 
 export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs }, events): Library => {
   const player = MediaPlayer().create();
