@@ -163,7 +163,7 @@ export class Controls {
   }
 
   private key(event: KeyboardEvent): void {
-    if (event.ctrlKey || event.metaKey || event.altKey || isField(event.target)) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || isField(event.target, event.key)) return;
     const actions: Record<string, () => void> = {
       m: () => this.toggleSound(),
       f: () => this.toggleFullscreen(),
@@ -177,7 +177,7 @@ export class Controls {
     if (this.actions.timeline() && (event.key === "k" || (event.key === " " && !(event.target instanceof HTMLButtonElement)))) {
       actions[event.key] = () => this.togglePause();
     }
-    if (event.key in actions === false && SEEK_KEYS.has(event.key) && this.actions.timeline()) {
+    if (!(event.key in actions) && SEEK_KEYS.has(event.key) && this.actions.timeline()) {
       actions[event.key] = () => void this.seekBar.key(event.key);
     }
     const action = actions[event.key];
@@ -204,9 +204,10 @@ export class Controls {
 const SEEK_KEYS = new Set(["ArrowLeft", "ArrowRight", "Home", "End", "l"]);
 const SCROLL_KEYS = new Set(["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Home", "End", " "]);
 
-/** Whether keys mean something else there: a list, a slider, a curve of its own. */
-function isField(target: EventTarget | null): boolean {
-  return target instanceof HTMLInputElement || target instanceof HTMLSelectElement || target instanceof SVGElement;
+/** Whether this key means something else there: in a list, on a slider, on a curve. */
+function isField(target: EventTarget | null, key: string): boolean {
+  if (target instanceof HTMLSelectElement) return true;
+  return SCROLL_KEYS.has(key) && (target instanceof HTMLInputElement || target instanceof SVGElement);
 }
 
 function button(name: IconName, label: string, action: () => void): HTMLButtonElement {

@@ -6,9 +6,9 @@ import { element, setText } from "./dom";
 import { bitrate, milliseconds } from "./format";
 
 export const WAYS: Record<Way, { label: string; title: string }> = {
-  direct: { label: "Direct", title: "Glassline's own player on the stream itself: the least delay, and nothing to go back to" },
-  hls: { label: "LL-HLS", title: "Low-Latency HLS by hls.js, or by the browser itself where that is all it has: rewinds, and passes through every CDN" },
-  dash: { label: "LL-DASH", title: "Low-Latency DASH by dash.js: rewinds, chunked, with a delay that you choose" },
+  direct: { label: "Direct", title: "Glassline's own player on the stream itself, with the least delay and no going back" },
+  hls: { label: "LL-HLS", title: "Low-Latency HLS, by hls.js or by the browser itself. You can go back in it" },
+  dash: { label: "LL-DASH", title: "Low-Latency DASH, by dash.js. You can go back in it" },
 };
 
 /** The curve goes back a minute. */
@@ -64,8 +64,9 @@ export class Figures {
     this.element = element(
       "section", { class: "panel how", "aria-label": "How to watch" },
       element(
-        "header", {}, element("h2", {}, "How to watch"), this.targetLine,
+        "header", {}, element("h2", {}, "How to watch"),
         element("div", { class: "choices", role: "group", "aria-label": "How to watch" }, ...Object.values(this.choices)),
+        this.targetLine,
       ),
       this.explained,
       element("dl", { class: "tiles" }, ...tiles),

@@ -285,6 +285,8 @@ export function carriedText(name: string, mux: string): string {
 
 function addresses(name: string, mux: Mux): HTMLElement {
   const plain = location.origin + livePath(name, location.search, mux);
+  const playlist = (way: "hls" | "dash", label: string): HTMLElement =>
+    copyLine(label, location.origin + playlistPath(name, location.search, way));
   // For a shell an ampersand is more than a letter.
   const url = plain.includes("&") ? `'${plain}'` : plain;
   return element(
@@ -294,6 +296,7 @@ function addresses(name: string, mux: Mux): HTMLElement {
     copyLine("mpv", `mpv --profile=low-latency --untimed ${url}`),
     copyLine("ffplay", `ffplay -fflags nobuffer -flags low_delay -framedrop ${url}`),
     copyLine("Address", plain),
+    ...(mux === "ts" ? [playlist("hls", "LL-HLS"), playlist("dash", "LL-DASH")] : []),
   );
 }
 
