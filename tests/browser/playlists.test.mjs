@@ -167,7 +167,7 @@ browserTest("a signed address plays by playlists too", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "glassline-key-"));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const key = join(folder, "viewer.key");
-  writeFileSync(key, "a key of some length for this test");
+  writeFileSync(key, "0123456789abcdef0123456789abcdef", { mode: 0o600 });
   const server = await serve(t, ["--demo"], { config: `[viewer]\nkey_file = '${key}'\n` });
   for (const [engine] of WAYS) {
     const unsigned = `${server.origin}/watch/demo`;

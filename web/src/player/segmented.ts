@@ -199,7 +199,8 @@ export class SegmentedPlayer implements Playing, Timeline {
       reconnects: this.reconnects,
       clockRoundTripMs: this.clock.offset?.roundTripMs ?? null,
       stalls: this.stalls,
-      bitrateBps: measured ?? this.library?.quality()?.bitrateBps ?? null,
+      // Away from live, what arrives fills the buffer as fast as it can.
+      bitrateBps: (this.following ? measured : null) ?? this.library?.quality()?.bitrateBps ?? measured,
       targetMs: target === null ? null : (target + this.patience.extraS) * 1000,
       playbackRate: this.video.playbackRate,
     };

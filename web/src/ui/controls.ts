@@ -53,7 +53,11 @@ export class Controls {
     this.infoButton.setAttribute("aria-pressed", "false");
     this.quality.addEventListener("change", () => actions.quality(this.quality.value));
     const right: HTMLElement[] = [this.quality, this.infoButton];
-    if (actions.popOut) right.push(button("window", "Open in a small window (p)", actions.popOut));
+    if (actions.popOut) {
+      const popOut = button("window", "Open in a small window (p)", actions.popOut);
+      popOut.classList.add("pop-out");
+      right.push(popOut);
+    }
     right.push(button("fullscreen", "Full screen (f)", () => this.toggleFullscreen()));
     this.pause = button("pause", "Pause (k)", () => this.togglePause());
     this.pause.hidden = true;

@@ -3,7 +3,7 @@ import type { PlayerStats } from "../player/playing";
 import { type Choice, DELAYS_S, type Way } from "../player/way";
 import { Chart } from "./chart";
 import { element, setText } from "./dom";
-import { bitrate, milliseconds } from "./format";
+import { bitrate, delayed } from "./format";
 
 export const WAYS: Record<Way, { label: string; title: string }> = {
   direct: { label: "Direct", title: "Glassline's own player on the stream itself, with the least delay and no going back" },
@@ -53,7 +53,7 @@ export class Figures {
     this.chart = new Chart({
       title: "Delay over the last minute",
       lines: [{ label: "Delay", className: "line-a", filled: true }],
-      format: (value) => milliseconds(value),
+      format: delayed,
       leastTop: 100,
       onPoint: (index) => this.chart.point(index),
     });
@@ -88,8 +88,8 @@ export class Figures {
   show(stats: PlayerStats): void {
     const { delayMs: delay } = stats;
     const values: Record<string, string> = {
-      Delay: delay ? milliseconds(delay.p50) : "–",
-      Buffer: milliseconds(stats.bufferMs),
+      Delay: delay ? delayed(delay.p50) : "–",
+      Buffer: stats.bufferMs === null ? "–" : delayed(stats.bufferMs),
       Picture: stats.width ? `${stats.width}×${stats.height}` : "–",
       "Bit rate": stats.bitrateBps === null ? "–" : bitrate(stats.bitrateBps),
       "Dropped pictures": String(stats.framesDropped),

@@ -22,6 +22,11 @@ export function milliseconds(ms: number | null): string {
   return ms === null ? "–" : `${Math.round(ms)} ms`;
 }
 
+/** A delay: from ten seconds on nobody counts its milliseconds. */
+export function delayed(ms: number): string {
+  return ms < 10_000 ? milliseconds(ms) : `${(ms / 1000).toFixed(1)} s`;
+}
+
 export function bytes(count: number): string {
   if (count >= 1e9) return `${(count / 1e9).toFixed(2)} GB`;
   if (count >= 1e6) return `${(count / 1e6).toFixed(1)} MB`;

@@ -13,7 +13,7 @@ import { Controls } from "./controls";
 import { brand } from "./dashboard";
 import { contactLine, copyLine, element, setText } from "./dom";
 import { DELAY_SOURCES, Figures } from "./figures";
-import { age, bytes, milliseconds } from "./format";
+import { age, bytes, delayed, milliseconds } from "./format";
 
 const STATUS_MS = 250;
 const SERVER_MS = 2000;
@@ -224,8 +224,7 @@ function showHint(hint: HTMLElement, text: string): void {
 
 function showDelay(output: HTMLElement, stats: PlayerStats): void {
   if (stats.delayMs) {
-    const { p50 } = stats.delayMs;
-    setText(output, `Delay ${p50 < 10_000 ? `${Math.round(p50)} ms` : `${(p50 / 1000).toFixed(1)} s`}`);
+    setText(output, `Delay ${delayed(stats.delayMs.p50)}`);
     output.classList.remove("partial");
     output.title = `Glass to glass: from capture to this screen, ${DELAY_SOURCES[stats.delayMs.source]} (median of the last second)`;
   } else if (stats.state === "playing" && stats.behindLiveMs !== null) {
