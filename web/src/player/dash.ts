@@ -63,21 +63,22 @@ export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs }, eve
   player.setAutoPlay(true);
   player.attachSource(url);
 
-  const target = (): number => player.getTargetLiveDelay();
+  /** dash.js throws where it is asked too early, or after it has given up by itself. */
+  const asked = <T>(answer: () => T): T | null => (ready && player.isReady() ? answer() : null);
   return {
     playsItself: true,
-    window: () => {
-      if (!ready || !player.isReady()) return null;
+    window: () => asked(() => {
       const window = player.getDvrWindow();
-      return window && window.end > window.start ? { start: window.start, live: window.end - target() } : null;
-    },
-    latency: () => (ready ? player.getCurrentLiveLatency() : null),
-    target: () => (ready ? target() : null),
-    seek: (mediaS) => player.seekToPresentationTime(mediaS),
-    goLive: () => player.seekToOriginalLive(),
+      const isKnown = window && window.end > window.start;
+      return isKnown ? { start: window.start, live: window.end - player.getTargetLiveDelay() } : null;
+    }),
+    latency: () => asked(() => player.getCurrentLiveLatency()),
+    target: () => asked(() => player.getTargetLiveDelay()),
+    seek: (mediaS) => asked(() => player.seekToPresentationTime(mediaS)),
+    goLive: () => asked(() => player.seekToOriginalLive()),
     // Chunks say it themselves, in `prft`.
     captureUs: () => null,
-    quality: () => (ready ? { bitrateBps: player.getCurrentRepresentationForType("video")?.bandwidth ?? null } : null),
+    quality: () => asked(() => ({ bitrateBps: player.getCurrentRepresentationForType("video")?.bandwidth ?? null })),
     close: () => {
       window.clearInterval(timer);
       player.destroy();

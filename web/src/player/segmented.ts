@@ -335,11 +335,16 @@ export class SegmentedPlayer implements Playing, Timeline {
   private steer(): void {
     this.received = this.tap?.bytes ?? null;
     const { library, video } = this;
-    const window = library?.window();
-    if (!library || !window || document.hidden) return;
+    if (!library) return;
     const nowMs = performance.now();
+    if (document.hidden) {
+      // Nobody is shown pictures there, and none is missed.
+      if (this.lastPictureMs !== null) this.lastPictureMs = nowMs;
+      return;
+    }
     this.judge(nowMs);
-    if (this.wantsPause || video.seeking) return;
+    const window = this.library?.window();
+    if (!window || this.wantsPause || video.seeking) return;
     if (!this.following) {
       if (video.currentTime < window.start) library.seek(window.start + 1);
       return;
