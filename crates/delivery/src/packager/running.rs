@@ -155,9 +155,22 @@ impl Running {
     /// Whether a segment ends before the sample at `decode_time`.
     fn is_due(&self, decode_time: u64, join: bool, world: &World<'_>) -> bool {
         let elapsed = self.lead.elapsed(decode_time) + self.lead.half_sample();
-        let size = world.presentation.rendition(self.lead.name).and_then(|rendition| rendition.open());
-        let is_large = size.is_some_and(|open| open.size_bytes > SEGMENT_MAX_BYTES);
-        join && elapsed >= self.settings.segment || elapsed >= self.settings.segment * FORCED || is_large
+        let open = world.presentation.rendition(self.lead.name).and_then(|rendition| rendition.open());
+        let is_large = open.is_some_and(|open| open.size_bytes > SEGMENT_MAX_BYTES);
+        let is_due = match open.zip(world.presentation.current_epoch()) {
+            // By the epoch's time and not by the segment's: where key frames come a little late, as they do when pictures
+            // are left out, segments would come later and later than players of DASH reckon by their numbers.
+            Some((open, epoch)) => {
+                let first = super::duration_of(epoch.first_ticks, Ticks::RATE);
+                let since = open.start_time().saturating_sub(first) + elapsed;
+                let count =
+                    u32::try_from(open.number.saturating_sub(epoch.first_segment)).unwrap_or(u32::MAX);
+                let due = self.settings.segment.saturating_mul(count.saturating_add(1));
+                elapsed >= self.settings.segment / 2 && since >= due
+            }
+            None => elapsed >= self.settings.segment,
+        };
+        join && is_due || elapsed >= self.settings.segment * FORCED || is_large
     }
 
     /// Ends the lead's segment before `unit`, and begins the next one with it.

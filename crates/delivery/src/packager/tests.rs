@@ -67,7 +67,8 @@ fn segments_end_at_key_frames_only_or_after_six_times_their_length() {
         assert_eq!(numbers(&video), numbers(&sound));
         video.windows(2).map(|pair| pair[1].1 - pair[0].1).collect()
     };
-    assert!(lengths(13).iter().all(|&millis| millis == 2080));
+    // Four of 520 ms, or three where four would leave the clock's grid behind.
+    assert!(lengths(13).iter().all(|&millis| millis == 2080 || millis == 1560));
     assert!(lengths(75).iter().all(|&millis| millis == 3000));
     assert!(lengths(250).iter().all(|&millis| millis == 10_000), "encoders without settings");
     let mut checked = Checked::new(Settings::default(), &video_and_aac());
@@ -184,7 +185,8 @@ fn sound_alone_is_cut_by_time_and_all_tracks_alike() {
     assert!(first.len() >= 6);
     for (first, second) in first.iter().zip(&second).take(5) {
         assert_eq!(first.number, second.number);
-        assert_eq!(first.duration, 94 * 1024);
+        // Whole frames, as many as keep to the clock.
+        assert!([93 * 1024, 94 * 1024].contains(&first.duration), "{first:?}");
         assert!(first.start_time().abs_diff(second.start_time()) < Duration::from_millis(25));
     }
     assert!(checked.packager.presentation().is_ready());

@@ -160,7 +160,7 @@ impl Playlist {
     }
 
     fn check(&self, presentation: &Presentation) {
-        assert!(self.part_target > 0 && self.hold_back == 3 * self.part_target);
+        assert!(self.part_target > 0 && self.hold_back == 5 * self.part_target / 2);
         for ((object, duration, gap), number) in self.segments.iter().zip(self.sequence + self.skipped..) {
             assert!(
                 (duration + 500_000) / 1_000_000 * 1_000_000 <= self.target,

@@ -116,7 +116,9 @@ impl Shelf {
         let first = seconds * 1000 / settings.segment.as_millis().max(1) as u64;
         Shelf {
             contents: Mutex::new(Contents {
-                intake: TsIntake::new(settings).starting_at(seconds as u32, first),
+                // The epoch's number is that of the discontinuity, too: players index by it, so that it must be small. What
+                // is kept under its name is not kept for an hour.
+                intake: TsIntake::new(settings).starting_at((seconds % 3600) as u32, first),
                 objects: BTreeMap::new(),
                 rendered: BTreeMap::new(),
                 awaited: BTreeMap::new(),

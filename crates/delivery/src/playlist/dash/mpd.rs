@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const PROFILES: &str = "urn:mpeg:dash:profile:isoff-live:2011,urn:mpeg:dash:profile:cmaf:2019,\
                         http://www.dashif.org/guidelines/low-latency-live-v5";
-const LATENCY_MIN: Duration = Duration::from_secs(1);
+const LATENCY_MIN: Duration = Duration::from_millis(500);
 const LATENCY_PARTS: u32 = 3;
 
 /// What of an epoch is told.

@@ -30,7 +30,9 @@ pub(super) fn is_regular(presentation: &Presentation, epoch: &Epoch) -> bool {
     segments.all(|segment| {
         let start = ticks_of(segment.start_time(), Ticks::RATE).saturating_sub(epoch.first_ticks);
         let due = segment.number.saturating_sub(epoch.first_segment).saturating_mul(length);
-        start.abs_diff(due) <= length / 2
+        // Half a segment is what the standard allows (ISO/IEC 23009-1 §5.3.9.2.1); a little more does not hurt, since what is
+        // asked for too early waits.
+        start.abs_diff(due) <= length * 5 / 8
     })
 }
 

@@ -15,6 +15,9 @@ const PARTS_TARGETS: u32 = 3;
 const SKIP_TARGETS: u32 = 6;
 /// Players stay so many target durations, and so many parts, behind the end (§4.4.3.8).
 const HOLD_BACK: u32 = 3;
+/// Half parts that players stay behind the end: the draft asks for two parts and recommends three, for networks where a part
+/// takes its time; a request that waits for its part is answered with its first byte.
+const PART_HOLD_BACK: u32 = 5;
 
 /// Renders a rendition's media playlist; with `skip` (the directive `_HLS_skip`), without the segments that are far from the
 /// end. `None` where there is no such rendition, or no part of it yet.
@@ -64,8 +67,8 @@ fn write_head(out: &mut String, presentation: &Presentation, rendition: &Renditi
     let _ = writeln!(
         out,
         "#EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES,PART-HOLD-BACK={},HOLD-BACK={},CAN-SKIP-UNTIL={}",
-        // Three times what stands below, although that is rounded down.
-        seconds(Duration::from_micros(part.as_micros() as u64) * HOLD_BACK),
+        // Of what stands below, although that is rounded down.
+        seconds(Duration::from_micros(part.as_micros() as u64) * PART_HOLD_BACK / 2),
         seconds(target * HOLD_BACK),
         seconds(target * SKIP_TARGETS),
     );
