@@ -94,11 +94,21 @@ impl Server {
     }
 
     fn memory(&self, field: &str) -> Result<u64> {
-        let file = format!("/proc/{}/status", self.child.id());
-        let status = fs::read_to_string(&file).with_context(|| file.clone())?;
-        let line = status.lines().find_map(|line| line.strip_prefix(field));
-        let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-        Ok(kilobytes.with_context(|| format!("{file} tells no {field}"))? * 1024)
+        memory_of(self.child.id(), field)
+    }
+
+    /// Processor time so far of it and of all that it has started, which still run or which it has waited for. In steps
+    /// of 10 ms.
+    pub fn tree_cpu_time(&self) -> Result<Duration> {
+        let stats = all_stats()?;
+        let ticks = descendants(&stats, self.child.id()).map(|(.., ticks)| ticks).sum();
+        Ok(from_ticks(ticks))
+    }
+
+    /// Resident memory in bytes of it and of all that it has started.
+    pub fn tree_resident_bytes(&self) -> Result<u64> {
+        let stats = all_stats()?;
+        descendants(&stats, self.child.id()).map(|(id, ..)| memory_of(id, "VmRSS:")).sum()
     }
 
     /// Descriptors that it has open.
@@ -161,6 +171,14 @@ impl Server {
             }
         }
     }
+}
+
+fn memory_of(id: u32, field: &str) -> Result<u64> {
+    let file = format!("/proc/{id}/status");
+    let status = fs::read_to_string(&file).with_context(|| file.clone())?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    Ok(kilobytes.with_context(|| format!("{file} tells no {field}"))? * 1024)
 }
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -272,6 +290,14 @@ impl Others {
 
 /// Processor time of all programs that are none of ours, with that of their children that have ended, and stolen time.
 fn spent_elsewhere() -> Result<Duration> {
+    let stats = all_stats()?;
+    let stat = fs::read_to_string("/proc/stat").context("/proc/stat")?;
+    let stolen = parse_stolen_ticks(&stat).context("/proc/stat has no line for all processors")?;
+    Ok(from_ticks(ticks_elsewhere(&stats, std::process::id()) + stolen))
+}
+
+/// `(id, parent, ticks)` of all processes, with the ticks of their children that have ended.
+fn all_stats() -> Result<Vec<(u32, u32, u64)>> {
     let mut stats = Vec::new();
     for entry in fs::read_dir("/proc").context("/proc")? {
         let name = entry?.file_name();
@@ -284,9 +310,17 @@ fn spent_elsewhere() -> Result<Duration> {
             stats.push((id, parent, ticks));
         }
     }
-    let stat = fs::read_to_string("/proc/stat").context("/proc/stat")?;
-    let stolen = parse_stolen_ticks(&stat).context("/proc/stat has no line for all processors")?;
-    Ok(from_ticks(ticks_elsewhere(&stats, std::process::id()) + stolen))
+    Ok(stats)
+}
+
+/// Of `stats`, process `root` and those that descend from it.
+fn descendants(stats: &[(u32, u32, u64)], root: u32) -> impl Iterator<Item = (u32, u32, u64)> {
+    let parents: BTreeMap<u32, u32> = stats.iter().map(|&(id, parent, _)| (id, parent)).collect();
+    let descends = move |id: u32| {
+        let mut line = std::iter::successors(Some(id), |id| parents.get(id).copied()).take(parents.len());
+        line.any(|ancestor| ancestor == root)
+    };
+    stats.iter().copied().filter(move |(id, ..)| descends(*id))
 }
 
 /// `(id, parent, ticks)` of all processes: the ticks of those that neither are `own` or descend from it, nor are threads

@@ -105,7 +105,7 @@ impl Settings {
 }
 
 /// A connection to `target` that is being opened.
-fn open(
+pub(super) fn open(
     target: &Target,
     source: Option<IpAddr>,
     buffer: Option<usize>,

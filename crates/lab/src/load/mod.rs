@@ -9,8 +9,10 @@
 //! byte, with the delay of each frame.
 
 pub mod check;
+pub mod exchange;
 mod feed;
 mod generator;
+pub mod objects;
 mod pace;
 mod report;
 pub mod stamped;
