@@ -1,7 +1,7 @@
 //! The caches that are measured, and their configurations.
 
 use crate::origin::{self, FIXED};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use glassline_bench::machine::{self, find, free_address};
 use glassline_bench::process::Server;
@@ -10,7 +10,6 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Whom we measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -207,19 +206,31 @@ fn varnish(place: Place) -> Result<Started> {
     Ok(Started { server: Server::start(folder, place.core, &program("varnishd")?, words)?, address })
 }
 
-/// A root of its own, as `traffic_layout` makes them, with one thread for the network.
+/// Debian's programs with folders of its own (`runroot.yaml`), and one thread for the network.
 fn traffic_server(place: Place, fragment_bytes: usize) -> Result<Started> {
-    let (folder, address) = (open_folder("ats")?, free_address()?);
-    let root = folder.join("root");
-    let layout = Command::new(program("traffic_layout")?)
-        .args(["init", "--force", "--copy-style=soft", "--path"])
-        .arg(&root)
-        .output()
-        .context("cannot run traffic_layout")?;
-    ensure!(layout.status.success(), "traffic_layout: {}", String::from_utf8_lossy(&layout.stderr));
-    let config =
-        [root.join("etc/trafficserver"), root.join("etc")].into_iter().find(|folder| folder.is_dir());
-    let config = config.context("traffic_layout has made no folder for configurations")?;
+    let (root, address) = (open_folder("ats")?, free_address()?);
+    let config = root.join("etc");
+    let mut layout = "prefix: /usr\nexec_prefix: /usr\nbindir: /usr/bin\nsbindir: /usr/sbin\n\
+        includedir: /usr/include\nlibdir: /usr/lib/trafficserver\nlibexecdir: /usr/lib/trafficserver/modules\n"
+        .to_owned();
+    for (name, folder) in [
+        ("sysconfdir", "etc"),
+        ("datadir", "data"),
+        ("localstatedir", "var"),
+        ("runtimedir", "run"),
+        ("logdir", "logs"),
+        ("cachedir", "cache"),
+    ] {
+        fs::create_dir_all(root.join(folder))?;
+        layout += &format!("{name}: {}\n", root.join(folder).display());
+    }
+    write(&root, "runroot.yaml", &layout)?;
+    for file in fs::read_dir("/etc/trafficserver").context("Traffic Server's configuration")? {
+        let file = file?;
+        if file.path().is_file() {
+            fs::copy(file.path(), config.join(file.file_name()))?;
+        }
+    }
     let records = [
         format!("http.server_ports STRING {}:ip-in={}", address.port(), address.ip()),
         "exec_thread.autoconfig INT 0".into(),
@@ -242,15 +253,9 @@ fn traffic_server(place: Place, fragment_bytes: usize) -> Result<Started> {
         "diags.debug.enabled INT 0".into(),
     ];
     let records: String = records.iter().map(|line| format!("CONFIG proxy.config.{line}\n")).collect();
-    for (name, text) in [
-        ("records.config", records),
-        ("storage.config", format!("{} 256M\n", folder.display())),
-        ("remap.config", format!("map / http://{}/\n", place.origin)),
-    ] {
-        // What traffic_layout has linked is the system's.
-        let _ = fs::remove_file(config.join(name));
-        write(&config, name, &text)?;
-    }
-    let words = [format!("--run-root={}", root.display())];
-    Ok(Started { server: Server::start(folder, place.core, &program("traffic_server")?, words)?, address })
+    write(&config, "records.config", &records)?;
+    write(&config, "storage.config", &format!("{} 256M\n", root.join("cache").display()))?;
+    write(&config, "remap.config", &format!("map / http://{}/\n", place.origin))?;
+    let words = [format!("--run-root={}", root.join("runroot.yaml").display())];
+    Ok(Started { server: Server::start(root, place.core, &program("traffic_server")?, words)?, address })
 }
