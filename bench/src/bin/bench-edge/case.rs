@@ -1,6 +1,6 @@
 //! Loads: how objects grow, and who follows them.
 
-use glassline_lab::load::objects::{Join, Shape};
+use glassline_lab::load::objects::Shape;
 use std::time::Duration;
 
 /// So many clients of objects that grow so.
@@ -9,7 +9,6 @@ pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) clients: usize,
     pub(crate) shape: Shape,
-    pub(crate) join: Join,
 }
 
 const fn shape(chunks: u32, step_ms: u64, chunk_bytes: usize) -> Shape {
@@ -27,7 +26,7 @@ const QUICK: Shape = shape(4, 100, 20_000);
 
 impl Case {
     fn new(name: &str, clients: usize, shape: Shape) -> Case {
-        Case { name: format!("{clients} clients, {name}"), clients, shape, join: Join::Random }
+        Case { name: format!("{clients} clients, {name}"), clients, shape }
     }
 
     /// Clients that ask at random moments while 2 s of video come to be.
@@ -40,10 +39,9 @@ impl Case {
         Case::new("4 s as 8 × 125,000 B", clients, LONG)
     }
 
-    /// Clients that follow a thin stream: each asks for an object soon after it begins.
+    /// The same of a thin stream.
     pub(crate) fn followers(clients: usize) -> Case {
-        let join = Join::Within(THIN.step);
-        Case { join, ..Case::new("4,000 B each 250 ms", clients, THIN) }
+        Case::new("2 s as 8 × 4,000 B", clients, THIN)
     }
 
     /// A few clients of small objects, for a test of the bench itself.

@@ -3,7 +3,7 @@
 use crate::case::Case;
 use crate::origin::Running;
 use crate::servers::{Place, Started, Who};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use glassline_bench::machine::Cores;
 use glassline_bench::process::{Others, Server};
 use glassline_bench::report::Report;
@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// A client that is not answered after this time has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Clients that come each second.
+const RAMP: f64 = 2500.0;
 /// A load with so many clients connects from several addresses: each has about 28,000 ports.
 const CLIENTS_PER_ADDRESS: usize = 10_000;
 
@@ -69,19 +71,13 @@ pub(crate) fn watch(
 ) -> Result<Outcome> {
     let period = case.shape.period();
     let before = server.tree_resident_bytes()?;
-    let followers =
-        Followers::new(case.clients, origin.timeline, origin.bytes.clone(), case.join, Clock::new().now());
+    let now = Clock::new().now();
+    let followers = Followers::new(case.clients, RAMP, origin.timeline, origin.bytes.clone(), now);
     let mut load = Exchange::new(followers, ends(address, case.clients), case.clients)?;
-    // Up to an object's begin, through the first one, and to the middle of nothing: the next one's begin.
-    load.run(
-        origin.timeline.begin_of(origin.timeline.object_at(Clock::new().now()) + 1).since(Clock::new().now()),
-    )?;
-    load.run(period + period / 2)?;
-    ensure!(
-        load.crowd().figures().objects > 0 || period > window,
-        "nobody got an object: {:?}",
-        load.crowd().figures().reasons
-    );
+    // Until all have come, through a whole object, and to the begin of the next one.
+    load.run(Duration::from_secs_f64(case.clients as f64 / RAMP) + period)?;
+    let now = Clock::new().now();
+    load.run(origin.timeline.begin_of(origin.timeline.object_at(now) + 1).since(now))?;
     load.crowd_mut().reset();
     let (cpu, load_cpu, fetched) = (server.tree_cpu_time()?, thread_cpu_time(), asked(&origin.served));
     let (others, began) = (Others::begin()?, Clock::new().now());

@@ -601,7 +601,7 @@ impl Load {
 }
 
 /// When the `number`-th of `rate` a second is due.
-fn nth(began: Time, number: u64, rate: f64) -> Time {
+pub(super) fn nth(began: Time, number: u64, rate: f64) -> Time {
     began + Duration::try_from_secs_f64(number as f64 / rate).unwrap_or(Duration::MAX)
 }
 

@@ -12,6 +12,7 @@ pub mod check;
 pub mod exchange;
 mod feed;
 mod generator;
+pub mod live;
 pub mod objects;
 mod pace;
 mod report;

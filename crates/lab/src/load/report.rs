@@ -17,6 +17,8 @@ pub struct Percentiles {
     pub p1: f64,
     /// Median.
     pub p50: f64,
+    /// 95 % are below.
+    pub p95: f64,
     /// 99 % are below.
     pub p99: f64,
     /// Greatest.
@@ -34,13 +36,14 @@ impl Percentiles {
             min: spread.min() as f64 / unit,
             p1: at(0.01),
             p50: at(0.5),
+            p95: at(0.95),
             p99: at(0.99),
             max: spread.max() as f64 / unit,
             mean: spread.mean() / unit,
         })
     }
 
-    fn of_times(spread: &Spread) -> Option<Percentiles> {
+    pub(super) fn of_times(spread: &Spread) -> Option<Percentiles> {
         Percentiles::of(spread, 1e6)
     }
 }
@@ -221,7 +224,7 @@ impl Report {
         for failure in &self.failures {
             line(&mut out, "", &format!("{} × {}", failure.count, failure.reason));
         }
-        let _ = writeln!(out, "\n{:<28}{:>10}{:>10}{:>10}{:>10}", "join, ms", "min", "p50", "p99", "max");
+        heads(&mut out, "join, ms");
         percentiles(&mut out, "connection", self.join.connect_ms);
         percentiles(&mut out, "request to first byte", self.join.first_byte_ms);
         percentiles(&mut out, "request to key frame", self.join.key_frame_ms);
@@ -243,8 +246,7 @@ impl Report {
         line(&mut out, "stalls", &text);
         self.check_lines(&mut out);
         if let Some(delay) = self.delay_ms {
-            let _ =
-                writeln!(out, "\n{:<28}{:>10}{:>10}{:>10}{:>10}", "delay, ms", "min", "p50", "p99", "max");
+            heads(&mut out, "delay, ms");
             percentiles(&mut out, "frame's first packet", delay.first_packet);
             percentiles(&mut out, "frame's last packet", delay.last_packet);
         }
@@ -316,14 +318,19 @@ fn notes(tally: &Tally) -> Vec<String> {
     notes
 }
 
-fn line(out: &mut String, name: &str, text: &str) {
+pub(super) fn line(out: &mut String, name: &str, text: &str) {
     let _ = writeln!(out, "{name:<20}{text}");
 }
 
-fn percentiles(out: &mut String, name: &str, values: Option<Percentiles>) {
+pub(super) fn heads(out: &mut String, name: &str) {
+    let heads = ["min", "p50", "p95", "p99", "max"].map(|head| format!("{head:>10}")).concat();
+    let _ = writeln!(out, "\n{name:<28}{heads}");
+}
+
+pub(super) fn percentiles(out: &mut String, name: &str, values: Option<Percentiles>) {
     let Some(values) = values else { return };
     let _ = write!(out, "  {name:<26}");
-    for value in [values.min, values.p50, values.p99, values.max] {
+    for value in [values.min, values.p50, values.p95, values.p99, values.max] {
         let _ = write!(out, "{value:>10.2}");
     }
     out.push('\n');
@@ -339,7 +346,7 @@ fn rates(out: &mut String, name: &str, values: Option<Percentiles>) {
 }
 
 /// Three digits and a unit.
-fn rate(bits_per_second: f64) -> (String, &'static str) {
+pub(super) fn rate(bits_per_second: f64) -> (String, &'static str) {
     let (value, unit) = match bits_per_second {
         high if high >= 1e9 => (high / 1e9, "Gbit/s"),
         mid if mid >= 1e6 => (mid / 1e6, "Mbit/s"),

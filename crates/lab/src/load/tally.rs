@@ -67,6 +67,19 @@ impl Spread {
         self.0.max()
     }
 
+    /// How many times lie below each of `steps_ms`, milliseconds, and not below the one before; in the end those above all.
+    pub fn steps(&self, steps_ms: &[f64]) -> Vec<(f64, u64)> {
+        let mut steps: Vec<(f64, u64)> =
+            steps_ms.iter().chain([&f64::INFINITY]).map(|step| (*step, 0)).collect();
+        for value in self.0.iter_recorded() {
+            let millis = value.value_iterated_to() as f64 / 1e6;
+            if let Some((_, count)) = steps.iter_mut().find(|(below, _)| millis < *below) {
+                *count += value.count_at_value();
+            }
+        }
+        steps
+    }
+
     /// The mean, 0 of none.
     pub fn mean(&self) -> f64 {
         self.0.mean()
@@ -130,6 +143,12 @@ impl Viewers {
 
 /// Reasons of failures that are told apart; more are counted as others.
 const REASONS: usize = 20;
+
+/// Counts a reason of a failure.
+pub(super) fn count_reason(reasons: &mut BTreeMap<String, u64>, reason: &str, count: u64) {
+    let known = reasons.contains_key(reason) || reasons.len() < REASONS;
+    *reasons.entry(if known { reason } else { "other reasons" }.to_owned()).or_default() += count;
+}
 
 /// All that a load has seen.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -201,8 +220,7 @@ impl Tally {
 
     /// Counts a failure's reason.
     pub(super) fn count_reason(&mut self, reason: &str, count: u64) {
-        let known = self.reasons.contains_key(reason) || self.reasons.len() < REASONS;
-        *self.reasons.entry(if known { reason } else { "other reasons" }.to_owned()).or_default() += count;
+        count_reason(&mut self.reasons, reason, count);
     }
 
     /// Adds what another process has seen at the same time.

@@ -4,6 +4,7 @@ pub mod budget;
 pub mod experiment;
 pub mod flight;
 pub mod link;
+pub(crate) mod live;
 mod panel;
 pub mod score;
 pub mod svg;

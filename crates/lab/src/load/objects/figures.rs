@@ -1,6 +1,7 @@
 //! What clients of objects have seen, and whether their bytes were right.
 
 use crate::load::Spread;
+use crate::load::tally::count_reason;
 use std::collections::BTreeMap;
 
 /// All that clients of objects have seen since it was reset.
@@ -27,13 +28,9 @@ pub struct Figures {
     pub reasons: BTreeMap<String, u64>,
 }
 
-/// Reasons that are told apart.
-const REASONS: usize = 20;
-
 impl Figures {
     pub(super) fn fail(&mut self, reason: &str) {
         self.failures += 1;
-        let known = self.reasons.contains_key(reason) || self.reasons.len() < REASONS;
-        *self.reasons.entry(if known { reason } else { "other reasons" }.to_owned()).or_default() += 1;
+        count_reason(&mut self.reasons, reason, 1);
     }
 }

@@ -1,20 +1,11 @@
-//! Clients that ask for each object while it grows.
+//! Clients that ask for each object while it grows, each time at another moment.
 
 use super::bytes::{Bytes, Reader, mix};
 use super::{Figures, Timeline, path_of};
 use crate::load::exchange::{Crowd, Next};
+use crate::load::generator::nth;
 use glassline_delivery::http1::client::Head;
 use glassline_media::Time;
-use std::time::Duration;
-
-/// When in the time of an object a client asks for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Join {
-    /// At any moment, each time another one.
-    Random,
-    /// Within the first part of it, which is this long: as those who follow the stream do.
-    Within(Duration),
-}
 
 #[derive(Clone, Debug)]
 struct Follower {
@@ -31,23 +22,19 @@ struct Follower {
 pub struct Followers {
     timeline: Timeline,
     bytes: Bytes,
-    join: Join,
     followers: Vec<Follower>,
     figures: Figures,
 }
 
 impl Followers {
-    /// `count` of them, who begin with the object after the one that grows at `now`.
-    pub fn new(count: usize, timeline: Timeline, bytes: Bytes, join: Join, now: Time) -> Followers {
-        let mut followers =
-            Followers { timeline, bytes, join, followers: Vec::new(), figures: Figures::default() };
-        let number = timeline.object_at(now) + 1;
-        for index in 0..count {
-            let due = followers.due(index, number);
-            let reader = Reader::new(number);
-            followers.followers.push(Follower { number, due, asked: now, reader, refused: false });
-        }
-        followers
+    /// `count` of them, of whom `ramp` come each second from `now` on.
+    pub fn new(count: usize, ramp: f64, timeline: Timeline, bytes: Bytes, now: Time) -> Followers {
+        let follower = |index: usize| {
+            let due = nth(now, index as u64, ramp);
+            Follower { number: 0, due, asked: now, reader: Reader::new(0), refused: false }
+        };
+        let followers = (0..count).map(follower).collect();
+        Followers { timeline, bytes, followers, figures: Figures::default() }
     }
 
     /// What they have seen since the last reset.
@@ -61,13 +48,8 @@ impl Followers {
     }
 
     fn due(&self, index: usize, number: u64) -> Time {
-        let period = self.timeline.shape.period();
-        let within = match self.join {
-            Join::Random => period,
-            Join::Within(time) => time,
-        };
         let share = mix(number << 32 ^ index as u64) as f64 / u64::MAX as f64;
-        self.timeline.begin_of(number) + within.mul_f64(share)
+        self.timeline.begin_of(number) + self.timeline.shape.period().mul_f64(share)
     }
 
     /// The client is done with its object, well or not.
@@ -76,10 +58,8 @@ impl Followers {
         // Those whose time has passed are not asked for: a player that is late goes to the live edge.
         let number = (before + 1).max(self.timeline.object_at(now));
         self.figures.skipped += number - before - 1;
-        let due = self.due(index, number);
-        let follower = &mut self.followers[index];
-        (follower.number, follower.due, follower.refused) = (number, due, false);
-        follower.reader = Reader::new(number);
+        self.followers[index].number = number;
+        self.followers[index].due = self.due(index, number);
     }
 }
 
@@ -89,7 +69,9 @@ impl Crowd for Followers {
         if now < follower.due {
             return Next::At(follower.due);
         }
-        follower.asked = now;
+        // The first one is whichever grows then.
+        let number = follower.number.max(self.timeline.object_at(now));
+        *follower = Follower { number, asked: now, reader: Reader::new(number), refused: false, ..*follower };
         Next::Ask(path_of(follower.number))
     }
 

@@ -16,7 +16,7 @@ mod repeat;
 
 pub use bytes::{Bytes, Reader, STAMP_BYTES};
 pub use figures::Figures;
-pub use followers::{Followers, Join};
+pub use followers::Followers;
 pub use origin::{Origin, Served};
 pub use repeat::Repeat;
 
