@@ -88,11 +88,11 @@ pub(super) struct Args {
     worker: bool,
 }
 
-fn url(text: &str) -> Result<String, String> {
+pub(super) fn url(text: &str) -> Result<String, String> {
     Target::check(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
 
-fn viewers(text: &str) -> Result<usize, String> {
+pub(super) fn viewers(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count) if (1..=10_000_000).contains(&count) => Ok(count),
         _ => Err("must be from 1 to 10000000".into()),
@@ -104,7 +104,7 @@ fn bitrate(text: &str) -> Result<Bitrate, String> {
 }
 
 /// The `index`-th of `parts` shares of `all`, in whole numbers.
-fn share(all: usize, index: usize, parts: usize) -> usize {
+pub(super) fn share(all: usize, index: usize, parts: usize) -> usize {
     all * (index + 1) / parts - all * index / parts
 }
 
@@ -202,7 +202,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let trust = is_secure.then(|| args.trust.connector()).transpose()?;
     let descriptors = raise_descriptor_limit();
     if args.worker {
-        return workers::work(args.settings(targets, trust, 0), args.plan());
+        let (settings, plan) = (args.settings(targets, trust, 0), args.plan());
+        return workers::work(|stop, tell| session::run(settings, plan, stop, tell));
     }
     let addresses = targets.iter().map(Target::address).collect();
     args.check_room(&addresses, descriptors, ports())?;

@@ -1,9 +1,10 @@
 //! `glassline lab load`: very many viewers of a server, and the stream that they watch.
 //!
-//! [`http`] is the viewers' command, [`source`] the stream's. [`session`] drives a load in this process,
+//! [`http`] is the viewers' command, [`live`] that of viewers of segments, [`source`] the stream's. [`session`] drives a load in this process,
 //! [`workers`] in several; [`quantity`] reads what only loads have.
 
 mod http;
+mod live;
 mod quantity;
 mod session;
 mod source;
@@ -16,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   glassline lab load source http://127.0.0.1:8080/live/load.ts &
   glassline lab load http http://127.0.0.1:8080/live/load.ts --viewers 2000 --duration 30s
+  glassline lab load live http://127.0.0.1:8080/live/demo/index.m3u8 --viewers 500
 
 docs/lab.md tells how to read the report and how to go beyond one process.";
 
@@ -30,6 +32,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Http(http::Args),
+    Live(live::Args),
     Source(source::Args),
 }
 
@@ -37,6 +40,7 @@ enum Command {
 pub(crate) fn run(args: Args) -> Result<()> {
     match args.command {
         Command::Http(args) => http::run(&args),
+        Command::Live(args) => live::run(&args),
         Command::Source(args) => source::run(&args),
     }
 }

@@ -1,10 +1,12 @@
 //! A load in several processes: each has its own descriptors and its own core, and tells the one that started it
 //! how far it is and what it saw, a line of JSON each. A process whose standard input closes ends early.
 
-use super::session::{self, Plan, TELL};
+use super::session::TELL;
 use crate::{failure, output};
 use anyhow::{Context, Result};
-use glassline_lab::load::{Progress, Settings, Tally};
+use glassline_lab::load::live::LiveTally;
+use glassline_lab::load::{Progress, Tally};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -18,16 +20,36 @@ use std::time::{Duration, Instant};
 /// What a process tells.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Message {
+enum Message<T> {
     Progress(Progress),
-    Tally(Box<Tally>),
+    Tally(Box<T>),
+}
+
+/// What a process has seen, which adds up.
+pub(super) trait Sum: Default + Serialize + DeserializeOwned + Send + 'static {
+    /// Adds what another process has seen.
+    fn add(&mut self, other: &Self);
+}
+
+impl Sum for Tally {
+    fn add(&mut self, other: &Tally) {
+        self.merge(other);
+    }
+}
+
+impl Sum for LiveTally {
+    fn add(&mut self, other: &LiveTally) {
+        self.merge(other);
+    }
 }
 
 /// How soon a signal is heeded.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Does one process' part, and tells.
-pub(super) fn work(settings: Settings, plan: Plan) -> Result<()> {
+/// Does one process' part, which is `run`, and tells.
+pub(super) fn work<T: Sum>(
+    run: impl FnOnce(&AtomicBool, &mut dyn FnMut(&Progress) -> Result<()>) -> Result<T>,
+) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     // A terminal's Ctrl-C comes here too, before or after the end of standard input that it leads to.
     for signal in [SIGINT, SIGTERM] {
@@ -38,25 +60,28 @@ pub(super) fn work(settings: Settings, plan: Plan) -> Result<()> {
         let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
         ended.store(true, Ordering::Relaxed);
     });
-    let tell = |message: &Message| {
+    let tell = |message: &Message<T>| {
         let line = serde_json::to_string(message).context("cannot write JSON")?;
         output::print(&(line + "\n"))
     };
-    let tally = session::run(settings, plan, &stop, &mut |progress| tell(&Message::Progress(*progress)))?;
+    let tally = run(&stop, &mut |progress| tell(&Message::Progress(*progress)))?;
     tell(&Message::Tally(Box::new(tally)))
 }
 
+/// Which process, and what it tells; nothing more where it has ended.
+type Told<T> = (usize, Option<Message<T>>);
+
 /// A started process; it ends with this.
-struct Worker {
+struct Worker<T> {
     child: Child,
     /// Open for as long as it shall go on.
     input: Option<ChildStdin>,
     progress: Progress,
-    tally: Option<Box<Tally>>,
+    tally: Option<Box<T>>,
 }
 
-impl Worker {
-    fn start(index: usize, arguments: &[String], told: &Sender<(usize, Option<Message>)>) -> Result<Worker> {
+impl<T: Sum> Worker<T> {
+    fn start(index: usize, arguments: &[String], told: &Sender<Told<T>>) -> Result<Worker<T>> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut child = Command::new(program)
             .args(arguments)
@@ -71,7 +96,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl<T> Drop for Worker<T> {
     fn drop(&mut self) {
         // Fails only where it has ended by itself.
         let _ = self.child.kill();
@@ -80,7 +105,7 @@ impl Drop for Worker {
 }
 
 /// Passes on what a process tells, and its end as `None`.
-fn pass_on(index: usize, out: Option<ChildStdout>, told: &Sender<(usize, Option<Message>)>) {
+fn pass_on<T: Sum>(index: usize, out: Option<ChildStdout>, told: &Sender<Told<T>>) {
     let lines = out.into_iter().flat_map(|out| BufReader::new(out).lines());
     for line in lines.map_while(Result::ok) {
         if let Ok(message) = serde_json::from_str(&line)
@@ -93,13 +118,13 @@ fn pass_on(index: usize, out: Option<ChildStdout>, told: &Sender<(usize, Option<
 }
 
 /// Starts a process for each command line and adds up what they saw. `show` gets the progress of all once a second.
-pub(super) fn run(
+pub(super) fn run<T: Sum>(
     arguments: Vec<Vec<String>>,
     stop: &AtomicBool,
     show: &mut dyn FnMut(&Progress),
-) -> Result<Tally> {
+) -> Result<T> {
     let (told, telling) = mpsc::channel();
-    let mut workers: Vec<Worker> = arguments
+    let mut workers: Vec<Worker<T>> = arguments
         .iter()
         .enumerate()
         .map(|(index, arguments)| Worker::start(index, arguments, &told))
@@ -129,7 +154,7 @@ pub(super) fn run(
             show(&sum);
         }
     }
-    let mut sum = Tally::default();
-    workers.iter().filter_map(|worker| worker.tally.as_deref()).for_each(|tally| sum.merge(tally));
+    let mut sum = T::default();
+    workers.iter().filter_map(|worker| worker.tally.as_deref()).for_each(|tally| sum.add(tally));
     Ok(sum)
 }
