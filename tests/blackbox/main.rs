@@ -23,6 +23,7 @@ mod identity;
 mod inputs;
 mod insight;
 mod lab_link;
+mod lab_live;
 mod ladder;
 mod limits;
 mod link;

@@ -109,7 +109,7 @@ fn parse_time(prft: &[u8]) -> Option<Utc> {
     let ntp = u64::from_be_bytes(prft.get(8..16)?.try_into().ok()?);
     let (seconds, fraction) = (ntp >> 32, ntp & 0xFFFF_FFFF);
     let seconds = if seconds < NTP_EPOCH { seconds + (1 << 32) } else { seconds };
-    Some(Utc::from_nanos((seconds - NTP_EPOCH) * 1_000_000_000 + (fraction * 1_000_000_000 >> 32)))
+    Some(Utc::from_nanos((seconds - NTP_EPOCH) * 1_000_000_000 + ((fraction * 1_000_000_000) >> 32)))
 }
 
 #[cfg(test)]

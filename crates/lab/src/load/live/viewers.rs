@@ -321,12 +321,16 @@ impl Crowd for Viewers {
     fn next(&mut self, index: usize, now: Time) -> Next {
         let viewer = &mut self.viewers[index / LANES];
         if now < viewer.begins {
-            return if index % LANES == 0 { Next::At(viewer.begins) } else { Next::Rest };
+            return if index.is_multiple_of(LANES) { Next::At(viewer.begins) } else { Next::Rest };
         }
         if !std::mem::replace(&mut viewer.has_begun, true) {
             self.tally.begun += 1;
         }
-        let next = if index % 2 == 0 { self.next_playlist(index, now) } else { self.next_media(index, now) };
+        let next = if index.is_multiple_of(2) {
+            self.next_playlist(index, now)
+        } else {
+            self.next_media(index, now)
+        };
         if matches!(next, Next::Ask(_)) {
             self.tally.requests += 1;
             let lane = &mut self.viewers[index / LANES].lanes[index % LANES];
@@ -353,7 +357,7 @@ impl Crowd for Viewers {
         if !std::mem::replace(&mut lane.begun, true) && !lane.waits {
             self.tally.first_byte.record_time(now.since(lane.asked));
         }
-        if index % 2 == 0 {
+        if index.is_multiple_of(2) {
             let room = PLAYLIST_BYTES.saturating_sub(lane.body.len());
             lane.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
             return;
@@ -369,7 +373,7 @@ impl Crowd for Viewers {
         if lane.status >= 300 {
             return self.refused(index, now);
         }
-        if index % 2 == 0 {
+        if index.is_multiple_of(2) {
             return self.read_playlist(index, now);
         }
         lane.chunks.end();

@@ -132,7 +132,7 @@ impl Reader {
                 }
             }
             self.position += piece.len();
-            if self.position % shape.chunk_bytes == 0 {
+            if self.position.is_multiple_of(shape.chunk_bytes) {
                 found(parse_stamp(&self.stamp, self.number, chunk));
             }
             input = rest;
