@@ -341,10 +341,17 @@ impl Crowd for Viewers {
     }
 
     fn head(&mut self, index: usize, head: &Head, _now: Time) {
-        self.viewers[index / LANES].lanes[index % LANES].status = head.status;
+        let lane = &mut self.viewers[index / LANES].lanes[index % LANES];
+        lane.status = head.status;
         if head.status >= 300 {
+            let what = match (index.is_multiple_of(2), lane.waits) {
+                (true, false) => "a playlist",
+                (true, true) => "a blocking reload",
+                (false, false) => "media",
+                (false, true) => "a hinted part",
+            };
             self.tally.http_errors += 1;
-            self.tally.fail(&format!("answered {}", head.status));
+            self.tally.fail(&format!("answered {}: {what}", head.status));
         }
     }
 
