@@ -24,7 +24,7 @@ fn watch(name: &str, protocol: &str, arguments: &[&str]) {
         .unwrap_or_else(|error| panic!("{error}: {} {}", outcome.text(), outcome.stderr));
     assert_eq!(outcome.status, Some(0), "{report:#} {}", outcome.stderr);
     assert_eq!((&report["protocol"], number(&report, "/playing")), (&protocol.into(), 5.0));
-    for nothing in ["/http_errors", "/lost", "/malformed", "/unstamped", "/foreign"] {
+    for nothing in ["/http_errors", "/lost", "/malformed", "/foreign"] {
         assert_eq!(number(&report, nothing), 0.0, "{nothing} in {report:#}");
     }
     assert!(

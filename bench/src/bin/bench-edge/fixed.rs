@@ -30,7 +30,7 @@ pub(crate) fn measure(
     let Started { mut server, address } = who.start(place)?;
     server.connect(address)?;
     let crowd = Repeat::new(CLIENTS, origin.bytes.clone(), bytes);
-    let mut load = Exchange::new(crowd, ends(address, CLIENTS), CLIENTS)?;
+    let mut load = Exchange::new(crowd, ends(address), CLIENTS)?;
     load.run(WARM_UP)?;
     load.crowd_mut().reset();
     let (before, others) = (server.tree_cpu_time()?, Others::begin()?);

@@ -12,7 +12,7 @@ use glassline_io::process::thread_cpu_time;
 use glassline_lab::load::exchange::{Ends, Exchange};
 use glassline_lab::load::objects::{Figures, Followers, Served};
 use glassline_lab::load::{Spread, Target};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -20,8 +20,6 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Clients that come each second.
 const RAMP: f64 = 2500.0;
-/// A load with so many clients connects from several addresses: each has about 28,000 ports.
-const CLIENTS_PER_ADDRESS: usize = 10_000;
 
 /// What was seen.
 pub(crate) struct Outcome {
@@ -36,11 +34,10 @@ pub(crate) struct Outcome {
     pub(crate) others: f64,
 }
 
-/// Where clients of `address` connect to and from.
-pub(crate) fn ends(address: SocketAddr, clients: usize) -> Ends {
-    let count = clients.div_ceil(CLIENTS_PER_ADDRESS) as u8;
-    let sources = (1..=count).map(|last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last))).collect();
-    Ends { target: Target::at(address, "/"), trust: None, sources, patience: PATIENCE }
+/// Where clients connect to. The system chooses the ports: one that is bound to an address would not be had again until
+/// the connections of the run before are forgotten.
+pub(crate) fn ends(address: SocketAddr) -> Ends {
+    Ends { target: Target::at(address, "/"), trust: None, sources: Vec::new(), patience: PATIENCE }
 }
 
 /// Starts the cache and measures it for `window`, once all clients are connected.
@@ -73,7 +70,7 @@ pub(crate) fn watch(
     let before = server.tree_resident_bytes()?;
     let now = Clock::new().now();
     let followers = Followers::new(case.clients, RAMP, origin.timeline, origin.bytes.clone(), now);
-    let mut load = Exchange::new(followers, ends(address, case.clients), case.clients)?;
+    let mut load = Exchange::new(followers, ends(address), case.clients)?;
     // Until all have come, through a whole object, and to the begin of the next one.
     load.run(Duration::from_secs_f64(case.clients as f64 / RAMP) + period)?;
     let now = Clock::new().now();
