@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// Bytes of an object that are given to a socket in one go; then others get their turn.
 const SHARE_BYTES: u64 = 512 << 10;
 
+/// Bytes that leave together at most.
+const TOGETHER_BYTES: usize = 128 << 10;
+
 /// A request whose object is on its way to the peer.
 #[derive(Debug)]
 pub(in crate::relay) struct Fetching {
@@ -280,14 +283,13 @@ impl Connection {
     /// Sends what there is of its object.
     pub(super) fn feed_fetch(&mut self, context: &mut TurnContext<'_>) -> io::Result<Turn> {
         let mut share = 0;
-        loop {
-            if !self.outgoing.flush(&mut self.socket)? {
-                return Ok(Turn::Rests);
-            }
-            let Role::Fetching(fetching) = &mut self.role else { return Ok(Turn::Rests) };
+        // What a blocked socket has not taken goes first; then head and bytes leave together.
+        while self.outgoing.len() < TOGETHER_BYTES || self.outgoing.flush(&mut self.socket)? {
+            let Role::Fetching(fetching) = &mut self.role else { break };
             fetching.has_more = share >= SHARE_BYTES;
             if fetching.has_more {
-                return Ok(Turn::Again);
+                let flushed = self.outgoing.flush(&mut self.socket)?;
+                return Ok(if flushed { Turn::Again } else { Turn::Rests });
             }
             let (source, waits_since) = (fetching.source, fetching.waits_since());
             let step = fetching.step(self.seat, context.settings, context.now);
@@ -299,7 +301,7 @@ impl Connection {
                 }
             }
             match step {
-                Step::Waits => return Ok(Turn::Rests),
+                Step::Waits => break,
                 Step::Parts(parts) => {
                     for part in parts {
                         share += part.len() as u64;
@@ -324,8 +326,13 @@ impl Connection {
                     let response = shared_with(context.settings, guarded(response));
                     self.finish_answer(&response, head_only, context);
                 }
-                Step::Cut => return Ok(Turn::Over),
+                Step::Cut => {
+                    self.outgoing.flush(&mut self.socket)?;
+                    return Ok(Turn::Over);
+                }
             }
         }
+        self.outgoing.flush(&mut self.socket)?;
+        Ok(Turn::Rests)
     }
 }
