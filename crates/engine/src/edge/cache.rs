@@ -163,9 +163,17 @@ impl Cache {
         (growing, status, job)
     }
 
-    /// `growing` is whole, and worth this much.
-    pub(super) fn keep(&self, target: &str, growing: &Arc<Growing>, freshness: Freshness, now: Time) {
-        let bytes = growing.look(Object::filled) + OVERHEAD_BYTES;
+    /// `growing` has, or is about to have, all its `bytes`, and is worth this much. To be told before those who read it see
+    /// its end: who asks again then finds it so.
+    pub(super) fn keep(
+        &self,
+        target: &str,
+        growing: &Arc<Growing>,
+        bytes: u64,
+        freshness: Freshness,
+        now: Time,
+    ) {
+        let bytes = bytes + OVERHEAD_BYTES;
         let fresh = now + freshness.fresh;
         let until = [fresh, fresh + freshness.stale_while_revalidate, fresh + freshness.stale_if_error];
         let mut kept = self.lock();
@@ -186,7 +194,7 @@ impl Cache {
         }
     }
 
-    /// `growing` has failed. Who asks next is not to join it.
+    /// `growing` is about to fail. Who asks next is not to join it.
     pub(super) fn forget(&self, target: &str, growing: &Arc<Growing>) {
         let mut kept = self.lock();
         let Some(entry) = kept.entries.get_mut(target) else { return };
@@ -279,7 +287,7 @@ mod tests {
             assert!(Arc::ptr_eq(&growing, &first) && status == CacheStatus::Joined && job.is_none());
         }
         fill(&job, 10);
-        cache.keep("/a", &job.growing, freshness(5, 5, 60), at(1));
+        cache.keep("/a", &job.growing, 10, freshness(5, 5, 60), at(1));
         assert_eq!(cache.find("/a", at(5)).1, CacheStatus::Hit);
         let (old, status, refresh) = cache.find("/a", at(7));
         assert!(Arc::ptr_eq(&old, &first) && status == CacheStatus::Stale && refresh.is_some());
@@ -296,7 +304,7 @@ mod tests {
         let cache = cache(1 << 20);
         let job = cache.find("/a", at(0)).2.unwrap();
         fill(&job, 10);
-        cache.keep("/a", &job.growing, Freshness::default(), at(0));
+        cache.keep("/a", &job.growing, 10, Freshness::default(), at(0));
         let job = cache.find("/a", at(0)).2.expect("it was not kept");
         cache.forget("/a", &job.growing);
         assert!(cache.find("/a", at(0)).2.is_some());
@@ -310,7 +318,7 @@ mod tests {
             let name = format!("/{number}");
             let job = cache.find(&name, at(number)).2.unwrap();
             fill(&job, 10);
-            cache.keep(&name, &job.growing, freshness(1, 0, 0), at(number));
+            cache.keep(&name, &job.growing, 10, freshness(1, 0, 0), at(number));
         }
         let figures = cache.figures();
         assert!(figures.objects <= SWEPT_MIN, "{figures:?}");
@@ -324,7 +332,7 @@ mod tests {
             let job = cache.find(name, at(0)).2.unwrap();
             fill(&job, 100);
             cache.find("/a", at(0));
-            cache.keep(name, &job.growing, freshness(60, 0, 0), at(0));
+            cache.keep(name, &job.growing, 100, freshness(60, 0, 0), at(0));
         }
         let figures = cache.figures();
         assert_eq!((figures.objects, figures.bytes, figures.evicted), (2, 200 + 2 * OVERHEAD_BYTES, 1));

@@ -71,6 +71,8 @@ pub(super) struct Exchange {
     pub(super) download: Fetch,
     client: Client,
     skip: u64,
+    /// What was known still holds.
+    same: Option<Object>,
     object_bytes: u64,
     defaults: Defaults,
     /// Whether anything came of the answer.
@@ -79,7 +81,12 @@ pub(super) struct Exchange {
 
 impl Exchange {
     pub(super) fn new(download: Fetch, client: Client, object_bytes: u64, defaults: Defaults) -> Exchange {
-        Exchange { download, client, skip: 0, object_bytes, defaults, has_answer: false }
+        Exchange { download, client, skip: 0, same: None, object_bytes, defaults, has_answer: false }
+    }
+
+    /// What it came to, where that is whole: the job's fetch, and the object in its place if what was known still holds.
+    pub(super) fn into_parts(self) -> (Fetch, Option<Object>) {
+        (self.download, self.same)
     }
 
     /// Whether its connection can be used again.
@@ -108,10 +115,7 @@ impl Exchange {
                         Verdict::Resume { skip } => self.skip = skip,
                         Verdict::NotModified => {
                             self.download.freshness = Freshness::of(200, &head.headers, path, &self.defaults);
-                            if let Some(old) = &self.download.job.old {
-                                let same = old.look(Object::clone);
-                                self.download.job.growing.change(|object| *object = same);
-                            }
+                            self.same = self.download.job.old.as_ref().map(|old| old.look(Object::clone));
                         }
                         Verdict::TryNext => stands = Stands::TryNext,
                         Verdict::Fail(failure) => stands = Stands::Failed(failure),

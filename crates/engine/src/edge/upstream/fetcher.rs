@@ -330,14 +330,18 @@ impl Fetcher {
             self.close(slot);
         }
         self.servers[server].succeed();
-        let Some(Exchange { download: fetch, .. }) = exchange else { return };
+        let Some((fetch, same)) = exchange.map(Exchange::into_parts) else { return };
         let growing = Arc::clone(&fetch.job.growing);
-        growing.change(Object::finish);
-        if growing.look(|object| object.progress().is_whole) {
-            self.cache.keep(&fetch.job.target, &growing, fetch.freshness, now);
-        } else {
-            self.fail(fetch, Failure::Malformed, now);
+        let has_failed = growing.look(|object| object.progress().failure.is_some());
+        if has_failed || (same.is_none() && !fetch.download.is_whole()) {
+            return self.fail(fetch, Failure::Malformed, now);
         }
+        let bytes = same.as_ref().map_or_else(|| growing.look(Object::filled), Object::filled);
+        self.cache.keep(&fetch.job.target, &growing, bytes, fetch.freshness, now);
+        growing.change(|object| match same {
+            Some(same) => *object = same,
+            None => object.finish(),
+        });
     }
 
     /// The connection in `slot` is of no use any more.
@@ -382,13 +386,13 @@ impl Fetcher {
         FetchCounters::add(&self.counters.failed, 1);
         let Job { target, growing, old, old_until, .. } = &fetch.job;
         tracing::warn!(%target, %failure, "an object cannot be fetched");
+        self.cache.forget(target, growing);
         if let Some(old) = old.as_ref().filter(|_| now < *old_until && !fetch.download.has_begun()) {
             let same = old.look(Object::clone);
             growing.change(|object| *object = same);
         } else {
             growing.change(|object| object.fail(failure));
         }
-        self.cache.forget(target, growing);
     }
 
     /// Ends what takes too long.
