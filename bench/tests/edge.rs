@@ -7,8 +7,8 @@ use std::process::Command;
 fn a_short_run_finds_no_wrong_byte() {
     let bench = Path::new(env!("CARGO_BIN_EXE_bench-edge"));
     if !bench.with_file_name("glassline").exists() {
-        eprintln!("skipped: glassline is not built beside the bench (cargo build -p glassline)");
-        return;
+        let reason = "glassline is not built beside the bench (cargo build -p glassline)";
+        return glassline_test_support::skip("a_short_run_finds_no_wrong_byte", reason);
     }
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("edge");
     let run = Command::new(bench).arg("--quick").arg("--out").arg(&out).output().unwrap();

@@ -2,10 +2,12 @@
 
 use crate::hot::upgrade;
 use crate::pull::{SHAPE, see, watch};
+use crate::tls::serve_identity;
 use crate::{GLASSLINE, serve, serve_with};
 use glassline_test_support::http::{Answer, ask, connect, get, read_answer, read_head};
 use glassline_test_support::numbered::Check;
 use glassline_test_support::program::{Scratch, Server};
+use glassline_test_support::tls::Identity;
 use glassline_test_support::wait::{until, until_some};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -448,4 +450,26 @@ fn who_may_not_watch_gets_nothing_from_upstream_either() {
     }
     assert_eq!(get(edge.address(), "/open.m4s").body, b"secret");
     assert_eq!(origin.counts.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn servers_are_asked_over_tls_and_below_their_paths() {
+    let (identity, folder) = (Identity::new(&["localhost"]), Scratch::new("origin"));
+    identity.write(&folder, "one");
+    let origin = serve_identity("[demo]\nenabled = true\n", identity, folder);
+    let scratch = Scratch::new("edge");
+    scratch.write("ca.pem", &origin.identity.chain);
+    let url = format!("https://localhost:{}", origin.address.port());
+    let over =
+        |text: &str| scratch.write("glassline.toml", format!("[upstream]\nservers = ['{url}']\n{text}"));
+    let edge = serve(&["--config", &over("ca = 'ca.pem'\n")]);
+    assert!(playlist(&edge, "/live/demo/index.m3u8").contains("video.m3u8"));
+    // Whom nobody vouches for is not believed.
+    let stranger = serve(&["--config", &over("")]);
+    assert_eq!(get(stranger.address(), "/live/demo/index.m3u8").status, 502);
+
+    let below =
+        Origin::start(|asked, connection| connection.write_all(&whole(asked.target.as_bytes(), "")).is_ok());
+    let (edge, _scratch) = self::edge(&[&format!("{}/base/", below.url())]);
+    assert_eq!(get(edge.address(), "/a.mp4?x=1").body, b"/base/a.mp4?x=1");
 }

@@ -10,6 +10,7 @@ import { BarcodeReader } from "./barcode_reader";
 import type { Engine, EngineContext, EngineStats } from "./engine";
 import { PictureNotes } from "./notes";
 import { EdgeControl, trimPoint } from "./policy";
+import { watchPresented } from "./presented";
 
 const STEER_MS = 50;
 const KEEP_SECONDS = 4;
@@ -337,24 +338,10 @@ export class MseEngine implements Engine {
   }
 
   private watchPictures(): void {
-    const video = this.player;
-    if (typeof video.requestVideoFrameCallback !== "function") {
-      video.addEventListener("timeupdate", () => {
-        this.presented = video.getVideoPlaybackQuality().totalVideoFrames;
-        this.picture(video.currentTime);
-      });
-      return;
-    }
-    let last = 0;
-    const next: VideoFrameRequestCallback = (_now, metadata) => {
-      if (this.closed) return;
-      // Counts from the media source's start: some pictures may have passed between two calls.
-      this.presented += metadata.presentedFrames > last ? metadata.presentedFrames - last : 1;
-      last = metadata.presentedFrames;
-      this.picture(metadata.mediaTime);
-      video.requestVideoFrameCallback(next);
-    };
-    video.requestVideoFrameCallback(next);
+    watchPresented(this.player, () => this.closed, (mediaS, presented) => {
+      this.presented += presented;
+      this.picture(mediaS);
+    });
   }
 
   private picture(mediaTime: number): void {

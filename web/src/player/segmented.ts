@@ -10,6 +10,7 @@ import type { Library, LibraryEvents, OpenLibrary, Trouble } from "./library";
 import { nativeHls, openNative } from "./native_hls";
 import type { PlayerEvents, PlayerState, PlayerStats, Playing, Timeline } from "./playing";
 import { backOff } from "./policy";
+import { watchPresented } from "./presented";
 import { RateMeter } from "./rate";
 
 const STEER_MS = 100;
@@ -385,23 +386,10 @@ export class SegmentedPlayer implements Playing, Timeline {
   }
 
   private watchPictures(): void {
-    const { video } = this;
-    if (typeof video.requestVideoFrameCallback !== "function") {
-      video.addEventListener("timeupdate", () => {
-        this.presented = video.getVideoPlaybackQuality().totalVideoFrames;
-        this.picture(video.currentTime);
-      });
-      return;
-    }
-    let last = 0;
-    const next: VideoFrameRequestCallback = (_now, metadata) => {
-      if (this.stopped) return;
-      this.presented += metadata.presentedFrames > last ? metadata.presentedFrames - last : 1;
-      last = metadata.presentedFrames;
-      this.picture(metadata.mediaTime);
-      video.requestVideoFrameCallback(next);
-    };
-    video.requestVideoFrameCallback(next);
+    watchPresented(this.video, () => this.stopped, (mediaS, presented) => {
+      this.presented += presented;
+      this.picture(mediaS);
+    });
   }
 
   private picture(mediaS: number): void {

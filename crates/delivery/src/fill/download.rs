@@ -8,6 +8,7 @@
 //! An object is put together from two answers only where both say by one strong entity tag that they are of the same bytes.
 
 use super::object::{Failure, Head};
+use super::selection::VERY_LARGE;
 use crate::http1::client;
 
 /// Fields of an answer that are between its two ends alone (RFC 9110 §7.6.1), or that we say ourselves.
@@ -27,8 +28,6 @@ const HOP_BY_HOP: [&str; 14] = [
     "age",
     "set-cookie",
 ];
-/// The last byte of "all that there will be" (RFC 8673 §2.2): a server that still fills the object understands it too.
-const RANGE_END: u64 = (1 << 53) - 1;
 
 /// What comes of an answer's head.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +80,7 @@ impl Download {
     pub fn request_fields(&self) -> Vec<(&'static str, String)> {
         match (&self.etag, &self.known) {
             (Some(etag), _) if self.filled > 0 => {
-                vec![("Range", format!("bytes={}-{RANGE_END}", self.filled)), ("If-Range", etag.clone())]
+                vec![("Range", format!("bytes={}-{VERY_LARGE}", self.filled)), ("If-Range", etag.clone())]
             }
             (_, Some(known)) if !self.has_begun => vec![("If-None-Match", known.clone())],
             _ => Vec::new(),

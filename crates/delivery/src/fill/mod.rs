@@ -19,10 +19,12 @@ mod object;
 mod pieces;
 mod selection;
 mod slab;
+mod target;
 
 pub use download::{Download, Verdict};
 pub use framing::Framing;
 pub use freshness::{Defaults, Freshness};
 pub use object::{Bytes, Failure, Head, Object, Progress};
-pub use selection::{Selection, SelectionError};
+pub use selection::{Selection, SelectionError, VERY_LARGE};
 pub use slab::Slab;
+pub use target::upstream_target;

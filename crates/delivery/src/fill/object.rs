@@ -163,6 +163,11 @@ impl Object {
         self.pieces.end()
     }
 
+    /// Why it will never be whole.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
     /// Whether nothing will change any more.
     pub fn is_over(&self) -> bool {
         self.is_whole || self.failure.is_some()

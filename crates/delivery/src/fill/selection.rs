@@ -1,11 +1,12 @@
 //! What of an object a request is for: conditions and ranges (RFC 9110 §13, §14), also while it grows (RFC 8673).
 
 use super::object::Progress;
-use crate::http1::Headers;
+use crate::http1::server::Request;
+use crate::http1::{ByteRange, Method, is_known, is_same};
 use thiserror::Error;
 
 /// A last byte from this on means "up to the end, wherever that will be" (RFC 8673 §2.2).
-const VERY_LARGE: u64 = 1 << 53;
+pub const VERY_LARGE: u64 = (1 << 53) - 1;
 
 /// What is to be sent of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,65 +36,34 @@ pub enum SelectionError {
 }
 
 impl Selection {
-    /// What a request with `headers` wants of an object that has come as far as `progress`, whose head is known. Ranges of
-    /// several parts, and units other than bytes, are passed over, as is allowed. A range without a last byte is passed over while
-    /// the end is not known: an answer to it could not say what it holds.
+    /// What `request` wants of an object that has come as far as `progress`, whose head is known. Ranges of several parts, and
+    /// units other than bytes, are passed over, as is allowed. A range without a last byte is passed over while the end is not
+    /// known: an answer to it could not say what it holds.
     ///
     /// # Errors
     /// [`SelectionError::Unsatisfiable`].
-    pub fn of(headers: &Headers, progress: &Progress) -> Result<Selection, SelectionError> {
-        let head = progress.head.as_deref();
-        let etag = head.and_then(|head| head.field("etag"));
-        if let Some(known) = headers.first("if-none-match") {
-            let same = |tag: &str| etag.is_some_and(|etag| weak(tag) == weak(etag));
-            if known.trim() == "*" || known.split(',').any(|tag| same(tag.trim())) {
-                return Ok(Selection::NotModified);
-            }
+    pub fn of(request: &Request, progress: &Progress) -> Result<Selection, SelectionError> {
+        let etag = progress.head.as_deref().and_then(|head| head.field("etag"));
+        if etag.is_some_and(|etag| is_known(&request.headers, etag)) {
+            return Ok(Selection::NotModified);
         }
-        let Some(range) = headers.first("range") else { return Ok(Selection::Whole) };
-        // A part is joined only to the same bytes; dates are no proof of that.
-        if let Some(condition) = headers.first("if-range")
-            && etag.is_none_or(|etag| etag.starts_with("W/") || etag != condition.trim())
-        {
+        if request.method != Method::Get || !is_same(&request.headers, etag) {
             return Ok(Selection::Whole);
         }
-        select(range, progress.total).unwrap_or(Ok(Selection::Whole))
-    }
-}
-
-fn weak(tag: &str) -> &str {
-    tag.strip_prefix("W/").unwrap_or(tag)
-}
-
-/// `None` where the range is passed over.
-fn select(range: &str, total: Option<u64>) -> Option<Result<Selection, SelectionError>> {
-    let (unit, set) = range.trim().split_once('=')?;
-    if !unit.trim().eq_ignore_ascii_case("bytes") {
-        return None;
-    }
-    let (first, last) = set.trim().split_once('-')?;
-    let number =
-        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
-    if first.is_empty() {
-        let suffix: u64 = number(last)?;
-        let total = total?;
-        if suffix == 0 || total == 0 {
-            return Some(Err(SelectionError::Unsatisfiable { total }));
+        match (ByteRange::of(&request.headers), progress.total) {
+            (None, _) => Ok(Selection::Whole),
+            (Some(range), Some(total)) => {
+                let range = range.within(total);
+                if range.is_empty() {
+                    return Err(SelectionError::Unsatisfiable { total });
+                }
+                Ok(Selection::Part { from: range.start, to: Some(range.end) })
+            }
+            (Some(ByteRange::Between(from, last)), None) => {
+                Ok(Selection::Part { from, to: (last < VERY_LARGE).then_some(last + 1) })
+            }
+            (Some(ByteRange::From(_) | ByteRange::Last(_)), None) => Ok(Selection::Whole),
         }
-        return Some(Ok(Selection::Part { from: total.saturating_sub(suffix), to: Some(total) }));
-    }
-    let from: u64 = number(first)?;
-    let to = if last.is_empty() { None } else { Some(number(last)?.saturating_add(1)) };
-    if to.is_some_and(|to| to <= from) {
-        return None;
-    }
-    match total {
-        Some(total) if from >= total => Some(Err(SelectionError::Unsatisfiable { total })),
-        Some(total) => Some(Ok(Selection::Part { from, to: Some(to.unwrap_or(total).min(total)) })),
-        None => match to? {
-            to if to > VERY_LARGE - 1 => Some(Ok(Selection::Part { from, to: None })),
-            to => Some(Ok(Selection::Part { from, to: Some(to) })),
-        },
     }
 }
 
@@ -101,19 +71,16 @@ fn select(range: &str, total: Option<u64>) -> Option<Result<Selection, Selection
 mod tests {
     use super::*;
     use crate::fill::{Bytes, Head, Object};
+    use crate::http1::Limits;
     use crate::http1::server::{Event, Server};
-    use crate::http1::{Limits, Method};
     use glassline_media::Time;
     use proptest::prelude::*;
 
-    fn headers(fields: &str) -> Headers {
-        let wire = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+    fn request(method: &str, fields: &str) -> Request {
+        let wire = format!("{method} / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
         let mut server = Server::new(Limits::DEFAULT, Time::ZERO);
         match server.next(&mut wire.as_bytes(), Time::ZERO) {
-            Ok(Some(Event::Request(request))) => {
-                assert_eq!(request.method, Method::Get);
-                request.headers
-            }
+            Ok(Some(Event::Request(request))) => *request,
             other => panic!("{other:?}"),
         }
     }
@@ -129,7 +96,7 @@ mod tests {
     }
 
     fn of(fields: &str, progress: &Progress) -> Result<Selection, SelectionError> {
-        Selection::of(&headers(fields), progress)
+        Selection::of(&request("GET", fields), progress)
     }
 
     #[test]
@@ -148,6 +115,7 @@ mod tests {
             ("bytes=0-1,5-6", Ok(Selection::Whole)),
             ("seconds=0-1", Ok(Selection::Whole)),
             ("bytes=+1-2", Ok(Selection::Whole)),
+            ("bytes=99999999999999999999-", Err(SelectionError::Unsatisfiable { total: 100 })),
         ] {
             assert_eq!(of(&format!("Range: {range}\r\n"), &whole), wanted, "{range}");
         }
@@ -172,6 +140,8 @@ mod tests {
             assert_eq!(of(fields, &whole), Ok(Selection::NotModified), "{fields}");
         }
         assert_eq!(of("If-None-Match: \"8\"\r\n", &whole), Ok(Selection::Whole));
+        let head = request("HEAD", "Range: bytes=1-2\r\n");
+        assert_eq!(Selection::of(&head, &whole), Ok(Selection::Whole), "a head has no part");
         let part = Ok(Selection::Part { from: 1, to: Some(3) });
         assert_eq!(of("Range: bytes=1-2\r\nIf-Range: \"7\"\r\n", &whole), part);
         for condition in ["\"8\"", "W/\"7\"", "Tue, 24 Nov 2026 11:00:00 GMT"] {

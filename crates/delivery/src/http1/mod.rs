@@ -17,7 +17,8 @@ pub(crate) mod url;
 pub use error::HttpError;
 pub use head::{Headers, Method, Version};
 pub use host::Host;
-pub use negotiate::preferred_coding;
+pub(crate) use negotiate::{ByteRange, is_known, is_same};
+pub use negotiate::{preferred_coding, unsatisfiable};
 pub use response::{Response, problem, reason};
 pub use url::{Url, UrlError};
 

@@ -52,48 +52,57 @@ fn thousandths(weight: &str) -> Option<u16> {
 }
 
 /// Whether the client has the representation with this entity tag already (RFC 9110 §13.1.2, weak comparison).
-fn is_known(headers: &Headers, etag: &str) -> bool {
+pub(crate) fn is_known(headers: &Headers, etag: &str) -> bool {
     let opaque = |tag: &str| tag.strip_prefix("W/").unwrap_or(tag).to_owned();
     let mut tags = headers.all("if-none-match").flat_map(|tags| tags.split(',')).map(str::trim);
     tags.any(|tag| tag == "*" || opaque(tag) == opaque(etag))
 }
 
-/// What a `Range` field asks for of `length` bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Wanted {
-    /// All: there is no such field, or one that is to be ignored.
-    Whole,
-    /// These bytes; at least one.
-    Part(Range<usize>),
-    /// Bytes that there are not.
-    Nothing,
+/// What a `Range` field asks for (RFC 9110 §14.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ByteRange {
+    /// From this byte to that one.
+    Between(u64, u64),
+    /// From this byte to the end.
+    From(u64),
+    /// So many bytes before the end.
+    Last(u64),
 }
 
-fn wanted_range(headers: &Headers, length: usize) -> Wanted {
-    let mut fields = headers.all("range");
-    let (Some(field), None) = (fields.next(), fields.next()) else { return Wanted::Whole };
-    let range = field.split_once('=').filter(|(unit, _)| unit.trim().eq_ignore_ascii_case("bytes"));
-    // Several parts would need a multipart answer; a server may ignore that wish (RFC 9110 §14.2).
-    let Some((first, last)) = range.and_then(|(_, range)| range.trim().split_once('-')) else {
-        return Wanted::Whole;
-    };
-    let number = |text: &str| {
-        let are_digits = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
-        // What does not fit lies beyond every end.
-        are_digits.then(|| text.parse().unwrap_or(usize::MAX))
-    };
-    let range = match (number(first), number(last)) {
-        (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(length),
-        (Some(first), None) if last.is_empty() => first..length,
-        (None, Some(last)) if first.is_empty() => length.saturating_sub(last)..length,
-        _ => return Wanted::Whole,
-    };
-    if range.is_empty() { Wanted::Nothing } else { Wanted::Part(range) }
+impl ByteRange {
+    /// What `headers` ask for; `None` where that is all: there is no such field, or one that is to be ignored.
+    pub(crate) fn of(headers: &Headers) -> Option<ByteRange> {
+        let mut fields = headers.all("range");
+        let (Some(field), None) = (fields.next(), fields.next()) else { return None };
+        let range = field.split_once('=').filter(|(unit, _)| unit.trim().eq_ignore_ascii_case("bytes"));
+        // Several parts would need a multipart answer; a server may ignore that wish (RFC 9110 §14.2).
+        let (first, last) = range.and_then(|(_, range)| range.trim().split_once('-'))?;
+        let number = |text: &str| {
+            let are_digits = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+            // What does not fit lies beyond every end.
+            are_digits.then(|| text.parse().unwrap_or(u64::MAX))
+        };
+        match (number(first), number(last)) {
+            (Some(first), Some(last)) if first <= last => Some(ByteRange::Between(first, last)),
+            (Some(first), None) if last.is_empty() => Some(ByteRange::From(first)),
+            (None, Some(last)) if first.is_empty() => Some(ByteRange::Last(last)),
+            _ => None,
+        }
+    }
+
+    /// Which of `length` bytes these are; none where there are no such bytes.
+    pub(crate) fn within(self, length: u64) -> Range<u64> {
+        match self {
+            ByteRange::Between(first, last) => first..last.saturating_add(1).min(length),
+            ByteRange::From(first) => first..length,
+            ByteRange::Last(count) => length.saturating_sub(count)..length,
+        }
+    }
 }
 
 /// Whether a part is of the representation that the client has a part of already (RFC 9110 §13.1.5, strong
 /// comparison). A date is none that we gave.
-fn is_same(headers: &Headers, etag: Option<&str>) -> bool {
+pub(crate) fn is_same(headers: &Headers, etag: Option<&str>) -> bool {
     headers.first("if-range").is_none_or(|known| Some(known) == etag && !known.starts_with("W/"))
 }
 
@@ -114,22 +123,23 @@ impl Response {
         if request.method != Method::Get || !is_same(&request.headers, etag.as_deref()) {
             return self;
         }
-        let length = self.body.len();
-        match wanted_range(&request.headers, length) {
-            Wanted::Whole => self,
-            Wanted::Part(range) => {
-                let told = format!("bytes {}-{}/{length}", range.start, range.end - 1);
-                self.status = 206;
-                self.body = self.body.slice(range);
-                self.with_header("Content-Range", told)
-            }
-            Wanted::Nothing => {
-                let words = "Ask for a range that begins within the length that Content-Range tells.";
-                problem(416, "there are no such bytes", words)
-                    .with_header("Content-Range", format!("bytes */{length}"))
-            }
+        let length = self.body.len() as u64;
+        let Some(range) = ByteRange::of(&request.headers) else { return self };
+        let range = range.within(length);
+        if range.is_empty() {
+            return unsatisfiable(length);
         }
+        let told = format!("bytes {}-{}/{length}", range.start, range.end - 1);
+        self.status = 206;
+        self.body = self.body.slice(range.start as usize..range.end as usize);
+        self.with_header("Content-Range", told)
     }
+}
+
+/// The answer to a request for bytes that there are not, of `length` ones (RFC 9110 §15.5.17).
+pub fn unsatisfiable(length: u64) -> Response {
+    let words = "Ask for a range that begins within the length that Content-Range tells.";
+    problem(416, "there are no such bytes", words).with_header("Content-Range", format!("bytes */{length}"))
 }
 
 #[cfg(test)]

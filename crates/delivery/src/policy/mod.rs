@@ -18,7 +18,7 @@ pub use publish::{PublishPolicy, Refusal};
 pub use rules::{Rules, StreamRules};
 pub use secret::Secret;
 pub use slow::{Moves, SlowPolicy};
-pub use watch::{Load, Token, WatchPolicy, WatchRefusal};
+pub use watch::{Load, TOKEN_PARAMETERS, Token, WatchPolicy, WatchRefusal};
 
 use crate::stream::Mux;
 use std::fmt;
@@ -56,6 +56,11 @@ impl StreamName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Whether streams are at `path`, and nothing else.
+pub fn is_live_path(path: &str) -> bool {
+    path == "/live" || path.starts_with("/live/")
 }
 
 impl fmt::Debug for StreamName {

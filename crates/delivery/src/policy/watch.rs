@@ -17,6 +17,9 @@ use glassline_media::Utc;
 use ring::hmac;
 use std::fmt;
 
+/// The parameters of a query that are a viewer's own: when its token expires, and the token.
+pub const TOKEN_PARAMETERS: [&str; 2] = ["expires", "token"];
+
 /// Who may watch.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct WatchPolicy {
@@ -175,8 +178,9 @@ impl WatchPolicy {
     }
 
     fn check_token(&self, request: &Request, name: &StreamName, now: Utc) -> Result<(), WatchRefusal> {
-        let expires = request.parameter("expires").and_then(|text| text.parse::<u64>().ok());
-        let shown = request.parameter("token").and_then(|text| BASE64_URL_SAFE_NO_PAD.decode(text).ok());
+        let [expires, shown] = TOKEN_PARAMETERS.map(|name| request.parameter(name));
+        let expires = expires.and_then(|text| text.parse::<u64>().ok());
+        let shown = shown.and_then(|text| BASE64_URL_SAFE_NO_PAD.decode(text).ok());
         let (Some(expires_s), Some(shown)) = (expires, shown) else { return Err(WatchRefusal::Token) };
         let key = self.key.as_deref().unwrap_or_default();
         let is_ours = hmac::verify(&token_key(key), &signed(name, expires_s), &shown);

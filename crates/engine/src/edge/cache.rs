@@ -61,6 +61,8 @@ pub struct CacheFigures {
 
 /// What an object takes in memory beside its bytes, about.
 const OVERHEAD_BYTES: u64 = 1024;
+/// Where there is no room, this part of it is made.
+const ROOM_MADE: u64 = 16;
 /// Objects among which nobody looks for what is old.
 const SWEPT_MIN: usize = 1024;
 
@@ -185,12 +187,8 @@ impl Cache {
         if !is_of_use {
             kept.remove(target);
         }
-        while kept.bytes > self.bytes_max {
-            let oldest = kept.entries.iter().filter(|(_, entry)| entry.until.is_some());
-            let Some((target, _)) = oldest.min_by_key(|(_, entry)| entry.used) else { return };
-            let target = target.clone();
-            kept.remove(&target);
-            kept.evicted += 1;
+        if kept.bytes > self.bytes_max {
+            kept.evict(self.bytes_max - self.bytes_max / ROOM_MADE);
         }
     }
 
@@ -231,6 +229,22 @@ impl Kept {
             is_of_use
         });
         self.sweep_at = self.entries.len() * 2;
+    }
+
+    /// Lets go what was used longest ago, until `bytes` are kept at most: more than has to be, so that the search for it, which
+    /// looks at all, comes seldom.
+    fn evict(&mut self, bytes: u64) {
+        let whole = self.entries.iter().filter(|(_, entry)| entry.until.is_some());
+        let mut by_use: Vec<(u64, String)> =
+            whole.map(|(target, entry)| (entry.used, target.clone())).collect();
+        by_use.sort_unstable();
+        for (_, target) in by_use {
+            if self.bytes <= bytes {
+                return;
+            }
+            self.remove(&target);
+            self.evicted += 1;
+        }
     }
 
     fn remove(&mut self, target: &str) {
@@ -327,15 +341,15 @@ mod tests {
 
     #[test]
     fn who_was_used_longest_ago_makes_room() {
-        let cache = cache(250 + 2 * OVERHEAD_BYTES);
+        let cache = cache(25_000 + 2 * OVERHEAD_BYTES);
         for name in ["/a", "/b", "/c"] {
             let job = cache.find(name, at(0)).2.unwrap();
-            fill(&job, 100);
+            fill(&job, 10_000);
             cache.find("/a", at(0));
-            cache.keep(name, &job.growing, 100, freshness(60, 0, 0), at(0));
+            cache.keep(name, &job.growing, 10_000, freshness(60, 0, 0), at(0));
         }
         let figures = cache.figures();
-        assert_eq!((figures.objects, figures.bytes, figures.evicted), (2, 200 + 2 * OVERHEAD_BYTES, 1));
+        assert_eq!((figures.objects, figures.bytes, figures.evicted), (2, 20_000 + 2 * OVERHEAD_BYTES, 1));
         assert_eq!(cache.find("/a", at(1)).1, CacheStatus::Hit);
         assert_eq!(cache.find("/b", at(1)).1, CacheStatus::Miss);
     }

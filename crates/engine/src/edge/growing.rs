@@ -14,7 +14,8 @@ pub struct Reader {
     pub token: u64,
 }
 
-/// Tells readers that there is news of what they wait for. Called from any thread, with no lock held.
+/// Tells readers that there is news of what they wait for. Called from any thread, perhaps under locks of whoever fills the
+/// object: it must not look at objects itself.
 pub trait Wake: Send + Sync {
     /// All of `readers` are of one thread.
     fn wake(&self, thread: usize, readers: Vec<u64>);

@@ -293,13 +293,15 @@ impl Shelf {
             Event::SegmentEnds { rendition, segment } => {
                 finish(contents, Object::Segment { rendition, segment });
                 // A part that was announced behind the last one has become none.
-                for (_, growing) in contents.objects.range(parts_of(rendition, segment)) {
+                let unbegun: Vec<_> = contents
+                    .objects
+                    .range(parts_of(rendition, segment))
+                    .filter(|(_, growing)| !growing.look(Filling::is_over))
+                    .map(|(object, _)| *object)
+                    .collect();
+                for growing in unbegun.iter().filter_map(|object| contents.objects.remove(object)) {
                     growing.change(|object| object.fail(Failure::Ended));
                 }
-                contents.objects.retain(|object, growing| {
-                    !matches!(object, Object::Part { rendition: its, segment: number, .. } if *its == rendition && *number == segment)
-                        || growing.look(|object| object.progress().is_whole)
-                });
             }
             Event::Expires { rendition, segment } => {
                 let parts: Vec<_> =

@@ -1,87 +1,110 @@
 //! Answers: of the site, of the relay itself, and refusals.
 
+use super::watching::{absent, find_watched};
 use super::{Connection, Role};
-use crate::edge::ObjectSource;
+use crate::edge::{Growing, ObjectSource};
+use crate::relay::live::Live;
 use crate::relay::turn::TurnContext;
 use crate::relay::{ListenerRole, Settings};
+use glassline_delivery::fill::upstream_target;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
-use glassline_delivery::policy::StreamName;
+use glassline_delivery::policy::{StreamName, is_live_path};
 use std::io;
+use std::sync::Arc;
+
+/// What a request for something of a stream's is answered with.
+enum Asked {
+    /// The stream, without an end.
+    Stream(Arc<Live>),
+    /// An object that may still grow.
+    Object(Arc<Growing>, ObjectSource),
+    /// The stream, when this changes: it is asked for elsewhere.
+    Later(Arc<Growing>),
+}
+
+/// What upstream servers have at the request's address; an answer where they lead back to this one. `None` where there are
+/// no such servers, or they are not asked for that.
+fn find_upstream(
+    request: &Request,
+    context: &TurnContext<'_>,
+) -> Option<Result<(Arc<Growing>, ObjectSource), Response>> {
+    let edge = context.hub.edge()?;
+    if request.headers.all("via").any(|via| edge.is_loop(via)) {
+        let words = "The request has come by this server before: its upstream servers lead back to it. Mend [upstream].";
+        return Some(Err(problem(508, "the servers ask each other in a circle", words)));
+    }
+    let target = upstream_target(&request.path, &request.query)?;
+    let via: Vec<&str> = request.headers.all("via").collect();
+    let via = (!via.is_empty()).then(|| via.join(", "));
+    let (growing, status) = edge.find(&target, via.as_deref(), context.now);
+    Some(Ok((growing, ObjectSource::Upstream(status))))
+}
 
 impl Connection {
     /// Answers a whole request. Returns whether the peer has become a viewer.
-    pub(super) fn answer(&mut self, request: &Request, context: &mut TurnContext<'_>) -> io::Result<bool> {
-        let is_live = is_live(&request.path);
-        let reads = matches!(request.method, Method::Get | Method::Head);
-        if reads && let Some((name, rest)) = StreamName::of_presentation_path(&request.path) {
-            if let Err(response) = self.may_watch(&name, request, context) {
-                let response = shared_with(context.settings, guarded(response));
-                self.finish_answer(&response, request.method == Method::Head, context);
-                return Ok(false);
-            }
-            match self.find_presented(&name, rest, request, context) {
-                Ok(growing) => self.fetch(growing, ObjectSource::Packaged, request, context.now),
-                Err(response) if response.status == 404 && self.forward(request, context) => {}
-                Err(response) => {
-                    let response = shared_with(context.settings, guarded(response));
-                    self.finish_answer(&response, request.method == Method::Head, context);
-                }
-            }
-            return Ok(false);
-        }
-        if is_live && reads {
-            let name = StreamName::of_live_path(&request.path).map(|(name, _)| name);
-            let allowed = name.map_or(Ok(()), |name| self.may_watch(&name, request, context));
-            if let Err(response) = allowed {
-                self.finish_answer(&guarded(response), request.method == Method::Head, context);
-                return Ok(false);
-            }
-            match self.find_watched(request, context) {
-                Ok(live) => return self.watch(live, request, context),
-                Err(response) if response.status == 404 && self.await_stream(request, context) => {
-                    return Ok(false);
-                }
-                Err(response) => {
-                    self.finish_answer(&guarded(response), request.method == Method::Head, context);
-                    return Ok(false);
-                }
-            }
-        }
+    pub(super) fn answer(
+        &mut self,
+        request: Box<Request>,
+        context: &mut TurnContext<'_>,
+    ) -> io::Result<bool> {
+        let (is_live, head_only) = (is_live_path(&request.path), request.method == Method::Head);
+        let reads = head_only || request.method == Method::Get;
         let response = match request.method {
+            _ if is_live && reads => match self.find_live_object(&request, context) {
+                Ok(Asked::Stream(live)) => return self.watch(live, &request, context),
+                Ok(Asked::Object(growing, source)) => {
+                    self.fetch(growing, source, request, context.now);
+                    return Ok(false);
+                }
+                Ok(Asked::Later(begins)) => return self.await_stream(begins, request, context),
+                Err(response) => response,
+            },
             Method::Options => preflight(context.settings),
             _ => {
                 let door = ListenerRole::of(self.is_admin, &context.settings.listen);
-                let response = context.hub.respond(request, door, self.peer.ip());
-                if response.status == 404 && reads && !self.is_admin && self.forward(request, context) {
-                    return Ok(false);
+                let response = context.hub.respond(&request, door, self.peer.ip());
+                let is_absent = response.status == 404 && reads && !self.is_admin;
+                match is_absent.then(|| find_upstream(&request, context)).flatten() {
+                    Some(Ok((growing, source))) => {
+                        self.fetch(growing, source, request, context.now);
+                        return Ok(false);
+                    }
+                    Some(Err(circle)) => circle,
+                    None => shared_with(context.settings, response),
                 }
-                shared_with(context.settings, response)
             }
         };
         let response = if is_live { guarded(response) } else { response };
-        self.finish_answer(&response, request.method == Method::Head, context);
+        self.finish_answer(&response, head_only, context);
         Ok(false)
     }
 
-    /// Answers with what upstream servers have at the request's address, if there are any.
-    fn forward(&mut self, request: &Request, context: &mut TurnContext<'_>) -> bool {
-        let Some(edge) = context.hub.edge() else { return false };
-        if request.headers.all("via").any(|via| edge.is_loop(via)) {
-            let words = "The request has come by this server before: its upstream servers lead back to it. Mend [upstream].";
-            self.finish_answer(
-                &problem(508, "the servers ask each other in a circle", words),
-                false,
-                context,
-            );
-            return true;
+    /// What is at an address of streams: a stream, or a part of its presentation, here or at an upstream server, where the peer
+    /// may watch it.
+    fn find_live_object(&self, request: &Request, context: &TurnContext<'_>) -> Result<Asked, Response> {
+        if let Some((name, rest)) = StreamName::of_presentation_path(&request.path) {
+            // Pages of others may read what became of a request for an object.
+            let shared = |response| shared_with(context.settings, response);
+            self.may_watch(&name, request, context).map_err(shared)?;
+            return match self.find_presented(&name, rest, request, context) {
+                Ok(growing) => Ok(Asked::Object(growing, ObjectSource::Packaged)),
+                Err(response) => {
+                    match (response.status == 404).then(|| find_upstream(request, context)).flatten() {
+                        Some(found) => found.map(|(growing, source)| Asked::Object(growing, source)),
+                        None => Err(shared(response)),
+                    }
+                }
+            };
         }
-        let Some(target) = upstream_target(request) else { return false };
-        let via: Vec<&str> = request.headers.all("via").collect();
-        let via = (!via.is_empty()).then(|| via.join(", "));
-        let (growing, status) = edge.find(&target, via.as_deref(), context.now);
-        self.fetch(growing, ObjectSource::Upstream(status), request, context.now);
-        true
+        let (name, mux) = StreamName::of_live_path(&request.path).ok_or_else(absent)?;
+        self.may_watch(&name, request, context)?;
+        if context.hub.streams.find(&name).is_none()
+            && let Some(begins) = context.hub.demand(&name, mux, context.now)
+        {
+            return Ok(Asked::Later(begins));
+        }
+        find_watched(&name, mux, context).map(Asked::Stream)
     }
 
     pub(super) fn finish_answer(
@@ -138,46 +161,6 @@ impl Connection {
         self.role = Role::Draining { since: None };
         self.waiting_input.clear();
     }
-}
-
-/// What upstream servers are asked for: without what only concerns this server and this viewer. `None` of a path that leads
-/// upwards, or that a server which reads escapes or joins slashes would take for a stream's: who may watch was not looked at.
-fn upstream_target(request: &Request) -> Option<String> {
-    let plain = unescaped(&request.path);
-    let mut parts = plain.split('/').filter(|part| !part.is_empty());
-    let leads_up = parts.clone().any(|part| matches!(part, "." | ".."));
-    if leads_up || (parts.next() == Some("live") && !is_live(&request.path)) {
-        return None;
-    }
-    let is_ours = |pair: &&str| !matches!(pair.split('=').next(), Some("token" | "expires"));
-    let pairs: Vec<&str> = request.query.split('&').filter(|pair| !pair.is_empty()).filter(is_ours).collect();
-    let mark = if pairs.is_empty() { "" } else { "?" };
-    Some(format!("{}{mark}{}", request.path, pairs.join("&")))
-}
-
-/// A path with its escapes undone, once (RFC 3986 §2.1).
-fn unescaped(path: &str) -> String {
-    let mut parts = path.split('%');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        let escaped = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match escaped {
-            Some(byte) => {
-                bytes.push(byte);
-                bytes.extend_from_slice(part.get(2..).unwrap_or_default().as_bytes());
-            }
-            None => {
-                bytes.push(b'%');
-                bytes.extend_from_slice(part.as_bytes());
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).replace('\\', "/")
-}
-
-/// Whether streams are at `path`, and nothing else.
-pub(super) fn is_live(path: &str) -> bool {
-    path == "/live" || path.starts_with("/live/")
 }
 
 /// `response`, such that no browser makes a page of it: neither by looking at its bytes (Fetch standard, `nosniff`) nor

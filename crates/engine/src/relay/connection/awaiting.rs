@@ -5,7 +5,6 @@ use super::{Connection, Role, Turn};
 use crate::edge::{Growing, Reader};
 use crate::relay::live::Seat;
 use crate::relay::turn::TurnContext;
-use glassline_delivery::fill::Object;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, problem};
 use glassline_delivery::policy::StreamName;
@@ -34,40 +33,35 @@ fn reader(seat: Seat) -> Reader {
 }
 
 impl Connection {
-    /// Has the stream that `request` is for pulled from the upstream server, if there is one, and waits for it. Whether the
-    /// peer may watch it was decided before.
-    pub(super) fn await_stream(&mut self, request: &Request, context: &TurnContext<'_>) -> bool {
-        let Some((name, mux)) = StreamName::of_live_path(&request.path) else { return false };
-        if context.hub.streams.find(&name).is_some() {
-            return false;
-        }
-        let Some(begins) = context.hub.demand(&name, mux, context.now) else { return false };
-        if begins.look_or_wait(reader(self.seat), |object: &Object| object.is_over().then_some(())).is_some()
-        {
-            return false;
-        }
-        let request = Box::new(request.clone());
+    /// Waits for the stream that `request` is for, which is being pulled from the upstream server. Returns whether the peer has
+    /// become a viewer: it may be there by now.
+    pub(super) fn await_stream(
+        &mut self,
+        begins: Arc<Growing>,
+        request: Box<Request>,
+        context: &mut TurnContext<'_>,
+    ) -> io::Result<bool> {
         self.role = Role::Awaiting(Box::new(Awaiting { request, since: context.now, begins }));
-        true
+        Ok(matches!(self.look_again(context)?, Turn::Watches))
     }
 
-    /// There is news of the stream that it waits for.
+    /// There may be news of the stream that it waits for.
     pub(super) fn look_again(&mut self, context: &mut TurnContext<'_>) -> io::Result<Turn> {
         let Role::Awaiting(awaiting) = &self.role else { return Ok(Turn::Rests) };
-        if awaiting.begins.look(Object::is_over) {
+        // It says that it waits before it looks: what changes from then on is told.
+        if awaiting.begins.look_or_wait(reader(self.seat), |object| object.is_over().then_some(())).is_some()
+        {
             self.refuse_awaiting(context);
             return Ok(Turn::Rests);
         }
-        let request = awaiting.request.clone();
-        let found =
-            StreamName::of_live_path(&request.path).and_then(|(name, _)| context.hub.streams.find(&name));
-        if found.is_none() {
-            let waits =
-                awaiting.begins.look_or_wait(reader(self.seat), |object| object.is_over().then_some(()));
-            return Ok(if waits.is_some() { Turn::Again } else { Turn::Rests });
+        let name = StreamName::of_live_path(&awaiting.request.path).map(|(name, _)| name);
+        if name.is_none_or(|name| context.hub.streams.find(&name).is_none()) {
+            return Ok(Turn::Rests);
         }
-        self.role = Role::Exchange { request: None, body_bytes: 0 };
-        Ok(if self.answer(&request, context)? { Turn::Watches } else { Turn::Rests })
+        awaiting.leave(self.seat);
+        let role = std::mem::replace(&mut self.role, Role::Exchange { request: None, body_bytes: 0 });
+        let Role::Awaiting(awaiting) = role else { return Ok(Turn::Rests) };
+        Ok(if self.answer(awaiting.request, context)? { Turn::Watches } else { Turn::Rests })
     }
 
     /// The stream does not come.

@@ -7,9 +7,11 @@ use crate::relay::Settings;
 use crate::relay::live::Seat;
 use crate::relay::turn::TurnContext;
 use bytes::Bytes;
-use glassline_delivery::fill::{Failure, Framing, Head, Object, Progress, Selection, SelectionError};
+use glassline_delivery::fill::{
+    Failure, Framing, Head, Object, Progress, Selection, SelectionError, VERY_LARGE,
+};
 use glassline_delivery::http1::server::Request;
-use glassline_delivery::http1::{Method, Response, Version, problem, reason};
+use glassline_delivery::http1::{Method, Response, Version, problem, reason, unsatisfiable};
 use glassline_media::Time;
 use std::io;
 use std::sync::Arc;
@@ -90,7 +92,7 @@ impl Fetching {
         let mut pieces = Vec::new();
         let seen = self.growing.look_or_wait(reader(seat), |object| {
             let count = object.read(body.at, to.min(body.at + SHARE_BYTES), &mut pieces);
-            (count > 0 || object.is_over()).then(|| (count, object.progress()))
+            (count > 0 || object.is_over()).then(|| (count, object.failure()))
         });
         match seen {
             None => Step::Waits,
@@ -104,7 +106,7 @@ impl Fetching {
                 Step::Parts(parts)
             }
             // The end came before what was promised.
-            Some((_, progress)) if progress.failure.is_some() || body.framing == Framing::Length => Step::Cut,
+            Some((_, failure)) if failure.is_some() || body.framing == Framing::Length => Step::Cut,
             Some(_) => {
                 body.to = Some(body.at);
                 let mut parts = Vec::new();
@@ -130,14 +132,11 @@ impl Fetching {
             return Step::Answered(refusal(progress.failure));
         }
         let selection = match head.status() {
-            200 => Selection::of(&self.request.headers, &progress),
+            200 => Selection::of(&self.request, &progress),
             _ => Ok(Selection::Whole),
         };
         match selection {
-            Err(SelectionError::Unsatisfiable { total }) => Step::Answered(
-                problem(416, "range not satisfiable", "Ask for bytes that the object has.")
-                    .with_header("Content-Range", format!("bytes */{total}")),
-            ),
+            Err(SelectionError::Unsatisfiable { total }) => Step::Answered(unsatisfiable(total)),
             Ok(selection) => self.lay_head(&head, &progress, selection, head_only, settings, now),
         }
     }
@@ -166,7 +165,7 @@ impl Fetching {
         );
         text.push_str(head.lines());
         if status == 206 {
-            let last = to.map_or(RANGE_END, |to| to - 1).to_string();
+            let last = to.map_or(VERY_LARGE, |to| to - 1).to_string();
             let total = progress.total.map_or("*".to_owned(), |total| total.to_string());
             push(&mut text, &["Content-Range: bytes ", &from.to_string(), "-", &last, "/", &total, "\r\n"]);
         }
@@ -199,9 +198,6 @@ impl Fetching {
         Step::Parts(parts)
     }
 }
-
-/// The last byte where an answer cannot say which it will be (RFC 8673 §2.2).
-const RANGE_END: u64 = (1 << 53) - 1;
 
 fn push(text: &mut String, words: &[&str]) {
     words.iter().for_each(|word| text.push_str(word));
@@ -241,15 +237,13 @@ impl Connection {
         &mut self,
         growing: Arc<Growing>,
         source: ObjectSource,
-        request: &Request,
+        request: Box<Request>,
         now: Time,
     ) {
-        // A chunk's last bytes count; what is whole leaves as fast either way.
-        let _ = self.socket.tcp().send_at_once();
         self.role = Role::Fetching(Box::new(Fetching {
             growing,
             source,
-            request: Box::new(request.clone()),
+            request,
             keeps_alive: self.http.keeps_alive(),
             since: now,
             body: None,

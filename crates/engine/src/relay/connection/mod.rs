@@ -26,12 +26,12 @@ use crate::relay::presence::Purpose;
 use crate::relay::turn::TurnContext;
 use crate::relay::viewer::{Fed, Viewer};
 use crate::relay::wire::Wire;
-use answering::{guarded, is_live};
+use answering::guarded;
 use awaiting::Awaiting;
 use fetching::Fetching;
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
 use glassline_delivery::http1::{Method, Response, problem};
-use glassline_delivery::policy::Meter;
+use glassline_delivery::policy::{Meter, is_live_path};
 use glassline_media::Time;
 use std::io;
 use std::net::SocketAddr;
@@ -133,7 +133,9 @@ impl Connection {
         settings: &Settings,
         now: Time,
     ) -> Connection {
-        // Whoever never reads what it asked for is given up by the kernel; a failure here costs only that.
+        // An answer's last bytes wait for nothing; a failure here costs only that, as does one below.
+        let _ = socket.tcp().send_at_once();
+        // Whoever never reads what it asked for is given up by the kernel.
         let _ = socket.tcp().give_up_after(settings.stall_timeout);
         Connection {
             socket,
@@ -232,7 +234,7 @@ impl Connection {
             if let Role::Asked(_) = &self.role
                 && let Role::Asked(request) =
                     std::mem::replace(&mut self.role, Role::Exchange { request: None, body_bytes: 0 })
-                && self.answer(&request, context)?
+                && self.answer(request, context)?
             {
                 return Ok(Turn::Watches);
             }
@@ -358,7 +360,7 @@ impl Connection {
             (Role::Exchange { request, body_bytes }, Event::End) => {
                 *body_bytes = 0;
                 if let Some(request) = request.take() {
-                    return self.answer(&request, context);
+                    return self.answer(request, context);
                 }
             }
             (Role::Publishing(publishing), Event::Data(data)) => {
@@ -401,7 +403,7 @@ impl Connection {
 
     fn begin_request(&mut self, request: Box<Request>, context: &mut TurnContext<'_>) {
         self.asked = context.hub.asked(&request);
-        let publishes = matches!(request.method, Method::Put | Method::Post) && is_live(&request.path);
+        let publishes = matches!(request.method, Method::Put | Method::Post) && is_live_path(&request.path);
         if publishes {
             match self.claim(&request, context) {
                 Ok(publishing) => {

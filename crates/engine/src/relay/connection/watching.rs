@@ -61,21 +61,6 @@ impl Admission {
 }
 
 impl Connection {
-    /// The stream that `request` is for, or the answer where it is not there.
-    pub(super) fn find_watched(
-        &self,
-        request: &Request,
-        context: &TurnContext<'_>,
-    ) -> Result<Arc<Live>, Response> {
-        let (name, mux) = StreamName::of_live_path(&request.path).ok_or_else(absent)?;
-        let live = find_live(&name, context)?;
-        if live.mux != mux {
-            let words = format!("It is at /live/{}.{}.", live.name, live.mux.extension());
-            return Err(problem(404, &format!("this stream is {}", live.mux), &words));
-        }
-        Ok(live)
-    }
-
     /// Whether the peer may watch the stream `name`; the answer where it may not. That is decided by the name alone, before
     /// anybody looks whether there is such a stream, here or elsewhere: who has no token gets the same answer either way, so
     /// that nobody finds out names by trying.
@@ -203,7 +188,6 @@ impl Connection {
             return Ok(false);
         }
         // The options are kindnesses of the kernel; a viewer can be served without them.
-        let _ = self.socket.tcp().send_at_once();
         let _ = self.socket.tcp().limit_unsent(unsent_bytes(self.admission.bps));
         // Who reads slowly but steadily is no dead peer, but the kernel takes it for one: it counts from when the window
         // closed, until a whole segment fits again. Who takes nothing at all is seen by `Viewer::blocked_since`.
@@ -230,6 +214,20 @@ impl Connection {
     }
 }
 
+/// The stream `name` of this mux, or the answer where it is not there.
+pub(super) fn find_watched(
+    name: &StreamName,
+    mux: Mux,
+    context: &TurnContext<'_>,
+) -> Result<Arc<Live>, Response> {
+    let live = find_live(name, context)?;
+    if live.mux != mux {
+        let words = format!("It is at /live/{}.{}.", live.name, live.mux.extension());
+        return Err(problem(404, &format!("this stream is {}", live.mux), &words));
+    }
+    Ok(live)
+}
+
 /// The stream `name`, or the answer where it is not there.
 fn find_live(name: &StreamName, context: &TurnContext<'_>) -> Result<Arc<Live>, Response> {
     context.hub.streams.find(name).ok_or_else(|| {
@@ -242,7 +240,7 @@ fn find_live(name: &StreamName, context: &TurnContext<'_>) -> Result<Arc<Live>, 
     })
 }
 
-fn absent() -> Response {
+pub(super) fn absent() -> Response {
     let words = "No stream of this name is live, or it is watched by a signed address alone. \
                  GET /api/streams lists those that may be watched.";
     problem(404, "no such stream", words)
