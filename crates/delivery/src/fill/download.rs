@@ -87,6 +87,11 @@ impl Download {
         }
     }
 
+    /// Bytes that have come.
+    pub fn filled(&self) -> u64 {
+        self.filled
+    }
+
     /// `bytes` more of the object have come.
     pub fn took(&mut self, bytes: u64) {
         self.filled += bytes;

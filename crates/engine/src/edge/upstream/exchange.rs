@@ -71,6 +71,8 @@ pub(super) struct Exchange {
     pub(super) download: Fetch,
     client: Client,
     skip: u64,
+    /// What has come and was not handed on yet.
+    taken: Vec<Bytes>,
     /// What was known still holds.
     same: Option<Object>,
     object_bytes: u64,
@@ -81,11 +83,22 @@ pub(super) struct Exchange {
 
 impl Exchange {
     pub(super) fn new(download: Fetch, client: Client, object_bytes: u64, defaults: Defaults) -> Exchange {
-        Exchange { download, client, skip: 0, same: None, object_bytes, defaults, has_answer: false }
+        Exchange {
+            download,
+            client,
+            skip: 0,
+            taken: Vec::new(),
+            same: None,
+            object_bytes,
+            defaults,
+            has_answer: false,
+        }
     }
 
-    /// What it came to, where that is whole: the job's fetch, and the object in its place if what was known still holds.
-    pub(super) fn into_parts(self) -> (Fetch, Option<Object>) {
+    /// What it came to: the job's fetch, to which all was handed on, and the object in its place if what was known still
+    /// holds.
+    pub(super) fn into_parts(mut self) -> (Fetch, Option<Object>) {
+        self.deliver();
         (self.download, self.same)
     }
 
@@ -94,10 +107,9 @@ impl Exchange {
         self.client.keeps_alive()
     }
 
-    /// Takes bytes of the answer. Those of the object are handed on at once, together. What is left of `input` belongs to
-    /// nothing.
+    /// Takes bytes of the answer. Those of the object wait for [`Exchange::deliver`]. What is left of `input` belongs to nothing.
     pub(super) fn take(&mut self, input: &mut &[u8], slab: &mut Slab) -> Result<Stands, HttpError> {
-        let (mut pieces, mut stands) = (Vec::new(), Stands::Goes);
+        let mut stands = Stands::Goes;
         self.has_answer = true;
         let result = loop {
             match self.client.next(input) {
@@ -129,7 +141,8 @@ impl Exchange {
                     self.skip -= skipped;
                     data = &data[skipped as usize..];
                     if !data.is_empty() {
-                        pieces.push(slab.store(data));
+                        self.download.download.took(data.len() as u64);
+                        self.taken.push(slab.store(data));
                     }
                 }
                 Ok(Some(Event::End)) => {
@@ -138,23 +151,21 @@ impl Exchange {
                 }
             }
         };
-        let count = self.append(pieces);
-        if self.download.job.growing.look(Object::filled) > self.object_bytes {
+        if self.download.download.filled() > self.object_bytes {
             stands = Stands::Failed(Failure::TooLarge);
         }
-        self.download.download.took(count);
         result.map(|()| stands)
     }
 
-    fn append(&mut self, pieces: Vec<Bytes>) -> u64 {
-        let count = pieces.iter().map(|piece| piece.len() as u64).sum();
-        if count > 0 {
+    /// Hands on what was taken, together: each change wakes all who wait.
+    pub(super) fn deliver(&mut self) {
+        if !self.taken.is_empty() {
+            let taken = std::mem::take(&mut self.taken);
             self.download
                 .job
                 .growing
-                .change(|object| pieces.into_iter().for_each(|piece| object.append(piece)));
+                .change(|object| taken.into_iter().for_each(|piece| object.append(piece)));
         }
-        count
     }
 
     /// The connection has ended. Whether that is the answer's end.

@@ -242,10 +242,11 @@ impl Fetcher {
         if line.generation != (token >> 32) as u32 {
             return;
         }
-        match self.try_turn(slot, now) {
-            Ok(()) => {}
-            Err(error) => self.lose(slot, &error.to_string(), now),
+        if let Err(error) = self.try_turn(slot, now) {
+            self.lose(slot, &error.to_string(), now);
         }
+        let exchange = self.lines[slot].as_mut().and_then(|line| line.exchange.as_mut());
+        exchange.into_iter().for_each(Exchange::deliver);
     }
 
     fn try_turn(&mut self, slot: usize, now: Time) -> io::Result<()> {
@@ -307,7 +308,9 @@ impl Fetcher {
                 }
                 Stands::TryNext => return Err(io::Error::other("it answered that it cannot")),
                 Stands::Failed(failure) => {
-                    let Some(Exchange { download: fetch, .. }) = line.exchange.take() else { return Ok(()) };
+                    let Some((fetch, _)) = line.exchange.take().map(Exchange::into_parts) else {
+                        return Ok(());
+                    };
                     self.close(slot);
                     self.fail(fetch, failure, now);
                     return Ok(());
@@ -351,7 +354,8 @@ impl Fetcher {
         let exchange = line.exchange.take();
         self.close(slot);
         let Some(exchange) = exchange else { return };
-        let (has_answer, mut fetch) = (exchange.has_answer, exchange.download);
+        let has_answer = exchange.has_answer;
+        let (mut fetch, _) = exchange.into_parts();
         let authority = self.servers[server].url.authority();
         tracing::debug!(server = %authority, target = %fetch.job.target, why, "a fetch broke off");
         // A server may end a connection that rested in the moment in which it is used again: no failure of its own.
