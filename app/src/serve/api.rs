@@ -1,7 +1,7 @@
 //! The API's JSON.
 
 use super::counts::{BehindCounts, behind_counts, why_counts};
-use super::renditions::{Groups, Rendition, group};
+use super::renditions::{Groups, Rendition};
 use glassline_delivery::policy::StreamName;
 use glassline_engine::encode::EncoderStatus;
 use glassline_engine::relay::{Hub, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
@@ -50,7 +50,7 @@ struct Server<'a> {
 #[derive(Serialize)]
 pub(super) struct Stream {
     name: String,
-    /// What renditions of one capture have in common; see [`group`].
+    /// What renditions of one capture have in common; see [`StreamName::version`](glassline_delivery::policy::StreamName::version).
     group: Option<String>,
     /// All versions of that capture, best first; empty where this is the only one.
     renditions: Vec<Rendition>,
@@ -185,7 +185,7 @@ pub(super) fn stream_named(
     to_operators: bool,
 ) -> Option<Stream> {
     let found = hub.stream(name)?;
-    let groups = match group(name.as_str()) {
+    let groups = match name.version() {
         Some(_) => Groups::of(hub.streams().iter().filter(|stream| known(&stream.name))),
         None => Groups::default(),
     };
@@ -195,8 +195,8 @@ pub(super) fn stream_named(
 /// What is told of a stream; where it comes from and goes to, only to operators.
 fn stream(status: &StreamStatus, to_operators: bool, groups: &Groups) -> Stream {
     Stream {
-        group: group(status.name.as_str()).map(str::to_owned),
-        renditions: groups.renditions(status.name.as_str()),
+        group: status.name.version().map(|version| version.group.to_string()),
+        renditions: groups.renditions(&status.name),
         name: status.name.to_string(),
         mux: status.mux.extension(),
         live: status.live,

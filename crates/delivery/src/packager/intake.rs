@@ -1,6 +1,6 @@
 //! A transport stream's bytes into the packager.
 
-use super::{Event, LeftOut, Packager, Presentation, Settings};
+use super::{Event, Guide, LeftOut, Packager, Presentation, Settings};
 use glassline_media::Utc;
 use glassline_media::container::ts::{self, Demuxer};
 
@@ -22,6 +22,16 @@ impl TsIntake {
     pub fn starting_at(mut self, epoch: u32, segment: u64) -> TsIntake {
         self.packager = self.packager.starting_at(epoch, segment);
         self
+    }
+
+    /// See [`Packager::is_starting`].
+    pub fn is_starting(&self) -> bool {
+        self.packager.is_starting()
+    }
+
+    /// See [`Packager::follow`].
+    pub fn follow(&mut self, guide: Option<Guide>) {
+        self.packager.follow(guide);
     }
 
     /// Takes the next bytes of a transport stream, chopped anywhere, which came in at `now`. Poll afterwards.

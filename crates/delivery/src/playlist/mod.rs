@@ -8,10 +8,12 @@ mod date;
 pub mod hls;
 pub mod names;
 mod query;
+mod variant;
 
 pub use date::date_time;
 pub use names::Object;
 pub use query::Carried;
+pub use variant::Variant;
 
 #[cfg(test)]
 pub(crate) mod check;

@@ -5,17 +5,22 @@
 //!                                        ├─► Growing ─► relay's workers ─► those who wait for it
 //! upstream servers ─► fetching ─► Cache ─┘
 //! ```
-//! [`Growing`] marries `delivery::fill`'s object to those who wait for more of it; [`Shelf`] is one stream's presentation.
+//! [`Growing`] marries `delivery::fill`'s object to those who wait for more of it; [`Shelf`] is one stream's presentation, [`Ladder`] those of the
+//! versions of one capture.
 
 mod cache;
 mod growing;
+mod ladder;
+mod playlists;
 mod shelf;
 mod upstream;
 mod waits;
 
 pub use cache::{CacheFigures, CacheStatus};
 pub use growing::{Growing, Reader, Wake};
-pub use shelf::{Found, Shelf};
+pub use ladder::Ladder;
+pub use playlists::Found;
+pub use shelf::{Neighbour, Shelf};
 pub use upstream::{FetchFigures, FetcherError, UpstreamSettings};
 pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 

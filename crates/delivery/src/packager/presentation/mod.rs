@@ -10,7 +10,7 @@ pub(crate) use segment::{duration_of, later, ticks_of};
 
 use super::{RenditionName, Settings};
 use crate::playlist::names::Object;
-use glassline_media::Utc;
+use glassline_media::{Ticks, Utc};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -21,9 +21,11 @@ pub struct Epoch {
     pub number: u32,
     /// When its first picture or sound is presented, since [`Presentation::begun`] by the times of arrival.
     pub start: Duration,
+    /// What times count from: a decoding time stamp of the stream.
+    pub zero: Ticks,
     /// When that is since the epoch's zero, which times of segments count from; 90 kHz.
     pub first_ticks: u64,
-    /// The number of its first segment.
+    /// The number of its first segment; where another version of the capture was joined, of that one's.
     pub first_segment: u64,
     /// How long its segments are, if they are all alike: as long as its first one; 90 kHz. `None` until that is
     /// complete.

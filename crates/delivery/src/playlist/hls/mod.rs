@@ -12,7 +12,7 @@ mod multivariant;
 mod reload;
 
 pub use iframes::iframes;
-pub use media::media;
+pub use media::{MediaOptions, Report, media};
 pub(super) use multivariant::language_of;
 pub use multivariant::multivariant;
 pub use reload::{BadDirective, Decision, Directives, decide};
