@@ -2,6 +2,8 @@
 
 use crate::edge::{playlist, quoted, tags};
 use crate::{glassline, serve, serve_with};
+use glassline_media::container::ts::{Demuxer, Event};
+use glassline_media::{AccessUnit, Codec};
 use glassline_test_support::http::get;
 use glassline_test_support::program::Server;
 use glassline_test_support::wait::{until, until_some};
@@ -101,4 +103,46 @@ fn a_ladders_token_opens_all_of_its_versions_and_nothing_else() {
     assert_eq!(get(server.address(), &format!("/live/hall/index.m3u8?{query}")).status, 401);
     assert_eq!(get(server.address(), &format!("/live/hall-180p50/index.m3u8?{query}")).status, 401);
     assert_eq!(get(server.address(), &format!("/live/hall-90p25/index.m3u8?{query}")).status, 200);
+}
+
+#[test]
+fn segments_of_mpeg_ts_come_out_of_the_same_stream() {
+    let (origin, _scratch) = serve_with(LADDER);
+    let edge = serve(&["--upstream", &origin.url("")]);
+    VERSIONS.iter().for_each(|name| origin.wait_for_pictures(name));
+    let all = playlist(&edge, "/live/hall/ts.m3u8");
+    assert!(VERSIONS.iter().all(|name| all.contains(&format!("\n../{name}/ts.m3u8\n"))), "{all}");
+    let list = until_some("three segments", || {
+        let list = playlist(&edge, "/live/hall-180p50/ts.m3u8");
+        (list.matches(".ts\n").count() >= 3).then_some(list)
+    });
+    assert!(!list.contains("EXT-X-PART"), "{list}");
+    // They follow each other, each is the time that it says, and all that is in the stream is in them.
+    let mut end = None;
+    for (segment, length) in list.lines().filter(|line| line.starts_with("ts/")).zip(tags(&list, "#EXTINF:"))
+    {
+        let answer = get(edge.address(), &format!("/live/hall-180p50/{segment}"));
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some("video/mp2t")), "{segment}");
+        let mut demuxer = Demuxer::new();
+        demuxer.push(&answer.body);
+        demuxer.finish();
+        let units: Vec<AccessUnit> = std::iter::from_fn(|| demuxer.poll())
+            .filter_map(|event| match event {
+                Event::AccessUnit { unit, .. } => Some(unit),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(demuxer.counters().continuity_errors, 0);
+        let pictures: Vec<i64> =
+            units.iter().filter(|unit| unit.codec == Codec::H264).map(|unit| unit.pts.0).collect();
+        let first = units.iter().find(|unit| unit.codec == Codec::H264).unwrap();
+        assert!(first.random_access, "{segment} begins with a key frame");
+        assert!(units.iter().any(|unit| unit.codec == Codec::Opus), "{segment} has sound");
+        assert!(end.is_none_or(|end| end == pictures[0]), "{segment} follows the one before it");
+        let seconds: f64 = length.trim_end_matches(',').parse().unwrap();
+        assert!((pictures.len() as f64 / 50.0 - seconds).abs() < 0.001, "{segment}: {seconds}");
+        end = Some(pictures[pictures.len() - 1] + 1800);
+    }
+    assert_eq!(get(origin.address(), "/live/hall-180p50/ts/1.ts").status, 410);
+    assert_eq!(get(origin.address(), "/live/hall-180p50/ts/99999999999999.ts").status, 404);
 }

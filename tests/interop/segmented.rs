@@ -31,6 +31,7 @@ fn ffmpeg_plays_what_ffmpeg_publishes_as_hls_and_dash_through_an_edge() {
     origin.wait_for_pictures("a");
     expect_pictures(&edge.url("/live/a/index.m3u8"));
     expect_pictures(&edge.url("/live/a/manifest.mpd"));
+    expect_pictures(&edge.url("/live/a/ts.m3u8"));
 }
 
 #[test]

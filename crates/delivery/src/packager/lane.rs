@@ -163,6 +163,7 @@ impl Lane {
             independent: opening.independent,
             gap: false,
             complete: false,
+            source: None,
             parts: Vec::new(),
             open_part: None,
             size_bytes: 0,

@@ -128,27 +128,28 @@ impl Packager {
         self.guide = guide;
     }
 
-    /// The program is this from now on: chooses what renditions are made of. Where that is not what was chosen before,
+    /// The program is this from now on, `at` this place of the source: chooses what renditions are made of. Where that is not what was chosen before,
     /// a new epoch begins.
-    pub fn handle_program(&mut self, program: &Program, now: Utc) {
+    pub fn handle_program(&mut self, program: &Program, now: Utc, at: u64) {
         let choice = Choice::of(program);
         if choice.taken != self.choice.taken {
-            self.discontinuity(now);
+            self.discontinuity(now, at);
             self.late.clear();
         }
         self.choice = choice;
     }
 
-    /// Takes the next access unit of the stream on `pid`, which was complete at `now`. What follows from it waits in
+    /// Takes the next access unit of the stream on `pid`, which was complete at `now` and begins at `at` in its source,
+    /// whatever that counts. What follows from it waits in
     /// [`Packager::poll`]. Units of other streams, of another codec than the program says, and with stamps that are
     /// none are left out.
-    pub fn push(&mut self, pid: u16, unit: &AccessUnit, now: Utc) {
+    pub fn push(&mut self, pid: u16, unit: &AccessUnit, now: Utc, at: u64) {
         let Some(taken) = self.choice.by_pid(pid).filter(|taken| taken.codec == unit.codec) else { return };
         let in_range = |stamp: i64| (-STAMP_MAX..STAMP_MAX).contains(&stamp);
         if !in_range(unit.pts.0) || !in_range(unit.dts.0) || (unit.pts - unit.dts).0.abs() > REORDER_MAX {
             return;
         }
-        let arrived = Arrived { name: taken.name, unit: unit.clone(), now };
+        let arrived = Arrived { name: taken.name, unit: unit.clone(), now, at };
         self.take(arrived);
         if !self.events.is_empty() {
             self.presentation.changed = now;
@@ -180,7 +181,7 @@ impl Packager {
         if running.push(&arrived, &mut world).is_ok() {
             return None;
         }
-        self.end_epoch();
+        self.end_epoch(arrived.at);
         Some(arrived)
     }
 
@@ -223,30 +224,30 @@ impl Packager {
     }
 
     /// Ends the epoch, if one goes on: what comes next is the beginning of another.
-    fn end_epoch(&mut self) {
+    fn end_epoch(&mut self, at: u64) {
         let before = std::mem::replace(&mut self.stage, Stage::Starting(Start::default()));
         let Stage::Running(mut running) = before else { return };
         let mut world = World { presentation: &mut self.presentation, events: &mut self.events };
-        running.finish(&mut world);
+        running.finish(at, &mut world);
         self.number = running.next_number();
         self.late.extend(running.renewed_for());
     }
 
-    /// What comes next has nothing to do with what came before: a publisher has returned.
-    pub fn discontinuity(&mut self, now: Utc) {
+    /// What comes next has nothing to do with what came before, which ends at `at` in the source: a publisher has returned.
+    pub fn discontinuity(&mut self, now: Utc, at: u64) {
         if matches!(self.stage, Stage::Ended) {
             return;
         }
-        self.end_epoch();
+        self.end_epoch(at);
         self.presentation.changed = now;
     }
 
-    /// Nothing comes any more: the playlists end. What is pushed afterwards is left out.
-    pub fn finish(&mut self, now: Utc) {
+    /// Nothing comes any more behind `at` in the source: the playlists end. What is pushed afterwards is left out.
+    pub fn finish(&mut self, now: Utc, at: u64) {
         if matches!(self.stage, Stage::Ended) {
             return;
         }
-        self.end_epoch();
+        self.end_epoch(at);
         self.stage = Stage::Ended;
         self.presentation.ended = true;
         self.presentation.changed = now;

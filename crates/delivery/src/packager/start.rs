@@ -26,6 +26,8 @@ pub(super) struct Arrived {
     pub(super) name: RenditionName,
     pub(super) unit: AccessUnit,
     pub(super) now: Utc,
+    /// Where it begins in its source.
+    pub(super) at: u64,
 }
 
 /// A track of the epoch that begins.

@@ -147,7 +147,7 @@ fn new_parameter_sets_a_jump_and_a_publishers_return_begin_an_epoch() {
     // An hour ahead, then back, then another publisher.
     feed(&mut checked, 90_000, 60, 50);
     feed(&mut checked, 1000, 60, 50);
-    checked.packager.discontinuity(BEGUN);
+    checked.packager.discontinuity(BEGUN, 0);
     checked.drain();
     feed(&mut checked, 1050, 60, 50);
     checked.finish(BEGUN);
@@ -324,7 +324,7 @@ fn a_transport_stream_goes_in_as_bytes() {
         muxer.write(&aac(80, 90_000 + index * PICTURE), &mut bytes).unwrap();
     }
     let mut intake = TsIntake::new(Settings::default());
-    bytes.chunks(1000).for_each(|chunk| intake.push(chunk, BEGUN));
+    bytes.chunks(1000).for_each(|chunk| intake.push(chunk, BEGUN, None));
     intake.finish(BEGUN);
     let events: Vec<Event> = std::iter::from_fn(|| intake.poll()).collect();
     let ends = |name| {

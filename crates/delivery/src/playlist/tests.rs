@@ -62,7 +62,7 @@ fn what_is_far_from_the_end_is_skipped() {
 #[test]
 fn a_discontinuity_has_a_header_of_its_own_and_a_period() {
     let mut checked = checked();
-    checked.packager.discontinuity(BEGUN);
+    checked.packager.discontinuity(BEGUN, 0);
     feed(&mut checked, 400, 60, 50);
     let presentation = checked.packager.presentation();
     check::all(presentation);
@@ -239,4 +239,27 @@ fn a_version_on_another_clock_is_no_part_of_the_ladder() {
     let variants = [first.packager.presentation(), other.packager.presentation()].map(Variant::alone);
     let text = dash::mpd(&variants, dash::Addressing::Number, &dash::Options::default()).unwrap();
     assert_eq!(text.matches("<Representation").count(), 2, "{text}");
+}
+
+#[test]
+fn segments_of_mpeg_ts_are_those_of_the_others() {
+    let checked = checked();
+    let presentation = checked.packager.presentation();
+    let lead: Vec<_> = presentation.lead().unwrap().complete().collect();
+    let sources: Vec<_> = lead.iter().map(|segment| segment.source.clone().unwrap()).collect();
+    assert_eq!(sources[0].start, 1, "the first unit");
+    assert!(sources.windows(2).all(|pair| pair[0].end == pair[1].start), "without gap: {sources:?}");
+    let text = hls::transport(presentation, 1..=9, &Carried::of(Some("t=1"))).unwrap();
+    assert!(text.contains("#EXT-X-MEDIA-SEQUENCE:1\n"), "{text}");
+    assert_eq!(
+        text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>(),
+        ["ts/1.ts?t=1", "ts/2.ts?t=1"]
+    );
+    assert_eq!(hls::transport(presentation, 7..=9, &Carried::default()), None);
+    let text =
+        hls::transport_variants(&[Variant { base: "../a/", presentation }], &Carried::default()).unwrap();
+    assert!(
+        text.contains("CODECS=\"avc1.42C00D,mp4a.40.2\"") && text.ends_with("\n../a/ts.m3u8\n"),
+        "{text}"
+    );
 }

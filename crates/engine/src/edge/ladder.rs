@@ -1,7 +1,7 @@
 //! The versions of one capture, told of together: one multivariant playlist, one manifest. Their objects are those of the
 //! versions' own shelves, so that who watches one version by its own name and who chooses among all read the same ones.
 
-use super::playlists::{Asked, Playlists};
+use super::playlists::{Asked, Playlists, Told};
 use super::shelf::Neighbour;
 use super::{Found, Wake};
 use glassline_delivery::playlist::{Object, Variant};
@@ -60,8 +60,8 @@ impl Ladder {
 
     /// What a request for `object` with `query` comes to.
     pub fn find(&self, object: Object, query: &str, now: Time) -> Found {
-        let is_of_all =
-            matches!(object, Object::Multivariant | Object::NumberManifest | Object::TimelineManifest);
+        use Object::{Multivariant, NumberManifest, TimelineManifest, TransportMedia};
+        let is_of_all = matches!(object, Multivariant | TransportMedia | NumberManifest | TimelineManifest);
         if !is_of_all {
             return Found::Unknown;
         }
@@ -72,7 +72,7 @@ impl Ladder {
         let mut state = self.lock();
         state.versions.iter().for_each(|version| version.shelf.is_wanted(now));
         let State { versions, playlists, .. } = &mut *state;
-        with_variants(versions, &mut |variants| playlists.find(asked.clone(), variants, &[]))
+        with_variants(versions, &mut |told| playlists.find(asked.clone(), told))
     }
 
     /// One of the versions has something new.
@@ -87,18 +87,20 @@ impl Ladder {
 impl State {
     fn change(&mut self) {
         let State { versions, playlists, .. } = self;
-        with_variants(versions, &mut |variants| playlists.change(variants, &[]));
+        with_variants(versions, &mut |told| playlists.change(told));
     }
 }
 
 /// Looks at all versions at once: each is kept from changing while the next ones are looked at.
-fn with_variants<T>(versions: &[Neighbour], look: &mut dyn FnMut(&[Variant<'_>]) -> T) -> T {
+fn with_variants<T>(versions: &[Neighbour], look: &mut dyn FnMut(Told<'_>) -> T) -> T {
     fn descend<'a, T>(
         versions: &'a [Neighbour],
         variants: &mut Vec<Variant<'a>>,
-        look: &mut dyn FnMut(&[Variant<'_>]) -> T,
+        look: &mut dyn FnMut(Told<'_>) -> T,
     ) -> T {
-        let Some((first, rest)) = versions.split_first() else { return look(variants) };
+        let Some((first, rest)) = versions.split_first() else {
+            return look(Told { variants, others: &[], transport: None });
+        };
         first.shelf.look(|presentation| {
             let mut variants: Vec<Variant<'_>> = variants.clone();
             variants.push(Variant { base: &first.base, presentation });

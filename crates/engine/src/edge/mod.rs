@@ -13,6 +13,7 @@ mod growing;
 mod ladder;
 mod playlists;
 mod shelf;
+mod transport;
 mod upstream;
 mod waits;
 
@@ -21,6 +22,7 @@ pub use growing::{Growing, Reader, Wake};
 pub use ladder::Ladder;
 pub use playlists::Found;
 pub use shelf::{Neighbour, Shelf};
+pub use transport::Missing;
 pub use upstream::{FetchFigures, FetcherError, UpstreamSettings};
 pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 

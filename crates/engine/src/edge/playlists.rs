@@ -7,6 +7,7 @@ use glassline_delivery::playlist::dash::{self, Addressing};
 use glassline_delivery::playlist::hls::{self, Decision, Directives, MediaOptions, Report};
 use glassline_delivery::playlist::{Carried, Object, Variant};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Playlists that are waited for at once; each is asked for by another query.
@@ -33,6 +34,17 @@ pub enum Found {
     Bad(String),
     /// Too many wait for playlists.
     Busy,
+}
+
+/// What there is to tell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told<'a> {
+    /// The best first.
+    pub(super) variants: &'a [Variant<'a>],
+    /// How far others are, in media playlists.
+    pub(super) others: &'a [Report],
+    /// What is kept as segments of MPEG-TS; of several variants that is told in their own playlists.
+    pub(super) transport: Option<&'a RangeInclusive<u64>>,
 }
 
 /// A playlist as it was asked for.
@@ -64,7 +76,8 @@ impl Asked {
     }
 
     /// What becomes of it; `None`: there is no such playlist, and none is due.
-    fn decide(&self, variants: &[Variant<'_>]) -> Option<Decision> {
+    fn decide(&self, told: Told<'_>) -> Option<Decision> {
+        let Told { variants, transport, .. } = told;
         let presentation = variants.first()?.presentation;
         match self.object {
             Object::Media(name) => match presentation.availability(self.object) {
@@ -77,11 +90,16 @@ impl Asked {
                     presentation.is_ended() || hls::iframes(presentation, &Carried::default()).is_some();
                 Some(if is_there { Decision::Now } else { Decision::Wait })
             }
+            Object::TransportMedia if variants.len() == 1 => {
+                let is_there = transport.is_some() || presentation.is_ended();
+                Some(if is_there { Decision::Now } else { Decision::Wait })
+            }
             _ => Some(if may_begin(variants) { Decision::Now } else { Decision::Wait }),
         }
     }
 
-    fn render(&self, variants: &[Variant<'_>], others: &[Report]) -> Option<String> {
+    fn render(&self, told: Told<'_>) -> Option<String> {
+        let Told { variants, others, transport } = told;
         let presentation = variants.first()?.presentation;
         let carried = Carried::of(Some(&self.carried));
         let mpd = |addressing| {
@@ -95,9 +113,13 @@ impl Asked {
                 hls::media(presentation, name, &MediaOptions { carried, skip: self.skip, others })
             }
             Object::IFrames => hls::iframes(presentation, &carried),
+            Object::TransportMedia if variants.len() == 1 => {
+                hls::transport(presentation, transport?.clone(), &carried)
+            }
+            Object::TransportMedia => hls::transport_variants(variants, &carried),
             Object::NumberManifest => mpd(Addressing::Number),
             Object::TimelineManifest => mpd(Addressing::Timeline),
-            Object::Init { .. } | Object::Segment { .. } | Object::Part { .. } => None,
+            _ => None,
         }
     }
 
@@ -140,9 +162,9 @@ impl Playlists {
         Playlists { wake, rendered: BTreeMap::new(), awaited: BTreeMap::new() }
     }
 
-    /// What a request comes to. `others` is told in media playlists.
-    pub(super) fn find(&mut self, asked: Asked, variants: &[Variant<'_>], others: &[Report]) -> Found {
-        match asked.decide(variants) {
+    /// What a request comes to.
+    pub(super) fn find(&mut self, asked: Asked, told: Told<'_>) -> Found {
+        match asked.decide(told) {
             None => Found::Unknown,
             Some(Decision::BadRequest) => {
                 Found::Bad("the segment or part is too far ahead of what there is".to_owned())
@@ -151,7 +173,7 @@ impl Playlists {
                 if let Some(growing) = self.rendered.get(&asked) {
                     return Found::Object(Arc::clone(growing));
                 }
-                let Some(text) = asked.render(variants, others) else { return Found::Unknown };
+                let Some(text) = asked.render(told) else { return Found::Unknown };
                 let growing =
                     Growing::new(Filling::whole(asked.head(), Bytes::from(text)), Arc::clone(&self.wake));
                 if self.rendered.len() < AWAITED_MAX {
@@ -175,13 +197,13 @@ impl Playlists {
     }
 
     /// There is something new to tell: answers those whose playlists are due by now.
-    pub(super) fn change(&mut self, variants: &[Variant<'_>], others: &[Report]) {
+    pub(super) fn change(&mut self, told: Told<'_>) {
         self.rendered.clear();
-        let waits = |asked: &Asked| asked.decide(variants) == Some(Decision::Wait);
+        let waits = |asked: &Asked| asked.decide(told) == Some(Decision::Wait);
         let due: Vec<Asked> = self.awaited.keys().filter(|asked| !waits(asked)).cloned().collect();
         for asked in due {
             let Some(growing) = self.awaited.remove(&asked) else { continue };
-            match asked.render(variants, others) {
+            match asked.render(told) {
                 Some(text) => {
                     growing.change(|object| {
                         object.begin(asked.head(), None);

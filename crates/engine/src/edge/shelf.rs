@@ -1,8 +1,9 @@
 //! A stream's presentation: what the packager makes of it, as objects that are read while they fill, and its playlists.
 
-use super::playlists::{Asked, Found, Playlists};
+use super::playlists::{Asked, Found, Playlists, Told};
+use super::transport::{Missing, Transport};
 use super::{Growing, Ladder, Wake};
-use glassline_delivery::fill::{Failure, Head, Object as Filling};
+use glassline_delivery::fill::{Bytes, Failure, Head, Object as Filling};
 use glassline_delivery::packager::{
     Availability, Event, Guide, Position, Presentation, Rendition, RenditionName, Settings, TsIntake,
 };
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 /// Another version of the same capture.
 #[derive(Clone, Debug)]
@@ -39,6 +41,8 @@ pub struct Shelf {
     contents: Mutex<Contents>,
     wake: Arc<dyn Wake>,
     wanted_at: AtomicU64,
+    /// When its segments of MPEG-TS were last asked for, as nanoseconds; 0: they are not kept.
+    transport_wanted_at: AtomicU64,
     has_ended: AtomicBool,
     /// Tells its objects from those of the same names that another run of the server had.
     tag: String,
@@ -60,6 +64,7 @@ struct Contents {
     intake: TsIntake,
     objects: BTreeMap<Object, Arc<Growing>>,
     playlists: Playlists,
+    transport: Transport,
 }
 
 impl Shelf {
@@ -76,9 +81,11 @@ impl Shelf {
                 intake: TsIntake::new(settings).starting_at((seconds % 3600) as u32, first),
                 objects: BTreeMap::new(),
                 playlists: Playlists::new(Arc::clone(&wake)),
+                transport: Transport::default(),
             }),
             wake,
             wanted_at: AtomicU64::new(now.as_nanos()),
+            transport_wanted_at: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
             tag: format!("{seconds:x}"),
             keep_secs: settings.window.as_secs(),
@@ -156,16 +163,24 @@ impl Shelf {
     /// What a request for `object` with `query` comes to.
     pub fn find(&self, object: Object, query: &str, now: Time) -> Found {
         self.is_wanted(now);
+        if matches!(object, Object::TransportMedia | Object::TransportSegment { .. }) {
+            self.transport_wanted_at.store(now.as_nanos().max(1), Ordering::Relaxed);
+        }
         if object.is_playlist() {
             let asked = match Asked::new(object, query) {
                 Ok(asked) => asked,
                 Err(why) => return Found::Bad(why),
             };
             let reports = self.reports();
-            let Contents { intake, playlists, .. } = &mut *self.lock();
-            return playlists.find(asked, &[Variant::alone(intake.presentation())], &reports);
+            return self.lock().with_told(&reports, |playlists, told| playlists.find(asked, told));
         }
         let mut contents = self.lock();
+        if let Object::TransportSegment { segment } = object {
+            return match contents.intake.presentation().availability(object) {
+                Availability::Gone => Found::Gone,
+                _ => contents.transport.find(segment).map_or(Found::Unknown, Found::Object),
+            };
+        }
         match contents.intake.presentation().availability(object) {
             Availability::Exists => {
                 contents.objects.get(&object).cloned().map_or(Found::Unknown, Found::Object)
@@ -190,8 +205,34 @@ impl Shelf {
     }
 
     /// Takes bytes of the stream, which came at `utc`.
-    pub fn push(&self, bytes: &[u8], utc: Utc) {
-        self.change(|intake| intake.push(bytes, utc));
+    /// They begin at `at` in it; `None`: they are put in front of it.
+    pub fn push(&self, bytes: &[u8], utc: Utc, at: Option<u64>) {
+        self.change(|intake| intake.push(bytes, utc, at));
+    }
+
+    /// Segments of MPEG-TS that are to be made, while somebody has asked for such within `idle`: see
+    /// [`Shelf::put_transport`]. Those that are kept are forgotten otherwise.
+    pub fn missing_transport(&self, now: Time, idle: Duration) -> Vec<Missing> {
+        let wanted_at = self.transport_wanted_at.load(Ordering::Relaxed);
+        if wanted_at == 0 {
+            return Vec::new();
+        }
+        let contents = &mut *self.lock();
+        if now.since(Time::from_nanos(wanted_at)) < idle {
+            return contents.transport.missing(contents.intake.presentation());
+        }
+        self.transport_wanted_at.store(0, Ordering::Relaxed);
+        contents.transport.clear();
+        Vec::new()
+    }
+
+    /// The bytes of a segment of MPEG-TS; `None` where they are gone.
+    pub fn put_transport(&self, segment: u64, bytes: Option<Bytes>) {
+        let reports = self.reports();
+        let mut contents = self.lock();
+        let head = self.head(Object::TransportSegment { segment });
+        contents.transport.put(segment, bytes, head, &self.wake);
+        contents.with_told(&reports, |playlists, told| playlists.change(told));
     }
 
     /// What comes next does not follow what came.
@@ -222,8 +263,7 @@ impl Shelf {
             let last = contents.intake.presentation().rendition(RenditionName::Video);
             self.relations().last = last.and_then(Rendition::last_part);
             let reports = self.reports();
-            let Contents { intake, playlists, .. } = &mut *contents;
-            playlists.change(&[Variant::alone(intake.presentation())], &reports);
+            contents.with_told(&reports, |playlists, told| playlists.change(told));
         }
         drop(contents);
         // Without a lock here: it looks at all of its versions.
@@ -280,12 +320,22 @@ impl Shelf {
                 for object in parts.into_iter().chain([Object::Segment { rendition, segment }]) {
                     contents.objects.remove(&object);
                 }
+                contents.transport.expire(segment);
             }
             Event::InitExpires { rendition, number } => {
                 contents.objects.remove(&Object::Init { rendition, number });
             }
             Event::Ended => {}
         }
+    }
+}
+
+impl Contents {
+    /// Does something with the playlists and what they tell.
+    fn with_told<T>(&mut self, others: &[Report], act: impl FnOnce(&mut Playlists, Told<'_>) -> T) -> T {
+        let transport = self.transport.range();
+        let variants = [Variant::alone(self.intake.presentation())];
+        act(&mut self.playlists, Told { variants: &variants, others, transport: transport.as_ref() })
     }
 }
 

@@ -8,7 +8,7 @@
 //! A presentation begins when it is first asked for, with what the stream's backlog holds, and ends some time after it was
 //! last asked for: a stream that nobody watches so costs nothing.
 
-use crate::edge::{Ladder, Neighbour, Shelf, Wake};
+use crate::edge::{Ladder, Missing, Neighbour, Shelf, Wake};
 use crate::relay::hub::Hub;
 use crate::relay::inboxes::Message;
 use crate::relay::live::Live;
@@ -273,6 +273,10 @@ impl Packaging {
         if let Err(error) = following.read(&mut self.scratch, now, utc) {
             tracing::warn!(stream = %live.name, %error, "cannot read a stream to package it");
         }
+        let idle = self.hub.settings().packaging.idle;
+        if let Err(error) = following.keep_transport(&mut self.scratch, now, idle) {
+            tracing::warn!(stream = %live.name, %error, "cannot read a stream to make segments of MPEG-TS of it");
+        }
         if live.has_ended() {
             following.place = None;
             following.shelf.finish(utc);
@@ -316,6 +320,29 @@ impl Packaging {
 }
 
 impl Following {
+    /// Makes the segments of MPEG-TS that somebody asks for, of what the stream keeps.
+    fn keep_transport(&mut self, scratch: &mut [u8], now: Time, idle: Duration) -> io::Result<()> {
+        let Some((live, _)) = &self.place else { return Ok(()) };
+        for Missing { segment, source } in self.shelf.missing_transport(now, idle) {
+            let Some(prelude) = live.prelude_at(source.start) else {
+                self.shelf.put_transport(segment, None);
+                continue;
+            };
+            let mut bytes = Vec::with_capacity(prelude.len() + (source.end - source.start) as usize);
+            bytes.extend_from_slice(&prelude);
+            let mut reader = Reader::new(live.chain.clone(), source.start);
+            let mut is_there = true;
+            while is_there && reader.offset() < source.end {
+                match reader.read(scratch, source.end)? {
+                    Some(count) => bytes.extend_from_slice(&scratch[..count]),
+                    None => is_there = false,
+                }
+            }
+            self.shelf.put_transport(segment, is_there.then(|| bytes.into()));
+        }
+        Ok(())
+    }
+
     /// Takes what is new of its stream.
     fn read(&mut self, scratch: &mut [u8], now: Time, utc: Utc) -> io::Result<()> {
         let Some((live, reader)) = &mut self.place else { return Ok(()) };
@@ -328,7 +355,7 @@ impl Following {
                 reader.seek(entry.offset);
                 self.awaits = false;
                 self.came = live.marks().into();
-                self.shelf.push(&entry.prelude(false), utc);
+                self.shelf.push(&entry.prelude(false), utc, None);
             }
             let head = live.chain.head();
             if reader.offset() >= head {
@@ -342,8 +369,9 @@ impl Following {
                 None => (head, Duration::ZERO),
             };
             let came = Utc::from_nanos(utc.as_nanos().saturating_sub(ago.as_nanos() as u64));
+            let at = reader.offset();
             match reader.read(scratch, end)? {
-                Some(count) => self.shelf.push(&scratch[..count], came),
+                Some(count) => self.shelf.push(&scratch[..count], came, Some(at)),
                 None => {
                     // It has fallen behind what is kept.
                     self.shelf.discontinuity(utc);

@@ -5,6 +5,7 @@ use super::rendition::rate_bps;
 use super::{Epoch, KeyFrame, Part, Presentation, Rendition, Segment, TrackInfo, duration_of, ticks_of};
 use glassline_media::{Ticks, Utc};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Segments that are kept behind those that are listed, for viewers whose playlist is older.
@@ -169,6 +170,14 @@ impl Rendition {
         }
         self.longest = self.longest.max(time);
         events.push_back(Event::SegmentEnds { rendition, segment });
+    }
+
+    /// The last segment, which is complete, was made of this part of the source.
+    pub(in crate::packager) fn is_made_of(&mut self, source: Range<u64>) {
+        let last = self.segments.back_mut().filter(|last| last.complete && !last.gap);
+        if let Some(last) = last.filter(|last| last.source.is_none()) {
+            last.source = Some(source);
+        }
     }
 
     /// A segment in whose time nothing came.

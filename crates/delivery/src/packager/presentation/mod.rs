@@ -143,6 +143,8 @@ impl Presentation {
                 .rendition(name)
                 .map_or(Unknown, |rendition| if rendition.is_playable() { Exists } else { Coming }),
             Object::IFrames => self.rendition(RenditionName::Video).map_or(Unknown, |_| Exists),
+            Object::TransportMedia => Coming,
+            Object::TransportSegment { segment } => self.source_availability(segment),
             Object::Init { rendition, number } => {
                 let found = self.rendition(rendition).and_then(|rendition| rendition.track_in(number));
                 found.map_or(Unknown, |_| Exists)
@@ -151,6 +153,21 @@ impl Presentation {
             Object::Part { rendition, segment, part } => {
                 self.segment_availability(rendition, segment, Some(part))
             }
+        }
+    }
+
+    /// The rendition that segments are cut by.
+    pub fn lead(&self) -> Option<&Rendition> {
+        self.renditions.first()
+    }
+
+    fn source_availability(&self, number: u64) -> Availability {
+        let Some(lead) = self.lead() else { return Availability::Unknown };
+        match lead.segment(number) {
+            Some(segment) if segment.source.is_some() => Availability::Exists,
+            Some(_) => Availability::Unknown,
+            None if number < lead.next => Availability::Gone,
+            None => Availability::Unknown,
         }
     }
 

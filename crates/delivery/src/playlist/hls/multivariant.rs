@@ -74,9 +74,29 @@ fn write_sound(out: &mut String, variant: &Ready<'_>, sound: &Rendition, is_firs
     out.push_str("\"\n");
 }
 
+/// Writes a variant whose segments are of MPEG-TS: pictures and sound in one. Returns whether there is something of it.
+pub(super) fn write_transport_stream(out: &mut String, variant: Variant<'_>, carried: &Carried) -> bool {
+    let Some(ready) = Ready::of(variant, carried) else { return false };
+    write_stream_tag(out, ready.lead, &ready.sounds);
+    out.push('\n');
+    ready.write_address(out, Object::TransportMedia);
+    out.push('\n');
+    true
+}
+
 /// Writes a variant, whose sound is in the group of `sounds` where there are any.
 fn write_stream(out: &mut String, variant: &Ready<'_>, sounds: &[&Rendition]) {
-    let lead = variant.lead;
+    write_stream_tag(out, variant.lead, sounds);
+    if !sounds.is_empty() {
+        out.push_str(",AUDIO=\"audio\"");
+    }
+    out.push('\n');
+    variant.write_address(out, Object::Media(variant.lead.name()));
+    out.push('\n');
+}
+
+/// Writes what a variant is, with any of `sounds`.
+fn write_stream_tag(out: &mut String, lead: &Rendition, sounds: &[&Rendition]) {
     let Some(track) = lead.track() else { return };
     let (mut own, mut codecs) = (lead.bandwidth(), vec![track.codec.as_str()]);
     let mut loudest = Bandwidth { peak_bps: 0, average_bps: 0 };
@@ -103,12 +123,6 @@ fn write_stream(out: &mut String, variant: &Ready<'_>, sounds: &[&Rendition]) {
         let rate = frame_rate.map_or(measured, |rate| rate.as_f64());
         let _ = write!(out, ",FRAME-RATE={rate:.3}");
     }
-    if !sounds.is_empty() {
-        out.push_str(",AUDIO=\"audio\"");
-    }
-    out.push('\n');
-    variant.write_address(out, Object::Media(lead.name()));
-    out.push('\n');
 }
 
 fn write_key_frames(out: &mut String, variant: &Ready<'_>) {
