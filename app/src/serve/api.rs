@@ -176,6 +176,15 @@ pub(super) fn streams<'a>(
     Streams { server, streams: all.iter().map(|status| stream(status, to_operators, &groups)).collect() }
 }
 
+/// All versions of one capture.
+#[derive(Debug, Serialize)]
+pub(super) struct Ladder {
+    /// What they have in common.
+    group: String,
+    /// Best first; none where there is one only.
+    renditions: Vec<Rendition>,
+}
+
 /// What is told of the stream `name`, and of those renditions beside it that are `known` to who asks; `None` where there
 /// is no such stream.
 pub(super) fn stream_named(
@@ -190,6 +199,19 @@ pub(super) fn stream_named(
         None => Groups::default(),
     };
     Some(stream(&found, to_operators, &groups))
+}
+
+/// The versions of the capture `name` that are `known` to who asks; `None` where there are none.
+pub(super) fn ladder_named(
+    hub: &Hub,
+    name: &StreamName,
+    known: impl Fn(&StreamName) -> bool,
+) -> Option<Ladder> {
+    let streams = hub.streams();
+    let is_version = |stream: &&StreamStatus| stream.name.version().is_some_and(|it| it.group == *name);
+    let version = streams.iter().filter(|stream| known(&stream.name)).find(is_version)?;
+    let groups = Groups::of(streams.iter().filter(|stream| known(&stream.name)));
+    Some(Ladder { group: name.to_string(), renditions: groups.renditions(&version.name) })
 }
 
 /// What is told of a stream; where it comes from and goes to, only to operators.
