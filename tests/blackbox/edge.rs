@@ -16,13 +16,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 /// What a test's origin was asked: the target, and the head as it came.
-struct Asked {
-    target: String,
+pub(crate) struct Asked {
+    pub(crate) target: String,
     head: String,
 }
 
 impl Asked {
-    fn field(&self, name: &str) -> Option<&str> {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let fields = self.head.lines().filter_map(|line| line.split_once(": "));
         fields.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
     }
@@ -30,14 +30,14 @@ impl Asked {
 
 /// An HTTP server whose answers a test writes. Each connection has a thread; a connection ends where its answer does not say
 /// how long it is.
-struct Origin {
+pub(crate) struct Origin {
     address: SocketAddr,
     counts: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
 impl Origin {
     /// `answer` writes an answer, and says whether the connection goes on.
-    fn start(answer: impl Fn(&Asked, &mut TcpStream) -> bool + Send + Sync + 'static) -> Origin {
+    pub(crate) fn start(answer: impl Fn(&Asked, &mut TcpStream) -> bool + Send + Sync + 'static) -> Origin {
         let listener = TcpListener::bind("127.31.7.2:0").unwrap();
         let address = listener.local_addr().unwrap();
         let counts: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();
@@ -61,11 +61,11 @@ impl Origin {
         Origin { address, counts }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    fn count(&self, target: &str) -> usize {
+    pub(crate) fn count(&self, target: &str) -> usize {
         self.counts.lock().unwrap().get(target).copied().unwrap_or(0)
     }
 }
@@ -87,13 +87,13 @@ fn edge(servers: &[&str]) -> (Server, Scratch) {
     serve_with(&format!("[upstream]\nservers = [{}]\nconnect_timeout = '1s'\n", list.join(", ")))
 }
 
-fn whole(body: &[u8], fields: &str) -> Vec<u8> {
+pub(crate) fn whole(body: &[u8], fields: &str) -> Vec<u8> {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{fields}\r\n", body.len());
     [head.as_bytes(), body].concat()
 }
 
 /// Bytes that say where they are.
-fn pattern(bytes: usize) -> Vec<u8> {
+pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at * 31 + at / 251) as u8).collect()
 }
 

@@ -12,6 +12,7 @@ mod demo;
 mod direct;
 mod draining;
 mod edge;
+mod edge_disk;
 mod encode;
 mod encode_inside;
 mod encode_outputs;
