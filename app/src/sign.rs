@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The address: …/live/NAME.ts for players, …/watch/NAME for browsers
+    /// The address: …/live/NAME.ts or …/live/NAME/index.m3u8 for players, …/watch/NAME for browsers
     #[arg(value_name = "URL")]
     url: String,
     /// File that holds the viewer key: the [viewer] key of the server's configuration
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let name = stream_of(&args.url).ok_or_else(|| {
         failure::usage(
             format!("{:?} names no stream", args.url),
-            "give an address that ends with /live/NAME.ts or /watch/NAME",
+            "give an address that ends with /live/NAME.ts, /live/NAME/index.m3u8 or /watch/NAME",
         )
     })?;
     let key = config::read_key(&args.key_file, "viewer key")?;
@@ -48,12 +48,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// The stream that an address names.
 fn stream_of(url: &str) -> Option<StreamName> {
     let path = url.split_once('?').map_or(url, |(path, _)| path);
-    let (before, last) = path.rsplit_once('/')?;
-    if before.ends_with("/live") {
-        StreamName::parse(last.strip_suffix(".ts")?)
-    } else {
-        before.ends_with("/watch").then(|| StreamName::parse(last))?
+    if let Some((_, name)) = path.rsplit_once("/live/") {
+        // The stream itself, or a part of its presentation.
+        let presented = name.split_once('/').map(|(name, _)| name);
+        return StreamName::parse(presented.or_else(|| name.strip_suffix(".ts"))?);
     }
+    let (before, last) = path.rsplit_once('/')?;
+    before.ends_with("/watch").then(|| StreamName::parse(last))?
 }
 
 #[cfg(test)]
@@ -65,8 +66,11 @@ mod tests {
         let name = |url| stream_of(url).map(|name| name.to_string());
         assert_eq!(name("http://h:8080/live/stage.ts").as_deref(), Some("stage"));
         assert_eq!(name("https://h/behind/proxy/watch/stage?engine=mse").as_deref(), Some("stage"));
+        assert_eq!(name("https://h/live/stage/index.m3u8").as_deref(), Some("stage"));
         for bad in [
             "",
+            "http://h/live/",
+            "http://h/live//index.m3u8",
             "stage",
             "http://h/stage.ts",
             "http://h/live/stage",

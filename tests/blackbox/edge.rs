@@ -473,3 +473,91 @@ fn servers_are_asked_over_tls_and_below_their_paths() {
     let (edge, _scratch) = self::edge(&[&format!("{}/base/", below.url())]);
     assert_eq!(get(edge.address(), "/a.mp4?x=1").body, b"/base/a.mp4?x=1");
 }
+
+/// An edge in front of `origin` that wants tokens for its streams, and what signs an address of it.
+fn edge_with_tokens(origin: &str) -> (Server, Scratch, impl Fn(&str) -> String + use<>) {
+    let scratch = Scratch::new("tokens");
+    let key = scratch.write("viewer.key", "a-key-of-many-letters");
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let text = format!("[viewer]\nkey_file = '{key}'\n[upstream]\nservers = ['{origin}']\n");
+    let edge = serve(&["--config", &scratch.write("glassline.toml", text)]);
+    let address = edge.address();
+    let sign = move |path: &str| {
+        let url = format!("http://{address}{path}");
+        let signed = crate::glassline(&["sign", &url, "--key-file", &key, "--for", "1h"]);
+        assert_eq!(signed.status, Some(0), "{}", signed.stderr);
+        signed.text().trim().strip_prefix(&format!("http://{address}")).unwrap().to_owned()
+    };
+    (edge, scratch, sign)
+}
+
+#[test]
+fn a_viewer_with_a_signed_address_follows_the_playlists_of_an_origin_without_tokens() {
+    let origin = serve(&["--demo"]);
+    let (edge, _scratch, sign) = edge_with_tokens(&origin.url(""));
+    let resolve = |address: &str| format!("/live/demo/{address}");
+    let multivariant = playlist(&edge, &sign("/live/demo/index.m3u8"));
+    let media = multivariant.lines().find(|line| line.starts_with("video.m3u8")).unwrap();
+    assert!(media.contains("token="), "{multivariant}");
+    // The next part is asked for by its hint, the playlist by its directives, each as it stands there.
+    let part = until_some("a part that was hinted at", || {
+        let text = playlist(&edge, &resolve(media));
+        let part = quoted(tags(&text, "#EXT-X-PRELOAD-HINT:").next().unwrap(), "URI").to_owned();
+        let came = get(edge.address(), &resolve(&part));
+        assert!(came.status == 404 || came.header("content-type") == Some("video/mp4"), "{}", came.status);
+        (came.status == 200).then_some(part)
+    });
+    let numbers: Vec<u64> = part.split(['/', '.']).filter_map(|number| number.parse().ok()).collect();
+    let reload = format!("{}&_HLS_msn={}&_HLS_part={}", resolve(media), numbers[0], numbers[1]);
+    let text = playlist(&edge, &reload);
+    assert!(tags(&text, "#EXT-X-PART:").any(|attributes| quoted(attributes, "URI") == part), "{text}");
+    let header = quoted(tags(&text, "#EXT-X-MAP:").next().unwrap(), "URI");
+    assert_eq!(get(edge.address(), &resolve(header)).status, 200, "{header}");
+    let segment = until_some("a whole segment", || {
+        let text = playlist(&edge, &resolve(media));
+        text.lines().rfind(|line| line.contains(".m4s?") && !line.starts_with('#')).map(str::to_owned)
+    });
+    assert_eq!(get(edge.address(), &resolve(&segment)).status, 200);
+    let manifest = get(edge.address(), &sign("/live/demo/manifest.mpd")).text();
+    let template = quoted(&manifest, "media");
+    assert!(template.contains("$Number$") && template.contains("&amp;token="), "{manifest}");
+
+    // Without the token nothing of it is there, and with another's neither.
+    for address in ["index.m3u8", "video.m3u8", &part, header, &segment, "manifest.mpd"] {
+        let bare = address.split('?').next().unwrap();
+        assert_eq!(get(edge.address(), &resolve(bare)).status, 401, "{bare}");
+    }
+    let token = segment.split_once('?').unwrap().1;
+    assert_eq!(get(edge.address(), &format!("/live/other/index.m3u8?{token}")).status, 401);
+}
+
+#[test]
+fn a_token_goes_to_nobody_else() {
+    let text =
+        "#EXTM3U\n#EXT-X-MAP:URI=\"init.mp4\"\n1.m4s\nhttps://cdn.example/2.m4s\n//cdn.example/3.m4s\n";
+    let origin = Origin::start(move |asked, connection| {
+        let kind =
+            "Content-Type: application/vnd.apple.mpegurl\r\nCache-Control: max-age=60\r\nETag: \"1\"\r\n";
+        let body = if asked.target.contains(".m3u8") { text.as_bytes() } else { b"media" };
+        connection.write_all(&whole(body, kind)).is_ok()
+    });
+    let (edge, _scratch, sign) = edge_with_tokens(&origin.url());
+    let signed = sign("/live/a/index.m3u8");
+    let token = signed.split_once('?').unwrap().1;
+    let wanted = text.replace("init.mp4", &format!("init.mp4?{token}"));
+    let wanted = wanted.replace("1.m4s", &format!("1.m4s?{token}"));
+    for fields in [&[][..], &["Range: bytes=0-99999"]] {
+        let answer = ask(edge.address(), "GET", &signed, fields);
+        assert_eq!(answer.text(), wanted);
+        assert_eq!(answer.header("content-length"), Some(wanted.len().to_string().as_str()));
+    }
+    let other = sign("/live/a/index.m3u8?x=1");
+    assert!(get(edge.address(), &other).text().contains("init.mp4?"), "{other}");
+    assert_eq!(ask(edge.address(), "GET", &signed, &["If-None-Match: \"1\""]).status, 304);
+    let head = ask(edge.address(), "HEAD", &signed, &[]);
+    assert_eq!(head.header("content-length"), Some(wanted.len().to_string().as_str()));
+    // What is kept is one for all viewers, and no server was told a token.
+    let counts = origin.counts.lock().unwrap();
+    assert_eq!(counts.get("/live/a/index.m3u8"), Some(&1));
+    assert!(counts.keys().all(|target| !target.contains("token")), "{:?}", counts.keys());
+}

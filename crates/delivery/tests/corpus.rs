@@ -15,6 +15,8 @@ mod metacube;
 mod push;
 #[path = "../../../fuzz/bodies/redirects.rs"]
 mod redirects;
+#[path = "../../../fuzz/bodies/rewrite.rs"]
+mod rewrite;
 #[path = "../../../fuzz/bodies/urls.rs"]
 mod urls;
 
@@ -51,4 +53,9 @@ fn urls_of_sources_and_outputs() {
 #[test]
 fn files_of_a_cache() {
     corpus::run("disk", disk::run);
+}
+
+#[test]
+fn playlists_of_upstreams() {
+    corpus::run("rewrite", rewrite::run);
 }
