@@ -561,3 +561,54 @@ fn a_token_goes_to_nobody_else() {
     assert_eq!(counts.get("/live/a/index.m3u8"), Some(&1));
     assert!(counts.keys().all(|target| !target.contains("token")), "{:?}", counts.keys());
 }
+
+#[test]
+fn a_stream_is_pulled_from_the_next_server_where_the_first_is_down_or_has_none() {
+    let (without, with) = (serve(&[]), serve(&[]));
+    let mut publisher = glassline_test_support::http::publish(with.address(), "/live/far.ts");
+    publisher.write_all(&(0..10).flat_map(|number| SHAPE.picture(number)).collect::<Vec<_>>()).unwrap();
+    until("pictures at the origin", || with.count("far", "bytes_in") > 0);
+    let breaks = Origin::start(|_, connection| {
+        let _ = connection.write_all(b"HTTP/1.1 200 OK\r\n");
+        false
+    });
+    let (edge, _scratch) = edge(&["http://127.31.7.3:9", &without.url(""), &breaks.url(), &with.url("")]);
+    let (mut viewer, mut check) = (watch(&edge, "far"), Check::new(SHAPE));
+    see(&mut viewer, &mut check, 1);
+    let told = edge.stream("far").unwrap()["source"].clone();
+    assert_eq!(
+        (told["url"].as_str(), told["failures"].as_u64()),
+        (Some(&*with.url("/live/far.ts")), Some(3))
+    );
+    assert_eq!(get(edge.address(), "/live/nobody.ts").status, 404, "all servers were asked");
+    assert!(breaks.count("/live/nobody.ts") >= 1);
+}
+
+#[test]
+fn a_stream_goes_on_from_the_next_server_where_the_first_is_killed() {
+    let mut servers = [serve(&[]), serve(&[])];
+    // The second server's pictures are later ones, so that none that was seen before is taken for them.
+    let publish = |server: &Server, first: u64| {
+        let mut publisher = glassline_test_support::http::publish(server.address(), "/live/far.ts");
+        publisher.write_all(&SHAPE.picture(first)).unwrap();
+        until("pictures at the origin", || server.count("far", "bytes_in") > 0);
+        publisher
+    };
+    let mut publishers = [publish(&servers[0], 0), publish(&servers[1], 100)];
+    let (edge, _scratch) = edge(&[&servers[0].url(""), &servers[1].url("")]);
+    let (mut viewer, mut check) = (watch(&edge, "far"), Check::new(SHAPE));
+    publishers[0].write_all(&SHAPE.picture(1)).unwrap();
+    see(&mut viewer, &mut check, 2 * SHAPE.packets);
+    servers[0].process.kill();
+    let second = servers[1].url("/live/far.ts");
+    until("the second server to be asked", || {
+        let told = edge.stream("far").unwrap()["source"].clone();
+        told["url"] == second.as_str() && told["state"] == "live"
+    });
+    for number in 101..104 {
+        publishers[1].write_all(&SHAPE.picture(number)).unwrap();
+    }
+    see(&mut viewer, &mut check, 6 * SHAPE.packets);
+    assert_eq!(check.moves, 1, "the seam is announced");
+    assert_eq!(edge.count("far", "viewers"), 1);
+}
