@@ -84,10 +84,8 @@ for (const [engine, label] of WAYS) {
     assert.ok(behind.p50 < 70_000, JSON.stringify(behind));
 
     await page.keyboard.press("ArrowRight");
-    await until("nearer", async () => {
-      const seconds = await secondsBehind(page);
-      return seconds > 0 && seconds < 9;
-    }, () => position(page));
+    // Where the server lists segments meanwhile, live itself is further back than it was, and so reached sooner.
+    await until("nearer", async () => (await secondsBehind(page)) < 9, () => position(page));
     await page.keyboard.press("k");
     await page.getByRole("button", { name: "Play (k)" }).waitFor();
     await until("a pause", async () => (await stats(page)).state === "paused");
