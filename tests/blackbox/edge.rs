@@ -612,3 +612,27 @@ fn a_stream_goes_on_from_the_next_server_where_the_first_is_killed() {
     assert_eq!(check.moves, 1, "the seam is announced");
     assert_eq!(edge.count("far", "viewers"), 1);
 }
+
+#[test]
+fn what_is_large_and_asked_for_often_is_the_same_each_time() {
+    let bytes = pattern(700_001);
+    let body = bytes.clone();
+    let origin = Origin::start(move |_, connection| {
+        connection.write_all(&whole(&body, "Cache-Control: max-age=60\r\nETag: \"1\"\r\n")).is_ok()
+    });
+    let (edge, _scratch) = edge(&[&origin.url()]);
+    for time in 0..12 {
+        let answer = get(edge.address(), "/large.mp4");
+        assert!(answer.status == 200 && answer.body == bytes, "time {time}: {} bytes", answer.body.len());
+        let from = time * 50_000 + 17;
+        let part = glassline_test_support::http::ask(
+            edge.address(),
+            "GET",
+            "/large.mp4",
+            &[&format!("Range: bytes={from}-{}", from + 100_000)],
+        );
+        assert_eq!(part.status, 206);
+        assert!(part.body == bytes[from..=from + 100_000], "from {from}");
+    }
+    assert_eq!(origin.count("/large.mp4"), 1);
+}

@@ -13,7 +13,10 @@
 //!   └─────────────────┘ └───────────────┘ └───────────────┘   [n·capacity, (n+1)·capacity)
 //! ```
 
+mod frozen;
 pub mod large_pages;
+
+pub use frozen::Frozen;
 
 use crate::map::Map;
 use crate::tcp::wait_is_none;

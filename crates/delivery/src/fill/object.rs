@@ -154,6 +154,14 @@ impl Object {
         }
     }
 
+    /// Its bytes lie elsewhere from now on: `bytes` are the same. Without effect where it is not whole, or they are not as many.
+    pub fn lie_in(&mut self, bytes: Bytes) {
+        if self.is_whole && bytes.len() as u64 == self.pieces.end() {
+            self.pieces = Pieces::default();
+            self.pieces.append(bytes);
+        }
+    }
+
     /// It will never be whole. Without effect where it is.
     pub fn fail(&mut self, failure: Failure) {
         if !self.is_whole && self.failure.is_none() {
@@ -226,6 +234,24 @@ mod tests {
         object.append(Bytes::from_static(b"late"));
         let progress = object.progress();
         assert_eq!((bytes(&object), progress.total, progress.is_whole), (b"abc".to_vec(), Some(3), true));
+    }
+
+    #[test]
+    fn the_bytes_of_what_is_whole_may_lie_elsewhere() {
+        let mut object = Object::new();
+        object.begin(Head::new("video/mp4"), None);
+        object.append(Bytes::from_static(b"ab"));
+        object.lie_in(Bytes::from_static(b"ab"));
+        object.append(Bytes::from_static(b"c"));
+        object.finish();
+        object.lie_in(Bytes::from_static(b"shorter"));
+        assert_eq!(bytes(&object), b"abc");
+        let elsewhere = Bytes::from(vec![b'a', b'b', b'c']);
+        let address = elsewhere.as_ptr();
+        object.lie_in(elsewhere);
+        let mut got = Vec::new();
+        assert_eq!(object.read(0, u64::MAX, &mut got), 3);
+        assert_eq!((got[0].as_ptr(), &got.concat()[..]), (address, &b"abc"[..]));
     }
 
     #[test]

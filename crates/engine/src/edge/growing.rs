@@ -1,9 +1,12 @@
 //! An object that fills, and who waits for more of it.
 
-use glassline_delivery::fill::Object;
+use glassline_delivery::fill::{Bytes, Object};
+use glassline_io::spool::Frozen;
 use std::collections::BTreeSet;
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::{fmt, io};
 
 /// Somebody who reads an object: a thread, and what that thread knows the reader by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,6 +29,56 @@ pub trait Wake: Send + Sync {
 pub struct Growing {
     shared: Mutex<Shared>,
     wake: Arc<dyn Wake>,
+    /// How often it was asked for as a whole, up to [`FREEZE_AT`].
+    asked: AtomicU32,
+    frozen: OnceLock<Option<Arc<Held>>>,
+}
+
+/// An object is put into a file of its own, for `sendfile`, when it is asked for so often: what is asked for once costs more
+/// that way than a copy into the socket does.
+const FREEZE_AT: u32 = 4;
+/// Smaller ones cost less by a copy, larger ones would keep a worker from its other connections for too long.
+const FREEZE_BYTES: std::ops::RangeInclusive<u64> = 32 << 10..=16 << 20;
+/// Each takes a descriptor.
+const FROZEN_MAX: usize = 512;
+static FROZEN: AtomicUsize = AtomicUsize::new(0);
+
+/// An object's bytes in a file of their own.
+#[derive(Debug)]
+pub struct Held(Frozen);
+
+impl Held {
+    fn of(pieces: &[Bytes]) -> Option<Held> {
+        let is_room = FROZEN.fetch_add(1, Ordering::Relaxed) < FROZEN_MAX;
+        let frozen = if is_room { Frozen::of(pieces.iter().map(|piece| &piece[..])).ok() } else { None };
+        if frozen.is_none() {
+            FROZEN.fetch_sub(1, Ordering::Relaxed);
+        }
+        frozen.map(Held)
+    }
+
+    /// See [`Frozen::send`].
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn send(&self, socket: impl AsFd, from: u64, to: u64) -> io::Result<Option<usize>> {
+        self.0.send(socket, from, to)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        FROZEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The same bytes, for who reads them as memory.
+struct Lent(Arc<Held>);
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self.0.0.as_ref()
+    }
 }
 
 struct Shared {
@@ -42,7 +95,12 @@ impl fmt::Debug for Growing {
 impl Growing {
     /// `object`, whose readers are woken by `wake`.
     pub fn new(object: Object, wake: Arc<dyn Wake>) -> Arc<Growing> {
-        Arc::new(Growing { shared: Mutex::new(Shared { object, waiting: BTreeSet::new() }), wake })
+        Arc::new(Growing {
+            shared: Mutex::new(Shared { object, waiting: BTreeSet::new() }),
+            wake,
+            asked: AtomicU32::new(0),
+            frozen: OnceLock::new(),
+        })
     }
 
     /// `object`, for one of the readers of this one alone.
@@ -70,6 +128,30 @@ impl Growing {
             self.wake.wake(thread, tokens);
         }
         changed
+    }
+
+    /// The bytes of what is whole in a file of their own, where it is asked for often enough that this is worth it. Says that
+    /// it is asked for once more.
+    pub fn frozen(&self) -> Option<Arc<Held>> {
+        if let Some(frozen) = self.frozen.get() {
+            return frozen.clone();
+        }
+        if self.asked.fetch_add(1, Ordering::Relaxed) < FREEZE_AT {
+            return None;
+        }
+        self.frozen.get_or_init(|| self.freeze()).clone()
+    }
+
+    fn freeze(&self) -> Option<Arc<Held>> {
+        let mut pieces = Vec::new();
+        let is_worth_it = self.look(|object| {
+            object.read(0, u64::MAX, &mut pieces);
+            object.progress().is_whole && FREEZE_BYTES.contains(&object.filled())
+        });
+        let held = Arc::new(if is_worth_it { Held::of(&pieces) } else { None }?);
+        // What it was made of is let go.
+        self.lock().object.lie_in(Bytes::from_owner(Lent(Arc::clone(&held))));
+        Some(held)
     }
 
     /// Looks at the object.
@@ -101,7 +183,7 @@ impl Growing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_delivery::fill::{Bytes, Head};
+    use glassline_delivery::fill::Head;
 
     #[derive(Default)]
     struct Woken(Mutex<Vec<(usize, Vec<u64>)>>);
@@ -132,5 +214,25 @@ mod tests {
         assert_eq!(growing.look_or_wait(reader(0, 9), more), Some(2));
         growing.change(Object::finish);
         assert_eq!(woken.0.lock().unwrap().len(), 2, "nobody waited any more");
+    }
+
+    #[test]
+    fn what_is_whole_and_asked_for_often_lies_in_a_file() {
+        let woken: Arc<dyn Wake> = Arc::new(Woken::default());
+        let bytes = vec![5; 100_000];
+        let whole = Object::whole(Head::new("video/mp4"), Bytes::from(bytes.clone()));
+        let growing = Growing::new(whole, Arc::clone(&woken));
+        for _ in 0..FREEZE_AT {
+            assert!(growing.frozen().is_none());
+        }
+        let held = growing.frozen().unwrap();
+        assert!(Arc::ptr_eq(&held, &growing.frozen().unwrap()));
+        let mut pieces = Vec::new();
+        growing.look(|object| object.read(0, u64::MAX, &mut pieces));
+        assert_eq!(pieces.concat(), bytes);
+        assert_eq!(pieces[0].as_ptr(), held.0.as_ref().as_ptr(), "they are kept once");
+        // What is small, or not whole, stays where it is.
+        let small = Growing::new(Object::whole(Head::new("video/mp4"), Bytes::from_static(b"x")), woken);
+        assert!((0..=FREEZE_AT + 1).all(|_| small.frozen().is_none()));
     }
 }

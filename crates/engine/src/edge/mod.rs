@@ -23,7 +23,7 @@ mod waits;
 pub use cache::CacheFigures;
 pub use disk::{DiskFigures, DiskSettings};
 pub use glassline_delivery::fill::CacheStatus;
-pub use growing::{Growing, Reader, Wake};
+pub use growing::{Growing, Held, Reader, Wake};
 pub use ladder::Ladder;
 pub use playlists::Found;
 pub use shelf::{Neighbour, Shelf};

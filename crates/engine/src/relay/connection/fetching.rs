@@ -2,7 +2,7 @@
 
 use super::answering::{guarded, shared_with};
 use super::{Connection, Role, Turn};
-use crate::edge::{Growing, ObjectSource, Reader};
+use crate::edge::{Growing, Held, ObjectSource, Reader};
 use crate::relay::Settings;
 use crate::relay::live::Seat;
 use crate::relay::turn::TurnContext;
@@ -41,6 +41,8 @@ pub(in crate::relay) struct Fetching {
     token: Carrying,
     /// Whether the peer speaks TLS.
     is_secure: bool,
+    /// Whether what leaves is encrypted here, so that no file can be sent.
+    is_wrapped: bool,
 }
 
 /// Whether a viewer's token goes into the addresses of what it gets.
@@ -54,8 +56,11 @@ enum Carrying {
     WhenWhole,
 }
 
+/// Bytes of an object that leave with its head, before the rest goes from its file: one packet less.
+const WITH_HEAD_BYTES: u64 = 16 << 10;
+
 /// What has begun to leave.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Body {
     status: u16,
     framing: Framing,
@@ -64,6 +69,8 @@ struct Body {
     from: u64,
     /// Behind the last one; `None`: wherever the object ends.
     to: Option<u64>,
+    /// Where the rest of it leaves from, if not from memory.
+    file: Option<Arc<Held>>,
 }
 
 /// What a look at the object came to.
@@ -72,6 +79,8 @@ enum Step {
     Waits,
     /// Parts of the answer.
     Parts(Vec<Bytes>),
+    /// The answer goes on with the bytes of this file, from one place to before another.
+    File(Arc<Held>, u64, u64),
     /// All has left, this number of bytes of the object, with this status.
     Done { status: u16, bytes: u64 },
     /// It is answered otherwise.
@@ -98,7 +107,7 @@ impl Fetching {
 
     /// The answer's status so far, and bytes of the object that have left.
     pub(super) fn sent(&self) -> Option<(u16, u64)> {
-        self.body.map(|body| (body.status, body.at - body.from))
+        self.body.as_ref().map(|body| (body.status, body.at - body.from))
     }
 
     fn step(&mut self, seat: Seat, settings: &Settings, now: Time) -> Step {
@@ -107,9 +116,13 @@ impl Fetching {
         if body.at >= to {
             return Step::Done { status: body.status, bytes: body.at - body.from };
         }
+        if let Some(file) = body.file.as_ref().filter(|_| body.at > body.from) {
+            return Step::File(Arc::clone(file), body.at, to.min(body.at + SHARE_BYTES));
+        }
         let mut pieces = Vec::new();
+        let share = if body.file.is_some() { WITH_HEAD_BYTES } else { SHARE_BYTES };
         let seen = self.growing.look_or_wait(reader(seat), |object| {
-            let count = object.read(body.at, to.min(body.at + SHARE_BYTES), &mut pieces);
+            let count = object.read(body.at, to.min(body.at + share), &mut pieces);
             (count > 0 || object.is_over()).then(|| (count, object.failure()))
         });
         match seen {
@@ -240,7 +253,10 @@ impl Fetching {
             framing = Framing::Length;
         }
         let to = if is_empty { Some(from) } else { to };
-        self.body = Some(Body { status, framing, at: from, from, to });
+        let is_large = length.is_some_and(|length| length > 2 * WITH_HEAD_BYTES);
+        let is_for_file = !self.is_wrapped && progress.is_whole && framing == Framing::Length && is_large;
+        let file = if is_for_file { self.growing.frozen() } else { None };
+        self.body = Some(Body { status, framing, at: from, from, to, file });
         self.since = now;
         let mut parts = vec![Bytes::from(text)];
         if framing == Framing::Chunked && to == Some(from) {
@@ -303,6 +319,7 @@ impl Connection {
             has_more: false,
             token: if carries_token { Carrying::IfPlaylist } else { Carrying::Not },
             is_secure: self.socket.is_secured(),
+            is_wrapped: !self.socket.is_direct(),
         }));
     }
 
@@ -355,6 +372,17 @@ impl Connection {
                     for part in parts {
                         share += part.len() as u64;
                         self.outgoing.push(part);
+                    }
+                }
+                Step::File(file, from, to) => {
+                    if !self.outgoing.flush(&mut self.socket)? {
+                        return Ok(Turn::Rests);
+                    }
+                    let sent = file.send(&self.socket, from, to)?;
+                    let Some(count) = sent.filter(|count| *count > 0) else { return Ok(Turn::Rests) };
+                    share += count as u64;
+                    if let Some(body) = &mut fetching.body {
+                        body.at += count as u64;
                     }
                 }
                 Step::Done { status, bytes } => {
