@@ -31,7 +31,7 @@ impl Asked {
 /// An HTTP server whose answers a test writes. Each connection has a thread; a connection ends where its answer does not say
 /// how long it is.
 pub(crate) struct Origin {
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     counts: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
