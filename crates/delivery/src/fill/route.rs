@@ -162,6 +162,10 @@ pub fn locate<'a>(
     path: &str,
     query: &str,
 ) -> Option<Located> {
+    let mut routes = routes.enumerate().peekable();
+    if routes.peek().is_none() {
+        return Some(Located { route: None, target: upstream_target(path, query)?, host: None });
+    }
     let field = host;
     let address;
     let host = match field.and_then(Host::parse) {
@@ -172,7 +176,7 @@ pub fn locate<'a>(
             Some(address.as_str())
         }
     };
-    let fitting = routes.enumerate().filter_map(|(at, route)| Some((route.fit(host, path)?, at, route)));
+    let fitting = routes.filter_map(|(at, route)| Some((route.fit(host, path)?, at, route)));
     let Some((_, at, route)) = fitting.max_by_key(|(fit, ..)| *fit) else {
         return Some(Located { route: None, target: upstream_target(path, query)?, host: None });
     };
