@@ -2,6 +2,7 @@
 //! those who ask.
 
 use crate::edge::{Asked, Origin, pattern, whole};
+use crate::hot::upgrade;
 use crate::serve;
 use glassline_test_support::http::get;
 use glassline_test_support::program::{Scratch, Server};
@@ -102,6 +103,24 @@ fn what_lies_on_the_disk_is_there_after_a_crash() {
     let part = glassline_test_support::http::ask(second.address(), "GET", "/a.m4s", &["Range: bytes=5-9"]);
     assert_eq!((part.status, part.body), (206, body("/a.m4s")[5..10].to_vec()));
     assert!(disk.join("notes.txt").exists());
+}
+
+#[test]
+fn the_next_program_reads_what_the_last_one_has_written() {
+    let (origin, scratch) = (origin(), Scratch::new("disk"));
+    let mut edge = edge(&scratch, &origin, "kept", "");
+    has(&edge, "/a");
+    wait_for(&edge, "objects", 1);
+    upgrade(&mut edge, &scratch.file("glassline.toml"));
+    wait_for(&edge, "objects", 1);
+    has(&edge, "/a");
+    wait_for(&edge, "read_total", 1);
+    has(&edge, "/b");
+    wait_for(&edge, "objects", 2);
+    assert_eq!(
+        (origin.count("/a"), figure(&edge, "damaged_total"), figure(&edge, "errors_total")),
+        (1, 0, 0)
+    );
 }
 
 #[test]
