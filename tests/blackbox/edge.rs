@@ -287,16 +287,16 @@ fn servers_that_ask_each_other_in_a_circle_are_told() {
 }
 
 /// The lines of a playlist that begin with `tag`.
-fn tags<'a>(playlist: &'a str, tag: &'a str) -> impl Iterator<Item = &'a str> {
+pub(crate) fn tags<'a>(playlist: &'a str, tag: &'a str) -> impl Iterator<Item = &'a str> {
     playlist.lines().filter_map(move |line| line.strip_prefix(tag))
 }
 
 /// An attribute's text in quotes.
-fn quoted<'a>(attributes: &'a str, name: &str) -> &'a str {
+pub(crate) fn quoted<'a>(attributes: &'a str, name: &str) -> &'a str {
     attributes.split_once(&format!("{name}=\"")).unwrap().1.split('"').next().unwrap()
 }
 
-fn playlist(server: &Server, target: &str) -> String {
+pub(crate) fn playlist(server: &Server, target: &str) -> String {
     let answer = get(server.address(), target);
     assert_eq!(answer.status, 200, "{target}: {}", answer.text());
     assert_eq!(answer.header("content-type"), Some("application/vnd.apple.mpegurl"));

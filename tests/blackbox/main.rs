@@ -13,6 +13,7 @@ mod direct;
 mod draining;
 mod edge;
 mod edge_disk;
+mod edge_ladder;
 mod edge_routes;
 mod encode;
 mod encode_inside;

@@ -9,10 +9,12 @@ pub mod hls;
 pub mod names;
 mod query;
 pub mod rewrite;
+mod variant;
 
 pub use date::date_time;
 pub use names::Object;
 pub use query::Carried;
+pub use variant::Variant;
 
 #[cfg(test)]
 pub(crate) mod check;

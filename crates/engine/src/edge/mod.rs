@@ -7,13 +7,16 @@
 //!                                   ▲▼
 //!                                  Disk
 //! ```
-//! [`Growing`] marries `delivery::fill`'s object to those who wait for more of it; [`Shelf`] is one stream's presentation, and
-//! [`Edge`] what was fetched from elsewhere, in memory and on a disk.
+//! [`Growing`] marries `delivery::fill`'s object to those who wait for more of it; [`Shelf`] is one stream's presentation,
+//! [`Ladder`] those of the versions of one capture, and [`Edge`] what was fetched from elsewhere, in memory and on a disk.
 
 mod cache;
 mod disk;
 mod growing;
+mod ladder;
+mod playlists;
 mod shelf;
+mod transport;
 mod upstream;
 mod waits;
 
@@ -21,7 +24,10 @@ pub use cache::CacheFigures;
 pub use disk::{DiskFigures, DiskSettings};
 pub use glassline_delivery::fill::CacheStatus;
 pub use growing::{Growing, Reader, Wake};
-pub use shelf::{Found, Shelf};
+pub use ladder::Ladder;
+pub use playlists::Found;
+pub use shelf::{Neighbour, Shelf};
+pub use transport::Missing;
 pub use upstream::{FetchFigures, FetcherError, UpstreamRoute, UpstreamSettings};
 pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 
