@@ -31,7 +31,7 @@ impl Asked {
 /// An HTTP server whose answers a test writes. Each connection has a thread; a connection ends where its answer does not say
 /// how long it is.
 pub(crate) struct Origin {
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     counts: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
@@ -323,6 +323,7 @@ fn body(answer: &Answer) -> Vec<u8> {
 #[test]
 fn a_stream_is_ll_hls_and_ll_dash_through_an_edge() {
     let origin = serve(&["--demo"]);
+    origin.wait_for_pictures("demo");
     let edge = serve(&["--upstream", &origin.url("")]);
     let multivariant = playlist(&edge, "/live/demo/index.m3u8?user=a%22b");
     assert!(multivariant.contains("video.m3u8?user=a%22b"), "{multivariant}");
@@ -494,6 +495,7 @@ fn edge_with_tokens(origin: &str) -> (Server, Scratch, impl Fn(&str) -> String +
 #[test]
 fn a_viewer_with_a_signed_address_follows_the_playlists_of_an_origin_without_tokens() {
     let origin = serve(&["--demo"]);
+    origin.wait_for_pictures("demo");
     let (edge, _scratch, sign) = edge_with_tokens(&origin.url(""));
     let resolve = |address: &str| format!("/live/demo/{address}");
     let multivariant = playlist(&edge, &sign("/live/demo/index.m3u8"));

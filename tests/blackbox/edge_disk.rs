@@ -2,6 +2,7 @@
 //! those who ask.
 
 use crate::edge::{Asked, Origin, pattern, whole};
+use crate::hot::upgrade;
 use crate::serve;
 use glassline_test_support::http::get;
 use glassline_test_support::program::{Scratch, Server};
@@ -105,6 +106,24 @@ fn what_lies_on_the_disk_is_there_after_a_crash() {
 }
 
 #[test]
+fn the_next_program_reads_what_the_last_one_has_written() {
+    let (origin, scratch) = (origin(), Scratch::new("disk"));
+    let mut edge = edge(&scratch, &origin, "kept", "");
+    has(&edge, "/a");
+    wait_for(&edge, "objects", 1);
+    upgrade(&mut edge, &scratch.file("glassline.toml"));
+    wait_for(&edge, "objects", 1);
+    has(&edge, "/a");
+    wait_for(&edge, "read_total", 1);
+    has(&edge, "/b");
+    wait_for(&edge, "objects", 2);
+    assert_eq!(
+        (origin.count("/a"), figure(&edge, "damaged_total"), figure(&edge, "errors_total")),
+        (1, 0, 0)
+    );
+}
+
+#[test]
 fn what_is_old_on_the_disk_is_asked_about_and_given_where_nobody_answers() {
     let fails = Arc::new(AtomicBool::new(false));
     let (is_down, scratch) = (Arc::clone(&fails), Scratch::new("disk"));
@@ -154,7 +173,11 @@ fn what_was_used_longest_ago_makes_room_on_the_disk_also_after_a_restart() {
     second.process.kill();
     let third = edge(&scratch, &origin, "kept", size);
     wait_for(&third, "objects", 3);
-    for (target, count) in [("/a", 1), ("/c", 1), ("/d", 1), ("/b", 2)] {
+    // The file of /a was used after that of /c, in an earlier run.
+    has(&third, "/e");
+    wait_for(&third, "evicted_total", 1);
+    wait_for(&third, "written_total", 1);
+    for (target, count) in [("/a", 1), ("/d", 1), ("/b", 2), ("/c", 2)] {
         has(&third, target);
         assert_eq!(origin.count(target), count, "{target}");
     }

@@ -14,6 +14,7 @@ mod draining;
 mod edge;
 mod edge_disk;
 mod edge_ladder;
+mod edge_routes;
 mod encode;
 mod encode_inside;
 mod encode_outputs;

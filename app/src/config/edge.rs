@@ -1,9 +1,11 @@
 //! The sections about objects: `[package]`, LL-HLS and LL-DASH out of streams, and `[upstream]`, what is fetched from others.
 
+use super::problem::{Problem, problem};
 use super::section::duration;
+use glassline_delivery::fill::{Route, RouteError};
 use glassline_delivery::http1::Url;
 use glassline_delivery::packager;
-use glassline_engine::edge::{DiskSettings, UpstreamSettings};
+use glassline_engine::edge::{self, DiskSettings, UpstreamSettings};
 use glassline_engine::relay::PackagingSettings;
 use glassline_media::quantity::ByteSize;
 use serde::{Deserialize, Deserializer};
@@ -58,6 +60,8 @@ pub(crate) struct Upstream {
     /// Servers that have the same, in the order in which they are asked. Empty: nothing is fetched.
     #[serde(deserialize_with = "servers")]
     pub(crate) servers: Vec<Url>,
+    /// What is asked for elsewhere.
+    pub(crate) route: Vec<UpstreamRoute>,
     /// The authorities that may vouch for them over TLS; once loaded, relative to where the program runs.
     pub(crate) ca: Option<PathBuf>,
     /// What is kept in memory at most.
@@ -95,6 +99,7 @@ impl Default for Upstream {
         let usual = UpstreamSettings::new(Vec::new());
         Upstream {
             servers: usual.servers,
+            route: Vec::new(),
             ca: usual.ca,
             cache: ByteSize::from_mebibytes(usual.cache_bytes >> 20),
             disk: None,
@@ -123,7 +128,58 @@ impl Upstream {
         settings.defaults.negative = self.negative_ttl;
         (settings.connect_timeout, settings.silence_timeout) = (self.connect_timeout, self.silence_timeout);
         settings.connections = self.connections;
-        (!settings.servers.is_empty()).then_some(settings)
+        let rules = self.route.iter().filter_map(|route| Some((route.rule().ok()?, route.servers.clone())));
+        settings.routes = rules.map(|(rule, servers)| edge::UpstreamRoute { rule, servers }).collect();
+        (!settings.servers.is_empty() || !settings.routes.is_empty()).then_some(settings)
+    }
+}
+
+/// `[[upstream.route]]`: servers for requests of a host, or for paths.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UpstreamRoute {
+    /// The host that clients call: a name, or `*.` and what names end with. Unset: any.
+    #[serde(default)]
+    host: Option<String>,
+    /// What paths begin with. Unset: any.
+    #[serde(default)]
+    path: Option<String>,
+    /// Servers that have the same, in the order in which they are asked.
+    #[serde(deserialize_with = "servers")]
+    servers: Vec<Url>,
+    /// What is taken off the paths' front.
+    #[serde(default)]
+    strip: Option<String>,
+    /// Whether servers are asked by the host that the client called.
+    #[serde(default)]
+    keep_host: bool,
+}
+
+impl UpstreamRoute {
+    fn rule(&self) -> Result<Route, RouteError> {
+        Route::new(self.host.as_deref(), self.path.as_deref(), self.strip.as_deref(), self.keep_host)
+    }
+}
+
+impl Upstream {
+    /// Whether every route can be told from the others, and leads somewhere.
+    pub(super) fn check_routes(&self) -> Result<(), Problem> {
+        let key = "upstream.route";
+        let mut rules: Vec<Route> = Vec::new();
+        for (number, route) in (1..).zip(&self.route) {
+            let rule = match route.rule() {
+                Ok(rule) => rule,
+                Err(error) => return problem(key, format!("the {number}. one: {error}")),
+            };
+            if route.servers.is_empty() {
+                return problem(key, format!("{rule} has no servers; give it some, or remove it"));
+            }
+            if rules.iter().any(|before| before.is_like(&rule)) {
+                return problem(key, format!("{rule} stands there twice; give all its servers in one"));
+            }
+            rules.push(rule);
+        }
+        Ok(())
     }
 }
 

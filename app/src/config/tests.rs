@@ -226,6 +226,26 @@ fn a_wrong_value_is_named_with_its_line_and_key() {
             "listen = ['[::]:1']\n[admin]\nlisten = ['[::]:1']",
             "glassline.toml:3: admin.listen: names [::]:1 twice",
         ),
+        (
+            "[upstream]\n[[upstream.route]]\nservers = ['http://h']",
+            "glassline.toml:2: upstream.route: the 1. one: has neither host nor path",
+        ),
+        (
+            "[[upstream.route]]\nhost = 'a:80'\nservers = ['http://h']",
+            "glassline.toml:1: upstream.route: the 1. one: host is a name or address without a port",
+        ),
+        (
+            "[upstream]\nroute = [{ path = '/a/', servers = [] }]",
+            "glassline.toml:2: upstream.route: /a/ has no servers",
+        ),
+        (
+            "[upstream]\nroute = [{ path = '/a', servers = ['http://h'], strip = '/b' }]",
+            "glassline.toml:2: upstream.route: the 1. one: strip is the begin of path",
+        ),
+        (
+            "[upstream]\nroute = [{ host = 'A', servers = ['http://h'] }, { host = 'a', servers = ['http://i'] }]",
+            "glassline.toml:2: upstream.route: a stands there twice",
+        ),
         ("contact = \"\"\"a\nb\"\"\"", "glassline.toml:1: contact: must be one line"),
         ("[demo]\nname = '../x'", "glassline.toml:2: demo.name: "),
         (

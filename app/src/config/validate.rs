@@ -153,7 +153,8 @@ impl Config {
         duration("upstream.negative_ttl", upstream.negative_ttl, seconds(0), seconds(3600))?;
         duration("upstream.connect_timeout", upstream.connect_timeout, millis(50), seconds(60))?;
         duration("upstream.silence_timeout", upstream.silence_timeout, seconds(1), seconds(600))?;
-        number("upstream.connections", upstream.connections, 1, 65_536)
+        number("upstream.connections", upstream.connections, 1, 65_536)?;
+        upstream.check_routes()
     }
 
     fn check_demo(&self) -> Result<(), Problem> {

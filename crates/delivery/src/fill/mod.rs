@@ -10,7 +10,7 @@
 //! woken by whoever holds the object. [`Selection`] is what of an object a request is for (`Range`, conditions), and
 //! [`Framing`] how its bytes are laid into a connection. [`Download`] says how an object comes from
 //! servers that break off, and [`Freshness`] how long it is of use. [`Store`] decides
-//! what is kept of objects from elsewhere, and [`disk`] what of them also lies in files. The bytes live in [`Slab`]s, memory that many small objects share
+//! what is kept of objects from elsewhere, and [`disk`] what of them also lies in files; [`locate`] says which servers have one. The bytes live in [`Slab`]s, memory that many small objects share
 //! and that is given back as a whole: an object costs no descriptor, and bytes that were given to a socket never change.
 
 pub mod disk;
@@ -19,6 +19,7 @@ mod framing;
 mod freshness;
 mod object;
 mod pieces;
+mod route;
 mod selection;
 mod slab;
 mod store;
@@ -28,6 +29,7 @@ pub use download::{Download, Verdict};
 pub use framing::Framing;
 pub use freshness::{Defaults, Freshness};
 pub use object::{Bytes, Failure, Head, Object, Progress};
+pub use route::{Located, Route, RouteError, locate};
 pub use selection::{Selection, SelectionError, VERY_LARGE};
 pub use slab::Slab;
 pub use store::{CacheStatus, Key, Lookup, OVERHEAD_BYTES, Store, StoreFigures, Wanted};

@@ -11,7 +11,7 @@
 
 use super::freshness::Freshness;
 use glassline_media::Time;
-use std::collections::BTreeMap;
+use hashbrown::HashTable;
 
 /// What a request found (RFC 9211 calls the first `hit`, and the others `fwd` with `collapsed` or not).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,8 +97,8 @@ const SWEPT_MIN: usize = 1024;
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Store<V> {
-    /// By their keys' hashes. Where two keys have one hash, the later one takes the place.
-    entries: BTreeMap<u64, Entry<V>>,
+    /// By their keys' hashes, which are handed in.
+    entries: HashTable<Entry<V>>,
     bytes: u64,
     bytes_max: u64,
     /// Counts uses: what was used longest ago goes first.
@@ -111,6 +111,7 @@ pub struct Store<V> {
 #[derive(Clone, Debug)]
 struct Entry<V> {
     key: Box<str>,
+    hash: u64,
     value: V,
     /// Until when it is fresh, of use while it is asked for anew, and of use where no server can be reached. `None` while it fills.
     until: Option<[Time; 3]>,
@@ -119,18 +120,25 @@ struct Entry<V> {
     used: u64,
 }
 
+impl<V> Entry<V> {
+    fn is_of(&self, key: Key<'_>) -> bool {
+        *self.key == *key.text
+    }
+}
+
 impl<V: Clone> Store<V> {
     /// An empty one that keeps `bytes_max` at most.
     pub fn new(bytes_max: u64) -> Store<V> {
-        Store { entries: BTreeMap::new(), bytes: 0, bytes_max, uses: 0, evicted: 0, sweep_at: 0 }
+        Store { entries: HashTable::new(), bytes: 0, bytes_max, uses: 0, evicted: 0, sweep_at: 0 }
     }
 
     /// The object of this key. Where it is to be fetched, or asked about, `fresh` makes what it is put into. A hit costs no
     /// allocation.
     pub fn find(&mut self, key: Key<'_>, now: Time, fresh: impl FnOnce() -> V) -> Lookup<V> {
         self.uses += 1;
-        let known = self.entries.get_mut(&key.hash).filter(|entry| *entry.key == *key.text);
-        let Some(entry) = known else { return self.begin(key, now, fresh()) };
+        let Some(entry) = self.entries.find_mut(key.hash, |entry| entry.is_of(key)) else {
+            return self.begin(key, now, fresh());
+        };
         entry.used = self.uses;
         let Some([fresh_until, stale_until, old_until]) = entry.until else {
             return Lookup { value: entry.value.clone(), status: CacheStatus::Joined, wanted: None };
@@ -157,15 +165,14 @@ impl<V: Clone> Store<V> {
         self.sweep(now);
         let entry = Entry {
             key: key.text.into(),
+            hash: key.hash,
             value: value.clone(),
             until: None,
             refreshes: false,
             bytes: 0,
             used: self.uses,
         };
-        if let Some(displaced) = self.entries.insert(key.hash, entry) {
-            self.bytes -= displaced.bytes;
-        }
+        self.entries.insert_unique(key.hash, entry, |entry| entry.hash);
         let wanted = Wanted { value: value.clone(), old: None, old_until: Time::ZERO };
         Lookup { value, status: CacheStatus::Miss, wanted: Some(wanted) }
     }
@@ -174,14 +181,13 @@ impl<V: Clone> Store<V> {
     /// its end: who asks again then finds it so.
     pub fn keep(&mut self, key: Key<'_>, value: V, bytes: u64, freshness: Freshness, now: Time) {
         let until = freshness.until(now);
-        let known = self.entries.get_mut(&key.hash).filter(|entry| *entry.key == *key.text);
-        let Some(entry) = known else { return };
+        let Some(entry) = self.entries.find_mut(key.hash, |entry| entry.is_of(key)) else { return };
         let bytes = bytes.saturating_add(OVERHEAD_BYTES);
         let before = std::mem::replace(&mut entry.bytes, bytes);
         (entry.value, entry.until, entry.refreshes) = (value, Some(until), false);
         self.bytes = (self.bytes - before).saturating_add(bytes);
         if until.iter().all(|until| *until <= now) {
-            self.remove(key.hash);
+            self.remove(key);
         }
         if self.bytes > self.bytes_max {
             self.evict(self.bytes_max - self.bytes_max / ROOM_MADE);
@@ -190,11 +196,10 @@ impl<V: Clone> Store<V> {
 
     /// What `is_it` knows is about to fail. Who asks next is not to join it.
     pub fn forget(&mut self, key: Key<'_>, is_it: impl FnOnce(&V) -> bool) {
-        let known = self.entries.get_mut(&key.hash).filter(|entry| *entry.key == *key.text);
-        let Some(entry) = known else { return };
+        let Some(entry) = self.entries.find_mut(key.hash, |entry| entry.is_of(key)) else { return };
         entry.refreshes = false;
         if is_it(&entry.value) {
-            self.remove(key.hash);
+            self.remove(key);
         }
     }
 
@@ -209,7 +214,7 @@ impl<V: Clone> Store<V> {
             return;
         }
         let Store { entries, bytes, .. } = self;
-        entries.retain(|_, entry| {
+        entries.retain(|entry| {
             let is_of_use = entry.until.is_none_or(|until| until.iter().any(|until| *until > now));
             if !is_of_use {
                 *bytes -= entry.bytes;
@@ -222,20 +227,26 @@ impl<V: Clone> Store<V> {
     /// Lets go what was used longest ago, until `bytes` are kept at most: more than has to be, so that the search for it, which
     /// looks at all, comes seldom.
     fn evict(&mut self, bytes: u64) {
-        let whole = self.entries.iter().filter(|(_, entry)| entry.until.is_some());
-        let mut by_use: Vec<(u64, u64)> = whole.map(|(hash, entry)| (entry.used, *hash)).collect();
+        let whole = self.entries.iter().filter(|entry| entry.until.is_some());
+        // No two have the same last use.
+        let mut by_use: Vec<(u64, u64)> = whole.map(|entry| (entry.used, entry.hash)).collect();
         by_use.sort_unstable();
-        for (_, hash) in by_use {
+        for (used, hash) in by_use {
             if self.bytes <= bytes {
                 return;
             }
-            self.remove(hash);
+            self.remove_if(hash, |entry| entry.used == used);
             self.evicted += 1;
         }
     }
 
-    fn remove(&mut self, hash: u64) {
-        if let Some(entry) = self.entries.remove(&hash) {
+    fn remove(&mut self, key: Key<'_>) {
+        self.remove_if(key.hash, |entry| entry.is_of(key));
+    }
+
+    fn remove_if(&mut self, hash: u64, is_it: impl FnMut(&Entry<V>) -> bool) {
+        if let Ok(entry) = self.entries.find_entry(hash, is_it) {
+            let (entry, _) = entry.remove();
             self.bytes -= entry.bytes;
         }
     }
@@ -361,7 +372,7 @@ mod tests {
                     }
                     Step::Forget(name) => store.forget(key, |value| *value == name),
                 }
-                let counted: u64 = store.entries.values().map(|entry| entry.bytes).sum();
+                let counted: u64 = store.entries.iter().map(|entry| entry.bytes).sum();
                 prop_assert_eq!(store.figures().bytes, counted);
                 prop_assert!(counted <= 100_000);
             }

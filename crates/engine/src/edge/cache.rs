@@ -13,8 +13,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Job {
     /// What it is kept under.
     pub(super) key: String,
+    /// Which servers have it: 0 are those for everything else, those of the routes follow.
+    pub(super) group: usize,
     /// Path and query at the server.
     pub(super) target: String,
+    /// What the server is called by, where that is not its own name.
+    pub(super) host: Option<String>,
     pub(super) growing: Arc<Growing>,
     /// What was there, which may still hold.
     pub(super) old: Option<Arc<Growing>>,

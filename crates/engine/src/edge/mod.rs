@@ -28,13 +28,13 @@ pub use ladder::Ladder;
 pub use playlists::Found;
 pub use shelf::{Neighbour, Shelf};
 pub use transport::Missing;
-pub use upstream::{FetchFigures, FetcherError, UpstreamSettings};
+pub use upstream::{FetchFigures, FetcherError, UpstreamRoute, UpstreamSettings};
 pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 
 use cache::{Cache, Job};
 use disk::Disk;
-use glassline_delivery::fill::Wanted;
 use glassline_delivery::fill::disk::Found as OnDisk;
+use glassline_delivery::fill::{Located, Wanted, locate};
 use glassline_io::clock::Clock;
 use glassline_media::Time;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl Edge {
         seed: u64,
     ) -> Result<Edge, FetcherError> {
         let cache = Arc::new(Cache::new(settings.cache_bytes, wake));
-        let disk = settings.disk.clone().map(|disk| Disk::new(disk, &settings.servers));
+        let disk = settings.disk.clone().map(|disk| Disk::new(disk, settings.groups()));
         let (counters, ends) = (Arc::new(FetchCounters::default()), Arc::new(AtomicBool::new(false)));
         let name = format!("glassline-{seed:016x}");
         let (fetcher, mailbox) = Fetcher::new(
@@ -95,14 +95,25 @@ impl Edge {
         &self.settings
     }
 
-    /// The object at `target`, path and query, and what was found of it. It is fetched where it is not there; servers are
+    /// Where the object is that a request for `path` with `query` and this `Host` is about; `None` where no server is asked
+    /// for it.
+    pub fn locate(&self, host: Option<&str>, path: &str, query: &str) -> Option<Located> {
+        let routes = self.settings.routes.iter().map(|route| &route.rule);
+        let located = locate(routes, host, path, query)?;
+        (located.route.is_some() || !self.settings.servers.is_empty()).then_some(located)
+    }
+
+    /// The object there, and what was found of it. It is fetched where it is not here; servers are
     /// then told by which others the request came (`via`, RFC 9110 §7.6.3), and this one.
-    pub fn find(&self, target: &str, via: Option<&str>, now: Time) -> (Arc<Growing>, CacheStatus) {
-        let (growing, mut status, wanted) = self.cache.find(target, now);
+    pub fn find(&self, located: Located, via: Option<&str>, now: Time) -> (Arc<Growing>, CacheStatus) {
+        let key = located.key();
+        let (growing, mut status, wanted) = self.cache.find(&key, now);
         if let Some(Wanted { value, old, old_until }) = wanted {
             let job = Job {
-                key: target.to_owned(),
-                target: target.to_owned(),
+                key: key.into_owned(),
+                group: located.route.map_or(0, |route| route + 1),
+                target: located.target,
+                host: located.host,
                 growing: value,
                 old,
                 old_until,

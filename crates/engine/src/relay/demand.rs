@@ -81,9 +81,12 @@ impl Hub {
         if demands.len() >= DEMANDS_MAX || self.settings().pulls.iter().any(|pull| pull.name == *name) {
             return None;
         }
-        let mut urls = settings.servers.iter().map(|server| {
+        // A stream has one name here, whatever host it is asked for under: who asks first must not choose its servers.
+        let located = edge.locate(None, &format!("/live/{name}.{}", mux.extension()), "")?;
+        let servers = settings.groups().nth(located.route.map_or(0, |route| route + 1))?;
+        let mut urls = servers.iter().map(|server| {
             let base = server.target().trim_end_matches('/');
-            server.at(&format!("{base}/live/{name}.{}", mux.extension()))
+            server.at(&format!("{base}{}", located.target))
         });
         let (source, alternates) = (Source::Http(urls.next()?), urls.collect());
         let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca: settings.ca.clone() };

@@ -110,9 +110,9 @@ struct Tasks {
 /// What the disk's thread shares with the others.
 pub(super) struct Disk {
     settings: DiskSettings,
-    /// What stands in front of an object's address at its server: those of two origins are told apart, also by a server
-    /// that is started with another one.
-    origin: String,
+    /// What stands in front of an object's address, for each group of servers: those of two origins are told apart, also by a
+    /// server that is started with another one.
+    origins: Vec<String>,
     index: Mutex<Index>,
     tasks: Mutex<Tasks>,
     news: Condvar,
@@ -125,10 +125,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Disk {
-    /// Objects come from `servers`, of which the first one gives them their names.
-    pub(super) fn new(settings: DiskSettings, servers: &[Url]) -> Arc<Disk> {
+    /// Objects come from `groups` of servers, of each of which the first one gives them their names.
+    pub(super) fn new<'a>(settings: DiskSettings, groups: impl Iterator<Item = &'a [Url]>) -> Arc<Disk> {
         Arc::new(Disk {
-            origin: servers.first().map(origin).unwrap_or_default(),
+            origins: groups.map(|servers| servers.first().map(origin).unwrap_or_default()).collect(),
             index: Mutex::new(Index::new(settings.bytes)),
             settings,
             tasks: Mutex::default(),
@@ -156,7 +156,11 @@ impl Disk {
 
     /// What the object for `job` is kept under.
     fn key(&self, job: &Job) -> String {
-        format!("{}{}", self.origin, job.target)
+        let origin = self.origins.get(job.group).map(String::as_str).unwrap_or_default();
+        match &job.host {
+            None => format!("{origin}{}", job.target),
+            Some(host) => format!("{origin} {host} {}", job.target),
+        }
     }
 
     /// Has the object for `job` read, where it is there and of use; else the job comes back, to be fetched.

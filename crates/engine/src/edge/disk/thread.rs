@@ -465,7 +465,7 @@ impl DiskThread {
         for _ in 0..LISTED_A_TURN {
             let Some(entry) = listing.next() else {
                 found.sort_unstable();
-                // Of too many the ones go that were used longest ago; who has lowered the bound wants no more of them.
+                // Of too many those go that were used longest ago.
                 let surplus = found.len().saturating_sub(FILES_MAX);
                 for (_, name) in found.drain(..surplus) {
                     self.remove(name);

@@ -38,8 +38,8 @@ impl Fetch {
             Some(before) => format!("{before}, {via}"),
             None => via.to_owned(),
         };
-        let mut request =
-            Request::kept_alive(Method::Get, &url.authority(), &target).with_header("Via", &via);
+        let host = self.job.host.clone().unwrap_or_else(|| url.authority());
+        let mut request = Request::kept_alive(Method::Get, &host, &target).with_header("Via", &via);
         if let Some(authorization) = url.authorization() {
             request = request.with_header("Authorization", authorization);
         }

@@ -14,6 +14,7 @@ use glassline_io::tls::{Connector, Roots, TlsError};
 use glassline_media::Time;
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -61,6 +62,8 @@ pub(in crate::edge) struct Fetcher {
     poller: Poller,
     connector: Option<Connector>,
     servers: Vec<Server>,
+    /// Which of them have the same.
+    groups: Vec<Range<usize>>,
     lines: Vec<Option<Line>>,
     generations: u32,
     waiting: VecDeque<Fetch>,
@@ -84,11 +87,16 @@ impl Fetcher {
     ) -> Result<(Fetcher, Arc<Mailbox>), FetcherError> {
         let poller = Poller::new()?;
         let mailbox = Mailbox::new(Waker::new(&poller, WAKE)?);
-        let wants_tls = settings.servers.iter().any(glassline_delivery::http1::Url::tls);
+        let wants_tls = settings.groups().flatten().any(glassline_delivery::http1::Url::tls);
         let roots = settings.ca.clone().map_or(Roots::System, Roots::File);
         let connector = wants_tls.then(|| Connector::new(&roots)).transpose()?;
         let seed = clock.utc().as_nanos();
-        let servers = settings.servers.iter().enumerate();
+        let mut groups = Vec::new();
+        for group in settings.groups() {
+            let begin = groups.last().map_or(0, |before: &Range<usize>| before.end);
+            groups.push(begin..begin + group.len());
+        }
+        let servers = settings.groups().flatten().enumerate();
         let servers = servers.map(|(index, url)| Server::new(url.clone(), seed ^ index as u64)).collect();
         let fetcher = Fetcher {
             settings,
@@ -101,6 +109,7 @@ impl Fetcher {
             poller,
             connector,
             servers,
+            groups,
             lines: Vec::new(),
             generations: 0,
             waiting: VecDeque::new(),
@@ -149,6 +158,11 @@ impl Fetcher {
         }
     }
 
+    /// The numbers of the servers that may have it.
+    fn group(&self, fetch: &Fetch) -> Range<usize> {
+        self.groups.get(fetch.job.group).cloned().unwrap_or_default()
+    }
+
     fn begin(&mut self, job: Job, now: Time) {
         let fetch = Fetch::new(job);
         self.assign(fetch, now);
@@ -169,12 +183,13 @@ impl Fetcher {
             return self.give_up(fetch, now);
         }
         let mailbox = &self.mailbox;
-        for server in &mut self.servers {
+        let group = self.group(&fetch);
+        for server in &mut self.servers[group.clone()] {
             let mailbox = Arc::clone(mailbox);
             server.look_up(now, move || mailbox.wake());
         }
         let not_failed = |index: &usize| !fetch.failed.contains(index);
-        let candidates: Vec<usize> = (0..self.servers.len()).filter(not_failed).collect();
+        let candidates: Vec<usize> = group.filter(not_failed).collect();
         let well = candidates.iter().copied().find(|index| self.servers[*index].is_well(now));
         // Where all are down the one is asked that was not asked for this one yet: better than an error.
         let any = candidates.iter().copied().find(|index| self.servers[*index].has_address());
@@ -374,7 +389,7 @@ impl Fetcher {
             return self.fail(fetch, Failure::Upstream, now);
         }
         // What has begun may go on at the server that broke it off, too: it may be back.
-        if fetch.download.has_begun() && fetch.failed.len() >= self.servers.len() {
+        if fetch.download.has_begun() && fetch.failed.len() >= self.group(&fetch).len() {
             fetch.failed.clear();
         }
         self.assign(fetch, now);

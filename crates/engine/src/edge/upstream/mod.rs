@@ -16,7 +16,7 @@ pub use fetcher::FetcherError;
 
 use super::cache::Job;
 use super::disk::DiskSettings;
-use glassline_delivery::fill::Defaults;
+use glassline_delivery::fill::{Defaults, Route};
 use glassline_delivery::http1::{Limits, Url};
 use glassline_io::poll::Waker;
 use std::path::PathBuf;
@@ -29,6 +29,8 @@ use std::time::Duration;
 pub struct UpstreamSettings {
     /// Servers that have the same, in the order in which they are asked. A path in them stands in front of each request's.
     pub servers: Vec<Url>,
+    /// What is asked for elsewhere.
+    pub routes: Vec<UpstreamRoute>,
     /// Authorities that may vouch for them; `None`: those that the system trusts.
     pub ca: Option<PathBuf>,
     /// Bytes that are kept in memory at most.
@@ -48,11 +50,26 @@ pub struct UpstreamSettings {
     pub connections: usize,
 }
 
+/// Servers for some of the requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamRoute {
+    /// For which.
+    pub rule: Route,
+    /// Servers that have the same, in the order in which they are asked.
+    pub servers: Vec<Url>,
+}
+
 impl UpstreamSettings {
+    /// The groups of servers: those for everything else, and those of the routes.
+    pub fn groups(&self) -> impl Iterator<Item = &[Url]> {
+        std::iter::once(&*self.servers).chain(self.routes.iter().map(|route| &*route.servers))
+    }
+
     /// These servers, and what fits nearly everybody.
     pub fn new(servers: Vec<Url>) -> UpstreamSettings {
         UpstreamSettings {
             servers,
+            routes: Vec::new(),
             ca: None,
             cache_bytes: 512 << 20,
             disk: None,

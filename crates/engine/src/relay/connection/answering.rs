@@ -6,7 +6,6 @@ use crate::edge::{Growing, ObjectSource};
 use crate::relay::live::Live;
 use crate::relay::turn::TurnContext;
 use crate::relay::{ListenerRole, Settings};
-use glassline_delivery::fill::upstream_target;
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{HttpError, Method, Response, problem};
 use glassline_delivery::policy::{StreamName, is_live_path};
@@ -39,10 +38,10 @@ fn find_upstream(
         let words = "The request has come by this server before: its upstream servers lead back to it. Mend [upstream].";
         return Some(Err(problem(508, "the servers ask each other in a circle", words)));
     }
-    let target = upstream_target(&request.path, &request.query)?;
+    let located = edge.locate(request.headers.first("host"), &request.path, &request.query)?;
     let via: Vec<&str> = request.headers.all("via").collect();
     let via = (!via.is_empty()).then(|| via.join(", "));
-    let (growing, status) = edge.find(&target, via.as_deref(), context.now);
+    let (growing, status) = edge.find(located, via.as_deref(), context.now);
     Some(Ok((growing, ObjectSource::Upstream(status))))
 }
 
