@@ -7,6 +7,8 @@ use glassline_test_support::corpus;
 mod carried;
 #[path = "../../../fuzz/bodies/http1.rs"]
 mod http1;
+#[path = "../../../fuzz/bodies/ingest.rs"]
+mod ingest;
 #[path = "../../../fuzz/bodies/metacube.rs"]
 mod metacube;
 #[path = "../../../fuzz/bodies/push.rs"]
@@ -24,6 +26,11 @@ fn carried_streams() {
 #[test]
 fn http1_corpus() {
     corpus::run("http1", http1::run);
+}
+
+#[test]
+fn cmaf_that_is_put() {
+    corpus::run("ingest", ingest::run);
 }
 
 #[test]
