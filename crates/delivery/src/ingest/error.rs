@@ -37,6 +37,14 @@ pub enum IngestError {
         /// What stands behind the stream's name.
         name: String,
     },
+    /// The stream of a version of the pictures is not to be had.
+    #[error("the stream {name:?} of this version is not to be had: {reason}")]
+    Stream {
+        /// Its name.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
     /// As many tracks as there may be are there.
     #[error("more than {limit} tracks")]
     TooManyTracks {
@@ -72,7 +80,7 @@ impl IngestError {
         match self {
             IngestError::Read(_) | IngestError::CutOff { .. } | IngestError::Ambiguous => 400,
             IngestError::OtherClock => 400,
-            IngestError::SameName { .. } | IngestError::SecondSound => 409,
+            IngestError::SameName { .. } | IngestError::SecondSound | IngestError::Stream { .. } => 409,
             IngestError::NoHeader => 412,
             IngestError::TooMuch { .. } => 413,
             IngestError::NotCmaf { .. } | IngestError::Codec { .. } => 415,
@@ -97,6 +105,9 @@ impl IngestError {
             }
             IngestError::SameName { .. } => {
                 "Tracks of pictures under one name differ in height or frame rate; put this one under another name."
+            }
+            IngestError::Stream { .. } => {
+                "Each version of the pictures is a stream of its own: end the other publisher of that name, or allow it."
             }
             IngestError::TooManyTracks { .. } => "Put fewer tracks under one name.",
             IngestError::TooManyBodies { .. } => "End requests before others are begun.",

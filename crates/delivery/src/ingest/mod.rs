@@ -238,6 +238,14 @@ impl Ingest {
         bodies.chain(start).chain(lanes).chain(programs).min()
     }
 
+    /// A stream of [`Output::Begin`] is not to be had: its pictures are taken no longer, which their requests are told.
+    pub fn refuse_stream(&mut self, stream: usize, name: &str, reason: &str) {
+        let pictures = self.streams.get(stream).and_then(|stream| stream.pictures);
+        if let Some(at) = pictures {
+            self.refuse(at, IngestError::Stream { name: name.to_owned(), reason: reason.to_owned() });
+        }
+    }
+
     /// What goes out, in order. Poll until `None` after each call above.
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
