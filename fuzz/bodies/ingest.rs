@@ -3,7 +3,7 @@
 
 use glassline_delivery::ingest::{Counters, Ingest, Output};
 use glassline_media::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where headers and segments are put.
 const PATHS: [&str; 6] = ["v", "a", "init-stream0.m4s", "chunk-stream0-00001.m4s", "x/init.mp4", "x/1.m4s"];
@@ -24,7 +24,7 @@ type Given = (BTreeMap<usize, Vec<u8>>, BTreeMap<usize, usize>, Vec<String>, Cou
 fn ingested(mut wire: &[u8], chop: usize) -> Given {
     let mut ingest = Ingest::new();
     let (mut packets, mut seams, mut refusals) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-    let (mut now, mut pushed_bytes, mut streams) = (Time::from_millis(1), 0, 1);
+    let (mut now, mut pushed_bytes, mut versions) = (Time::from_millis(1), 0, BTreeSet::new());
     while let Some((&[path, high, low], rest)) = wire.split_first_chunk::<3>() {
         let (body, behind) = rest.split_at((usize::from(high) << 8 | usize::from(low)).min(rest.len()));
         wire = behind;
@@ -48,13 +48,12 @@ fn ingested(mut wire: &[u8], chop: usize) -> Given {
         while let Some(output) = ingest.poll() {
             match output {
                 Output::Begin { stream, version } => {
-                    assert_eq!(stream, streams);
-                    assert!(!version.is_empty());
-                    streams += 1;
+                    assert!(stream <= versions.len() && !packets.contains_key(&stream), "they are counted");
+                    assert!(versions.insert(version), "each has a name of its own");
                 }
                 Output::Seam { stream } => *seams.entry(stream).or_default() += 1,
                 Output::Packets { stream, bytes } => {
-                    assert!(stream < streams && bytes.len() % 188 == 0);
+                    assert!(stream <= versions.len() && bytes.len() % 188 == 0);
                     packets.entry(stream).or_insert_with(Vec::new).extend_from_slice(&bytes);
                 }
             }

@@ -343,15 +343,23 @@ fn versions_become_a_ladder_of_streams() {
             assert_eq!(put(&server, &format!("/live/hall/{track}-{number}.m4s"), bytes), 204);
         }
     }
-    for (name, height) in [("hall", 240), ("hall-180p25", 180)] {
+    for (name, height) in [("hall-240p25", 240), ("hall-180p25", 180)] {
         server.wait_for_pictures(name);
         until("the picture's size", || {
-            server.stream(name).is_some_and(|stream| stream["video"]["height"] == height)
+            server.stream(name).is_some_and(|stream| stream["codecs"][0]["height"] == height)
         });
+        assert_eq!(server.stream(name).unwrap()["group"], "hall");
         let mut viewer = Viewer::new(&server, name);
         let heard = (0..20).any(|_| viewer.next().codec == Codec::Opus);
         assert!(heard, "{name} has the sound");
     }
+    assert!(server.stream("hall").is_none());
+    // The name is taken all the same.
+    let shape = Shape { packets: 5, group: 5 };
+    assert_eq!(read_answer(&mut publish(server.address(), "/live/hall.ts")).status, 409);
+    let mut ts = publish(server.address(), "/live/hall.ts?takeover=1");
+    ts.write_all(&shape.picture(0)).unwrap();
+    until("the new publisher", || is_live(&server, "hall") && !is_live(&server, "hall-180p25"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! PUT NAME/PATH ─► Body: which header's? ─► cmaf::Reader ─► units ─► Order, a track each ─┬─► Program: NAME
-//!   any chop, requests at once                    prft ─► capture time                    └─► Program: NAME-360p25
+//!   any chop, requests at once                    prft ─► capture time                    └─► or NAME-720p25, NAME-360p25
 //!                                                                              merged by time ─► ts::Muxer ─► bytes
 //! ```
 //! Bytes and the time come in, packets and the next deadline go out. A chunk's units go on when its last byte has come. What
@@ -54,7 +54,7 @@ const WAITING_BODY_MAX_BYTES: usize = 4 << 20;
 /// How long it waits.
 const HEADER_WAIT: Duration = Duration::from_secs(1);
 /// How long a stream's beginning waits for further tracks where pictures and sound are there.
-const SETTLE: Duration = Duration::from_millis(200);
+const SETTLE: Duration = Duration::from_millis(500);
 /// How long pictures wait for sound at the beginning.
 const SOUND_WAIT: Duration = Duration::from_secs(1);
 /// How long sound waits for pictures, which encoders hold back for longer.
@@ -86,11 +86,12 @@ pub struct Counters {
 /// What goes out. Streams are counted from 0, which is the one that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// A further stream begins: a version of the first one.
+    /// A stream begins that is a version of a capture. Where several versions are there at the beginning, number 0 is one of
+    /// them, too, and there is no stream of the name that was asked for; versions that come later stand beside that.
     Begin {
         /// Its number.
         stream: usize,
-        /// What stands behind the first one's name and a dash: `360p25`.
+        /// What stands behind the name and a dash: `360p25`.
         version: String,
     },
     /// Whole packets of a transport stream.
@@ -581,10 +582,11 @@ impl Ingest {
         let is_new =
             |at: &usize| self.lanes[*at].is_video() && self.lanes[*at].refused.is_none() && !has_stream(*at);
         let mut pictures: Vec<usize> = (0..self.lanes.len()).filter(is_new).collect();
-        // The best one is what was asked for; of equal ones the first.
+        // Best first; of equal ones the first that came.
         pictures.sort_by_key(|&at| std::cmp::Reverse(self.lanes[at].shape()));
+        let are_versions = pictures.len() > 1;
         for at in pictures {
-            self.place_pictures(at, sound);
+            self.place_pictures(at, sound, are_versions);
         }
         if self.streams.is_empty() && sound.is_some() {
             self.streams.push(Stream { program: Program::new(false, sound), pictures: None, version: None });
@@ -599,33 +601,37 @@ impl Ingest {
         }
     }
 
-    /// Gives pictures a stream: the one that was asked for where that has none, else one of their own.
-    fn place_pictures(&mut self, at: usize, sound: Option<AudioFormat>) {
-        let Some(first) = self.streams.first_mut() else {
-            let program = Program::new(true, sound);
-            return self.streams.push(Stream { program, pictures: Some(at), version: None });
-        };
-        if !first.program.has_pictures() {
-            let mut written = Vec::new();
-            first.program.drain(Time::NEVER, &mut written);
-            written.push(first.program.change(true, None));
-            first.pictures = Some(at);
-            return give(0, written, &mut self.outputs);
+    /// Gives pictures a stream: one of the name that was asked for, or that of a version.
+    fn place_pictures(&mut self, at: usize, sound: Option<AudioFormat>, are_versions: bool) {
+        let shape = self.lanes[at].shape();
+        match self.streams.first_mut() {
+            Some(first) if !first.program.has_pictures() => {
+                let mut written = Vec::new();
+                first.program.drain(Time::NEVER, &mut written);
+                written.push(first.program.change(true, None));
+                first.pictures = Some(at);
+                return give(0, written, &mut self.outputs);
+            }
+            None if !are_versions || shape.is_none() => {
+                let program = Program::new(true, sound);
+                return self.streams.push(Stream { program, pictures: Some(at), version: None });
+            }
+            _ => {}
         }
-        let lane = &self.lanes[at];
-        let Some(shape) = lane.shape() else {
-            if lane.first().is_some() {
+        let Some(shape) = shape else {
+            if self.lanes[at].first().is_some() {
                 // Its pictures do not say what they are.
-                let sample_entry = lane.track.sample_entry;
+                let sample_entry = self.lanes[at].track.sample_entry;
                 self.refuse(at, IngestError::Codec { sample_entry });
             }
             return;
         };
         let version = shape.name();
-        let asked_for = self.streams.first().and_then(|stream| self.lanes[stream.pictures?].shape());
-        let is_taken = asked_for.is_some_and(|shape| shape.name() == version)
-            || self.streams.iter().any(|stream| stream.version.as_ref() == Some(&version));
-        if is_taken {
+        let name_of = |stream: &Stream| match &stream.version {
+            Some(version) => Some(version.clone()),
+            None => Some(self.lanes[stream.pictures?].shape()?.name()),
+        };
+        if self.streams.iter().filter_map(name_of).any(|known| known == version) {
             return self.refuse(at, IngestError::SameName { name: version });
         }
         self.outputs.push_back(Output::Begin { stream: self.streams.len(), version: version.clone() });

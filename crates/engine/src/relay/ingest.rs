@@ -52,8 +52,11 @@ pub(super) struct IngestSession {
 #[derive(Debug)]
 struct Core {
     ingest: Ingest,
-    /// The streams that it has a seat of, by the numbers that [`Ingest`] gives them; `None` for one that it did not get.
+    /// The streams that it has a seat of, by the numbers that [`Ingest`] gives them; `None` for one that it did not get, or has
+    /// lost.
     seats: Vec<Option<(Arc<Live>, u64)>>,
+    /// All streams are versions, and there is none of the name itself.
+    is_ladder: bool,
     seat: Seat,
     began: Time,
     last_bytes: Time,
@@ -157,6 +160,11 @@ impl Ingests {
         {
             return Ok(Arc::clone(session));
         }
+        if let Some(session) = sessions.get(name).filter(|_| !take_over)
+            && session.lock().holds()
+        {
+            return Err(ClaimError::Taken { name: name.clone() }.into());
+        }
         enter()?;
         let claimant = Claimant { name, mux: Mux::MpegTs, seat: Some(seat), take_over };
         let (live, session) = match hub.claim(claimant) {
@@ -169,6 +177,7 @@ impl Ingests {
         let core = Core {
             ingest: Ingest::new(),
             seats: vec![Some((live, session))],
+            is_ladder: false,
             seat,
             began: now,
             last_bytes: now,
@@ -203,6 +212,24 @@ impl Ingests {
         tracing::info!(peer = %session.owner.address, stream = %session.name, bytes, seconds, "publisher of CMAF: {how}");
     }
 
+    /// Whether another publisher may have `name`: no ladder is put under it, or it is asked to give way.
+    pub(super) fn make_way(&self, name: &StreamName, take_over: bool, hub: &Hub, now: Time) -> bool {
+        let mut sessions = self.lock();
+        let is_ladder = |session: &Arc<IngestSession>| {
+            let core = session.lock();
+            core.is_ladder && core.holds()
+        };
+        if !sessions.get(name).is_some_and(is_ladder) {
+            return true;
+        }
+        let former = take_over.then(|| sessions.remove(name)).flatten();
+        drop(sessions);
+        if let Some(former) = &former {
+            self.retire(former, Over::Evicted, hub, now);
+        }
+        former.is_some()
+    }
+
     /// What they have put.
     pub(super) fn counts(&self) -> IngestCounts {
         let mut media = *self.before.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,12 +257,13 @@ fn add(sum: &mut Counters, more: Counters) {
 }
 
 impl Core {
-    /// Whether it has the seat of the stream that was asked for.
+    /// Whether it has the seat of the stream that was asked for; where that is a ladder, that of any version.
     fn holds(&self) -> bool {
         let held = |seat: &Option<(Arc<Live>, u64)>| {
             seat.as_ref().is_some_and(|(live, session)| live.is_held_by(*session))
         };
-        self.over.is_none() && self.seats.first().is_some_and(held)
+        let needed = if self.is_ladder { &self.seats[..] } else { &self.seats[..1] };
+        self.over.is_none() && needed.iter().any(held)
     }
 
     /// Marks it as over. Returns whether it was before.
@@ -366,8 +394,19 @@ impl IngestSession {
                         tracing::warn!(peer = %self.owner.address, stream = name, %reason, "version refused");
                         core.ingest.refuse_stream(stream, &name, reason);
                     }
-                    debug_assert_eq!(core.seats.len(), stream);
-                    core.seats.push(claimed.ok());
+                    if stream > 0 {
+                        debug_assert_eq!(core.seats.len(), stream);
+                        core.seats.push(claimed.ok());
+                        continue;
+                    }
+                    // A ladder has its name to itself, and no stream of that name.
+                    core.is_ladder = true;
+                    if let Some((live, session)) = std::mem::replace(&mut core.seats[0], claimed.ok())
+                        && live.is_held_by(session)
+                    {
+                        live.give_way();
+                        hub.inboxes.announce(&live, None);
+                    }
                 }
                 Output::Seam { stream } => {
                     let Some(Some((live, session))) = core.seats.get_mut(stream) else { continue };
@@ -381,8 +420,14 @@ impl IngestSession {
                     hub.inboxes.notify(live, flushed);
                     let Err(error) = pushed else { continue };
                     match error {
-                        super::PushError::Evicted if stream > 0 => core.seats[stream] = None,
-                        super::PushError::Evicted => return Err(Over::Evicted),
+                        super::PushError::Evicted => {
+                            let name = live.name.to_string();
+                            core.seats[stream] = None;
+                            core.ingest.refuse_stream(stream, &name, "another publisher has taken it over");
+                            if !core.holds() {
+                                return Err(Over::Evicted);
+                            }
+                        }
                         super::PushError::Refused(_) | super::PushError::Spool(_) => {
                             return Err(Over::NoRoom);
                         }

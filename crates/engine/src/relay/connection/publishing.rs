@@ -27,7 +27,10 @@ impl Connection {
         self.enter_as_publisher(context)?;
         let take_over = asks_to_take_over(request);
         let claimant = Claimant { name: &name, mux, seat: Some(self.seat), take_over };
-        let (live, session) = context.hub.claim(claimant).map_err(|error| {
+        let is_free = context.hub.ingests.make_way(&name, take_over, context.hub, context.now);
+        let taken = ClaimError::Taken { name: name.clone() };
+        let claimed = if is_free { context.hub.claim(claimant) } else { Err(taken) };
+        let (live, session) = claimed.map_err(|error| {
             context.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
             tracing::warn!(peer = %self.peer, stream = %name, %error, "publisher refused");
             claim_refusal(&error)
