@@ -11,7 +11,7 @@
 //!
 //! * a stream's beginning, until its tracks are known ([`Ingest::poll_timeout`] tells how long);
 //! * a segment, a quarter of a second for one before it that comes by another request;
-//! * a track that is far ahead of the other, half a second for that;
+//! * a track that comes faster than it lasts and is far ahead of the other, half a second for that;
 //! * a segment that has overtaken its header, a second.
 //!
 //! Called by `engine::relay`, which has the connections and gives the packets to streams.
@@ -308,9 +308,11 @@ impl Ingest {
 
     /// Reads a segment on that waits for its header, if that is there.
     fn find_header(&mut self, id: u64, body: &mut Body, now: Time) -> Result<(), IngestError> {
-        let likeness = |header: &Header| path::likeness(&header.path, &body.path);
-        let Some(best) = self.headers.iter().map(likeness).max() else { return Ok(()) };
-        let mut alike = (0..self.headers.len()).filter(|&at| likeness(&self.headers[at]) == best);
+        // A header whose tracks are others' by now has no segments.
+        let likeness =
+            |header: &Header| (!header.lanes.is_empty()).then(|| path::likeness(&header.path, &body.path));
+        let Some(best) = self.headers.iter().filter_map(likeness).max() else { return Ok(()) };
+        let mut alike = (0..self.headers.len()).filter(|&at| likeness(&self.headers[at]) == Some(best));
         let (Some(found), None) = (alike.next(), alike.next()) else { return Err(IngestError::Ambiguous) };
         let State::Waits(waiting) = &mut body.state else { return Ok(()) };
         let waiting = std::mem::take(waiting);
@@ -415,6 +417,11 @@ impl Ingest {
             self.headers[at].reader = reader;
             return Ok(at);
         }
+        let is_free = |at: &usize| {
+            self.headers[*at].lanes.is_empty() && self.bodies.values().all(|body| body.header != Some(*at))
+        };
+        let free = || (0..self.headers.len()).find(is_free).filter(|_| self.headers.len() >= HEADERS_MAX);
+        let known = known.or_else(free);
         if known.is_none() && self.headers.len() >= HEADERS_MAX {
             self.counters.refused_tracks += tracks.len() as u64;
             return Err(IngestError::TooManyTracks { limit: HEADERS_MAX });

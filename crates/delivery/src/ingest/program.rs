@@ -1,7 +1,8 @@
 //! Pictures and sound of one program, merged by decoding time, and made into a transport stream.
 //!
-//! What comes goes on at once: the multiplexer holds nothing back. Only where one track is further ahead of the other than
-//! [`LEAD`] does it wait, as where tracks come in whole segments, one after the other; and for no longer than [`WAIT`].
+//! What comes as fast as it lasts goes on at once, whatever the other track does: the multiplexer holds nothing back. Only
+//! where a track comes faster, as in whole segments, and is further ahead of the other than [`LEAD`] does it wait for that,
+//! so that segments which come one after the other are interleaved; and for no longer than [`WAIT`].
 
 use super::Counters;
 use glassline_media::container::ts::{AudioFormat, MuxSettings, Muxer};
@@ -14,6 +15,8 @@ use std::time::Duration;
 pub(super) const LEAD: Ticks = Ticks(27_000);
 /// How long one track waits for the other. After that it no longer waits until the other has caught up.
 pub(super) const WAIT: Duration = Duration::from_millis(500);
+/// How much more than it lasts time has to pass for what came at once to be forgotten, in percent.
+const LEAK_PERCENT: i64 = 110;
 /// Times that are further apart than this are not on one clock.
 const FAR: i64 = 10 * Ticks::RATE as i64;
 
@@ -26,14 +29,38 @@ pub(super) enum Written {
     Seam,
 }
 
+/// A unit on its way.
+#[derive(Debug)]
+struct Waiting {
+    unit: AccessUnit,
+    at: Time,
+    /// By how much more time the track has brought than has passed, in ticks.
+    ahead: i64,
+}
+
 /// One of the two tracks.
 #[derive(Debug, Default)]
 struct Side {
-    queue: VecDeque<(AccessUnit, Time)>,
+    queue: VecDeque<Waiting>,
+    /// The newest unit that came: its decoding time, when it came, and by how much it was ahead.
+    pace: Option<(Ticks, Time, i64)>,
     /// The decoding time of the newest unit that went on.
     newest: Option<Ticks>,
     /// It was waited for in vain.
     is_behind: bool,
+}
+
+impl Side {
+    /// By how much a unit is ahead of the time that has passed: a bucket that leaks.
+    fn ahead(&mut self, dts: Ticks, at: Time) -> i64 {
+        let ahead = self.pace.map_or(0, |(last, last_at, ahead)| {
+            let passed =
+                i64::try_from(at.since(last_at).as_micros()).unwrap_or(i64::MAX).min(1 << 40) * 9 / 100;
+            (ahead + (dts - last).0 - passed * LEAK_PERCENT / 100).max(0)
+        });
+        self.pace = Some((dts, at, ahead));
+        ahead
+    }
 }
 
 /// A program: pictures, sound, or both.
@@ -114,7 +141,7 @@ impl Program {
             self.drain(Time::NEVER, out);
             self.clock = None;
             for side in self.sides.iter_mut().flatten() {
-                (side.newest, side.is_behind) = (None, false);
+                (side.newest, side.is_behind, side.pace) = (None, false, None);
             }
             out.push(self.change(false, None));
         } else if is_far {
@@ -128,13 +155,14 @@ impl Program {
         self.bytes += unit.data.len();
         // The clock that others are compared with begins with what comes first.
         self.clock = self.clock.or(Some(unit.dts));
-        side.queue.push_back((unit, at));
+        let ahead = side.ahead(unit.dts, at);
+        side.queue.push_back(Waiting { unit, at, ahead });
         true
     }
 
     fn newest(&self, side: usize) -> Option<Ticks> {
         let side = self.sides[side].as_ref()?;
-        side.queue.back().map(|(unit, _)| unit.dts).or(side.newest)
+        side.queue.back().map(|waiting| waiting.unit.dts).or(side.newest)
     }
 
     /// Writes what may go on.
@@ -151,7 +179,7 @@ impl Program {
                 other.is_behind = true;
             }
             let Some(side) = &mut self.sides[index] else { break };
-            let Some((unit, _)) = side.queue.pop_front() else { break };
+            let Some(Waiting { unit, .. }) = side.queue.pop_front() else { break };
             self.bytes -= unit.data.len();
             side.newest = Some(unit.dts);
             self.clock = self.clock.max(Some(unit.dts));
@@ -167,7 +195,7 @@ impl Program {
 
     /// Whose front is decoded first.
     fn next_side(&self) -> Option<usize> {
-        let front = |side: usize| self.sides[side].as_ref()?.queue.front().map(|(unit, _)| unit.dts);
+        let front = |side: usize| self.sides[side].as_ref()?.queue.front().map(|waiting| waiting.unit.dts);
         match (front(0), front(1)) {
             (Some(pictures), Some(sound)) => Some(usize::from(sound < pictures)),
             (Some(_), None) => Some(0),
@@ -178,10 +206,10 @@ impl Program {
 
     /// Until when the first unit of a side waits for the other one, if it does.
     fn waits_for(&self, side: usize) -> Option<Time> {
-        let (unit, at) = self.sides[side].as_ref()?.queue.front()?;
+        let Waiting { unit, at, ahead } = self.sides[side].as_ref()?.queue.front()?;
         let other = self.sides[1 - side].as_ref()?;
         let is_near = other.newest.is_some_and(|newest| (unit.dts - newest).0 <= LEAD.0);
-        (other.queue.is_empty() && !other.is_behind && !is_near).then(|| *at + WAIT)
+        (*ahead > LEAD.0 && other.queue.is_empty() && !other.is_behind && !is_near).then(|| *at + WAIT)
     }
 
     /// When [`Program::drain`] writes what it does not write yet.
@@ -251,8 +279,8 @@ mod tests {
     #[test]
     fn what_is_not_far_ahead_goes_on_at_once() {
         let mut run = Run::new();
-        assert_eq!(run.push(opus(9, 0), 0, false), []);
-        assert_eq!(run.push(picture(true, 9, 0), 1, false), [(true, 0), (false, 0)]);
+        assert_eq!(run.push(opus(9, 0), 0, false), [(false, 0)]);
+        assert_eq!(run.push(picture(true, 9, 0), 1, false), [(true, 0)]);
         for number in 1..=7 {
             let expected = [(true, number * 40)];
             assert_eq!(run.push(picture(false, 9, number * PICTURE), 2, false), expected);
@@ -266,14 +294,31 @@ mod tests {
     #[test]
     fn a_track_that_has_stopped_is_waited_for_but_once() {
         let mut run = Run::new();
-        assert_eq!(run.push(picture(true, 9, 0), 0, false), []);
-        assert_eq!(run.poll(499), []);
-        assert_eq!(run.poll(500), [(true, 0)]);
-        assert_eq!(run.push(picture(false, 9, 50 * PICTURE), 501, false), [(true, 2000)]);
+        assert_eq!(run.push(picture(true, 9, 0), 0, false), [(true, 0)]);
+        assert_eq!(run.push(picture(false, 9, 50 * PICTURE), 1, false), []);
+        assert_eq!(run.poll(500), []);
+        assert_eq!(run.poll(501), [(true, 2000)]);
         assert_eq!(run.push(opus(9, 0), 502, false), [(false, 0)], "late as it is");
         assert_eq!(run.push(picture(false, 9, 51 * PICTURE), 503, false), [(true, 2040)]);
         assert_eq!(run.push(opus(9, 180_000), 504, false), [(false, 2000)]);
         assert_eq!(run.push(picture(false, 9, 60 * PICTURE), 505, false), [], "it has caught up");
+    }
+
+    #[test]
+    fn pictures_that_come_in_time_wait_for_no_sound() {
+        let mut run = Run::new();
+        for number in 0..200 {
+            let at_ms = 1000 + number as u64 * 40;
+            // Sound comes a second at a time, and no more after four.
+            if number % 25 == 24 && number < 100 {
+                for packet in 0..50 {
+                    run.push(opus(9, (number - 24) * PICTURE + packet * 1800), at_ms - 1, false);
+                }
+            }
+            let unit = picture(number % 25 == 0, 9, number * PICTURE);
+            assert_eq!(run.push(unit, at_ms, false), [(true, number * 40)]);
+        }
+        assert_eq!(run.program.bytes(), 0);
     }
 
     #[test]
@@ -284,7 +329,7 @@ mod tests {
             let unit = picture(number == 0, 9, number * PICTURE);
             out.extend(run.push(unit, 0, false));
         }
-        assert_eq!(out, []);
+        assert_eq!(out.len(), 8, "not more than the lead");
         for number in 0..20 {
             out.extend(run.push(opus(9, number * 1800), 1, false));
         }
@@ -299,14 +344,14 @@ mod tests {
     #[test]
     fn a_clock_that_jumps_makes_a_seam_and_stray_units_are_dropped() {
         let mut run = Run::new();
-        run.push(opus(9, 0), 0, false);
-        assert_eq!(run.push(picture(true, 9, 0), 0, false).len(), 2);
+        assert_eq!(run.push(opus(9, 0), 0, false).len(), 1);
+        assert_eq!(run.push(picture(true, 9, 0), 0, false).len(), 1);
         let later = 1000 * PICTURE;
-        assert_eq!(run.push(picture(true, 9, later), 1, true), []);
+        assert_eq!(run.push(picture(true, 9, later), 1, true), [(true, 40_000)]);
         assert_eq!(run.seams, 1);
         assert_eq!(run.push(opus(9, 1800), 1, false), []);
         assert_eq!(run.counters.stray_units, 1);
-        assert_eq!(run.push(opus(9, later), 2, true), [(true, 40_000), (false, 40_000)]);
+        assert_eq!(run.push(opus(9, later), 2, true), [(false, 40_000)]);
         assert_eq!(run.seams, 1, "one for both");
     }
 }
