@@ -42,7 +42,7 @@ fn ingested(mut wire: &[u8], chop: usize) -> Given {
         if let Err(error) = ingest.end(id, now) {
             refusals.push(error.to_string());
         }
-        now = now + std::time::Duration::from_millis(300);
+        now += std::time::Duration::from_millis(300);
         ingest.handle_timeout(now);
         ingest.close(id, now);
         while let Some(output) = ingest.poll() {
