@@ -11,7 +11,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The address: …/live/NAME.ts for players, …/watch/NAME for browsers
+    /// The address: …/live/NAME.ts for players, …/live/NAME/index.m3u8 or manifest.mpd for those of HLS and DASH,
+    /// …/watch/NAME for browsers; a ladder's NAME opens all of its versions
     #[arg(value_name = "URL")]
     url: String,
     /// File that holds the viewer key: the [viewer] key of the server's configuration
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let name = stream_of(&args.url).ok_or_else(|| {
         failure::usage(
             format!("{:?} names no stream", args.url),
-            "give an address that ends with /live/NAME.ts or /watch/NAME",
+            "give an address that ends with /live/NAME.ts, /live/NAME/index.m3u8, /live/NAME/manifest.mpd or /watch/NAME",
         )
     })?;
     let key = config::read_key(&args.key_file, "viewer key")?;
@@ -50,10 +51,14 @@ fn stream_of(url: &str) -> Option<StreamName> {
     let path = url.split_once('?').map_or(url, |(path, _)| path);
     let (before, last) = path.rsplit_once('/')?;
     if before.ends_with("/live") {
-        StreamName::parse(last.strip_suffix(".ts")?)
-    } else {
-        before.ends_with("/watch").then(|| StreamName::parse(last))?
+        return StreamName::parse(last.strip_suffix(".ts")?);
     }
+    if before.ends_with("/watch") {
+        return StreamName::parse(last);
+    }
+    let (before, name) = before.rsplit_once('/')?;
+    let is_playlist = last.ends_with(".m3u8") || last.ends_with(".mpd");
+    (is_playlist && before.ends_with("/live")).then(|| StreamName::parse(name))?
 }
 
 #[cfg(test)]
@@ -65,7 +70,11 @@ mod tests {
         let name = |url| stream_of(url).map(|name| name.to_string());
         assert_eq!(name("http://h:8080/live/stage.ts").as_deref(), Some("stage"));
         assert_eq!(name("https://h/behind/proxy/watch/stage?engine=mse").as_deref(), Some("stage"));
+        assert_eq!(name("http://h:8080/live/hall/index.m3u8").as_deref(), Some("hall"));
+        assert_eq!(name("http://h:8080/live/hall/manifest.mpd?x=1").as_deref(), Some("hall"));
         for bad in [
+            "http://h/live/hall/video/1.m4s",
+            "http://h/other/hall/index.m3u8",
             "",
             "stage",
             "http://h/stage.ts",

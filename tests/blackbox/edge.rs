@@ -16,13 +16,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 /// What a test's origin was asked: the target, and the head as it came.
-struct Asked {
-    target: String,
+pub(crate) struct Asked {
+    pub(crate) target: String,
     head: String,
 }
 
 impl Asked {
-    fn field(&self, name: &str) -> Option<&str> {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let fields = self.head.lines().filter_map(|line| line.split_once(": "));
         fields.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
     }
@@ -30,14 +30,14 @@ impl Asked {
 
 /// An HTTP server whose answers a test writes. Each connection has a thread; a connection ends where its answer does not say
 /// how long it is.
-struct Origin {
+pub(crate) struct Origin {
     address: SocketAddr,
     counts: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
 impl Origin {
     /// `answer` writes an answer, and says whether the connection goes on.
-    fn start(answer: impl Fn(&Asked, &mut TcpStream) -> bool + Send + Sync + 'static) -> Origin {
+    pub(crate) fn start(answer: impl Fn(&Asked, &mut TcpStream) -> bool + Send + Sync + 'static) -> Origin {
         let listener = TcpListener::bind("127.31.7.2:0").unwrap();
         let address = listener.local_addr().unwrap();
         let counts: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();
@@ -61,11 +61,11 @@ impl Origin {
         Origin { address, counts }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    fn count(&self, target: &str) -> usize {
+    pub(crate) fn count(&self, target: &str) -> usize {
         self.counts.lock().unwrap().get(target).copied().unwrap_or(0)
     }
 }
@@ -87,13 +87,13 @@ fn edge(servers: &[&str]) -> (Server, Scratch) {
     serve_with(&format!("[upstream]\nservers = [{}]\nconnect_timeout = '1s'\n", list.join(", ")))
 }
 
-fn whole(body: &[u8], fields: &str) -> Vec<u8> {
+pub(crate) fn whole(body: &[u8], fields: &str) -> Vec<u8> {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{fields}\r\n", body.len());
     [head.as_bytes(), body].concat()
 }
 
 /// Bytes that say where they are.
-fn pattern(bytes: usize) -> Vec<u8> {
+pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at * 31 + at / 251) as u8).collect()
 }
 
@@ -287,16 +287,16 @@ fn servers_that_ask_each_other_in_a_circle_are_told() {
 }
 
 /// The lines of a playlist that begin with `tag`.
-fn tags<'a>(playlist: &'a str, tag: &'a str) -> impl Iterator<Item = &'a str> {
+pub(crate) fn tags<'a>(playlist: &'a str, tag: &'a str) -> impl Iterator<Item = &'a str> {
     playlist.lines().filter_map(move |line| line.strip_prefix(tag))
 }
 
 /// An attribute's text in quotes.
-fn quoted<'a>(attributes: &'a str, name: &str) -> &'a str {
+pub(crate) fn quoted<'a>(attributes: &'a str, name: &str) -> &'a str {
     attributes.split_once(&format!("{name}=\"")).unwrap().1.split('"').next().unwrap()
 }
 
-fn playlist(server: &Server, target: &str) -> String {
+pub(crate) fn playlist(server: &Server, target: &str) -> String {
     let answer = get(server.address(), target);
     assert_eq!(answer.status, 200, "{target}: {}", answer.text());
     assert_eq!(answer.header("content-type"), Some("application/vnd.apple.mpegurl"));
@@ -472,4 +472,143 @@ fn servers_are_asked_over_tls_and_below_their_paths() {
         Origin::start(|asked, connection| connection.write_all(&whole(asked.target.as_bytes(), "")).is_ok());
     let (edge, _scratch) = self::edge(&[&format!("{}/base/", below.url())]);
     assert_eq!(get(edge.address(), "/a.mp4?x=1").body, b"/base/a.mp4?x=1");
+}
+
+/// An edge in front of `origin` that wants tokens for its streams, and what signs an address of it.
+fn edge_with_tokens(origin: &str) -> (Server, Scratch, impl Fn(&str) -> String + use<>) {
+    let scratch = Scratch::new("tokens");
+    let key = scratch.write("viewer.key", "a-key-of-many-letters");
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let text = format!("[viewer]\nkey_file = '{key}'\n[upstream]\nservers = ['{origin}']\n");
+    let edge = serve(&["--config", &scratch.write("glassline.toml", text)]);
+    let address = edge.address();
+    let sign = move |path: &str| {
+        let url = format!("http://{address}{path}");
+        let signed = crate::glassline(&["sign", &url, "--key-file", &key, "--for", "1h"]);
+        assert_eq!(signed.status, Some(0), "{}", signed.stderr);
+        signed.text().trim().strip_prefix(&format!("http://{address}")).unwrap().to_owned()
+    };
+    (edge, scratch, sign)
+}
+
+#[test]
+fn a_viewer_with_a_signed_address_follows_the_playlists_of_an_origin_without_tokens() {
+    let origin = serve(&["--demo"]);
+    let (edge, _scratch, sign) = edge_with_tokens(&origin.url(""));
+    let resolve = |address: &str| format!("/live/demo/{address}");
+    let multivariant = playlist(&edge, &sign("/live/demo/index.m3u8"));
+    let media = multivariant.lines().find(|line| line.starts_with("video.m3u8")).unwrap();
+    assert!(media.contains("token="), "{multivariant}");
+    // The next part is asked for by its hint, the playlist by its directives, each as it stands there.
+    let part = until_some("a part that was hinted at", || {
+        let text = playlist(&edge, &resolve(media));
+        let part = quoted(tags(&text, "#EXT-X-PRELOAD-HINT:").next().unwrap(), "URI").to_owned();
+        let came = get(edge.address(), &resolve(&part));
+        assert!(came.status == 404 || came.header("content-type") == Some("video/mp4"), "{}", came.status);
+        (came.status == 200).then_some(part)
+    });
+    let numbers: Vec<u64> = part.split(['/', '.']).filter_map(|number| number.parse().ok()).collect();
+    let reload = format!("{}&_HLS_msn={}&_HLS_part={}", resolve(media), numbers[0], numbers[1]);
+    let text = playlist(&edge, &reload);
+    assert!(tags(&text, "#EXT-X-PART:").any(|attributes| quoted(attributes, "URI") == part), "{text}");
+    let header = quoted(tags(&text, "#EXT-X-MAP:").next().unwrap(), "URI");
+    assert_eq!(get(edge.address(), &resolve(header)).status, 200, "{header}");
+    let segment = until_some("a whole segment", || {
+        let text = playlist(&edge, &resolve(media));
+        text.lines().rfind(|line| line.contains(".m4s?") && !line.starts_with('#')).map(str::to_owned)
+    });
+    assert_eq!(get(edge.address(), &resolve(&segment)).status, 200);
+    let manifest = get(edge.address(), &sign("/live/demo/manifest.mpd")).text();
+    let template = quoted(&manifest, "media");
+    assert!(template.contains("$Number$") && template.contains("&amp;token="), "{manifest}");
+
+    // Without the token nothing of it is there, and with another's neither.
+    for address in ["index.m3u8", "video.m3u8", &part, header, &segment, "manifest.mpd"] {
+        let bare = address.split('?').next().unwrap();
+        assert_eq!(get(edge.address(), &resolve(bare)).status, 401, "{bare}");
+    }
+    let token = segment.split_once('?').unwrap().1;
+    assert_eq!(get(edge.address(), &format!("/live/other/index.m3u8?{token}")).status, 401);
+}
+
+#[test]
+fn a_token_goes_to_nobody_else() {
+    let text =
+        "#EXTM3U\n#EXT-X-MAP:URI=\"init.mp4\"\n1.m4s\nhttps://cdn.example/2.m4s\n//cdn.example/3.m4s\n";
+    let origin = Origin::start(move |asked, connection| {
+        let kind =
+            "Content-Type: application/vnd.apple.mpegurl\r\nCache-Control: max-age=60\r\nETag: \"1\"\r\n";
+        let body = if asked.target.contains(".m3u8") { text.as_bytes() } else { b"media" };
+        connection.write_all(&whole(body, kind)).is_ok()
+    });
+    let (edge, _scratch, sign) = edge_with_tokens(&origin.url());
+    let signed = sign("/live/a/index.m3u8");
+    let token = signed.split_once('?').unwrap().1;
+    let wanted = text.replace("init.mp4", &format!("init.mp4?{token}"));
+    let wanted = wanted.replace("1.m4s", &format!("1.m4s?{token}"));
+    for fields in [&[][..], &["Range: bytes=0-99999"]] {
+        let answer = ask(edge.address(), "GET", &signed, fields);
+        assert_eq!(answer.text(), wanted);
+        assert_eq!(answer.header("content-length"), Some(wanted.len().to_string().as_str()));
+    }
+    let other = sign("/live/a/index.m3u8?x=1");
+    assert!(get(edge.address(), &other).text().contains("init.mp4?"), "{other}");
+    assert_eq!(ask(edge.address(), "GET", &signed, &["If-None-Match: \"1\""]).status, 304);
+    let head = ask(edge.address(), "HEAD", &signed, &[]);
+    assert_eq!(head.header("content-length"), Some(wanted.len().to_string().as_str()));
+    // What is kept is one for all viewers, and no server was told a token.
+    let counts = origin.counts.lock().unwrap();
+    assert_eq!(counts.get("/live/a/index.m3u8"), Some(&1));
+    assert!(counts.keys().all(|target| !target.contains("token")), "{:?}", counts.keys());
+}
+
+#[test]
+fn a_stream_is_pulled_from_the_next_server_where_the_first_is_down_or_has_none() {
+    let (without, with) = (serve(&[]), serve(&[]));
+    let mut publisher = glassline_test_support::http::publish(with.address(), "/live/far.ts");
+    publisher.write_all(&(0..10).flat_map(|number| SHAPE.picture(number)).collect::<Vec<_>>()).unwrap();
+    until("pictures at the origin", || with.count("far", "bytes_in") > 0);
+    let breaks = Origin::start(|_, connection| {
+        let _ = connection.write_all(b"HTTP/1.1 200 OK\r\n");
+        false
+    });
+    let (edge, _scratch) = edge(&["http://127.31.7.3:9", &without.url(""), &breaks.url(), &with.url("")]);
+    let (mut viewer, mut check) = (watch(&edge, "far"), Check::new(SHAPE));
+    see(&mut viewer, &mut check, 1);
+    let told = edge.stream("far").unwrap()["source"].clone();
+    assert_eq!(
+        (told["url"].as_str(), told["failures"].as_u64()),
+        (Some(&*with.url("/live/far.ts")), Some(3))
+    );
+    assert_eq!(get(edge.address(), "/live/nobody.ts").status, 404, "all servers were asked");
+    assert!(breaks.count("/live/nobody.ts") >= 1);
+}
+
+#[test]
+fn a_stream_goes_on_from_the_next_server_where_the_first_is_killed() {
+    let mut servers = [serve(&[]), serve(&[])];
+    // The second server's pictures are later ones, so that none that was seen before is taken for them.
+    let publish = |server: &Server, first: u64| {
+        let mut publisher = glassline_test_support::http::publish(server.address(), "/live/far.ts");
+        publisher.write_all(&SHAPE.picture(first)).unwrap();
+        until("pictures at the origin", || server.count("far", "bytes_in") > 0);
+        publisher
+    };
+    let mut publishers = [publish(&servers[0], 0), publish(&servers[1], 100)];
+    let (edge, _scratch) = edge(&[&servers[0].url(""), &servers[1].url("")]);
+    let (mut viewer, mut check) = (watch(&edge, "far"), Check::new(SHAPE));
+    publishers[0].write_all(&SHAPE.picture(1)).unwrap();
+    see(&mut viewer, &mut check, 2 * SHAPE.packets);
+    servers[0].process.kill();
+    let second = servers[1].url("/live/far.ts");
+    until("the second server to be asked", || {
+        let told = edge.stream("far").unwrap()["source"].clone();
+        told["url"] == second.as_str() && told["state"] == "live"
+    });
+    for number in 101..104 {
+        publishers[1].write_all(&SHAPE.picture(number)).unwrap();
+    }
+    see(&mut viewer, &mut check, 6 * SHAPE.packets);
+    assert_eq!(check.moves, 1, "the seam is announced");
+    assert_eq!(edge.count("far", "viewers"), 1);
 }

@@ -12,6 +12,8 @@ mod demo;
 mod direct;
 mod draining;
 mod edge;
+mod edge_disk;
+mod edge_ladder;
 mod encode;
 mod encode_inside;
 mod encode_outputs;

@@ -2,6 +2,7 @@
 
 use crate::segmented::expect_pictures;
 use crate::{have, serve};
+use glassline_test_support::http::get;
 use glassline_test_support::program::{Running, Server, run};
 use glassline_test_support::wait::until;
 use std::process::Command;
@@ -129,5 +130,11 @@ fn ffmpeg_publishes_a_ladder() {
         expect_sound_in_place(&server.url(&format!("/live/{name}.ts")));
     }
     until("no stream of the name itself", || server.stream("hall").is_none());
+    // The name is that of the ladder.
+    expect_pictures(&server.url("/live/hall/index.m3u8"));
+    let playlist = get(server.address(), "/live/hall/index.m3u8").text();
+    for size in ["320x180", "160x90"] {
+        assert!(playlist.contains(size), "{playlist}");
+    }
     expect_all_taken(&server);
 }

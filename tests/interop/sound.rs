@@ -137,6 +137,9 @@ fn lamp(picture: &Picture) -> f64 {
     sum as f64 / (side * side) as f64
 }
 
+/// From beep to beep, seconds.
+const BEEP_INTERVAL: f64 = 1.0;
+
 /// Encodes the test source for five seconds and compares beeps with flashes, by the container's stamps as they are.
 fn lip_sync(test: &str, audio: &[&str]) {
     if !have(test, &["ffmpeg", "ffprobe"]) {
@@ -173,14 +176,19 @@ fn compare(stream: &str, folder: &Scratch, missing: bool) -> (f64, usize) {
     }
     let beeps = beeps(&sound, &times);
     let flashes = flashes(&pictures(stream, folder), &frames(stream, "v"));
-    let mut worst = 0f64;
+    let (mut worst, mut seen) = (0f64, 0);
     for beep in &beeps {
         let nearest =
             flashes.iter().map(|flash| beep - flash).min_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap();
+        if missing && nearest.abs() > BEEP_INTERVAL / 2.0 {
+            // Its flash was in a picture that was left out.
+            continue;
+        }
+        seen += 1;
         worst = if nearest.abs() > worst.abs() { nearest } else { worst };
     }
     assert!(worst.abs() <= LIP_SYNC, "{worst} s: beeps {beeps:?}, flashes {flashes:?}");
-    (worst, beeps.len())
+    (worst, seen)
 }
 
 #[test]

@@ -146,8 +146,19 @@ export function infoPath(name: string, search: string): string {
   return `/api/streams/${encodeURIComponent(name)}${query && `?${query}`}`;
 }
 
-export async function streamInfo(name: string): Promise<StreamInfo | null> {
-  return (await json(infoPath(name, location.search))) as StreamInfo | null;
+/** All versions of one capture, by the name that they share. */
+export interface LadderInfo {
+  group: string;
+  renditions: Rendition[];
+}
+
+/** What the server knows by this name: a stream, or several versions of one capture. */
+export async function streamInfo(name: string): Promise<StreamInfo | LadderInfo | null> {
+  return (await json(infoPath(name, location.search))) as StreamInfo | LadderInfo | null;
+}
+
+export function isLadder(found: StreamInfo | LadderInfo | null): found is LadderInfo {
+  return found !== null && !("name" in found);
 }
 
 /** Path of how a stream was: the newest `points` steps of `step` seconds. */

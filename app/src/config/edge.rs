@@ -3,7 +3,7 @@
 use super::section::duration;
 use glassline_delivery::http1::Url;
 use glassline_delivery::packager;
-use glassline_engine::edge::UpstreamSettings;
+use glassline_engine::edge::{DiskSettings, UpstreamSettings};
 use glassline_engine::relay::PackagingSettings;
 use glassline_media::quantity::ByteSize;
 use serde::{Deserialize, Deserializer};
@@ -62,6 +62,10 @@ pub(crate) struct Upstream {
     pub(crate) ca: Option<PathBuf>,
     /// What is kept in memory at most.
     pub(crate) cache: ByteSize,
+    /// A directory where objects lie in files, too; once loaded, relative to where the program runs.
+    pub(crate) disk: Option<PathBuf>,
+    /// What those files may take.
+    pub(crate) disk_size: ByteSize,
     /// What one object may have.
     pub(crate) max_object: ByteSize,
     /// How long segments are kept whose server says nothing of it.
@@ -83,6 +87,9 @@ pub(crate) struct Upstream {
     pub(crate) connections: usize,
 }
 
+/// What files may take where nothing is said: little enough for the disk of a small machine.
+const DISK_SIZE_MEBIBYTES: u64 = 10 << 10;
+
 impl Default for Upstream {
     fn default() -> Upstream {
         let usual = UpstreamSettings::new(Vec::new());
@@ -90,6 +97,8 @@ impl Default for Upstream {
             servers: usual.servers,
             ca: usual.ca,
             cache: ByteSize::from_mebibytes(usual.cache_bytes >> 20),
+            disk: None,
+            disk_size: ByteSize::from_mebibytes(DISK_SIZE_MEBIBYTES),
             max_object: ByteSize::from_mebibytes(usual.object_bytes >> 20),
             media_ttl: usual.defaults.media,
             other_ttl: usual.defaults.other,
@@ -107,6 +116,8 @@ impl Upstream {
         let mut settings = UpstreamSettings::new(self.servers.clone());
         settings.ca.clone_from(&self.ca);
         (settings.cache_bytes, settings.object_bytes) = (self.cache.bytes(), self.max_object.bytes());
+        let disk_bytes = self.disk_size.bytes();
+        settings.disk = self.disk.clone().map(|directory| DiskSettings { directory, bytes: disk_bytes });
         settings.defaults.media = self.media_ttl;
         settings.defaults.other = self.other_ttl;
         settings.defaults.negative = self.negative_ttl;

@@ -31,6 +31,7 @@ impl Config {
         for ca in stream.values_mut().filter_map(|stream| stream.ca.as_mut()) {
             *ca = folder.join(&*ca);
         }
+        upstream.disk = upstream.disk.take().map(|directory| folder.join(directory));
         upstream.ca = upstream.ca.take().map(|ca| folder.join(ca));
         for section in encode.values_mut() {
             section.input = section.input.take().map(|input| crate::encode::input_in(folder, &input));

@@ -138,8 +138,11 @@ impl Config {
     fn check_upstream(&self) -> Result<(), Problem> {
         let upstream = &self.upstream;
         let (millis, seconds) = (Duration::from_millis, Duration::from_secs);
-        for (key, bytes) in [("upstream.cache", upstream.cache), ("upstream.max_object", upstream.max_object)]
-        {
+        for (key, bytes) in [
+            ("upstream.cache", upstream.cache),
+            ("upstream.disk_size", upstream.disk_size),
+            ("upstream.max_object", upstream.max_object),
+        ] {
             let [least, most] = [ByteSize::from_mebibytes(1), ByteSize::from_mebibytes(1 << 20)];
             if !(least.bytes()..=most.bytes()).contains(&bytes.bytes()) {
                 return out_of(key, bytes, least, most);

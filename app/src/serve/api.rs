@@ -1,7 +1,7 @@
 //! The API's JSON.
 
 use super::counts::{BehindCounts, behind_counts, why_counts};
-use super::renditions::{Groups, Rendition, group};
+use super::renditions::{Groups, Rendition};
 use glassline_delivery::policy::StreamName;
 use glassline_engine::encode::EncoderStatus;
 use glassline_engine::relay::{Hub, OutputStatus, RtpCounts, SourceState, SourceStatus, StreamStatus};
@@ -50,7 +50,7 @@ struct Server<'a> {
 #[derive(Serialize)]
 pub(super) struct Stream {
     name: String,
-    /// What renditions of one capture have in common; see [`group`].
+    /// What renditions of one capture have in common; see [`StreamName::version`](glassline_delivery::policy::StreamName::version).
     group: Option<String>,
     /// All versions of that capture, best first; empty where this is the only one.
     renditions: Vec<Rendition>,
@@ -176,6 +176,15 @@ pub(super) fn streams<'a>(
     Streams { server, streams: all.iter().map(|status| stream(status, to_operators, &groups)).collect() }
 }
 
+/// All versions of one capture.
+#[derive(Debug, Serialize)]
+pub(super) struct Ladder {
+    /// What they have in common.
+    group: String,
+    /// Best first; none where there is one only.
+    renditions: Vec<Rendition>,
+}
+
 /// What is told of the stream `name`, and of those renditions beside it that are `known` to who asks; `None` where there
 /// is no such stream.
 pub(super) fn stream_named(
@@ -185,18 +194,31 @@ pub(super) fn stream_named(
     to_operators: bool,
 ) -> Option<Stream> {
     let found = hub.stream(name)?;
-    let groups = match group(name.as_str()) {
+    let groups = match name.version() {
         Some(_) => Groups::of(hub.streams().iter().filter(|stream| known(&stream.name))),
         None => Groups::default(),
     };
     Some(stream(&found, to_operators, &groups))
 }
 
+/// The versions of the capture `name` that are `known` to who asks; `None` where there are none.
+pub(super) fn ladder_named(
+    hub: &Hub,
+    name: &StreamName,
+    known: impl Fn(&StreamName) -> bool,
+) -> Option<Ladder> {
+    let streams = hub.streams();
+    let is_version = |stream: &&StreamStatus| stream.name.version().is_some_and(|it| it.group == *name);
+    let version = streams.iter().filter(|stream| known(&stream.name)).find(is_version)?;
+    let groups = Groups::of(streams.iter().filter(|stream| known(&stream.name)));
+    Some(Ladder { group: name.to_string(), renditions: groups.renditions(&version.name) })
+}
+
 /// What is told of a stream; where it comes from and goes to, only to operators.
 fn stream(status: &StreamStatus, to_operators: bool, groups: &Groups) -> Stream {
     Stream {
-        group: group(status.name.as_str()).map(str::to_owned),
-        renditions: groups.renditions(status.name.as_str()),
+        group: status.name.version().map(|version| version.group.to_string()),
+        renditions: groups.renditions(&status.name),
         name: status.name.to_string(),
         mux: status.mux.extension(),
         live: status.live,

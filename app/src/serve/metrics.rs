@@ -1,7 +1,7 @@
 //! `GET /metrics`: the Prometheus text exposition format, version 0.0.4.
 
 use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Why};
-use glassline_engine::edge::{ObjectSource, WAIT_EDGES_MS, WaitCounts};
+use glassline_engine::edge::{CacheStatus, ObjectSource, WAIT_EDGES_MS, WaitCounts};
 use glassline_engine::encode::EncoderStatus;
 use glassline_engine::relay::{Hub, IngestCounts, OutputStatus, SourceState, SourceStatus, StreamStatus};
 use std::fmt::{Display, Write};
@@ -387,7 +387,7 @@ fn source_families(text: &mut Exposition, streams: &[StreamStatus]) {
 /// What is told of objects: how long they were waited for, and what upstream servers were asked for.
 fn object_families(text: &mut Exposition, hub: &Hub) {
     let name = "object_first_byte_seconds";
-    text.family(name, "histogram", "How long requests for segments, parts and playlists waited for the first byte, by where it came from: packaged here, or from an upstream server and here already (hit, stale), on its way (joined) or not (miss).");
+    text.family(name, "histogram", "How long requests for segments, parts and playlists waited for the first byte, by where it came from: packaged here, or from an upstream server and here already (hit, stale), on its way (joined), on the disk (disk) or not (miss).");
     for source in ObjectSource::ALL {
         let (WaitCounts { counts, sum }, source) = (hub.object_waits().counts(source), source.name());
         let mut below = 0;
@@ -410,6 +410,27 @@ fn object_families(text: &mut Exposition, hub: &Hub) {
     text.total("cache_objects", "gauge", "Objects that are kept or on their way.", kept.objects);
     text.total("cache_bytes", "gauge", "Bytes that are kept.", kept.bytes);
     text.total("cache_evicted_total", "counter", "Objects that made room for others.", kept.evicted);
+    let name = "cache_requests_total";
+    text.family(name, "counter", "Requests for objects of upstream servers, by what was found of them here.");
+    for (status, count) in CacheStatus::ALL.iter().zip(kept.requests) {
+        let _ = writeln!(text.0, "glassline_{name}{{found=\"{}\"}} {count}", status.name());
+    }
+    let Some(disk) = edge.disk_figures() else { return };
+    text.total("cache_disk_objects", "gauge", "Objects in files.", disk.objects);
+    text.total("cache_disk_bytes", "gauge", "What those files take, about.", disk.bytes);
+    text.total("cache_disk_read_total", "counter", "Objects that were read from files.", disk.read);
+    text.total("cache_disk_written_total", "counter", "Objects that were written to files.", disk.written);
+    let help = "Bytes of objects that were written to files.";
+    text.total("cache_disk_written_bytes_total", "counter", help, disk.written_bytes);
+    text.total("cache_disk_evicted_total", "counter", "Files that made room for others.", disk.evicted);
+    let help = "Files that were dropped because their bytes were not those that had been written.";
+    text.total("cache_disk_damaged_total", "counter", help, disk.damaged);
+    let help =
+        "Operations on files that the system refused: a full disk, a directory that may not be written.";
+    text.total("cache_disk_errors_total", "counter", help, disk.errors);
+    let help =
+        "Objects that were not written: the disk was too slow, too small, or had failed shortly before.";
+    text.total("cache_disk_skipped_total", "counter", help, disk.skipped);
 }
 
 /// What is told of the places that streams are sent to. URLs of outputs need no escape.

@@ -210,6 +210,7 @@ fn pulls(config: &Config) -> Vec<Pull> {
         Some(Pull {
             name: StreamName::parse(name)?,
             source: stream.source.clone()?,
+            alternates: Vec::new(),
             mux: stream.mux.map(|Mux(mux)| mux),
             ca: stream.ca.clone(),
         })

@@ -1,6 +1,6 @@
-//! Which streams are versions of one capture: by their names, as `glassline encode --rendition` and `[encode.NAME]` give
-//! them, whoever publishes them and from wherever.
+//! The versions of one capture beside each other: which streams those are, their names say.
 
+use glassline_delivery::policy::StreamName;
 use glassline_engine::relay::StreamStatus;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -29,8 +29,8 @@ impl Groups {
     pub(super) fn of<'a>(streams: impl IntoIterator<Item = &'a StreamStatus>) -> Groups {
         let mut groups: BTreeMap<String, Vec<Rendition>> = BTreeMap::new();
         for stream in streams {
-            let Some(group) = group(stream.name.as_str()) else { continue };
-            groups.entry(group.to_owned()).or_default().push(Rendition::of(stream));
+            let Some(version) = stream.name.version() else { continue };
+            groups.entry(version.group.to_string()).or_default().push(Rendition::of(stream));
         }
         for renditions in groups.values_mut() {
             renditions.sort_by_key(|one| Reverse((one.height, one.millirate(), one.bitrate_bps)));
@@ -39,8 +39,8 @@ impl Groups {
     }
 
     /// All versions of what the stream called `name` is one of, itself among them; none where it is by itself.
-    pub(super) fn renditions(&self, name: &str) -> Vec<Rendition> {
-        let renditions = group(name).and_then(|group| self.0.get(group));
+    pub(super) fn renditions(&self, name: &StreamName) -> Vec<Rendition> {
+        let renditions = name.version().and_then(|version| self.0.get(version.group.as_str()));
         renditions.filter(|renditions| renditions.len() > 1).cloned().unwrap_or_default()
     }
 }
@@ -61,44 +61,5 @@ impl Rendition {
     /// Pictures in a thousand seconds.
     fn millirate(&self) -> u64 {
         (self.frame_rate.unwrap_or(0.0) * 1000.0) as u64
-    }
-}
-
-/// The name that renditions of one capture share: of `hall-720p50` and `hall-360p25-500k`, as `encode --rendition`
-/// names them, `hall`.
-pub(super) fn group(name: &str) -> Option<&str> {
-    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let is_rendition =
-        |text: &str| text.split_once('p').is_some_and(|(height, rate)| number(height) && number(rate));
-    let is_rate = |text: &str| {
-        let digits = text.strip_suffix(['k', 'M']).unwrap_or("");
-        digits.split('.').all(number)
-    };
-    let (mut group, mut last) = name.rsplit_once('-')?;
-    if is_rate(last) {
-        (group, last) = group.rsplit_once('-')?;
-    }
-    (is_rendition(last) && !group.is_empty()).then_some(group)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn renditions_are_grouped_by_their_names() {
-        for (name, expected) in [
-            ("hall-720p50", Some("hall")),
-            ("main-hall-360p25-500k", Some("main-hall")),
-            ("hall-360p25-2.5M", Some("hall")),
-            ("hall", None),
-            ("hall-720p", None),
-            ("hall-500k", None),
-            ("-720p50", None),
-            ("720p50", None),
-            ("hall-p50", None),
-        ] {
-            assert_eq!(group(name), expected, "{name}");
-        }
     }
 }

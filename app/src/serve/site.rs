@@ -77,9 +77,13 @@ impl PageSite {
                     if control::is_action(path) {
                         return control::post_alone();
                     }
-                    let found =
-                        known(name).and_then(|name| api::stream_named(hub, &name, may_know, is_operator()));
-                    return found.map_or_else(no_stream, |stream| json(&stream));
+                    let Some(name) = known(name) else { return no_stream() };
+                    return match api::stream_named(hub, &name, &may_know, is_operator()) {
+                        Some(stream) => json(&stream),
+                        None => {
+                            api::ladder_named(hub, &name, may_know).map_or_else(no_stream, |it| json(&it))
+                        }
+                    };
                 }
                 assets::serve(request).unwrap_or_else(no_page)
             }

@@ -5,6 +5,8 @@ use glassline_test_support::corpus;
 
 #[path = "../../../fuzz/bodies/carried.rs"]
 mod carried;
+#[path = "../../../fuzz/bodies/disk.rs"]
+mod disk;
 #[path = "../../../fuzz/bodies/http1.rs"]
 mod http1;
 #[path = "../../../fuzz/bodies/ingest.rs"]
@@ -15,6 +17,8 @@ mod metacube;
 mod push;
 #[path = "../../../fuzz/bodies/redirects.rs"]
 mod redirects;
+#[path = "../../../fuzz/bodies/rewrite.rs"]
+mod rewrite;
 #[path = "../../../fuzz/bodies/urls.rs"]
 mod urls;
 
@@ -51,4 +55,14 @@ fn answers_of_upstreams() {
 #[test]
 fn urls_of_sources_and_outputs() {
     corpus::run("urls", urls::run);
+}
+
+#[test]
+fn files_of_a_cache() {
+    corpus::run("disk", disk::run);
+}
+
+#[test]
+fn playlists_of_upstreams() {
+    corpus::run("rewrite", rewrite::run);
 }

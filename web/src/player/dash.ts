@@ -11,7 +11,7 @@ const UNSUPPORTED_CODES = new Set([23, 32]);
 const TIME_OFFSET = "updateTimeSyncOffset" as unknown as MediaPlayerEvent;
 const CLOCK_MS = 1000;
 
-export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs }, events): Library => {
+export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs, version }, events): Library => {
   const player = MediaPlayer().create();
   player.initialize();
   player.updateSettings({
@@ -25,12 +25,20 @@ export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs }, eve
       lastMediaSettingsCachingInfo: { enabled: false },
       buffer: { bufferToKeep: 30, lowLatencyStallThreshold: 0.02 },
       scheduling: { lowLatencyTimeout: 0 },
+      // No more pixels than are shown.
+      abr: { limitBitrateByPortal: true },
       // The page's clock is told to it below. Its own measures one exchange while it is starting, which is off by
       // hundreds of milliseconds on a busy machine, and asks somebody else's server (time.akamai.com) first.
       utcSynchronization: { enabled: false },
     },
   });
   let ready = false;
+  const choose = (name: string | null): void => {
+    player.updateSettings({ streaming: { abr: { autoSwitchBitrate: { video: name === null } } } });
+    if (name !== null && player.getRepresentationsByType("video").some((one) => one.id === name)) {
+      player.setRepresentationForTypeById("video", name, true);
+    }
+  };
   player.on(MediaPlayer.events.ERROR, (event: { error?: { code?: number; message?: string; data?: { response?: { status?: number } } } }) => {
     const code = event.error?.code ?? 0;
     if (UNSUPPORTED_CODES.has(code)) events.trouble("unsupported", "This browser has no Media Source Extensions, which LL-DASH needs.");
@@ -40,6 +48,7 @@ export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs }, eve
   player.on(MediaPlayer.events.PLAYBACK_NOT_ALLOWED, () => events.needsGesture());
   player.on(MediaPlayer.events.STREAM_INITIALIZED, () => {
     ready = true;
+    if (version !== null) choose(version);
     events.sound(player.getCurrentTrackFor("audio")?.codec ?? "");
   });
   const tellTime = (): void => {
@@ -79,6 +88,7 @@ export const openDash: OpenLibrary = (video, url, { delayS, clockOffsetMs }, eve
     // Chunks say it themselves, in `prft`.
     captureUs: () => null,
     quality: () => asked(() => ({ bitrateBps: player.getCurrentRepresentationForType("video")?.bandwidth ?? null })),
+    choose: (name) => asked(() => choose(name)),
     close: () => {
       window.clearInterval(timer);
       player.destroy();

@@ -26,7 +26,7 @@ function playlistLoader(numbers: DiscontinuityNumbers): PlaylistLoaderConstructo
   return Loader as unknown as PlaylistLoaderConstructor;
 }
 
-export const openHls: OpenLibrary = (video, url, { delayS }, events): Library => {
+export const openHls: OpenLibrary = (video, url, { delayS, version }, events): Library => {
   const hls = new Hls({
     lowLatencyMode: true,
     pLoader: playlistLoader(new DiscontinuityNumbers()),
@@ -38,6 +38,8 @@ export const openHls: OpenLibrary = (video, url, { delayS }, events): Library =>
     liveSyncOnStallIncrease: 0,
     liveDurationInfinity: true,
     backBufferLength: 70,
+    // No more pixels than are shown.
+    capLevelToPlayerSize: true,
     maxBufferLength: 12,
     ...(delayS === null ? {} : { liveSyncDuration: delayS }),
   });
@@ -52,7 +54,12 @@ export const openHls: OpenLibrary = (video, url, { delayS }, events): Library =>
     else if (data.type === ErrorTypes.NETWORK_ERROR) events.trouble("lost", status >= 400 ? `the server answered ${status}` : null);
     else events.trouble("lost", data.details);
   });
+  /** The level of a ladder's version, whose name is in its address; -1: hls.js chooses. */
+  const levelOf = (name: string | null): number =>
+    name === null ? -1 : hls.levels.findIndex((level) => level.url.some((address) => new URL(address, url).pathname.includes(`/${name}/`)));
   hls.on(Events.MANIFEST_PARSED, (_event, data) => {
+    const level = levelOf(version);
+    if (level >= 0) hls.loadLevel = level;
     events.sound(data.audioTracks[0]?.audioCodec ?? data.levels[0]?.audioCodec ?? (data.audioTracks.length > 0 ? "sound" : ""));
   });
   if (Hls.isSupported()) {
@@ -82,6 +89,9 @@ export const openHls: OpenLibrary = (video, url, { delayS }, events): Library =>
     quality: () => {
       const level = hls.levels[hls.currentLevel];
       return level ? { bitrateBps: level.bitrate || null } : null;
+    },
+    choose: (name) => {
+      hls.nextLevel = levelOf(name);
     },
     close: () => hls.destroy(),
   };

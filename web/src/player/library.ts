@@ -38,6 +38,8 @@ export interface Library {
   /** When the playlist says that the picture at this time was captured, UTC in µs. */
   captureUs(mediaS: number): number | null;
   quality(): Quality | null;
+  /** Plays this version of a ladder from the next segment on; null: whichever the line carries. */
+  choose(version: string | null): void;
   close(): void;
 }
 
@@ -45,6 +47,8 @@ export interface Library {
 export interface Wish {
   /** The wanted distance to the live edge; null: what the playlist says. */
   delayS: number | null;
+  /** The version of a ladder that is played; null: whichever the line carries, or there is one only. */
+  version: string | null;
   /** What is to be added to this machine's clock for the server's time, in ms; null while it is not known. */
   clockOffsetMs(): number | null;
 }

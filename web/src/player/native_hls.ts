@@ -50,6 +50,8 @@ export const openNative: OpenLibrary = (video, url, _wish, events): Library => {
       return start === null ? null : (start + mediaS * 1000) * 1000;
     },
     quality: () => null,
+    // The browser chooses, and says nothing of it.
+    choose: () => undefined,
     close: () => {
       video.removeEventListener("error", failed);
       video.removeEventListener("loadedmetadata", begun);

@@ -38,6 +38,8 @@ export interface SegmentedOptions {
   path(name: string): string;
   /** Wanted distance to the live edge in seconds; null: what the playlist says. */
   delayS: number | null;
+  /** What all versions of the stream's capture are called, whose playlist has all of them; null: it is by itself, or not known. */
+  ladder(): string | null;
 }
 
 export class SegmentedPlayer implements Playing, Timeline {
@@ -55,6 +57,8 @@ export class SegmentedPlayer implements Playing, Timeline {
   private readonly still = document.createElement("canvas");
   private tap: AppendTap | null = null;
   private library: Library | null = null;
+  /** Whose playlist is played: the stream's, or its ladder's. */
+  private opened: string;
   private open: OpenLibrary | null = null;
   private native = false;
   private timers: number[] = [];
@@ -79,6 +83,7 @@ export class SegmentedPlayer implements Playing, Timeline {
 
   constructor(private readonly options: SegmentedOptions, private readonly events: PlayerEvents) {
     const { video } = this;
+    this.opened = options.name;
     this.element.className = "stack";
     this.still.className = video.className = "picture";
     this.element.append(this.still, video);
@@ -126,9 +131,21 @@ export class SegmentedPlayer implements Playing, Timeline {
   switchTo(name: string): void {
     if (name === this.options.name) return;
     this.options.name = name;
-    this.following = true;
+    const ladder = this.options.ladder();
+    const goesOn = ladder !== null && this.opened === ladder && this.library !== null;
+    this.opened = ladder ?? name;
     this.events.rendition(name, null);
+    if (goesOn) {
+      this.library?.choose(this.version);
+      return;
+    }
+    this.following = true;
     this.reopen(0);
+  }
+
+  /** The version of a ladder that is wanted; null: whichever the line carries. */
+  private get version(): string | null {
+    return this.opened === this.options.name ? null : this.options.name;
   }
 
   // The time line.
@@ -240,8 +257,9 @@ export class SegmentedPlayer implements Playing, Timeline {
       sound: (codecs) => this.soundIs(codecs),
       needsGesture: () => this.events.needsGesture(),
     };
-    const url = new URL(this.options.path(this.options.name), location.href).href;
-    const library: Library = this.open(this.video, url, { delayS: this.options.delayS, clockOffsetMs: () => this.clockOffsetMs() }, events);
+    const url = new URL(this.options.path(this.opened), location.href).href;
+    const wish = { delayS: this.options.delayS, version: this.version, clockOffsetMs: () => this.clockOffsetMs() };
+    const library: Library = this.open(this.video, url, wish, events);
     this.library = library;
     if (!library.playsItself) void this.play();
   }
@@ -285,7 +303,7 @@ export class SegmentedPlayer implements Playing, Timeline {
   private async probe(): Promise<void> {
     if (this.stopped || this.library) return;
     try {
-      const response = await fetch(this.options.path(this.options.name), { cache: "no-store" });
+      const response = await fetch(this.options.path(this.opened), { cache: "no-store" });
       void response.body?.cancel();
       if (this.stopped || this.library) return;
       if (response.ok) {

@@ -103,16 +103,18 @@ export class Controls {
     this.showTime();
   }
 
-  /** Offers these renditions, `current` of which is played. */
-  renditions(renditions: readonly Rendition[], current: string): void {
-    const offered = renditions.filter((one) => one.live || one.name === current);
+  /** Offers these renditions, `current` of which is played; `automatic` stands for whichever the line carries. */
+  renditions(renditions: readonly Rendition[], current: string, automatic: string | null): void {
+    const live = renditions.filter((one) => one.live || one.name === current);
+    const offered = live.map((one) => ({ value: one.name, text: renditionText(one) }));
+    if (automatic !== null && live.length > 1) offered.unshift({ value: automatic, text: "Automatic" });
     this.quality.hidden = offered.length < 2;
     const known = [...this.quality.options].map((option) => option.value);
-    if (known.join("/") !== offered.map((one) => one.name).join("/")) {
-      this.quality.replaceChildren(...offered.map((one) => element("option", { value: one.name }, renditionText(one))));
+    if (known.join("/") !== offered.map(({ value }) => value).join("/")) {
+      this.quality.replaceChildren(...offered.map(({ value, text }) => element("option", { value }, text)));
     } else if (document.activeElement !== this.quality) {
       // The text of a list that is open would move under the pointer.
-      for (const [index, one] of offered.entries()) this.quality.options[index]!.text = renditionText(one);
+      for (const [index, { text }] of offered.entries()) this.quality.options[index]!.text = text;
     }
     this.showQuality(current);
   }

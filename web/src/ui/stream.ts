@@ -1,6 +1,6 @@
 /** The page `/stream/NAME`: how a stream and its viewers are and were. For the crew. */
 import {
-  carriedMux, type Clients, clients, type Curves, history, type StreamInfo, streamInfo, watchPath, type Why,
+  carriedMux, type Clients, clients, type Curves, history, isLadder, type StreamInfo, streamInfo, watchPath, type Why,
 } from "../api";
 import { type CurveName, History } from "../history";
 import { Chart, type ChartOptions } from "./chart";
@@ -241,7 +241,8 @@ export function streamPage(root: HTMLElement, name: string): void {
     if (found.behind) bars.show(found.behind);
   };
   const refresh = async (): Promise<void> => {
-    const found = await streamInfo(name);
+    const answer = await streamInfo(name);
+    const found = isLadder(answer) ? null : answer;
     trouble.hidden = found !== null;
     body.classList.toggle("old", found === null);
     if (found) {

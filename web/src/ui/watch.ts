@@ -1,6 +1,7 @@
 /** The page `/watch/NAME`: the player, its controls, and the addresses for other players. */
 import {
-  access, carriedMux, crewContact, figuresPath, livePath, type Mux, overview, playlistPath, streamInfo, watchPath,
+  access, carriedMux, crewContact, figuresPath, isLadder, type LadderInfo, livePath, type Mux, overview, playlistPath, streamInfo, type StreamInfo,
+  watchPath,
 } from "../api";
 import { MseEngine } from "../player/mse";
 import { nativeHls } from "../player/native_hls";
@@ -42,6 +43,10 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   const hint = element("div", { class: "hint-line", role: "status", hidden: true });
   /** The rendition that is to be shown as soon as it can be. */
   let wanting: string | null = null;
+  /** What the page was opened for: a token is good for that. */
+  const signedFor = name;
+  /** What all versions of the capture are called, and which there are, where there are several. */
+  let ladder: LadderInfo | null = null;
   const start = element("button", { type: "button", class: "start", hidden: true }, "Play");
   const delay = element("output", { class: "delay", title: "" });
   const stage = element("div", { class: "stage", tabindex: "-1" }, picture, message, settling, hint, info, start);
@@ -67,9 +72,14 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   };
   const begin = (): Playing => {
     const { way, engine, delayS } = choice;
-    if (way === "direct") return new Player(name, engine, events);
+    if (way === "direct") {
+      // The name of a ladder is no stream: one of its versions is watched.
+      const best = name === ladder?.group ? ladder.renditions.find((one) => one.live) : undefined;
+      if (best) renamed(best.name);
+      return new Player(name, engine, events);
+    }
     const path = (stream: string): string => playlistPath(stream, location.search, way);
-    return new SegmentedPlayer({ name, way, path, delayS }, events);
+    return new SegmentedPlayer({ name, way, path, delayS, ladder: () => ladder?.group ?? null }, events);
   };
   let player = begin();
   /** How loud the viewer wants it, for the next player too. */
@@ -156,15 +166,20 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
     others = right;
   };
   const askServer = async (): Promise<void> => {
-    const stream = await streamInfo(name);
+    const found = await streamInfo(name);
+    const stream = isLadder(found) ? null : found;
     const called = stream && carriedMux(stream);
     if (stream && called !== null) {
       giveWay(stream.mux ?? "ts", called);
       return;
     }
     serverAge = stream ? age(stream.newest_byte_age_ms) : "–";
-    // A signed address is good for one stream alone.
-    if (stream && access(location.search) === "") controls.renditions(stream.renditions ?? [], wanting ?? player.name);
+    ladder = isLadder(found) ? found : stream ? ladderOf(stream) : ladder;
+    if (choice.way === "direct" && name === ladder?.group && ladder.renditions.some((one) => one.live)) choose(choice);
+    // A signed address is good for one stream alone, or for a ladder.
+    const isOpen = access(location.search) === "" || signedFor === ladder?.group;
+    const automatic = choice.way === "direct" ? null : (ladder?.group ?? null);
+    controls.renditions(isOpen ? (ladder?.renditions ?? []) : [], wanting ?? player.name, automatic);
     window.setTimeout(() => void askServer(), SERVER_MS);
   };
   void askServer();
@@ -190,6 +205,11 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
     if (event.persisted) location.reload();
   });
   player.start();
+}
+
+/** The ladder that a stream is a version of. */
+function ladderOf({ group, renditions }: StreamInfo): LadderInfo | null {
+  return group && renditions && renditions.length > 1 ? { group, renditions } : null;
 }
 
 /** What the viewer is told in each state; empty while all is well. */

@@ -66,6 +66,12 @@ impl Download {
         Download { known: known.map(str::to_owned), ..Download::default() }
     }
 
+    /// An object whose first `filled` bytes are there from elsewhere, of `total`, under this entity tag.
+    pub fn begun(etag: &str, filled: u64, total: u64) -> Download {
+        let etag = Some(etag).filter(|etag| etag.starts_with('"')).map(str::to_owned);
+        Download { known: None, etag, has_begun: true, filled, total: Some(total) }
+    }
+
     /// Whether its head has come.
     pub fn has_begun(&self) -> bool {
         self.has_begun
@@ -182,6 +188,18 @@ mod tests {
         assert_eq!(verdict(200, "ETag: \"2\"\r\n"), Verdict::Fail(Failure::Upstream));
         assert_eq!(verdict(200, ""), Verdict::Fail(Failure::Upstream));
         assert_eq!(verdict(503, ""), Verdict::TryNext);
+    }
+
+    #[test]
+    fn what_has_begun_elsewhere_goes_on_where_it_has_a_strong_tag() {
+        let mut begun = Download::begun("\"1\"", 7, 100);
+        let fields = begun.request_fields();
+        assert_eq!(fields, [("Range", "bytes=7-9007199254740991".into()), ("If-Range", "\"1\"".to_owned())]);
+        let part = head(206, "ETag: \"1\"\r\nContent-Range: bytes 7-99/100\r\n");
+        assert_eq!(begun.handle_head(&part), Verdict::Resume { skip: 0 });
+        begun.took(93);
+        assert!(begun.is_whole() && begun.can_resume());
+        assert!(!Download::begun("W/\"1\"", 7, 100).can_resume());
     }
 
     #[test]

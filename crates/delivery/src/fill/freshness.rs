@@ -1,6 +1,7 @@
 //! How long what an upstream server answered may be given to others (RFC 9111, RFC 5861).
 
 use crate::http1::Headers;
+use glassline_media::Time;
 use std::time::Duration;
 
 /// How long an answer is worth that says nothing about it.
@@ -73,6 +74,29 @@ impl Freshness {
             stale_if_error: stale("stale-if-error"),
         }
     }
+
+    /// Of an answer that came at `came`: until when it is fresh, of use while it is asked for anew, and of use where its
+    /// server cannot be reached.
+    pub fn until(&self, came: Time) -> [Time; 3] {
+        let fresh = came + self.fresh;
+        [fresh, fresh + self.stale_while_revalidate, fresh + self.stale_if_error]
+    }
+
+    /// For how long it is of any use.
+    pub fn lasts(&self) -> Duration {
+        self.fresh.saturating_add(self.stale_while_revalidate.max(self.stale_if_error))
+    }
+
+    /// What is left of it `age` later.
+    #[must_use]
+    pub fn after(&self, age: Duration) -> Freshness {
+        let too_old = age.saturating_sub(self.fresh);
+        Freshness {
+            fresh: self.fresh.saturating_sub(age),
+            stale_while_revalidate: self.stale_while_revalidate.saturating_sub(too_old),
+            stale_if_error: self.stale_if_error.saturating_sub(too_old),
+        }
+    }
 }
 
 const YEAR_SECS: u64 = 365 * 24 * 3600;
@@ -128,6 +152,20 @@ mod tests {
         assert_eq!(fresh_secs(200, "", "/live/a/video/1.M4S"), 60.0);
         assert_eq!(fresh_secs(200, "", "/live/a/index.m3u8"), 0.0);
         assert_eq!(fresh_secs(404, "", "/live/a/video/9.m4s"), 0.5);
+    }
+
+    #[test]
+    fn what_is_left_later_ends_at_the_same_time() {
+        let secs = Duration::from_secs;
+        let freshness =
+            Freshness { fresh: secs(10), stale_while_revalidate: secs(5), stale_if_error: secs(60) };
+        let came = Time::from_millis(5000);
+        for age in [0, 4, 10, 12, 16, 70] {
+            let later = came + secs(age);
+            let wanted = freshness.until(came).map(|until| until.max(later));
+            assert_eq!(freshness.after(secs(age)).until(later), wanted, "{age} s");
+        }
+        assert_eq!((freshness.lasts(), freshness.after(secs(12)).lasts()), (secs(70), secs(58)));
     }
 
     #[test]

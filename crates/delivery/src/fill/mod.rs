@@ -9,9 +9,11 @@
 //! there, whether more will come, and whether the object is whole. It knows no readers: who reads keeps a place and is
 //! woken by whoever holds the object. [`Selection`] is what of an object a request is for (`Range`, conditions), and
 //! [`Framing`] how its bytes are laid into a connection. [`Download`] says how an object comes from
-//! servers that break off, and [`Freshness`] how long it is of use. The bytes live in [`Slab`]s, memory that many small objects share
+//! servers that break off, and [`Freshness`] how long it is of use. [`Store`] decides
+//! what is kept of objects from elsewhere, and [`disk`] what of them also lies in files. The bytes live in [`Slab`]s, memory that many small objects share
 //! and that is given back as a whole: an object costs no descriptor, and bytes that were given to a socket never change.
 
+pub mod disk;
 mod download;
 mod framing;
 mod freshness;
@@ -19,6 +21,7 @@ mod object;
 mod pieces;
 mod selection;
 mod slab;
+mod store;
 mod target;
 
 pub use download::{Download, Verdict};
@@ -27,4 +30,5 @@ pub use freshness::{Defaults, Freshness};
 pub use object::{Bytes, Failure, Head, Object, Progress};
 pub use selection::{Selection, SelectionError, VERY_LARGE};
 pub use slab::Slab;
+pub use store::{CacheStatus, Key, Lookup, OVERHEAD_BYTES, Store, StoreFigures, Wanted};
 pub use target::upstream_target;

@@ -36,6 +36,21 @@ impl Head {
         self
     }
 
+    /// The head of this status whose fields are these `lines`, as [`Head::lines`] has given them; `None` where they are
+    /// no such lines.
+    pub fn of_lines(status: u16, lines: &str) -> Option<Head> {
+        let mut head = Head::of_status(status);
+        for line in lines.split_inclusive("\r\n") {
+            let (name, value) = line.strip_suffix("\r\n")?.split_once(": ")?;
+            let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            if name.is_empty() || !name.bytes().all(is_token) || value.chars().any(char::is_control) {
+                return None;
+            }
+            head = head.with(name, value);
+        }
+        Some(head)
+    }
+
     /// Status code: 200 where there is an object at all.
     pub fn status(&self) -> u16 {
         self.status
@@ -187,6 +202,16 @@ mod tests {
         let mut got = Vec::new();
         object.read(0, u64::MAX, &mut got);
         got.concat()
+    }
+
+    #[test]
+    fn a_head_is_made_of_its_lines_again() {
+        let head = Head::new("video/mp4").with("ETag", "\"1\"").with("X-Empty", "");
+        assert_eq!(Head::of_lines(200, head.lines()), Some(head));
+        assert_eq!(Head::of_lines(404, ""), Some(Head::of_status(404)));
+        for lines in ["A: b", "A b\r\n", ": b\r\n", "A: b\r\n\r\n", "A: b\nC: d\r\n", "A B: c\r\n", "\r\n"] {
+            assert_eq!(Head::of_lines(200, lines), None, "{lines:?}");
+        }
     }
 
     #[test]

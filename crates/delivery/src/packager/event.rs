@@ -45,7 +45,7 @@ pub enum Event {
         segment: u64,
         /// The part within the segment.
         part: u32,
-        /// `[prft] moof mdat`.
+        /// `[styp] [prft] moof mdat`.
         bytes: Bytes,
     },
     /// A part is complete, and stands in the playlist from now on.

@@ -1,20 +1,27 @@
 //! A transport stream's bytes into the packager.
 
-use super::{Event, LeftOut, Packager, Presentation, Settings};
+use super::{Event, Guide, LeftOut, Packager, Presentation, Settings};
 use glassline_media::Utc;
-use glassline_media::container::ts::{self, Demuxer};
+use glassline_media::container::ts::{self, Demuxer, PACKET_BYTES};
 
 /// A [`Demuxer`] in front of a [`Packager`].
 #[derive(Debug)]
 pub struct TsIntake {
     demuxer: Demuxer,
     packager: Packager,
+    /// Bytes that the demuxer was given, all of them of whole packets: so packets tell places.
+    pushed_bytes: u64,
+    /// Where in the stream the demuxer's first byte would be, if all were of it; wraps.
+    origin: u64,
+    /// Behind the last byte of the stream.
+    reached: u64,
 }
 
 impl TsIntake {
     /// Before the first byte. Settings that are out of their range are brought into it.
     pub fn new(settings: Settings) -> TsIntake {
-        TsIntake { demuxer: Demuxer::new(), packager: Packager::new(settings) }
+        let packager = Packager::new(settings);
+        TsIntake { demuxer: Demuxer::new(), packager, pushed_bytes: 0, origin: 0, reached: 0 }
     }
 
     /// See [`Packager::starting_at`].
@@ -24,23 +31,43 @@ impl TsIntake {
         self
     }
 
-    /// Takes the next bytes of a transport stream, chopped anywhere, which came in at `now`. Poll afterwards.
-    pub fn push(&mut self, bytes: &[u8], now: Utc) {
+    /// See [`Packager::is_starting`].
+    pub fn is_starting(&self) -> bool {
+        self.packager.is_starting()
+    }
+
+    /// See [`Packager::follow`].
+    pub fn follow(&mut self, guide: Option<Guide>) {
+        self.packager.follow(guide);
+    }
+
+    /// Takes the next bytes of a transport stream, chopped anywhere, which came in at `now` and begin at `at` in the stream;
+    /// `None` of such as are put in front of it. Poll afterwards.
+    pub fn push(&mut self, bytes: &[u8], now: Utc, at: Option<u64>) {
+        if let Some(at) = at.filter(|&at| at != self.reached) {
+            self.origin = at.wrapping_sub(self.pushed_bytes);
+            self.reached = at;
+        }
+        self.pushed_bytes += bytes.len() as u64;
+        if at.is_some() {
+            self.reached += bytes.len() as u64;
+        }
         self.demuxer.push(bytes);
         self.hand_over(now);
     }
 
     /// A publisher has returned: the stream begins anew.
     pub fn discontinuity(&mut self, now: Utc) {
-        self.demuxer = Demuxer::new();
-        self.packager.discontinuity(now);
+        (self.demuxer, self.pushed_bytes) = (Demuxer::new(), 0);
+        self.origin = self.reached;
+        self.packager.discontinuity(now, self.reached);
     }
 
     /// The stream has ended for good.
     pub fn finish(&mut self, now: Utc) {
         self.demuxer.finish();
         self.hand_over(now);
-        self.packager.finish(now);
+        self.packager.finish(now, self.reached);
     }
 
     /// The next event. Poll until `None` after each call above, or they pile up.
@@ -66,8 +93,11 @@ impl TsIntake {
     fn hand_over(&mut self, now: Utc) {
         while let Some(event) = self.demuxer.poll() {
             match event {
-                ts::Event::Program(program) => self.packager.handle_program(&program, now),
-                ts::Event::AccessUnit { pid, unit, .. } => self.packager.push(pid, &unit, now),
+                ts::Event::Program(program) => self.packager.handle_program(&program, now, self.reached),
+                ts::Event::AccessUnit { pid, packet, unit } => {
+                    let at = self.origin.wrapping_add(packet * PACKET_BYTES as u64);
+                    self.packager.push(pid, &unit, now, at);
+                }
                 ts::Event::Pcr { .. } => {}
             }
         }

@@ -14,7 +14,8 @@ use super::start::FirstTrack;
 use super::{Event, RenditionName, Settings};
 use bytes::Bytes;
 use glassline_media::container::cmaf::{
-    Brand, Captured, Error, LiveTimeline, Media, Run, Sample, Timed, Track, write_chunk, write_init,
+    Brand, Captured, Error, LiveTimeline, Media, Run, Sample, SegmentKind, Timed, Track, write_chunk,
+    write_init, write_segment_type,
 };
 use glassline_media::{AccessUnit, Ticks, Utc};
 use std::collections::VecDeque;
@@ -53,6 +54,8 @@ pub(super) struct Lane {
     /// The number of the open segment, or of the next one.
     pub(super) number: u64,
     is_open: bool,
+    /// Nothing of the open segment has been given out: its type goes in front.
+    is_untyped: bool,
     /// Where the last sample ends.
     end: u64,
     /// Where the open segment begins.
@@ -93,6 +96,7 @@ impl Lane {
             info,
             number,
             is_open: false,
+            is_untyped: false,
             end: 0,
             segment_start: 0,
             mark: 0,
@@ -146,7 +150,7 @@ impl Lane {
     pub(super) fn begin_segment(&mut self, opening: Opening, out: &mut Output<'_>) {
         let segment = self.segment(opening);
         out.rendition.begin_segment(segment, out.events);
-        self.is_open = true;
+        (self.is_open, self.is_untyped) = (true, true);
         (self.segment_start, self.mark, self.end) =
             (opening.decode_time, opening.decode_time, opening.decode_time);
     }
@@ -163,6 +167,7 @@ impl Lane {
             independent: opening.independent,
             gap: false,
             complete: false,
+            source: None,
             parts: Vec::new(),
             open_part: None,
             size_bytes: 0,
@@ -222,7 +227,10 @@ impl Lane {
         let first = &run.samples[0];
         let presented = run.decode_time.saturating_add_signed(first.composition_offset.into());
         let captured = run.captured.map(|utc| Captured { track_id: TRACK_ID, utc, media_time: presented });
-        let mut bytes = Vec::with_capacity(run.data.len() + 160 + 16 * run.samples.len());
+        let mut bytes = Vec::with_capacity(run.data.len() + 192 + 16 * run.samples.len());
+        if std::mem::take(&mut self.is_untyped) {
+            write_segment_type(SegmentKind::Segment, &mut bytes);
+        }
         let whole =
             Run { track_id: TRACK_ID, decode_time: run.decode_time, samples: &run.samples, data: &run.data };
         write_chunk(self.sequence, captured, &[whole], &mut bytes);

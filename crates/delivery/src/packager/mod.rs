@@ -14,6 +14,7 @@ mod choice;
 mod clock;
 mod event;
 mod follower;
+mod guide;
 mod intake;
 mod lane;
 mod presentation;
@@ -23,6 +24,7 @@ mod settings;
 mod start;
 
 pub use event::Event;
+pub use guide::Guide;
 pub use intake::TsIntake;
 pub use presentation::{
     Availability, Bandwidth, Epoch, KeyFrame, Kind, Part, Position, Presentation, Rendition, Segment,
@@ -40,9 +42,11 @@ mod tests;
 use choice::Choice;
 use glassline_media::container::ts::Program;
 use glassline_media::{AccessUnit, Codec, Utc};
+use guide::Place;
 use running::{Running, World};
-use start::{Arrived, Start};
+use start::{Arrived, Beginning, Start};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// Tracks of sound that are taken of one program.
 pub const AUDIO_MAX: u8 = 7;
@@ -74,6 +78,10 @@ pub struct Packager {
     number: u64,
     /// Tracks that came late and began an epoch for that: once each.
     late: Vec<RenditionName>,
+    /// The other version of the capture that the next epoch joins.
+    guide: Option<Guide>,
+    /// No epoch has begun.
+    is_new: bool,
     events: VecDeque<Event>,
 }
 
@@ -95,6 +103,8 @@ impl Packager {
             epoch: 1,
             number: 0,
             late: Vec::new(),
+            guide: None,
+            is_new: true,
             events: VecDeque::new(),
         }
     }
@@ -107,27 +117,39 @@ impl Packager {
         self
     }
 
-    /// The program is this from now on: chooses what renditions are made of. Where that is not what was chosen before,
+    /// Whether the next key frame may begin an epoch: then [`Packager::follow`] has an effect.
+    pub fn is_starting(&self) -> bool {
+        matches!(self.stage, Stage::Starting(_))
+    }
+
+    /// The next epoch joins that of another version of the capture, where their clocks are one: its segments begin and end
+    /// with the other's, and a packager that is new numbers them and its epoch alike.
+    pub fn follow(&mut self, guide: Option<Guide>) {
+        self.guide = guide;
+    }
+
+    /// The program is this from now on, `at` this place of the source: chooses what renditions are made of. Where that is not what was chosen before,
     /// a new epoch begins.
-    pub fn handle_program(&mut self, program: &Program, now: Utc) {
+    pub fn handle_program(&mut self, program: &Program, now: Utc, at: u64) {
         let choice = Choice::of(program);
         if choice.taken != self.choice.taken {
-            self.discontinuity(now);
+            self.discontinuity(now, at);
             self.late.clear();
         }
         self.choice = choice;
     }
 
-    /// Takes the next access unit of the stream on `pid`, which was complete at `now`. What follows from it waits in
+    /// Takes the next access unit of the stream on `pid`, which was complete at `now` and begins at `at` in its source,
+    /// whatever that counts. What follows from it waits in
     /// [`Packager::poll`]. Units of other streams, of another codec than the program says, and with stamps that are
     /// none are left out.
-    pub fn push(&mut self, pid: u16, unit: &AccessUnit, now: Utc) {
+    pub fn push(&mut self, pid: u16, unit: &AccessUnit, now: Utc, at: u64) {
         let Some(taken) = self.choice.by_pid(pid).filter(|taken| taken.codec == unit.codec) else { return };
         let in_range = |stamp: i64| (-STAMP_MAX..STAMP_MAX).contains(&stamp);
         if !in_range(unit.pts.0) || !in_range(unit.dts.0) || (unit.pts - unit.dts).0.abs() > REORDER_MAX {
             return;
         }
-        let arrived = Arrived { name: taken.name, unit: unit.clone(), now };
+        let arrived = Arrived { name: taken.name, unit: unit.clone(), now, at };
         self.take(arrived);
         if !self.events.is_empty() {
             self.presentation.changed = now;
@@ -159,50 +181,73 @@ impl Packager {
         if running.push(&arrived, &mut world).is_ok() {
             return None;
         }
-        self.end_epoch();
+        self.end_epoch(arrived.at);
         Some(arrived)
     }
 
     /// Adds a unit to what waits for an epoch. Where it begins, returns what has waited.
     fn start(&mut self, arrived: Arrived) -> Option<VecDeque<Arrived>> {
         let Stage::Starting(start) = &mut self.stage else { return None };
-        let beginning = start.push(arrived, &self.choice)?;
+        let beginning = start.push(arrived, &self.choice, self.guide.as_ref())?;
         let arrived = beginning.units.front().map_or(Utc::default(), |first| first.now);
-        let first = (beginning.first - beginning.zero).0.max(0) as u64;
-        self.presentation.begin_epoch(self.epoch, self.number, first, arrived);
+        let epoch = self.next_epoch(&beginning);
+        self.presentation.begin_epoch(epoch, arrived);
         let mut world = World { presentation: &mut self.presentation, events: &mut self.events };
         let running = Running::begin(&beginning, &self.choice, self.epoch, self.number, &mut world)?;
-        self.epoch = self.epoch.saturating_add(1);
+        (self.epoch, self.is_new) = (self.epoch.saturating_add(1), false);
         self.presentation.forget_epochs();
         self.stage = Stage::Running(Box::new(running));
         Some(beginning.units)
     }
 
+    /// What the epoch that begins so is. Numbers that were begun go on: in a playlist they have no gaps.
+    fn next_epoch(&mut self, beginning: &Beginning) -> Epoch {
+        let zero = beginning.zero;
+        let Some(Place { epoch, number }) = beginning.place else {
+            let first_ticks = (beginning.first - zero).0.max(0) as u64;
+            let (number, first_segment) = (self.epoch, self.number);
+            return Epoch {
+                number,
+                start: Duration::ZERO,
+                zero,
+                first_ticks,
+                first_segment,
+                segment_ticks: None,
+            };
+        };
+        if std::mem::take(&mut self.is_new) {
+            (self.epoch, self.number) = (epoch.number, number);
+        }
+        // Where numbers differ, the times that they stand for do not.
+        let first_segment = self.number.saturating_add(epoch.first_segment).saturating_sub(number);
+        Epoch { number: self.epoch, first_segment, ..epoch }
+    }
+
     /// Ends the epoch, if one goes on: what comes next is the beginning of another.
-    fn end_epoch(&mut self) {
+    fn end_epoch(&mut self, at: u64) {
         let before = std::mem::replace(&mut self.stage, Stage::Starting(Start::default()));
         let Stage::Running(mut running) = before else { return };
         let mut world = World { presentation: &mut self.presentation, events: &mut self.events };
-        running.finish(&mut world);
+        running.finish(at, &mut world);
         self.number = running.next_number();
         self.late.extend(running.renewed_for());
     }
 
-    /// What comes next has nothing to do with what came before: a publisher has returned.
-    pub fn discontinuity(&mut self, now: Utc) {
+    /// What comes next has nothing to do with what came before, which ends at `at` in the source: a publisher has returned.
+    pub fn discontinuity(&mut self, now: Utc, at: u64) {
         if matches!(self.stage, Stage::Ended) {
             return;
         }
-        self.end_epoch();
+        self.end_epoch(at);
         self.presentation.changed = now;
     }
 
-    /// Nothing comes any more: the playlists end. What is pushed afterwards is left out.
-    pub fn finish(&mut self, now: Utc) {
+    /// Nothing comes any more behind `at` in the source: the playlists end. What is pushed afterwards is left out.
+    pub fn finish(&mut self, now: Utc, at: u64) {
         if matches!(self.stage, Stage::Ended) {
             return;
         }
-        self.end_epoch();
+        self.end_epoch(at);
         self.stage = Stage::Ended;
         self.presentation.ended = true;
         self.presentation.changed = now;

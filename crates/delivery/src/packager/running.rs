@@ -57,6 +57,8 @@ pub(super) struct Running {
     followers: Vec<Follower>,
     /// The lead's last decoding time stamp.
     last: Option<Ticks>,
+    /// Where the lead's open segment begins in the source.
+    opened_at: u64,
     clock: Clock,
     /// A track has come that was not there at the beginning: the next key frame begins a new epoch.
     renew: Option<RenditionName>,
@@ -85,6 +87,7 @@ impl Running {
             lead,
             followers,
             last: None,
+            opened_at: 0,
             clock: Clock::new(beginning.first, arrived),
             renew: None,
         };
@@ -103,14 +106,15 @@ impl Running {
     /// Takes a unit.
     pub(super) fn push(&mut self, arrived: &Arrived, world: &mut World<'_>) -> Result<(), Over> {
         if arrived.name == self.lead.name {
-            self.push_lead(&arrived.unit, arrived.now, world)?;
+            self.push_lead(arrived, world)?;
         } else {
             self.push_follower(arrived)?;
         }
         self.drain(world)
     }
 
-    fn push_lead(&mut self, unit: &AccessUnit, now: Utc, world: &mut World<'_>) -> Result<(), Over> {
+    fn push_lead(&mut self, arrived: &Arrived, world: &mut World<'_>) -> Result<(), Over> {
+        let Arrived { unit, now, at, .. } = arrived;
         if !self.follows(unit)? {
             return Ok(());
         }
@@ -123,10 +127,10 @@ impl Running {
             Err(Error::Changed) => return Err(Over),
             Err(_) => return Ok(()),
         };
-        let captured = self.clock.capture(unit, now);
+        let captured = self.clock.capture(unit, *now);
         self.last = Some(unit.dts);
         if !self.lead.is_open() || self.is_due(timed.decode_time, join, world) {
-            self.cut(unit, timed.decode_time, join, world);
+            self.cut(unit, *at, timed.decode_time, join, world);
         }
         if let Some(mut out) = world.output(self.lead.name) {
             self.lead.add(&timed, join, captured, &mut out);
@@ -173,8 +177,8 @@ impl Running {
         join && is_due || elapsed >= self.settings.segment * FORCED || is_large
     }
 
-    /// Ends the lead's segment before `unit`, and begins the next one with it.
-    fn cut(&mut self, unit: &AccessUnit, decode_time: u64, join: bool, world: &mut World<'_>) {
+    /// Ends the lead's segment before `unit`, which begins at `at` in the source, and begins the next one with it.
+    fn cut(&mut self, unit: &AccessUnit, at: u64, decode_time: u64, join: bool, world: &mut World<'_>) {
         let was_open = self.lead.is_open();
         let pts = unit.pts.max(unit.dts);
         let offset = self.lead.scaled(pts - unit.dts);
@@ -182,6 +186,7 @@ impl Running {
         let opening = Opening { decode_time, offset, date, independent: join };
         let Some(mut out) = world.output(self.lead.name) else { return };
         self.lead.end_segment(Some(decode_time), &mut out);
+        out.rendition.is_made_of(std::mem::replace(&mut self.opened_at, at)..at);
         out.rendition.trim(self.settings.window, out.events);
         self.lead.begin_segment(opening, &mut out);
         if was_open {
@@ -233,8 +238,8 @@ impl Running {
         Ok(())
     }
 
-    /// Ends all segments: the numbers of all renditions agree afterwards.
-    pub(super) fn finish(&mut self, world: &mut World<'_>) {
+    /// Ends all segments, at `at` in the source: the numbers of all renditions agree afterwards.
+    pub(super) fn finish(&mut self, at: u64, world: &mut World<'_>) {
         let window = self.settings.window;
         let end = self.lead.is_open().then(|| self.zero + Ticks(self.lead.end_ticks()));
         for follower in &mut self.followers {
@@ -244,6 +249,7 @@ impl Running {
         }
         if let Some(mut out) = world.output(self.lead.name) {
             self.lead.end_segment(None, &mut out);
+            out.rendition.is_made_of(self.opened_at..at);
             out.rendition.trim(window, out.events);
         }
         world.presentation.learn_length(self.lead.name);

@@ -2,6 +2,7 @@
 
 use super::RenditionName;
 use super::choice::Choice;
+use super::guide::{Displaced, Guide, Place};
 use glassline_media::bitstream::h264;
 use glassline_media::container::cmaf::Media;
 use glassline_media::{AccessUnit, Ticks, Utc};
@@ -25,6 +26,8 @@ pub(super) struct Arrived {
     pub(super) name: RenditionName,
     pub(super) unit: AccessUnit,
     pub(super) now: Utc,
+    /// Where it begins in its source.
+    pub(super) at: u64,
 }
 
 /// A track of the epoch that begins.
@@ -47,6 +50,8 @@ pub(super) struct Beginning {
     pub(super) first: Ticks,
     /// What has waited, in the order of arrival.
     pub(super) units: VecDeque<Arrived>,
+    /// Where it joins another version of the capture.
+    pub(super) place: Option<Place>,
 }
 
 /// Units that wait.
@@ -57,10 +62,16 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// Takes a unit, and returns what has waited once that is enough to begin with.
-    pub(super) fn push(&mut self, arrived: Arrived, choice: &Choice) -> Option<Beginning> {
+    /// Takes a unit, and returns what has waited once that is enough to begin with: where `guide` has a place for it.
+    pub(super) fn push(
+        &mut self,
+        arrived: Arrived,
+        choice: &Choice,
+        guide: Option<&Guide>,
+    ) -> Option<Beginning> {
         let is_video = arrived.name.is_video();
-        let begins = is_video && begins(&arrived.unit);
+        let place = guide.map(|guide| guide.place(arrived.unit.pts, arrived.unit.dts));
+        let begins = is_video && begins(&arrived.unit) && place != Some(Err(Displaced::Early));
         if is_video && self.first_picture().is_none() && !begins {
             return None;
         }
@@ -86,7 +97,7 @@ impl Start {
         if !is_full && self.lacks_sound(lead, &first, choice) {
             return None;
         }
-        self.begin(lead, &first, choice)
+        self.begin(lead, &first, choice, guide)
     }
 
     /// Whether a picture continues those that wait; true where none does.
@@ -143,7 +154,13 @@ impl Start {
         own.find_map(|held| Media::of(&held.unit, false).ok())
     }
 
-    fn begin(&mut self, lead: RenditionName, first: &AccessUnit, choice: &Choice) -> Option<Beginning> {
+    fn begin(
+        &mut self,
+        lead: RenditionName,
+        first: &AccessUnit,
+        choice: &Choice,
+        guide: Option<&Guide>,
+    ) -> Option<Beginning> {
         let names =
             choice.taken.iter().map(|taken| taken.name).filter(|&name| name != lead && !name.is_video());
         let mut tracks = Vec::new();
@@ -157,7 +174,10 @@ impl Start {
         if tracks.first().is_none_or(|track| track.name != lead) {
             return None;
         }
-        Some(Beginning { tracks, zero: first.dts, first: first.pts.max(first.dts), units })
+        let place =
+            guide.filter(|_| lead.is_video()).and_then(|guide| guide.place(first.pts, first.dts).ok());
+        let zero = place.map_or(first.dts, |place| place.epoch.zero);
+        Some(Beginning { tracks, zero, first: first.pts.max(first.dts), units, place })
     }
 
     /// How long a sample lasts: what is said of it, unless the first two say otherwise.

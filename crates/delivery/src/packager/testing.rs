@@ -129,25 +129,28 @@ pub(crate) struct Checked {
     pub(crate) parts: BTreeMap<(RenditionName, u64, u32), Grown>,
     pub(crate) expired: u64,
     pub(crate) ended: bool,
+    /// Units so far: their places in the source, from 1.
+    pub(crate) pushed: u64,
 }
 
 impl Checked {
     pub(crate) fn new(settings: Settings, program: &Program) -> Checked {
         let mut packager = Packager::new(settings);
-        packager.handle_program(program, BEGUN);
+        packager.handle_program(program, BEGUN, 0);
         let (inits, segments, parts) = Default::default();
-        Checked { packager, inits, segments, parts, expired: 0, ended: false }
+        Checked { packager, inits, segments, parts, expired: 0, ended: false, pushed: 0 }
     }
 
     /// Pushes a unit that comes in at the time that its stamp says.
     pub(crate) fn push(&mut self, pid: u16, unit: &AccessUnit) {
         let nanos = (i128::from(unit.dts.0) * 100_000 / 9).clamp(0, 1 << 60) as u64;
-        self.packager.push(pid, unit, Utc::from_nanos(BEGUN.as_nanos() + nanos));
+        self.pushed += 1;
+        self.packager.push(pid, unit, Utc::from_nanos(BEGUN.as_nanos() + nanos), self.pushed);
         self.drain();
     }
 
     pub(crate) fn finish(&mut self, now: Utc) {
-        self.packager.finish(now);
+        self.packager.finish(now, self.pushed + 1);
         self.drain();
     }
 

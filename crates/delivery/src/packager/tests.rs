@@ -124,14 +124,14 @@ fn the_capture_time_is_the_date_of_a_segment_and_of_the_sound_beside_it() {
         assert!(millis(segment.program_date_time).abs_diff(due) <= 1);
     }
     let first = &checked.segments[&(RenditionName::Video, 0)].bytes;
-    assert_eq!(&first[4..8], b"prft");
+    assert_eq!((&first[4..8], &first[28..32]), (&b"styp"[..], &b"prft"[..]));
     // What is said of a capture long ago or ahead is a clock that is wrong.
     let mut wrong = Checked::new(Settings::default(), &program(vec![stream(VIDEO, 0x1b, &[])]));
     for index in 0..3 {
         wrong.push(VIDEO, &captured_picture(index == 0, Utc::from_nanos(7), index * PICTURE));
     }
     assert_eq!(segments(&wrong, RenditionName::Video)[0].program_date_time, BEGUN);
-    assert_eq!(&wrong.segments[&(RenditionName::Video, 0)].bytes[4..8], b"moof");
+    assert_eq!(&wrong.segments[&(RenditionName::Video, 0)].bytes[28..32], b"moof");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn new_parameter_sets_a_jump_and_a_publishers_return_begin_an_epoch() {
     // An hour ahead, then back, then another publisher.
     feed(&mut checked, 90_000, 60, 50);
     feed(&mut checked, 1000, 60, 50);
-    checked.packager.discontinuity(BEGUN);
+    checked.packager.discontinuity(BEGUN, 0);
     checked.drain();
     feed(&mut checked, 1050, 60, 50);
     checked.finish(BEGUN);
@@ -324,7 +324,7 @@ fn a_transport_stream_goes_in_as_bytes() {
         muxer.write(&aac(80, 90_000 + index * PICTURE), &mut bytes).unwrap();
     }
     let mut intake = TsIntake::new(Settings::default());
-    bytes.chunks(1000).for_each(|chunk| intake.push(chunk, BEGUN));
+    bytes.chunks(1000).for_each(|chunk| intake.push(chunk, BEGUN, None));
     intake.finish(BEGUN);
     let events: Vec<Event> = std::iter::from_fn(|| intake.poll()).collect();
     let ends = |name| {

@@ -1,19 +1,21 @@
 //! A strict reader of what is rendered, for tests: whatever a presentation is, its playlists keep the rules.
 
 use super::names::Object;
-use super::{Carried, dash, hls};
+use super::{Carried, Variant, dash, hls};
 use crate::packager::{Availability, Presentation, RenditionName};
 use std::collections::BTreeMap;
 
 /// Renders all there is of a presentation, and checks it.
 pub(crate) fn all(presentation: &Presentation) {
     let carried = Carried::of(Some("token=a%20b"));
+    let options = hls::MediaOptions { carried: carried.clone(), ..hls::MediaOptions::default() };
     for rendition in presentation.renditions() {
         let name = rendition.name();
-        let Some(full) = hls::media(presentation, name, &carried, false) else { continue };
+        let Some(full) = hls::media(presentation, name, &options) else { continue };
         let whole = Playlist::parse(&full);
         whole.check(presentation);
-        let delta = hls::media(presentation, name, &carried, true).unwrap();
+        let delta =
+            hls::media(presentation, name, &hls::MediaOptions { skip: true, ..options.clone() }).unwrap();
         let delta = Playlist::parse(&delta);
         delta.check(presentation);
         assert_eq!(delta.sequence, whole.sequence);
@@ -21,7 +23,7 @@ pub(crate) fn all(presentation: &Presentation) {
         assert_eq!(delta.segments[..], whole.segments[delta.skipped as usize..]);
         assert_eq!(delta.parts, whole.parts);
     }
-    if let Some(text) = hls::multivariant(presentation, &carried) {
+    if let Some(text) = hls::multivariant(&[Variant::alone(presentation)], &carried) {
         multivariant(&text);
     }
     if let Some(text) = hls::iframes(presentation, &carried) {
@@ -29,7 +31,7 @@ pub(crate) fn all(presentation: &Presentation) {
     }
     for addressing in [dash::Addressing::Number, dash::Addressing::Timeline] {
         let options = dash::Options { carried: carried.clone(), ..dash::Options::default() };
-        if let Some(text) = dash::mpd(presentation, addressing, &options) {
+        if let Some(text) = dash::mpd(&[Variant::alone(presentation)], addressing, &options) {
             mpd(&text);
         }
     }

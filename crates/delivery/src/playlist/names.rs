@@ -8,6 +8,7 @@
 //! RENDITION/init-E.mp4      the CMAF header of epoch E
 //! RENDITION/N.m4s           segment N
 //! RENDITION/N.K.m4s         part K of segment N
+//! ts.m3u8, ts/N.ts          segments of MPEG-TS, for players that know no others
 //! ```
 //! Each object has one address: numbers have no sign and no zeros in front.
 
@@ -27,6 +28,8 @@ pub enum Object {
     Media(RenditionName),
     /// The HLS playlist of the video's key frames.
     IFrames,
+    /// The HLS media playlist of segments of MPEG-TS, with all that the stream has in them.
+    TransportMedia,
     /// The DASH manifest whose segments are addressed by number, at regular times.
     NumberManifest,
     /// The DASH manifest that lists the time of each segment.
@@ -43,6 +46,11 @@ pub enum Object {
         /// Whose.
         rendition: RenditionName,
         /// Its number.
+        segment: u64,
+    },
+    /// The stream's own bytes of the time of a segment.
+    TransportSegment {
+        /// The segment's number.
         segment: u64,
     },
     /// A part of a segment.
@@ -65,7 +73,10 @@ impl Object {
     /// Its media type (RFC 8216 §4, RFC 4337, ISO/IEC 23009-1 annex C).
     pub const fn media_type(self) -> &'static str {
         match self {
-            Object::Multivariant | Object::Media(_) | Object::IFrames => "application/vnd.apple.mpegurl",
+            Object::Multivariant | Object::Media(_) | Object::IFrames | Object::TransportMedia => {
+                "application/vnd.apple.mpegurl"
+            }
+            Object::TransportSegment { .. } => "video/mp2t",
             Object::NumberManifest | Object::TimelineManifest => "application/dash+xml",
             Object::Init { rendition, .. }
             | Object::Segment { rendition, .. }
@@ -81,7 +92,8 @@ impl Object {
 
     /// Whether it changes while the presentation goes on; otherwise, once whole, it is the same for ever.
     pub const fn is_playlist(self) -> bool {
-        !matches!(self, Object::Init { .. } | Object::Segment { .. } | Object::Part { .. })
+        use Object::{Init, Part, Segment, TransportSegment};
+        !matches!(self, Init { .. } | Segment { .. } | TransportSegment { .. } | Part { .. })
     }
 }
 
@@ -91,6 +103,8 @@ impl fmt::Display for Object {
             Object::Multivariant => f.write_str("index.m3u8"),
             Object::Media(rendition) => write!(f, "{rendition}.m3u8"),
             Object::IFrames => f.write_str("video-iframes.m3u8"),
+            Object::TransportMedia => f.write_str("ts.m3u8"),
+            Object::TransportSegment { segment } => write!(f, "ts/{segment}.ts"),
             Object::NumberManifest => f.write_str("manifest.mpd"),
             Object::TimelineManifest => f.write_str("timeline.mpd"),
             Object::Init { rendition, number } => write!(f, "{rendition}/init-{number}.mp4"),
@@ -111,6 +125,7 @@ impl FromStr for Object {
         match path {
             "index.m3u8" => return Ok(Object::Multivariant),
             "video-iframes.m3u8" => return Ok(Object::IFrames),
+            "ts.m3u8" => return Ok(Object::TransportMedia),
             "manifest.mpd" => return Ok(Object::NumberManifest),
             "timeline.mpd" => return Ok(Object::TimelineManifest),
             _ => {}
@@ -119,6 +134,10 @@ impl FromStr for Object {
         let Some((rendition, file)) = path.split_once('/') else {
             return path.strip_suffix(".m3u8").ok_or(UnknownObject).and_then(known).map(Object::Media);
         };
+        if rendition == "ts" {
+            let number = file.strip_suffix(".ts").ok_or(UnknownObject)?;
+            return Ok(Object::TransportSegment { segment: canonical(number)? });
+        }
         let rendition = known(rendition)?;
         if let Some(number) = file.strip_prefix("init-").and_then(|rest| rest.strip_suffix(".mp4")) {
             return Ok(Object::Init { rendition, number: canonical(number)? });
@@ -163,6 +182,8 @@ mod tests {
             Just(Object::IFrames),
             Just(Object::NumberManifest),
             Just(Object::TimelineManifest),
+            Just(Object::TransportMedia),
+            any::<u64>().prop_map(|segment| Object::TransportSegment { segment }),
             rendition().prop_map(Object::Media),
             (rendition(), any::<u32>()).prop_map(|(rendition, number)| Object::Init { rendition, number }),
             (rendition(), any::<u64>())
@@ -212,6 +233,9 @@ mod tests {
             "index.m3u8?x",
             "video\\1.m4s",
             "video/1/2.m4s",
+            "ts/1.m4s",
+            "ts/01.ts",
+            "video/1.ts",
             "live/video/1.m4s",
         ];
         for path in hostile {

@@ -8,6 +8,7 @@ mod publish;
 mod rules;
 mod secret;
 mod slow;
+mod version;
 mod watch;
 
 pub use caller::{Caller, Distrust, Hosts, KnownHosts};
@@ -18,6 +19,7 @@ pub use publish::{PublishPolicy, Refusal};
 pub use rules::{Rules, StreamRules};
 pub use secret::Secret;
 pub use slow::{Moves, SlowPolicy};
+pub use version::Version;
 pub use watch::{Load, TOKEN_PARAMETERS, Token, WatchPolicy, WatchRefusal};
 
 use crate::stream::Mux;
@@ -50,6 +52,11 @@ impl StreamName {
     pub fn of_presentation_path(path: &str) -> Option<(StreamName, &str)> {
         let (name, rest) = path.strip_prefix("/live/")?.split_once('/')?;
         Some((Self::parse(name)?, rest))
+    }
+
+    /// Which version of which capture it is, where its name says so.
+    pub fn version(&self) -> Option<Version> {
+        Version::of(&self.0)
     }
 
     /// The name.

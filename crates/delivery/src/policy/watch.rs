@@ -182,9 +182,14 @@ impl WatchPolicy {
         let expires = expires.and_then(|text| text.parse::<u64>().ok());
         let shown = shown.and_then(|text| BASE64_URL_SAFE_NO_PAD.decode(text).ok());
         let (Some(expires_s), Some(shown)) = (expires, shown) else { return Err(WatchRefusal::Token) };
-        let key = self.key.as_deref().unwrap_or_default();
-        let is_ours = hmac::verify(&token_key(key), &signed(name, expires_s), &shown);
-        is_ours.map_err(|_| WatchRefusal::Token)?;
+        let key = token_key(self.key.as_deref().unwrap_or_default());
+        let is_for = |name: &StreamName| hmac::verify(&key, &signed(name, expires_s), &shown).is_ok();
+        // One that is signed for a ladder is good for its versions.
+        let group = name.version().map(|version| version.group);
+        let (is_own, is_of_group) = (is_for(name), group.is_some_and(|group| is_for(&group)));
+        if !is_own && !is_of_group {
+            return Err(WatchRefusal::Token);
+        }
         if now.as_nanos() / 1_000_000_000 < expires_s { Ok(()) } else { Err(WatchRefusal::Expired) }
     }
 
@@ -249,6 +254,23 @@ mod tests {
         let other = Token::sign("a-viewer-key", &StreamName::parse("backstage").unwrap(), 1000).query();
         assert_eq!(check(&other, 999), Err(WatchRefusal::Token));
         assert_eq!(check(&Token::sign("another-key", &name, 1000).query(), 999), Err(WatchRefusal::Token));
+    }
+
+    #[test]
+    fn a_ladders_token_is_good_for_its_versions() {
+        let of = |name: &str| StreamName::parse(name).unwrap();
+        let request = request(&Token::sign("a-viewer-key", &of("hall"), 1000).query(), "");
+        let now = Utc::from_nanos(999_000_000_000);
+        let check = |name: &str| from("192.0.2.1", &request, |caller| policy().check(caller, &of(name), now));
+        assert_eq!(check("hall-720p50"), Ok(()));
+        assert_eq!(check("hall-360p25-2.5M"), Ok(()));
+        assert_eq!(check("hall-secret"), Err(WatchRefusal::Token));
+        assert_eq!(check("hall-2-720p50"), Err(WatchRefusal::Token));
+        let version = Token::sign("a-viewer-key", &of("hall-720p50"), 1000).query();
+        let request = self::request(&version, "");
+        let check = |name: &str| from("192.0.2.1", &request, |caller| policy().check(caller, &of(name), now));
+        assert_eq!(check("hall"), Err(WatchRefusal::Token), "and not the other way round");
+        assert_eq!(check("hall-360p25"), Err(WatchRefusal::Token));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! Waiting ─► Connecting ─► Head ─► redirect: Connecting      │              │
 //!                            └───► 200 ─► Body ─► ended ─────┘  (each step may fail, or be silent too long)
 //! ```
+//! Where several servers have the stream, a failure leads to the next one at once, and to a wait when all have failed.
 
 use super::PullError;
 use crate::backoff::Backoff;
@@ -132,6 +133,15 @@ pub struct Puller {
     #[serde(skip)]
     error: Option<PullError>,
     counts: Counts,
+    /// Who is asked where the source fails, in this order.
+    #[serde(default)]
+    alternates: Vec<Url>,
+    /// Who is asked now: the source is 0, the alternates follow.
+    #[serde(default)]
+    turn: usize,
+    /// How many of them have failed since a stream came, or all had failed.
+    #[serde(default)]
+    failed_in_a_row: usize,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -162,7 +172,22 @@ impl Puller {
             outputs: VecDeque::new(),
             error: None,
             counts: Counts::default(),
+            alternates: Vec::new(),
+            turn: 0,
+            failed_in_a_row: 0,
         }
+    }
+
+    /// The same, which asks `alternates` in their order where the source fails, and the source again behind the last.
+    #[must_use]
+    pub fn with_alternates(mut self, alternates: Vec<Url>) -> Puller {
+        self.alternates = alternates;
+        self
+    }
+
+    /// Whom the next attempt asks, or this one does: 0 is the source, 1 the first alternate.
+    pub fn turn(&self) -> usize {
+        self.turn
     }
 
     /// Applies a new retry policy.
@@ -202,7 +227,8 @@ impl Puller {
         let what = match &self.state {
             State::Waiting { .. } => {
                 self.visited.clear();
-                self.connect(self.source.clone(), now);
+                let asked = self.turn.checked_sub(1).and_then(|turn| self.alternates.get(turn));
+                self.connect(asked.unwrap_or(&self.source).clone(), now);
                 return;
             }
             State::Connecting { .. } => "no connection",
@@ -353,18 +379,30 @@ impl Puller {
             && body.newest_byte.since(body.began) >= self.policy.good_after
         {
             self.backoff.reset();
+            self.failed_in_a_row = 0;
         }
+        let servers = self.alternates.len() + 1;
+        self.turn = (self.turn + 1) % servers;
+        self.failed_in_a_row += 1;
         self.counts.failures += 1;
         self.error = Some(error);
         // What was to be done on this connection is void; it was perhaps opened already.
         self.outputs.clear();
         self.outputs.push_back(Output::Close);
-        self.state = State::Waiting { until: now + self.backoff.fail() };
+        let until = if self.failed_in_a_row < servers {
+            now
+        } else {
+            self.failed_in_a_row = 0;
+            now + self.backoff.fail()
+        };
+        self.state = State::Waiting { until };
     }
 
     /// Where it is.
     pub fn phase(&self) -> Phase {
         match &self.state {
+            // The next server is about to be asked.
+            State::Waiting { .. } if self.failed_in_a_row > 0 => Phase::Connecting,
             State::Waiting { until } => Phase::Waiting { retry_at: *until },
             State::Connecting { .. } | State::Head { .. } => Phase::Connecting,
             State::Body(_) => Phase::Live,

@@ -69,6 +69,46 @@ impl Bench {
     }
 }
 
+/// Which server the request is for that is sent next, without a wait if none is due.
+fn next_host(bench: &mut Bench) -> String {
+    let request = bench.connect();
+    let host = request.lines().find_map(|line| line.strip_prefix("Host: ")).unwrap();
+    host.to_owned()
+}
+
+#[test]
+fn where_a_server_fails_the_next_one_is_asked_at_once() {
+    let mut bench = Bench::new("http://one/a.ts");
+    let alternates = ["http://two/b.ts", "http://three/c.ts"].map(|url| url.parse().unwrap());
+    bench.puller = bench.puller.with_alternates(alternates.to_vec());
+    let begun = bench.now;
+    assert_eq!(next_host(&mut bench), "one");
+    bench.puller.handle_failure(PullError::Lost("it broke".into()), bench.now);
+    assert_eq!(bench.puller.phase(), Phase::Connecting, "nobody is to give up yet");
+    assert_eq!((next_host(&mut bench), bench.now), ("two".to_owned(), begun));
+    bench.bytes(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!((next_host(&mut bench), bench.now), ("three".to_owned(), begun));
+    bench.bytes(OK);
+    bench.bytes(b"some");
+    assert_eq!((bench.puller.phase(), bench.puller.turn()), (Phase::Live, 2));
+    // One that breaks off at once has failed like the others; one that was good is a new begin.
+    bench.now += POLICY.good_after;
+    bench.bytes(b" bytes");
+    bench.puller.handle_end(bench.now);
+    let broken = bench.now;
+    assert_eq!((next_host(&mut bench), bench.now), ("one".to_owned(), broken));
+    for next in ["two", "three"] {
+        bench.bytes(&[OK, b"x"].concat());
+        bench.puller.handle_end(bench.now);
+        if next == "two" {
+            assert_eq!((next_host(&mut bench), bench.now), ("two".to_owned(), broken));
+        }
+    }
+    assert_eq!(bench.failed(), PullError::Ended, "all three have failed");
+    assert_eq!(next_host(&mut bench), "three");
+    assert!(bench.now > broken, "after a wait");
+}
+
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp2t\r\n\r\n";
 
 #[test]

@@ -297,6 +297,12 @@ impl Stream {
         self.past.entry_back(prebuffer.unwrap_or(self.prebuffer), now)
     }
 
+    /// What is to be put in front of the bytes from `offset` on, where decoding can begin; `None` where nothing of that time is
+    /// kept.
+    pub fn prelude_at(&self, offset: u64) -> Option<Vec<u8>> {
+        self.past.entry_at(offset).map(|entry| entry.prelude(false))
+    }
+
     /// Where the record ends that the byte at `offset` is in, or as far as it has come; `offset` itself where one
     /// begins there. A viewer may leave the stream at a record's end alone.
     pub fn record_end(&self, offset: u64) -> u64 {

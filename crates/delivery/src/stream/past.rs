@@ -146,6 +146,12 @@ impl Past {
         self.entries.get(found).map(|(entry, _)| entry)
     }
 
+    /// The newest entry that is not behind `offset`.
+    pub(super) fn entry_at(&self, offset: u64) -> Option<&Entry> {
+        let before = self.entries.partition_point(|(entry, _)| entry.offset <= offset);
+        before.checked_sub(1).and_then(|found| self.entries.get(found)).map(|(entry, _)| entry)
+    }
+
     /// Gives the entries from `since` on their header; older ones had another and go.
     pub(super) fn restore_headers(&mut self, header: &Arc<[u8]>, since: u64) {
         self.entries.retain(|(entry, _)| entry.offset >= since);

@@ -45,6 +45,11 @@ impl Growing {
         Arc::new(Growing { shared: Mutex::new(Shared { object, waiting: BTreeSet::new() }), wake })
     }
 
+    /// `object`, for one of the readers of this one alone.
+    pub fn beside(&self, object: Object) -> Arc<Growing> {
+        Growing::new(object, Arc::clone(&self.wake))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Shared> {
         // An object is as good after each change as before it, whatever panicked in between.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)

@@ -4,22 +4,37 @@
 //! relay's streams ─► packager ─► Shelf ──┐
 //!                                        ├─► Growing ─► relay's workers ─► those who wait for it
 //! upstream servers ─► fetching ─► Cache ─┘
+//!                                   ▲▼
+//!                                  Disk
 //! ```
-//! [`Growing`] marries `delivery::fill`'s object to those who wait for more of it; [`Shelf`] is one stream's presentation.
+//! [`Growing`] marries `delivery::fill`'s object to those who wait for more of it; [`Shelf`] is one stream's presentation,
+//! [`Ladder`] those of the versions of one capture, and [`Edge`] what was fetched from elsewhere, in memory and on a disk.
 
 mod cache;
+mod disk;
 mod growing;
+mod ladder;
+mod playlists;
 mod shelf;
+mod transport;
 mod upstream;
 mod waits;
 
-pub use cache::{CacheFigures, CacheStatus};
+pub use cache::CacheFigures;
+pub use disk::{DiskFigures, DiskSettings};
+pub use glassline_delivery::fill::CacheStatus;
 pub use growing::{Growing, Reader, Wake};
-pub use shelf::{Found, Shelf};
+pub use ladder::Ladder;
+pub use playlists::Found;
+pub use shelf::{Neighbour, Shelf};
+pub use transport::Missing;
 pub use upstream::{FetchFigures, FetcherError, UpstreamSettings};
 pub use waits::{ObjectSource, WAIT_EDGES_MS, WaitCounts, Waits};
 
 use cache::{Cache, Job};
+use disk::Disk;
+use glassline_delivery::fill::Wanted;
+use glassline_delivery::fill::disk::Found as OnDisk;
 use glassline_io::clock::Clock;
 use glassline_media::Time;
 use std::sync::Arc;
@@ -28,7 +43,7 @@ use std::thread::JoinHandle;
 use upstream::{FetchCounters, Fetcher, Mailbox};
 
 /// Objects of upstream servers: each is fetched once, however many ask for it, and they read it while it comes. Dropping it
-/// ends its thread; what is on its way then fails.
+/// ends its threads; what is on its way then fails.
 pub struct Edge {
     settings: UpstreamSettings,
     cache: Arc<Cache>,
@@ -36,7 +51,9 @@ pub struct Edge {
     mailbox: Arc<Mailbox>,
     ends: Arc<AtomicBool>,
     name: String,
-    thread: Option<JoinHandle<()>>,
+    clock: Clock,
+    disk: Option<Arc<Disk>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Edge {
@@ -51,18 +68,26 @@ impl Edge {
         seed: u64,
     ) -> Result<Edge, FetcherError> {
         let cache = Arc::new(Cache::new(settings.cache_bytes, wake));
+        let disk = settings.disk.clone().map(|disk| Disk::new(disk, &settings.servers));
         let (counters, ends) = (Arc::new(FetchCounters::default()), Arc::new(AtomicBool::new(false)));
         let name = format!("glassline-{seed:016x}");
         let (fetcher, mailbox) = Fetcher::new(
             settings.clone(),
             Arc::clone(&cache),
+            disk.clone(),
             Arc::clone(&counters),
             Arc::clone(&ends),
             clock,
             format!("1.1 {name}"),
         )?;
-        let thread = std::thread::Builder::new().name("fetch".into()).spawn(move || fetcher.run())?;
-        Ok(Edge { settings, cache, counters, mailbox, ends, name, thread: Some(thread) })
+        let threads = Vec::new();
+        let mut edge = Edge { settings, cache, counters, mailbox, ends, name, clock, disk, threads };
+        edge.threads.push(std::thread::Builder::new().name("fetch".into()).spawn(move || fetcher.run())?);
+        if let Some(disk) = &edge.disk {
+            let thread = disk.start(Arc::clone(&edge.cache), Arc::clone(&edge.mailbox), clock)?;
+            edge.threads.push(thread);
+        }
+        Ok(edge)
     }
 
     /// How it was started.
@@ -73,10 +98,29 @@ impl Edge {
     /// The object at `target`, path and query, and what was found of it. It is fetched where it is not there; servers are
     /// then told by which others the request came (`via`, RFC 9110 §7.6.3), and this one.
     pub fn find(&self, target: &str, via: Option<&str>, now: Time) -> (Arc<Growing>, CacheStatus) {
-        let (growing, status, job) = self.cache.find(target, now);
-        if let Some(job) = job {
-            self.mailbox.send(Job { via: via.map(str::to_owned), ..job });
+        let (growing, mut status, wanted) = self.cache.find(target, now);
+        if let Some(Wanted { value, old, old_until }) = wanted {
+            let job = Job {
+                key: target.to_owned(),
+                target: target.to_owned(),
+                growing: value,
+                old,
+                old_until,
+                begun: None,
+                via: via.map(str::to_owned),
+            };
+            // What the memory still has is not older than what the disk has.
+            match &self.disk {
+                Some(disk) if job.old.is_none() => match disk.read(job, self.clock.utc()) {
+                    Ok(OnDisk::Fresh) => status = CacheStatus::Disk,
+                    // It is read, and then asked about.
+                    Ok(OnDisk::Old) => {}
+                    Err(job) => self.mailbox.send(*job),
+                },
+                _ => self.mailbox.send(job),
+            }
         }
+        self.cache.count(status);
         (growing, status)
     }
 
@@ -90,6 +134,11 @@ impl Edge {
         self.cache.figures()
     }
 
+    /// What lies on the disk, where there is one behind the memory.
+    pub fn disk_figures(&self) -> Option<DiskFigures> {
+        self.disk.as_ref().map(|disk| disk.figures())
+    }
+
     /// What was fetched.
     pub fn fetch_figures(&self) -> FetchFigures {
         self.counters.figures()
@@ -100,7 +149,8 @@ impl Drop for Edge {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Release);
         self.mailbox.wake();
-        if let Some(thread) = self.thread.take() {
+        self.disk.iter().for_each(|disk| disk.end());
+        for thread in self.threads.drain(..) {
             // One that panicked has said so on standard error.
             drop(thread.join());
         }

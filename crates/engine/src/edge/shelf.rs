@@ -1,88 +1,38 @@
 //! A stream's presentation: what the packager makes of it, as objects that are read while they fill, and its playlists.
 
-use super::{Growing, Wake};
+use super::playlists::{Asked, Found, Playlists, Told};
+use super::transport::{Missing, Transport};
+use super::{Growing, Ladder, Wake};
 use glassline_delivery::fill::{Bytes, Failure, Head, Object as Filling};
-use glassline_delivery::packager::{Availability, Event, Presentation, RenditionName, Settings, TsIntake};
-use glassline_delivery::playlist::dash::{self, Addressing};
-use glassline_delivery::playlist::hls::{self, Decision, Directives};
-use glassline_delivery::playlist::{Carried, Object};
+use glassline_delivery::packager::{
+    Availability, Event, Guide, Position, Presentation, Rendition, RenditionName, Settings, TsIntake,
+};
+use glassline_delivery::playlist::hls::Report;
+use glassline_delivery::playlist::{Object, Variant};
+use glassline_delivery::policy::StreamName;
 use glassline_media::{Time, Utc};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
-/// Playlists that are waited for at once; each is asked for by another query.
-const AWAITED_MAX: usize = 4096;
-/// How long playlists may be kept that say which part they were asked for with: what is in them is true for ever.
-const RELOAD_SECS: u64 = 6;
-
-/// What a request for an object comes to.
-#[derive(Debug)]
-pub enum Found {
-    /// It is there, or will be.
-    Object(Arc<Growing>),
-    /// It was there, and is kept no longer.
-    Gone,
-    /// There is none of this name, and none is due.
-    Unknown,
-    /// What is asked for makes no sense, for this reason.
-    Bad(String),
-    /// Too many wait for playlists.
-    Busy,
+/// Another version of the same capture.
+#[derive(Clone, Debug)]
+pub struct Neighbour {
+    /// Its stream.
+    pub name: StreamName,
+    /// The way from the playlists of others to its objects.
+    pub(super) base: String,
+    /// Its presentation.
+    pub shelf: Arc<Shelf>,
 }
 
-/// How long others may be kept: many ask for them, again and again, and what is a second old is good enough to begin with.
-const PLAYLIST_SECS: u64 = 1;
-/// Where players of DASH ask for the time.
-const TIME_PATH: &str = "/api/time?format=iso";
-
-/// A playlist as it was asked for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Asked {
-    object: Object,
-    /// The segment and the part that it is to have.
-    from: Option<(u64, Option<u32>)>,
-    skip: bool,
-    /// What goes into the addresses in it.
-    carried: String,
-}
-
-impl Asked {
-    fn directives(&self) -> Directives {
-        let (msn, part) = self.from.map_or((None, None), |(msn, part)| (Some(msn), part));
-        Directives { msn, part, skip: self.skip }
-    }
-
-    /// What becomes of it; `None`: there is no such playlist, and none is due.
-    fn decide(&self, presentation: &Presentation) -> Option<Decision> {
-        match self.object {
-            Object::Media(name) => match presentation.availability(self.object) {
-                Availability::Unknown if presentation.is_ready() => None,
-                _ if self.from.is_none() && !has_segments(presentation) => Some(Decision::Wait),
-                _ => Some(hls::decide(presentation, name, self.directives())),
-            },
-            Object::Multivariant if !has_segments(presentation) => Some(Decision::Wait),
-            _ if presentation.is_ended() || self.render(presentation).is_some() => Some(Decision::Now),
-            _ => Some(Decision::Wait),
-        }
-    }
-
-    fn render(&self, presentation: &Presentation) -> Option<String> {
-        let carried = Carried::of(Some(&self.carried));
-        let mpd = |addressing| {
-            let options =
-                dash::Options { carried: carried.clone(), utc_timing: TIME_PATH.to_owned(), latency: None };
-            dash::mpd(presentation, addressing, &options)
-        };
-        match self.object {
-            Object::Multivariant => hls::multivariant(presentation, &carried),
-            Object::Media(name) => hls::media(presentation, name, &carried, self.skip),
-            Object::IFrames => hls::iframes(presentation, &carried),
-            Object::NumberManifest => mpd(Addressing::Number),
-            Object::TimelineManifest => mpd(Addressing::Timeline),
-            Object::Init { .. } | Object::Segment { .. } | Object::Part { .. } => None,
-        }
+impl Neighbour {
+    /// The presentation of the stream `name`.
+    pub fn new(name: StreamName, shelf: Arc<Shelf>) -> Neighbour {
+        let base = format!("../{name}/");
+        Neighbour { name, base, shelf }
     }
 }
 
@@ -91,20 +41,30 @@ pub struct Shelf {
     contents: Mutex<Contents>,
     wake: Arc<dyn Wake>,
     wanted_at: AtomicU64,
+    /// When its segments of MPEG-TS were last asked for, as nanoseconds; 0: they are not kept.
+    transport_wanted_at: AtomicU64,
     has_ended: AtomicBool,
     /// Tells its objects from those of the same names that another run of the server had.
     tag: String,
     /// How long an object is worth keeping, in seconds.
     keep_secs: u64,
+    relations: Mutex<Relations>,
+}
+
+/// The other versions of its capture. Nothing else is locked while this is.
+#[derive(Default)]
+struct Relations {
+    neighbours: Vec<(String, Weak<Shelf>)>,
+    ladder: Weak<Ladder>,
+    /// The last part of its pictures that is complete.
+    last: Option<Position>,
 }
 
 struct Contents {
     intake: TsIntake,
     objects: BTreeMap<Object, Arc<Growing>>,
-    /// Playlists as they are now.
-    rendered: BTreeMap<Asked, Arc<Growing>>,
-    /// Playlists that are not due yet.
-    awaited: BTreeMap<Asked, Arc<Growing>>,
+    playlists: Playlists,
+    transport: Transport,
 }
 
 impl Shelf {
@@ -120,15 +80,59 @@ impl Shelf {
                 // is kept under its name is not kept for an hour.
                 intake: TsIntake::new(settings).starting_at((seconds % 3600) as u32, first),
                 objects: BTreeMap::new(),
-                rendered: BTreeMap::new(),
-                awaited: BTreeMap::new(),
+                playlists: Playlists::new(Arc::clone(&wake)),
+                transport: Transport::default(),
             }),
             wake,
             wanted_at: AtomicU64::new(now.as_nanos()),
+            transport_wanted_at: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
             tag: format!("{seconds:x}"),
             keep_secs: settings.window.as_secs(),
+            relations: Mutex::default(),
         }
+    }
+
+    fn relations(&self) -> MutexGuard<'_, Relations> {
+        self.relations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `neighbour` is another version of the same capture: playlists tell how far it is.
+    pub fn meet(&self, neighbour: &Neighbour) {
+        let mut relations = self.relations();
+        relations.neighbours.retain(|(base, shelf)| *base != neighbour.base && shelf.strong_count() > 0);
+        relations.neighbours.push((neighbour.base.clone(), Arc::downgrade(&neighbour.shelf)));
+        relations.neighbours.sort_by(|one, other| one.0.cmp(&other.0));
+    }
+
+    /// `ladder` is told of what is new here.
+    pub(super) fn belongs_to(&self, ladder: &Arc<Ladder>) {
+        self.relations().ladder = Arc::downgrade(ladder);
+    }
+
+    /// How far the other versions are.
+    fn reports(&self) -> Vec<Report> {
+        let neighbours = self.relations().neighbours.clone();
+        let told = neighbours.into_iter().filter_map(|(base, shelf)| {
+            let last = shelf.upgrade()?.relations().last?;
+            Some(Report { base, last })
+        });
+        told.collect()
+    }
+
+    /// Whether an epoch may begin with what comes next, which may then join another version's.
+    pub fn is_starting(&self) -> bool {
+        self.lock().intake.is_starting()
+    }
+
+    /// The next epoch joins that of `other`.
+    pub fn follow(&self, other: Option<Guide>) {
+        self.lock().intake.follow(other);
+    }
+
+    /// Where a version that begins now can join this one.
+    pub fn guide(&self) -> Option<Guide> {
+        self.look(Guide::of)
     }
 
     fn lock(&self) -> MutexGuard<'_, Contents> {
@@ -151,12 +155,31 @@ impl Shelf {
         look(self.lock().intake.presentation())
     }
 
+    /// Somebody asks for something of it.
+    pub(super) fn is_wanted(&self, now: Time) {
+        self.wanted_at.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
     /// What a request for `object` with `query` comes to.
     pub fn find(&self, object: Object, query: &str, now: Time) -> Found {
-        self.wanted_at.store(now.as_nanos(), Ordering::Relaxed);
-        let mut contents = self.lock();
+        self.is_wanted(now);
+        if matches!(object, Object::TransportMedia | Object::TransportSegment { .. }) {
+            self.transport_wanted_at.store(now.as_nanos().max(1), Ordering::Relaxed);
+        }
         if object.is_playlist() {
-            return self.find_playlist(&mut contents, object, query);
+            let asked = match Asked::new(object, query) {
+                Ok(asked) => asked,
+                Err(why) => return Found::Bad(why),
+            };
+            let reports = self.reports();
+            return self.lock().with_told(&reports, |playlists, told| playlists.find(asked, told));
+        }
+        let mut contents = self.lock();
+        if let Object::TransportSegment { segment } = object {
+            return match contents.intake.presentation().availability(object) {
+                Availability::Gone => Found::Gone,
+                _ => contents.transport.find(segment).map_or(Found::Unknown, Found::Object),
+            };
         }
         match contents.intake.presentation().availability(object) {
             Availability::Exists => {
@@ -165,46 +188,6 @@ impl Shelf {
             Availability::Coming => Found::Object(self.object(&mut contents, object)),
             Availability::Gone => Found::Gone,
             Availability::Unknown => Found::Unknown,
-        }
-    }
-
-    fn find_playlist(&self, contents: &mut Contents, object: Object, query: &str) -> Found {
-        let directives = match Directives::of(Some(query)) {
-            Ok(directives) => directives,
-            Err(error) => return Found::Bad(error.to_string()),
-        };
-        let asked = Asked {
-            object,
-            from: directives.msn.map(|msn| (msn, directives.part)),
-            skip: directives.skip,
-            carried: Carried::of(Some(query)).to_string().trim_start_matches('?').to_owned(),
-        };
-        match asked.decide(contents.intake.presentation()) {
-            None => Found::Unknown,
-            Some(Decision::BadRequest) => {
-                Found::Bad("the segment or part is too far ahead of what there is".to_owned())
-            }
-            Some(Decision::Now) => {
-                if let Some(growing) = contents.rendered.get(&asked) {
-                    return Found::Object(Arc::clone(growing));
-                }
-                let Some(text) = asked.render(contents.intake.presentation()) else {
-                    return Found::Unknown;
-                };
-                let whole = Filling::whole(self.playlist_head(&asked), Bytes::from(text));
-                let growing = Growing::new(whole, Arc::clone(&self.wake));
-                if contents.rendered.len() < AWAITED_MAX {
-                    contents.rendered.insert(asked, Arc::clone(&growing));
-                }
-                Found::Object(growing)
-            }
-            Some(Decision::Wait) => {
-                if contents.awaited.len() >= AWAITED_MAX && !contents.awaited.contains_key(&asked) {
-                    return Found::Busy;
-                }
-                let new = || Growing::new(Filling::new(), Arc::clone(&self.wake));
-                Found::Object(Arc::clone(contents.awaited.entry(asked).or_insert_with(new)))
-            }
         }
     }
 
@@ -221,14 +204,35 @@ impl Shelf {
             .with("Cache-Control", &format!("max-age={}", self.keep_secs))
     }
 
-    fn playlist_head(&self, asked: &Asked) -> Head {
-        let secs = if asked.from.is_some() { RELOAD_SECS } else { PLAYLIST_SECS };
-        Head::new(asked.object.media_type()).with("Cache-Control", &format!("max-age={secs}"))
+    /// Takes bytes of the stream, which came at `utc`.
+    /// They begin at `at` in it; `None`: they are put in front of it.
+    pub fn push(&self, bytes: &[u8], utc: Utc, at: Option<u64>) {
+        self.change(|intake| intake.push(bytes, utc, at));
     }
 
-    /// Takes bytes of the stream, which came at `utc`.
-    pub fn push(&self, bytes: &[u8], utc: Utc) {
-        self.change(|intake| intake.push(bytes, utc));
+    /// Segments of MPEG-TS that are to be made, while somebody has asked for such within `idle`: see
+    /// [`Shelf::put_transport`]. Those that are kept are forgotten otherwise.
+    pub fn missing_transport(&self, now: Time, idle: Duration) -> Vec<Missing> {
+        let wanted_at = self.transport_wanted_at.load(Ordering::Relaxed);
+        if wanted_at == 0 {
+            return Vec::new();
+        }
+        let contents = &mut *self.lock();
+        if now.since(Time::from_nanos(wanted_at)) < idle {
+            return contents.transport.missing(contents.intake.presentation());
+        }
+        self.transport_wanted_at.store(0, Ordering::Relaxed);
+        contents.transport.clear();
+        Vec::new()
+    }
+
+    /// The bytes of a segment of MPEG-TS; `None` where they are gone.
+    pub fn put_transport(&self, segment: u64, bytes: Option<Bytes>) {
+        let reports = self.reports();
+        let mut contents = self.lock();
+        let head = self.head(Object::TransportSegment { segment });
+        contents.transport.put(segment, bytes, head, &self.wake);
+        contents.with_told(&reports, |playlists, told| playlists.change(told));
     }
 
     /// What comes next does not follow what came.
@@ -244,9 +248,7 @@ impl Shelf {
         for growing in contents.objects.values() {
             growing.change(|object| object.fail(Failure::Ended));
         }
-        for growing in std::mem::take(&mut contents.awaited).into_values() {
-            growing.change(|object| object.fail(Failure::Ended));
-        }
+        contents.playlists.end();
     }
 
     fn change(&self, change: impl FnOnce(&mut TsIntake)) {
@@ -258,7 +260,16 @@ impl Shelf {
             self.apply(&mut contents, event);
         }
         if is_other {
-            self.answer_awaited(&mut contents);
+            let last = contents.intake.presentation().rendition(RenditionName::Video);
+            self.relations().last = last.and_then(Rendition::last_part);
+            let reports = self.reports();
+            contents.with_told(&reports, |playlists, told| playlists.change(told));
+        }
+        drop(contents);
+        // Without a lock here: it looks at all of its versions.
+        let ladder = if is_other { self.relations().ladder.upgrade() } else { None };
+        if let Some(ladder) = ladder {
+            ladder.tell();
         }
     }
 
@@ -309,6 +320,7 @@ impl Shelf {
                 for object in parts.into_iter().chain([Object::Segment { rendition, segment }]) {
                     contents.objects.remove(&object);
                 }
+                contents.transport.expire(segment);
             }
             Event::InitExpires { rendition, number } => {
                 contents.objects.remove(&Object::Init { rendition, number });
@@ -316,38 +328,15 @@ impl Shelf {
             Event::Ended => {}
         }
     }
-
-    /// Answers those whose playlists are due by now.
-    fn answer_awaited(&self, contents: &mut Contents) {
-        contents.rendered.clear();
-        let Contents { intake, awaited, rendered, .. } = contents;
-        let presentation = intake.presentation();
-        let waits = |asked: &Asked| asked.decide(presentation) == Some(Decision::Wait);
-        let due: Vec<Asked> = awaited.keys().filter(|asked| !waits(asked)).cloned().collect();
-        for asked in due {
-            let Some(growing) = awaited.remove(&asked) else { continue };
-            match asked.render(presentation) {
-                Some(text) => {
-                    let head = self.playlist_head(&asked);
-                    growing.change(|object| {
-                        object.begin(head, None);
-                        object.append(Bytes::from(text));
-                        object.finish();
-                    });
-                    rendered.insert(asked, growing);
-                }
-                None => growing.change(|object| object.fail(Failure::Ended)),
-            }
-        }
-    }
 }
 
-/// Whether each rendition has a complete segment, or the stream is over: players that know no parts see nothing before, and
-/// do not come back.
-fn has_segments(presentation: &Presentation) -> bool {
-    let renditions = presentation.renditions();
-    let is_there = !renditions.is_empty() && renditions.iter().all(|it| it.complete().next().is_some());
-    is_there || presentation.is_ended()
+impl Contents {
+    /// Does something with the playlists and what they tell.
+    fn with_told<T>(&mut self, others: &[Report], act: impl FnOnce(&mut Playlists, Told<'_>) -> T) -> T {
+        let transport = self.transport.range();
+        let variants = [Variant::alone(self.intake.presentation())];
+        act(&mut self.playlists, Told { variants: &variants, others, transport: transport.as_ref() })
+    }
 }
 
 fn finish(contents: &Contents, object: Object) {

@@ -15,11 +15,12 @@ pub enum ObjectSource {
 
 impl ObjectSource {
     /// All there are.
-    pub const ALL: [ObjectSource; 5] = [
+    pub const ALL: [ObjectSource; 6] = [
         ObjectSource::Packaged,
         ObjectSource::Upstream(CacheStatus::Hit),
         ObjectSource::Upstream(CacheStatus::Stale),
         ObjectSource::Upstream(CacheStatus::Joined),
+        ObjectSource::Upstream(CacheStatus::Disk),
         ObjectSource::Upstream(CacheStatus::Miss),
     ];
 

@@ -67,12 +67,12 @@ impl Demands {
 }
 
 impl Hub {
-    /// Has the stream `name` pulled from the upstream server. Who asks waits for what is returned to change, and looks
-    /// again; where it fails, there is no such stream. `None` where there is no upstream server, or too many are asked for.
+    /// Has the stream `name` pulled from the first upstream server that has it. Who asks waits for what is returned to
+    /// change, and looks again; where all servers fail, there is no such stream. `None` where there is no upstream server,
+    /// or too many are asked for.
     pub(super) fn demand(&self, name: &StreamName, mux: Mux, now: Time) -> Option<Arc<Growing>> {
         let edge = self.edge()?;
         let settings = edge.settings();
-        let server = settings.servers.first()?;
         let mut demands = self.demands.lock();
         if let Some(demand) = demands.get_mut(name) {
             demand.watched_at = now;
@@ -81,9 +81,12 @@ impl Hub {
         if demands.len() >= DEMANDS_MAX || self.settings().pulls.iter().any(|pull| pull.name == *name) {
             return None;
         }
-        let target = format!("{}/live/{name}.{}", server.target().trim_end_matches('/'), mux.extension());
-        let source = Source::Http(server.at(&target));
-        let pull = Pull { name: name.clone(), source, mux: Some(mux), ca: settings.ca.clone() };
+        let mut urls = settings.servers.iter().map(|server| {
+            let base = server.target().trim_end_matches('/');
+            server.at(&format!("{base}/live/{name}.{}", mux.extension()))
+        });
+        let (source, alternates) = (Source::Http(urls.next()?), urls.collect());
+        let pull = Pull { name: name.clone(), source, alternates, mux: Some(mux), ca: settings.ca.clone() };
         let waiting = Growing::new(Object::new(), Arc::clone(&self.inboxes) as Arc<dyn Wake>);
         let demand = Demand { pull, waiting: Arc::clone(&waiting), watched_at: now };
         demands.insert(name.clone(), demand);
@@ -92,7 +95,7 @@ impl Hub {
         Some(waiting)
     }
 
-    /// Lets go what the upstream server does not have, or nobody watches. Called by one worker, now and then.
+    /// Lets go what no upstream server has, or nobody watches. Called by one worker, now and then.
     pub(super) fn look_at_demands(&self) {
         let (now, pulls) = (self.clock.now(), self.pulls());
         let mut over = Vec::new();

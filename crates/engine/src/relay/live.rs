@@ -452,6 +452,11 @@ impl Live {
         self.lock().stream.entry_to_join(prebuffer, now).cloned()
     }
 
+    /// What is to be put in front of the bytes from `offset` on, where a picture begins there.
+    pub(super) fn prelude_at(&self, offset: u64) -> Option<Vec<u8>> {
+        self.lock().stream.prelude_at(offset)
+    }
+
     /// Where the record ends that the byte at `offset` is in, or as far as it has come.
     pub(super) fn record_end(&self, offset: u64) -> u64 {
         self.lock().stream.record_end(offset)

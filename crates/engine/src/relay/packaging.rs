@@ -8,11 +8,11 @@
 //! A presentation begins when it is first asked for, with what the stream's backlog holds, and ends some time after it was
 //! last asked for: a stream that nobody watches so costs nothing.
 
-use crate::edge::{Shelf, Wake};
+use crate::edge::{Ladder, Missing, Neighbour, Shelf, Wake};
 use crate::relay::hub::Hub;
 use crate::relay::inboxes::Message;
 use crate::relay::live::Live;
-use glassline_delivery::packager;
+use glassline_delivery::packager::{self, Guide};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::stream::{Mux, OffsetTime, Prebuffer};
 use glassline_io::poll::Poller;
@@ -53,23 +53,57 @@ impl Default for PackagingSettings {
     }
 }
 
-/// The presentations, by their streams' names.
+/// The presentations, by their streams' names, and the ladders, by those of their captures.
 #[derive(Default)]
-pub(super) struct Shelves(RwLock<BTreeMap<StreamName, Arc<Shelf>>>);
+pub(super) struct Shelves {
+    shelves: RwLock<BTreeMap<StreamName, Arc<Shelf>>>,
+    ladders: RwLock<BTreeMap<StreamName, Arc<Ladder>>>,
+}
 
 impl Shelves {
     /// The presentation of a stream.
     pub(super) fn find(&self, name: &StreamName) -> Option<Arc<Shelf>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.shelves.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// The streams that have a presentation and are versions of the capture `group`.
+    fn versions_of(&self, group: &StreamName) -> Vec<StreamName> {
+        let shelves = self.shelves.read().unwrap_or_else(PoisonError::into_inner);
+        shelves.keys().filter(|name| is_version_of(name, group)).cloned().collect()
+    }
+
+    fn ladder(&self, group: &StreamName) -> Option<Arc<Ladder>> {
+        self.ladders.read().unwrap_or_else(PoisonError::into_inner).get(group).cloned()
+    }
+
+    fn ladder_or_begin(&self, group: &StreamName, begin: impl FnOnce() -> Ladder) -> Arc<Ladder> {
+        let mut ladders = self.ladders.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(ladders.entry(group.clone()).or_insert_with(|| Arc::new(begin())))
+    }
+
+    /// Forgets ladders of which no version is left.
+    fn forget_ladders(&self) {
+        let shelves = self.shelves.read().unwrap_or_else(PoisonError::into_inner);
+        let has_versions = |group: &StreamName| shelves.keys().any(|name| is_version_of(name, group));
+        let mut ladders = self.ladders.write().unwrap_or_else(PoisonError::into_inner);
+        ladders.retain(|group, _| has_versions(group));
     }
 
     /// The same, which begins where there is none; then also true.
     fn find_or_begin(&self, name: &StreamName, begin: impl FnOnce() -> Shelf) -> (Arc<Shelf>, bool) {
-        let mut shelves = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut shelves = self.shelves.write().unwrap_or_else(PoisonError::into_inner);
         match shelves.get(name) {
             Some(shelf) => (Arc::clone(shelf), false),
             None => {
                 let shelf = Arc::new(begin());
+                if let Some(group) = name.version().map(|version| version.group) {
+                    let own = Neighbour::new(name.clone(), Arc::clone(&shelf));
+                    for (other, neighbour) in shelves.iter().filter(|(other, _)| is_version_of(other, &group))
+                    {
+                        neighbour.meet(&own);
+                        shelf.meet(&Neighbour::new(other.clone(), Arc::clone(neighbour)));
+                    }
+                }
                 shelves.insert(name.clone(), Arc::clone(&shelf));
                 (shelf, true)
             }
@@ -77,11 +111,42 @@ impl Shelves {
     }
 
     fn remove(&self, name: &StreamName) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.shelves.write().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 }
 
+fn is_version_of(name: &StreamName, group: &StreamName) -> bool {
+    name.version().is_some_and(|version| version.group == *group)
+}
+
 impl Hub {
+    /// The versions of the capture `group`, all of which are packaged from now on; `None` where there are none.
+    pub(super) fn ladder(&self, group: &StreamName) -> Option<Arc<Ladder>> {
+        let now = self.clock.now();
+        let known = self.shelves.ladder(group);
+        let is_fresh = |ladder: &Arc<Ladder>| ladder.looked().is_some_and(|at| now.since(at) < LOOK);
+        if let Some(ladder) = known.filter(is_fresh) {
+            return Some(ladder);
+        }
+        let mut names = self.shelves.versions_of(group);
+        let lives = self.streams.all();
+        let packaged = lives.iter().filter(|live| live.mux == Mux::MpegTs && !live.has_ended());
+        names.extend(packaged.map(|live| &live.name).filter(|name| is_version_of(name, group)).cloned());
+        names.sort_by_cached_key(|name| (name.version().map(|version| version.best_first()), name.clone()));
+        names.dedup();
+        if names.is_empty() {
+            return None;
+        }
+        let wake = Arc::clone(&self.inboxes) as Arc<dyn Wake>;
+        let ladder = self.shelves.ladder_or_begin(group, || Ladder::new(wake));
+        let versions = names.into_iter().map(|name| {
+            let shelf = self.shelf(&name);
+            Neighbour::new(name, shelf)
+        });
+        ladder.set_versions(versions.collect(), now);
+        Some(ladder)
+    }
+
     /// The presentation of the stream `name`, of which the packager is told where it has none yet.
     pub(super) fn shelf(&self, name: &StreamName) -> Arc<Shelf> {
         if let Some(shelf) = self.shelves.find(name) {
@@ -186,7 +251,7 @@ impl Packaging {
     /// A stream has grown, ended or begun.
     fn handle_news(&mut self, live: &Arc<Live>) {
         live.heard(self.hub.inboxes.packager());
-        let Some(following) = self.following.get_mut(&live.name) else {
+        let Some(following) = self.following.get(&live.name) else {
             live.set_is_packaged(false);
             return;
         };
@@ -198,14 +263,32 @@ impl Packaging {
                 return self.follow(live);
             }
         }
+        if following.shelf.is_starting() {
+            let guide = self.guide_for(&live.name);
+            let Some(following) = self.following.get(&live.name) else { return };
+            following.shelf.follow(guide);
+        }
+        let Some(following) = self.following.get_mut(&live.name) else { return };
         let (now, utc) = (self.hub.clock.now(), self.hub.clock.utc());
         if let Err(error) = following.read(&mut self.scratch, now, utc) {
             tracing::warn!(stream = %live.name, %error, "cannot read a stream to package it");
+        }
+        let idle = self.hub.settings().packaging.idle;
+        if let Err(error) = following.keep_transport(&mut self.scratch, now, idle) {
+            tracing::warn!(stream = %live.name, %error, "cannot read a stream to make segments of MPEG-TS of it");
         }
         if live.has_ended() {
             following.place = None;
             following.shelf.finish(utc);
         }
+    }
+
+    /// Where another version of the stream's capture is that is being packaged.
+    fn guide_for(&self, name: &StreamName) -> Option<Guide> {
+        let group = name.version()?.group;
+        let others =
+            self.following.iter().filter(|(other, _)| *other != name && is_version_of(other, &group));
+        others.filter_map(|(_, following)| following.shelf.guide()).next()
     }
 
     /// Ends what nobody wants any more.
@@ -225,6 +308,7 @@ impl Packaging {
             }
             is_wanted
         });
+        self.hub.shelves.forget_ladders();
     }
 
     /// A stream of the same name has begun behind the end of one: what was said of that one is over.
@@ -236,6 +320,29 @@ impl Packaging {
 }
 
 impl Following {
+    /// Makes the segments of MPEG-TS that somebody asks for, of what the stream keeps.
+    fn keep_transport(&mut self, scratch: &mut [u8], now: Time, idle: Duration) -> io::Result<()> {
+        let Some((live, _)) = &self.place else { return Ok(()) };
+        for Missing { segment, source } in self.shelf.missing_transport(now, idle) {
+            let Some(prelude) = live.prelude_at(source.start) else {
+                self.shelf.put_transport(segment, None);
+                continue;
+            };
+            let mut bytes = Vec::with_capacity(prelude.len() + (source.end - source.start) as usize);
+            bytes.extend_from_slice(&prelude);
+            let mut reader = Reader::new(live.chain.clone(), source.start);
+            let mut is_there = true;
+            while is_there && reader.offset() < source.end {
+                match reader.read(scratch, source.end)? {
+                    Some(count) => bytes.extend_from_slice(&scratch[..count]),
+                    None => is_there = false,
+                }
+            }
+            self.shelf.put_transport(segment, is_there.then(|| bytes.into()));
+        }
+        Ok(())
+    }
+
     /// Takes what is new of its stream.
     fn read(&mut self, scratch: &mut [u8], now: Time, utc: Utc) -> io::Result<()> {
         let Some((live, reader)) = &mut self.place else { return Ok(()) };
@@ -248,7 +355,7 @@ impl Following {
                 reader.seek(entry.offset);
                 self.awaits = false;
                 self.came = live.marks().into();
-                self.shelf.push(&entry.prelude(false), utc);
+                self.shelf.push(&entry.prelude(false), utc, None);
             }
             let head = live.chain.head();
             if reader.offset() >= head {
@@ -262,8 +369,9 @@ impl Following {
                 None => (head, Duration::ZERO),
             };
             let came = Utc::from_nanos(utc.as_nanos().saturating_sub(ago.as_nanos() as u64));
+            let at = reader.offset();
             match reader.read(scratch, end)? {
-                Some(count) => self.shelf.push(&scratch[..count], came),
+                Some(count) => self.shelf.push(&scratch[..count], came, Some(at)),
                 None => {
                     // It has fallen behind what is kept.
                     self.shelf.discontinuity(utc);

@@ -103,6 +103,11 @@ impl Wire {
         matches!(self.kind, Kind::Plain | Kind::Apart { .. })
     }
 
+    /// Whether the peer speaks TLS, whoever does it.
+    pub(super) fn is_secured(&self) -> bool {
+        matches!(self.kind, Kind::Secured(_) | Kind::Apart { .. })
+    }
+
     /// Whether its TLS is done by another process.
     pub(super) fn is_apart(&self) -> bool {
         matches!(self.kind, Kind::Apart { .. })

@@ -5,6 +5,7 @@ use super::rendition::rate_bps;
 use super::{Epoch, KeyFrame, Part, Presentation, Rendition, Segment, TrackInfo, duration_of, ticks_of};
 use glassline_media::{Ticks, Utc};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Segments that are kept behind those that are listed, for viewers whose playlist is older.
@@ -42,20 +43,15 @@ impl Presentation {
         rendition.forget_tracks(events);
     }
 
-    /// An epoch begins whose first unit came in at `arrived` and is presented at `first_ticks` since its zero.
-    pub(in crate::packager) fn begin_epoch(
-        &mut self,
-        number: u32,
-        first_segment: u64,
-        first_ticks: u64,
-        arrived: Utc,
-    ) {
+    /// An epoch begins whose first unit came in at `arrived`. When it begins in the presentation, and that it overlaps no
+    /// other, is decided here.
+    pub(in crate::packager) fn begin_epoch(&mut self, epoch: Epoch, arrived: Utc) {
         let begun = *self.begun.get_or_insert(arrived);
         let since = Duration::from_nanos(arrived.as_nanos().saturating_sub(begun.as_nanos()));
         // Periods do not overlap, even where more came in than the time between.
         let before = self.epochs.back().map_or(Duration::ZERO, |epoch| epoch.start + self.length_of(epoch));
         let start = since.max(before);
-        self.epochs.push_back(Epoch { number, start, first_ticks, first_segment, segment_ticks: None });
+        self.epochs.push_back(Epoch { start, ..epoch });
     }
 
     /// How long what is kept of an epoch has lasted since its beginning.
@@ -67,15 +63,21 @@ impl Presentation {
         end.unwrap_or_default().saturating_sub(duration_of(epoch.first_ticks, Ticks::RATE))
     }
 
-    /// Remembers how long the segments of the current epoch are, once the first of the one that cuts is complete.
+    /// Remembers how long the segments of the current epoch are, once the first whole one of the rendition that cuts is
+    /// complete.
     pub(in crate::packager) fn learn_length(&mut self, lead: RenditionName) {
         let Some(epoch) = self.epochs.back() else { return };
         if epoch.segment_ticks.is_some() {
             return;
         }
-        let first = self.rendition(lead).and_then(|rendition| rendition.segment(epoch.first_segment));
-        let length =
-            first.filter(|first| first.complete).map(|first| ticks_of(first.duration_time(), Ticks::RATE));
+        let Some(rendition) = self.rendition(lead) else { return };
+        let mut own = rendition.segments.iter().filter(|segment| segment.epoch == epoch.number).peekable();
+        // Where another version was joined, the first one may lack its beginning.
+        if own.peek().is_some_and(|first| first.number != epoch.first_segment) {
+            own.next();
+        }
+        let first = own.next().filter(|first| first.complete);
+        let length = first.map(|first| ticks_of(first.duration_time(), Ticks::RATE));
         if let Some(epoch) = self.epochs.back_mut() {
             epoch.segment_ticks = length;
         }
@@ -168,6 +170,14 @@ impl Rendition {
         }
         self.longest = self.longest.max(time);
         events.push_back(Event::SegmentEnds { rendition, segment });
+    }
+
+    /// The last segment, which is complete, was made of this part of the source.
+    pub(in crate::packager) fn is_made_of(&mut self, source: Range<u64>) {
+        let last = self.segments.back_mut().filter(|last| last.complete && !last.gap);
+        if let Some(last) = last.filter(|last| last.source.is_none()) {
+            last.source = Some(source);
+        }
     }
 
     /// A segment in whose time nothing came.

@@ -10,7 +10,7 @@ pub(crate) use segment::{duration_of, later, ticks_of};
 
 use super::{RenditionName, Settings};
 use crate::playlist::names::Object;
-use glassline_media::Utc;
+use glassline_media::{Ticks, Utc};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -21,9 +21,11 @@ pub struct Epoch {
     pub number: u32,
     /// When its first picture or sound is presented, since [`Presentation::begun`] by the times of arrival.
     pub start: Duration,
+    /// What times count from: a decoding time stamp of the stream.
+    pub zero: Ticks,
     /// When that is since the epoch's zero, which times of segments count from; 90 kHz.
     pub first_ticks: u64,
-    /// The number of its first segment.
+    /// The number of its first segment; where another version of the capture was joined, of that one's.
     pub first_segment: u64,
     /// How long its segments are, if they are all alike: as long as its first one; 90 kHz. `None` until that is
     /// complete.
@@ -141,6 +143,8 @@ impl Presentation {
                 .rendition(name)
                 .map_or(Unknown, |rendition| if rendition.is_playable() { Exists } else { Coming }),
             Object::IFrames => self.rendition(RenditionName::Video).map_or(Unknown, |_| Exists),
+            Object::TransportMedia => Coming,
+            Object::TransportSegment { segment } => self.source_availability(segment),
             Object::Init { rendition, number } => {
                 let found = self.rendition(rendition).and_then(|rendition| rendition.track_in(number));
                 found.map_or(Unknown, |_| Exists)
@@ -149,6 +153,21 @@ impl Presentation {
             Object::Part { rendition, segment, part } => {
                 self.segment_availability(rendition, segment, Some(part))
             }
+        }
+    }
+
+    /// The rendition that segments are cut by.
+    pub fn lead(&self) -> Option<&Rendition> {
+        self.renditions.first()
+    }
+
+    fn source_availability(&self, number: u64) -> Availability {
+        let Some(lead) = self.lead() else { return Availability::Unknown };
+        match lead.segment(number) {
+            Some(segment) if segment.source.is_some() => Availability::Exists,
+            Some(_) => Availability::Unknown,
+            None if number < lead.next => Availability::Gone,
+            None => Availability::Unknown,
         }
     }
 

@@ -1,6 +1,7 @@
 //! A segment and what is in it.
 
 use glassline_media::Utc;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Key frames of a segment that are remembered, for the playlist of key frames; what comes after is left out of it.
@@ -29,6 +30,9 @@ pub struct Segment {
     pub gap: bool,
     /// Nothing more is added.
     pub complete: bool,
+    /// The part of the source that it was made of, for what is made of the same bytes: of the rendition that segments are cut
+    /// by, once it is complete.
+    pub source: Option<Range<u64>>,
     /// Its complete parts. A part that has begun is [`Segment::open_part`].
     pub parts: Vec<Part>,
     /// The part that has begun and is not complete.

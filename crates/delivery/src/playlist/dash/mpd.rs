@@ -1,7 +1,8 @@
 //! The manifest (23009-1 §5.3.1) and its periods (§5.3.2).
 
 use super::super::date::{date_time, xml_duration};
-use super::segments::{Listing, is_regular};
+use super::super::variant::Variant;
+use super::segments::{Listing, regular_length};
 use super::set::write_set;
 use super::xml::Xml;
 use super::{Addressing, Options};
@@ -14,10 +15,20 @@ const PROFILES: &str = "urn:mpeg:dash:profile:isoff-live:2011,urn:mpeg:dash:prof
 const LATENCY_MIN: Duration = Duration::from_millis(500);
 const LATENCY_PARTS: u32 = 3;
 
+/// A variant's rendition in a period.
+#[derive(Clone, Copy)]
+pub(super) struct Member<'a> {
+    /// What is put in front of its addresses.
+    pub(super) base: &'a str,
+    pub(super) epoch: &'a Epoch,
+    pub(super) rendition: &'a Rendition,
+}
+
 /// What of an epoch is told.
 pub(super) struct Period<'a> {
     pub(super) epoch: &'a Epoch,
-    pub(super) renditions: Vec<&'a Rendition>,
+    /// What becomes adaptation sets: a rendition, in each of the variants that have it.
+    pub(super) sets: Vec<Vec<Member<'a>>>,
     pub(super) listing: Listing,
     /// When it begins in the presentation.
     pub(super) start: Duration,
@@ -25,9 +36,13 @@ pub(super) struct Period<'a> {
     pub(super) duration: Option<Duration>,
 }
 
-/// Renders the manifest. `None` before the first segment is complete.
-pub fn mpd(presentation: &Presentation, addressing: Addressing, options: &Options) -> Option<String> {
-    let periods = periods(presentation, addressing);
+/// Renders the manifest of `variants`, the best first: its periods and its sound are those of the first that has a segment,
+/// the pictures of the others stand beside its own. `None` before the first segment is complete.
+pub fn mpd(variants: &[Variant<'_>], addressing: Addressing, options: &Options) -> Option<String> {
+    let at = variants.iter().position(|variant| !periods(*variant, &[], addressing).is_empty())?;
+    let (lead, others) = (variants[at], &variants[at + 1..]);
+    let presentation = lead.presentation;
+    let periods = periods(lead, others, addressing);
     let last = periods.last()?;
     let begun = presentation.begun()?;
     let mut xml = Xml::new();
@@ -88,27 +103,39 @@ fn write_service(xml: &mut Xml, latency: Duration) {
 }
 
 /// What is told of each epoch: the current one by number, where that is wanted and possible; all else by its list.
-fn periods(presentation: &Presentation, addressing: Addressing) -> Vec<Period<'_>> {
+fn periods<'a>(lead: Variant<'a>, others: &[Variant<'a>], addressing: Addressing) -> Vec<Period<'a>> {
+    let presentation = lead.presentation;
     let current = presentation.current_epoch().map(|epoch| epoch.number);
     let mut periods: Vec<Period<'_>> = Vec::new();
     for epoch in presentation.epochs() {
         let goes_on = current == Some(epoch.number) && !presentation.is_ended();
-        let by_number = addressing == Addressing::Number && goes_on && is_regular(presentation, epoch);
-        let listing = match epoch.segment_ticks.filter(|_| by_number) {
-            Some(ticks) => Listing::Regular { ticks },
-            None => Listing::Timeline,
-        };
-        let has_some = |rendition: &&Rendition| {
-            rendition.complete().any(|segment| segment.epoch == epoch.number)
-                || by_number && rendition.is_in(epoch.number)
-        };
-        let renditions: Vec<_> = presentation.renditions().iter().filter(has_some).collect();
-        if renditions.is_empty() {
+        let mut sets: Vec<Vec<Member<'a>>> = presentation
+            .renditions()
+            .iter()
+            .map(|rendition| vec![Member { base: lead.base, epoch, rendition }])
+            .collect();
+        if let Some(video) = sets.iter_mut().find(|set| set[0].rendition.name().is_video()) {
+            video.extend(others.iter().filter_map(|other| {
+                let (rendition, epoch) = other.counterpart(epoch)?;
+                Some(Member { base: other.base, epoch, rendition })
+            }));
+        }
+        let by_number = addressing == Addressing::Number && goes_on;
+        let ticks = Some(()).filter(|()| by_number).and_then(|()| regular_length(&sets));
+        let listing = ticks.map_or(Listing::Timeline, |ticks| Listing::Regular { ticks });
+        for set in &mut sets {
+            set.retain(|member| match listing {
+                Listing::Regular { .. } => member.rendition.is_in(member.epoch.number),
+                Listing::Timeline => member.complete().next().is_some(),
+            });
+        }
+        sets.retain(|set| !set.is_empty());
+        if sets.is_empty() {
             continue;
         }
         let length = presentation.length_of(epoch);
         let mut period =
-            Period { epoch, renditions, listing, start: epoch.start, duration: (!goes_on).then_some(length) };
+            Period { epoch, sets, listing, start: epoch.start, duration: (!goes_on).then_some(length) };
         if presentation.is_ended() {
             // What is no longer live begins with what is left of it.
             period.start =
@@ -120,12 +147,25 @@ fn periods(presentation: &Presentation, addressing: Addressing) -> Vec<Period<'_
     periods
 }
 
+impl<'a> Member<'a> {
+    /// Its complete segments in the period.
+    pub(super) fn complete(&self) -> impl DoubleEndedIterator<Item = &'a Segment> + use<'a> {
+        let number = self.epoch.number;
+        self.rendition.complete().filter(move |segment| segment.epoch == number)
+    }
+
+    /// The segments that it has in the period, but for those in whose time nothing came.
+    pub(super) fn listed(&self) -> impl DoubleEndedIterator<Item = &'a Segment> + use<'a> {
+        let number = self.epoch.number;
+        self.rendition.listed().filter(move |segment| segment.epoch == number && !segment.gap)
+    }
+}
+
 impl Period<'_> {
     /// How much of its beginning is no longer listed.
     pub(super) fn trimmed(&self) -> Duration {
-        let firsts = self.renditions.iter().filter_map(|rendition| {
-            rendition.complete().find(|segment| segment.epoch == self.epoch.number).map(Segment::start_time)
-        });
+        let members = self.sets.iter().flatten();
+        let firsts = members.filter_map(|member| member.complete().next().map(Segment::start_time));
         let first = duration_of(self.epoch.first_ticks, Ticks::RATE);
         firsts.min().unwrap_or_default().saturating_sub(first)
     }
@@ -134,8 +174,8 @@ impl Period<'_> {
 fn write_period(xml: &mut Xml, period: &Period<'_>, is_static: bool, options: &Options) {
     xml.open("Period").attribute("id", period.epoch.number).attribute("start", xml_duration(period.start));
     xml.attribute_if("duration", period.duration.map(xml_duration));
-    for rendition in &period.renditions {
-        write_set(xml, rendition, period, is_static, options);
+    for set in &period.sets {
+        write_set(xml, set, period, is_static, options);
     }
     xml.close();
 }

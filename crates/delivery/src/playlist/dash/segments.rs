@@ -1,10 +1,11 @@
 //! The addresses and times of segments: `SegmentTemplate` (23009-1 §5.3.9).
 
 use super::super::names::{Object, segment_template};
+use super::super::variant::common_length;
 use super::Options;
-use super::mpd::Period;
+use super::mpd::{Member, Period};
 use super::xml::Xml;
-use crate::packager::{Epoch, Presentation, Rendition, Segment, TrackInfo, duration_of, ticks_of};
+use crate::packager::{Segment, TrackInfo, duration_of, ticks_of};
 use glassline_media::Ticks;
 
 /// How the segments of a period are told.
@@ -19,46 +20,45 @@ pub(super) enum Listing {
     Timeline,
 }
 
-/// Whether segments begin where equal lengths would have them, give or take half of one (23009-1 §5.3.9.5.3: the most that
-/// players have to expect).
-pub(super) fn is_regular(presentation: &Presentation, epoch: &Epoch) -> bool {
-    let Some(length) = epoch.segment_ticks else { return false };
-    let mut segments = presentation.renditions().iter().flat_map(|rendition| {
-        let is_own = |segment: &&Segment| segment.epoch == epoch.number && !segment.gap;
-        rendition.listed().filter(is_own)
-    });
-    segments.all(|segment| {
+/// How long all segments of a period are, in ticks of 90 kHz, where they begin where equal lengths would have them, give or
+/// take half of one (23009-1 §5.3.9.5.3: the most that players have to expect).
+pub(super) fn regular_length(sets: &[Vec<Member<'_>>]) -> Option<u64> {
+    let members = || sets.iter().flatten();
+    let length = common_length(members().map(|member| member.epoch.segment_ticks))?;
+    let mut begun = members().flat_map(|member| member.listed().map(|segment| (member.epoch, segment)));
+    let is_regular = begun.all(|(epoch, segment)| {
         let start = ticks_of(segment.start_time(), Ticks::RATE).saturating_sub(epoch.first_ticks);
         let due = segment.number.saturating_sub(epoch.first_segment).saturating_mul(length);
         // Half a segment is what the standard allows (ISO/IEC 23009-1 §5.3.9.2.1); a little more does not hurt, since what is
         // asked for too early waits.
         start.abs_diff(due) <= length * 5 / 8
-    })
+    });
+    is_regular.then_some(length)
 }
 
 /// Writes a rendition's addresses in a period. `is_static`: nothing is added any more.
 pub(super) fn write_template(
     xml: &mut Xml,
-    rendition: &Rendition,
+    member: &Member<'_>,
     track: &TrackInfo,
     period: &Period<'_>,
     is_static: bool,
     options: &Options,
 ) {
+    let (Member { base, epoch, rendition }, carried) = (*member, &options.carried);
     let name = rendition.name();
-    let carried = &options.carried;
-    let init = Object::Init { rendition: name, number: period.epoch.number };
+    let init = Object::Init { rendition: name, number: epoch.number };
     xml.open("SegmentTemplate")
-        .attribute("initialization", format!("{init}{carried}"))
-        .attribute("media", format!("{}{carried}", segment_template(name)));
-    let first = duration_of(period.epoch.first_ticks, Ticks::RATE);
+        .attribute("initialization", format!("{base}{init}{carried}"))
+        .attribute("media", format!("{base}{}{carried}", segment_template(name)));
+    let first = duration_of(epoch.first_ticks, Ticks::RATE);
     match period.listing {
         Listing::Regular { ticks } => {
             let length = duration_of(ticks, Ticks::RATE);
             let chunk = duration_of(track.chunk_ticks.into(), track.timescale);
             xml.attribute("timescale", Ticks::RATE)
-                .attribute("presentationTimeOffset", period.epoch.first_ticks)
-                .attribute("startNumber", period.epoch.first_segment)
+                .attribute("presentationTimeOffset", epoch.first_ticks)
+                .attribute("startNumber", epoch.first_segment)
                 .attribute("duration", ticks)
                 .attribute(
                     "availabilityTimeOffset",
@@ -67,13 +67,12 @@ pub(super) fn write_template(
                 .attribute("availabilityTimeComplete", "false");
         }
         Listing::Timeline => {
-            let segments = || rendition.complete().filter(|segment| segment.epoch == period.epoch.number);
-            let number = segments().next().map_or(period.epoch.first_segment, |segment| segment.number);
+            let number = member.complete().next().map_or(epoch.first_segment, |segment| segment.number);
             let offset = if is_static { first + period.trimmed() } else { first };
             xml.attribute("timescale", track.timescale)
                 .attribute("presentationTimeOffset", ticks_of(offset, track.timescale))
                 .attribute("startNumber", number);
-            write_timeline(xml, segments());
+            write_timeline(xml, member.complete());
         }
     }
     xml.close();

@@ -3,32 +3,39 @@
 use super::super::date::date_time;
 use super::super::hls::language_of;
 use super::Options;
-use super::mpd::{Period, write_utc_timing};
+use super::mpd::{Member, Period, write_utc_timing};
 use super::segments::{Listing, write_template};
 use super::xml::Xml;
 use crate::packager::{Kind, Rendition, RenditionName, Segment, TrackInfo, ticks_of};
 use glassline_media::Ticks;
 
-/// Writes what a rendition is in a period, and where its segments are.
+/// Writes a set: the one rendition of it, or the same rendition of several variants, of which players choose.
 pub(super) fn write_set(
     xml: &mut Xml,
-    rendition: &Rendition,
+    members: &[Member<'_>],
     period: &Period<'_>,
     is_static: bool,
     options: &Options,
 ) {
-    let Some(track) = rendition.track_in(period.epoch.number) else { return };
-    let name = rendition.name();
+    let told =
+        members.iter().filter_map(|member| Some((member, member.rendition.track_in(member.epoch.number)?)));
+    let told: Vec<_> = told.collect();
+    let Some(&(first, track)) = told.first() else { return };
+    let name = first.rendition.name();
+    let starts_with_key = told.iter().all(|(member, _)| starts_with_key(member.rendition));
     xml.open("AdaptationSet")
         .attribute("id", set_id(name))
         .attribute("contentType", if name.is_video() { "video" } else { "audio" })
-        .attribute("mimeType", if name.is_video() { "video/mp4" } else { "audio/mp4" })
-        .attribute("codecs", &track.codec)
+        .attribute("mimeType", if name.is_video() { "video/mp4" } else { "audio/mp4" });
+    let alone = told.len() == 1;
+    xml.attribute_if("codecs", alone.then_some(&track.codec))
         .attribute("segmentAlignment", "true")
-        .attribute_if("startWithSAP", starts_with_key(rendition).then_some(1));
-    write_format(xml, track);
+        .attribute_if("startWithSAP", starts_with_key.then_some(1));
+    if alone {
+        write_format(xml, track);
+    }
     if !is_static {
-        write_reference_time(xml, rendition, period, options);
+        write_reference_time(xml, first, period, options);
         let ticks = scaled(track.chunk_ticks.into(), track, period);
         xml.open("Resync").attribute("type", 0).attribute("dT", ticks).close();
     }
@@ -36,10 +43,29 @@ pub(super) fn write_set(
         .attribute("schemeIdUri", "urn:mpeg:dash:role:2011")
         .attribute("value", if set_id(name) <= 2 { "main" } else { "alternate" })
         .close();
-    write_template(xml, rendition, track, period, is_static, options);
-    let bandwidth = u32::try_from(rendition.bandwidth().peak_bps).unwrap_or(u32::MAX);
-    xml.open("Representation").attribute("id", name).attribute("bandwidth", bandwidth).close();
+    if alone {
+        write_template(xml, first, track, period, is_static, options);
+    }
+    for (member, track) in told {
+        let bandwidth = u32::try_from(member.rendition.bandwidth().peak_bps).unwrap_or(u32::MAX);
+        xml.open("Representation");
+        if alone {
+            xml.attribute("id", name).attribute("bandwidth", bandwidth);
+        } else {
+            xml.attribute("id", representation_id(member)).attribute("bandwidth", bandwidth);
+            xml.attribute("codecs", &track.codec);
+            write_format(xml, track);
+            write_template(xml, member, track, period, is_static, options);
+        }
+        xml.close();
+    }
     xml.close();
+}
+
+/// What tells a variant's representation from the others': its stream's name.
+fn representation_id<'a>(member: &Member<'a>) -> &'a str {
+    let base = member.base.trim_end_matches('/');
+    base.rsplit_once('/').map_or(base, |(_, name)| name)
 }
 
 /// Whether each segment can be begun with: one that was cut for want of a key frame, or at a recovery point, cannot.
@@ -77,9 +103,8 @@ fn write_format(xml: &mut Xml, track: &TrackInfo) {
 
 /// Which wall-clock time belongs to which media time (23009-1 §5.12); chunks say the same in `prft` where pictures tell
 /// when they were captured.
-fn write_reference_time(xml: &mut Xml, rendition: &Rendition, period: &Period<'_>, options: &Options) {
-    let mut own = rendition.listed().filter(|segment| segment.epoch == period.epoch.number && !segment.gap);
-    let Some(segment) = own.next_back() else { return };
+fn write_reference_time(xml: &mut Xml, member: &Member<'_>, period: &Period<'_>, options: &Options) {
+    let Some(segment) = member.listed().next_back() else { return };
     let time = match period.listing {
         Listing::Regular { .. } => ticks_of(segment.start_time(), Ticks::RATE),
         Listing::Timeline => segment.start,

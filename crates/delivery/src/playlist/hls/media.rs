@@ -4,7 +4,7 @@ use super::super::Object;
 use super::super::date::seconds;
 use super::super::query::Carried;
 use super::{Before, VERSION, write_segment_head};
-use crate::packager::{Presentation, Rendition, RenditionName, Segment};
+use crate::packager::{Position, Presentation, Rendition, RenditionName, Segment};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -19,19 +19,34 @@ const HOLD_BACK: u32 = 3;
 /// takes its time; a request that waits for its part is answered with its first byte.
 const PART_HOLD_BACK: u32 = 5;
 
-/// Renders a rendition's media playlist; with `skip` (the directive `_HLS_skip`), without the segments that are far from the
-/// end. `None` where there is no such rendition, or no part of it yet.
-pub fn media(
-    presentation: &Presentation,
-    name: RenditionName,
-    carried: &Carried,
-    skip: bool,
-) -> Option<String> {
+/// How far the pictures of another variant are (`EXT-X-RENDITION-REPORT`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// As [`Variant::base`](crate::playlist::Variant::base) has it.
+    pub base: String,
+    /// The last part that is complete.
+    pub last: Position,
+}
+
+/// What a media playlist says beside what there is to play.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MediaOptions {
+    /// What is put behind each address.
+    pub carried: Carried,
+    /// The segments that are far from the end are left out: the directive `_HLS_skip`.
+    pub skip: bool,
+    /// How far other variants are.
+    pub others: Vec<Report>,
+}
+
+/// Renders a rendition's media playlist. `None` where there is no such rendition, or no part of it yet.
+pub fn media(presentation: &Presentation, name: RenditionName, options: &MediaOptions) -> Option<String> {
+    let carried = &options.carried;
     let rendition = presentation.rendition(name).filter(|rendition| rendition.is_playable())?;
     let target = Duration::from_secs(presentation.target_duration_secs());
     let mut out = String::with_capacity(4096);
     write_head(&mut out, presentation, rendition, target);
-    let skipped = if skip { skippable(rendition, target * SKIP_TARGETS) } else { 0 };
+    let skipped = if options.skip { skippable(rendition, target * SKIP_TARGETS) } else { 0 };
     if skipped > 0 {
         let _ = writeln!(out, "#EXT-X-SKIP:SKIPPED-SEGMENTS={skipped}");
     }
@@ -53,7 +68,7 @@ pub fn media(
     if presentation.is_ended() {
         out.push_str("#EXT-X-ENDLIST\n");
     } else {
-        write_outlook(&mut out, presentation, rendition, carried);
+        write_outlook(&mut out, presentation, rendition, options);
     }
     Some(out)
 }
@@ -116,20 +131,34 @@ fn write_segment(
 }
 
 /// Writes what comes next, and how far the other renditions are (the draft §4.4.5.3, §4.4.5.4).
-fn write_outlook(out: &mut String, presentation: &Presentation, rendition: &Rendition, carried: &Carried) {
+fn write_outlook(
+    out: &mut String,
+    presentation: &Presentation,
+    rendition: &Rendition,
+    options: &MediaOptions,
+) {
+    let carried = &options.carried;
     let next = rendition.next_part();
     let object = Object::Part { rendition: rendition.name(), segment: next.segment, part: next.part };
     let _ = writeln!(out, "#EXT-X-PRELOAD-HINT:TYPE=PART,URI=\"{object}{carried}\"");
     let epoch = presentation.current_epoch().map_or(0, |epoch| epoch.number);
     let others = presentation.renditions().iter();
     for other in others.filter(|other| other.name() != rendition.name() && other.is_in(epoch)) {
-        let Some(last) = other.last_part() else { continue };
-        let _ = writeln!(
-            out,
-            "#EXT-X-RENDITION-REPORT:URI=\"{}{carried}\",LAST-MSN={},LAST-PART={}",
-            Object::Media(other.name()),
-            last.segment,
-            last.part
-        );
+        if let Some(last) = other.last_part() {
+            write_report(out, "", Object::Media(other.name()), last, carried);
+        }
     }
+    if rendition.name().is_video() {
+        for Report { base, last } in &options.others {
+            write_report(out, base, Object::Media(RenditionName::Video), *last, carried);
+        }
+    }
+}
+
+fn write_report(out: &mut String, base: &str, playlist: Object, last: Position, carried: &Carried) {
+    let Position { segment, part } = last;
+    let _ = writeln!(
+        out,
+        "#EXT-X-RENDITION-REPORT:URI=\"{base}{playlist}{carried}\",LAST-MSN={segment},LAST-PART={part}"
+    );
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! index.m3u8 ─► video.m3u8, audio.m3u8, … ─► segments, and parts of the newest
 //!            └► video-iframes.m3u8 ────────► key frames in the same segments
+//! ts.m3u8 ──► the stream's own bytes of the same segments
 //! ```
 //! `None` is rendered of what there is nothing of yet: the request is to wait.
 
@@ -10,12 +11,14 @@ mod iframes;
 mod media;
 mod multivariant;
 mod reload;
+mod transport;
 
 pub use iframes::iframes;
-pub use media::media;
+pub use media::{MediaOptions, Report, media};
 pub(super) use multivariant::language_of;
 pub use multivariant::multivariant;
 pub use reload::{BadDirective, Decision, Directives, decide};
+pub use transport::{transport, transport_variants};
 
 use super::Object;
 use super::date::date_time;

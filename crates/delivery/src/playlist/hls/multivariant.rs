@@ -2,36 +2,64 @@
 
 use super::super::Object;
 use super::super::query::Carried;
+use super::super::variant::Variant;
 use super::VERSION;
 use super::iframes::iframe_bandwidth;
-use crate::packager::{Bandwidth, Kind, Presentation, Rendition, TrackInfo};
+use crate::packager::{Bandwidth, Kind, Rendition, TrackInfo};
 use glassline_media::Ticks;
 use std::fmt::Write as _;
 
-/// Renders the multivariant playlist of what the current epoch has. `None` before there is a part of each rendition.
-pub fn multivariant(presentation: &Presentation, carried: &Carried) -> Option<String> {
-    let epoch = presentation.current_epoch().filter(|_| presentation.is_ready())?.number;
-    let current = || presentation.renditions().iter().filter(|rendition| rendition.is_in(epoch));
-    let sounds: Vec<_> = current().filter(|rendition| !rendition.name().is_video()).collect();
-    let lead = current().next()?;
-    let has_group = lead.name().is_video() && !sounds.is_empty() || sounds.len() > 1;
+/// Renders the multivariant playlist of what the current epochs of `variants` have, the best first. Those of which there is
+/// not a part of each rendition are left out; `None` where that is so of all.
+pub fn multivariant(variants: &[Variant<'_>], carried: &Carried) -> Option<String> {
+    let ready: Vec<_> = variants.iter().filter_map(|variant| Ready::of(*variant, carried)).collect();
+    let first = ready.first()?;
+    let has_group = first.lead.name().is_video() && !first.sounds.is_empty() || first.sounds.len() > 1;
     let mut out = format!("#EXTM3U\n#EXT-X-VERSION:{VERSION}\n");
     if has_group {
-        for (sound, index) in sounds.iter().zip(0..) {
-            write_sound(&mut out, sound, index == 0, carried);
+        for (sound, index) in first.sounds.iter().zip(0..) {
+            write_sound(&mut out, first, sound, index == 0);
         }
     }
-    write_stream(&mut out, lead, &sounds, has_group, carried);
-    if let Some(bandwidth) = iframe_bandwidth(lead) {
-        let track = lead.track()?;
-        let _ = write!(out, "#EXT-X-I-FRAME-STREAM-INF:{},CODECS=\"{}\"", rates(bandwidth), track.codec);
-        write_resolution(&mut out, track);
-        let _ = writeln!(out, ",URI=\"{}{carried}\"", Object::IFrames);
+    let sounds = if has_group { &first.sounds[..] } else { &[] };
+    for variant in &ready {
+        write_stream(&mut out, variant, sounds);
+    }
+    if ready.len() > 1
+        && let Some(sound) = sounds.first()
+    {
+        // For lines that carry no pictures.
+        write_stream(&mut out, &Ready { lead: sound, sounds: Vec::new(), ..*first }, sounds);
+    }
+    for variant in &ready {
+        write_key_frames(&mut out, variant);
     }
     Some(out)
 }
 
-fn write_sound(out: &mut String, sound: &Rendition, is_first: bool, carried: &Carried) {
+/// A variant that viewers can begin with.
+struct Ready<'a> {
+    base: &'a str,
+    carried: &'a Carried,
+    /// What it is a variant by: its pictures, or its first sound.
+    lead: &'a Rendition,
+    sounds: Vec<&'a Rendition>,
+}
+
+impl<'a> Ready<'a> {
+    fn of(Variant { base, presentation }: Variant<'a>, carried: &'a Carried) -> Option<Ready<'a>> {
+        let epoch = presentation.current_epoch().filter(|_| presentation.is_ready())?.number;
+        let current = || presentation.renditions().iter().filter(|rendition| rendition.is_in(epoch));
+        let sounds = current().filter(|rendition| !rendition.name().is_video()).collect();
+        Some(Ready { base, carried, lead: current().next()?, sounds })
+    }
+
+    fn write_address(&self, out: &mut String, object: Object) {
+        let _ = write!(out, "{}{object}{}", self.base, self.carried);
+    }
+}
+
+fn write_sound(out: &mut String, variant: &Ready<'_>, sound: &Rendition, is_first: bool) {
     let name = sound.name();
     let _ = write!(out, "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"audio\",NAME=\"{name}\",AUTOSELECT=YES");
     let _ = write!(out, ",DEFAULT={}", if is_first { "YES" } else { "NO" });
@@ -41,16 +69,34 @@ fn write_sound(out: &mut String, sound: &Rendition, is_first: bool, carried: &Ca
         }
         let _ = write!(out, ",CHANNELS=\"{channels}\"");
     }
-    let _ = writeln!(out, ",URI=\"{}{carried}\"", Object::Media(name));
+    out.push_str(",URI=\"");
+    variant.write_address(out, Object::Media(name));
+    out.push_str("\"\n");
 }
 
-fn write_stream(
-    out: &mut String,
-    lead: &Rendition,
-    sounds: &[&Rendition],
-    has_group: bool,
-    carried: &Carried,
-) {
+/// Writes a variant whose segments are of MPEG-TS: pictures and sound in one. Returns whether there is something of it.
+pub(super) fn write_transport_stream(out: &mut String, variant: Variant<'_>, carried: &Carried) -> bool {
+    let Some(ready) = Ready::of(variant, carried) else { return false };
+    write_stream_tag(out, ready.lead, &ready.sounds);
+    out.push('\n');
+    ready.write_address(out, Object::TransportMedia);
+    out.push('\n');
+    true
+}
+
+/// Writes a variant, whose sound is in the group of `sounds` where there are any.
+fn write_stream(out: &mut String, variant: &Ready<'_>, sounds: &[&Rendition]) {
+    write_stream_tag(out, variant.lead, sounds);
+    if !sounds.is_empty() {
+        out.push_str(",AUDIO=\"audio\"");
+    }
+    out.push('\n');
+    variant.write_address(out, Object::Media(variant.lead.name()));
+    out.push('\n');
+}
+
+/// Writes what a variant is, with any of `sounds`.
+fn write_stream_tag(out: &mut String, lead: &Rendition, sounds: &[&Rendition]) {
     let Some(track) = lead.track() else { return };
     let (mut own, mut codecs) = (lead.bandwidth(), vec![track.codec.as_str()]);
     let mut loudest = Bandwidth { peak_bps: 0, average_bps: 0 };
@@ -77,10 +123,15 @@ fn write_stream(
         let rate = frame_rate.map_or(measured, |rate| rate.as_f64());
         let _ = write!(out, ",FRAME-RATE={rate:.3}");
     }
-    if has_group {
-        out.push_str(",AUDIO=\"audio\"");
-    }
-    let _ = writeln!(out, "\n{}{carried}", Object::Media(lead.name()));
+}
+
+fn write_key_frames(out: &mut String, variant: &Ready<'_>) {
+    let Some((bandwidth, track)) = iframe_bandwidth(variant.lead).zip(variant.lead.track()) else { return };
+    let _ = write!(out, "#EXT-X-I-FRAME-STREAM-INF:{},CODECS=\"{}\"", rates(bandwidth), track.codec);
+    write_resolution(out, track);
+    out.push_str(",URI=\"");
+    variant.write_address(out, Object::IFrames);
+    out.push_str("\"\n");
 }
 
 fn rates(bandwidth: Bandwidth) -> String {

@@ -23,13 +23,11 @@ impl Fetch {
             let head = old.look(Object::progress).head?;
             head.field("etag").map(str::to_owned)
         });
-        Fetch {
-            download: Download::new(known.as_deref()),
-            freshness: Freshness::default(),
-            attempts: 0,
-            failed: Vec::new(),
-            job,
-        }
+        let (download, freshness) = match &job.begun {
+            Some(begun) => (Download::begun(&begun.etag, begun.filled, begun.total), begun.freshness),
+            None => (Download::new(known.as_deref()), Freshness::default()),
+        };
+        Fetch { download, freshness, attempts: 0, failed: Vec::new(), job }
     }
 
     /// The bytes of the next request to `url`, whose path stands in front, and what reads the answer. `via` tells who asks.

@@ -1,6 +1,7 @@
 //! The thread that fetches.
 
 use super::super::cache::{Cache, Job};
+use super::super::disk::Disk;
 use super::exchange::{Exchange, Fetch, Stands};
 use super::server::Server;
 use super::{FetchCounters, Mailbox, UpstreamSettings};
@@ -52,6 +53,7 @@ struct Line {
 pub(in crate::edge) struct Fetcher {
     settings: UpstreamSettings,
     cache: Arc<Cache>,
+    disk: Option<Arc<Disk>>,
     counters: Arc<FetchCounters>,
     mailbox: Arc<Mailbox>,
     ends: Arc<AtomicBool>,
@@ -74,6 +76,7 @@ impl Fetcher {
     pub(in crate::edge) fn new(
         settings: UpstreamSettings,
         cache: Arc<Cache>,
+        disk: Option<Arc<Disk>>,
         counters: Arc<FetchCounters>,
         ends: Arc<AtomicBool>,
         clock: Clock,
@@ -90,6 +93,7 @@ impl Fetcher {
         let fetcher = Fetcher {
             settings,
             cache,
+            disk,
             counters,
             mailbox: Arc::clone(&mailbox),
             ends,
@@ -340,11 +344,14 @@ impl Fetcher {
             return self.fail(fetch, Failure::Malformed, now);
         }
         let bytes = same.as_ref().map_or_else(|| growing.look(Object::filled), Object::filled);
-        self.cache.keep(&fetch.job.target, &growing, bytes, fetch.freshness, now);
+        self.cache.keep(&fetch.job.key, &growing, bytes, fetch.freshness, now);
         growing.change(|object| match same {
             Some(same) => *object = same,
             None => object.finish(),
         });
+        if let Some(disk) = &self.disk {
+            disk.offer(&fetch.job, fetch.freshness, self.clock.utc());
+        }
     }
 
     /// The connection in `slot` is of no use any more.
@@ -388,9 +395,9 @@ impl Fetcher {
 
     fn fail(&mut self, fetch: Fetch, failure: Failure, now: Time) {
         FetchCounters::add(&self.counters.failed, 1);
-        let Job { target, growing, old, old_until, .. } = &fetch.job;
+        let Job { key, target, growing, old, old_until, .. } = &fetch.job;
         tracing::warn!(%target, %failure, "an object cannot be fetched");
-        self.cache.forget(target, growing);
+        self.cache.forget(key, growing);
         if let Some(old) = old.as_ref().filter(|_| now < *old_until && !fetch.download.has_begun()) {
             let same = old.look(Object::clone);
             growing.change(|object| *object = same);

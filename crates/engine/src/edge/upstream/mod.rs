@@ -15,6 +15,7 @@ pub(super) use fetcher::Fetcher;
 pub use fetcher::FetcherError;
 
 use super::cache::Job;
+use super::disk::DiskSettings;
 use glassline_delivery::fill::Defaults;
 use glassline_delivery::http1::{Limits, Url};
 use glassline_io::poll::Waker;
@@ -30,8 +31,10 @@ pub struct UpstreamSettings {
     pub servers: Vec<Url>,
     /// Authorities that may vouch for them; `None`: those that the system trusts.
     pub ca: Option<PathBuf>,
-    /// Bytes that are kept at most.
+    /// Bytes that are kept in memory at most.
     pub cache_bytes: u64,
+    /// Where objects lie in files, too, that outlive the memory and the process.
+    pub disk: Option<DiskSettings>,
     /// Bytes that one object may have.
     pub object_bytes: u64,
     /// How long answers are worth that say nothing of it.
@@ -52,6 +55,7 @@ impl UpstreamSettings {
             servers,
             ca: None,
             cache_bytes: 512 << 20,
+            disk: None,
             object_bytes: 256 << 20,
             defaults: Defaults::default(),
             connect_timeout: Duration::from_secs(2),

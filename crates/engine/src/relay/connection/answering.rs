@@ -18,7 +18,12 @@ enum Asked {
     /// The stream, without an end.
     Stream(Arc<Live>),
     /// An object that may still grow.
-    Object(Arc<Growing>, ObjectSource),
+    Object {
+        growing: Arc<Growing>,
+        source: ObjectSource,
+        /// Where it is a playlist, its addresses are given the viewer's token.
+        carries_token: bool,
+    },
     /// The stream, when this changes: it is asked for elsewhere.
     Later(Arc<Growing>),
 }
@@ -53,8 +58,8 @@ impl Connection {
         let response = match request.method {
             _ if is_live && reads => match self.find_live_object(&request, context) {
                 Ok(Asked::Stream(live)) => return self.watch(live, &request, context),
-                Ok(Asked::Object(growing, source)) => {
-                    self.fetch(growing, source, request, context.now);
+                Ok(Asked::Object { growing, source, carries_token }) => {
+                    self.fetch(growing, source, request, carries_token, context.now);
                     return Ok(false);
                 }
                 Ok(Asked::Later(begins)) => return self.await_stream(begins, request, context),
@@ -76,7 +81,7 @@ impl Connection {
                 let is_absent = response.status == 404 && reads && !self.is_admin;
                 match is_absent.then(|| find_upstream(&request, context)).flatten() {
                     Some(Ok((growing, source))) => {
-                        self.fetch(growing, source, request, context.now);
+                        self.fetch(growing, source, request, false, context.now);
                         return Ok(false);
                     }
                     Some(Err(circle)) => circle,
@@ -97,10 +102,16 @@ impl Connection {
             let shared = |response| shared_with(context.settings, response);
             self.may_watch(&name, request, context).map_err(shared)?;
             return match self.find_presented(&name, rest, request, context) {
-                Ok(growing) => Ok(Asked::Object(growing, ObjectSource::Packaged)),
+                // Its playlists are written with the viewer's query.
+                Ok(growing) => {
+                    Ok(Asked::Object { growing, source: ObjectSource::Packaged, carries_token: false })
+                }
                 Err(response) => {
                     match (response.status == 404).then(|| find_upstream(request, context)).flatten() {
-                        Some(found) => found.map(|(growing, source)| Asked::Object(growing, source)),
+                        Some(found) => found.map(|(growing, source)| {
+                            let carries_token = context.settings.rules.of(&name).watch.key.is_some();
+                            Asked::Object { growing, source, carries_token }
+                        }),
                         None => Err(shared(response)),
                     }
                 }

@@ -12,6 +12,9 @@ use glassline_delivery::fill::{
 };
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, Version, problem, reason, unsatisfiable};
+use glassline_delivery::playlist::rewrite::{
+    self, AskedServer, PLAYLIST_BYTES_MAX, PlaylistKind, ViewerToken,
+};
 use glassline_media::Time;
 use std::io;
 use std::sync::Arc;
@@ -34,6 +37,21 @@ pub(in crate::relay) struct Fetching {
     body: Option<Body>,
     /// It has had its share, and there is more for it.
     has_more: bool,
+    /// What becomes of the viewer's token.
+    token: Carrying,
+    /// Whether the peer speaks TLS.
+    is_secure: bool,
+}
+
+/// Whether a viewer's token goes into the addresses of what it gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carrying {
+    /// It does not, or has already.
+    Not,
+    /// It does if the object is a playlist.
+    IfPlaylist,
+    /// The object is one, and has to be whole for it.
+    WhenWhole,
 }
 
 /// What has begun to leave.
@@ -120,8 +138,9 @@ impl Fetching {
     /// still fail, and a status cannot be taken back.
     fn begin(&mut self, seat: Seat, settings: &Settings, now: Time) -> Step {
         let head_only = self.request.method == Method::Head;
+        let least = if self.token == Carrying::WhenWhole { PLAYLIST_BYTES_MAX as u64 } else { 0 };
         let seen = self.growing.look_or_wait(reader(seat), |object: &Object| {
-            let has_begun = object.filled() > 0 || object.is_over();
+            let has_begun = object.filled() > least || object.is_over();
             has_begun.then(|| object.progress())
         });
         let Some(progress) = seen else { return Step::Waits };
@@ -131,6 +150,11 @@ impl Fetching {
         if progress.failure.is_some() && progress.filled == 0 {
             return Step::Answered(refusal(progress.failure));
         }
+        if self.token != Carrying::Not {
+            self.carry_token(&head, &progress);
+            // What it has become, or is to become, is looked at anew.
+            return self.begin(seat, settings, now);
+        }
         let selection = match head.status() {
             200 => Selection::of(&self.request, &progress),
             _ => Ok(Selection::Whole),
@@ -138,6 +162,33 @@ impl Fetching {
         match selection {
             Err(SelectionError::Unsatisfiable { total }) => Step::Answered(unsatisfiable(total)),
             Ok(selection) => self.lay_head(&head, &progress, selection, head_only, settings, now),
+        }
+    }
+
+    /// Puts the viewer's token into the addresses of the object, if that is a playlist, for this viewer alone: what others
+    /// read stays as it came.
+    fn carry_token(&mut self, head: &Head, progress: &Progress) {
+        let was = std::mem::replace(&mut self.token, Carrying::Not);
+        let kind = PlaylistKind::of(head.field("content-type"), &self.request.path);
+        let is_text = head.status() == 200 && head.field("content-encoding").is_none();
+        let Some(kind) = kind.filter(|_| is_text) else { return };
+        let Some(token) = ViewerToken::of(&self.request.query) else { return };
+        if !progress.is_whole {
+            // One that is too long, or has failed, is given as it is.
+            if was == Carrying::IfPlaylist && progress.failure.is_none() {
+                self.token = Carrying::WhenWhole;
+            }
+            return;
+        }
+        let mut pieces = Vec::new();
+        self.growing.look(|object| object.read(0, u64::MAX, &mut pieces));
+        let authority = self.request.headers.first("host").unwrap_or_default();
+        let asked = AskedServer { authority, is_secure: self.is_secure };
+        let written = std::str::from_utf8(&pieces.concat())
+            .ok()
+            .and_then(|text| rewrite::with_token(kind, text, &token, &asked));
+        if let Some(written) = written {
+            self.growing = self.growing.beside(Object::whole(head.clone(), Bytes::from(written)));
         }
     }
 
@@ -232,12 +283,14 @@ fn refusal(failure: Option<Failure>) -> Response {
 }
 
 impl Connection {
-    /// Answers `request` with an object, as it comes.
+    /// Answers `request` with an object, as it comes. Where that is a playlist, the viewer's token goes into its addresses if
+    /// that is wanted.
     pub(super) fn fetch(
         &mut self,
         growing: Arc<Growing>,
         source: ObjectSource,
         request: Box<Request>,
+        carries_token: bool,
         now: Time,
     ) {
         self.role = Role::Fetching(Box::new(Fetching {
@@ -248,6 +301,8 @@ impl Connection {
             since: now,
             body: None,
             has_more: false,
+            token: if carries_token { Carrying::IfPlaylist } else { Carrying::Not },
+            is_secure: self.socket.is_secured(),
         }));
     }
 

@@ -94,20 +94,28 @@ impl Connection {
             let words = "Ask for index.m3u8 (LL-HLS) or manifest.mpd (LL-DASH); they name the rest.";
             problem(404, "no such object", words)
         })?;
-        let shelf = match context.hub.shelves.find(name) {
-            Some(shelf) => shelf,
-            None => {
-                let live = find_live(name, context)?;
-                if live.mux != Mux::MpegTs {
+        let found = match context.hub.shelves.find(name) {
+            Some(shelf) => shelf.find(object, &request.query, context.now),
+            None => match find_live(name, context) {
+                Ok(live) if live.mux == Mux::MpegTs => {
+                    context.hub.shelf(name).find(object, &request.query, context.now)
+                }
+                Ok(live) => {
                     let words =
                         format!("It is watched at /live/{}.{} alone.", live.name, live.mux.extension());
                     return Err(problem(404, "a stream of this kind is not packaged", &words));
                 }
-                context.hub.shelf(name)
-            }
+                Err(absent) => {
+                    let ladder = context.hub.ladder(name).ok_or(absent)?;
+                    // What is told of together is for those who may watch each of it.
+                    let mut versions = ladder.names().into_iter();
+                    versions.try_for_each(|version| self.may_watch(&version, request, context))?;
+                    ladder.find(object, &request.query, context.now)
+                }
+            },
         };
         let wait = |response: Response| response.with_header("Retry-After", "1");
-        match shelf.find(object, &request.query, context.now) {
+        match found {
             Found::Object(growing) => Ok(growing),
             Found::Gone => {
                 Err(problem(410, "it is kept no longer", "Read the playlist again; it says what there is."))

@@ -19,6 +19,7 @@ pub use table::{RtpCounts, SourceState, SourceStatus};
 use crate::relay::hub::Hub;
 use crate::relay::tls_ends::Pair;
 use datagrams::{Datagrams, DatagramsState};
+use glassline_delivery::http1::Url;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::{Policy, Source};
 use glassline_delivery::stream::Mux;
@@ -45,6 +46,8 @@ pub struct Pull {
     pub name: StreamName,
     /// Where it comes from.
     pub source: Source,
+    /// Who else has it, in the order in which they are asked where an HTTP source fails.
+    pub alternates: Vec<Url>,
     /// What comes from there; `None`: what [`Source::mux`] says.
     pub mux: Option<Mux>,
     /// A file with the certificates of the authorities that may vouch for it, where it is asked over TLS; `None`: those

@@ -2,6 +2,7 @@
 
 use super::Pull;
 use crate::relay::status::StreamStatus;
+use glassline_delivery::http1::Url;
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::Source;
 use glassline_delivery::stream::Mux;
@@ -94,6 +95,9 @@ pub(super) struct Note {
     pub(super) encoder_delay: Option<Duration>,
     pub(super) datagrams: Option<(u64, u64)>,
     pub(super) rtp: Option<RtpCounts>,
+    /// Who is asked: the source is 0, its alternates follow.
+    #[serde(default)]
+    pub(super) turn: usize,
 }
 
 /// [`SourceState`], with a point in time.
@@ -111,6 +115,7 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct PullEntry {
     pub(super) source: Source,
+    pub(super) alternates: Vec<Url>,
     pub(super) names: Vec<StreamName>,
     pub(super) mux: Mux,
     /// Whom it trusts.
@@ -126,8 +131,17 @@ pub(in crate::relay) fn roots(ca: Option<PathBuf>) -> Roots {
 impl PullEntry {
     /// Whether it is about the same.
     fn is_like(&self, other: &PullEntry) -> bool {
-        let PullEntry { source, names, mux, roots, note: _ } = self;
-        (source, names, mux, roots) == (&other.source, &other.names, &other.mux, &other.roots)
+        let PullEntry { source, alternates, names, mux, roots, note: _ } = self;
+        (source, alternates, names) == (&other.source, &other.alternates, &other.names)
+            && (mux, roots) == (&other.mux, &other.roots)
+    }
+
+    /// The URL of who is asked, by its number: the source is 0, its alternates follow.
+    pub(super) fn url(&self, turn: usize) -> String {
+        match turn.checked_sub(1).and_then(|turn| self.alternates.get(turn)) {
+            Some(alternate) => alternate.to_string(),
+            None => self.source.to_string(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Note> {
@@ -152,7 +166,7 @@ impl PullEntry {
             }
         };
         SourceStatus {
-            url: self.source.to_string(),
+            url: self.url(note.turn),
             state,
             error: note.error,
             sessions: note.sessions,
@@ -178,19 +192,20 @@ impl PullTable {
     /// A entry for each source that differs; a name that is given twice keeps its first source. What stands on
     /// `former` entries for the same streams stays.
     pub(in crate::relay) fn new(pulls: &[Pull], former: &PullTable) -> PullTable {
-        let mut by_source = BTreeMap::<(Source, Mux, Option<PathBuf>), Vec<StreamName>>::new();
+        let mut by_source = BTreeMap::<(Source, Vec<Url>, Mux, Option<PathBuf>), Vec<StreamName>>::new();
         let mut by_name = BTreeMap::new();
         for pull in pulls {
             if by_name.insert(pull.name.clone(), 0).is_none() {
                 let mux = pull.mux.unwrap_or_else(|| pull.source.mux());
-                let source = (pull.source.clone(), mux, pull.ca.clone());
+                let source = (pull.source.clone(), pull.alternates.clone(), mux, pull.ca.clone());
                 by_source.entry(source).or_default().push(pull.name.clone());
             }
         }
         let entries: Vec<_> = by_source
             .into_iter()
-            .map(|((source, mux, ca), names)| {
-                let entry = PullEntry { source, names, mux, roots: roots(ca), note: Mutex::default() };
+            .map(|((source, alternates, mux, ca), names)| {
+                let (roots, note) = (roots(ca), Mutex::default());
+                let entry = PullEntry { source, alternates, names, mux, roots, note };
                 let kept = former.iter().find(|former| former.is_like(&entry)).cloned();
                 kept.unwrap_or_else(|| Arc::new(entry))
             })
@@ -246,6 +261,7 @@ mod tests {
         let trusting = |name: &str, source: &str, ca: Option<&str>| Pull {
             name: StreamName::parse(name).unwrap(),
             source: Source::parse(source).unwrap(),
+            alternates: Vec::new(),
             mux: None,
             ca: ca.map(PathBuf::from),
         };

@@ -76,11 +76,12 @@ impl Upstream {
         seed: u64,
     ) -> Upstream {
         let seats = Seats::new(hub, &entry.names, entry.mux);
+        let alternates = entry.alternates.clone();
         Upstream {
             index,
             entry,
             note: Note::default(),
-            puller: Puller::new(url, policy, seed, hub.clock.now()),
+            puller: Puller::new(url, policy, seed, hub.clock.now()).with_alternates(alternates),
             seats,
             link: Link::Closed,
             outgoing: Outgoing::default(),
@@ -351,13 +352,14 @@ impl Upstream {
             pull::Phase::Waiting { retry_at } => Phase::Waiting { retry_at: Some(retry_at) },
         };
         if self.note.phase == Phase::Live && was != Phase::Live {
-            let (source, metacube) = (&self.entry.source, self.note.metacube);
+            let (source, metacube) = (self.entry.url(self.puller.turn()), self.note.metacube);
             if self.log_throttle.begin(context.now) {
                 tracing::info!(%source, streams = ?self.entry.names, metacube, "source is live");
             }
         }
         if counts.failures > self.note.failures {
-            let (source, why) = (&self.entry.source, error.as_deref().unwrap_or_default());
+            // The turn is the next one's by now.
+            let (source, why) = (self.entry.url(self.note.turn), error.as_deref().unwrap_or_default());
             let retry_in = self.poll_timeout().since(context.now);
             let failures = counts.failures;
             if self.log_throttle.end(why, self.good_after, context.now) {
@@ -368,7 +370,8 @@ impl Upstream {
             self.note.encoder_delay = None;
         }
         let pull::Counts { sessions, failures, redirects, garbage_bytes } = counts;
-        self.note = Note { sessions, failures, redirects, garbage_bytes, error, ..self.note.clone() };
+        let turn = self.puller.turn();
+        self.note = Note { sessions, failures, redirects, garbage_bytes, error, turn, ..self.note.clone() };
         self.entry.post(&self.note);
     }
 }

@@ -1,0 +1,370 @@
+//! What is kept of objects that come from elsewhere, and what becomes of a request for one: the decisions of a cache, without
+//! its locks.
+//!
+//! ```text
+//! find ─┬─ there, fresh ──────────► Hit
+//!       ├─ there, old, of use ────► Stale, and one of those who ask also gets it to fetch
+//!       ├─ on its way ────────────► Joined
+//!       └─ not there, or too old ─► Miss, to fetch ─► keep (it is whole) | forget (it failed)
+//! ```
+//! `V` is whatever holds an object; clones of one are the same object.
+
+use super::freshness::Freshness;
+use glassline_media::Time;
+use std::collections::BTreeMap;
+
+/// What a request found (RFC 9211 calls the first `hit`, and the others `fwd` with `collapsed` or not).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CacheStatus {
+    /// It was there.
+    Hit,
+    /// It was there, old, and is asked for anew.
+    Stale,
+    /// It was on its way already.
+    Joined,
+    /// It was on the disk, and is read from there.
+    Disk,
+    /// It is asked for.
+    Miss,
+}
+
+impl CacheStatus {
+    /// All there are.
+    pub const ALL: [CacheStatus; 5] =
+        [CacheStatus::Hit, CacheStatus::Stale, CacheStatus::Joined, CacheStatus::Disk, CacheStatus::Miss];
+
+    /// The name in logs and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CacheStatus::Hit => "hit",
+            CacheStatus::Stale => "stale",
+            CacheStatus::Joined => "joined",
+            CacheStatus::Disk => "disk",
+            CacheStatus::Miss => "miss",
+        }
+    }
+}
+
+/// What an object is kept under.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    /// The same for all requests that are for it.
+    pub text: &'a str,
+    /// A hash of the text, by a function that strangers cannot foresee: they choose the texts.
+    pub hash: u64,
+}
+
+/// What a request comes to.
+#[derive(Clone, Debug)]
+pub struct Lookup<V> {
+    /// What is to be read.
+    pub value: V,
+    /// What was found.
+    pub status: CacheStatus,
+    /// What is to be done for it, by who asked.
+    pub wanted: Option<Wanted<V>>,
+}
+
+/// An object to be fetched.
+#[derive(Clone, Debug)]
+pub struct Wanted<V> {
+    /// What it is put into.
+    pub value: V,
+    /// What was there, which may still hold.
+    pub old: Option<V>,
+    /// Until when that may be given where no server can be reached.
+    pub old_until: Time,
+}
+
+/// What a store holds and has let go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreFigures {
+    /// Objects that are kept or on their way.
+    pub objects: usize,
+    /// Bytes of those that are kept.
+    pub bytes: u64,
+    /// Objects that made room for others.
+    pub evicted: u64,
+}
+
+/// What an object takes in memory beside its bytes, about.
+pub const OVERHEAD_BYTES: u64 = 1024;
+/// Where there is no room, this part of it is made.
+const ROOM_MADE: u64 = 16;
+/// Objects among which nobody looks for what is old.
+const SWEPT_MIN: usize = 1024;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Store<V> {
+    /// By their keys' hashes. Where two keys have one hash, the later one takes the place.
+    entries: BTreeMap<u64, Entry<V>>,
+    bytes: u64,
+    bytes_max: u64,
+    /// Counts uses: what was used longest ago goes first.
+    uses: u64,
+    evicted: u64,
+    /// At so many objects what is of no use any more is let go: strangers choose their names.
+    sweep_at: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Entry<V> {
+    key: Box<str>,
+    value: V,
+    /// Until when it is fresh, of use while it is asked for anew, and of use where no server can be reached. `None` while it fills.
+    until: Option<[Time; 3]>,
+    refreshes: bool,
+    bytes: u64,
+    used: u64,
+}
+
+impl<V: Clone> Store<V> {
+    /// An empty one that keeps `bytes_max` at most.
+    pub fn new(bytes_max: u64) -> Store<V> {
+        Store { entries: BTreeMap::new(), bytes: 0, bytes_max, uses: 0, evicted: 0, sweep_at: 0 }
+    }
+
+    /// The object of this key. Where it is to be fetched, or asked about, `fresh` makes what it is put into. A hit costs no
+    /// allocation.
+    pub fn find(&mut self, key: Key<'_>, now: Time, fresh: impl FnOnce() -> V) -> Lookup<V> {
+        self.uses += 1;
+        let known = self.entries.get_mut(&key.hash).filter(|entry| *entry.key == *key.text);
+        let Some(entry) = known else { return self.begin(key, now, fresh()) };
+        entry.used = self.uses;
+        let Some([fresh_until, stale_until, old_until]) = entry.until else {
+            return Lookup { value: entry.value.clone(), status: CacheStatus::Joined, wanted: None };
+        };
+        let old = entry.value.clone();
+        if now < fresh_until {
+            return Lookup { value: old, status: CacheStatus::Hit, wanted: None };
+        }
+        if now < stale_until && entry.refreshes {
+            return Lookup { value: old, status: CacheStatus::Stale, wanted: None };
+        }
+        let value = fresh();
+        let wanted = Wanted { value: value.clone(), old: Some(old.clone()), old_until };
+        if now < stale_until {
+            entry.refreshes = true;
+            return Lookup { value: old, status: CacheStatus::Stale, wanted: Some(wanted) };
+        }
+        (entry.value, entry.until) = (value.clone(), None);
+        self.bytes -= std::mem::take(&mut entry.bytes);
+        Lookup { value, status: CacheStatus::Miss, wanted: Some(wanted) }
+    }
+
+    fn begin(&mut self, key: Key<'_>, now: Time, value: V) -> Lookup<V> {
+        self.sweep(now);
+        let entry = Entry {
+            key: key.text.into(),
+            value: value.clone(),
+            until: None,
+            refreshes: false,
+            bytes: 0,
+            used: self.uses,
+        };
+        if let Some(displaced) = self.entries.insert(key.hash, entry) {
+            self.bytes -= displaced.bytes;
+        }
+        let wanted = Wanted { value: value.clone(), old: None, old_until: Time::ZERO };
+        Lookup { value, status: CacheStatus::Miss, wanted: Some(wanted) }
+    }
+
+    /// `value` has, or is about to have, all its `bytes`, and is worth this much. To be told before those who read it see
+    /// its end: who asks again then finds it so.
+    pub fn keep(&mut self, key: Key<'_>, value: V, bytes: u64, freshness: Freshness, now: Time) {
+        let until = freshness.until(now);
+        let known = self.entries.get_mut(&key.hash).filter(|entry| *entry.key == *key.text);
+        let Some(entry) = known else { return };
+        let bytes = bytes.saturating_add(OVERHEAD_BYTES);
+        let before = std::mem::replace(&mut entry.bytes, bytes);
+        (entry.value, entry.until, entry.refreshes) = (value, Some(until), false);
+        self.bytes = (self.bytes - before).saturating_add(bytes);
+        if until.iter().all(|until| *until <= now) {
+            self.remove(key.hash);
+        }
+        if self.bytes > self.bytes_max {
+            self.evict(self.bytes_max - self.bytes_max / ROOM_MADE);
+        }
+    }
+
+    /// What `is_it` knows is about to fail. Who asks next is not to join it.
+    pub fn forget(&mut self, key: Key<'_>, is_it: impl FnOnce(&V) -> bool) {
+        let known = self.entries.get_mut(&key.hash).filter(|entry| *entry.key == *key.text);
+        let Some(entry) = known else { return };
+        entry.refreshes = false;
+        if is_it(&entry.value) {
+            self.remove(key.hash);
+        }
+    }
+
+    /// What it holds and has let go.
+    pub fn figures(&self) -> StoreFigures {
+        StoreFigures { objects: self.entries.len(), bytes: self.bytes, evicted: self.evicted }
+    }
+
+    /// Lets go what is of no use any more, now and then.
+    fn sweep(&mut self, now: Time) {
+        if self.entries.len() < self.sweep_at.max(SWEPT_MIN) {
+            return;
+        }
+        let Store { entries, bytes, .. } = self;
+        entries.retain(|_, entry| {
+            let is_of_use = entry.until.is_none_or(|until| until.iter().any(|until| *until > now));
+            if !is_of_use {
+                *bytes -= entry.bytes;
+            }
+            is_of_use
+        });
+        self.sweep_at = self.entries.len() * 2;
+    }
+
+    /// Lets go what was used longest ago, until `bytes` are kept at most: more than has to be, so that the search for it, which
+    /// looks at all, comes seldom.
+    fn evict(&mut self, bytes: u64) {
+        let whole = self.entries.iter().filter(|(_, entry)| entry.until.is_some());
+        let mut by_use: Vec<(u64, u64)> = whole.map(|(hash, entry)| (entry.used, *hash)).collect();
+        by_use.sort_unstable();
+        for (_, hash) in by_use {
+            if self.bytes <= bytes {
+                return;
+            }
+            self.remove(hash);
+            self.evicted += 1;
+        }
+    }
+
+    fn remove(&mut self, hash: u64) {
+        if let Some(entry) = self.entries.remove(&hash) {
+            self.bytes -= entry.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    fn key(text: &str) -> Key<'_> {
+        Key { text, hash: text.bytes().fold(7, |hash, byte| hash * 31 + u64::from(byte)) }
+    }
+
+    fn freshness(fresh: u64, swr: u64, error: u64) -> Freshness {
+        Freshness {
+            fresh: Duration::from_secs(fresh),
+            stale_while_revalidate: Duration::from_secs(swr),
+            stale_if_error: Duration::from_secs(error),
+        }
+    }
+
+    fn at(secs: u64) -> Time {
+        Time::from_millis(secs * 1000)
+    }
+
+    #[test]
+    fn one_fetch_however_many_ask() {
+        let mut store = Store::new(1 << 20);
+        let first = store.find(key("/a"), at(0), || 1);
+        assert_eq!((first.value, first.status), (1, CacheStatus::Miss));
+        assert!(first.wanted.is_some());
+        for _ in 0..100 {
+            let joined = store.find(key("/a"), at(0), || 2);
+            assert!(joined.value == 1 && joined.status == CacheStatus::Joined && joined.wanted.is_none());
+        }
+        store.keep(key("/a"), 1, 10, freshness(5, 5, 60), at(1));
+        assert_eq!(store.find(key("/a"), at(5), || 2).status, CacheStatus::Hit);
+        let old = store.find(key("/a"), at(7), || 2);
+        assert!(old.value == 1 && old.status == CacheStatus::Stale && old.wanted.unwrap().value == 2);
+        assert!(store.find(key("/a"), at(7), || 3).wanted.is_none(), "it is asked for once");
+        let new = store.find(key("/a"), at(30), || 4);
+        assert_eq!((new.value, new.status), (4, CacheStatus::Miss));
+        let wanted = new.wanted.unwrap();
+        assert_eq!((wanted.old, wanted.old_until), (Some(1), at(66)));
+    }
+
+    #[test]
+    fn what_is_of_no_use_and_what_failed_is_asked_for_again() {
+        let mut store = Store::new(1 << 20);
+        store.find(key("/a"), at(0), || 1);
+        store.keep(key("/a"), 1, 10, Freshness::default(), at(0));
+        assert!(store.find(key("/a"), at(0), || 2).wanted.is_some(), "it was not kept");
+        store.forget(key("/a"), |value| *value == 1);
+        assert!(store.find(key("/a"), at(0), || 3).wanted.is_none(), "another one failed");
+        store.forget(key("/a"), |value| *value == 2);
+        assert!(store.find(key("/a"), at(0), || 4).wanted.is_some());
+        assert_eq!((store.figures().objects, store.figures().bytes), (1, 0));
+    }
+
+    #[test]
+    fn names_that_strangers_choose_do_not_pile_up() {
+        let mut store = Store::new(1 << 30);
+        for number in 0..10_000u64 {
+            let name = format!("/{number}");
+            store.find(key(&name), at(number), || number);
+            store.keep(key(&name), number, 10, freshness(1, 0, 0), at(number));
+        }
+        let figures = store.figures();
+        assert!(figures.objects <= SWEPT_MIN, "{figures:?}");
+        assert_eq!(figures.bytes, figures.objects as u64 * (10 + OVERHEAD_BYTES));
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_makes_room() {
+        let mut store = Store::new(25_000 + 2 * OVERHEAD_BYTES);
+        for name in ["/a", "/b", "/c"] {
+            store.find(key(name), at(0), || name);
+            store.find(key("/a"), at(0), || "/a");
+            store.keep(key(name), name, 10_000, freshness(60, 0, 0), at(0));
+        }
+        let figures = store.figures();
+        assert_eq!((figures.objects, figures.bytes, figures.evicted), (2, 20_000 + 2 * OVERHEAD_BYTES, 1));
+        assert_eq!(store.find(key("/a"), at(1), || "").status, CacheStatus::Hit);
+        assert_eq!(store.find(key("/b"), at(1), || "").status, CacheStatus::Miss);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Find(u8),
+        Keep(u8, u16, u8),
+        Forget(u8),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0u8..12).prop_map(Step::Find),
+            (0u8..12, any::<u16>(), 0u8..20).prop_map(|(name, bytes, fresh)| Step::Keep(name, bytes, fresh)),
+            (0u8..12).prop_map(Step::Forget),
+        ]
+    }
+
+    proptest! {
+        /// Whatever happens, in whatever order, keys that share a hash too: bytes are those of what is there, within their
+        /// bound, and nobody gets another key's object.
+        #[test]
+        fn bytes_are_counted_and_keys_are_told_apart(
+            steps in prop::collection::vec((step(), 0u64..3), 1..200),
+            hashes in 1u64..12,
+        ) {
+            let mut store = Store::new(100_000);
+            let mut now = 0;
+            for (step, pause) in steps {
+                now += pause;
+                let name = match step { Step::Find(name) | Step::Keep(name, ..) | Step::Forget(name) => name };
+                let text = format!("/{name}");
+                let key = Key { text: &text, hash: u64::from(name) % hashes };
+                match step {
+                    Step::Find(name) => prop_assert_eq!(store.find(key, at(now), || name).value, name),
+                    Step::Keep(name, bytes, fresh) => {
+                        store.keep(key, name, bytes.into(), freshness(fresh.into(), 2, 5), at(now));
+                    }
+                    Step::Forget(name) => store.forget(key, |value| *value == name),
+                }
+                let counted: u64 = store.entries.values().map(|entry| entry.bytes).sum();
+                prop_assert_eq!(store.figures().bytes, counted);
+                prop_assert!(counted <= 100_000);
+            }
+        }
+    }
+}

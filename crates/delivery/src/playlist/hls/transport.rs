@@ -1,0 +1,52 @@
+//! Segments of MPEG-TS (RFC 8216 §3.2), for players that know no fragmented MP4: the stream's own bytes, cut where those of
+//! the other playlists are, and numbered alike. There are no parts: these players stay three segments behind the end.
+
+use super::super::Object;
+use super::super::date::{date_time, seconds};
+use super::super::query::Carried;
+use super::super::variant::Variant;
+use super::multivariant::write_transport_stream;
+use crate::packager::Presentation;
+use std::fmt::Write as _;
+use std::ops::RangeInclusive;
+
+/// `EXT-X-VERSION`: durations are decimal numbers, and there is nothing newer in it (RFC 8216 §7).
+const VERSION: u32 = 3;
+
+/// Renders the playlist of the segments whose numbers are in `kept`. `None` where there are none of these.
+pub fn transport(
+    presentation: &Presentation,
+    kept: RangeInclusive<u64>,
+    carried: &Carried,
+) -> Option<String> {
+    let is_kept = |number: u64| kept.contains(&number);
+    let mut segments = presentation.lead()?.complete().filter(|segment| is_kept(segment.number)).peekable();
+    let first = *segments.peek()?;
+    let mut out = format!("#EXTM3U\n#EXT-X-VERSION:{VERSION}\n");
+    let _ = writeln!(out, "#EXT-X-TARGETDURATION:{}", presentation.target_duration_secs());
+    let _ = writeln!(out, "#EXT-X-MEDIA-SEQUENCE:{}", first.number);
+    let _ = writeln!(out, "#EXT-X-DISCONTINUITY-SEQUENCE:{}", first.epoch);
+    let mut epoch = first.epoch;
+    for segment in segments {
+        if segment.epoch != epoch {
+            out.push_str("#EXT-X-DISCONTINUITY\n");
+            epoch = segment.epoch;
+        }
+        let _ = writeln!(out, "#EXT-X-PROGRAM-DATE-TIME:{}", date_time(segment.program_date_time));
+        let object = Object::TransportSegment { segment: segment.number };
+        let _ = writeln!(out, "#EXTINF:{},\n{object}{carried}", seconds(segment.duration_time()));
+    }
+    if presentation.is_ended() {
+        out.push_str("#EXT-X-ENDLIST\n");
+    }
+    Some(out)
+}
+
+/// Renders the multivariant playlist of such playlists: of a ladder's versions, the best first. `None` before there is a
+/// part of each rendition of one of them.
+pub fn transport_variants(variants: &[Variant<'_>], carried: &Carried) -> Option<String> {
+    let mut out = format!("#EXTM3U\n#EXT-X-VERSION:{VERSION}\n");
+    let count =
+        variants.iter().filter(|variant| write_transport_stream(&mut out, **variant, carried)).count();
+    (count > 0).then_some(out)
+}

@@ -1,0 +1,49 @@
+//! Versions of one capture that are told of together.
+
+use crate::packager::{Epoch, Presentation, Rendition, RenditionName};
+use glassline_media::Ticks;
+
+/// MPEG-TS's stamps come round (ISO/IEC 13818-1 §2.4.3.7), so that the zeros of one clock may differ by rounds.
+const ROUND: i64 = 1 << 33;
+
+/// One of the versions of a capture that a multivariant playlist or a manifest tells of. All have the same sound; that of
+/// the first is told of.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant<'a> {
+    /// What is put in front of the addresses of its objects: the way from where the playlist is to where they are, such as
+    /// `../hall-720p50/`.
+    pub base: &'a str,
+    /// What there is to play of it.
+    pub presentation: &'a Presentation,
+}
+
+impl<'a> Variant<'a> {
+    /// A presentation by itself, whose objects are beside its playlists.
+    pub const fn alone(presentation: &'a Presentation) -> Variant<'a> {
+        Variant { base: "", presentation }
+    }
+
+    /// Its pictures and its epoch on the timeline of `epoch`, which is another variant's: the newest with the same zero. `None`
+    /// where it has nothing there.
+    pub(super) fn counterpart(&self, epoch: &Epoch) -> Option<(&'a Rendition, &'a Epoch)> {
+        let is_same = |own: &&Epoch| {
+            own.zero.0.rem_euclid(ROUND) == epoch.zero.0.rem_euclid(ROUND)
+                && own.first_ticks == epoch.first_ticks
+        };
+        let own = self.presentation.epochs().rev().find(is_same)?;
+        let rendition = self.presentation.rendition(RenditionName::Video)?;
+        rendition.track_in(own.number).map(|_| (rendition, own))
+    }
+}
+
+/// How long an epoch's segments are, where those of all who have it agree, give or take a picture.
+pub(super) fn common_length(lengths: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    let mut common: Option<u64> = None;
+    for length in lengths {
+        let length = length?;
+        if *common.get_or_insert(length) != length && common?.abs_diff(length) > u64::from(Ticks::RATE) / 10 {
+            return None;
+        }
+    }
+    common
+}

@@ -1,0 +1,221 @@
+//! The disk behind the memory: objects in files, written and read by a thread of its own.
+//!
+//! ```text
+//! fetch ─ an object is whole, and lasts ─► Disk::offer ─► thread "disk" ─► FILE.tmp ─► rename ─► Index
+//! worker ─ a miss ─► Index: there? ─► Disk::read ─► thread "disk" ─► block by block ─► Growing ─► those who wait
+//!                         └─ no ─► fetch                └─ damaged ─► fetch, from there on
+//! ```
+//! An object is written when it is whole, and not when it makes room in the memory: then a restart finds also what was asked
+//! for last, room in the memory is made at once, and what is written is what comes from upstream servers, once. What is old
+//! before long is not worth it: playlists, refusals, answers that say so.
+
+mod thread;
+
+use super::Cache;
+use super::cache::Job;
+use super::upstream::Mailbox;
+use glassline_delivery::fill::disk::{Found, Index, Name};
+use glassline_delivery::fill::{Freshness, Object};
+use glassline_delivery::http1::Url;
+use glassline_io::clock::Clock;
+use glassline_media::Utc;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use thread::DiskThread;
+
+/// What is of use for a shorter time is not written: it would be old before the next start.
+const LASTS_MIN: Duration = Duration::from_secs(30);
+/// Bytes that wait to be written at most: a disk that is too slow shall not hold the memory.
+const UNWRITTEN_BYTES_MAX: u64 = 128 << 20;
+/// Objects that wait to be read at most; others are fetched.
+const READS_MAX: usize = 4096;
+
+/// Where files are, and how much they may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskSettings {
+    /// The directory. It belongs to one server.
+    pub directory: PathBuf,
+    /// Bytes that its files may take.
+    pub bytes: u64,
+}
+
+/// What was done with files.
+#[derive(Debug, Default)]
+struct DiskCounters {
+    read: AtomicU64,
+    written: AtomicU64,
+    written_bytes: AtomicU64,
+    evicted: AtomicU64,
+    damaged: AtomicU64,
+    errors: AtomicU64,
+    skipped: AtomicU64,
+}
+
+/// What stands in front of the addresses of a server's objects.
+fn origin(server: &Url) -> String {
+    let scheme = if server.tls() { "https" } else { "http" };
+    format!("{scheme}://{}{}", server.authority(), server.target().trim_end_matches('/'))
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// What lies in files, and was done with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskFigures {
+    /// Objects in files.
+    pub objects: usize,
+    /// What those take, about.
+    pub bytes: u64,
+    /// Objects that were read.
+    pub read: u64,
+    /// Objects that were written.
+    pub written: u64,
+    /// Bytes of those.
+    pub written_bytes: u64,
+    /// Files that made room for others.
+    pub evicted: u64,
+    /// Files that were dropped because their bytes were not those that had been written.
+    pub damaged: u64,
+    /// Operations that the system refused: a full disk, a directory that may not be written, a disk that fails.
+    pub errors: u64,
+    /// Objects that were not written because too much waited for the disk, or because it had failed shortly before.
+    pub skipped: u64,
+}
+
+/// What the thread is to do.
+enum Task {
+    /// Reads the object for this job.
+    Read { name: Name, found: Found, job: Box<Job> },
+    /// Writes an object that is whole.
+    Write { name: Name, key: String, object: Object, freshness: Freshness, came: Utc },
+    /// Removes a file whose object is another one by now.
+    Remove(Name),
+}
+
+#[derive(Default)]
+struct Tasks {
+    reads: VecDeque<Task>,
+    /// Writes and removals, in their order.
+    writes: VecDeque<Task>,
+    unwritten_bytes: u64,
+    ends: bool,
+}
+
+/// What the disk's thread shares with the others.
+pub(super) struct Disk {
+    settings: DiskSettings,
+    /// What stands in front of an object's address at its server: those of two origins are told apart, also by a server
+    /// that is started with another one.
+    origin: String,
+    index: Mutex<Index>,
+    tasks: Mutex<Tasks>,
+    news: Condvar,
+    counters: DiskCounters,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Whole after every single change.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Disk {
+    /// Objects come from `servers`, of which the first one gives them their names.
+    pub(super) fn new(settings: DiskSettings, servers: &[Url]) -> Arc<Disk> {
+        Arc::new(Disk {
+            origin: servers.first().map(origin).unwrap_or_default(),
+            index: Mutex::new(Index::new(settings.bytes)),
+            settings,
+            tasks: Mutex::default(),
+            news: Condvar::new(),
+            counters: DiskCounters::default(),
+        })
+    }
+
+    /// Starts the thread. What it cannot read it has fetched by `fetch`.
+    pub(super) fn start(
+        self: &Arc<Disk>,
+        cache: Arc<Cache>,
+        fetch: Arc<Mailbox>,
+        clock: Clock,
+    ) -> std::io::Result<JoinHandle<()>> {
+        let thread = DiskThread::new(Arc::clone(self), cache, fetch, clock);
+        std::thread::Builder::new().name("disk".into()).spawn(move || thread.run())
+    }
+
+    /// Ends the thread, after what it is doing.
+    pub(super) fn end(&self) {
+        lock(&self.tasks).ends = true;
+        self.news.notify_one();
+    }
+
+    /// What the object for `job` is kept under.
+    fn key(&self, job: &Job) -> String {
+        format!("{}{}", self.origin, job.target)
+    }
+
+    /// Has the object for `job` read, where it is there and of use; else the job comes back, to be fetched.
+    pub(super) fn read(&self, job: Job, now: Utc) -> Result<Found, Box<Job>> {
+        let name = Name::of(&self.key(&job));
+        let Some(found) = lock(&self.index).find(name, now) else { return Err(Box::new(job)) };
+        let mut tasks = lock(&self.tasks);
+        if tasks.reads.len() >= READS_MAX || tasks.ends {
+            return Err(Box::new(job));
+        }
+        tasks.reads.push_back(Task::Read { name, found, job: Box::new(job) });
+        drop(tasks);
+        self.news.notify_one();
+        Ok(found)
+    }
+
+    /// The object for `job` is whole and has come from a server: it is written where that is worth it, and what was kept
+    /// under its key is out of date in any case.
+    pub(super) fn offer(&self, job: &Job, freshness: Freshness, came: Utc) {
+        let key = self.key(job);
+        let name = Name::of(&key);
+        let object = job.growing.look(Object::clone);
+        let is_worth_it =
+            freshness.lasts() >= LASTS_MIN && object.progress().head.is_some_and(|head| head.status() == 200);
+        let mut tasks = lock(&self.tasks);
+        let bytes = object.filled();
+        if is_worth_it && tasks.unwritten_bytes + bytes <= UNWRITTEN_BYTES_MAX {
+            tasks.unwritten_bytes += bytes;
+            tasks.writes.push_back(Task::Write { name, key, object, freshness, came });
+        } else {
+            if is_worth_it {
+                count(&self.counters.skipped);
+            }
+            if !lock(&self.index).has(name) {
+                return;
+            }
+            tasks.writes.push_back(Task::Remove(name));
+        }
+        drop(tasks);
+        self.news.notify_one();
+    }
+
+    pub(super) fn figures(&self) -> DiskFigures {
+        let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (objects, bytes) = {
+            let index = lock(&self.index);
+            (index.files(), index.bytes())
+        };
+        let DiskCounters { read, written, written_bytes, evicted, damaged, errors, skipped } = &self.counters;
+        DiskFigures {
+            objects,
+            bytes,
+            read: value(read),
+            written: value(written),
+            written_bytes: value(written_bytes),
+            evicted: value(evicted),
+            damaged: value(damaged),
+            errors: value(errors),
+            skipped: value(skipped),
+        }
+    }
+}

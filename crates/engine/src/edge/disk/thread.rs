@@ -1,0 +1,561 @@
+//! The thread that writes and reads files. It does a little of one after a little of the other: a block of an object that is
+//! waited for, and, where none is or now and then all the same, one of an object to be written, or a look at files of an
+//! earlier run.
+
+use super::super::cache::{Begun, Job};
+use super::super::upstream::Mailbox;
+use super::super::{Cache, Growing};
+use super::{Disk, Task, count, lock};
+use bytes::Bytes;
+use glassline_delivery::fill::disk::{
+    BLOCK_BYTES, FILES_MAX, FileError, FileHead, Found, HEAD_BYTES_MAX, Kept, Name, OpenSeal, Seal,
+};
+use glassline_delivery::fill::{Failure, Freshness, Object};
+use glassline_io::clock::Clock;
+use glassline_media::{Time, Utc};
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions, ReadDir};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// Objects that are read at once, block by block in turn.
+const READING_MAX: usize = 32;
+/// While objects are read, something else is done after so many blocks.
+const BLOCKS_BETWEEN: usize = 8;
+/// How long nothing is written after the system has refused it.
+const REST: Duration = Duration::from_secs(30);
+/// Files of an earlier run that are looked at in one go.
+const LISTED_A_TURN: usize = 256;
+const LOOKED_AT_A_TURN: usize = 16;
+/// Enough of a file for nearly every head.
+const HEAD_BYTES: usize = 4096;
+/// A file that is being written and was not for so long was left behind by a process that has ended.
+const LEFT_BEHIND: Duration = Duration::from_secs(60);
+
+const WHOLE: &str = "obj";
+const UNFINISHED: &str = "tmp";
+
+/// What the thread has.
+pub(super) struct DiskThread {
+    disk: Arc<Disk>,
+    cache: Arc<Cache>,
+    fetch: Arc<Mailbox>,
+    clock: Clock,
+    is_open: bool,
+    scan: Option<Scan>,
+    reading: VecDeque<Reading>,
+    writing: Option<Writing>,
+    /// Blocks that were read since anything else was done.
+    blocks: usize,
+    /// Nothing is written until then.
+    rests_until: Time,
+    /// The system has refused something, and nothing was written since.
+    fails: bool,
+}
+
+/// Files of an earlier run.
+enum Scan {
+    Listing(ReadDir, Vec<(SystemTime, Name)>),
+    /// With the order of their last use.
+    LookingAt(std::iter::Enumerate<std::vec::IntoIter<(SystemTime, Name)>>),
+}
+
+/// An object on its way from its file.
+struct Reading {
+    name: Name,
+    job: Job,
+    found: Found,
+    file: File,
+    head: FileHead,
+    seal: OpenSeal,
+    /// Where the next block is.
+    at: u64,
+    left: Freshness,
+    /// What is filled: the object that is waited for, or the old one that is asked about.
+    into: Arc<Growing>,
+    filled: u64,
+}
+
+/// An object on its way into its file.
+struct Writing {
+    name: Name,
+    file: File,
+    path: PathBuf,
+    seal: Seal,
+    object: Object,
+    at: u64,
+    kept: Kept,
+}
+
+/// Why a file is of no use.
+enum Unread {
+    /// It is not there: a server that runs beside, for an upgrade, has removed it.
+    Gone,
+    System(io::Error),
+    Damaged(FileError),
+}
+
+impl From<io::Error> for Unread {
+    fn from(error: io::Error) -> Unread {
+        match error.kind() {
+            ErrorKind::NotFound => Unread::Gone,
+            ErrorKind::UnexpectedEof => Unread::Damaged(FileError::Short { found: 0, wanted: 0 }),
+            _ => Unread::System(error),
+        }
+    }
+}
+
+impl From<FileError> for Unread {
+    fn from(error: FileError) -> Unread {
+        Unread::Damaged(error)
+    }
+}
+
+impl DiskThread {
+    pub(super) fn new(disk: Arc<Disk>, cache: Arc<Cache>, fetch: Arc<Mailbox>, clock: Clock) -> DiskThread {
+        DiskThread {
+            disk,
+            cache,
+            fetch,
+            clock,
+            is_open: false,
+            scan: None,
+            reading: VecDeque::new(),
+            writing: None,
+            blocks: 0,
+            rests_until: Time::ZERO,
+            fails: false,
+        }
+    }
+
+    /// Works until it is told to end.
+    pub(super) fn run(mut self) {
+        self.open();
+        while let Some(write) = self.next_tasks() {
+            if let Some(task) = write {
+                self.begin_write(task);
+            }
+            if let Some(reading) = self.reading.pop_front() {
+                self.blocks += 1;
+                self.read_on(reading);
+                if self.blocks < BLOCKS_BETWEEN && !self.reading.is_empty() {
+                    continue;
+                }
+            }
+            self.blocks = 0;
+            if let Some(writing) = self.writing.take() {
+                self.write_on(writing);
+            }
+            if let Some(scan) = self.scan.take() {
+                self.scan_on(scan);
+            }
+        }
+        if let Some(writing) = self.writing.take() {
+            // Nobody would find it.
+            drop(fs::remove_file(&writing.path));
+        }
+        let unread: Vec<Task> = lock(&self.disk.tasks).reads.drain(..).collect();
+        let jobs = unread.into_iter().filter_map(|task| match task {
+            Task::Read { job, .. } => Some(*job),
+            _ => None,
+        });
+        for job in jobs.chain(std::mem::take(&mut self.reading).into_iter().map(|reading| reading.job)) {
+            self.cache.forget(&job.key, &job.growing);
+            job.growing.change(|object| object.fail(Failure::Upstream));
+        }
+    }
+
+    /// Begins to read what is asked for, and says what is to be written or removed next, if anything. Waits where there is
+    /// nothing to do at all; `None` where it is to end.
+    fn next_tasks(&mut self) -> Option<Option<Task>> {
+        let disk = Arc::clone(&self.disk);
+        let mut tasks = lock(&disk.tasks);
+        loop {
+            if tasks.ends {
+                return None;
+            }
+            let room = READING_MAX - self.reading.len().min(READING_MAX);
+            let count = tasks.reads.len().min(room);
+            let reads: Vec<Task> = tasks.reads.drain(..count).collect();
+            let write = if self.writing.is_none() { tasks.writes.pop_front() } else { None };
+            if let Some(Task::Write { object, .. }) = &write {
+                tasks.unwritten_bytes -= object.filled();
+            }
+            let is_busy = !self.reading.is_empty() || self.writing.is_some() || self.scan.is_some();
+            if is_busy || write.is_some() || !reads.is_empty() {
+                drop(tasks);
+                for task in reads {
+                    if let Task::Read { name, found, job } = task {
+                        self.begin_read(name, found, *job);
+                    }
+                }
+                return Some(write);
+            }
+            tasks = disk.news.wait(tasks).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+    }
+
+    fn directory(&self) -> &Path {
+        &self.disk.settings.directory
+    }
+
+    fn path(&self, name: Name) -> PathBuf {
+        self.directory().join(format!("{name}.{WHOLE}"))
+    }
+
+    /// Looks for files of an earlier run.
+    fn open(&mut self) {
+        let directory = self.directory();
+        let listing = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+        match listing.and_then(|()| fs::read_dir(directory)) {
+            Ok(listing) => {
+                self.scan = Some(Scan::Listing(listing, Vec::new()));
+                self.is_open = true;
+            }
+            Err(error) => self.complain(&error),
+        }
+    }
+
+    /// The system has refused something: that is told once, until something works again.
+    fn complain(&mut self, error: &io::Error) {
+        count(&self.disk.counters.errors);
+        let directory = self.directory().display();
+        if self.fails {
+            tracing::debug!(%directory, %error, "the cache's directory fails again");
+        } else {
+            tracing::warn!(
+                %directory, %error,
+                "the cache's directory fails: what comes is kept in memory alone until it works again"
+            );
+        }
+        self.fails = true;
+        self.rests_until = self.clock.now() + REST;
+    }
+
+    /// The file of this name is of no use any more.
+    fn remove(&mut self, name: Name) {
+        lock(&self.disk.index).remove(name);
+        match fs::remove_file(self.path(name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => self.complain(&error),
+            _ => {}
+        }
+    }
+
+    /// A file cannot be used.
+    fn discard(&mut self, name: Name, why: &Unread) {
+        match why {
+            Unread::Gone => {}
+            Unread::System(error) => self.complain(error),
+            Unread::Damaged(error) => {
+                count(&self.disk.counters.damaged);
+                let file = self.path(name);
+                tracing::warn!(file = %file.display(), %error, "a file of the cache is damaged, and is dropped");
+            }
+        }
+        self.remove(name);
+    }
+
+    fn begin_read(&mut self, name: Name, found: Found, mut job: Job) {
+        let opened = File::open(self.path(name)).map_err(Unread::from).and_then(|file| {
+            let (head, seal, at) = read_head(&file)?;
+            Ok((file, head, seal, at))
+        });
+        let (file, head, seal, at) = match opened {
+            Ok((_, head, ..)) if head.key != self.disk.key(&job) => {
+                // Two keys of one name: the later one takes the file.
+                return self.fetch.send(job);
+            }
+            Ok(opened) => opened,
+            Err(why) => {
+                self.discard(name, &why);
+                return self.fetch.send(job);
+            }
+        };
+        let left = head.left(self.clock.utc());
+        let found = if left.fresh.is_zero() { Found::Old } else { found };
+        let into = match found {
+            Found::Fresh => Arc::clone(&job.growing),
+            Found::Old => self.cache.fresh(),
+        };
+        job.begun = None;
+        let at = at as u64;
+        self.reading.push_back(Reading { name, job, found, file, head, seal, at, left, into, filled: 0 });
+    }
+
+    /// Reads a block, and hands it on.
+    fn read_on(&mut self, mut reading: Reading) {
+        let length = reading.seal.sealed_bytes();
+        let mut sealed = vec![0; length];
+        let read = reading.file.read_exact_at(&mut sealed, reading.at).map_err(Unread::from);
+        let block = read.and_then(|()| {
+            // An object may have no bytes, and no block.
+            let bytes = if length == 0 { 0 } else { reading.seal.next(&sealed)?.len() };
+            Ok(Bytes::from(sealed).slice(length - bytes..))
+        });
+        let block = match block {
+            Ok(block) => block,
+            Err(why) => return self.give_back(reading, &why),
+        };
+        reading.at += length as u64;
+        let is_first = reading.filled == 0;
+        reading.filled += block.len() as u64;
+        let is_whole = reading.seal.sealed_bytes() == 0;
+        if is_whole && reading.found == Found::Fresh {
+            // Before those who read it see its end: who asks again then finds it.
+            let (key, bytes, now) = (&reading.job.key, reading.filled, self.clock.now());
+            self.cache.keep(key, &reading.into, bytes, reading.left, now);
+        }
+        let head = is_first.then(|| reading.head.head.clone());
+        reading.into.change(|object| {
+            if let Some(head) = head {
+                object.begin(head, Some(reading.head.bytes));
+            }
+            object.append(block);
+            if is_whole {
+                object.finish();
+            }
+        });
+        if is_whole {
+            self.end_read(reading);
+        } else {
+            self.reading.push_back(reading);
+        }
+    }
+
+    fn end_read(&mut self, reading: Reading) {
+        let Reading { name, mut job, found, file, left, into, .. } = reading;
+        count(&self.disk.counters.read);
+        lock(&self.disk.index).touch(name);
+        // The order of use outlives the process by this; where it does not, another file goes first.
+        drop(file.set_modified(SystemTime::now()));
+        if found == Found::Old {
+            job.old_until = left.until(self.clock.now())[2];
+            job.old = Some(into);
+            self.fetch.send(job);
+        }
+    }
+
+    /// What the file does not give is fetched: the rest of it where a part was handed on already.
+    fn give_back(&mut self, reading: Reading, why: &Unread) {
+        self.discard(reading.name, why);
+        let Reading { mut job, head, filled, left, found, .. } = reading;
+        if found == Found::Fresh && filled > 0 {
+            let Some(etag) = head.head.field("etag").filter(|etag| etag.starts_with('"')) else {
+                self.cache.forget(&job.key, &job.growing);
+                return job.growing.change(|object| object.fail(Failure::Malformed));
+            };
+            job.begun = Some(Begun { etag: etag.to_owned(), filled, total: head.bytes, freshness: left });
+        }
+        self.fetch.send(job);
+    }
+
+    fn begin_write(&mut self, task: Task) {
+        let (name, key, object, freshness, came) = match task {
+            Task::Write { name, key, object, freshness, came } => (name, key, object, freshness, came),
+            Task::Remove(name) => return self.remove(name),
+            Task::Read { .. } => return,
+        };
+        if self.clock.now() < self.rests_until {
+            return count(&self.disk.counters.skipped);
+        }
+        if !self.is_open {
+            self.open();
+            if !self.is_open {
+                return count(&self.disk.counters.skipped);
+            }
+        }
+        match self.try_begin_write(name, key, object, freshness, came) {
+            Ok(writing) => self.writing = writing,
+            Err(error) => self.complain(&error),
+        }
+    }
+
+    fn try_begin_write(
+        &mut self,
+        name: Name,
+        key: String,
+        object: Object,
+        freshness: Freshness,
+        came: Utc,
+    ) -> io::Result<Option<Writing>> {
+        let Some(head) = object.progress().head else { return Ok(None) };
+        let has_tag = head.field("etag").is_some();
+        let head = FileHead { key, came, freshness, head: (*head).clone(), bytes: object.filled() };
+        let file_bytes = head.file_bytes();
+        let room = lock(&self.disk.index).make_room(file_bytes);
+        let (Some(evicted), Some((bytes, seal))) = (room, head.write()) else {
+            count(&self.disk.counters.skipped);
+            self.remove(name);
+            return Ok(None);
+        };
+        for evicted in evicted {
+            count(&self.disk.counters.evicted);
+            self.remove(evicted);
+        }
+        let path = self.directory().join(format!("{name}.{}.{UNFINISHED}", std::process::id()));
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+        if let Err(error) = file.write_all(&bytes) {
+            drop(fs::remove_file(&path));
+            return Err(error);
+        }
+        let kept = Kept { file_bytes, came, freshness, has_tag };
+        Ok(Some(Writing { name, file, path, seal, object, at: 0, kept }))
+    }
+
+    /// Writes a block; behind the last one, the file gets its name.
+    fn write_on(&mut self, mut writing: Writing) {
+        match self.try_write_on(&mut writing) {
+            Ok(false) => self.writing = Some(writing),
+            Ok(true) => {
+                let Writing { name, kept, object, .. } = writing;
+                lock(&self.disk.index).insert(name, kept);
+                count(&self.disk.counters.written);
+                let bytes = &self.disk.counters.written_bytes;
+                bytes.fetch_add(object.filled(), std::sync::atomic::Ordering::Relaxed);
+                if std::mem::take(&mut self.fails) {
+                    tracing::info!(directory = %self.directory().display(), "the cache's directory works again");
+                }
+            }
+            Err(error) => {
+                drop(fs::remove_file(&writing.path));
+                // A file of an earlier object may be there.
+                self.remove(writing.name);
+                self.complain(&error);
+            }
+        }
+    }
+
+    fn try_write_on(&self, writing: &mut Writing) -> io::Result<bool> {
+        let mut pieces = Vec::new();
+        let count = writing.object.read(writing.at, writing.at + BLOCK_BYTES as u64, &mut pieces);
+        if count > 0 {
+            let block = pieces.concat();
+            let digest = writing.seal.next(&block);
+            writing.file.write_all(&[&digest[..], &block].concat())?;
+            writing.at += count;
+        }
+        if writing.at < writing.object.filled() {
+            return Ok(false);
+        }
+        fs::rename(&writing.path, self.path(writing.name))?;
+        Ok(true)
+    }
+
+    fn scan_on(&mut self, scan: Scan) {
+        match scan {
+            Scan::Listing(listing, found) => self.list_on(listing, found),
+            Scan::LookingAt(mut files) => {
+                for (order, (_, name)) in files.by_ref().take(LOOKED_AT_A_TURN) {
+                    self.look_at(name, order as u64);
+                }
+                if files.len() > 0 {
+                    self.scan = Some(Scan::LookingAt(files));
+                } else {
+                    self.end_scan();
+                }
+            }
+        }
+    }
+
+    fn list_on(&mut self, mut listing: ReadDir, mut found: Vec<(SystemTime, Name)>) {
+        for _ in 0..LISTED_A_TURN {
+            let Some(entry) = listing.next() else {
+                found.sort_unstable();
+                // Of too many the ones go that were used longest ago; who has lowered the bound wants no more of them.
+                let surplus = found.len().saturating_sub(FILES_MAX);
+                for (_, name) in found.drain(..surplus) {
+                    self.remove(name);
+                }
+                self.scan = Some(Scan::LookingAt(found.into_iter().enumerate()));
+                return;
+            };
+            let Ok(entry) = entry else { continue };
+            let (path, modified) = (entry.path(), entry.metadata().and_then(|it| it.modified()));
+            let (Some(stem), Ok(modified)) = (path.file_stem().and_then(|stem| stem.to_str()), modified)
+            else {
+                continue;
+            };
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            let name = stem.split('.').next().and_then(|stem| stem.parse::<Name>().ok());
+            match (extension, name) {
+                (Some(WHOLE), Some(name)) => found.push((modified, name)),
+                (Some(UNFINISHED), Some(_)) => {
+                    // A clock that was set back makes it young: then it goes at another start.
+                    let is_old = modified.elapsed().is_ok_and(|age| age > LEFT_BEHIND);
+                    if is_old && let Err(error) = fs::remove_file(&path) {
+                        self.complain(&error);
+                    }
+                }
+                // Whatever it is, it is not ours.
+                _ => {}
+            }
+        }
+        self.scan = Some(Scan::Listing(listing, found));
+    }
+
+    /// Takes a file of an earlier run into the index, where it is of use.
+    fn look_at(&mut self, name: Name, order: u64) {
+        if lock(&self.disk.index).has(name) {
+            return;
+        }
+        let opened = File::open(self.path(name)).map_err(Unread::from);
+        match opened.and_then(|file| read_head(&file)) {
+            Ok((head, ..)) if Name::of(&head.key) == name => {
+                let has_tag = head.head.field("etag").is_some();
+                let kept = Kept {
+                    file_bytes: head.file_bytes(),
+                    came: head.came,
+                    freshness: head.freshness,
+                    has_tag,
+                };
+                let is_of_use = {
+                    let mut index = lock(&self.disk.index);
+                    index.insert_former(name, order, kept);
+                    index.find(name, self.clock.utc()).is_some()
+                };
+                if !is_of_use {
+                    self.remove(name);
+                }
+            }
+            Ok(_) => self.discard(name, &Unread::Damaged(FileError::Text)),
+            Err(why) => self.discard(name, &why),
+        }
+    }
+
+    fn end_scan(&mut self) {
+        // What there may be has perhaps become less.
+        let evicted = lock(&self.disk.index).make_room(0).unwrap_or_default();
+        for name in evicted {
+            count(&self.disk.counters.evicted);
+            self.remove(name);
+        }
+        let (objects, bytes) = {
+            let index = lock(&self.disk.index);
+            (index.files(), index.bytes())
+        };
+        if objects > 0 {
+            let directory = self.directory().display();
+            tracing::info!(%directory, objects, bytes, "the cache's files of an earlier run are used again");
+        }
+    }
+}
+
+/// The head of a file, what opens its blocks, and where the first of them is.
+fn read_head(file: &File) -> Result<(FileHead, OpenSeal, usize), Unread> {
+    let file_bytes = file.metadata()?.len();
+    let mut bytes = Vec::new();
+    for most in [HEAD_BYTES, HEAD_BYTES_MAX] {
+        let wanted = most.min(usize::try_from(file_bytes).unwrap_or(most));
+        bytes.resize(wanted, 0);
+        file.read_exact_at(&mut bytes, 0)?;
+        match FileHead::parse(&bytes, file_bytes) {
+            Err(FileError::Short { wanted, .. }) if most < HEAD_BYTES_MAX && wanted <= file_bytes => {}
+            parsed => return Ok(parsed?),
+        }
+    }
+    Err(Unread::Damaged(FileError::Lengths))
+}

@@ -1,0 +1,117 @@
+//! The versions of one capture, told of together: one multivariant playlist, one manifest. Their objects are those of the
+//! versions' own shelves, so that who watches one version by its own name and who chooses among all read the same ones.
+
+use super::playlists::{Asked, Playlists, Told};
+use super::shelf::Neighbour;
+use super::{Found, Wake};
+use glassline_delivery::playlist::{Object, Variant};
+use glassline_delivery::policy::StreamName;
+use glassline_media::Time;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The versions of one capture.
+pub struct Ladder {
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The best first.
+    versions: Vec<Neighbour>,
+    playlists: Playlists,
+    /// When it was last looked which versions there are.
+    looked: Option<Time>,
+}
+
+impl Ladder {
+    /// Of no version yet.
+    pub fn new(wake: Arc<dyn Wake>) -> Ladder {
+        let playlists = Playlists::new(wake);
+        Ladder { state: Mutex::new(State { versions: Vec::new(), playlists, looked: None }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic leaves playlists that are rendered again at the next change.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When it was last looked which versions there are.
+    pub fn looked(&self) -> Option<Time> {
+        self.lock().looked
+    }
+
+    /// These are the versions, the best first, as was found at `now`.
+    pub fn set_versions(self: &Arc<Ladder>, versions: Vec<Neighbour>, now: Time) {
+        for version in &versions {
+            version.shelf.belongs_to(self);
+        }
+        let mut state = self.lock();
+        state.looked = Some(now);
+        let is_same = |(old, new): (&Neighbour, &Neighbour)| Arc::ptr_eq(&old.shelf, &new.shelf);
+        if state.versions.len() != versions.len() || !state.versions.iter().zip(&versions).all(is_same) {
+            state.versions = versions;
+            state.change();
+        }
+    }
+
+    /// The streams that are told of.
+    pub fn names(&self) -> Vec<StreamName> {
+        self.lock().versions.iter().map(|version| version.name.clone()).collect()
+    }
+
+    /// What a request for `object` with `query` comes to.
+    pub fn find(&self, object: Object, query: &str, now: Time) -> Found {
+        use Object::{Multivariant, NumberManifest, TimelineManifest, TransportMedia};
+        let is_of_all = matches!(object, Multivariant | TransportMedia | NumberManifest | TimelineManifest);
+        if !is_of_all {
+            return Found::Unknown;
+        }
+        let asked = match Asked::new(object, query) {
+            Ok(asked) => asked,
+            Err(why) => return Found::Bad(why),
+        };
+        let mut state = self.lock();
+        state.versions.iter().for_each(|version| version.shelf.is_wanted(now));
+        let State { versions, playlists, .. } = &mut *state;
+        with_variants(versions, &mut |told| playlists.find(asked.clone(), told))
+    }
+
+    /// One of the versions has something new.
+    pub(super) fn tell(&self) {
+        let mut state = self.lock();
+        if !state.playlists.are_idle() {
+            state.change();
+        }
+    }
+}
+
+impl State {
+    fn change(&mut self) {
+        let State { versions, playlists, .. } = self;
+        with_variants(versions, &mut |told| playlists.change(told));
+    }
+}
+
+/// Looks at all versions at once: each is kept from changing while the next ones are looked at.
+fn with_variants<T>(versions: &[Neighbour], look: &mut dyn FnMut(Told<'_>) -> T) -> T {
+    fn descend<'a, T>(
+        versions: &'a [Neighbour],
+        variants: &mut Vec<Variant<'a>>,
+        look: &mut dyn FnMut(Told<'_>) -> T,
+    ) -> T {
+        let Some((first, rest)) = versions.split_first() else {
+            return look(Told { variants, others: &[], transport: None });
+        };
+        first.shelf.look(|presentation| {
+            let mut variants: Vec<Variant<'_>> = variants.clone();
+            variants.push(Variant { base: &first.base, presentation });
+            descend(rest, &mut variants, look)
+        })
+    }
+    descend(versions, &mut Vec::new(), look)
+}
+
+impl std::fmt::Debug for Ladder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Ladder({} versions)", self.lock().versions.len())
+    }
+}

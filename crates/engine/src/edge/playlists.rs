@@ -1,0 +1,226 @@
+//! Playlists as they were asked for: rendered once for all who ask alike, and waited for where they are not due.
+
+use super::{Growing, Wake};
+use glassline_delivery::fill::{Bytes, Failure, Head, Object as Filling};
+use glassline_delivery::packager::{Availability, Presentation};
+use glassline_delivery::playlist::dash::{self, Addressing};
+use glassline_delivery::playlist::hls::{self, Decision, Directives, MediaOptions, Report};
+use glassline_delivery::playlist::{Carried, Object, Variant};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// Playlists that are waited for at once; each is asked for by another query.
+const AWAITED_MAX: usize = 4096;
+/// How long playlists may be kept that say which part they were asked for with: what is in them is true for ever.
+const RELOAD_SECS: u64 = 6;
+/// How long others may be kept: many ask for them, again and again, and what is a second old is good enough to begin with.
+const PLAYLIST_SECS: u64 = 1;
+/// Where players of DASH ask for the time.
+const TIME_PATH: &str = "/api/time?format=iso";
+/// A version of a capture that has nothing yet is waited for until another one has so many segments.
+const PATIENCE_SEGMENTS: usize = 3;
+
+/// What a request for an object comes to.
+#[derive(Debug)]
+pub enum Found {
+    /// It is there, or will be.
+    Object(Arc<Growing>),
+    /// It was there, and is kept no longer.
+    Gone,
+    /// There is none of this name, and none is due.
+    Unknown,
+    /// What is asked for makes no sense, for this reason.
+    Bad(String),
+    /// Too many wait for playlists.
+    Busy,
+}
+
+/// What there is to tell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told<'a> {
+    /// The best first.
+    pub(super) variants: &'a [Variant<'a>],
+    /// How far others are, in media playlists.
+    pub(super) others: &'a [Report],
+    /// What is kept as segments of MPEG-TS; of several variants that is told in their own playlists.
+    pub(super) transport: Option<&'a RangeInclusive<u64>>,
+}
+
+/// A playlist as it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Asked {
+    object: Object,
+    /// The segment and the part that it is to have.
+    from: Option<(u64, Option<u32>)>,
+    skip: bool,
+    /// What goes into the addresses in it.
+    carried: String,
+}
+
+impl Asked {
+    /// By a request for `object` with `query`; otherwise why that makes no sense.
+    pub(super) fn new(object: Object, query: &str) -> Result<Asked, String> {
+        let directives = Directives::of(Some(query)).map_err(|error| error.to_string())?;
+        Ok(Asked {
+            object,
+            from: directives.msn.map(|msn| (msn, directives.part)),
+            skip: directives.skip,
+            carried: Carried::of(Some(query)).to_string().trim_start_matches('?').to_owned(),
+        })
+    }
+
+    fn directives(&self) -> Directives {
+        let (msn, part) = self.from.map_or((None, None), |(msn, part)| (Some(msn), part));
+        Directives { msn, part, skip: self.skip }
+    }
+
+    /// What becomes of it; `None`: there is no such playlist, and none is due.
+    fn decide(&self, told: Told<'_>) -> Option<Decision> {
+        let Told { variants, transport, .. } = told;
+        let presentation = variants.first()?.presentation;
+        match self.object {
+            Object::Media(name) => match presentation.availability(self.object) {
+                Availability::Unknown if presentation.is_ready() => None,
+                _ if self.from.is_none() && !has_segments(presentation) => Some(Decision::Wait),
+                _ => Some(hls::decide(presentation, name, self.directives())),
+            },
+            Object::IFrames => {
+                let is_there =
+                    presentation.is_ended() || hls::iframes(presentation, &Carried::default()).is_some();
+                Some(if is_there { Decision::Now } else { Decision::Wait })
+            }
+            Object::TransportMedia if variants.len() == 1 => {
+                let is_there = transport.is_some() || presentation.is_ended();
+                Some(if is_there { Decision::Now } else { Decision::Wait })
+            }
+            _ => Some(if may_begin(variants) { Decision::Now } else { Decision::Wait }),
+        }
+    }
+
+    fn render(&self, told: Told<'_>) -> Option<String> {
+        let Told { variants, others, transport } = told;
+        let presentation = variants.first()?.presentation;
+        let carried = Carried::of(Some(&self.carried));
+        let mpd = |addressing| {
+            let (carried, utc_timing) = (carried.clone(), TIME_PATH.to_owned());
+            dash::mpd(variants, addressing, &dash::Options { carried, utc_timing, latency: None })
+        };
+        match self.object {
+            Object::Multivariant => hls::multivariant(variants, &carried),
+            Object::Media(name) => {
+                let (carried, others) = (carried.clone(), others.to_vec());
+                hls::media(presentation, name, &MediaOptions { carried, skip: self.skip, others })
+            }
+            Object::IFrames => hls::iframes(presentation, &carried),
+            Object::TransportMedia if variants.len() == 1 => {
+                hls::transport(presentation, transport?.clone(), &carried)
+            }
+            Object::TransportMedia => hls::transport_variants(variants, &carried),
+            Object::NumberManifest => mpd(Addressing::Number),
+            Object::TimelineManifest => mpd(Addressing::Timeline),
+            _ => None,
+        }
+    }
+
+    fn head(&self) -> Head {
+        let secs = if self.from.is_some() { RELOAD_SECS } else { PLAYLIST_SECS };
+        Head::new(self.object.media_type()).with("Cache-Control", &format!("max-age={secs}"))
+    }
+}
+
+/// Whether each rendition has a complete segment, or the stream is over: players that know no parts see nothing before, and
+/// do not come back.
+fn has_segments(presentation: &Presentation) -> bool {
+    let renditions = presentation.renditions();
+    let is_there = !renditions.is_empty() && renditions.iter().all(|it| it.complete().next().is_some());
+    is_there || presentation.is_ended()
+}
+
+/// Whether players can be told of all variants. One of which nothing comes is not waited for for long: its encoder may stand,
+/// or its codec be none that can be packaged.
+fn may_begin(variants: &[Variant<'_>]) -> bool {
+    let presentations = || variants.iter().map(|variant| variant.presentation);
+    let count = |presentation: &Presentation| {
+        presentation.renditions().iter().map(|it| it.complete().count()).min().unwrap_or(0)
+    };
+    presentations().all(has_segments)
+        || presentations().any(|it| has_segments(it) && count(it) >= PATIENCE_SEGMENTS)
+}
+
+/// The playlists of a presentation, or of several.
+pub(super) struct Playlists {
+    wake: Arc<dyn Wake>,
+    /// As they are now.
+    rendered: BTreeMap<Asked, Arc<Growing>>,
+    /// Those that are not due yet.
+    awaited: BTreeMap<Asked, Arc<Growing>>,
+}
+
+impl Playlists {
+    pub(super) fn new(wake: Arc<dyn Wake>) -> Playlists {
+        Playlists { wake, rendered: BTreeMap::new(), awaited: BTreeMap::new() }
+    }
+
+    /// What a request comes to.
+    pub(super) fn find(&mut self, asked: Asked, told: Told<'_>) -> Found {
+        match asked.decide(told) {
+            None => Found::Unknown,
+            Some(Decision::BadRequest) => {
+                Found::Bad("the segment or part is too far ahead of what there is".to_owned())
+            }
+            Some(Decision::Now) => {
+                if let Some(growing) = self.rendered.get(&asked) {
+                    return Found::Object(Arc::clone(growing));
+                }
+                let Some(text) = asked.render(told) else { return Found::Unknown };
+                let growing =
+                    Growing::new(Filling::whole(asked.head(), Bytes::from(text)), Arc::clone(&self.wake));
+                if self.rendered.len() < AWAITED_MAX {
+                    self.rendered.insert(asked, Arc::clone(&growing));
+                }
+                Found::Object(growing)
+            }
+            Some(Decision::Wait) => {
+                if self.awaited.len() >= AWAITED_MAX && !self.awaited.contains_key(&asked) {
+                    return Found::Busy;
+                }
+                let new = || Growing::new(Filling::new(), Arc::clone(&self.wake));
+                Found::Object(Arc::clone(self.awaited.entry(asked).or_insert_with(new)))
+            }
+        }
+    }
+
+    /// Whether nobody has asked since the last change, so that a change is no news.
+    pub(super) fn are_idle(&self) -> bool {
+        self.rendered.is_empty() && self.awaited.is_empty()
+    }
+
+    /// There is something new to tell: answers those whose playlists are due by now.
+    pub(super) fn change(&mut self, told: Told<'_>) {
+        self.rendered.clear();
+        let waits = |asked: &Asked| asked.decide(told) == Some(Decision::Wait);
+        let due: Vec<Asked> = self.awaited.keys().filter(|asked| !waits(asked)).cloned().collect();
+        for asked in due {
+            let Some(growing) = self.awaited.remove(&asked) else { continue };
+            match asked.render(told) {
+                Some(text) => {
+                    growing.change(|object| {
+                        object.begin(asked.head(), None);
+                        object.append(Bytes::from(text));
+                        object.finish();
+                    });
+                    self.rendered.insert(asked, growing);
+                }
+                None => growing.change(|object| object.fail(Failure::Ended)),
+            }
+        }
+    }
+
+    /// Nothing comes any more: who still waits is told.
+    pub(super) fn end(&mut self) {
+        for growing in std::mem::take(&mut self.awaited).into_values() {
+            growing.change(|object| object.fail(Failure::Ended));
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Files in which a cache keeps objects. What is checked stands in `bodies/`, free of the fuzzer, so that tests can run
+//! it too.
+#![no_main]
+
+#[path = "../bodies/disk.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));

@@ -1,0 +1,8 @@
+//! Playlists of upstream servers, with a viewer's token in them. What is checked stands in `bodies/`, free of the fuzzer, so that tests can run
+//! it too.
+#![no_main]
+
+#[path = "../bodies/rewrite.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
