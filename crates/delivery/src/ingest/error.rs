@@ -104,7 +104,8 @@ impl IngestError {
                 "A stream has one track of sound; put the others under names of their own."
             }
             IngestError::SameName { .. } => {
-                "Tracks of pictures under one name differ in height or frame rate; put this one under another name."
+                "Tracks of pictures under one name differ in height or frame rate, or in the bit rate that their headers say \
+                 (btrt); put this one under another name."
             }
             IngestError::Stream { .. } => {
                 "Each version of the pictures is a stream of its own: end the other publisher of that name, or allow it."

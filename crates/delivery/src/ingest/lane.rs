@@ -4,6 +4,7 @@ use super::IngestError;
 use super::order::Order;
 use glassline_media::container::cmaf::{Media, ReadTrack};
 use glassline_media::container::ts::AudioFormat;
+use glassline_media::quantity::Bitrate;
 use glassline_media::{AccessUnit, Codec, Ticks, Time};
 
 /// A track.
@@ -75,6 +76,12 @@ impl Lane {
         let ticks = self.unit_ticks.0.max(0) as u64;
         let seen = (u64::from(Ticks::RATE) * 1000).checked_div(ticks);
         Some(Shape { height: parsed.height_px, millirate: stated.or(seen).unwrap_or(0) })
+    }
+
+    /// Bits a second as names tell them, where the header says it: `2M`, `500k`.
+    pub(super) fn bitrate(&self) -> Option<Bitrate> {
+        let thousands = (u64::from(self.track.bitrate_bps?) + 500) / 1000;
+        Some(Bitrate::from_bits_per_second(thousands.max(1) * 1000))
     }
 
     /// The first unit that waits, where there is one.

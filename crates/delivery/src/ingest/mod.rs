@@ -33,7 +33,7 @@ use body::{Body, Kind, State};
 use glassline_media::container::cmaf::{Chunk, Event, FourCc, ReadRun, ReadSample, ReadTrack, Reader};
 use glassline_media::container::ts::AudioFormat;
 use glassline_media::{AccessUnit, Ticks, Time};
-use lane::Lane;
+use lane::{Lane, Shape};
 use order::Arrived;
 use program::{Program, Written};
 use std::collections::{BTreeMap, VecDeque};
@@ -591,9 +591,13 @@ impl Ingest {
         let mut pictures: Vec<usize> = (0..self.lanes.len()).filter(is_new).collect();
         // Best first; of equal ones the first that came.
         pictures.sort_by_key(|&at| std::cmp::Reverse(self.lanes[at].shape()));
+        let shapes: Vec<_> =
+            pictures.iter().filter_map(|&at| self.lanes[at].shape()).map(Shape::name).collect();
         let are_versions = pictures.len() > 1;
         for at in pictures {
-            self.place_pictures(at, sound, are_versions);
+            let name = self.lanes[at].shape().map(Shape::name);
+            let alike = shapes.iter().filter(|&other| Some(other) == name.as_ref()).count();
+            self.place_pictures(at, sound, are_versions, alike > 1);
         }
         if self.streams.is_empty() && sound.is_some() {
             self.streams.push(Stream { program: Program::new(false, sound), pictures: None, version: None });
@@ -608,8 +612,9 @@ impl Ingest {
         }
     }
 
-    /// Gives pictures a stream: one of the name that was asked for, or that of a version.
-    fn place_pictures(&mut self, at: usize, sound: Option<AudioFormat>, are_versions: bool) {
+    /// Gives pictures a stream: one of the name that was asked for, or that of a version, with its bit rate where others that
+    /// begin with it are `alike`.
+    fn place_pictures(&mut self, at: usize, sound: Option<AudioFormat>, are_versions: bool, alike: bool) {
         let shape = self.lanes[at].shape();
         match self.streams.first_mut() {
             Some(first) if !first.program.has_pictures() => {
@@ -633,14 +638,17 @@ impl Ingest {
             }
             return;
         };
-        let version = shape.name();
+        let name = shape.name();
+        let exact = self.lanes[at].bitrate().map(|bitrate| format!("{name}-{bitrate}"));
         let name_of = |stream: &Stream| match &stream.version {
             Some(version) => Some(version.clone()),
             None => Some(self.lanes[stream.pictures?].shape()?.name()),
         };
-        if self.streams.iter().filter_map(name_of).any(|known| known == version) {
-            return self.refuse(at, IngestError::SameName { name: version });
-        }
+        let taken: Vec<String> = self.streams.iter().filter_map(name_of).collect();
+        let names = if alike { [exact, Some(name.clone())] } else { [Some(name.clone()), exact] };
+        let Some(version) = names.into_iter().flatten().find(|name| !taken.contains(name)) else {
+            return self.refuse(at, IngestError::SameName { name });
+        };
         self.outputs.push_back(Output::Begin { stream: self.streams.len(), version: version.clone() });
         let program = Program::new(true, sound);
         self.streams.push(Stream { program, pictures: Some(at), version: Some(version) });

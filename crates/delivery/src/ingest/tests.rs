@@ -289,6 +289,37 @@ fn several_versions_become_streams_of_their_own_with_the_sound() {
     assert_eq!(house.ingest.counters().refused_tracks, 1);
 }
 
+/// A header that says a bit rate, as others write it.
+fn with_bitrate(header: &[u8], bits: u32) -> Vec<u8> {
+    let mut header = header.to_vec();
+    let avcc = header.windows(4).position(|window| window == b"avcC").unwrap() - 4;
+    let btrt = [&[0, 0, 0, 20], &b"btrt"[..], &[0; 4], &bits.to_be_bytes(), &bits.to_be_bytes()].concat();
+    header.splice(avcc..avcc, btrt);
+    for kind in [b"moov", b"trak", b"mdia", b"minf", b"stbl", b"stsd", b"avc1"] {
+        let at = header.windows(4).position(|window| window == kind).unwrap() - 4;
+        let size = u32::from_be_bytes(header[at..at + 4].try_into().unwrap()) + 20;
+        header[at..at + 4].copy_from_slice(&size.to_be_bytes());
+    }
+    header
+}
+
+#[test]
+fn versions_that_are_alike_are_told_by_their_bit_rates() {
+    let header = Encoder::new(&picture(true, 9, 0)).header();
+    let mut house = House::default();
+    house.put("a/init", &with_bitrate(&header, 500_000)).unwrap();
+    house.put("b/init", &with_bitrate(&header, 1_999_800)).unwrap();
+    house.put("c/init", &Encoder::new(&other_key(0)).header()).unwrap();
+    house.at(1000);
+    assert_eq!(house.names, ["240p25", "180p25-500k", "180p25-2M"]);
+    // Later ones too.
+    house.put("d/init", &with_bitrate(&header, 750_000)).unwrap();
+    house.at(2000);
+    assert_eq!(house.names[3..], ["180p25"]);
+    house.put("e/init", &with_bitrate(&header, 100_000)).unwrap();
+    assert_eq!(house.names[4..], ["180p25-100k"]);
+}
+
 #[test]
 fn a_version_that_comes_later_stands_beside_the_name_that_was_asked_for() {
     let (mut first, mut second) = (Encoder::new(&other_key(0)), Encoder::new(&picture(true, 9, 0)));
