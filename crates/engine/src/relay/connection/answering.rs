@@ -67,13 +67,9 @@ impl Connection {
             },
             // It may publish, or its request would have been refused before its body.
             Method::Put | Method::Post if super::is_put(&request) => Response::new(204),
-            Method::Delete if is_live => match StreamName::of_presentation_path(&request.path) {
-                // What is too old is taken away here anyway.
-                Some((name, _)) => {
-                    self.may_publish(&name, &request, context).err().unwrap_or(Response::new(204))
-                }
-                None => absent(),
-            },
+            Method::Delete if StreamName::of_presentation_path(&request.path).is_some() => {
+                self.delete_part(&request, context)
+            }
             Method::Options => preflight(context.settings),
             _ => {
                 let door = ListenerRole::of(self.is_admin, &context.settings.listen);

@@ -1,5 +1,7 @@
 //! A request that puts a part of a presentation: of CMAF, or a manifest that is not needed.
 
+use super::answering::guarded;
+use super::watching::absent;
 use super::{Connection, Role};
 use crate::relay::ClaimError;
 use crate::relay::ingest::{Asking, IngestSession, Refused, asks_to_take_over};
@@ -10,8 +12,6 @@ use glassline_delivery::ingest::{Ended, PATH_MAX_BYTES, Target};
 use glassline_delivery::policy::{Meter, StreamName};
 use glassline_media::Time;
 use std::sync::Arc;
-
-use super::answering::guarded;
 
 /// A request that brings CMAF.
 #[derive(Debug)]
@@ -86,6 +86,14 @@ impl Connection {
         let last_bytes = context.now;
         let path = path.to_owned();
         Ok(Put::Track(Ingesting { session, path, body, bytes: 0, last_bytes, is_whole: false }))
+    }
+
+    /// Answers who takes a part of a presentation away: what is too old goes by itself.
+    pub(super) fn delete_part(&self, request: &Request, context: &TurnContext<'_>) -> Response {
+        match StreamName::of_presentation_path(&request.path) {
+            Some((name, _)) => self.may_publish(&name, request, context).err().unwrap_or(Response::new(204)),
+            None => absent(),
+        }
     }
 
     /// Takes bytes of a track.
