@@ -326,6 +326,8 @@ fn no_browser_makes_a_page_of_what_is_under_live() {
         ("GET", "/live", 404),
         ("OPTIONS", "/live/stage.ts", 204),
         ("DELETE", "/live/stage.ts", 405),
+        ("DELETE", "/live/stage/1.m4s", 204),
+        ("PUT", "/live/stage/manifest.mpd", 204),
         ("PUT", "/live/stage.ts", 409),
         ("PUT", "/live/empty.ts", 204),
         ("PUT", "/live/x.html", 404),

@@ -23,6 +23,7 @@ mod flight;
 mod full_disk;
 mod hot;
 mod identity;
+mod ingest;
 mod inputs;
 mod insight;
 mod lab_link;

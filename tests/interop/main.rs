@@ -11,6 +11,7 @@ mod ffmpeg;
 mod glass;
 mod gstreamer;
 mod https;
+mod ingest;
 mod inputs;
 mod mp4;
 mod pictures;

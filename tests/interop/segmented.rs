@@ -7,7 +7,7 @@ use glassline_test_support::wait::until;
 use std::process::Command;
 
 /// Decodes two seconds of what is at `url`, and wants no complaint.
-fn expect_pictures(url: &str) {
+pub(crate) fn expect_pictures(url: &str) {
     let arguments =
         ["-v", "error", "-i", url, "-map", "0:v:0", "-map", "0:a:0", "-t", "2", "-f", "framecrc", "-"];
     let played = run("ffmpeg", &arguments, 60);

@@ -3,7 +3,7 @@
 use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Why};
 use glassline_engine::edge::{CacheStatus, ObjectSource, WAIT_EDGES_MS, WaitCounts};
 use glassline_engine::encode::EncoderStatus;
-use glassline_engine::relay::{Hub, OutputStatus, SourceState, SourceStatus, StreamStatus};
+use glassline_engine::relay::{Hub, IngestCounts, OutputStatus, SourceState, SourceStatus, StreamStatus};
 use std::fmt::{Display, Write};
 
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -77,6 +77,41 @@ fn encoder_families(text: &mut Exposition, encoders: &[EncoderStatus]) {
     );
 }
 
+/// What publishers of CMAF have put.
+fn ingest(text: &mut Exposition, counts: &IngestCounts) {
+    let media = &counts.media;
+    text.total("ingest_publishers", "gauge", "Publishers of CMAF now.", counts.publishers);
+    for (name, help, value) in [
+        ("ingest_requests_total", "Requests that put a header or segments of CMAF.", counts.requests),
+        ("ingest_refused_total", "Of these, refused.", counts.refused),
+        (
+            "ingest_manifests_total",
+            "Manifests and playlists that were put, and passed over.",
+            counts.manifests,
+        ),
+        ("ingest_chunks_total", "Chunks of CMAF that were taken.", media.chunks),
+        (
+            "ingest_late_units_total",
+            "Access units dropped: there already, or behind a later one.",
+            media.late_units,
+        ),
+        (
+            "ingest_stray_units_total",
+            "Access units dropped: their times are far from those of the other track.",
+            media.stray_units,
+        ),
+        ("ingest_bad_samples_total", "Samples of which no access unit could be made.", media.bad_samples),
+        (
+            "ingest_gaps_total",
+            "Segments that were missing in front of another one, and did not come.",
+            media.gaps,
+        ),
+        ("ingest_refused_tracks_total", "Tracks of CMAF that were not taken.", media.refused_tracks),
+    ] {
+        text.total(name, "counter", help, value);
+    }
+}
+
 pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus]) -> String {
     let (totals, streams) = (hub.totals(), hub.streams());
     let mut text = Exposition::default();
@@ -115,6 +150,7 @@ pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus]) -> String {
         "Streams without publisher and viewers that ended early, for others to have a place.",
         totals.streams_displaced,
     );
+    ingest(&mut text, &totals.ingest);
     text.total("marks_in_use", "gauge", "Viewers with a mark of their own now.", totals.marks_in_use);
     text.total(
         "marks_exhausted_total",

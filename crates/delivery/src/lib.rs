@@ -4,6 +4,7 @@
 //! * [`backoff`]: how long to wait before the next attempt.
 //! * [`fill`]: an object that many read while it fills.
 //! * [`http1`]: HTTP/1.1, both ends.
+//! * [`ingest`]: CMAF that a publisher puts, into transport streams.
 //! * [`metacube`]: the block framing that Cubemap and its kin speak.
 //! * [`pull`]: how a stream is fetched from where it is, again and again.
 //! * [`push`]: how a stream is given to a server, again and again.
@@ -22,6 +23,7 @@
 pub mod backoff;
 pub mod fill;
 pub mod http1;
+pub mod ingest;
 pub mod metacube;
 pub mod output;
 pub mod packager;

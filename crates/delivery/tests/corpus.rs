@@ -9,6 +9,8 @@ mod carried;
 mod disk;
 #[path = "../../../fuzz/bodies/http1.rs"]
 mod http1;
+#[path = "../../../fuzz/bodies/ingest.rs"]
+mod ingest;
 #[path = "../../../fuzz/bodies/metacube.rs"]
 mod metacube;
 #[path = "../../../fuzz/bodies/push.rs"]
@@ -28,6 +30,11 @@ fn carried_streams() {
 #[test]
 fn http1_corpus() {
     corpus::run("http1", http1::run);
+}
+
+#[test]
+fn cmaf_that_is_put() {
+    corpus::run("ingest", ingest::run);
 }
 
 #[test]

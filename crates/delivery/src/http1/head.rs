@@ -16,6 +16,8 @@ pub enum Method {
     Put,
     /// Act, or publish.
     Post,
+    /// Take away; here: what a publisher has put.
+    Delete,
     /// Ask what may be done.
     Options,
     /// Any other.
@@ -29,6 +31,7 @@ impl Method {
             "HEAD" => Method::Head,
             "PUT" => Method::Put,
             "POST" => Method::Post,
+            "DELETE" => Method::Delete,
             "OPTIONS" => Method::Options,
             _ => Method::Other,
         }
@@ -41,6 +44,7 @@ impl Method {
             Method::Head => "HEAD",
             Method::Put => "PUT",
             Method::Post => "POST",
+            Method::Delete => "DELETE",
             Method::Options => "OPTIONS",
             Method::Other => "other",
         }

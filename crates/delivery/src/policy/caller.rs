@@ -117,7 +117,8 @@ impl Caller<'_> {
             let own = headers.first("host");
             !authority.zip(own).is_some_and(|(authority, own)| authority.eq_ignore_ascii_case(own))
         };
-        let changes = matches!(self.request.method, Method::Put | Method::Post | Method::Other);
+        let changes =
+            matches!(self.request.method, Method::Put | Method::Post | Method::Delete | Method::Other);
         let is_cross =
             |site: &str| ["cross-site", "same-site"].iter().any(|other| site.eq_ignore_ascii_case(other));
         headers.all("origin").any(is_foreign) || (changes && headers.all("sec-fetch-site").any(is_cross))

@@ -6,6 +6,7 @@ use crate::relay::certificates::Certificates;
 use crate::relay::counters::RelayCounters;
 use crate::relay::demand::Demands;
 use crate::relay::inboxes::{Inboxes, Message};
+use crate::relay::ingest::Ingests;
 use crate::relay::live::Live;
 use crate::relay::marking::Marker;
 use crate::relay::output;
@@ -42,6 +43,7 @@ pub struct Hub {
     pub(super) marker: Marker,
     pub(super) shelves: Shelves,
     pub(super) demands: Demands,
+    pub(super) ingests: Ingests,
     pub(super) object_waits: Waits,
     edge: RwLock<Option<Arc<Edge>>>,
     pub(super) roster: Roster,
@@ -103,6 +105,7 @@ impl Hub {
             marker: Marker::default(),
             shelves: Shelves::default(),
             demands: Demands::default(),
+            ingests: Ingests::default(),
             object_waits: Waits::default(),
             edge: RwLock::default(),
             site,
@@ -189,6 +192,7 @@ impl Hub {
             timed_out: counters.timed_out.value(),
             bodies_timed_out: counters.bodies_timed_out.value(),
             streams_displaced: counters.streams_displaced.value(),
+            ingest: self.ingests.counts(),
             tls_handshakes: counters.tls_handshakes.value(),
             tls_failed: counters.tls_failed.value(),
             tls_apart: counters.tls_apart.value(),

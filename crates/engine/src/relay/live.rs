@@ -326,6 +326,25 @@ impl Live {
         }
     }
 
+    /// What the publisher of `session` sends from here on does not continue what it has sent. Returns its session from now
+    /// on; `None` where the seat is no longer its. The caller then tells the workers.
+    pub(super) fn begin_anew(&self, session: u64, now: Time) -> Option<u64> {
+        let mut core = self.lock();
+        let holder = core.holder.filter(|holder| holder.session == session)?;
+        core.flush();
+        core.sessions += 1;
+        let session = core.sessions;
+        core.stream.begin_session(now);
+        core.holder = Some(Holder { session, ..holder });
+        Some(session)
+    }
+
+    /// Whether the publisher of `session` sits here, and the stream goes on.
+    pub(super) fn is_held_by(&self, session: u64) -> bool {
+        let is_its = |core: &Core| core.holder.is_some_and(|holder| holder.session == session);
+        is_its(&self.lock()) && !self.has_ended()
+    }
+
     /// Appends what a publisher sent. Returns whether viewers have news; [`Live::pause`] is to follow in any case
     /// once the publisher has nothing more for now.
     pub(super) fn push(&self, session: u64, bytes: &[u8], now: Time) -> Result<bool, PushError> {

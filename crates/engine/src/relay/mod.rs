@@ -28,6 +28,7 @@ pub mod fuzzing;
 mod handover;
 mod hub;
 mod inboxes;
+mod ingest;
 mod listen;
 mod live;
 mod marking;
@@ -63,7 +64,7 @@ pub use publish::{ClaimError, Publisher};
 pub use pull::{Pull, RtpCounts, SourceState, SourceStatus};
 pub use roster::{Client, Clients, WhyCounts};
 pub use settings::{SendPath, Settings};
-pub use status::{StreamStatus, Totals};
+pub use status::{IngestCounts, StreamStatus, Totals};
 pub use tls_ends::DrainingTls;
 
 use crate::edge::FetcherError;

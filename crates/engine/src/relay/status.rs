@@ -123,6 +123,21 @@ impl StreamStatus {
     }
 }
 
+/// What publishers of CMAF have put, and what of it was not taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IngestCounts {
+    /// Publishers now.
+    pub publishers: u64,
+    /// Requests for headers and segments.
+    pub requests: u64,
+    /// Of these, refused.
+    pub refused: u64,
+    /// Manifests and playlists, which are not looked at.
+    pub manifests: u64,
+    /// Access units and samples, and tracks, that were taken or not.
+    pub media: glassline_delivery::ingest::Counters,
+}
+
 /// The relay as a whole. Counts are since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -146,6 +161,8 @@ pub struct Totals {
     pub bodies_timed_out: u64,
     /// Streams that ended before their publishers' time to return was over, to make room for others.
     pub streams_displaced: u64,
+    /// What publishers of CMAF have put.
+    pub ingest: IngestCounts,
     /// TLS handshakes that were completed.
     pub tls_handshakes: u64,
     /// Connections to listeners for TLS that ended without one.

@@ -2,6 +2,7 @@
 
 use crate::relay::Settings;
 use crate::relay::hub::Hub;
+use crate::relay::ingest::IngestSession;
 use crate::relay::live::{Flushed, Live};
 use crate::relay::viewer::Allowance;
 use glassline_media::Time;
@@ -21,6 +22,7 @@ pub(super) struct TurnContext<'a> {
     pub(super) scratch: &'a mut [u8],
     news: &'a mut Vec<Arc<Live>>,
     due: &'a mut Vec<(Time, Arc<Live>)>,
+    ingests_due: &'a mut Vec<(Time, Arc<IngestSession>)>,
 }
 
 impl TurnContext<'_> {
@@ -33,6 +35,11 @@ impl TurnContext<'_> {
             self.due.push((at, Arc::clone(live)));
         }
     }
+
+    /// Has the worker call [`IngestSession::handle_timeout`] at `at`.
+    pub(super) fn call_at(&mut self, at: Time, session: &Arc<IngestSession>) {
+        self.ingests_due.push((at, Arc::clone(session)));
+    }
 }
 
 /// What a worker keeps between turns and lends to each.
@@ -42,11 +49,18 @@ pub(super) struct TurnBuffers {
     pub(super) news: Vec<Arc<Live>>,
     /// Streams whose waiting bytes are to be looked after, and when.
     pub(super) due: Vec<(Time, Arc<Live>)>,
+    /// Publishers of CMAF of whom something waits, and until when.
+    pub(super) ingests_due: Vec<(Time, Arc<IngestSession>)>,
 }
 
 impl TurnBuffers {
     pub(super) fn new() -> TurnBuffers {
-        TurnBuffers { scratch: vec![0; READ_BYTES], news: Vec::new(), due: Vec::new() }
+        TurnBuffers {
+            scratch: vec![0; READ_BYTES],
+            news: Vec::new(),
+            due: Vec::new(),
+            ingests_due: Vec::new(),
+        }
     }
 
     /// The context of a turn at `now`.
@@ -57,8 +71,8 @@ impl TurnBuffers {
         allowance: Allowance,
         now: Time,
     ) -> TurnContext<'a> {
-        let TurnBuffers { scratch, news, due } = self;
-        TurnContext { hub, settings, now, allowance, scratch, news, due }
+        let TurnBuffers { scratch, news, due, ingests_due } = self;
+        TurnContext { hub, settings, now, allowance, scratch, news, due, ingests_due }
     }
 }
 

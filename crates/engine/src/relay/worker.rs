@@ -141,7 +141,8 @@ impl Worker {
         while self.hub.is_running() {
             let now = self.hub.clock.now();
             let paced = self.paced.peek().map_or(self.next_sweep, |Reverse((at, _))| *at);
-            let due = self.buffers.due.iter().map(|(at, _)| *at);
+            let ingests = self.buffers.ingests_due.iter().map(|(at, _)| *at);
+            let due = self.buffers.due.iter().map(|(at, _)| *at).chain(ingests);
             let turn = self.next_turn().unwrap_or(self.next_sweep);
             let next = due.fold(self.next_sweep.min(paced).min(turn), Time::min);
             let rests = self.again.is_empty() && self.unfinished.is_empty() && self.buffers.news.is_empty();
@@ -161,6 +162,7 @@ impl Worker {
             self.serve_news();
             self.serve_late_turns();
             let now = self.hub.clock.now();
+            self.look_at_ingests(now);
             self.flush_due(now);
             if now >= self.next_sweep {
                 self.sweep(now);
@@ -538,6 +540,17 @@ impl Worker {
         self.fan_out.allowance = Allowance::new(self.strain.paces(), self.connections);
     }
 
+    /// Looks after the publishers of CMAF of whom something may have waited long enough.
+    fn look_at_ingests(&mut self, now: Time) {
+        if self.buffers.ingests_due.iter().all(|(at, _)| *at > now) {
+            return;
+        }
+        for (at, session) in std::mem::take(&mut self.buffers.ingests_due) {
+            let next = if at > now { Some(at) } else { session.handle_timeout(&self.hub, now) };
+            self.buffers.ingests_due.extend(next.map(|at| (at, session)));
+        }
+    }
+
     /// Looks after the streams whose waiting bytes may have waited long enough.
     fn flush_due(&mut self, now: Time) {
         if self.buffers.due.iter().all(|(at, _)| *at > now) {
@@ -679,6 +692,7 @@ impl Worker {
         self.sampling.look(&self.hub.roster, self.index, &mut self.slots, now);
         if self.index == 0 {
             self.hub.record_history(now);
+            self.hub.look_at_ingests(now);
             self.hub.end_abandoned();
             self.hub.look_at_demands();
             let Settings { certificates, certificate_check, .. } = &*self.settings;

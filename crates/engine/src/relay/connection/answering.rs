@@ -64,6 +64,11 @@ impl Connection {
                 Ok(Asked::Later(begins)) => return self.await_stream(begins, request, context),
                 Err(response) => response,
             },
+            // It may publish, or its request would have been refused before its body.
+            Method::Put | Method::Post if super::is_put(&request) => Response::new(204),
+            Method::Delete if StreamName::of_presentation_path(&request.path).is_some() => {
+                self.delete_part(&request, context)
+            }
             Method::Options => preflight(context.settings),
             _ => {
                 let door = ListenerRole::of(self.is_admin, &context.settings.listen);
@@ -154,6 +159,7 @@ impl Connection {
     pub(super) fn refuse_http(&mut self, error: &HttpError, context: &mut TurnContext<'_>) {
         tracing::debug!(peer = %self.peer, %error, "bad request");
         self.leave_seat(context, "sent malformed HTTP");
+        self.leave_track(context);
         let words = "The request could not be read as HTTP/1.1; see the title for what is wrong with it.";
         self.refuse(problem(error.status(), &error.to_string(), words), context);
     }
@@ -195,7 +201,7 @@ pub(super) fn shared_with(settings: &Settings, response: Response) -> Response {
 
 /// The answer to `OPTIONS`: what may be asked, and by pages of other origins.
 fn preflight(settings: &Settings) -> Response {
-    let response = Response::new(204).with_header("Allow", "GET, HEAD, PUT, POST, OPTIONS");
+    let response = Response::new(204).with_header("Allow", "GET, HEAD, PUT, POST, DELETE, OPTIONS");
     match settings.allow_origin {
         Some(_) => shared_with(settings, response)
             .with_header("Access-Control-Allow-Methods", "GET, HEAD")

@@ -4,13 +4,14 @@
 //!              ┌─ answer, next request ─┐
 //!   accept ─► Exchange ─────────────────┴─► Draining ─► gone
 //!               ├─► Fetching ─► next request ─┤
-//!               ├─► Publishing ─► answer ─────┘
+//!               ├─► Publishing, Ingesting ─► answer
 //!               └─► Watching (until one side ends)
 //! ```
 
 mod answering;
 mod awaiting;
 mod fetching;
+mod ingesting;
 mod publishing;
 mod state;
 mod watching;
@@ -31,8 +32,9 @@ use awaiting::Awaiting;
 use fetching::Fetching;
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
 use glassline_delivery::http1::{Method, Response, problem};
-use glassline_delivery::policy::{Meter, is_live_path};
+use glassline_delivery::policy::{Meter, StreamName, is_live_path};
 use glassline_media::Time;
+use ingesting::{Ingesting, Put};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -43,6 +45,8 @@ use watching::Admission;
 const OUTGOING_LIMIT_BYTES: usize = 256 << 10;
 /// Bytes of a body that nobody asked for, before the connection is ended.
 const STRAY_BODY_BYTES: u64 = 64 << 10;
+/// Bytes of a manifest or playlist that a publisher puts, and that is not needed.
+const MANIFEST_MAX_BYTES: u64 = 4 << 20;
 /// How long a connection that was answered and ended may go on sending before it is cut: cut at once, the
 /// kernel would reset it and the peer might never read the answer.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
@@ -84,6 +88,8 @@ enum Role {
         body_bytes: u64,
     },
     Publishing(Publishing),
+    /// It brings a track of CMAF, or a segment of one.
+    Ingesting(Ingesting),
     Watching(Box<Viewer>),
     /// An object is on its way, as it comes.
     Fetching(Box<Fetching>),
@@ -124,6 +130,12 @@ pub(in crate::relay) enum Turn {
     Over,
 }
 
+/// Whether a request puts something of a presentation.
+fn is_put(request: &Request) -> bool {
+    matches!(request.method, Method::Put | Method::Post)
+        && StreamName::of_presentation_path(&request.path).is_some()
+}
+
 impl Connection {
     pub(in crate::relay) fn new(
         socket: Wire,
@@ -162,6 +174,7 @@ impl Connection {
             && match &self.role {
                 Role::Exchange { .. } => !(self.http.has_answered() && self.outgoing.is_empty()),
                 Role::Publishing(publishing) => publishing.bytes == 0,
+                Role::Ingesting(ingesting) => ingesting.bytes == 0,
                 // Its patience is bounded by itself.
                 Role::Watching(_) | Role::Fetching(_) | Role::Awaiting(_) | Role::Asked(_) => false,
                 Role::Draining { since } => since.is_none(),
@@ -206,7 +219,7 @@ impl Connection {
 
     /// Whether it is a publisher's.
     pub(in crate::relay) fn publishes(&self) -> bool {
-        matches!(self.role, Role::Publishing(_))
+        matches!(self.role, Role::Publishing(_) | Role::Ingesting(_))
     }
 
     /// The socket can take or give bytes.
@@ -350,9 +363,10 @@ impl Connection {
                 context.hub.counters.requests.increment();
                 self.begin_request(request, context);
             }
-            (Role::Exchange { body_bytes, .. }, Event::Data(data)) => {
+            (Role::Exchange { request, body_bytes }, Event::Data(data)) => {
                 *body_bytes += data.len() as u64;
-                if *body_bytes > STRAY_BODY_BYTES {
+                let is_put = request.as_ref().is_some_and(|request| is_put(request));
+                if *body_bytes > if is_put { MANIFEST_MAX_BYTES } else { STRAY_BODY_BYTES } {
                     let words = "This address takes no body of this size; publish to /live/NAME.ts.";
                     self.refuse(problem(413, "content too large", words), context);
                 }
@@ -388,7 +402,9 @@ impl Connection {
                 self.leave_seat(context, "ended");
                 self.finish_answer(&guarded(Response::new(204)), false, context);
             }
-            (Role::Publishing(_), Event::Request(_))
+            (Role::Ingesting(_), Event::Data(data)) => self.take_track(data, context),
+            (Role::Ingesting(_), Event::End) => self.end_track(context),
+            (Role::Publishing(_) | Role::Ingesting(_), Event::Request(_))
             | (
                 Role::Watching(_)
                 | Role::Fetching(_)
@@ -404,7 +420,16 @@ impl Connection {
     fn begin_request(&mut self, request: Box<Request>, context: &mut TurnContext<'_>) {
         self.asked = context.hub.asked(&request);
         let publishes = matches!(request.method, Method::Put | Method::Post) && is_live_path(&request.path);
-        if publishes {
+        let part = StreamName::of_presentation_path(&request.path).filter(|_| publishes);
+        let put = part.map(|(name, path)| self.begin_put(&name, path, &request, context));
+        if let Some(Err(refusal)) = put {
+            self.refuse(refusal, context);
+        } else if let Some(Ok(Put::Track(ingesting))) = put {
+            if request.expects_continue() {
+                self.outgoing.push(CONTINUE);
+            }
+            self.role = Role::Ingesting(ingesting);
+        } else if publishes && put.is_none() {
             match self.claim(&request, context) {
                 Ok(publishing) => {
                     if request.expects_continue() {
@@ -430,6 +455,13 @@ impl Connection {
                 self.leave_seat(context, if whole { "ended" } else { "was cut off" });
                 self.finish_answer(&guarded(Response::new(204)), false, context);
                 let _ = self.outgoing.flush(&mut self.socket)?;
+                Ok(Turn::Over)
+            }
+            Role::Ingesting(_) => {
+                if self.http.end().is_ok() {
+                    self.end_track(context);
+                    let _ = self.outgoing.flush(&mut self.socket)?;
+                }
                 Ok(Turn::Over)
             }
             Role::Fetching(_) | Role::Awaiting(_) => Ok(Turn::Over),
@@ -500,6 +532,10 @@ impl Connection {
                 }
                 false
             }
+            Role::Ingesting(_) => {
+                self.check_track(context);
+                false
+            }
             Role::Watching(viewer) => {
                 let stalled =
                     viewer.blocked_since().is_some_and(|since| now.since(since) >= settings.stall_timeout);
@@ -536,6 +572,7 @@ impl Connection {
     /// The last act: whatever it was, it is no longer.
     pub(in crate::relay) fn close(&mut self, context: &mut TurnContext<'_>) {
         self.leave_seat(context, "was cut off");
+        self.leave_track(context);
         if let Role::Watching(viewer) = &self.role {
             viewer.live.viewer_leaves(self.seat.worker);
             self.admission.leave(self.peer.ip(), context.hub);

@@ -3,6 +3,7 @@
 use super::{Connection, Publishing, Role};
 use crate::relay::ClaimError;
 use crate::relay::entitled::OwnHosts;
+use crate::relay::ingest::asks_to_take_over;
 use crate::relay::live::{Flushed, PushError};
 use crate::relay::presence::Purpose;
 use crate::relay::streams::Claimant;
@@ -18,58 +19,48 @@ impl Connection {
             return Err(problem(
                 404,
                 "no such address",
-                "Publish MPEG-TS to /live/NAME.ts, or FLV, WebM or Ogg to .flv, .webm or .ogg; \
+                "Publish MPEG-TS to /live/NAME.ts, FLV, WebM or Ogg to .flv, .webm or .ogg, or CMAF to /live/NAME/PATH; \
                  NAME is 1 to 64 letters, digits, dots, dashes or underscores.",
             ));
         };
-        let rules = context.settings.rules.of(&name);
+        self.may_publish(&name, request, context)?;
+        self.enter_as_publisher(context)?;
+        let take_over = asks_to_take_over(request);
+        let claimant = Claimant { name: &name, mux, seat: Some(self.seat), take_over };
+        let is_free = context.hub.ingests.make_way(&name, take_over, context.hub, context.now);
+        let taken = ClaimError::Taken { name: name.clone() };
+        let claimed = if is_free { context.hub.claim(claimant) } else { Err(taken) };
+        let (live, session) = claimed.map_err(|error| {
+            context.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
+            tracing::warn!(peer = %self.peer, stream = %name, %error, "publisher refused");
+            claim_refusal(&error)
+        })?;
+        tracing::info!(peer = %self.peer, stream = %name, "publisher began");
+        let meter = context.settings.rules.of(&name).max_publish_bps;
+        let meter = meter.map(|limit| Meter::new(limit, context.now));
+        Ok(Publishing { live, session, last_bytes: context.now, began: context.now, bytes: 0, meter })
+    }
+
+    /// Whether the peer may publish `name`.
+    pub(super) fn may_publish(
+        &self,
+        name: &StreamName,
+        request: &Request,
+        context: &TurnContext<'_>,
+    ) -> Result<(), Response> {
         let hosts = OwnHosts::of(context.hub, context.settings);
         let caller = Caller { peer: self.peer.ip(), request, hosts: &hosts };
-        if let Err(refusal) = rules.publish.check(&caller) {
+        context.settings.rules.of(name).publish.check(&caller).map_err(|refusal| {
             let (status, words) = refusal.explain();
             tracing::warn!(peer = %self.peer, stream = %name, ?refusal, "publisher refused");
             let response = problem(status, "may not publish", words);
             // Clients that keep a password back until they are asked for it (RFC 9110 §11.6.1).
             let asks = status == 401;
-            return Err(if asks {
-                response.with_header("WWW-Authenticate", "Basic realm=\"publish\"")
-            } else {
-                response
-            });
-        }
-        self.enter_as_publisher(context)?;
-        let take_over = request.parameter("takeover").is_some_and(|value| value == "1" || value == "true");
-        let (live, session) = context.hub.claim(Claimant { name: &name, mux, seat: Some(self.seat), take_over }).map_err(|error| {
-            context.hub.presence.leave(self.peer.ip(), Purpose::Publish, 0);
-            tracing::warn!(peer = %self.peer, stream = %name, %error, "publisher refused");
-            let (status, words) = match error {
-                ClaimError::Taken { .. } => (
-                    409,
-                    "Wait until the other publisher ends, choose another name, or replace it: ?takeover=1.",
-                ),
-                ClaimError::OtherMux { .. } => (
-                    409,
-                    "A name has one mux at a time: wait until its stream has ended (return_window after its \
-                     publisher), choose another name, or replace it: ?takeover=1.",
-                ),
-                ClaimError::Pulled { .. } => {
-                    (409, "Choose another name; the server's configuration gives this one a source.")
-                }
-                ClaimError::Inside { .. } => {
-                    (409, "Choose another name; the server's configuration has an encoder for this one.")
-                }
-                ClaimError::TooMany { .. } => {
-                    (503, "End a stream, or raise [publish] max_streams in the server's configuration.")
-                }
-            };
-            problem(status, &error.to_string(), words)
-        })?;
-        tracing::info!(peer = %self.peer, stream = %name, "publisher began");
-        let meter = rules.max_publish_bps.map(|limit| Meter::new(limit, context.now));
-        Ok(Publishing { live, session, last_bytes: context.now, began: context.now, bytes: 0, meter })
+            if asks { response.with_header("WWW-Authenticate", "Basic realm=\"publish\"") } else { response }
+        })
     }
 
-    fn enter_as_publisher(&self, context: &TurnContext<'_>) -> Result<(), Response> {
+    pub(super) fn enter_as_publisher(&self, context: &TurnContext<'_>) -> Result<(), Response> {
         let limit = context.settings.max_publishers_per_address;
         let may = |of_address: Load, _| {
             let count = of_address.count;
@@ -114,11 +105,42 @@ impl Connection {
         }
     }
 
-    /// Somebody took this publisher's name over.
+    /// Somebody took a name over that this connection has, or has had.
     pub(in crate::relay) fn evicted(&mut self, context: &mut TurnContext<'_>) {
-        if matches!(self.role, Role::Publishing(_)) {
-            self.refuse_push(&PushError::Evicted, context);
-            let _ = self.outgoing.flush(&mut self.socket);
+        match &self.role {
+            // What it published before may have been another stream, over this same connection.
+            Role::Publishing(publishing) if publishing.live.is_held_by(publishing.session) => {}
+            Role::Publishing(_) => {
+                self.refuse_push(&PushError::Evicted, context);
+                let _ = self.outgoing.flush(&mut self.socket);
+            }
+            // It may put something else by now.
+            Role::Ingesting(_) => self.check_track(context),
+            _ => {}
         }
     }
+}
+
+/// The answer to who does not get a publisher's seat.
+pub(super) fn claim_refusal(error: &ClaimError) -> Response {
+    let (status, words) = match error {
+        ClaimError::Taken { .. } => {
+            (409, "Wait until the other publisher ends, choose another name, or replace it: ?takeover=1.")
+        }
+        ClaimError::OtherMux { .. } => (
+            409,
+            "A name has one mux at a time: wait until its stream has ended (return_window after its \
+             publisher), choose another name, or replace it: ?takeover=1.",
+        ),
+        ClaimError::Pulled { .. } => {
+            (409, "Choose another name; the server's configuration gives this one a source.")
+        }
+        ClaimError::Inside { .. } => {
+            (409, "Choose another name; the server's configuration has an encoder for this one.")
+        }
+        ClaimError::TooMany { .. } => {
+            (503, "End a stream, or raise [publish] max_streams in the server's configuration.")
+        }
+    };
+    problem(status, &error.to_string(), words)
 }

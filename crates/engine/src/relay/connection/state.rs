@@ -82,6 +82,8 @@ impl Connection {
                 let (began, bytes, meter) = (*began, *bytes, *meter);
                 (RoleState::Publishing { stream, session, last_bytes, began, bytes, meter }, None)
             }
+            // What is half read of it stays here: the publisher sees that it is cut, and sends it again.
+            Role::Ingesting(_) => (RoleState::Draining { since: None }, None),
             Role::Watching(viewer) => {
                 let state = RoleState::Watching { stream: viewer.live.id, viewer: Box::new(viewer.state()) };
                 (state, viewer.own_link())
@@ -161,6 +163,7 @@ impl Connection {
                 self.admission.come(address, hub);
             }
             Role::Exchange { .. }
+            | Role::Ingesting(_)
             | Role::Fetching(_)
             | Role::Awaiting(_)
             | Role::Asked(_)

@@ -56,12 +56,22 @@ pub struct MuxSettings {
     pub table_interval: Ticks,
     /// The rate that null packets fill it up to; default none: the stream has the packets that it needs.
     pub constant_rate: Option<ConstantRate>,
+    /// The version of the program map, modulo 32: another one where this program follows a different one on the same wire;
+    /// default 0.
+    pub table_version: u8,
 }
 
 impl Default for MuxSettings {
     fn default() -> MuxSettings {
         let (decode_delay, table_interval) = (Ticks(4_500), Ticks(9_000));
-        MuxSettings { video: None, audio: None, decode_delay, table_interval, constant_rate: None }
+        MuxSettings {
+            video: None,
+            audio: None,
+            decode_delay,
+            table_interval,
+            constant_rate: None,
+            table_version: 0,
+        }
     }
 }
 
@@ -170,7 +180,8 @@ impl Muxer {
         let (mut pat, mut pmt) = (Vec::new(), Vec::new());
         Pat { transport_stream_id: 1, version: 0, current: true, programs: vec![(1, PMT_PID)] }
             .write(&mut pat);
-        Pmt { program_number: 1, version: 0, current: true, pcr_pid, streams }.write(&mut pmt);
+        let version = settings.table_version % 32;
+        Pmt { program_number: 1, version, current: true, pcr_pid, streams }.write(&mut pmt);
         Ok(Muxer {
             video,
             audio,

@@ -178,6 +178,11 @@ impl Fragment {
         Ok(())
     }
 
+    /// Bytes that its tables take.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.places.len() * (size_of::<ReadSample>() + size_of::<Range<u64>>())
+    }
+
     /// Gives the samples their bytes, which are those of an `mdat` whose content begins at `data_at`.
     ///
     /// # Errors

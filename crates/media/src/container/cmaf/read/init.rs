@@ -21,6 +21,8 @@ pub struct ReadTrack {
     /// The time of the track, in its ticks, that is presented at 0: what its edit list leaves out in front, less what it
     /// waits (ISO/IEC 14496-12 §8.6.6). 0 without one.
     pub presentation_start: i64,
+    /// Bits a second of pictures, where it is said.
+    pub bitrate_bps: Option<u32>,
     pub(super) form: Form,
 }
 
@@ -88,10 +90,11 @@ fn parse_track(trak: Body<'_>, movie_timescale: u32) -> Result<ReadTrack, ReadEr
     let none = ReadError::Truncated { kind: table.kind, what: "its first entry", at: table.at };
     let entry = table.next_box()?.ok_or(none)?;
     let (form, media) = sample_entry::parse(entry)?;
+    let bitrate_bps = sample_entry::bitrate_bps(entry);
     let edits = trak.find(b"edts")?.map(|edits| edits.find(b"elst")).transpose()?.flatten();
     let presentation_start =
         edits.map_or(Ok(0), |edits| presentation_start(edits, timescale, movie_timescale))?;
-    Ok(ReadTrack { id, timescale, sample_entry: entry.kind, media, presentation_start, form })
+    Ok(ReadTrack { id, timescale, sample_entry: entry.kind, media, presentation_start, bitrate_bps, form })
 }
 
 /// Ticks a second, from `mvhd` or `mdhd`.

@@ -3,7 +3,7 @@
 //! ```text
 //! bytes ─► head of a box ─┬─ moov, moof, styp, emsg, prft ─► gathered, read ─┬─► Event
 //!   any chop              ├─ mdat behind a moof ─► gathered, cut into samples┘
-//!                         └─ anything else ─► passed over, not kept
+//!                         └─ anything else ─► passed over, not kept (mfra: told)
 //! ```
 
 mod body;
@@ -57,6 +57,8 @@ pub enum Event {
     Message(EventMessage),
     /// A `moof` and its `mdat`, whole.
     Chunk(Chunk),
+    /// The index that stands at a file's end begins (`mfra`): no chunk follows.
+    End,
 }
 
 /// The samples of a `moof` and its `mdat`.
@@ -138,6 +140,22 @@ impl Reader {
         self.known.iter().map(|known| &known.track).find(|track| track.id == id)
     }
 
+    /// A reader for a segment that comes by itself, of the tracks that are known here: its offsets count from its own first
+    /// byte, and it may begin with any box.
+    #[must_use]
+    pub fn of_segment(&self) -> Reader {
+        Reader { known: self.known.clone(), is_begun: true, ..Reader::default() }
+    }
+
+    /// Bytes of boxes that have not come to their end, which are held.
+    pub fn held_bytes(&self) -> usize {
+        let waiting = self.fragment.as_ref().map_or(0, Fragment::held_bytes);
+        match &self.state {
+            State::Content { content, .. } => waiting + content.len(),
+            State::Head { .. } | State::Skip { .. } => waiting,
+        }
+    }
+
     /// Whether the stream may end here: no box is cut off, and no chunk waits for its data.
     pub fn is_between_boxes(&self) -> bool {
         self.failed.is_none() && self.fragment.is_none() && matches!(self.state, State::Head { count: 0, .. })
@@ -197,7 +215,12 @@ impl Reader {
             b"mdat" if self.fragment.is_some() => (DATA_MAX_BYTES, "at most 64 MiB"),
             b"emsg" => (MESSAGE_MAX_BYTES, "at most 64 KiB"),
             b"styp" | b"prft" => (SMALL_MAX_BYTES, "at most 4 KiB"),
-            _ => return Ok(State::Skip { left: head.content_bytes }),
+            kind => {
+                if *kind == *b"mfra" {
+                    self.events.push_back(Event::End);
+                }
+                return Ok(State::Skip { left: head.content_bytes });
+            }
         };
         if head.content_bytes > limit {
             let found = head.content_bytes.saturating_add(head.bytes as u64);

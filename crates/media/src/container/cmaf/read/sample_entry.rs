@@ -55,6 +55,18 @@ pub(super) fn parse(mut entry: Body<'_>) -> Result<(Form, Option<Media>), ReadEr
     }
 }
 
+/// Bits a second on average, or at most, where the entry of a video track says it (`btrt`, ISO/IEC 14496-12 §8.5.2).
+pub(super) fn bitrate_bps(mut entry: Body<'_>) -> Option<u32> {
+    if !matches!(&entry.kind.0, b"avc1" | b"avc3") {
+        return None;
+    }
+    entry.take(VISUAL_BYTES, "the fields of a visual sample entry").ok()?;
+    let mut btrt = entry.find(b"btrt").ok()??;
+    btrt.u32("bufferSizeDB").ok()?;
+    let (most, average) = (btrt.u32("maxBitrate").ok()?, btrt.u32("avgBitrate").ok()?);
+    [average, most].into_iter().find(|&bits| bits > 0)
+}
+
 /// `avcC`.
 fn parse_h264(mut avcc: Body<'_>, in_band: bool) -> Result<(Form, Option<Media>), ReadError> {
     avcc.take(4, "version, profile and level")?;

@@ -424,6 +424,25 @@ fn samples_that_make_no_unit_say_why() {
     assert!(reader.track(5).is_none());
 }
 
+#[test]
+fn a_segment_by_itself_is_read_with_what_is_known() {
+    let tracks = &tracks()[..1];
+    let bytes = [&init(tracks)[..], &small_moof(80), &mdat(b"x")].concat();
+    let at = init(tracks).len();
+    let mut reader = Reader::new();
+    reader.push(&bytes[..at]).unwrap();
+    let mut segment = reader.of_segment();
+    segment.push(&bytes[at..]).unwrap();
+    assert!(matches!(segment.poll(), Some(Event::Chunk(chunk)) if chunk.runs[0].samples[0].data == b"x"[..]));
+    assert_eq!((segment.poll(), segment.is_between_boxes()), (None, true));
+    // What is not complete is held, and what is passed over is not.
+    segment.push(&bytes[at..bytes.len() - 1]).unwrap();
+    assert!(segment.held_bytes() > 0 && !segment.is_between_boxes());
+    let mut segment = reader.of_segment();
+    segment.push(&[&b"\0\0\0\x10mfra"[..], &[0; 7]].concat()).unwrap();
+    assert_eq!((segment.poll(), segment.held_bytes()), (Some(Event::End), 0));
+}
+
 /// The initialisation of one track, in which these letters are others.
 fn altered(track: &Track, from: &[u8], to: &[u8]) -> Vec<ReadTrack> {
     let mut bytes = init(std::slice::from_ref(track));

@@ -1,0 +1,71 @@
+//! When a picture was captured: from beside its chunk into it.
+
+use bytes::Bytes;
+use glassline_media::bitstream::h264::{self, NalType, Sei};
+use glassline_media::container::cmaf::{ProducerTime, ReadSample, ReadTrack};
+use glassline_media::{AccessUnit, Utc};
+
+/// When the sample was captured, by what stands in front of its chunk. Pictures of one chunk are as far apart in capture as
+/// in presentation.
+pub(super) fn time_of(sample: &ReadSample, track: &ReadTrack, said: &ProducerTime) -> Option<Utc> {
+    if !said.is_capture() || said.track_id != track.id {
+        return None;
+    }
+    let presented = i128::from(sample.decode_time) + i128::from(sample.composition_offset);
+    let later = (presented - i128::from(said.media_time)) * 1_000_000_000 / i128::from(track.timescale);
+    u64::try_from(i128::from(said.utc.as_nanos()) + later).ok().map(Utc::from_nanos)
+}
+
+/// The picture with a message that says when it was captured, in front of its first slice; `None` where it has one, or no
+/// slice.
+pub(super) fn with_time(unit: &AccessUnit, captured: Utc) -> Option<AccessUnit> {
+    let (head, slice) = h264::head(&unit.data);
+    slice?;
+    let mut before = 0;
+    for nal in head {
+        let says = nal.kind() == NalType::Sei && Sei::parse(nal.payload()).capture_utc().is_some();
+        if says {
+            return None;
+        }
+        before = nal.offset + nal.bytes.len();
+    }
+    // Zero bytes in front of a start code belong to it.
+    let mut data = Vec::with_capacity(unit.data.len() + 64);
+    data.extend_from_slice(&unit.data[..before]);
+    h264::write_capture_utc_nal(captured, &mut data);
+    data.extend_from_slice(&unit.data[before..]);
+    Some(AccessUnit { data: Bytes::from(data), ..unit.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packager::testing::{captured_picture, picture};
+
+    fn said(unit: &AccessUnit) -> Vec<Utc> {
+        let messages = h264::nals(&unit.data).filter(|nal| nal.kind() == NalType::Sei);
+        messages.filter_map(|nal| Sei::parse(nal.payload()).capture_utc()).collect()
+    }
+
+    #[test]
+    fn a_time_goes_in_front_of_the_first_slice_and_nothing_else_changes() {
+        let at = Utc::from_nanos(1_700_000_000_000_000_000);
+        for key in [true, false] {
+            let plain = picture(key, 30, 0);
+            let timed = with_time(&plain, at).expect("it has none");
+            assert_eq!(said(&timed), [at]);
+            let others = |unit: &AccessUnit| -> Vec<Vec<u8>> {
+                let nals = h264::nals(&unit.data).filter(|nal| nal.kind() != NalType::Sei);
+                nals.map(|nal| nal.bytes.to_vec()).collect()
+            };
+            assert_eq!(others(&timed), others(&plain));
+            assert_eq!(h264::is_key(&timed.data), key);
+        }
+    }
+
+    #[test]
+    fn a_time_that_is_there_stays() {
+        let own = Utc::from_nanos(1_700_000_000_000_000_000);
+        assert_eq!(with_time(&captured_picture(true, own, 0), Utc::from_nanos(5)), None);
+    }
+}

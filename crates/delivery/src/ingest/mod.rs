@@ -1,0 +1,724 @@
+//! CMAF that a publisher puts, track by track, into transport streams: DASH-IF Live Media Ingest, interface 1 (a request for
+//! each track, as long as the stream) and 2 (a request for each header and segment), in any mixture.
+//!
+//! ```text
+//! PUT NAME/PATH ─► Body: which header's? ─► cmaf::Reader ─► units ─► Order, a track each ─┬─► Program: NAME
+//!   any chop, requests at once                    prft ─► capture time                    └─► or NAME-720p25, NAME-360p25
+//!                                                                              merged by time ─► ts::Muxer ─► bytes
+//! ```
+//! Bytes and the time come in, packets and the next deadline go out. A chunk's units go on when its last byte has come. What
+//! waits is bounded in time and in bytes:
+//!
+//! * a stream's beginning, until its tracks are known ([`Ingest::poll_timeout`] tells how long);
+//! * a segment, a quarter of a second for one before it that comes by another request;
+//! * a track that comes faster than it lasts and is far ahead of the other, half a second for that;
+//! * a segment that has overtaken its header, a second.
+//!
+//! Called by `engine::relay`, which has the connections and gives the packets to streams.
+
+mod body;
+mod capture;
+mod error;
+mod lane;
+mod order;
+mod path;
+mod program;
+#[cfg(test)]
+mod tests;
+
+pub use error::IngestError;
+pub use path::{PATH_MAX_BYTES, Target};
+
+use body::{Body, Kind, State};
+use glassline_media::container::cmaf::{Chunk, Event, FourCc, ReadRun, ReadSample, ReadTrack, Reader};
+use glassline_media::container::ts::AudioFormat;
+use glassline_media::{AccessUnit, Ticks, Time};
+use lane::{Lane, Shape};
+use order::Arrived;
+use program::{Program, Written};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// Tracks of one stream.
+const TRACKS_MAX: usize = 16;
+/// Headers that are kept.
+const HEADERS_MAX: usize = 32;
+/// Requests at once.
+const BODIES_MAX: usize = 64;
+/// Bytes of boxes that are not complete, in all requests together. One box alone may have 64 MiB.
+const HELD_MAX_BYTES: usize = 96 << 20;
+/// Bytes of units that wait for others. With more of them nothing waits any longer.
+const WAITING_MAX_BYTES: usize = 32 << 20;
+/// Bytes of a segment that waits for its header.
+const WAITING_BODY_MAX_BYTES: usize = 4 << 20;
+/// How long it waits.
+const HEADER_WAIT: Duration = Duration::from_secs(1);
+/// How long a stream's beginning waits for further tracks where pictures and sound are there.
+const SETTLE: Duration = Duration::from_millis(500);
+/// How long pictures wait for sound at the beginning.
+const SOUND_WAIT: Duration = Duration::from_secs(1);
+/// How long sound waits for pictures, which encoders hold back for longer.
+const PICTURES_WAIT: Duration = Duration::from_secs(3);
+/// A track that nothing has come of for so long gives its place up to another one.
+const IDLE: Duration = Duration::from_secs(3);
+/// The longest that a publisher may be silent by what it has sent.
+const QUIET_MAX: Duration = Duration::from_secs(30);
+/// Units that are on another clock than the others', in a row, before their track is refused.
+const STRAYS_MAX: u32 = 100;
+
+/// What was taken, and what was not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Chunks whose last byte has come.
+    pub chunks: u64,
+    /// Units dropped because they were there already, or came behind a later one.
+    pub late_units: u64,
+    /// Units dropped because their times have nothing to do with those of the other track.
+    pub stray_units: u64,
+    /// Samples of which no unit could be made.
+    pub bad_samples: u64,
+    /// Times that something was missing in front of a segment and did not come.
+    pub gaps: u64,
+    /// Tracks that were not taken.
+    pub refused_tracks: u64,
+}
+
+/// What goes out. Streams are counted from 0, which is the one that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// A stream begins that is a version of a capture. Where several versions are there at the beginning, number 0 is one of
+    /// them, too, and there is no stream of the name that was asked for; versions that come later stand beside that.
+    Begin {
+        /// Its number.
+        stream: usize,
+        /// What stands behind the name and a dash: `360p25`.
+        version: String,
+    },
+    /// Whole packets of a transport stream.
+    Packets {
+        /// The stream's number.
+        stream: usize,
+        /// The packets.
+        bytes: Vec<u8>,
+    },
+    /// What follows does not continue what was before: another publisher might as well have come.
+    Seam {
+        /// The stream's number.
+        stream: usize,
+    },
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All of it was taken.
+    Taken,
+    /// It waits for its header: [`Ingest::outcome`] tells what becomes of it.
+    Waits,
+}
+
+/// A header that was put.
+#[derive(Debug)]
+struct Header {
+    path: String,
+    /// Knows the tracks.
+    reader: Reader,
+    tracks: Vec<ReadTrack>,
+    /// Which of its tracks is which lane.
+    lanes: Vec<(u32, usize)>,
+}
+
+/// A program, and its pictures' lane.
+#[derive(Debug)]
+struct Stream {
+    program: Program,
+    pictures: Option<usize>,
+    version: Option<String>,
+}
+
+/// One publisher's tracks, under one name.
+#[derive(Debug, Default)]
+pub struct Ingest {
+    headers: Vec<Header>,
+    lanes: Vec<Lane>,
+    bodies: BTreeMap<u64, Body>,
+    next_body: u64,
+    streams: Vec<Stream>,
+    /// When the first header came.
+    began: Option<Time>,
+    outputs: VecDeque<Output>,
+    counters: Counters,
+    quiet: Duration,
+}
+
+impl Ingest {
+    /// Before the first request.
+    pub fn new() -> Ingest {
+        Ingest::default()
+    }
+
+    /// A request for a track at `path` begins. Returns its number, for the calls below.
+    ///
+    /// # Errors
+    /// [`IngestError::TooManyBodies`].
+    pub fn begin(&mut self, path: &str, now: Time) -> Result<u64, IngestError> {
+        if self.bodies.len() >= BODIES_MAX {
+            return Err(IngestError::TooManyBodies { limit: BODIES_MAX });
+        }
+        let id = self.next_body;
+        self.next_body += 1;
+        self.bodies.insert(id, Body::new(path, now));
+        Ok(id)
+    }
+
+    /// Takes the next bytes of a request, in any chop. Poll afterwards, also where there is an error.
+    ///
+    /// # Errors
+    /// Why the request is refused. Nothing more of it is taken.
+    pub fn push(&mut self, id: u64, bytes: &[u8], now: Time) -> Result<(), IngestError> {
+        let Some(mut body) = self.bodies.remove(&id) else { return Ok(()) };
+        body.bytes += bytes.len() as u64;
+        let taken = self.take(id, &mut body, bytes, now);
+        if let Err(error) = &taken {
+            self.fail(id, &mut body, error.clone());
+        }
+        self.bodies.insert(id, body);
+        self.advance(now);
+        taken
+    }
+
+    /// The last byte of a request has come.
+    ///
+    /// # Errors
+    /// Why it is refused: it is cut off, or what was wrong with it before.
+    pub fn end(&mut self, id: u64, now: Time) -> Result<Ended, IngestError> {
+        let Some(body) = self.bodies.get_mut(&id) else { return Ok(Ended::Taken) };
+        body.is_whole = true;
+        if matches!(body.state, State::Waits(_)) {
+            return Ok(Ended::Waits);
+        }
+        let checked = body.check_end();
+        self.finish(id, now);
+        self.advance(now);
+        checked.map(|()| Ended::Taken)
+    }
+
+    /// What has become of a request since [`Ingest::push`] and [`Ingest::end`]; `None` while nothing has.
+    pub fn outcome(&self, id: u64) -> Option<Result<(), IngestError>> {
+        match &self.bodies.get(&id)?.state {
+            State::Over(result) => Some(result.clone()),
+            _ => None,
+        }
+    }
+
+    /// Forgets a request, wherever it is. To be called once for each.
+    pub fn close(&mut self, id: u64, now: Time) {
+        self.finish(id, now);
+        self.bodies.remove(&id);
+        self.advance(now);
+    }
+
+    /// A time that [`Ingest::poll_timeout`] asked for has come.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.settle_waiting(now);
+        self.advance(now);
+    }
+
+    /// When [`Ingest::handle_timeout`] wants to be called. Any other call may change it.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let waiting = |body: &Body| match &body.state {
+            State::Waits(_) => Some(body.began + HEADER_WAIT),
+            _ => None,
+        };
+        let bodies = self.bodies.values().filter_map(waiting);
+        let start = self.streams.is_empty().then(|| self.starts_at()).flatten();
+        let placed = !self.streams.is_empty();
+        let lanes = self.lanes.iter().filter(|_| placed).filter_map(|lane| lane.order.waits_until());
+        let programs = self.streams.iter().filter_map(|stream| stream.program.waits_until());
+        bodies.chain(start).chain(lanes).chain(programs).min()
+    }
+
+    /// A stream of [`Output::Begin`] is not to be had: its pictures are taken no longer, which their requests are told.
+    pub fn refuse_stream(&mut self, stream: usize, name: &str, reason: &str) {
+        let pictures = self.streams.get(stream).and_then(|stream| stream.pictures);
+        if let Some(at) = pictures {
+            self.refuse(at, IngestError::Stream { name: name.to_owned(), reason: reason.to_owned() });
+        }
+    }
+
+    /// What goes out, in order. Poll until `None` after each call above.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Whether every track has said that it is over, and no request goes on.
+    pub fn is_over(&self) -> bool {
+        !self.lanes.is_empty() && self.bodies.is_empty() && self.lanes.iter().all(|lane| lane.has_ended)
+    }
+
+    /// How long nothing may come by the length of the segments that came, each at once: up to 30 s.
+    pub fn expected_quiet(&self) -> Duration {
+        self.quiet
+    }
+
+    /// What was taken so far, and what was not.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Bytes that are held, by boxes that are not complete and by units that wait.
+    pub fn held_bytes(&self) -> usize {
+        self.bodies.values().map(Body::held_bytes).sum::<usize>() + self.waiting_bytes()
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        let lanes: usize = self.lanes.iter().map(|lane| lane.order.bytes()).sum();
+        lanes + self.streams.iter().map(|stream| stream.program.bytes()).sum::<usize>()
+    }
+
+    fn take(&mut self, id: u64, body: &mut Body, bytes: &[u8], now: Time) -> Result<(), IngestError> {
+        let held: usize = self.bodies.values().map(Body::held_bytes).sum();
+        if held + body.held_bytes() + bytes.len() > HELD_MAX_BYTES {
+            return Err(IngestError::TooMuch { limit: HELD_MAX_BYTES });
+        }
+        match &mut body.state {
+            State::Begins(_) => match body.begin(bytes)? {
+                None => Ok(()),
+                Some((Kind::Header, head)) => {
+                    body.state = State::Reads(Box::new(Reader::new()));
+                    self.read(id, body, &head, now)
+                }
+                Some((Kind::Segment, head)) => {
+                    body.state = State::Waits(head);
+                    self.find_header(id, body, now)
+                }
+            },
+            State::Waits(waiting) => {
+                if waiting.len() + bytes.len() > WAITING_BODY_MAX_BYTES {
+                    return Err(IngestError::NoHeader);
+                }
+                waiting.extend_from_slice(bytes);
+                Ok(())
+            }
+            State::Reads(_) => self.read(id, body, bytes, now),
+            State::Over(result) => result.clone(),
+        }
+    }
+
+    /// Reads a segment on that waits for its header, if that is there.
+    fn find_header(&mut self, id: u64, body: &mut Body, now: Time) -> Result<(), IngestError> {
+        // A header whose tracks are others' by now has no segments.
+        let likeness =
+            |header: &Header| (!header.lanes.is_empty()).then(|| path::likeness(&header.path, &body.path));
+        let Some(best) = self.headers.iter().filter_map(likeness).max() else { return Ok(()) };
+        let mut alike = (0..self.headers.len()).filter(|&at| likeness(&self.headers[at]) == Some(best));
+        let (Some(found), None) = (alike.next(), alike.next()) else { return Err(IngestError::Ambiguous) };
+        let State::Waits(waiting) = &mut body.state else { return Ok(()) };
+        let waiting = std::mem::take(waiting);
+        body.header = Some(found);
+        body.state = State::Reads(Box::new(self.headers[found].reader.of_segment()));
+        self.read(id, body, &waiting, now)
+    }
+
+    /// Looks after the segments that wait for a header.
+    fn settle_waiting(&mut self, now: Time) {
+        let waits = |body: &Body| matches!(body.state, State::Waits(_));
+        let waiting: Vec<u64> =
+            self.bodies.iter().filter(|(_, body)| waits(body)).map(|(id, _)| *id).collect();
+        for id in waiting {
+            let Some(mut body) = self.bodies.remove(&id) else { continue };
+            let mut found = self.find_header(id, &mut body, now);
+            if found.is_ok() && waits(&body) && now >= body.began + HEADER_WAIT {
+                found = Err(IngestError::NoHeader);
+            }
+            if found.is_ok() && body.is_whole && !waits(&body) {
+                found = body.check_end();
+                if found.is_ok() {
+                    body.state = State::Over(Ok(()));
+                }
+            }
+            if let Err(error) = found {
+                self.fail(id, &mut body, error);
+            }
+            let is_over = matches!(body.state, State::Over(_));
+            self.bodies.insert(id, body);
+            if is_over {
+                self.finish(id, now);
+            }
+        }
+    }
+
+    fn fail(&mut self, id: u64, body: &mut Body, error: IngestError) {
+        body.state = State::Over(Err(error));
+        self.lanes.iter_mut().for_each(|lane| lane.order.end(id));
+    }
+
+    /// A request brings no more.
+    fn finish(&mut self, id: u64, now: Time) {
+        self.lanes.iter_mut().for_each(|lane| lane.order.end(id));
+        if let Some(body) = self.bodies.get(&id)
+            && let Some((first, end)) = body.span
+        {
+            // What came faster than it lasts has come at once, and so may what follows.
+            let lasts = duration(end - first);
+            if now.since(body.began) < lasts / 2 {
+                self.quiet = self.quiet.max(lasts.min(QUIET_MAX));
+            }
+        }
+    }
+
+    fn read(&mut self, id: u64, body: &mut Body, bytes: &[u8], now: Time) -> Result<(), IngestError> {
+        let (events, read) = body.read(bytes);
+        for event in events {
+            self.handle(id, body, event, now)?;
+            // With each, so that it makes no difference how the bytes are chopped.
+            self.advance(now);
+        }
+        read
+    }
+
+    fn handle(&mut self, id: u64, body: &mut Body, event: Event, now: Time) -> Result<(), IngestError> {
+        match event {
+            Event::Init(tracks) => {
+                let State::Reads(reader) = &body.state else { return Ok(()) };
+                let reader = reader.of_segment();
+                body.header = Some(self.register(&body.path, reader, tracks, now)?);
+                self.settle_waiting(now);
+            }
+            Event::SegmentType(brands) if brands.contains(&FourCc(*b"lmsg")) => self.end_tracks(body),
+            Event::End => self.end_tracks(body),
+            Event::Chunk(chunk) => self.take_chunk(id, body, &chunk, now)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The tracks of a body's header say that they are over.
+    fn end_tracks(&mut self, body: &Body) {
+        let Some(header) = body.header.and_then(|at| self.headers.get(at)) else { return };
+        for (_, lane) in &header.lanes {
+            self.lanes[*lane].has_ended = true;
+        }
+    }
+
+    /// Takes a header. Returns its place.
+    fn register(
+        &mut self,
+        path: &str,
+        reader: Reader,
+        tracks: Vec<ReadTrack>,
+        now: Time,
+    ) -> Result<usize, IngestError> {
+        let known = self.headers.iter().position(|header| header.path == path);
+        if let Some(at) = known
+            && self.headers[at].tracks == tracks
+        {
+            self.headers[at].reader = reader;
+            return Ok(at);
+        }
+        let is_free = |at: &usize| {
+            self.headers[*at].lanes.is_empty() && self.bodies.values().all(|body| body.header != Some(*at))
+        };
+        let free = || (0..self.headers.len()).find(is_free).filter(|_| self.headers.len() >= HEADERS_MAX);
+        let known = known.or_else(free);
+        if known.is_none() && self.headers.len() >= HEADERS_MAX {
+            self.counters.refused_tracks += tracks.len() as u64;
+            return Err(IngestError::TooManyTracks { limit: HEADERS_MAX });
+        }
+        // The tracks that this header had go on as those that it has now.
+        let mut own: Vec<usize> =
+            known.iter().flat_map(|&at| self.headers[at].lanes.iter().map(|(_, lane)| *lane)).collect();
+        let (mut lanes, mut refusal) = (Vec::new(), None);
+        for track in &tracks {
+            match self.place(track, &mut own, &lanes, now) {
+                Ok(lane) => lanes.push((track.id, lane)),
+                Err(error) => {
+                    self.counters.refused_tracks += 1;
+                    refusal = refusal.or(Some(error));
+                }
+            }
+        }
+        if lanes.is_empty() {
+            let none = IngestError::Codec { sample_entry: FourCc(*b"none") };
+            return Err(refusal.unwrap_or(none));
+        }
+        self.began = self.began.or(Some(now));
+        // A track that was another header's is no longer.
+        for header in &mut self.headers {
+            header.lanes.retain(|(_, lane)| !lanes.iter().any(|(_, other)| other == lane));
+        }
+        let header = Header { path: path.to_owned(), reader, tracks, lanes };
+        match known {
+            Some(at) => {
+                self.headers[at] = header;
+                Ok(at)
+            }
+            None => {
+                self.headers.push(header);
+                Ok(self.headers.len() - 1)
+            }
+        }
+    }
+
+    /// Finds a lane for a track: one of those that its header had, one that is idle, or a new one.
+    fn place(
+        &mut self,
+        track: &ReadTrack,
+        own: &mut Vec<usize>,
+        taken: &[(u32, usize)],
+        now: Time,
+    ) -> Result<usize, IngestError> {
+        let unknown = IngestError::Codec { sample_entry: track.sample_entry };
+        let codec = track.codec().ok_or(unknown)?;
+        let is_video = codec.is_video();
+        let mine = own.iter().position(|&lane| self.lanes[lane].is_video() == is_video);
+        let idle = |at: usize| {
+            let lane = &self.lanes[at];
+            let is_mine = lane.is_video() == is_video && !taken.iter().any(|(_, other)| *other == at);
+            is_mine && now.since(lane.newest_at) >= IDLE && lane.order.bytes() == 0
+        };
+        let at = match mine {
+            Some(mine) => Some(own.remove(mine)),
+            None => (0..self.lanes.len()).find(|&at| idle(at)),
+        };
+        if let Some(at) = at {
+            let before = self.lanes[at].sound();
+            let lane = &mut self.lanes[at];
+            (lane.track, lane.codec, lane.newest_at) = (track.clone(), codec, now);
+            (lane.has_ended, lane.refused, lane.strays) = (false, None, 0);
+            if !is_video && self.lanes[at].sound() != before {
+                self.change_sound(self.lanes[at].sound());
+            }
+            return Ok(at);
+        }
+        if !is_video && self.lanes.iter().any(|lane| !lane.is_video()) {
+            return Err(IngestError::SecondSound);
+        }
+        if self.lanes.len() >= TRACKS_MAX {
+            return Err(IngestError::TooManyTracks { limit: TRACKS_MAX });
+        }
+        self.lanes.push(Lane::new(track.clone(), codec, now));
+        Ok(self.lanes.len() - 1)
+    }
+
+    /// The sound is coded in another way from here on.
+    fn change_sound(&mut self, sound: Option<AudioFormat>) {
+        for (number, stream) in self.streams.iter_mut().enumerate() {
+            let mut written = Vec::new();
+            stream.program.drain(Time::NEVER, &mut written);
+            written.push(stream.program.change(false, sound));
+            give(number, written, &mut self.outputs);
+        }
+    }
+
+    fn take_chunk(&mut self, id: u64, body: &mut Body, chunk: &Chunk, now: Time) -> Result<(), IngestError> {
+        self.counters.chunks += 1;
+        let State::Reads(reader) = &body.state else { return Ok(()) };
+        let mut span = body.span;
+        for run in &chunk.runs {
+            let Some(header) = body.header.and_then(|at| self.headers.get(at)) else { break };
+            let Some(&(_, at)) = header.lanes.iter().find(|(track, _)| *track == run.track_id) else {
+                continue;
+            };
+            let Some(track) = reader.track(run.track_id) else { continue };
+            let lane = &mut self.lanes[at];
+            (lane.newest_at, lane.has_ended) = (now, false);
+            if let Some(error) = &lane.refused {
+                return Err(error.clone());
+            }
+            if lane.strays > STRAYS_MAX {
+                return Err(IngestError::OtherClock);
+            }
+            for sample in &run.samples {
+                let duration = lasting(sample, track);
+                let Some(unit) = unit_of(sample, track, chunk) else {
+                    self.counters.bad_samples += 1;
+                    continue;
+                };
+                if lane.unit_ticks.0 == 0 {
+                    lane.unit_ticks = duration;
+                }
+                let end = unit.dts + duration;
+                span =
+                    Some(span.map_or((unit.dts, end), |(first, last)| (first.min(unit.dts), last.max(end))));
+                let arrived = Arrived { unit, duration, body: id, at: now, jumps: false };
+                lane.order.push(arrived, &mut self.counters);
+            }
+            self.quiet = self.quiet.max(lasts(run, track));
+        }
+        body.span = span;
+        Ok(())
+    }
+
+    /// When the first stream begins, with the tracks that are there then.
+    fn starts_at(&self) -> Option<Time> {
+        let has = |video: bool| self.lanes.iter().any(|lane| lane.is_video() == video);
+        let is_one = self.headers.len() == 1 && self.headers.first()?.tracks.len() > 1;
+        let wait = match (has(true), has(false)) {
+            (true, true) if is_one => Duration::ZERO,
+            (true, true) => SETTLE,
+            (true, false) => SOUND_WAIT,
+            (false, _) => PICTURES_WAIT,
+        };
+        Some(self.began? + wait)
+    }
+
+    /// Does all that can be done at `now`.
+    fn advance(&mut self, now: Time) {
+        // With too much that waits, nothing waits any longer.
+        let now = if self.waiting_bytes() > WAITING_MAX_BYTES { Time::NEVER } else { now };
+        self.arrange(now);
+        if !self.streams.is_empty() {
+            (0..self.lanes.len()).for_each(|lane| self.distribute(lane, now));
+        }
+        for (number, stream) in self.streams.iter_mut().enumerate() {
+            let mut written = Vec::new();
+            stream.program.drain(now, &mut written);
+            give(number, written, &mut self.outputs);
+        }
+    }
+
+    /// Gives each track a stream that has none.
+    fn arrange(&mut self, now: Time) {
+        if self.streams.is_empty() && self.starts_at().is_none_or(|at| now < at) {
+            return;
+        }
+        let sound = self.lanes.iter().find(|lane| !lane.is_video()).and_then(Lane::sound);
+        let has_stream = |at: usize| self.streams.iter().any(|stream| stream.pictures == Some(at));
+        let is_new =
+            |at: &usize| self.lanes[*at].is_video() && self.lanes[*at].refused.is_none() && !has_stream(*at);
+        let mut pictures: Vec<usize> = (0..self.lanes.len()).filter(is_new).collect();
+        // Best first; of equal ones the first that came.
+        pictures.sort_by_key(|&at| std::cmp::Reverse(self.lanes[at].shape()));
+        let shapes: Vec<_> =
+            pictures.iter().filter_map(|&at| self.lanes[at].shape()).map(Shape::name).collect();
+        let are_versions = pictures.len() > 1;
+        for at in pictures {
+            let name = self.lanes[at].shape().map(Shape::name);
+            let alike = shapes.iter().filter(|&other| Some(other) == name.as_ref()).count();
+            self.place_pictures(at, sound, are_versions, alike > 1);
+        }
+        if self.streams.is_empty() && sound.is_some() {
+            self.streams.push(Stream { program: Program::new(false, sound), pictures: None, version: None });
+        }
+        for (number, stream) in self.streams.iter_mut().enumerate() {
+            if sound.is_some() && stream.program.sound().is_none() {
+                let mut written = Vec::new();
+                stream.program.drain(Time::NEVER, &mut written);
+                written.push(stream.program.change(false, sound));
+                give(number, written, &mut self.outputs);
+            }
+        }
+    }
+
+    /// Gives pictures a stream: one of the name that was asked for, or that of a version, with its bit rate where others that
+    /// begin with it are `alike`.
+    fn place_pictures(&mut self, at: usize, sound: Option<AudioFormat>, are_versions: bool, alike: bool) {
+        let shape = self.lanes[at].shape();
+        match self.streams.first_mut() {
+            Some(first) if !first.program.has_pictures() => {
+                let mut written = Vec::new();
+                first.program.drain(Time::NEVER, &mut written);
+                written.push(first.program.change(true, None));
+                first.pictures = Some(at);
+                return give(0, written, &mut self.outputs);
+            }
+            None if !are_versions || shape.is_none() => {
+                let program = Program::new(true, sound);
+                return self.streams.push(Stream { program, pictures: Some(at), version: None });
+            }
+            _ => {}
+        }
+        let Some(shape) = shape else {
+            if self.lanes[at].first().is_some() {
+                // Its pictures do not say what they are.
+                let sample_entry = self.lanes[at].track.sample_entry;
+                self.refuse(at, IngestError::Codec { sample_entry });
+            }
+            return;
+        };
+        let name = shape.name();
+        let exact = self.lanes[at].bitrate().map(|bitrate| format!("{name}-{bitrate}"));
+        let name_of = |stream: &Stream| match &stream.version {
+            Some(version) => Some(version.clone()),
+            None => Some(self.lanes[stream.pictures?].shape()?.name()),
+        };
+        let taken: Vec<String> = self.streams.iter().filter_map(name_of).collect();
+        let names = if alike { [exact, Some(name.clone())] } else { [Some(name.clone()), exact] };
+        let Some(version) = names.into_iter().flatten().find(|name| !taken.contains(name)) else {
+            return self.refuse(at, IngestError::SameName { name });
+        };
+        self.outputs.push_back(Output::Begin { stream: self.streams.len(), version: version.clone() });
+        let program = Program::new(true, sound);
+        self.streams.push(Stream { program, pictures: Some(at), version: Some(version) });
+    }
+
+    /// Takes no more of a track: its requests are told with the next chunk.
+    fn refuse(&mut self, at: usize, error: IngestError) {
+        self.counters.refused_tracks += 1;
+        let lane = &mut self.lanes[at];
+        lane.order = order::Order::default();
+        lane.refused = Some(error);
+    }
+
+    /// Gives the units of a track to its streams that may go on.
+    fn distribute(&mut self, at: usize, now: Time) {
+        let lane = &mut self.lanes[at];
+        let is_video = lane.is_video();
+        let takes = |stream: &Stream| if is_video { stream.pictures == Some(at) } else { true };
+        if !self.streams.iter().any(takes) {
+            return;
+        }
+        while let Some(arrived) = lane.order.poll(now, &mut self.counters) {
+            let Arrived { unit, at: came, jumps, .. } = arrived;
+            let mut is_taken = false;
+            for (number, stream) in self.streams.iter_mut().enumerate().filter(|(_, stream)| takes(stream)) {
+                let mut written = Vec::new();
+                is_taken |= stream.program.push(unit.clone(), came, jumps, &mut self.counters, &mut written);
+                give(number, written, &mut self.outputs);
+            }
+            lane.strays = if is_taken { 0 } else { lane.strays.saturating_add(1) };
+        }
+    }
+}
+
+fn give(stream: usize, written: Vec<Written>, outputs: &mut VecDeque<Output>) {
+    for written in written {
+        match (written, outputs.back_mut()) {
+            (Written::Bytes(bytes), Some(Output::Packets { stream: last, bytes: packets }))
+                if *last == stream =>
+            {
+                packets.extend_from_slice(&bytes);
+            }
+            (Written::Bytes(bytes), _) => outputs.push_back(Output::Packets { stream, bytes }),
+            (Written::Seam, _) => outputs.push_back(Output::Seam { stream }),
+        }
+    }
+}
+
+/// The access unit of a sample; where something in front of its chunk says when it was captured, with that.
+fn unit_of(sample: &ReadSample, track: &ReadTrack, chunk: &Chunk) -> Option<AccessUnit> {
+    let unit = track.to_unit(sample).ok()?;
+    if !unit.codec.is_video() {
+        return Some(unit);
+    }
+    let captured = chunk.producer_time.and_then(|said| capture::time_of(sample, track, &said));
+    Some(captured.and_then(|captured| capture::with_time(&unit, captured)).unwrap_or(unit))
+}
+
+/// How long a sample lasts, in ticks of 90 kHz.
+fn lasting(sample: &ReadSample, track: &ReadTrack) -> Ticks {
+    let ticks = u64::from(sample.duration) * u64::from(Ticks::RATE) / u64::from(track.timescale);
+    Ticks(ticks as i64)
+}
+
+/// How long a run lasts, up to [`QUIET_MAX`].
+fn lasts(run: &ReadRun, track: &ReadTrack) -> Duration {
+    let ticks: u64 = run.samples.iter().map(|sample| u64::from(sample.duration)).sum();
+    Duration::from_millis(ticks.saturating_mul(1000) / u64::from(track.timescale)).min(QUIET_MAX)
+}
+
+fn duration(ticks: Ticks) -> Duration {
+    Duration::from_micros(ticks.0.max(0) as u64 * 100 / 9)
+}

@@ -1,0 +1,140 @@
+//! FFmpeg publishes DASH and HLS by PUT, and what comes of it plays with its sound in place.
+
+use crate::segmented::expect_pictures;
+use crate::{have, serve};
+use glassline_test_support::http::get;
+use glassline_test_support::program::{Running, Server, run};
+use glassline_test_support::wait::until;
+use std::process::Command;
+
+/// A flash and a beep each second, for 80 ms.
+const FLASH: &str =
+    "color=black:size=320x180:rate=25,drawbox=color=white:t=fill:enable=lt(mod(t\\,1)\\,0.08)";
+const BEEP: &str = "aevalsrc=0.5*sin(2*PI*1000*t)*lt(mod(t\\,1)\\,0.08):s=48000";
+/// How far a beep may be from its flash: a picture, and what codecs add.
+const APART_S: f64 = 0.06;
+
+/// FFmpeg that publishes until it is dropped.
+fn ffmpeg(options: &str, url: &str) -> Running {
+    let mut command = Command::new("ffmpeg");
+    command.args(["-v", "error", "-re", "-f", "lavfi", "-i", FLASH, "-re", "-f", "lavfi", "-i", BEEP]);
+    let encoder = "-c:v libx264 -preset ultrafast -g 25 -b:v 500k -b:a 96k";
+    command.args(encoder.split_whitespace()).args(options.split_whitespace()).arg(url);
+    Running::start(&mut command)
+}
+
+/// All numbers behind `key` in what FFmpeg said.
+fn numbers(said: &str, key: &str) -> Vec<f64> {
+    let behind = said.split(key).skip(1);
+    let number = |text: &str| text.trim_start().split([' ', '\n', '\r']).next()?.parse().ok();
+    behind.filter_map(number).collect()
+}
+
+/// Watches four seconds, and wants each flash with its beep.
+fn expect_sound_in_place(url: &str) {
+    let arguments = "-vf blackdetect=d=0.1:pix_th=0.5 -af silencedetect=n=-30dB:d=0.2 -t 4 -f null -";
+    let arguments: Vec<&str> =
+        ["-v", "info", "-nostats", "-i", url].into_iter().chain(arguments.split(' ')).collect();
+    let watched = run("ffmpeg", &arguments, 60);
+    assert_eq!(watched.status, Some(0), "{}", watched.stderr);
+    let (flashes, beeps) = (numbers(&watched.stderr, "black_end:"), numbers(&watched.stderr, "silence_end:"));
+    // The watching may begin or end within one of them.
+    let whole: Vec<f64> = flashes.iter().copied().filter(|at| (0.2..3.7).contains(at)).collect();
+    assert!(whole.len() >= 2, "{}", watched.stderr);
+    for flash in whole {
+        let nearest = beeps.iter().map(|beep| (beep - flash).abs()).fold(f64::MAX, f64::min);
+        assert!(nearest <= APART_S, "{url}: flashes at {flashes:?}, beeps at {beeps:?}");
+    }
+}
+
+/// Nothing of what FFmpeg put was refused or dropped.
+fn expect_all_taken(server: &Server) {
+    let metrics = server.metrics();
+    for name in ["refused", "late_units", "stray_units", "bad_samples", "gaps", "refused_tracks"] {
+        let family = format!("glassline_ingest_{name}_total");
+        assert_eq!(metrics.sum(&family, "") as u64, 0, "{family}\n{}", server.process.output());
+    }
+}
+
+#[test]
+fn ffmpeg_publishes_low_latency_dash() {
+    if !have("ffmpeg_publishes_low_latency_dash", &["ffmpeg"]) {
+        return;
+    }
+    let server = serve();
+    let options =
+        "-tune zerolatency -c:a aac -f dash -method PUT -ldash 1 -streaming 1 -seg_duration 2 -window_size 3";
+    let _publisher = ffmpeg(options, &server.url("/live/low/manifest.mpd"));
+    server.wait_for_pictures("low");
+    expect_sound_in_place(&server.url("/live/low.ts"));
+    expect_pictures(&server.url("/live/low/index.m3u8"));
+    expect_all_taken(&server);
+}
+
+#[test]
+fn ffmpeg_publishes_dash_by_whole_segments_with_opus_over_connections_that_stay() {
+    let test = "ffmpeg_publishes_dash_by_whole_segments_with_opus_over_connections_that_stay";
+    if !have(test, &["ffmpeg"]) {
+        return;
+    }
+    let server = serve();
+    let options = "-bf 2 -c:a libopus -f dash -dash_segment_type mp4 -method PUT -http_persistent 1 -seg_duration 2 \
+                   -window_size 3";
+    let _publisher = ffmpeg(options, &server.url("/live/whole/manifest.mpd"));
+    server.wait_for_pictures("whole");
+    expect_sound_in_place(&server.url("/live/whole.ts"));
+    expect_pictures(&server.url("/live/whole/manifest.mpd"));
+    expect_all_taken(&server);
+}
+
+#[test]
+fn ffmpeg_publishes_hls_of_fragmented_mp4() {
+    if !have("ffmpeg_publishes_hls_of_fragmented_mp4", &["ffmpeg"]) {
+        return;
+    }
+    let server = serve();
+    let options = "-bf 2 -c:a aac -f hls -hls_time 1 -hls_segment_type fmp4 -hls_flags delete_segments -hls_list_size 2 \
+                   -method PUT";
+    let _publisher = ffmpeg(options, &server.url("/live/hls/index.m3u8"));
+    server.wait_for_pictures("hls");
+    expect_sound_in_place(&server.url("/live/hls.ts"));
+    expect_pictures(&server.url("/live/hls/index.m3u8"));
+    expect_all_taken(&server);
+}
+
+#[test]
+fn ffmpeg_publishes_a_track_by_one_long_request() {
+    if !have("ffmpeg_publishes_a_track_by_one_long_request", &["ffmpeg"]) {
+        return;
+    }
+    let server = serve();
+    // Both tracks in one file, a fragment a frame.
+    let options = "-tune zerolatency -c:a aac -f mp4 -movflags cmaf+frag_every_frame -method POST";
+    let _publisher = ffmpeg(options, &server.url("/live/long/Streams(all.cmfv)"));
+    server.wait_for_pictures("long");
+    expect_sound_in_place(&server.url("/live/long.ts"));
+    expect_all_taken(&server);
+}
+
+#[test]
+fn ffmpeg_publishes_a_ladder() {
+    if !have("ffmpeg_publishes_a_ladder", &["ffmpeg"]) {
+        return;
+    }
+    let server = serve();
+    let options = "-filter_complex [0:v]split=2[high][b];[b]scale=160:90[low] -map [high] -map [low] -map 1:a \
+                   -tune zerolatency -c:a aac -f dash -method PUT -ldash 1 -streaming 1 -seg_duration 2 -window_size 3";
+    let _publisher = ffmpeg(options, &server.url("/live/hall/manifest.mpd"));
+    for name in ["hall-180p25", "hall-90p25"] {
+        server.wait_for_pictures(name);
+        expect_sound_in_place(&server.url(&format!("/live/{name}.ts")));
+    }
+    until("no stream of the name itself", || server.stream("hall").is_none());
+    // The name is that of the ladder.
+    expect_pictures(&server.url("/live/hall/index.m3u8"));
+    let playlist = get(server.address(), "/live/hall/index.m3u8").text();
+    for size in ["320x180", "160x90"] {
+        assert!(playlist.contains(size), "{playlist}");
+    }
+    expect_all_taken(&server);
+}
