@@ -76,6 +76,7 @@ describe("waits for objects", () => {
 
   it("are hits where nothing had to be fetched", () => {
     expect(hitShare(named)).toBeCloseTo(65 / 110);
+    expect(hitShare({ requests: 4, by_source: { packaged: 1, disk: 1, joined: 1, miss: 1 } })).toBe(0.5);
     expect(hitShare({ requests: 0, by_source: {} })).toBeNull();
   });
 });

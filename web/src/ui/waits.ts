@@ -87,14 +87,17 @@ export function percent(share: number): string {
   return `${Math.round(share * 100)} %`;
 }
 
+/** The sources for which nobody else has to be asked. */
+const HERE = ["packaged", "hit", "stale", "disk"];
+
 /** Which part of requests was here already; null of nothing. */
 export function hitShare({ requests, by_source }: Pick<ObjectCounts, "requests" | "by_source">): number | null {
   if (requests === 0) return null;
-  return ((by_source["packaged"] ?? 0) + (by_source["hit"] ?? 0) + (by_source["stale"] ?? 0)) / requests;
+  return HERE.reduce((sum, source) => sum + (by_source[source] ?? 0), 0) / requests;
 }
 
 const SOURCE_WORDS: Record<string, string> = {
-  packaged: "packaged here", hit: "kept here", stale: "kept here, asked about meanwhile", joined: "on their way already", miss: "fetched for it",
+  packaged: "packaged here", hit: "kept here", stale: "kept here, asked about meanwhile", joined: "on their way already", disk: "kept on the disk", miss: "fetched for it",
 };
 const KIND_WORDS: Record<string, [string, string]> = {
   playlist: ["playlist", "playlists"], init: ["header", "headers"], segment: ["segment", "segments"], part: ["part", "parts"],
