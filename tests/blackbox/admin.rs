@@ -102,7 +102,7 @@ const SOURCE: &str =
 fn without_an_admin_listener_the_inside_is_told_to_this_machine_alone() {
     let test = "without_an_admin_listener_the_inside_is_told_to_this_machine_alone";
     let Some((server, _scratch, outside)) = from_outside(test, SOURCE) else { return };
-    for path in ["/metrics", "/api/encoders"] {
+    for path in ["/metrics", "/api/encoders", "/api/objects"] {
         assert_eq!(get(server.address(), path).status, 200, "{path}");
         let refused = get(outside, path);
         assert_eq!(
@@ -139,7 +139,7 @@ fn networks_of_the_crew_see_what_this_machine_sees() {
     let config = format!("[admin]\nnetworks = ['OUTSIDE']\n{SOURCE}");
     let Some((server, _scratch, outside)) = from_outside(test, &config) else { return };
     for address in [server.address(), outside] {
-        for path in ["/metrics", "/api/encoders", "/api/clients"] {
+        for path in ["/metrics", "/api/encoders", "/api/clients", "/api/objects"] {
             assert_eq!(get(address, path).status, 200, "{address} {path}");
             assert_eq!(ask(address, "GET", path, &["Via: 1.1 proxy"]).status, 403, "{address} {path}");
         }

@@ -82,7 +82,7 @@ fn read_request(connection: &mut TcpStream) -> Option<Asked> {
 }
 
 /// An edge in front of these servers.
-fn edge(servers: &[&str]) -> (Server, Scratch) {
+pub(crate) fn edge(servers: &[&str]) -> (Server, Scratch) {
     let list: Vec<String> = servers.iter().map(|server| format!("'{server}'")).collect();
     serve_with(&format!("[upstream]\nservers = [{}]\nconnect_timeout = '1s'\n", list.join(", ")))
 }

@@ -34,6 +34,7 @@ mod link;
 mod link_discovery;
 mod load;
 mod marks;
+mod objects;
 mod outputs;
 mod pictures;
 mod publishers;

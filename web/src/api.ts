@@ -118,6 +118,46 @@ export interface Overview {
   streams: StreamInfo[];
 }
 
+/** Requests for objects in some time. Percentiles are of how long those waited for the first byte that were not for what was not made yet. */
+export interface ObjectCounts {
+  requests: number;
+  awaited: number;
+  by_source: Record<string, number>;
+  by_kind: Record<string, number>;
+  awaited_by_kind: Record<string, number>;
+  p50_ms: number | null;
+  p95_ms: number | null;
+  p99_ms: number | null;
+  awaited_p50_ms: number | null;
+  awaited_p95_ms: number | null;
+}
+
+/** The objects of one name: the last ten minutes. */
+export interface NamedObjects extends ObjectCounts {
+  name: string;
+  last_minute: ObjectCounts & { seconds: number; requests_per_s: number };
+  windows: {
+    step_s: number;
+    begins_utc_us: number;
+    requests: number[];
+    awaited: number[];
+    p50_ms: (number | null)[];
+    p95_ms: (number | null)[];
+    p99_ms: (number | null)[];
+    awaited_p50_ms: (number | null)[];
+  };
+  /** Requests in each bucket; one more than there are edges. */
+  distribution: number[];
+  awaited_distribution: number[];
+}
+
+export interface Objects {
+  /** Names that there are, listed or not. */
+  names: number;
+  edges_ms: number[];
+  objects: NamedObjects[];
+}
+
 const TIMEOUT_MS = 4000;
 
 async function json(path: string): Promise<unknown> {
@@ -179,6 +219,17 @@ export async function clients(name: string, key: string): Promise<Clients | numb
     const path = `/api/clients?stream=${encodeURIComponent(name)}`;
     const response = await fetch(path, { cache: "no-store", headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
     return response.ok ? ((await response.json()) as Clients) : response.status;
+  } catch {
+    return null;
+  }
+}
+
+/** What the server tells of objects, or of those of one name; the status where it does not tell, null where it does not answer. */
+export async function objects(name: string | null): Promise<Objects | number | null> {
+  try {
+    const path = `/api/objects${name === null ? "" : `?name=${encodeURIComponent(name)}`}`;
+    const response = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
+    return response.ok ? ((await response.json()) as Objects) : response.status;
   } catch {
     return null;
   }

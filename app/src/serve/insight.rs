@@ -113,15 +113,19 @@ pub(super) fn clients(request: &Request, door: ListenerRole, peer: IpAddr, hub: 
     })
 }
 
-fn number(request: &Request, name: &str, default: usize) -> Result<usize, std::num::ParseIntError> {
+pub(super) fn number(
+    request: &Request,
+    name: &str,
+    default: usize,
+) -> Result<usize, std::num::ParseIntError> {
     request.parameter(name).map_or(Ok(default), |text| text.parse())
 }
 
-fn no_number(name: &str) -> Response {
+pub(super) fn no_number(name: &str) -> Response {
     problem(400, "no number", &format!("?{name}= takes a whole number."))
 }
 
-fn millis(time: Duration) -> f64 {
+pub(super) fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 

@@ -11,6 +11,7 @@ mod identity;
 mod insight;
 mod life;
 mod metrics;
+mod objects;
 mod renditions;
 mod rules;
 mod service;

@@ -2,7 +2,7 @@
 
 use super::access_log::AccessLog;
 use super::answers::{json, no_stream};
-use super::{api, assets, control, encoding, insight, metrics};
+use super::{api, assets, control, encoding, insight, metrics, objects};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::playlist;
@@ -66,6 +66,7 @@ impl PageSite {
                 json(&api::streams(hub, streams, self.now().contact.as_deref(), is_operator()))
             }
             "/api/clients" => insight::clients(request, door, peer, hub),
+            "/api/objects" => objects::objects(request, hub),
             "/api/encoders" => json(&api::Encoders { encoders: self.encoders.statuses() }),
             path => {
                 if let Some(name) = path.strip_prefix("/api/streams/") {
@@ -128,7 +129,7 @@ fn refuse_stranger(request: &Request, door: ListenerRole, peer: IpAddr, hub: &Hu
     let is_closed = match door {
         ListenerRole::Public if is_for_operators(path) => return Some(not_here()),
         ListenerRole::Public => false,
-        ListenerRole::Shared => matches!(path, "/metrics" | "/api/encoders"),
+        ListenerRole::Shared => matches!(path, "/metrics" | "/api/encoders" | "/api/objects"),
         ListenerRole::Admin => is_for_operators(path) && !matches!(path, "/healthz" | "/readyz"),
     };
     if !is_closed {
@@ -187,6 +188,7 @@ mod tests {
             "/api/new",
             "/api/clients",
             "/api/encoders",
+            "/api/objects",
             "/api/streams/a/keyframe",
             "/api/streams/a/bitrate",
             "/stream/a",

@@ -1,4 +1,4 @@
-/** A curve over time, with the value under the pointer. Pointer, touch and arrow keys move one mark through all charts. */
+/** Curves over an axis of time or of another quantity, with the value under the pointer. Pointer, touch and arrow keys move one mark through all charts. */
 import { element, setText, svg } from "./dom";
 
 const HEIGHT = 132;
@@ -30,14 +30,57 @@ export interface ChartOptions {
   onPoint(index: number | null): void;
 }
 
-/** What a chart draws: for each line as many values as there are times. */
+/** What a chart draws: for each line as many values as its axis has points. */
 export interface ChartData {
   lines: (readonly (number | null)[])[];
+  axis: Axis;
+  /** The readout where nobody points; without it, the last values. */
+  resting?: string;
+  /** The lines in words, where their last, least and greatest values are not what they are about. */
+  told?: string;
+}
+
+/** A label below the chart. */
+export interface Tick {
+  share: number;
+  anchor: "start" | "middle" | "end";
+  words: string;
+  /** Whether a line stands on it. */
+  ruled?: boolean;
+}
+
+/** What runs from left to right. */
+export interface Axis {
+  /** How many points there are. */
   length: number;
-  /** Steps that the whole width stands for, at least `length`. */
-  span: number;
-  stepS: number;
-  timeMs(index: number): number;
+  /** Where a point is, from 0 (left) to 1 (right). */
+  share(index: number): number;
+  /** The point there; null where there is none. */
+  nearest(share: number): number | null;
+  ticks: readonly Tick[];
+  /** A point in words, in front of its values. */
+  at(index: number): string;
+  /** What the whole width stands for, in words. */
+  range: string;
+}
+
+/** Time: `length` steps of `stepS` seconds, the newest at the right edge, on a width that stands for `span` of them. */
+export function timeAxis(length: number, span: number, stepS: number, timeMs: (index: number) => number): Axis {
+  const spanS = span * stepS;
+  return {
+    length,
+    share: (index) => (index + span - length) / Math.max(1, span - 1),
+    nearest: (share) => {
+      const index = Math.round(share * (span - 1)) - (span - length);
+      return index < 0 || index >= length ? null : index;
+    },
+    ticks: [
+      { share: 0, anchor: "start", words: ago(spanS) }, { share: 0.5, anchor: "middle", words: ago(spanS / 2) },
+      { share: 1, anchor: "end", words: "now" },
+    ],
+    at: (index) => new Date(timeMs(index)).toLocaleTimeString(),
+    range: words(spanS),
+  };
 }
 
 type Place = (value: number) => number;
@@ -92,24 +135,22 @@ export class Chart {
   private key(event: KeyboardEvent): void {
     const { data } = this;
     const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 }[event.key];
-    if (!data || data.length === 0 || (step === undefined && event.key !== "Escape")) return;
+    if (!data || data.axis.length === 0 || (step === undefined && event.key !== "Escape")) return;
     event.preventDefault();
-    const from = this.pointed ?? data.length - 1;
-    this.options.onPoint(step === undefined ? null : Math.min(data.length - 1, Math.max(0, from + step)));
+    const last = data.axis.length - 1;
+    const from = this.pointed ?? last;
+    this.options.onPoint(step === undefined ? null : Math.min(last, Math.max(0, from + step)));
   }
 
   private indexAt(clientX: number): number | null {
     const { data } = this;
-    if (!data || data.length === 0) return null;
+    if (!data || data.axis.length === 0) return null;
     const box = this.plot.getBoundingClientRect();
-    const share = (clientX - box.left - LEFT) / Math.max(1, box.width - LEFT - RIGHT);
-    const index = Math.round(share * (data.span - 1)) - (data.span - data.length);
-    return index < 0 || index >= data.length ? null : index;
+    return data.axis.nearest((clientX - box.left - LEFT) / Math.max(1, box.width - LEFT - RIGHT));
   }
 
-  private x(index: number, data: ChartData): number {
-    const inner = this.width - LEFT - RIGHT;
-    return LEFT + ((index + data.span - data.length) / Math.max(1, data.span - 1)) * inner;
+  private x(share: number): number {
+    return LEFT + share * (this.width - LEFT - RIGHT);
   }
 
   private top(data: ChartData): number {
@@ -132,8 +173,8 @@ export class Chart {
     const base = y(0);
     this.curves.replaceChildren(
       ...this.options.lines.flatMap((style, number) => {
-        const runs = runsOf(data.lines[number] ?? [], (index) => this.x(index, data), y);
-        const line = svg("path", { class: `curve ${style.className}`, d: runs.map((run) => `M${run.join("L")}`).join("") });
+        const runs = runsOf(data.lines[number] ?? [], (index) => this.x(data.axis.share(index)), y);
+        const line = svg("path", { class: `curve ${style.className}`, d: runs.map(runPath).join("") });
         if (!style.filled) return [line];
         const area = runs.map((run) => {
           const [left, right] = [run[0]!.split(",")[0], run[run.length - 1]!.split(",")[0]];
@@ -155,33 +196,33 @@ export class Chart {
       label.textContent = value === 0 ? "0" : this.options.format(value);
       return [svg("line", { x1: String(LEFT), x2: String(right), y1: at, y2: at }), label];
     });
-    const spanS = data.span * data.stepS;
-    const times: [number, string, string][] = [[LEFT, "start", ago(spanS)], [(LEFT + right) / 2, "middle", ago(spanS / 2)], [right, "end", "now"]];
-    const columns = times.map(([x, anchor, words]) => {
-      const label = svg("text", { x: String(x), y: String(HEIGHT - 4), "text-anchor": anchor });
+    const columns = data.axis.ticks.flatMap(({ share, anchor, words, ruled }) => {
+      const x = this.x(share).toFixed(1);
+      const label = svg("text", { x, y: String(HEIGHT - 4), "text-anchor": anchor });
       label.textContent = words;
-      return label;
+      return ruled ? [svg("line", { x1: x, x2: x, y1: String(TOP), y2: String(HEIGHT - BOTTOM) }), label] : [label];
     });
     this.grid.replaceChildren(...rows, ...columns);
   }
 
   private drawMark(): void {
     const { data, pointed } = this;
-    if (!data || data.length === 0) {
+    if (!data || data.axis.length === 0) {
       setText(this.readout, "–");
       this.mark.replaceChildren();
       return;
     }
-    const index = pointed !== null && pointed < data.length ? pointed : data.length - 1;
+    const { axis } = data;
+    const index = pointed !== null && pointed < axis.length ? pointed : axis.length - 1;
     const values = this.options.lines.map((_, number) => data.lines[number]?.[index] ?? null);
     const words = values.map((value) => (value === null ? "–" : this.options.format(value))).join(" / ");
-    setText(this.readout, pointed === null ? words : `${new Date(data.timeMs(index)).toLocaleTimeString()}  ${words}`);
+    setText(this.readout, pointed === null ? (data.resting ?? words) : `${axis.at(index)}  ${words}`);
     this.readout.classList.toggle("past", pointed !== null);
     if (pointed === null) {
       this.mark.replaceChildren();
       return;
     }
-    const x = this.x(index, data).toFixed(1);
+    const x = this.x(axis.share(index)).toFixed(1);
     const y = this.y(data);
     this.mark.replaceChildren(
       svg("line", { x1: x, x2: x, y1: String(TOP), y2: String(HEIGHT - BOTTOM) }),
@@ -198,7 +239,7 @@ export class Chart {
       const [least, most] = [values.reduce((a, b) => Math.min(a, b)), greatest(values)];
       return `${style.label}: now ${format(values[values.length - 1]!)}, between ${format(least)} and ${format(most)}`;
     });
-    return `${this.options.title}, over ${words(data.span * data.stepS)}. ${told.join("; ")}. Arrow keys tell each value.`;
+    return `${this.options.title}, over ${data.axis.range}. ${data.told ?? told.join("; ")}. Arrow keys tell each value.`;
   }
 }
 
@@ -222,6 +263,11 @@ export function niceTop(most: number): number {
   const power = 10 ** Math.floor(Math.log10(most));
   const step = [1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10].find((factor) => factor * power >= most * (1 - 1e-9));
   return (step ?? 10) * power;
+}
+
+/** A run as a path; a lone point as a dot. */
+export function runPath(run: readonly string[]): string {
+  return run.length === 1 ? `M${run[0]}h0` : `M${run.join("L")}`;
 }
 
 /** The points "x,y" of values that follow each other without a gap, run by run. */

@@ -2,6 +2,7 @@
 import { carriedMux, type Codec, figuresPath, type Overview, type StreamInfo, overview, watchPath, type Why } from "../api";
 import { contactLine, copyLine, element, setText } from "./dom";
 import { age, bitrate, duration } from "./format";
+import { ObjectsSection } from "./objects";
 import { Sparkline } from "./sparkline";
 import { WHY_WORDS } from "./why";
 
@@ -121,10 +122,11 @@ export function dashboard(root: HTMLElement): void {
   const trouble = element("p", { class: "banner", role: "alert", hidden: true }, "The server does not answer. Trying again…");
   const grid = element("section", { class: "grid", "aria-label": "Streams" });
   const empty = emptyState();
+  const objects = new ObjectsSection();
   const footer = element("footer", { class: "foot" });
   root.append(
     element("div", { class: "page" },
-      element("header", { class: "top" }, element("h1", {}, brand(), "Glassline"), summary), trouble, grid, empty, footer),
+      element("header", { class: "top" }, element("h1", {}, brand(), "Glassline"), summary), trouble, grid, empty, objects.element, footer),
   );
   const cards = new Map<string, StreamCard>();
   const groups = new Map<string, HTMLElement>();
@@ -177,6 +179,7 @@ export function dashboard(root: HTMLElement): void {
     window.setTimeout(() => void refresh(), REFRESH_MS);
   };
   void refresh();
+  void objects.run();
 }
 
 /** The line in the corner that says whose page this is. */

@@ -1,7 +1,7 @@
 /** Below the picture: how to watch, and how it goes, in numbers and as a curve of the delay. */
 import type { PlayerStats } from "../player/playing";
 import { type Choice, DELAYS_S, type Way } from "../player/way";
-import { Chart } from "./chart";
+import { Chart, timeAxis } from "./chart";
 import { element, setText } from "./dom";
 import { bitrate, delayed } from "./format";
 
@@ -107,8 +107,8 @@ export class Figures {
     const { length } = this.delays;
     const now = Date.now();
     this.chart.show({
-      lines: [this.delays], length, span: STEPS, stepS: STEP_S,
-      timeMs: (index) => now - (length - 1 - index) * STEP_S * 1000,
+      lines: [this.delays],
+      axis: timeAxis(length, STEPS, STEP_S, (index) => now - (length - 1 - index) * STEP_S * 1000),
     });
   }
 }

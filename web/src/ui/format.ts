@@ -18,6 +18,15 @@ export function age(ms: number | null): string {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
 
+/** How long a first byte took. What is shorter than 0.13 ms, which the server does not tell apart, is 0.1 ms. */
+export function waited(ms: number | null): string {
+  if (ms === null) return "–";
+  if (ms < 0.13) return "0.1 ms";
+  if (ms < 10) return `${ms.toFixed(1)} ms`;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
+}
+
 export function milliseconds(ms: number | null): string {
   return ms === null ? "–" : `${Math.round(ms)} ms`;
 }

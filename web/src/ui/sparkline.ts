@@ -9,15 +9,29 @@ export class Sparkline {
   private readonly values: number[] = [];
   private readonly line = svg("path", { class: "spark-line" });
   private readonly area = svg("path", { class: "spark-area" });
-  readonly element = svg(
-    "svg",
-    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "spark", role: "img", "aria-label": "bitrate over the last minute", preserveAspectRatio: "none" },
-    this.area, this.line,
-  );
+  readonly element: SVGElement;
+
+  constructor(label = "bitrate over the last minute") {
+    this.element = svg(
+      "svg",
+      { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "spark", role: "img", "aria-label": label, preserveAspectRatio: "none" },
+      this.area, this.line,
+    );
+  }
 
   push(value: number): void {
     this.values.push(value);
     if (this.values.length > VALUES) this.values.shift();
+    this.draw();
+  }
+
+  /** Draws these values, of which it takes the newest. */
+  show(values: readonly number[]): void {
+    this.values.splice(0, this.values.length, ...values.slice(-VALUES));
+    this.draw();
+  }
+
+  private draw(): void {
     const path = sparkPath(this.values, VALUES, WIDTH, HEIGHT);
     this.line.setAttribute("d", path);
     const startX = WIDTH - ((this.values.length - 1) * WIDTH) / (VALUES - 1);

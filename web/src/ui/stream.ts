@@ -3,11 +3,12 @@ import {
   carriedMux, type Clients, clients, type Curves, history, isLadder, type StreamInfo, streamInfo, watchPath, type Why,
 } from "../api";
 import { type CurveName, History } from "../history";
-import { Chart, type ChartOptions } from "./chart";
+import { Chart, type ChartOptions, timeAxis } from "./chart";
 import { brand, codecsText, noteTexts } from "./dashboard";
 import { element, setText } from "./dom";
 import { FlightView } from "./flight_view";
 import { age, bitrate, duration } from "./format";
+import { ObjectsPanel } from "./objects";
 import { ViewersTable } from "./viewers";
 import { BehindBars, WHY_WORDS } from "./why";
 
@@ -92,8 +93,8 @@ class CurvesPanel {
     const span = Math.max(known.length, 60);
     for (const { chart, names } of this.charts) {
       chart.show({
-        lines: names.map((name) => known.values(name)), length: known.length, span, stepS: known.stepS,
-        timeMs: (index) => known.timeMs(index),
+        lines: names.map((name) => known.values(name)),
+        axis: timeAxis(known.length, span, known.stepS, (index) => known.timeMs(index)),
       });
     }
   }
@@ -203,6 +204,7 @@ export function streamPage(root: HTMLElement, name: string): void {
   ]));
   const curves = new CurvesPanel(name);
   const viewers = new ViewersPanel(name);
+  const objects = new ObjectsPanel(name);
   let stream: StreamInfo | null = null;
   const flight = new FlightView(name, () => stream?.mux ?? "ts");
   const body = element("div", { class: "panels" },
@@ -211,7 +213,7 @@ export function streamPage(root: HTMLElement, name: string): void {
     element("section", { class: "panel", "aria-label": "Behind live" },
       element("header", {}, element("h2", {}, "Behind live, now"), element("p", { class: "hint" }, "Viewers, by the age of the oldest byte that has not left for them")),
       element("div", { class: "behind" }, bars.element, meanings)),
-    viewers.element, flight.element);
+    objects.element, viewers.element, flight.element);
   root.append(
     element("div", { class: "page" },
       element("header", { class: "top" },
@@ -248,7 +250,7 @@ export function streamPage(root: HTMLElement, name: string): void {
     if (found) {
       stream = found;
       show(found);
-      await Promise.all([curves.refresh(), viewers.refresh()]);
+      await Promise.all([curves.refresh(), viewers.refresh(), objects.refresh()]);
     } else {
       setText(trouble, `The server knows no stream ${name} now, or does not answer. Trying again…`);
     }

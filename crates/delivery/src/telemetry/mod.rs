@@ -1,9 +1,12 @@
-//! What operators are told of a stream's viewers: how far behind live they are, why, and how that was before.
+//! What operators are told of a stream's viewers: how far behind live they are, why, and how that was before; and how long
+//! requests for its objects waited ([`first_bytes`]).
 //!
 //! Comes in: [`Sample`]s of viewers' connections and running totals, both with their times, from `engine`, which
-//! looks at them in its workers' spare moments. Goes out: verdicts, histograms, curves.
+//! looks at them in its workers' spare moments; and the wait of each answer with an object. Goes out: verdicts, histograms,
+//! curves.
 
 mod behind;
+pub mod first_bytes;
 mod history;
 mod why;
 

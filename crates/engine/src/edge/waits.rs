@@ -32,7 +32,8 @@ impl ObjectSource {
         }
     }
 
-    fn index(self) -> usize {
+    /// Its place in [`ObjectSource::ALL`].
+    pub fn index(self) -> usize {
         Self::ALL.iter().position(|source| *source == self).unwrap_or_default()
     }
 }

@@ -5,6 +5,7 @@ use crate::relay::access::{Access, OpenRequest};
 use crate::relay::certificates::Certificates;
 use crate::relay::counters::RelayCounters;
 use crate::relay::demand::Demands;
+use crate::relay::first_bytes::{FirstByteReport, FirstByteRooms};
 use crate::relay::inboxes::{Inboxes, Message};
 use crate::relay::ingest::Ingests;
 use crate::relay::live::Live;
@@ -45,6 +46,7 @@ pub struct Hub {
     pub(super) demands: Demands,
     pub(super) ingests: Ingests,
     pub(super) object_waits: Waits,
+    pub(super) first_bytes: FirstByteRooms,
     edge: RwLock<Option<Arc<Edge>>>,
     pub(super) roster: Roster,
     pulls: RwLock<Arc<PullTable>>,
@@ -107,6 +109,7 @@ impl Hub {
             demands: Demands::default(),
             ingests: Ingests::default(),
             object_waits: Waits::default(),
+            first_bytes: FirstByteRooms::new(workers),
             edge: RwLock::default(),
             site,
             began: clock.now(),
@@ -236,6 +239,11 @@ impl Hub {
     /// How long those who asked for objects waited for the first byte.
     pub fn object_waits(&self) -> &Waits {
         &self.object_waits
+    }
+
+    /// The same by name, over the last ten minutes: of `name`, or of the `limit` names with the most requests.
+    pub fn first_bytes(&self, name: Option<&str>, limit: usize) -> FirstByteReport {
+        self.first_bytes.report(name, limit, self.clock.now())
     }
 
     /// What fetches objects that are not here, where upstream servers are configured.

@@ -23,6 +23,7 @@ mod demand;
 mod descriptors;
 mod entitled;
 mod fan_out;
+mod first_bytes;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handover;
@@ -53,6 +54,7 @@ mod wire;
 mod worker;
 
 pub use access::Access;
+pub use first_bytes::FirstByteReport;
 pub use glassline_io::tls::CertificateFiles;
 pub use handover::HandoverError;
 pub use hub::Hub;

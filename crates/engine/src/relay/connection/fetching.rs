@@ -15,6 +15,7 @@ use glassline_delivery::http1::{Method, Response, Version, problem, reason, unsa
 use glassline_delivery::playlist::rewrite::{
     self, AskedServer, PLAYLIST_BYTES_MAX, PlaylistKind, ViewerToken,
 };
+use glassline_delivery::telemetry::first_bytes::Begun;
 use glassline_media::Time;
 use std::io;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub(in crate::relay) struct Fetching {
     /// Since when it waits, for its head or for more.
     since: Time,
     body: Option<Body>,
+    /// Its object had not begun when it was asked for.
+    was_waited_for: bool,
     /// It has had its share, and there is more for it.
     has_more: bool,
     /// What becomes of the viewer's token.
@@ -108,6 +111,18 @@ impl Fetching {
     /// The answer's status so far, and bytes of the object that have left.
     pub(super) fn sent(&self) -> Option<(u16, u64)> {
         self.body.as_ref().map(|body| (body.status, body.at - body.from))
+    }
+
+    /// What is to be told of it now that it has begun.
+    fn begun(&self) -> Begun<'_> {
+        Begun {
+            path: &self.request.path,
+            query: &self.request.query,
+            source: self.source.index(),
+            is_made_here: self.source == ObjectSource::Packaged,
+            was_waited_for: self.was_waited_for,
+            is_refusal: self.body.is_none_or(|body| body.status >= 400),
+        }
     }
 
     fn step(&mut self, seat: Seat, settings: &Settings, now: Time) -> Step {
@@ -316,6 +331,7 @@ impl Connection {
             keeps_alive: self.http.keeps_alive(),
             since: now,
             body: None,
+            was_waited_for: false,
             has_more: false,
             token: if carries_token { Carrying::IfPlaylist } else { Carrying::Not },
             is_secure: self.socket.is_secured(),
@@ -362,12 +378,16 @@ impl Connection {
             if let (Some(since), false) = (waits_since, matches!(step, Step::Waits)) {
                 let wait = context.now.since(since);
                 context.hub.object_waits.record(source, wait);
+                context.hub.first_bytes.record(self.seat.worker, &fetching.begun(), wait, context.now);
                 if let Some(asked) = &mut self.asked {
                     asked.first_byte(source, wait);
                 }
             }
             match step {
-                Step::Waits => break,
+                Step::Waits => {
+                    fetching.was_waited_for |= waits_since.is_some();
+                    break;
+                }
                 Step::Parts(parts) => {
                     for part in parts {
                         share += part.len() as u64;
