@@ -138,10 +138,12 @@ fn segments_of_mpeg_ts_come_out_of_the_same_stream() {
         let first = units.iter().find(|unit| unit.codec == Codec::H264).unwrap();
         assert!(first.random_access, "{segment} begins with a key frame");
         assert!(units.iter().any(|unit| unit.codec == Codec::Opus), "{segment} has sound");
-        assert!(end.is_none_or(|end| end == pictures[0]), "{segment} follows the one before it");
         let seconds: f64 = length.trim_end_matches(',').parse().unwrap();
-        assert!((pictures.len() as f64 / 50.0 - seconds).abs() < 0.001, "{segment}: {seconds}");
-        end = Some(pictures[pictures.len() - 1] + 1800);
+        // Until the next one begins: a busy encoder leaves pictures out.
+        let due = |end: f64| (pictures[0] as f64 / 90_000.0 - end).abs() < 0.001;
+        assert!(end.is_none_or(due), "{segment} follows the one before it: {end:?} {pictures:?}");
+        assert!(pictures.len() as f64 / 50.0 <= seconds + 0.001, "{segment}: {seconds}");
+        end = Some(pictures[0] as f64 / 90_000.0 + seconds);
     }
     assert_eq!(get(origin.address(), "/live/hall-180p50/ts/1.ts").status, 410);
     assert_eq!(get(origin.address(), "/live/hall-180p50/ts/99999999999999.ts").status, 404);

@@ -79,7 +79,7 @@ impl PageSite {
                         return control::post_alone();
                     }
                     let Some(name) = known(name) else { return no_stream() };
-                    return match api::stream_named(hub, &name, &may_know, is_operator()) {
+                    return match api::stream_named(hub, &name, may_know, is_operator()) {
                         Some(stream) => json(&stream),
                         None => {
                             api::ladder_named(hub, &name, may_know).map_or_else(no_stream, |it| json(&it))

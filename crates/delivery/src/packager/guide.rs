@@ -49,10 +49,10 @@ impl Guide {
         let epoch = *presentation.current_epoch().filter(|_| !presentation.is_ended())?;
         let rendition = presentation.rendition(RenditionName::Video)?;
         let own = |rendition: &Rendition| {
-            let own = rendition.segments.iter().filter(|segment| segment.epoch == epoch.number);
+            let mut own = rendition.segments.iter().filter(|segment| segment.epoch == epoch.number);
             let ticks = |time| ticks_of(time, Ticks::RATE) as i64;
             let segments = own.clone().map(|segment| (segment.number, ticks(segment.start_time()))).collect();
-            let end = own.last().map(|last| ticks(last.start_time() + last.duration_time()));
+            let end = own.next_back().map(|last| ticks(last.start_time() + last.duration_time()));
             (segments, end)
         };
         let (segments, end) = own(rendition);

@@ -121,7 +121,7 @@ impl Fetching {
             source: self.source.index(),
             is_made_here: self.source == ObjectSource::Packaged,
             was_waited_for: self.was_waited_for,
-            is_refusal: self.body.is_none_or(|body| body.status >= 400),
+            is_refusal: self.body.as_ref().is_none_or(|body| body.status >= 400),
         }
     }
 
