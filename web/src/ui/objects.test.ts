@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { NamedObjects } from "../api";
 import { runPath, timeAxis } from "./chart";
 import { waited } from "./format";
-import { rateText } from "./objects";
+import { quietWindows, rateText } from "./objects";
 import { cumulated, distributionWords, factsOf, hitShare, percent, shareOf, shownName, stepOf, waitAxis } from "./waits";
 
 /** The server's buckets: four a doubling, from 128 µs on. */
@@ -72,6 +72,12 @@ describe("waits for objects", () => {
       ["Came from", "55 % kept here, 27 % on their way already, 14 % fetched for it, 5 % kept here, asked about meanwhile"],
       ["Not made yet", "10 playlists: half of them came within 180 ms, 95 of 100 within 210 ms"],
     ]);
+  });
+
+  it("are drawn from where somebody asked, a minute at least", () => {
+    const quiet = new Array<number>(61).fill(0);
+    expect([quietWindows(quiet), quietWindows([...quiet.slice(0, 60), 1]), quietWindows([]), quietWindows([1, ...quiet])]).toEqual([55, 55, 0, 0]);
+    expect(quietWindows([...quiet.slice(0, 20), 1, ...quiet.slice(21)])).toBe(20);
   });
 
   it("are hits where nothing had to be fetched", () => {

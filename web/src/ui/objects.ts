@@ -29,11 +29,13 @@ export class ObjectCharts {
 
   show(named: NamedObjects, edgesMs: readonly number[]): void {
     const { windows } = named;
-    const length = windows.p50_ms.length;
-    const stepMs = windows.step_s * 1000;
+    // The curve of a name that was not asked for earlier does not begin as a dot at the right edge of ten minutes.
+    const from = quietWindows(windows.requests);
+    const length = windows.requests.length - from;
+    const beginsMs = windows.begins_utc_us / 1000;
     this.percentiles.show({
-      lines: [windows.p50_ms, windows.p95_ms, windows.p99_ms],
-      axis: timeAxis(length, length, windows.step_s, (index) => windows.begins_utc_us / 1000 + (index + 1) * stepMs),
+      lines: [windows.p50_ms, windows.p95_ms, windows.p99_ms].map((line) => line.slice(from)),
+      axis: timeAxis(length, length, windows.step_s, (index) => beginsMs + (from + index + 1) * windows.step_s * 1000),
     });
     this.distribution.show({
       lines: [cumulated(edgesMs, named.distribution), cumulated(edgesMs, named.awaited_distribution)],
@@ -102,6 +104,15 @@ class Row {
     }
     this.charts.show(this.last.named, this.last.edgesMs);
   }
+}
+
+/** The last minute is shown in any case. */
+const SHOWN_WINDOWS = 6;
+
+/** How many windows from the oldest on nobody asked in, and nothing is to be shown of. */
+export function quietWindows(requests: readonly number[]): number {
+  const first = requests.findIndex((count) => count > 0);
+  return Math.max(0, Math.min(first < 0 ? requests.length : first, requests.length - SHOWN_WINDOWS));
 }
 
 export function rateText(perSecond: number): string {
