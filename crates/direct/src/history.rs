@@ -75,8 +75,13 @@ impl History {
         let known = if source_is_lost { Known::Lost } else { Known::Flying };
         self.sent.insert(number, Sent { state, source, message: None, known });
         while self.sent.len() > UNANSWERED_MAX {
-            let oldest = self.sent.keys().copied().find(|number| Some(*number) != self.base);
-            oldest.and_then(|number| self.sent.remove(&number));
+            // Those that are lost go first: what the receiver will name as its newest is one that nothing is known against.
+            let is_other = |number: u64| Some(number) != self.base;
+            let lost =
+                self.sent.iter().find(|(number, sent)| sent.known == Known::Lost && is_other(**number));
+            let oldest = lost.or_else(|| self.sent.iter().find(|(number, _)| is_other(**number)));
+            let Some(number) = oldest.map(|(number, _)| *number) else { break };
+            self.sent.remove(&number);
         }
     }
 
@@ -243,6 +248,20 @@ mod tests {
         assert_eq!((source(&history, true), source(&history, false)), (Some(1), Some(199)));
         history.forget();
         assert_eq!((source(&history, false), history.kept(200)), (None, 200));
+    }
+
+    #[test]
+    fn what_is_lost_makes_room_for_what_may_have_come() {
+        let mut history = chain(4);
+        history.handle_decoded(0, tag(0));
+        assert!(history.lose(3));
+        // A long outage: all that leaves is coded against the newest that may be there, and is given up.
+        for number in 4..200 {
+            history.push(number, state(200), Some(2));
+            assert!(history.lose(number));
+        }
+        assert_eq!(history.len(), UNANSWERED_MAX);
+        assert_eq!(history.handle_decoded(2, tag(16)), Taken::News, "it had come before the outage");
     }
 
     #[test]

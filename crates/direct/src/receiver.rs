@@ -198,8 +198,10 @@ impl Receiver {
         // A header may lie about it: the newest stays in any case, since it is what the next one is coded against.
         let newest = self.states.keys().next_back().copied().unwrap_or(0);
         self.states = self.states.split_off(&kept.min(newest));
+        // The one that the sender names is the one that it knows to be here: without it there would be nothing in common.
         while self.states.len() >= STATES_MAX {
-            self.states.pop_first();
+            let Some(oldest) = self.states.keys().copied().find(|number| *number != kept) else { break };
+            self.states.remove(&oldest);
         }
         let before = self.waiting.len();
         self.waiting.retain(|_, waiting| waiting.header.source >= Some(kept));

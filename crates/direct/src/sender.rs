@@ -764,8 +764,8 @@ impl Sender {
             }
         }
         if let Some(lacking) = report.lacking {
-            let has_newer = report.decoded.is_some_and(|decoded| decoded.number >= lacking.source);
-            if self.history.is_decoded(lacking.source) && !has_newer {
+            // What it lacks is all that we know it to have had: it has nothing any more, or only what is not kept here.
+            if self.history.is_decoded(lacking.source) {
                 self.handle_reset();
                 self.reported = (report.shown, report.came());
             } else {

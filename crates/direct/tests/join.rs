@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use glassline_codec::vp8::{Limits, Serial};
-use glassline_direct::wire::Report;
+use glassline_direct::wire::{DecodedPicture, LackingPicture, Report, StateTag};
 use glassline_direct::{
     Choice, CodecMode, CodedSize, Conditions, Fate, Reason, Receiver, Sender, SenderSettings, Shown,
 };
@@ -283,6 +283,57 @@ fn silence_has_every_picture_build_on_what_is_known_to_be_there() {
     // The network is back: whichever comes is shown.
     let message = ends.offer(2_000, 2_000, Duration::from_millis(80)).1.message.unwrap();
     assert_eq!(ends.receive(&message).len(), 1);
+}
+
+#[test]
+fn a_long_outage_leaves_both_ends_a_state_in_common() {
+    let mut ends = Ends::plain();
+    for _ in 0..3 {
+        let message = ends.send(4_000).message.unwrap();
+        ends.receive(&message);
+        ends.report();
+    }
+    // Nothing comes back, and the receiver gets more pictures than it keeps states of.
+    for _ in 0..60 {
+        let message = ends.send(2_000).message.unwrap();
+        assert_eq!(ends.receive(&message).len(), 1);
+        ends.receiver.poll_report().unwrap();
+    }
+    // Nothing comes at all, and more leaves than the sender keeps states of.
+    for _ in 0..60 {
+        ends.offer(2_000, 2_000, Duration::from_millis(80));
+    }
+    // Both ways are back.
+    let mut shown = 0;
+    for _ in 0..6 {
+        let message = ends.offer(2_000, 2_000, Duration::from_millis(80)).1.message.unwrap();
+        shown += ends.receive(&message).len();
+        ends.receiver.handle_timeout(ends.now() + INTERVAL);
+        ends.report();
+    }
+    assert_eq!((shown, ends.sender.counters().key), (6, 1), "each, and none needs no other");
+}
+
+#[test]
+fn ends_with_no_state_in_common_go_on_with_one_key_frame() {
+    let mut ends = Ends::plain();
+    for _ in 0..3 {
+        let message = ends.send(4_000).message.unwrap();
+        ends.receive(&message);
+        ends.report();
+    }
+    let message = ends.send(4_000).message.unwrap();
+    ends.receive(&message);
+    let report = ends.receiver.poll_report().unwrap();
+    let Report { epoch, newest, decoded, shown, passed, .. } = Report::parse(&report).unwrap();
+    // It has something newer that the sender does not keep, and not what the sender takes it to have.
+    let decoded = decoded.map(|decoded| DecodedPicture { number: 3, state: StateTag([9; 8]), ..decoded });
+    let lacking = Some(LackingPicture { number: 3, source: 2 });
+    let report = Report { epoch, newest, decoded, lacking, shown, passed };
+    let now = ends.now();
+    ends.sender.handle_report(now, &report.to_bytes()).unwrap();
+    assert_eq!(ends.send(4_000).decision.source, None);
+    assert!(ends.send(4_000).decision.source.is_some());
 }
 
 #[test]
