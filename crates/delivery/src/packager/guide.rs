@@ -10,9 +10,6 @@ use std::time::Duration;
 
 /// What is presented further than this behind the end of what another version has is on another clock.
 const AHEAD_MAX: i64 = 10 * Ticks::RATE as i64;
-/// Stamps of MPEG-TS come round after so many ticks (ISO/IEC 13818-1 §2.4.3.7); which round it is, each demuxer reckons
-/// from where it began.
-const ROUND: i64 = 1 << 33;
 
 /// Where a version's segments of its current epoch begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,10 +58,10 @@ impl Guide {
 
     /// Where a key frame with these stamps belongs.
     pub(super) fn place(&self, pts: Ticks, dts: Ticks) -> Result<Place, Displaced> {
-        let newest = self.epoch.zero.0 + self.end;
-        let rounds = (pts.0 - newest + ROUND / 2).div_euclid(ROUND);
-        let zero = Ticks(self.epoch.zero.0 + rounds * ROUND);
-        let at = (pts - zero).0;
+        // Stamps come round, and which round it is each demuxer reckons from where it began.
+        let here = Ticks::unwrap_near(pts.wrapped(), self.epoch.zero + Ticks(self.end));
+        let at = (here - self.epoch.zero).0;
+        let zero = pts - Ticks(at);
         if at > self.end + AHEAD_MAX || at < -AHEAD_MAX {
             return Err(Displaced::Elsewhere);
         }
@@ -123,9 +120,9 @@ mod tests {
     fn rounds_of_the_stamps_do_not_matter() {
         let pts = 1000 * SECOND + 3600 + 2 * SECOND;
         for rounds in [-2, -1, 1, 3] {
-            let moved = Ticks(pts + rounds * ROUND);
+            let moved = Ticks(pts + rounds * Ticks::WRAP);
             let place = guide().place(moved, moved).unwrap();
-            assert_eq!((place.number, place.epoch.zero.0), (41, 1000 * SECOND + rounds * ROUND));
+            assert_eq!((place.number, place.epoch.zero.0), (41, 1000 * SECOND + rounds * Ticks::WRAP));
         }
     }
 

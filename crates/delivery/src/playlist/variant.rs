@@ -3,9 +3,6 @@
 use crate::packager::{Epoch, Presentation, Rendition, RenditionName};
 use glassline_media::Ticks;
 
-/// MPEG-TS's stamps come round (ISO/IEC 13818-1 §2.4.3.7), so that the zeros of one clock may differ by rounds.
-const ROUND: i64 = 1 << 33;
-
 /// One of the versions of a capture that a multivariant playlist or a manifest tells of. All have the same sound; that of
 /// the first is told of.
 #[derive(Clone, Copy, Debug)]
@@ -26,22 +23,21 @@ impl<'a> Variant<'a> {
     /// Its pictures and its epoch on the timeline of `epoch`, which is another variant's: the newest with the same zero. `None`
     /// where it has nothing there.
     pub(super) fn counterpart(&self, epoch: &Epoch) -> Option<(&'a Rendition, &'a Epoch)> {
-        let is_same = |own: &&Epoch| {
-            own.zero.0.rem_euclid(ROUND) == epoch.zero.0.rem_euclid(ROUND)
-                && own.first_ticks == epoch.first_ticks
-        };
+        // The zeros of one clock may differ by rounds of its stamps.
+        let is_same =
+            |own: &&Epoch| own.zero.wrapped() == epoch.zero.wrapped() && own.first_ticks == epoch.first_ticks;
         let own = self.presentation.epochs().rev().find(is_same)?;
         let rendition = self.presentation.rendition(RenditionName::Video)?;
         rendition.track_in(own.number).map(|_| (rendition, own))
     }
 }
 
-/// How long an epoch's segments are, where those of all who have it agree, give or take a picture.
+/// How long an epoch's segments are, where those of all who have it agree, give or take a tenth of a second.
 pub(super) fn common_length(lengths: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     let mut common: Option<u64> = None;
     for length in lengths {
         let length = length?;
-        if *common.get_or_insert(length) != length && common?.abs_diff(length) > u64::from(Ticks::RATE) / 10 {
+        if common.get_or_insert(length).abs_diff(length) > u64::from(Ticks::RATE) / 10 {
             return None;
         }
     }

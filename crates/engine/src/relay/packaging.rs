@@ -128,9 +128,11 @@ impl Hub {
         if let Some(ladder) = known.filter(is_fresh) {
             return Some(ladder);
         }
+        // Strangers ask for any name: only what may be a version is looked at.
+        let prefix = StreamName::parse(&format!("{group}-"))?;
         let mut names = self.shelves.versions_of(group);
-        let lives = self.streams.all();
-        let packaged = lives.iter().filter(|live| live.mux == Mux::MpegTs && !live.has_ended());
+        let lives = self.streams.beginning_with(&prefix);
+        let packaged = lives.iter().filter(|live| live.mux == Mux::MpegTs);
         names.extend(packaged.map(|live| &live.name).filter(|name| is_version_of(name, group)).cloned());
         names.sort_by_cached_key(|name| (name.version().map(|version| version.best_first()), name.clone()));
         names.dedup();

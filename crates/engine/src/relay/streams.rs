@@ -87,6 +87,14 @@ impl Streams {
         self.lock().get(name).filter(|live| !live.has_ended()).cloned()
     }
 
+    /// Those whose names begin with `prefix` and that have not ended, in order.
+    pub(super) fn beginning_with(&self, prefix: &StreamName) -> Vec<Arc<Live>> {
+        let lives = self.lock();
+        let from = lives.range(prefix.clone()..).map(|(_, live)| live);
+        let own = from.take_while(|live| live.name.as_str().starts_with(prefix.as_str()));
+        own.filter(|live| !live.has_ended()).cloned().collect()
+    }
+
     /// Takes the publisher's seat of a stream, which begins if there is none. Streams that had to end for it are added to
     /// `displaced`, whatever is returned.
     ///
