@@ -39,8 +39,9 @@ pub struct Growing {
 const FREEZE_AT: u32 = 4;
 /// Smaller ones cost less by a copy, larger ones would keep a worker from its other connections for too long.
 const FREEZE_BYTES: std::ops::RangeInclusive<u64> = 32 << 10..=16 << 20;
-/// Each takes a descriptor.
-const FROZEN_MAX: usize = 512;
+/// Each takes a descriptor, of those that `relay::descriptors` leaves for what is neither a connection nor a stream: half of
+/// them.
+const FROZEN_MAX: usize = 128;
 static FROZEN: AtomicUsize = AtomicUsize::new(0);
 
 /// An object's bytes in a file of their own.
