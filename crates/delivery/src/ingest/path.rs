@@ -34,10 +34,7 @@ pub(super) fn likeness(header: &str, segment: &str) -> i32 {
         return i32::MAX;
     }
     let ((header_folder, header), (segment_folder, segment)) = (split(header), split(segment));
-    let mut left = words(segment);
-    if let Some(number) = left.iter().rposition(|word| is_number(word)) {
-        left.remove(number);
-    }
+    let mut left = track_words(segment);
     let mut score = if header_folder == segment_folder { 1000 } else { 0 };
     for word in words(header).iter().filter(|word| !is_common(word)) {
         match left.iter().position(|other| other == word) {
@@ -51,10 +48,28 @@ pub(super) fn likeness(header: &str, segment: &str) -> i32 {
     score
 }
 
+/// Whether all that a header is named is in a segment's name too, so that no other header can fit better by its words.
+pub(super) fn fits(header: &str, segment: &str) -> bool {
+    let ((header_folder, header_name), (segment_folder, segment_name)) = (split(header), split(segment));
+    let theirs = track_words(segment_name);
+    header == segment
+        || header_folder == segment_folder
+            && words(header_name).iter().all(|word| is_common(word) || theirs.contains(word))
+}
+
 /// Folder, and name without its extension.
 fn split(path: &str) -> (&str, &str) {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     (folder, name.rsplit_once('.').map_or(name, |(name, _)| name))
+}
+
+/// The words of a segment's name without its own number.
+fn track_words(segment: &str) -> Vec<String> {
+    let mut words = words(segment);
+    if let Some(number) = words.iter().rposition(|word| is_number(word)) {
+        words.remove(number);
+    }
+    words
 }
 
 /// What all headers are called, whatever is in them.
@@ -126,7 +141,15 @@ mod tests {
             let score = likeness(expected, segment);
             let alike = headers.iter().filter(|header| likeness(header, segment) == score);
             assert_eq!(alike.count(), 1, "{segment} is like one of them alone");
+            assert!(fits(expected, segment), "{segment}");
         }
+    }
+
+    #[test]
+    fn a_header_of_another_track_does_not_fit() {
+        assert!(!fits("init-stream1.m4s", "chunk-stream0-00001.m4s"));
+        assert!(!fits("audio/init.mp4", "video/0.m4s"));
+        assert!(!fits("Streams(a.cmfa)", "Streams(v.cmfv)"));
     }
 
     #[test]

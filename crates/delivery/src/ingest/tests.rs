@@ -230,6 +230,38 @@ fn requests_that_overtake_each_other_are_put_right() {
 }
 
 #[test]
+fn a_segment_does_not_take_another_tracks_header_because_that_came_first() {
+    let (mut video, mut sound) = (Encoder::new(&picture(true, 9, 0)), Encoder::new(&opus(9, 0)));
+    let mut house = House::default();
+    house.put("init-stream1.m4s", &sound.header()).unwrap();
+    let early = house.begin("chunk-stream0-00001.m4s");
+    house.push(early, &video.chunks(&pictures(0..25))).unwrap();
+    assert_eq!(house.ingest.poll_timeout(), Some(Time::from_millis(1000)));
+    house.put("init-stream0.m4s", &video.header()).unwrap();
+    assert_eq!(house.end(early), Ok(Ended::Taken));
+    house.ingest.close(early, house.now);
+    house.put("chunk-stream1-00001.m4s", &sound.chunks(&sounds(0..50))).unwrap();
+    house.at(1000);
+    assert_eq!(house.times(0, true), expected(25, PICTURE));
+    assert_eq!(house.ingest.counters().late_units, 0);
+}
+
+#[test]
+fn a_segment_whose_name_fits_no_header_takes_the_only_one_in_the_end() {
+    let mut video = Encoder::new(&picture(true, 9, 0));
+    let mut house = House::default();
+    house.put("Header-of-pictures.mp4", &video.header()).unwrap();
+    let early = house.begin("1.m4s");
+    house.push(early, &video.chunks(&pictures(0..25))).unwrap();
+    assert_eq!(house.pictures(), 0);
+    house.at(1000);
+    assert_eq!(house.pictures(), 25);
+    // Once that is settled nothing waits.
+    house.put("2.m4s", &video.chunks(&pictures(25..50))).unwrap();
+    assert_eq!(house.pictures(), 50);
+}
+
+#[test]
 fn a_missing_segment_is_waited_for_but_not_for_long() {
     let mut video = Encoder::new(&picture(true, 9, 0));
     let mut house = House::default();
