@@ -26,7 +26,7 @@ fn sources(scratch: &Scratch) -> [String; 2] {
         let time = Time::ZERO + rate.time_of(number);
         let picture = pattern.draw(number, time, Utc::from_nanos(time.as_nanos()));
         if number == 0 {
-            y4m::write_header(&y4m::Header::of(&picture, rate), &mut bytes);
+            y4m::write_header(&y4m::Header::of(&picture, rate), &mut bytes).unwrap();
         }
         y4m::write_picture(&picture, &mut bytes);
     }

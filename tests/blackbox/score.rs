@@ -18,7 +18,7 @@ fn clip(scratch: &Scratch, name: &str, (width, height): (u32, u32), pictures: us
         }
     }
     let mut bytes = Vec::new();
-    y4m::write_header(&y4m::Header::of(&picture, FrameRate::new(25, 1).unwrap()), &mut bytes);
+    y4m::write_header(&y4m::Header::of(&picture, FrameRate::new(25, 1).unwrap()), &mut bytes).unwrap();
     (0..pictures).for_each(|_| y4m::write_picture(&picture, &mut bytes));
     scratch.write(name, bytes)
 }

@@ -220,7 +220,7 @@ fn film(pictures: &str, sound: &str, sound_begins_ms: i64) {
         let utc = Utc::from_nanos(start + rate.time_of(number).as_nanos() as u64);
         let picture = pattern.draw(number, time, utc);
         if number == 0 {
-            y4m::write_header(&y4m::Header::of(&picture, rate), &mut bytes);
+            y4m::write_header(&y4m::Header::of(&picture, rate), &mut bytes).unwrap();
         }
         y4m::write_picture(&picture, &mut bytes);
     }

@@ -98,7 +98,7 @@ fn source(scratch: &Scratch, rate: FrameRate) -> String {
         let captured = Utc::from_nanos(CAPTURED * 1000 + time.as_nanos() as u64);
         let picture = pattern.draw(number, Time::ZERO + time, captured);
         if number == 0 {
-            y4m::write_header(&y4m::Header::of(&picture, rate), &mut bytes);
+            y4m::write_header(&y4m::Header::of(&picture, rate), &mut bytes).unwrap();
         }
         y4m::write_picture(&picture, &mut bytes);
     }

@@ -89,7 +89,9 @@ impl PictureOutput {
                 bytes.clear();
                 match *size {
                     None => {
-                        y4m::write_header(&y4m::Header::of(picture, rate), bytes);
+                        let header = y4m::Header::of(picture, rate);
+                        y4m::write_header(&header, bytes)
+                            .map_err(|error| failure::failed(error.to_string(), "take checksums (--md5)"))?;
                         *size = Some(picture.size());
                     }
                     Some(size) if size != picture.size() => {

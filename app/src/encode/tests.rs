@@ -145,7 +145,7 @@ pub(super) fn write_y4m(path: &str, pictures: u64) {
     let rate = FrameRate::new(30_000, 1001).unwrap();
     let mut picture = Picture::new(PixelFormat::I420, Size::new(64, 48).unwrap(), Time::ZERO);
     let mut bytes = Vec::new();
-    y4m::write_header(&y4m::Header::of(&picture, rate), &mut bytes);
+    y4m::write_header(&y4m::Header::of(&picture, rate), &mut bytes).unwrap();
     for number in 0..pictures {
         picture.planes_mut()[0].bytes_mut().fill(40 + number as u8);
         y4m::write_picture(&picture, &mut bytes);

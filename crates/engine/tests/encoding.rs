@@ -58,7 +58,7 @@ fn clip(folder: &Folder, pictures: u64) -> Input {
     for number in 0..pictures {
         let picture = pattern.draw(number, Time::ZERO + rate.time_of(number), Utc::default());
         if number == 0 {
-            y4m::write_header(&y4m::Header::of(&picture, rate), &mut bytes);
+            y4m::write_header(&y4m::Header::of(&picture, rate), &mut bytes).unwrap();
         }
         y4m::write_picture(&picture, &mut bytes);
     }

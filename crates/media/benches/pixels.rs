@@ -35,7 +35,7 @@ fn main() {
         (Chroma::Yuv444, 8),
         (Chroma::Yuv444, 10),
     ] {
-        let mut picture = Picture::new(PixelFormat { chroma, depth_bits }, size, Time::ZERO);
+        let mut picture = Picture::new(PixelFormat::planar(chroma, depth_bits), size, Time::ZERO);
         noise(&mut picture);
         for (name, simd) in levels {
             let mut converter = Converter::with(simd);

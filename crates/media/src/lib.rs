@@ -22,6 +22,8 @@ pub mod time;
 
 pub use access_unit::{AccessUnit, Codec};
 pub use audio::{AudioBlock, SampleFormat};
-pub use picture::{Chroma, Colour, Picture, PicturePool, PixelFormat, Plane, Size};
+pub use picture::{
+    Chroma, Colour, FieldOrder, Layout, Memory, Pgroup, Picture, PicturePool, PixelFormat, Plane, Size,
+};
 pub use stamps::{Stage, Stamps};
 pub use time::{FrameRate, Ticks, Time, Utc};

@@ -114,7 +114,8 @@ impl Clip {
     fn header(rate: FrameRate) -> Vec<u8> {
         let picture = Pattern::new(SIZE, rate).draw(0, Time::ZERO, Utc::default());
         let mut header = Vec::new();
-        y4m::write_header(&y4m::Header::of(&picture, rate), &mut header);
+        y4m::write_header(&y4m::Header::of(&picture, rate), &mut header)
+            .expect("the pattern is planar YCbCr");
         header
     }
 

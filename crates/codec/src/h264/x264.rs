@@ -314,7 +314,7 @@ mod tests {
         let wrong = encoder.encode(&picture(64, 32, 0), Ticks(0)).unwrap_err();
         assert!(wrong.to_string().contains("64x32") && wrong.to_string().contains("64x64"), "{wrong}");
         for (chroma, depth_bits) in [(Chroma::Yuv422, 8), (Chroma::Yuv420, 10), (Chroma::Mono, 8)] {
-            let format = PixelFormat { chroma, depth_bits };
+            let format = PixelFormat::planar(chroma, depth_bits);
             let picture = Picture::new(format, Size::new(64, 64).unwrap(), Time::ZERO);
             assert!(matches!(encoder.encode(&picture, Ticks(0)), Err(CodecError::Input { .. })));
         }

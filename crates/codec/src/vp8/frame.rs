@@ -89,7 +89,7 @@ impl Frame {
             let (_, _, stride) = geometry.plane(index);
             Plane::shared(self.planes[index].clone(), stride, format.plane_size(size, index))
         };
-        Picture::of_planes(format, vec![plane(0), plane(1), plane(2)], Time::ZERO)
+        Picture::of_planes(format, size, vec![plane(0), plane(1), plane(2)], Time::ZERO)
     }
 }
 

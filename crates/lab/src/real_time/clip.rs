@@ -26,7 +26,7 @@ pub struct Clip {
 }
 
 /// Luma alone.
-pub(super) const MONO: PixelFormat = PixelFormat { chroma: Chroma::Mono, depth_bits: 8 };
+pub(super) const MONO: PixelFormat = PixelFormat::planar(Chroma::Mono, 8);
 
 /// A picture of luma alone, of samples line by line without padding.
 pub(super) fn mono(luma: &[u8], size: Size) -> Result<Picture> {
@@ -60,7 +60,7 @@ impl Clip {
             format!("pictures of {size} have no room for a barcode; 160x64 have, and all that are larger")
         })?;
         let (mut header, mut pictures, mut bytes) = (Vec::new(), 0, Vec::new());
-        y4m::write_header(&Header::of(&picture, rate), &mut header);
+        y4m::write_header(&Header::of(&picture, rate), &mut header)?;
         out.write_all(&header).with_context(told)?;
         loop {
             Barcode::new(pictures, Utc::from_micros(0)).draw(&mut picture);

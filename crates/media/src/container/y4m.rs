@@ -15,7 +15,7 @@ mod header;
 
 pub use header::{Header, Interlacing, Siting};
 
-use crate::picture::{Picture, PicturePool, PixelFormat, Plane, Size};
+use crate::picture::{FieldOrder, Picture, PicturePool, PixelFormat, Plane, Size};
 use crate::time::Time;
 use thiserror::Error;
 
@@ -233,6 +233,11 @@ impl Filling {
         let captured = Time::ZERO + header.frame_rate.time_of(number);
         let mut picture = pool.take(header.format, header.size, captured);
         picture.colour = header.colour;
+        picture.fields = match header.interlacing {
+            Interlacing::TopFirst => Some(FieldOrder::TopFirst),
+            Interlacing::BottomFirst => Some(FieldOrder::BottomFirst),
+            Interlacing::Unknown | Interlacing::Progressive | Interlacing::Mixed => None,
+        };
         Filling { picture, plane: 0, filled: 0 }
     }
 
@@ -308,8 +313,11 @@ impl Filling {
 }
 
 /// Appends the header line to `out`.
-pub fn write_header(header: &Header, out: &mut Vec<u8>) {
-    header.write(out);
+///
+/// # Errors
+/// [`Y4mError::Unwritable`]; nothing is appended then.
+pub fn write_header(header: &Header, out: &mut Vec<u8>) -> Result<(), Y4mError> {
+    header.write(out)
 }
 
 /// Appends a `FRAME` line and the picture's samples to `out`. The picture has to be of the header's size and
@@ -386,6 +394,9 @@ pub enum Y4mError {
     /// A colour space that [`PixelFormat`] cannot say: alpha, or something unknown.
     #[error("y4m: colour space {0:?}; taken are 411, 420, 422, 444 and mono, with p9 to p16 for more bits")]
     ColourSpace(String),
+    /// Pictures that y4m has no name for: RGB, and samples that are not in planes.
+    #[error("y4m holds YCbCr in planes alone; {0:?} is none")]
+    Unwritable(PixelFormat),
     /// The stream ends too early.
     #[error("y4m: the stream ends inside {place} of picture {picture}")]
     Truncated {

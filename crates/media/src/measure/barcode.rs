@@ -315,7 +315,7 @@ mod tests {
             utc_micros in 0u64..1 << 53,
         ) {
             let size = size(width, height);
-            let mut picture = Picture::new(PixelFormat { chroma, depth_bits }, size, Time::ZERO);
+            let mut picture = Picture::new(PixelFormat::planar(chroma, depth_bits), size, Time::ZERO);
             let code = Barcode::new(number, Utc::from_micros(utc_micros));
             code.draw(&mut picture);
             let expected = layout(size).map(|_| code);

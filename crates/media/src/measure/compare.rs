@@ -74,7 +74,7 @@ pub(super) mod tests {
     fn pictures_without_samples_in_common_are_refused() {
         let made = |chroma, depth_bits, width| {
             let size = Size::new(width, 8).unwrap();
-            Picture::new(PixelFormat { chroma, depth_bits }, size, Time::ZERO)
+            Picture::new(PixelFormat::planar(chroma, depth_bits), size, Time::ZERO)
         };
         let eight = made(Chroma::Yuv420, 8, 8);
         assert_eq!(check(&eight, &eight), Ok(()));

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn format(chroma: Chroma, depth_bits: u8) -> PixelFormat {
-    PixelFormat { chroma, depth_bits }
+    PixelFormat::planar(chroma, depth_bits)
 }
 
 /// A picture whose samples `of` says, by plane, column and line.

@@ -13,23 +13,12 @@
 //! first two pictures are made from their own fields alone.
 
 use super::simd::{FieldLines, PastLines, Simd};
-use crate::picture::{Picture, PicturePool, Plane};
+use crate::picture::{FieldOrder, Picture, PicturePool, Plane};
 use std::time::Duration;
 
-/// Which field of a picture was captured first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldOrder {
-    /// That of the lines 0, 2, 4, …
-    TopFirst,
-    /// That of the lines 1, 3, 5, …
-    BottomFirst,
-}
-
-impl FieldOrder {
-    /// Whether the first line is of the field that was captured first (0) or second (1).
-    fn first_line(self) -> usize {
-        usize::from(self == FieldOrder::BottomFirst)
-    }
+/// Whether the first line is of the field that was captured first (0) or second (1).
+fn first_line(order: FieldOrder) -> usize {
+    usize::from(order == FieldOrder::BottomFirst)
 }
 
 /// Completes fields. Keeps the two pictures before.
@@ -64,7 +53,7 @@ impl Deinterlacer {
             kept.take_if(|kept| kept.format() != picture.format() || kept.size() != picture.size());
         }
         let [last, older] = &self.past;
-        let first_line = self.order.first_line();
+        let first_line = first_line(self.order);
         let first = last.as_ref().zip(older.as_ref()).map(|(last, older)| [last, last, older]);
         let second = last.as_ref().map(|last| [&picture, last, last]);
         let fields = [(first_line, first, Duration::ZERO), (1 - first_line, second, field_time)];
@@ -220,7 +209,7 @@ mod tests {
                 prop_assert!(outs.windows(2).all(|pair| pair[0] == pair[1]));
                 // Lines that were captured stay what they are.
                 for (field, out) in outs[0].iter().enumerate() {
-                    let parity = (order.first_line() + field) % 2;
+                    let parity = (first_line(order) + field) % 2;
                     for y in (parity..height as usize).step_by(2) {
                         prop_assert_eq!(&out[y], &luma(&interlaced)[y]);
                     }

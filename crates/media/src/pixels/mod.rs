@@ -12,7 +12,8 @@ pub mod deinterlace;
 pub mod scale;
 mod simd;
 
+pub use crate::picture::FieldOrder;
 pub use convert::{Converter, PackedFormat, PixelsError, Scan};
-pub use deinterlace::{Deinterlacer, FieldOrder};
+pub use deinterlace::Deinterlacer;
 pub use scale::Scaler;
 pub use simd::Simd;

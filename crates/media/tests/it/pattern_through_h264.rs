@@ -73,7 +73,7 @@ fn encode(mut pattern: Pattern, coded: &Path) {
         let picture = pattern.draw(number, captured, utc_of(frame_rate, number));
         bytes.clear();
         if number == 0 {
-            y4m::write_header(&y4m::Header::of(&picture, frame_rate), &mut bytes);
+            y4m::write_header(&y4m::Header::of(&picture, frame_rate), &mut bytes).unwrap();
         }
         y4m::write_picture(&picture, &mut bytes);
         input.write_all(&bytes).unwrap();

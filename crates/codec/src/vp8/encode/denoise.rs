@@ -460,7 +460,7 @@ mod tests {
             let third = denoise(Some(&second), &picture(size, 3, 6, texture), Denoise::Strong).unwrap();
             assert_eq!(third.picture().size(), size);
         }
-        let mono = PixelFormat { chroma: glassline_media::Chroma::Mono, depth_bits: 8 };
+        let mono = PixelFormat::planar(glassline_media::Chroma::Mono, 8);
         let refused = denoise(None, &Picture::new(mono, SIZE, Time::ZERO), Denoise::Light);
         assert_eq!(refused.err(), Some(EncodeError::Format { found: mono }));
     }

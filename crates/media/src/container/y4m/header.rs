@@ -1,7 +1,7 @@
 //! The header line: tags of one letter and a value, in any order.
 
 use super::{MAGIC, MAX_PICTURE_BYTES, Y4mError};
-use crate::picture::{Chroma, Colour, Picture, PixelFormat, Size};
+use crate::picture::{Chroma, Colour, FieldOrder, Layout, Picture, PixelFormat, Size};
 use crate::time::FrameRate;
 
 /// What a YUV4MPEG2 header says.
@@ -58,7 +58,11 @@ impl Header {
             frame_rate,
             format: picture.format(),
             siting: None,
-            interlacing: Interlacing::Progressive,
+            interlacing: match picture.fields {
+                None => Interlacing::Progressive,
+                Some(FieldOrder::TopFirst) => Interlacing::TopFirst,
+                Some(FieldOrder::BottomFirst) => Interlacing::BottomFirst,
+            },
             sample_aspect: Some((1, 1)),
             colour: picture.colour,
         }
@@ -114,15 +118,17 @@ impl Header {
 
     /// Size, format and rate, for error messages.
     pub(super) fn shown(&self) -> String {
-        let PixelFormat { chroma, depth_bits } = self.format;
+        let PixelFormat { chroma, depth_bits, .. } = self.format;
         let Header { size, frame_rate, interlacing, .. } = self;
         format!("{size} at {frame_rate}, {chroma:?} of {depth_bits} bits, {interlacing:?}")
     }
 
     /// Appends the line with its line feed.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        let PixelFormat { chroma, depth_bits } = self.format;
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), Y4mError> {
+        let PixelFormat { chroma, depth_bits, layout } = self.format;
         let space = match (chroma, self.siting) {
+            _ if layout != Layout::Planar => return Err(Y4mError::Unwritable(self.format)),
+            (Chroma::Rgb, _) => return Err(Y4mError::Unwritable(self.format)),
             (Chroma::Mono, _) => "mono",
             (Chroma::Yuv411, _) => "411",
             (Chroma::Yuv422, _) => "422",
@@ -154,6 +160,7 @@ impl Header {
             self.frame_rate.denominator(),
         );
         out.extend_from_slice(line.as_bytes());
+        Ok(())
     }
 }
 
@@ -195,7 +202,7 @@ fn parse_interlacing(tag: &[u8], value: &[u8]) -> Result<Interlacing, Y4mError> 
 }
 
 fn parse_space(value: &[u8]) -> Result<(PixelFormat, Option<Siting>), Y4mError> {
-    let eight = |chroma| PixelFormat { chroma, depth_bits: 8 };
+    let eight = |chroma| PixelFormat::planar(chroma, 8);
     match value {
         b"420" => return Ok((PixelFormat::I420, None)),
         b"420jpeg" => return Ok((PixelFormat::I420, Some(Siting::Centre))),
@@ -216,7 +223,7 @@ fn parse_space(value: &[u8]) -> Result<(PixelFormat, Option<Siting>), Y4mError> 
     ];
     let found = deep.iter().find_map(|&(name, chroma)| {
         let depth_bits = std::str::from_utf8(value.strip_prefix(name)?).ok()?.parse().ok()?;
-        (9..=16).contains(&depth_bits).then_some(PixelFormat { chroma, depth_bits })
+        (9..=16).contains(&depth_bits).then_some(PixelFormat::planar(chroma, depth_bits))
     });
     let shown = || String::from_utf8_lossy(&value[..value.len().min(80)]).into_owned();
     Ok((found.ok_or_else(|| Y4mError::ColourSpace(shown()))?, None))

@@ -47,7 +47,7 @@ fn what_a_header_leaves_out_has_a_default() {
 #[test]
 fn colour_spaces_are_told_apart() {
     let format = |space: &str| header_of(&format!(" W2 H2 C{space}")).map(|header| header.format);
-    let expect = |chroma, depth_bits| Ok(PixelFormat { chroma, depth_bits });
+    let expect = |chroma, depth_bits| Ok(PixelFormat::planar(chroma, depth_bits));
     assert_eq!(format("420paldv"), expect(Chroma::Yuv420, 8));
     assert_eq!(format("422"), expect(Chroma::Yuv422, 8));
     assert_eq!(format("444"), expect(Chroma::Yuv444, 8));
@@ -146,7 +146,7 @@ fn formats() -> impl Strategy<Value = PixelFormat> {
         Just(Chroma::Yuv422),
         Just(Chroma::Yuv444)
     ];
-    (chroma, 8u8..=16).prop_map(|(chroma, depth_bits)| PixelFormat { chroma, depth_bits })
+    (chroma, 8u8..=16).prop_map(|(chroma, depth_bits)| PixelFormat::planar(chroma, depth_bits))
 }
 
 /// A picture whose samples differ from place to place and stay within the depth.
@@ -189,7 +189,7 @@ proptest! {
         let colour = Colour { full_range, ..Colour::UNSPECIFIED };
         let header = Header { size, frame_rate, format, siting: None, interlacing, sample_aspect, colour };
         let mut stream = Vec::new();
-        write_header(&header, &mut stream);
+        write_header(&header, &mut stream).unwrap();
         let pictures: Vec<Picture> = (0..count).map(|number| {
             let mut picture = noisy(format, size, Time::ZERO + frame_rate.time_of(number), seed ^ number as u32);
             picture.colour = colour;
