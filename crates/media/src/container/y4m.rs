@@ -15,7 +15,7 @@ mod header;
 
 pub use header::{Header, Interlacing, Siting};
 
-use crate::picture::{FieldOrder, Picture, PicturePool, PixelFormat, Plane, Size};
+use crate::picture::{Picture, PicturePool, PixelFormat, Plane, Size};
 use crate::time::Time;
 use thiserror::Error;
 
@@ -233,11 +233,7 @@ impl Filling {
         let captured = Time::ZERO + header.frame_rate.time_of(number);
         let mut picture = pool.take(header.format, header.size, captured);
         picture.colour = header.colour;
-        picture.fields = match header.interlacing {
-            Interlacing::TopFirst => Some(FieldOrder::TopFirst),
-            Interlacing::BottomFirst => Some(FieldOrder::BottomFirst),
-            Interlacing::Unknown | Interlacing::Progressive | Interlacing::Mixed => None,
-        };
+        picture.fields = header.interlacing.fields();
         Filling { picture, plane: 0, filled: 0 }
     }
 

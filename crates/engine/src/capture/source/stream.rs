@@ -139,11 +139,7 @@ impl Y4m {
 
     /// The order of its fields, where its pictures have some.
     pub(super) fn fields(&self) -> Option<FieldOrder> {
-        match self.header.interlacing {
-            Interlacing::TopFirst => Some(FieldOrder::TopFirst),
-            Interlacing::BottomFirst => Some(FieldOrder::BottomFirst),
-            Interlacing::Unknown | Interlacing::Progressive | Interlacing::Mixed => None,
-        }
+        self.header.interlacing.fields()
     }
 
     /// Whether somebody writes who may have a clock of their own.

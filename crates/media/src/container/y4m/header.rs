@@ -50,6 +50,17 @@ pub enum Interlacing {
     Mixed,
 }
 
+impl Interlacing {
+    /// The order of a picture's fields, where all pictures have two.
+    pub fn fields(self) -> Option<FieldOrder> {
+        match self {
+            Interlacing::TopFirst => Some(FieldOrder::TopFirst),
+            Interlacing::BottomFirst => Some(FieldOrder::BottomFirst),
+            Interlacing::Unknown | Interlacing::Progressive | Interlacing::Mixed => None,
+        }
+    }
+}
+
 impl Header {
     /// A header for pictures like `picture`: progressive, square samples.
     pub fn of(picture: &Picture, frame_rate: FrameRate) -> Header {

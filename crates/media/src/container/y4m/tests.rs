@@ -192,7 +192,7 @@ proptest! {
         write_header(&header, &mut stream).unwrap();
         let pictures: Vec<Picture> = (0..count).map(|number| {
             let mut picture = noisy(format, size, Time::ZERO + frame_rate.time_of(number), seed ^ number as u32);
-            picture.colour = colour;
+            (picture.colour, picture.fields) = (colour, interlacing.fields());
             write_picture(&picture, &mut stream);
             picture
         }).collect();
