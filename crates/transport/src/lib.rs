@@ -2,6 +2,7 @@
 //! socket, no clock, no thread.
 //!
 //! * [`rtp`]: packets of RTP, their order, MPEG-TS in them.
+//! * [`raw_video`]: uncompressed video over RTP.
 //! * [`pacing`]: when the next burst of datagrams may leave.
 //! * [`link`]: channels between two peers over a bad network, encrypted.
 //! * [`capacity`]: how much a path carries, found by its queue's delay.
@@ -14,4 +15,5 @@ pub mod capacity;
 pub mod emulator;
 pub mod link;
 pub mod pacing;
+pub mod raw_video;
 pub mod rtp;

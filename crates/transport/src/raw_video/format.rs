@@ -1,0 +1,139 @@
+//! What a frame is, and where samples of a line are in it.
+
+use super::header::Segment;
+use glassline_media::{Chroma, Layout, PixelFormat, Size};
+use std::ops::Range;
+use thiserror::Error;
+
+/// How a frame is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scan {
+    /// Line by line.
+    Progressive,
+    /// One field after the other, each with a time stamp of its own.
+    Interlaced,
+    /// A progressive frame, its even lines first and then its odd ones (PsF), with one time stamp.
+    Segmented,
+}
+
+/// What the frames of a stream are. In memory a frame is its lines of pgroups without padding; fields are interleaved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    pixels: PixelFormat,
+    size: Size,
+    scan: Scan,
+    line_bytes: usize,
+    rows: usize,
+}
+
+/// A format that is not taken.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FormatError {
+    /// No pgroups.
+    #[error("{0:?} has no pgroups")]
+    Pixels(PixelFormat),
+    /// A line ends within a pgroup.
+    #[error("lines of {width} samples end within a pgroup, which takes {group}")]
+    Width {
+        /// Samples of a line.
+        width: u32,
+        /// Samples of a pgroup.
+        group: u32,
+    },
+    /// A pgroup of 4:2:0 is of two lines of a frame or of a field: these would have to be interleaved sample by sample.
+    #[error("4:2:0 is taken progressive only")]
+    Fields,
+    /// Lines are numbered with 15 bits, and offsets too.
+    #[error("frames of {0}: RFC 4175 has room for 32767 lines and samples")]
+    Size(Size),
+}
+
+impl Format {
+    /// Frames of `size` in the pgroups of `pixels`, whichever layout that says.
+    ///
+    /// # Errors
+    /// [`FormatError`] where the standard has no pgroups for it, or we do not take it.
+    pub fn new(pixels: PixelFormat, size: Size, scan: Scan) -> Result<Format, FormatError> {
+        let pixels = PixelFormat { layout: Layout::Pgroups, ..pixels };
+        let group = pixels.pgroup().ok_or(FormatError::Pixels(pixels))?;
+        if size.width > 0x7FFF || size.height > 0x7FFF {
+            return Err(FormatError::Size(size));
+        }
+        if !size.width.is_multiple_of(group.width) {
+            return Err(FormatError::Width { width: size.width, group: group.width });
+        }
+        if pixels.chroma == Chroma::Yuv420 && scan != Scan::Progressive {
+            return Err(FormatError::Fields);
+        }
+        let plane = pixels.plane_size(size, 0);
+        Ok(Format { pixels, size, scan, line_bytes: plane.width as usize, rows: plane.height as usize })
+    }
+
+    /// Components, depth, pgroups.
+    pub fn pixels(&self) -> PixelFormat {
+        self.pixels
+    }
+
+    /// Width and height of a whole frame.
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// How it is sent.
+    pub fn scan(&self) -> Scan {
+        self.scan
+    }
+
+    /// Bytes of a line of pgroups (of 4:2:0, two lines).
+    pub fn line_bytes(&self) -> usize {
+        self.line_bytes
+    }
+
+    /// Bytes of a frame.
+    pub fn frame_bytes(&self) -> usize {
+        self.line_bytes * self.rows
+    }
+
+    /// Samples, lines and bytes of a pgroup.
+    pub(super) fn group(&self) -> (usize, usize, usize) {
+        // `new` has seen that there is one.
+        self.pixels
+            .pgroup()
+            .map_or((1, 1, 1), |group| (group.width as usize, group.lines as usize, group.bytes))
+    }
+
+    /// Fields or segments of a frame.
+    pub(super) fn fields(&self) -> usize {
+        if self.scan == Scan::Progressive { 1 } else { 2 }
+    }
+
+    /// Lines of pgroups of a field.
+    pub(super) fn field_rows(&self, field: usize) -> usize {
+        if self.fields() == 1 { self.rows } else { (self.rows + 1 - field) / 2 }
+    }
+
+    /// Where line `row` of a field begins in the frame.
+    pub(super) fn row_at(&self, field: usize, row: usize) -> usize {
+        self.line_bytes * if self.fields() == 1 { row } else { 2 * row + field }
+    }
+
+    /// Where a segment's bytes belong; `None` where that is not wholly within its line and the frame.
+    pub(super) fn place(&self, segment: &Segment) -> Option<Range<usize>> {
+        let (width, lines, bytes) = self.group();
+        let (line, offset) = (usize::from(segment.line), usize::from(segment.offset));
+        let (field, length) = (usize::from(segment.field), usize::from(segment.length));
+        let is_whole =
+            line.is_multiple_of(lines) && offset.is_multiple_of(width) && length.is_multiple_of(bytes);
+        let (row, start) = (line / lines, offset / width * bytes);
+        if !is_whole
+            || field >= self.fields()
+            || row >= self.field_rows(field)
+            || start + length > self.line_bytes
+        {
+            return None;
+        }
+        let at = self.row_at(field, row) + start;
+        Some(at..at + length)
+    }
+}

@@ -1,0 +1,39 @@
+//! Frames that are not out yet.
+
+use super::coverage::Coverage;
+use glassline_media::Time;
+
+/// A frame in the making.
+#[derive(Debug, Default)]
+pub(super) struct Frame {
+    /// Its name, for plans.
+    pub(super) number: u64,
+    /// Its memory; `None` where there was none, so that it is lost as a whole.
+    pub(super) slot: Option<usize>,
+    /// The time stamp of each field.
+    pub(super) timestamps: [Option<u32>; 2],
+    /// The sequence number of its first packet.
+    pub(super) base: u64,
+    /// That of its last one, where that is known.
+    pub(super) end: Option<u64>,
+    /// The highest one that has come.
+    pub(super) highest: u64,
+    /// Packets that brought something.
+    pub(super) unique: u64,
+    pub(super) coverage: Coverage,
+    /// When its first packet came, and its newest one.
+    pub(super) began: Time,
+    pub(super) latest: Time,
+}
+
+impl Frame {
+    /// The time stamp of its first field.
+    pub(super) fn timestamp(&self) -> u32 {
+        self.timestamps[0].or(self.timestamps[1]).unwrap_or(0)
+    }
+
+    /// The time stamp of its last field that has come.
+    pub(super) fn newest_timestamp(&self) -> u32 {
+        self.timestamps[1].or(self.timestamps[0]).unwrap_or(0)
+    }
+}

@@ -1,0 +1,93 @@
+//! How a sender cuts a frame into packets.
+
+use super::format::Format;
+use super::header::{EXTENSION_BYTES, SEGMENT_BYTES, Segment};
+use std::ops::Range;
+
+/// A packet of a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Bytes of the RTP header, with what it may have behind its fixed part.
+    pub(super) rtp_bytes: u16,
+    /// It is the last one of a frame or field.
+    pub(super) marker: bool,
+    /// Its segments' headers, in [`Layout::heads`].
+    heads: Range<u32>,
+    /// Where its segments belong, in [`Layout::places`].
+    places: Range<u32>,
+    /// Bytes of the whole datagram.
+    pub(super) bytes: u32,
+}
+
+impl Entry {
+    /// Bytes in front of its samples.
+    pub(super) fn head_bytes(&self) -> usize {
+        usize::from(self.rtp_bytes) + EXTENSION_BYTES + self.heads.len()
+    }
+}
+
+/// All packets of a frame, in order: of both fields where there are two.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    entries: Vec<Entry>,
+    heads: Vec<u8>,
+    places: Vec<Range<usize>>,
+}
+
+impl Layout {
+    /// Packets.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&Entry> {
+        self.entries.get(index)
+    }
+
+    /// Appends a packet.
+    pub(super) fn push(&mut self, rtp_bytes: u16, marker: bool, heads: &[u8], places: &[Range<usize>]) {
+        let samples: usize = places.iter().map(Range::len).sum();
+        let (heads_at, places_at) = (self.heads.len() as u32, self.places.len() as u32);
+        self.heads.extend_from_slice(heads);
+        self.places.extend_from_slice(places);
+        self.entries.push(Entry {
+            rtp_bytes,
+            marker,
+            heads: heads_at..self.heads.len() as u32,
+            places: places_at..self.places.len() as u32,
+            bytes: (usize::from(rtp_bytes) + EXTENSION_BYTES + heads.len() + samples) as u32,
+        });
+    }
+
+    /// The headers of a packet's segments.
+    pub(super) fn heads(&self, entry: &Entry) -> &[u8] {
+        &self.heads[entry.heads.start as usize..entry.heads.end as usize]
+    }
+
+    /// Where the samples of a packet's segments belong, one after the other.
+    pub(super) fn places(&self, entry: &Entry) -> &[Range<usize>] {
+        &self.places[entry.places.start as usize..entry.places.end as usize]
+    }
+
+    /// The number of the packet with these headers of segments. Frames are sent from the top, field by field: a search by halves.
+    pub(super) fn find(&self, heads: &[u8]) -> Option<usize> {
+        let key = |heads: &[u8]| {
+            let first = heads.first_chunk::<SEGMENT_BYTES>()?;
+            let (segment, _) = Segment::read(first);
+            Some((segment.field, segment.line, segment.offset))
+        };
+        let wanted = key(heads)?;
+        let at = self.entries.partition_point(|entry| key(self.heads(entry)).is_some_and(|key| key < wanted));
+        self.entries.get(at).filter(|entry| self.heads(entry) == heads).map(|_| at)
+    }
+
+    /// Whether its packets bring each byte of a frame once.
+    pub(super) fn is_whole(&self, format: &Format) -> bool {
+        self.places.iter().map(Range::len).sum::<usize>() == format.frame_bytes()
+    }
+}
