@@ -17,6 +17,7 @@ pub mod kept_secret;
 pub mod local;
 mod map;
 pub mod namespace;
+pub mod pages;
 #[cfg(feature = "alsa")]
 pub mod playback;
 pub mod poll;
