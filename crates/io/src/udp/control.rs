@@ -1,5 +1,5 @@
 //! Control messages of `sendmsg` and `recvmsg` (cmsg(3)): the size into which the kernel cuts a batch, or of which it was
-//! made, the mark of congestion in IP's header, and when the machine got it.
+//! made, the mark of congestion in IP's header, when the machine got it, and how many were dropped before it.
 
 use socket2::Socket;
 use std::io;
@@ -9,8 +9,8 @@ use std::os::fd::AsRawFd;
 /// Control messages begin at multiples of this.
 const ALIGN: usize = size_of::<usize>();
 const HEADER: usize = size_of::<libc::cmsghdr>();
-/// Room for three of them with up to eight bytes each, and for a time stamp; we know of three.
-const ROOM: usize = 3 * (HEADER + 8) + HEADER + 16;
+/// Room for four of them with up to eight bytes each, and for a time stamp; we know of four.
+const ROOM: usize = 4 * (HEADER + 8) + HEADER + 16;
 
 /// What the kernel says of a datagram, or of a batch of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,9 @@ pub(super) struct Told {
     pub(super) mark: u8,
     /// When the machine got them, nanoseconds by the wall clock (`SO_TIMESTAMPNS`). A batch has one stamp.
     pub(super) stamp: Option<u64>,
+    /// Datagrams that the socket had dropped before it for want of room (`SO_RXQ_OVFL`), modulo 2³². The kernel says nothing
+    /// before the first.
+    pub(super) drops: u32,
 }
 
 /// Room for control messages, and those that were put there.
@@ -97,6 +100,7 @@ impl Control {
                 (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
                     told.mark = number as u8 & 3;
                 }
+                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => told.drops = number as u32,
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => told.stamp = nanos(value),
                 _ => {}
             }
@@ -154,7 +158,7 @@ mod tests {
             control.put_mark(to, 2);
             control.put(libc::SOL_UDP, libc::UDP_GRO, &1200i32.to_ne_bytes());
             let length = control.written().1;
-            assert_eq!(control.read(length), Told { segment: Some(1200), mark: 2, stamp: None });
+            assert_eq!(control.read(length), Told { segment: Some(1200), mark: 2, ..Told::default() });
             assert_eq!(control.read(length / 2), Told { mark: 2, ..Told::default() });
         }
         // As the kernel tells it: a byte.
@@ -180,9 +184,11 @@ mod tests {
         control.put_mark("192.0.2.1".parse().unwrap(), 3);
         control.put_mark("2001:db8::1".parse().unwrap(), 3);
         control.put(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &stamp(1, 2));
+        control.put(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &u32::MAX.to_ne_bytes());
         control.put(libc::SOL_UDP, libc::UDP_GRO, &1200i32.to_ne_bytes());
         let told = control.read(control.length);
-        assert_eq!(told, Told { segment: Some(1200), mark: 3, stamp: Some(1_000_000_002) });
+        let expected = Told { segment: Some(1200), mark: 3, stamp: Some(1_000_000_002), drops: u32::MAX };
+        assert_eq!(told, expected);
     }
 
     #[test]

@@ -2,14 +2,17 @@
 //!
 //! * [`Receiver`]: datagrams to an address of ours, to a group from anybody, or from one sender alone.
 //! * [`Sender`]: datagrams to an address or a group.
+//! * [`flow`]: one sender's datagrams by the gigabit, which the kernel writes to where they are wanted.
 //! * [`Port`]: datagrams to and from anybody, in batches that the kernel cuts and collects (GSO, GRO).
 
 mod control;
+pub mod flow;
 mod inbox;
 mod messages;
 mod port;
 mod receiver;
 mod sender;
+mod socket;
 mod stamps;
 
 pub use inbox::Inbox;
