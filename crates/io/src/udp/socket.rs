@@ -1,12 +1,57 @@
-//! Sockets that datagrams come to: bound, joined to their group, and with room for what nobody has read yet.
+//! Sockets that datagrams come to: bound, joined to their group, and with room for what nobody has read yet. And what other
+//! sockets have in common with them.
 
 use super::receiver::Settings;
 use super::{interface_index, storage};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt;
+use rustix::time::Timespec;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+/// How much room a socket was asked to have in the kernel, and has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// What was asked for.
+    pub asked_bytes: usize,
+    /// What the kernel gives.
+    pub granted_bytes: usize,
+    /// The kernel's parameter that bounds it: [`Granted::RECEIVE`] or [`Granted::SEND`].
+    pub limit: &'static str,
+}
+
+impl Granted {
+    /// What bounds the room for datagrams that were not read yet.
+    pub const RECEIVE: &'static str = "net.core.rmem_max";
+    /// What bounds the room for datagrams that have not left yet.
+    pub const SEND: &'static str = "net.core.wmem_max";
+
+    /// Whether it is all that was asked for.
+    pub fn is_all(&self) -> bool {
+        self.granted_bytes >= self.asked_bytes
+    }
+
+    /// The command by which an administrator has the kernel give all of it; `None` where it does.
+    pub fn advice(&self) -> Option<String> {
+        (!self.is_all()).then(|| format!("sysctl -w {}={}", self.limit, self.asked_bytes))
+    }
+}
+
+/// Waits until `what` holds of a socket, `timeout` has passed or a signal came. Returns whether it holds.
+pub(super) fn wait(socket: &Socket, what: PollFlags, timeout: Option<Duration>) -> io::Result<bool> {
+    let timeout = timeout.map(|wait| Timespec {
+        tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: wait.subsec_nanos().into(),
+    });
+    match poll(&mut [PollFd::new(socket, what)], timeout.as_ref()) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
 
 /// A non-blocking socket with room for `buffer_bytes`, or as much as the kernel gives. Where the machine has no IPv6, all
 /// addresses are those of IPv4.

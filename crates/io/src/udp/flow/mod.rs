@@ -28,9 +28,8 @@ mod room;
 pub use room::{Batch, MESSAGES_MAX, PIECES_MAX, Received, Room};
 
 use super::receiver::Settings;
-use super::{control, socket};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::Timespec;
+use super::{Granted, control, socket};
+use rustix::event::PollFlags;
 use socket2::Socket;
 use std::io;
 use std::net::SocketAddr;
@@ -64,27 +63,6 @@ impl FlowSettings {
     }
 }
 
-/// How much room a socket was asked to have, and has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Granted {
-    /// What was asked for.
-    pub asked_bytes: usize,
-    /// What the kernel gives.
-    pub granted_bytes: usize,
-}
-
-impl Granted {
-    /// Whether it is all that was asked for.
-    pub fn is_all(&self) -> bool {
-        self.granted_bytes >= self.asked_bytes
-    }
-
-    /// The command by which an administrator has the kernel give a receiver all of it; `None` where it does.
-    pub fn advice(&self) -> Option<String> {
-        (!self.is_all()).then(|| format!("sysctl -w net.core.rmem_max={}", self.asked_bytes))
-    }
-}
-
 /// A non-blocking socket that one flow comes to.
 #[derive(Debug)]
 pub struct Flow {
@@ -104,7 +82,8 @@ impl Flow {
         let asked_bytes = settings.buffer_bytes.min(i32::MAX as usize / 2);
         let socket = socket::open(&settings.from, asked_bytes)?;
         // What is asked for is doubled, so that there is room for what the kernel keeps beside a datagram's bytes (socket(7)).
-        let buffer = Granted { asked_bytes, granted_bytes: socket.recv_buffer_size()? / 2 };
+        let buffer =
+            Granted { asked_bytes, granted_bytes: socket.recv_buffer_size()? / 2, limit: Granted::RECEIVE };
         let option = |level, name, value| control::set_option(&socket, level, name, value);
         let is_collected = settings.is_collected && option(libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
         // Without these, messages bear no count of drops, and have come when they are read.
@@ -154,7 +133,7 @@ impl Flow {
     /// # Errors
     /// None that a working system has.
     pub fn wait(&self, timeout: Option<Duration>) -> io::Result<bool> {
-        wait(&self.socket, PollFlags::IN, timeout)
+        socket::wait(&self.socket, PollFlags::IN, timeout)
     }
 
     /// Datagrams that the kernel dropped since the socket was opened, for want of room; counts modulo 2³². What is lost in a
@@ -170,19 +149,6 @@ impl Flow {
 impl AsFd for Flow {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-/// Waits for one thing of one socket.
-fn wait(socket: &Socket, what: PollFlags, timeout: Option<Duration>) -> io::Result<bool> {
-    let timeout = timeout.map(|wait| Timespec {
-        tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX),
-        tv_nsec: wait.subsec_nanos().into(),
-    });
-    match poll(&mut [PollFd::new(socket, what)], timeout.as_ref()) {
-        Ok(ready) => Ok(ready > 0),
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
     }
 }
 
