@@ -225,7 +225,8 @@ fn cut_apart(
     cut: &mut Vec<libc::iovec>,
     counts: &mut Vec<usize>,
 ) {
-    (cut.clear(), counts.clear());
+    cut.clear();
+    counts.clear();
     // An empty burst is an empty datagram.
     let (mut left, mut parts) = (burst.segment, 0);
     for piece in pieces {
