@@ -11,12 +11,15 @@ pub mod capture;
 pub mod child;
 pub mod client;
 pub mod clock;
+pub mod direct_file;
 pub mod discovery;
 pub mod handover;
 pub mod kept_secret;
 pub mod local;
 mod map;
 pub mod namespace;
+pub mod nic;
+pub mod pages;
 #[cfg(feature = "alsa")]
 pub mod playback;
 pub mod poll;

@@ -1,6 +1,7 @@
 //! This process: its limits, and what it has used.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::CpuSet;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
@@ -25,6 +26,31 @@ pub fn user() -> u32 {
 /// Processors that this process may run on, at least 1.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The numbers of the processors that the calling thread may run on, as the system counts them (`/proc/cpuinfo`).
+///
+/// # Errors
+/// Where the machine has more processors than the system tells us of (1,024).
+pub fn allowed_processors() -> std::io::Result<Vec<usize>> {
+    let allowed = rustix::thread::sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)).collect())
+}
+
+/// Has the calling thread run on one processor alone, and threads that it makes later.
+///
+/// # Errors
+/// `InvalidInput` where the machine has no such processor, or this process may not run on it.
+pub fn pin_thread(processor: usize) -> std::io::Result<()> {
+    let mut one = CpuSet::new();
+    if processor < CpuSet::MAX_CPU {
+        one.set(processor);
+    }
+    rustix::thread::sched_setaffinity(None, &one).map_err(|error| {
+        let allowed = allowed_processors().unwrap_or_default();
+        let what = format!("processor {processor}: {error}; this thread may run on {allowed:?}");
+        std::io::Error::new(error.kind(), what)
+    })
 }
 
 /// Has the calling thread run the moment that it can: before all ordinary threads of the machine where the system allows
@@ -58,4 +84,32 @@ pub fn thread_cpu_time() -> Duration {
 pub fn process_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_pinned_to_one_processor() {
+        let allowed = allowed_processors().unwrap();
+        assert!(!allowed.is_empty() && allowed.is_sorted());
+        let last = allowed[allowed.len() - 1];
+        // A thread of its own, since it stays there.
+        let pinned = std::thread::spawn(move || {
+            pin_thread(last).unwrap();
+            (allowed_processors().unwrap(), rustix::thread::sched_getcpu())
+        });
+        assert_eq!(pinned.join().unwrap(), (vec![last], last));
+        assert_eq!(allowed_processors().unwrap(), allowed, "others are not");
+    }
+
+    #[test]
+    fn a_processor_that_is_not_there_is_told() {
+        for number in [1000, usize::MAX] {
+            let error = pin_thread(number).unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+            assert!(error.to_string().contains(&number.to_string()), "{error}");
+        }
+    }
 }

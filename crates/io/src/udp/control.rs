@@ -1,5 +1,5 @@
 //! Control messages of `sendmsg` and `recvmsg` (cmsg(3)): the size into which the kernel cuts a batch, or of which it was
-//! made, the mark of congestion in IP's header, and when the machine got it.
+//! made, the mark of congestion in IP's header, when the machine got it, and how many were dropped before it.
 
 use socket2::Socket;
 use std::io;
@@ -9,8 +9,15 @@ use std::os::fd::AsRawFd;
 /// Control messages begin at multiples of this.
 const ALIGN: usize = size_of::<usize>();
 const HEADER: usize = size_of::<libc::cmsghdr>();
-/// Room for three of them with up to eight bytes each, and for a time stamp; we know of three.
-const ROOM: usize = 3 * (HEADER + 8) + HEADER + 16;
+/// `SO_TXTIME`, and the control message of the same number (asm-generic/socket.h).
+pub(super) const SO_TXTIME: i32 = 61;
+const SCM_TXTIME: i32 = SO_TXTIME;
+/// Where in a `struct sock_extended_err` (linux/errqueue.h) the origin and the code are, and the origin that it is about.
+const ERROR_ORIGIN: usize = 4;
+const ERROR_CODE: usize = 6;
+const SO_EE_ORIGIN_TXTIME: u8 = 6;
+/// Room for four of them with up to eight bytes each, and for a time stamp; we know of four.
+const ROOM: usize = 4 * (HEADER + 8) + HEADER + 16;
 
 /// What the kernel says of a datagram, or of a batch of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +28,11 @@ pub(super) struct Told {
     pub(super) mark: u8,
     /// When the machine got them, nanoseconds by the wall clock (`SO_TIMESTAMPNS`). A batch has one stamp.
     pub(super) stamp: Option<u64>,
+    /// Datagrams that the socket had dropped before it for want of room (`SO_RXQ_OVFL`), modulo 2³². The kernel says nothing
+    /// before the first.
+    pub(super) drops: u32,
+    /// Why a message did not leave at its time (`SO_EE_CODE_TXTIME_*`); error queues alone tell it.
+    pub(super) launch_error: Option<u8>,
 }
 
 /// Room for control messages, and those that were put there.
@@ -41,6 +53,11 @@ impl Control {
     /// Has the kernel cut what is sent into datagrams of `bytes`.
     pub(super) fn put_segment(&mut self, bytes: u16) {
         self.put(libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes());
+    }
+
+    /// Has what is sent leave at a time of the clock that the socket was told (`SO_TXTIME`).
+    pub(super) fn put_launch(&mut self, nanos: u64) {
+        self.put(libc::SOL_SOCKET, SCM_TXTIME, &nanos.to_ne_bytes());
     }
 
     /// Has the datagrams to `to` bear the lowest two bits of `mark`.
@@ -97,6 +114,11 @@ impl Control {
                 (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
                     told.mark = number as u8 & 3;
                 }
+                (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
+                    let is_launch = value.get(ERROR_ORIGIN) == Some(&SO_EE_ORIGIN_TXTIME);
+                    told.launch_error = value.get(ERROR_CODE).copied().filter(|_| is_launch);
+                }
+                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => told.drops = number as u32,
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => told.stamp = nanos(value),
                 _ => {}
             }
@@ -125,16 +147,21 @@ fn split(bytes: &[u8]) -> Option<(i32, i32, &[u8], &[u8])> {
 }
 
 /// Sets an option whose value is a number.
-#[allow(unsafe_code)]
 pub(super) fn set_option(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {
-    // SAFETY: the pointer is to an integer, whose length is given with it; the kernel only reads it.
+    set_option_bytes(socket, level, name, &value.to_ne_bytes())
+}
+
+/// Sets an option whose value is `bytes`, in the kernel's layout.
+#[allow(unsafe_code)]
+pub(super) fn set_option_bytes(socket: &Socket, level: i32, name: i32, bytes: &[u8]) -> io::Result<()> {
+    // SAFETY: the pointer is to bytes whose length is given with it; the kernel only reads them, whatever their alignment.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             level,
             name,
-            (&raw const value).cast(),
-            size_of_val(&value) as libc::socklen_t,
+            bytes.as_ptr().cast(),
+            bytes.len() as libc::socklen_t,
         )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -154,7 +181,7 @@ mod tests {
             control.put_mark(to, 2);
             control.put(libc::SOL_UDP, libc::UDP_GRO, &1200i32.to_ne_bytes());
             let length = control.written().1;
-            assert_eq!(control.read(length), Told { segment: Some(1200), mark: 2, stamp: None });
+            assert_eq!(control.read(length), Told { segment: Some(1200), mark: 2, ..Told::default() });
             assert_eq!(control.read(length / 2), Told { mark: 2, ..Told::default() });
         }
         // As the kernel tells it: a byte.
@@ -180,9 +207,33 @@ mod tests {
         control.put_mark("192.0.2.1".parse().unwrap(), 3);
         control.put_mark("2001:db8::1".parse().unwrap(), 3);
         control.put(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &stamp(1, 2));
+        control.put(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &u32::MAX.to_ne_bytes());
         control.put(libc::SOL_UDP, libc::UDP_GRO, &1200i32.to_ne_bytes());
         let told = control.read(control.length);
-        assert_eq!(told, Told { segment: Some(1200), mark: 3, stamp: Some(1_000_000_002) });
+        let expected = Told {
+            segment: Some(1200),
+            mark: 3,
+            stamp: Some(1_000_000_002),
+            drops: u32::MAX,
+            launch_error: None,
+        };
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn errors_of_launch_times_are_read_and_others_are_not() {
+        for (origin, told) in [(SO_EE_ORIGIN_TXTIME, Some(2)), (libc::SO_EE_ORIGIN_ICMP, None)] {
+            for (level, kind) in
+                [(libc::IPPROTO_IP, libc::IP_RECVERR), (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)]
+            {
+                let mut control = Control::default();
+                // Number, origin, type, code, padding, information, data, and who it is of.
+                let mut error = [0; 16 + 28];
+                (error[ERROR_ORIGIN], error[ERROR_CODE]) = (origin, 2);
+                control.put(level, kind, &error);
+                assert_eq!(control.read(control.length).launch_error, told);
+            }
+        }
     }
 
     #[test]

@@ -2,20 +2,26 @@
 //!
 //! * [`Receiver`]: datagrams to an address of ours, to a group from anybody, or from one sender alone.
 //! * [`Sender`]: datagrams to an address or a group.
+//! * [`flow`]: one sender's datagrams by the gigabit, which the kernel writes to where they are wanted.
+//! * [`burst`]: the same out, gathered from where the bytes stand, cut by the kernel, each message at its time.
 //! * [`Port`]: datagrams to and from anybody, in batches that the kernel cuts and collects (GSO, GRO).
 
+pub mod burst;
 mod control;
+pub mod flow;
 mod inbox;
 mod messages;
 mod port;
 mod receiver;
 mod sender;
+mod socket;
 mod stamps;
 
 pub use inbox::Inbox;
 pub use port::{Arrival, Arrivals, Local, Port};
 pub use receiver::{Receiver, Settings};
 pub use sender::{Route, Sender};
+pub use socket::Granted;
 
 use rustix::net::netdevice;
 use socket2::{SockAddr, Socket};
@@ -28,6 +34,17 @@ pub const BATCH_DATAGRAMS: usize = 64;
 /// Whether a datagram was not sent because it is larger than the way takes (`EMSGSIZE`).
 pub fn is_too_large(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EMSGSIZE)
+}
+
+/// Whether an error says that the kernel or the device does not cut messages (`UDP_SEGMENT`): `Some(true)` that it never will
+/// (EIO: the device makes no checksums; ENOPROTOOPT), `Some(false)` that it did not cut this one (EINVAL: a segment larger than
+/// the device's packets, too many segments, or a kernel that knows nothing of it).
+fn refuses_to_cut(error: &io::Error) -> Option<bool> {
+    match error.raw_os_error() {
+        Some(libc::EIO | libc::ENOPROTOOPT) => Some(true),
+        Some(libc::EINVAL) => Some(false),
+        _ => None,
+    }
 }
 
 /// The kernel's number of the interface, 0 where it is to choose.

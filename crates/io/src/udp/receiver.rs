@@ -1,16 +1,16 @@
 //! UDP in: datagrams to an address of ours, to a multicast group from anybody, or from one sender alone.
 
 use super::inbox::Inbox;
-use super::{interface_index, storage};
-use rustix::net::sockopt;
-use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockAddr, Socket, Type};
+use super::socket;
+use socket2::Socket;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Room in the kernel for datagrams that were not read yet. At 50 Mbit/s it lasts for more than a second; the
 /// kernel gives less where `net.core.rmem_max` is lower and we may not override it.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
+
 /// What is received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -30,48 +30,7 @@ impl Receiver {
     /// Opens a socket and joins the group, if the address is one. Fails with `AddrInUse` where another program has
     /// a unicast address, with `NotFound` where there is no such interface.
     pub fn open(settings: &Settings) -> io::Result<Receiver> {
-        match Self::open_exactly(settings) {
-            Err(error)
-                if error.raw_os_error() == Some(libc::EAFNOSUPPORT)
-                    && settings.address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) =>
-            {
-                let address = (Ipv4Addr::UNSPECIFIED, settings.address.port()).into();
-                Self::open_exactly(&Settings { address, ..settings.clone() })
-            }
-            other => other,
-        }
-    }
-
-    fn open_exactly(settings: &Settings) -> io::Result<Receiver> {
-        let address = settings.address;
-        let kind = Type::DGRAM.nonblocking().cloexec();
-        let socket = Socket::new(Domain::for_address(address), kind, Some(Protocol::UDP))?;
-        // What the kernel refuses here costs room alone.
-        let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
-        let _ = sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_BYTES);
-        if address.is_ipv6() {
-            socket.set_only_v6(false)?;
-        }
-        if address.ip().is_multicast() {
-            socket.set_reuse_address(true)?;
-            // Without this a socket gets what any program of the machine has joined, from any sender.
-            match address {
-                SocketAddr::V4(_) => socket.set_multicast_all_v4(false)?,
-                SocketAddr::V6(_) => socket.set_multicast_all_v6(false)?,
-            }
-        }
-        let interface = interface_index(&socket, settings.interface.as_deref())?;
-        socket.bind(&SockAddr::from(match address {
-            // Groups that mean something on one link alone are bound with it (RFC 4007 §6).
-            SocketAddr::V6(group) if group.ip().is_multicast() => {
-                SocketAddrV6::new(*group.ip(), group.port(), 0, interface).into()
-            }
-            address => address,
-        }))?;
-        if address.ip().is_multicast() {
-            join(&socket, settings, interface)?;
-        }
-        Ok(Receiver(socket))
+        Ok(Receiver(socket::open(settings, RECEIVE_BUFFER_BYTES)?))
     }
 
     /// The socket of a descriptor that another process left.
@@ -81,7 +40,7 @@ impl Receiver {
 
     /// Where it receives.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::Unsupported.into())
+        socket::local_address(&self.0)
     }
 
     /// Takes the datagrams that wait, as many as `into` has places for, by one system call. What was in it before is
@@ -91,26 +50,8 @@ impl Receiver {
     }
 
     /// Datagrams that the kernel dropped since the socket was opened, for want of room; counts modulo 2³².
-    #[allow(unsafe_code)]
     pub fn dropped(&self) -> io::Result<u32> {
-        // `struct sk_meminfo` of the kernel is a row of 32-bit counters, the drops at this place.
-        let mut counters = [0u32; libc::SK_MEMINFO_DROPS as usize + 1];
-        let mut length = size_of_val(&counters) as libc::socklen_t;
-        // SAFETY: the pointer is to `length` writable bytes of plain integers; the kernel writes no more than those.
-        let result = unsafe {
-            libc::getsockopt(
-                self.0.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_MEMINFO,
-                counters.as_mut_ptr().cast(),
-                &raw mut length,
-            )
-        };
-        if result == 0 {
-            Ok(counters[libc::SK_MEMINFO_DROPS as usize])
-        } else {
-            Err(io::Error::last_os_error())
-        }
+        socket::dropped(&self.0)
     }
 }
 
@@ -120,44 +61,13 @@ impl AsFd for Receiver {
     }
 }
 
-fn join(socket: &Socket, settings: &Settings, index: u32) -> io::Result<()> {
-    match (settings.address.ip(), settings.sender) {
-        (group, Some(sender)) => join_source_group(socket, index, group, sender),
-        (IpAddr::V4(group), None) => {
-            socket.join_multicast_v4_n(&group, &InterfaceIndexOrAddress::Index(index))
-        }
-        (IpAddr::V6(group), None) => socket.join_multicast_v6(&group, index),
-    }
-}
-
-/// Joins `group` for what `sender` sends there (RFC 3678 §5.1.1), which needs an interface's index for IPv6.
-#[allow(unsafe_code)]
-fn join_source_group(socket: &Socket, index: u32, group: IpAddr, sender: IpAddr) -> io::Result<()> {
-    let level = if group.is_ipv4() { libc::IPPROTO_IP } else { libc::IPPROTO_IPV6 };
-    let request = libc::group_source_req {
-        gsr_interface: index,
-        gsr_group: storage(group),
-        gsr_source: storage(sender),
-    };
-    // SAFETY: the pointer is to a whole `group_source_req`, whose length is given with it; the kernel only reads it.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            libc::MCAST_JOIN_SOURCE_GROUP,
-            (&raw const request).cast(),
-            size_of_val(&request) as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::udp::BATCH_DATAGRAMS;
     use rustix::net::netdevice;
-    use std::net::UdpSocket;
+    use socket2::{Domain, SockAddr, Type};
+    use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
     use std::time::{Duration, Instant};
 
     fn settings(address: &str, interface: Option<&str>, sender: Option<&str>) -> Settings {

@@ -32,37 +32,8 @@ impl Sender {
     /// Opens a socket. Fails with `NotFound` where there is no such interface, with `AddrNotAvailable` where the source is
     /// no address of ours.
     pub fn open(route: &Route) -> io::Result<Sender> {
-        let kind = Type::DGRAM.nonblocking().cloexec();
-        let socket = Socket::new(Domain::for_address(route.address), kind, Some(Protocol::UDP))?;
-        let interface = interface_index(&socket, route.interface.as_deref())?;
-        if let Some(source) = route.source {
-            socket.bind(&SocketAddr::new(source, 0).into())?;
-        }
-        let ttl = route.ttl.map(u32::from);
-        let to = match route.address {
-            SocketAddr::V4(group) if group.ip().is_multicast() => {
-                socket.set_multicast_ttl_v4(ttl.unwrap_or(1))?;
-                if interface != 0 {
-                    set_multicast_interface_v4(&socket, interface)?;
-                }
-                route.address
-            }
-            SocketAddr::V6(group) if group.ip().is_multicast() => {
-                socket.set_multicast_hops_v6(ttl.unwrap_or(1))?;
-                socket.set_multicast_if_v6(interface)?;
-                // Groups that mean something on one link alone are sent to with it (RFC 4007 §6).
-                SocketAddrV6::new(*group.ip(), group.port(), 0, interface).into()
-            }
-            SocketAddr::V4(_) => {
-                ttl.map_or(Ok(()), |ttl| socket.set_ttl_v4(ttl))?;
-                route.address
-            }
-            SocketAddr::V6(_) => {
-                ttl.map_or(Ok(()), |ttl| socket.set_unicast_hops_v6(ttl))?;
-                route.address
-            }
-        };
-        Ok(Sender { socket, to: to.into() })
+        let (socket, to) = open(route)?;
+        Ok(Sender { socket, to })
     }
 
     /// Sends the first [`BATCH_DATAGRAMS`] of `datagrams` by one system call. Returns how many of them were sent, at
@@ -98,6 +69,41 @@ impl AsFd for Sender {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// A non-blocking socket that sends as `route` says, and the address to send to.
+pub(super) fn open(route: &Route) -> io::Result<(Socket, SockAddr)> {
+    let kind = Type::DGRAM.nonblocking().cloexec();
+    let socket = Socket::new(Domain::for_address(route.address), kind, Some(Protocol::UDP))?;
+    let interface = interface_index(&socket, route.interface.as_deref())?;
+    if let Some(source) = route.source {
+        socket.bind(&SocketAddr::new(source, 0).into())?;
+    }
+    let ttl = route.ttl.map(u32::from);
+    let to = match route.address {
+        SocketAddr::V4(group) if group.ip().is_multicast() => {
+            socket.set_multicast_ttl_v4(ttl.unwrap_or(1))?;
+            if interface != 0 {
+                set_multicast_interface_v4(&socket, interface)?;
+            }
+            route.address
+        }
+        SocketAddr::V6(group) if group.ip().is_multicast() => {
+            socket.set_multicast_hops_v6(ttl.unwrap_or(1))?;
+            socket.set_multicast_if_v6(interface)?;
+            // Groups that mean something on one link alone are sent to with it (RFC 4007 §6).
+            SocketAddrV6::new(*group.ip(), group.port(), 0, interface).into()
+        }
+        SocketAddr::V4(_) => {
+            ttl.map_or(Ok(()), |ttl| socket.set_ttl_v4(ttl))?;
+            route.address
+        }
+        SocketAddr::V6(_) => {
+            ttl.map_or(Ok(()), |ttl| socket.set_unicast_hops_v6(ttl))?;
+            route.address
+        }
+    };
+    Ok((socket, to.into()))
 }
 
 /// Which interface sends to groups; for IPv4 there is no other way to name it by its number.

@@ -147,12 +147,8 @@ impl Port {
             let mut cutting = control;
             cutting.put_segment(segment);
             match self.send_message(&to, datagrams, cutting) {
-                // EIO: the device makes no checksums; EINVAL: a kernel that knows nothing of it, or a segment that is
-                // larger than the device's packets.
-                Err(error)
-                    if matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::ENOPROTOOPT)) =>
-                {
-                    if error.raw_os_error() != Some(libc::EINVAL) {
+                Err(error) if super::refuses_to_cut(&error).is_some() => {
+                    if super::refuses_to_cut(&error) == Some(true) {
                         self.cuts.store(false, Ordering::Relaxed);
                     }
                 }
