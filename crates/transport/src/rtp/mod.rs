@@ -17,6 +17,7 @@
 
 pub mod mpeg_ts;
 mod reorder;
+pub mod statistics;
 
 pub use reorder::{Counters, Reorder, Settings};
 
