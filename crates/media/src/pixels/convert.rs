@@ -324,6 +324,25 @@ pub enum PixelsError {
         /// Of the picture.
         size: Size,
     },
+    /// A run of pgroups that has no place.
+    #[error("no pgroup begins at sample {x_px} of line {line} of a picture of {size}")]
+    Run {
+        /// Where the run begins.
+        x_px: u32,
+        /// In which line.
+        line: u32,
+        /// Of the picture.
+        size: Size,
+    },
+    /// Components and depth of which there are no pgroups.
+    #[error(
+        "there are no pgroups of {:?} with {} bits; there are of luma, 4:2:0, 4:2:2, 4:4:4 and RGB with 8, 10, 12 and 16",
+        found.chroma, found.depth_bits
+    )]
+    NoPgroups {
+        /// Of the picture.
+        found: PixelFormat,
+    },
 }
 
 #[cfg(test)]

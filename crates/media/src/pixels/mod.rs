@@ -1,19 +1,21 @@
 //! Pixels between what a source gives and what an encoder takes.
 //!
-//! [`convert`] makes 8-bit 4:2:0 of every planar [`PixelFormat`](crate::PixelFormat) and of the packed layouts of
-//! capture cards; [`deinterlace`] makes two whole pictures of the two fields of one; [`scale`] makes other sizes.
-//! Called by the `encode` command.
+//! [`convert`] makes 8-bit 4:2:0 of every [`PixelFormat`](crate::PixelFormat) and of the packed layouts of
+//! capture cards; [`pgroup`] brings pgroups into planes and back; [`deinterlace`] makes two whole pictures of the two fields of
+//! one; [`scale`] makes other sizes. Called by the commands that encode pictures, receive and send them.
 //!
-//! The first two work line by line on kernels ([`Simd`]) of which each exists twice: portable, which defines the result, and
+//! All but the last work line by line on kernels ([`Simd`]) of which each exists twice: portable, which defines the result, and
 //! for AVX2, chosen at run time, which gives the same bits.
 
 pub mod convert;
 pub mod deinterlace;
+pub mod pgroup;
 pub mod scale;
 mod simd;
 
 pub use crate::picture::FieldOrder;
 pub use convert::{Converter, PackedFormat, PixelsError, Scan};
 pub use deinterlace::Deinterlacer;
+pub use pgroup::{Packer, PlanarLines, Unpacker};
 pub use scale::Scaler;
 pub use simd::Simd;

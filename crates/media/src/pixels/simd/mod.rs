@@ -6,7 +6,8 @@ mod portable;
 #[cfg(test)]
 mod tests;
 
-pub(super) use portable::{FieldLines, PastLines};
+use crate::picture::PixelFormat;
+pub(crate) use portable::{FieldLines, Lines, PastLines, ReadLines};
 
 /// With which instructions pixels are worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,18 @@ impl Simd {
     /// A line `U V U V …` to two.
     pub(super) fn split(self, pairs: &[u8], one: &mut [u8], other: &mut [u8]) {
         kernel!(self, split(pairs, one, other));
+    }
+
+    /// Whole pgroups of `format` to lines of planes: samples of 8 bits to a byte, deeper ones to two, little endian. Each line has
+    /// place for the samples of all groups.
+    pub(crate) fn unpack_pgroups(self, format: PixelFormat, groups: &[u8], lines: &mut Lines<'_>) {
+        kernel!(self, unpack_pgroups(format, groups, lines));
+    }
+
+    /// Lines of planes to whole pgroups of `format`; bits of a sample above its depth are ignored. Each line has the samples of all
+    /// groups.
+    pub(crate) fn pack_pgroups(self, format: PixelFormat, lines: &ReadLines<'_>, groups: &mut [u8]) {
+        kernel!(self, pack_pgroups(format, lines, groups));
     }
 
     /// The missing line of a field; see [`FieldLines`].

@@ -1,5 +1,7 @@
 //! Each level gives what the portable one gives, over lengths, alignments and contents.
 
+mod pgroups;
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,8 +1,13 @@
 //! The kernels for AVX2: 32 bytes at a time, the rest of a line by the portable ones. Bit for bit what those give.
 #![allow(unsafe_code)]
 
+mod pack;
+mod unpack;
+
 use super::portable::{self, FieldLines};
+pub(super) use pack::pack_pgroups;
 use std::arch::x86_64::*;
+pub(super) use unpack::unpack_pgroups;
 
 /// Bytes of a register.
 const LANE: usize = 32;
@@ -19,6 +24,38 @@ fn load(bytes: &[u8; LANE]) -> __m256i {
 fn store(value: __m256i, bytes: &mut [u8; LANE]) {
     // SAFETY: 32 bytes are there to be written, and `storeu` asks for no alignment.
     unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), value) }
+}
+
+/// 16 bytes of `bytes` from `at` on. Where both lengths are constants, so is the comparison.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_half(bytes: &[u8], at: usize) -> __m128i {
+    let half: &[u8; LANE / 2] = bytes[at..].first_chunk().expect("callers say how much they have");
+    // SAFETY: 16 bytes are there to be read, and `loadu` asks for no alignment.
+    unsafe { _mm_loadu_si128(half.as_ptr().cast()) }
+}
+
+/// The same to write.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store_half(value: __m128i, bytes: &mut [u8], at: usize) {
+    let half: &mut [u8; LANE / 2] = bytes[at..].first_chunk_mut().expect("callers say how much they have");
+    // SAFETY: 16 bytes are there to be written, and `storeu` asks for no alignment.
+    unsafe { _mm_storeu_si128(half.as_mut_ptr().cast(), value) }
+}
+
+/// A register of two halves that begin at these bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_halves(bytes: &[u8], low: usize, high: usize) -> __m256i {
+    _mm256_set_m128i(load_half(bytes, high), load_half(bytes, low))
+}
+
+/// The lower and the upper half.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn halves(value: __m256i) -> [__m128i; 2] {
+    [_mm256_castsi256_si128(value), _mm256_extracti128_si256::<1>(value)]
 }
 
 /// `narrow` and `unpack` of two registers work on 128-bit halves: this puts their quarters into order.

@@ -1,5 +1,10 @@
 //! The kernels as they are defined: plain loops, which the compiler may vectorise as it can.
 
+mod pgroups;
+
+pub(crate) use pgroups::{Lines, ReadLines};
+pub(super) use pgroups::{pack_pgroups, pack_pgroups_from, unpack_pgroups, unpack_pgroups_from};
+
 pub(super) fn narrow(deep: &[u8], shift: u32, out: &mut [u8]) {
     let round = 1u16 << (shift - 1);
     for (sample, out) in deep.as_chunks::<2>().0.iter().zip(out) {
