@@ -21,7 +21,7 @@ pub fn run(data: &[u8]) {
     let (pictures, reader) = read(wire.split_at(wire.len() * usize::from(cut) / 256).into());
     let Some(header) = reader.header() else { return };
     let mut out = Vec::new();
-    write_header(header, &mut out).unwrap();
+    write_header(header, &mut out).expect("what was read can be written");
     for picture in &pictures {
         write_picture(picture, &mut out);
     }

@@ -44,7 +44,8 @@ fn two_seconds(size: Size, frame_rate: FrameRate) -> Vec<u8> {
         let utc = Utc::from_nanos(1_700_000_000_000_000_000 + frame_rate.time_of(number).as_nanos() as u64);
         let picture = pattern.draw(number, Time::ZERO + frame_rate.time_of(number), utc);
         if number == 0 {
-            y4m::write_header(&y4m::Header::of(&picture, frame_rate), &mut bytes).unwrap();
+            y4m::write_header(&y4m::Header::of(&picture, frame_rate), &mut bytes)
+                .expect("the pattern is YCbCr in planes");
         }
         y4m::write_picture(&picture, &mut bytes);
     }
