@@ -47,16 +47,13 @@ fn expect_sound_in_place(url: &str) {
     }
 }
 
-/// Nothing of what FFmpeg put was refused or dropped; but a machine that stands still while two requests are on their way may
-/// give up waiting for the earlier one, whose rest then comes too late.
+/// Nothing of what FFmpeg put was refused or dropped.
 fn expect_all_taken(server: &Server) {
     let metrics = server.metrics();
-    let count = |name: &str| metrics.sum(&format!("glassline_ingest_{name}_total"), "") as u64;
-    for name in ["refused", "stray_units", "bad_samples", "refused_tracks"] {
-        assert_eq!(count(name), 0, "{name}\n{}", server.process.output());
+    for name in ["refused", "late_units", "stray_units", "bad_samples", "gaps", "refused_tracks"] {
+        let family = format!("glassline_ingest_{name}_total");
+        assert_eq!(metrics.sum(&family, "") as u64, 0, "{family}\n{}", server.process.output());
     }
-    let (gaps, late) = (count("gaps"), count("late_units"));
-    assert!(gaps <= 2 && late <= gaps * 100, "{gaps} gaps, {late} late units\n{}", server.process.output());
 }
 
 #[test]

@@ -5,11 +5,8 @@ use glassline_media::{AccessUnit, Ticks, Time};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// How long a gap in front of a segment may take to be filled by a request that nothing is known of yet.
+/// How long a gap in front of a segment may take to be filled by another request.
 const GAP_WAIT: Duration = Duration::from_millis(250);
-/// The same where the request before it goes on and is at the gap: what is missing is on its way, and a lost packet of its
-/// connection takes TCP up to a second.
-const OPEN_WAIT: Duration = Duration::from_secs(1);
 /// A gap up to this long is none while the request before it may fill it: stamps are rounded.
 const ROUNDING: i64 = 900;
 /// A gap up to this long is none where that request is over: encoders leave a picture out, and cameras are late.
@@ -97,9 +94,7 @@ impl Order {
             return None;
         }
         let next = self.held.front()?;
-        let is_open = self.last.is_some_and(|(.., body)| self.open.contains(&body));
-        let wait = if is_open { OPEN_WAIT } else { GAP_WAIT };
-        self.is_behind_gap(next).then(|| next.at + wait)
+        self.is_behind_gap(next).then(|| next.at + GAP_WAIT)
     }
 
     /// Whether something is missing in front of the unit that another request may bring. What an encoder leaves out within
@@ -188,7 +183,6 @@ mod tests {
     fn a_segment_that_never_comes_is_waited_for_once() {
         let mut track = Track::default();
         assert_eq!(track.push(0, 1, 0), [0]);
-        track.order.end(1);
         assert_eq!(track.push(50, 3, 10), [0; 0]);
         assert_eq!(track.push(51, 3, 20), [0; 0]);
         assert_eq!(track.poll(259), [0; 0]);
@@ -196,19 +190,6 @@ mod tests {
         assert_eq!(track.push(52, 3, 261), [52]);
         assert_eq!(track.push(1, 2, 300), [0; 0]);
         assert_eq!((track.counters.late_units, track.counters.gaps), (1, 1));
-    }
-
-    #[test]
-    fn the_rest_of_a_request_that_goes_on_is_waited_for_longer() {
-        let mut track = Track::default();
-        assert_eq!(track.push(0, 1, 0), [0]);
-        assert_eq!(track.push(4, 2, 10), [0; 0]);
-        assert_eq!(track.poll(1009), [0; 0]);
-        assert_eq!(track.push(1, 1, 1009), [1]);
-        // It breaks off: what came of the next one has waited long enough.
-        track.order.end(1);
-        assert_eq!(track.poll(1009), [4]);
-        assert_eq!(track.counters.late_units, 0);
     }
 
     #[test]
