@@ -312,14 +312,16 @@ impl Ingest {
         let likeness =
             |header: &Header| (!header.lanes.is_empty()).then(|| path::likeness(&header.path, &body.path));
         let Some(best) = self.headers.iter().filter_map(likeness).max() else { return Ok(()) };
-        let mut alike = (0..self.headers.len()).filter(|&at| likeness(&self.headers[at]) == Some(best));
-        let (Some(found), None) = (alike.next(), alike.next()) else { return Err(IngestError::Ambiguous) };
+        let alike: Vec<usize> =
+            (0..self.headers.len()).filter(|&at| likeness(&self.headers[at]) == Some(best)).collect();
         // At the beginning its own header may be on another connection still.
         let is_settled = |since: Time| now >= since + HEADER_WAIT;
         let is_early = !is_settled(body.began) && !self.began.is_some_and(is_settled);
-        if is_early && !path::fits(&self.headers[found].path, &body.path) {
-            return Ok(());
-        }
+        let found = match alike[..] {
+            [one] if !is_early || path::fits(&self.headers[one].path, &body.path) => one,
+            _ if is_early => return Ok(()),
+            _ => return Err(IngestError::Ambiguous),
+        };
         let State::Waits(waiting) = &mut body.state else { return Ok(()) };
         let waiting = std::mem::take(waiting);
         body.header = Some(found);

@@ -247,6 +247,21 @@ fn a_segment_does_not_take_another_tracks_header_because_that_came_first() {
 }
 
 #[test]
+fn a_segment_that_is_like_two_others_headers_waits_for_its_own() {
+    let (mut video, sound) = (Encoder::new(&picture(true, 9, 0)), Encoder::new(&opus(9, 0)));
+    let mut house = House::default();
+    house.put("init-stream2.m4s", &sound.header()).unwrap();
+    house.put("init-stream0.m4s", &Encoder::new(&other_key(0)).header()).unwrap();
+    let early = house.begin("chunk-stream1-00001.m4s");
+    house.push(early, &video.chunks(&pictures(0..25))).unwrap();
+    house.put("init-stream1.m4s", &video.header()).unwrap();
+    assert_eq!(house.end(early), Ok(Ended::Taken));
+    assert_eq!(house.pictures(), 0, "the beginning waits for further tracks");
+    house.at(3000);
+    assert_eq!(house.pictures(), 25);
+}
+
+#[test]
 fn a_segment_whose_name_fits_no_header_takes_the_only_one_in_the_end() {
     let mut video = Encoder::new(&picture(true, 9, 0));
     let mut house = House::default();
@@ -449,6 +464,7 @@ fn what_cannot_be_taken_is_refused_and_said() {
     // A segment that could be anybody's, and one without a header.
     house.put("init_1.mp4", &video).unwrap();
     let chunk = Encoder::new(&picture(true, 9, 0)).chunks(&pictures(0..1));
+    house.at(1000);
     assert_eq!(house.put("out.m4s", &chunk).unwrap_err(), IngestError::Ambiguous);
     let mut house = House::default();
     let id = house.begin("1.m4s");
