@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Packets of the next frame after which what is missing of the one before comes no more, where there is one path.
+/// Packets of the next frame after which what is missing of the one before comes no more, where there is one path. Where a frame
+/// has fewer, all of them are enough.
 const REORDERED_PACKETS: u64 = 64;
 /// A frame whose packets stop coming is given out after this, and the other path's delay.
 const STALL: Duration = Duration::from_millis(100);
@@ -467,7 +468,8 @@ impl Depacketizer {
         self.strangers = 0;
         self.latest = at;
         let is_whole = frame.coverage.bytes() == self.settings.format.frame_bytes();
-        let given_up = self.paths.len() == 1 && place > 0 && frame.unique >= REORDERED_PACKETS;
+        let is_past = is_whole || frame.unique >= REORDERED_PACKETS;
+        let given_up = self.paths.len() == 1 && place > 0 && is_past;
         if (is_whole || given_up) && added > 0 {
             self.settle(if given_up { place } else { 0 });
         }
