@@ -41,7 +41,7 @@ mod tests;
 
 pub use depacketize::{Counters, Depacketizer, Done, Settings, Store};
 pub use format::{Format, FormatError, Scan};
-pub use header::{HeaderError, Segment};
+pub use header::Segment;
 pub use layout::Layout;
 pub use media_clock::MediaClock;
 pub use packetize::{OutPacket, Packetizer, PacketizerSettings, Packets, Packing};
