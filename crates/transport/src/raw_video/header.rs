@@ -52,8 +52,7 @@ impl Segment {
 
 /// Why a payload is no raw video.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HeaderError {
+pub(super) enum HeaderError {
     /// It ends within its header.
     #[error("a payload of {bytes} bytes ends within its header")]
     Short {

@@ -308,6 +308,31 @@ fn a_frame_whose_rest_does_not_come_goes_out_in_time() {
     assert_eq!(receiver.depacketizer.poll_timeout(), None);
 }
 
+/// Five lines a packet: eight packets a frame.
+#[test]
+fn a_frame_of_few_packets_with_a_hole_goes_out_when_the_next_one_is_whole() {
+    let format = small();
+    let mut packetizer = packetizer(format, 600, Packing::General, 5);
+    let (_, mut datagrams) = sent(&mut packetizer, &format, 4, 0);
+    assert_eq!(datagrams[1].len(), 8);
+    datagrams[1].remove(3);
+    let mut receiver = Receiver::new(format, 1, 4);
+    receiver.receive_all(0, &datagrams[..2].concat(), 8);
+    receiver.receive_all(0, &datagrams[2][..7], 8);
+    assert_eq!(receiver.out.len(), 1);
+    receiver.receive_all(0, &datagrams[2][7..], 8);
+    assert_eq!(receiver.out.len(), 3);
+    // Where the other path may still bring what is missing, the skew is waited for.
+    let mut receiver = Receiver::new(format, 2, 4);
+    receiver.receive_all(0, &datagrams[..3].concat(), 8);
+    assert_eq!(receiver.out.len(), 1);
+    let due = receiver.depacketizer.poll_timeout().unwrap();
+    assert_eq!(due, receiver.now + Duration::from_millis(50));
+    receiver.depacketizer.handle_timeout(due);
+    receiver.drain();
+    assert_eq!(receiver.out.len(), 3);
+}
+
 #[test]
 fn two_paths_are_one_stream_while_either_brings_it() {
     let format = small();

@@ -17,9 +17,11 @@
 
 pub mod mpeg_ts;
 mod reorder;
+mod sequence;
 pub mod statistics;
 
 pub use reorder::{Counters, Reorder, Settings};
+pub(crate) use sequence::distance;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;

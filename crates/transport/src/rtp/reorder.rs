@@ -8,7 +8,7 @@
 //! A packet that comes in its turn is given out at once, without a copy. One that comes early is held until those
 //! before it have come, or until the first that waits has waited for the window; then the gap is given up.
 
-use super::Header;
+use super::{Header, distance};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -91,8 +91,8 @@ impl Session {
 
     /// How far from its turn a packet is; `None` where it is not of this session.
     fn distance(&self, header: &Header) -> Option<i64> {
-        let distance = i64::from(header.sequence.wrapping_sub(self.next as u16) as i16);
-        (header.ssrc == self.ssrc && (-(RECENT as i64)..=AHEAD_MAX).contains(&distance)).then_some(distance)
+        let ahead = distance(self.next, u64::from(header.sequence), 16);
+        (header.ssrc == self.ssrc && (-(RECENT as i64)..=AHEAD_MAX).contains(&ahead)).then_some(ahead)
     }
 
     fn came(&self, number: u64) -> bool {

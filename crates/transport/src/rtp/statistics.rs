@@ -10,7 +10,7 @@
 //! Headers and arrival times come in, counters go out. A packet in its turn costs a few nanoseconds: one comparison, and a
 //! word of the window every 64 packets. Nothing is allocated.
 
-use super::Header;
+use super::{Header, distance};
 use glassline_media::Time;
 use std::time::Duration;
 
@@ -274,9 +274,7 @@ impl Statistics {
     /// Takes a packet that arrived at `now`.
     pub fn push(&mut self, header: &Header, now: Time) -> Arrival {
         let number = u32::from(header.sequence);
-        self.count(header, number, now, |highest| {
-            i64::from(header.sequence.wrapping_sub(highest as u16) as i16)
-        })
+        self.count(header, number, now, |highest| distance(highest, u64::from(number), 16))
     }
 
     /// Takes a packet whose payload header has the `high` 16 bits of its number (RFC 4175 §4.2, RFC 8331 §2.1). Of a sender
@@ -285,11 +283,11 @@ impl Statistics {
         let number = u32::from(high) << 16 | u32::from(header.sequence);
         let dropout_max = self.dropout_max;
         self.count(header, number, now, |highest| {
-            let distance = i64::from(number.wrapping_sub(highest as u32) as i32);
-            if (-WINDOW + 64..=dropout_max).contains(&distance) {
-                distance
+            let wide = distance(highest, u64::from(number), 32);
+            if (-WINDOW + 64..=dropout_max).contains(&wide) {
+                wide
             } else {
-                i64::from(header.sequence.wrapping_sub(highest as u16) as i16)
+                distance(highest, u64::from(number), 16)
             }
         })
     }

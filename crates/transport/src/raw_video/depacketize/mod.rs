@@ -1,0 +1,387 @@
+//! Packets to frames: which frames there are, when they go out, and what is counted. Packets come by one of two ways:
+//!
+//! * `planned`: the kernel has put it where a plan said, and its header says that it belongs there. A few comparisons.
+//! * `unplanned`: all else, and all of it until one frame has come whole. It is parsed and copied.
+
+mod planned;
+mod unplanned;
+
+use super::format::{Format, Scan};
+use super::frame::Frame;
+use super::header::Segment;
+use super::layout::Layout;
+use super::plan::{Arrival, MESSAGES_MAX, Plan};
+use glassline_media::Time;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Duration;
+
+/// Packets of the next frame after which what is missing of the one before comes no more, where there is one path. Where a frame
+/// has fewer, all of them are enough.
+const REORDERED_PACKETS: u64 = 64;
+/// A frame whose packets stop coming is given out after this, and the other path's delay.
+const STALL: Duration = Duration::from_millis(100);
+/// Frames that are not out at a time.
+const FRAMES_MAX: usize = 16;
+/// How far two fields of a frame may be apart, in ticks of 90 kHz: those of one frame a second.
+const FIELDS_APART: u32 = 45_000;
+/// From so many datagrams a message on, one message is worth a call.
+const MANY: usize = 8;
+
+/// How a stream is received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What its frames are.
+    pub format: Format,
+    /// The payload type; packets of others are refused.
+    pub payload_type: u8,
+    /// Paths that bring the same packets (ST 2022-7): 1 or 2.
+    pub paths: usize,
+    /// By how much one path may be later than the other.
+    pub skew: Duration,
+}
+
+/// Whoever has the memory for frames.
+pub trait Store {
+    /// Memory for one more frame, by a number of the store's own choice; `None` where all of it is held.
+    fn open(&mut self) -> Option<usize>;
+    /// The memory of a number, at least a frame's bytes.
+    fn bytes(&mut self, slot: usize) -> &mut [u8];
+}
+
+/// What has come, and what has not. All counts are exact; packets are those of the merged stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets that brought samples.
+    pub packets: u64,
+    /// Packets between the first one and the last that are in no frame.
+    pub lost: u64,
+    /// Packets that came after one that was sent later, by the same path.
+    pub reordered: u64,
+    /// Packets whose samples were there already.
+    pub duplicates: u64,
+    /// Packets whose frame was out already.
+    pub late: u64,
+    /// Datagrams that are no packets of this stream.
+    pub refused: u64,
+    /// Frames that are out and whole.
+    pub frames: u64,
+    /// Frames that are out with holes.
+    pub incomplete: u64,
+    /// Frames that were lost as a whole because there was no memory for them.
+    pub dropped: u64,
+    /// Times that the stream began anew.
+    pub restarts: u64,
+    /// Packets that the kernel put where they belong; all others were copied.
+    pub in_place: u64,
+}
+
+/// A frame that is out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Its memory, which is no longer the depacketizer's; `None` where there was none.
+    pub slot: Option<usize>,
+    /// The RTP time stamp of the frame, or its first field.
+    pub timestamp: u32,
+    /// When its first packet came.
+    pub began: Time,
+    /// When its last one did.
+    pub ended: Time,
+    /// What is missing, ascending. The bytes there are anything.
+    pub holes: Vec<Range<usize>>,
+    /// Packets that are missing in it.
+    pub lost: u64,
+}
+
+/// One path.
+#[derive(Debug)]
+struct Path {
+    /// The sequence number that comes next.
+    next: Option<u64>,
+    /// Datagrams that a message brings.
+    datagrams: usize,
+    /// All messages bring as many.
+    is_steady: bool,
+    /// Messages of the next call.
+    messages: usize,
+}
+
+/// A layout that is being learned.
+#[derive(Debug)]
+struct Recording {
+    frame: u64,
+    next: u64,
+    layout: Layout,
+}
+
+/// Takes a stream's packets.
+#[derive(Debug)]
+pub struct Depacketizer {
+    settings: Settings,
+    paths: Vec<Path>,
+    ssrc: Option<u32>,
+    /// Whether the payload's extended sequence numbers mean anything; some senders leave them zero.
+    is_wide: bool,
+    /// How the sender cuts frames, once it is known.
+    learned: Option<Layout>,
+    /// The first byte of its RTP headers.
+    first_byte: u8,
+    recording: Option<Recording>,
+    misfits: u32,
+    /// By time stamp.
+    frames: VecDeque<Frame>,
+    /// The next frame: has memory, but nothing has come of it.
+    spare: Option<Frame>,
+    next_number: u64,
+    /// The sequence number behind the last frame that is out, and that frame's time stamp.
+    out: Option<(u64, u32)>,
+    /// Packets in a row that are of no use.
+    strangers: u32,
+    latest: Time,
+    counters: Counters,
+    done: VecDeque<Done>,
+    /// Room.
+    segments: Vec<Segment>,
+    places: Vec<Range<usize>>,
+    gathered: Vec<u8>,
+}
+
+impl Depacketizer {
+    /// Before the first packet.
+    ///
+    /// # Panics
+    /// Without a path, or with more than two.
+    pub fn new(settings: Settings) -> Depacketizer {
+        assert!((1..=2).contains(&settings.paths));
+        let path = || Path { next: None, datagrams: 1, is_steady: true, messages: 4 };
+        Depacketizer {
+            settings,
+            paths: (0..settings.paths).map(|_| path()).collect(),
+            ssrc: None,
+            is_wide: false,
+            learned: None,
+            first_byte: 0,
+            recording: None,
+            misfits: 0,
+            frames: VecDeque::new(),
+            spare: None,
+            next_number: 0,
+            out: None,
+            strangers: 0,
+            latest: Time::ZERO,
+            counters: Counters::default(),
+            done: VecDeque::new(),
+            segments: Vec::new(),
+            places: Vec::new(),
+            gathered: Vec::new(),
+        }
+    }
+
+    /// What has come.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The sender's synchronization source, once one has come.
+    pub fn ssrc(&self) -> Option<u32> {
+        self.ssrc
+    }
+
+    /// How the sender cuts frames, once one came whole.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.learned.as_ref()
+    }
+
+    /// Takes what a call has brought by a path, in the order of the plan's messages. Poll afterwards.
+    ///
+    /// `scratch` is the memory that the plan's pieces were of, [`super::SCRATCH_BYTES`].
+    pub fn take(
+        &mut self,
+        path: usize,
+        plan: &Plan,
+        arrivals: &[Arrival],
+        scratch: &[u8],
+        store: &mut dyn Store,
+    ) {
+        for (message, arrival) in arrivals.iter().enumerate() {
+            let datagram_bytes = arrival.datagram_bytes.max(1);
+            let mut offset = 0;
+            let mut aims = plan.aims(message).iter();
+            while offset < arrival.bytes {
+                let bytes = datagram_bytes.min(arrival.bytes - offset);
+                let is_hit =
+                    aims.next().is_some_and(|aim| self.hit(path, aim, bytes, scratch, arrival.at, store));
+                if !is_hit {
+                    self.gather(plan, (message, offset), arrivals, scratch, store);
+                    self.take_gathered(path, (message, offset), arrivals, store);
+                    self.pace(path, arrivals, false);
+                    return;
+                }
+                offset += bytes;
+            }
+        }
+        self.pace(path, arrivals, true);
+    }
+
+    /// How much the next call is to bring.
+    fn pace(&mut self, path: usize, arrivals: &[Arrival], was_planned: bool) {
+        let path = &mut self.paths[path];
+        let count = |arrival: &Arrival| arrival.bytes.div_ceil(arrival.datagram_bytes.max(1)).max(1);
+        let Some(last) = arrivals.last() else { return };
+        // The last one may have been all there was.
+        let most = arrivals.iter().map(count).max().unwrap_or(1);
+        path.is_steady = match arrivals {
+            [_] => path.is_steady || count(last) == path.datagrams,
+            [before @ .., _] => before.iter().all(|arrival| count(arrival) == most) && count(last) <= most,
+            [] => path.is_steady,
+        };
+        if arrivals.len() > 1 || most > path.datagrams || !path.is_steady {
+            path.datagrams = most;
+        }
+        let usual = if path.datagrams >= MANY { 8 } else { MESSAGES_MAX };
+        path.messages = if was_planned { (2 * path.messages).min(usual) } else { usual.min(8) };
+    }
+
+    /// What is out, in order.
+    pub fn poll(&mut self) -> Option<Done> {
+        self.done.pop_front()
+    }
+
+    /// When [`Depacketizer::handle_timeout`] gives out a frame of which nothing comes any more.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let front = self.frames.front()?;
+        let newer = self.frames.get(1).filter(|_| self.paths.len() > 1);
+        Some(match newer {
+            Some(newer) => newer.began + self.settings.skew,
+            None if self.is_whole(front) => front.began + self.settings.skew,
+            None => front.latest + STALL + self.settings.skew,
+        })
+    }
+
+    /// Gives out what has waited long enough.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while self.poll_timeout().is_some_and(|at| at <= now) {
+            self.close();
+        }
+    }
+
+    /// The stream ends: gives out what there is.
+    pub fn finish(&mut self) {
+        while !self.frames.is_empty() {
+            self.close();
+        }
+    }
+
+    fn prepare_spare(&mut self, store: &mut dyn Store) {
+        let number = self.next_number;
+        let spare = self.spare.get_or_insert_with(|| Frame { number, ..Frame::default() });
+        if spare.number == number {
+            self.next_number += 1;
+        }
+        if spare.slot.is_none() {
+            spare.slot = store.open();
+        }
+    }
+
+    /// Whether a time stamp is that of the field which is still missing of a frame.
+    fn is_other_field(&self, place: usize, timestamp: u32, field: usize) -> bool {
+        let frame = &self.frames[place];
+        match (self.settings.format.scan(), frame.timestamps[field], frame.timestamps[1 - field]) {
+            (Scan::Segmented, None, Some(other)) => timestamp == other,
+            (Scan::Interlaced, None, Some(other)) if field == 1 => {
+                is_later(timestamp, other) && timestamp.wrapping_sub(other) < FIELDS_APART
+            }
+            _ => false,
+        }
+    }
+
+    /// A packet of a frame has come.
+    fn note(&mut self, place: usize, sequence: u64, added: usize, is_end: bool, at: Time) {
+        let frame = &mut self.frames[place];
+        (frame.highest, frame.latest) = (frame.highest.max(sequence), at);
+        if is_end {
+            frame.end = Some(sequence);
+        }
+        if added == 0 {
+            self.counters.duplicates += 1;
+        } else {
+            frame.unique += 1;
+            self.counters.packets += 1;
+        }
+        self.strangers = 0;
+        self.latest = at;
+        let is_whole = frame.coverage.bytes() == self.settings.format.frame_bytes();
+        let is_past = is_whole || frame.unique >= REORDERED_PACKETS;
+        let given_up = self.paths.len() == 1 && place > 0 && is_past;
+        if (is_whole || given_up) && added > 0 {
+            self.settle(if given_up { place } else { 0 });
+        }
+    }
+
+    /// Gives out the first `least` frames, and what is whole behind them.
+    fn settle(&mut self, least: usize) {
+        (0..least).for_each(|_| self.close());
+        while self.frames.front().is_some_and(|frame| self.is_whole(frame) && self.is_next(frame)) {
+            self.close();
+        }
+    }
+
+    fn is_whole(&self, frame: &Frame) -> bool {
+        frame.coverage.bytes() == self.settings.format.frame_bytes()
+    }
+
+    /// Whether nothing can come any more that belongs before a frame: the other path may still bring it.
+    fn is_next(&self, frame: &Frame) -> bool {
+        self.paths.len() == 1 || self.out.is_none_or(|(next, _)| frame.base <= next)
+    }
+
+    /// Gives out the first frame.
+    fn close(&mut self) {
+        let Some(frame) = self.frames.pop_front() else { return };
+        let bytes = self.settings.format.frame_bytes();
+        let is_whole = frame.coverage.bytes() == bytes;
+        if let Some(recording) = self.recording.take_if(|recording| recording.frame == frame.number)
+            && is_whole
+            && recording.layout.is_whole(&self.settings.format)
+        {
+            self.learned = Some(recording.layout);
+            self.misfits = 0;
+        }
+        let planned = self.learned.as_ref().map(|learned| frame.base + learned.len() as u64 - 1);
+        // A whole frame ends where it ends; of another one the last packet may be missing.
+        let end = frame.end.or(planned).unwrap_or(frame.highest).max(frame.highest);
+        let base = self.out.map_or(frame.base, |(next, _)| next.min(frame.base));
+        let lost = (end + 1 - frame.base.min(end + 1)).saturating_sub(frame.unique);
+        self.counters.lost += (end + 1).saturating_sub(base).saturating_sub(frame.unique);
+        let next = self.out.map_or(end + 1, |(next, _)| next.max(end + 1));
+        self.out = Some((next, frame.newest_timestamp()));
+        match frame.slot {
+            None => self.counters.dropped += 1,
+            Some(_) if is_whole => self.counters.frames += 1,
+            Some(_) => self.counters.incomplete += 1,
+        }
+        self.done.push_back(Done {
+            slot: frame.slot,
+            timestamp: frame.timestamp(),
+            began: frame.began,
+            ended: frame.latest,
+            holes: if is_whole { Vec::new() } else { frame.coverage.holes(bytes) },
+            lost,
+        });
+    }
+
+    /// The stream begins anew. What there is of it goes out.
+    fn restart(&mut self, ssrc: u32) {
+        self.finish();
+        self.paths.iter_mut().for_each(|path| path.next = None);
+        (self.ssrc, self.out, self.recording) = (Some(ssrc), None, None);
+        (self.is_wide, self.strangers) = (false, 0);
+        self.counters.restarts += 1;
+    }
+}
+
+/// Whether a time stamp is later than another one, modulo 2³².
+fn is_later(one: u32, other: u32) -> bool {
+    (one.wrapping_sub(other) as i32) > 0
+}

@@ -1,0 +1,246 @@
+//! The packets that nothing was planned for, or something else: each is parsed, and copied to where it belongs.
+
+use super::super::frame::Frame;
+use super::super::header::{self, Segment};
+use super::super::layout::Layout;
+use super::super::plan::{Arrival, Piece, Plan};
+use super::{Depacketizer, FRAMES_MAX, Recording, Store, is_later};
+use crate::rtp::{HEADER_BYTES, Packet, distance};
+use glassline_media::Time;
+use std::time::Duration;
+
+/// So many packets in a row that belong to frames long past, or come from another sender, are a stream that begins anew.
+const BEGINS_ANEW: u32 = 32;
+/// After so much silence any packet is.
+const SILENCE: Duration = Duration::from_millis(50);
+/// What is behind the last frame that is out by no more than this is late, and no new stream: a second, at any rate there is.
+const LATE_TICKS: u32 = 90_000;
+const LATE_PACKETS: u64 = 1 << 22;
+
+impl Depacketizer {
+    /// Copies all that was not planned so out of where the kernel has put it: from a datagram on, with all messages behind it.
+    pub(super) fn gather(
+        &mut self,
+        plan: &Plan,
+        (message, offset): (usize, usize),
+        arrivals: &[Arrival],
+        scratch: &[u8],
+        store: &mut dyn Store,
+    ) {
+        self.gathered.clear();
+        for (number, arrival) in arrivals.iter().enumerate().skip(message) {
+            let mut skip = if number == message { offset } else { 0 };
+            let mut left = arrival.bytes - skip;
+            for piece in plan.pieces(number) {
+                let bytes = match piece {
+                    Piece::Scratch(range) => &scratch[range.clone()],
+                    Piece::Frame { slot, bytes } => &store.bytes(*slot)[bytes.clone()],
+                };
+                let from = skip.min(bytes.len());
+                skip -= from;
+                let bytes = &bytes[from..bytes.len().min(from + left)];
+                left -= bytes.len();
+                self.gathered.extend_from_slice(bytes);
+                if left == 0 {
+                    break;
+                }
+            }
+        }
+    }
+
+    pub(super) fn take_gathered(
+        &mut self,
+        path: usize,
+        (message, offset): (usize, usize),
+        arrivals: &[Arrival],
+        store: &mut dyn Store,
+    ) {
+        let gathered = std::mem::take(&mut self.gathered);
+        let mut rest = &gathered[..];
+        for (number, arrival) in arrivals.iter().enumerate().skip(message) {
+            let left = arrival.bytes - if number == message { offset } else { 0 };
+            let (bytes, later) = rest.split_at(left.min(rest.len()));
+            rest = later;
+            for datagram in bytes.chunks(arrival.datagram_bytes.max(1)) {
+                self.take_datagram(path, datagram, arrival.at, store);
+            }
+        }
+        self.gathered = gathered;
+    }
+
+    /// Takes one datagram by itself, which nothing was planned for.
+    pub fn take_datagram(&mut self, path: usize, datagram: &[u8], at: Time, store: &mut dyn Store) {
+        let mut segments = std::mem::take(&mut self.segments);
+        if self.try_take(path, datagram, at, store, &mut segments).is_none() {
+            self.counters.refused += 1;
+        }
+        self.segments = segments;
+    }
+
+    /// `None`: it is no packet of this stream.
+    fn try_take(
+        &mut self,
+        path: usize,
+        datagram: &[u8],
+        at: Time,
+        store: &mut dyn Store,
+        segments: &mut Vec<Segment>,
+    ) -> Option<()> {
+        let packet = Packet::parse(datagram).ok()?;
+        let header = packet.header;
+        if header.payload_type != self.settings.payload_type {
+            return None;
+        }
+        let (extension, heads, samples) = header::parse(packet.payload, segments).ok()?;
+        self.places.clear();
+        for segment in &*segments {
+            self.places.push(self.settings.format.place(segment)?);
+        }
+        self.accept_sender(header.ssrc, at)?;
+        let sequence = self.extend(path, header.sequence, extension);
+        let field = usize::from(segments.first()?.field);
+        let path = &mut self.paths[path];
+        let is_reordered = path.next.is_some_and(|next| sequence < next);
+        path.next = Some(path.next.unwrap_or(0).max(sequence + 1));
+        let place = match self.find_frame((header.timestamp, field), sequence, heads, at, store) {
+            Some(place) => place,
+            None => {
+                self.counters.late += 1;
+                return Some(());
+            }
+        };
+        self.record(place, sequence, &packet, heads);
+        let frame = &mut self.frames[place];
+        let (mut rest, mut added) = (samples, 0);
+        for range in &self.places {
+            let (now, later) = rest.split_at(range.len());
+            rest = later;
+            if let Some(slot) = frame.slot
+                && !frame.coverage.has(range)
+            {
+                store.bytes(slot)[range.clone()].copy_from_slice(now);
+            }
+            added += frame.coverage.add(range.clone());
+        }
+        self.counters.reordered += u64::from(is_reordered && added > 0);
+        let is_end = header.marker && field + 1 == self.settings.format.fields();
+        self.note(place, sequence, added, is_end, at);
+        Some(())
+    }
+
+    /// Whether packets of a sender are taken: one at a time, and another one once the first has gone.
+    fn accept_sender(&mut self, ssrc: u32, at: Time) -> Option<()> {
+        match self.ssrc {
+            None => self.ssrc = Some(ssrc),
+            Some(known) if known == ssrc => {}
+            Some(_) => {
+                self.strangers += 1;
+                if self.strangers < BEGINS_ANEW && at.since(self.latest) < SILENCE {
+                    return None;
+                }
+                self.restart(ssrc);
+            }
+        }
+        Some(())
+    }
+
+    /// A sequence number that does not wrap.
+    fn extend(&mut self, path: usize, sequence: u16, extension: u16) -> u64 {
+        let highest = self.paths.iter().filter_map(|path| path.next).max();
+        let wide = u64::from(extension) << 16 | u64::from(sequence);
+        let Some(next) = self.paths[path].next.or(highest) else { return 1 << 32 | wide };
+        let nearest = |bits| next.saturating_add_signed(distance(next, wide, bits));
+        if self.is_wide {
+            return nearest(32);
+        }
+        let narrow = nearest(16);
+        // Once the low half has wrapped and the high half has gone on with it, both count.
+        if narrow >> 16 != (next.saturating_sub(1)) >> 16 && next.saturating_sub(1) & 0xFFFF_0000 != 0 {
+            self.is_wide = narrow & 0xFFFF_FFFF == wide;
+        }
+        narrow
+    }
+
+    /// The place of the frame that a packet belongs to; a new one is begun. `None`: it is out already.
+    fn find_frame(
+        &mut self,
+        (timestamp, field): (u32, usize),
+        sequence: u64,
+        heads: &[u8],
+        at: Time,
+        store: &mut dyn Store,
+    ) -> Option<usize> {
+        let same = |frame: &Frame| frame.timestamps[field] == Some(timestamp);
+        if let Some(place) = self.frames.iter().rposition(same) {
+            return Some(place);
+        }
+        if let Some(place) =
+            (0..self.frames.len()).rev().find(|&at| self.is_other_field(at, timestamp, field))
+        {
+            self.frames[place].timestamps[field] = Some(timestamp);
+            return Some(place);
+        }
+        if let Some((next, last)) = self.out
+            && (!is_later(timestamp, last) || sequence < next)
+        {
+            // The other path brings what is long out; a stream that begins anew is somewhere else.
+            if last.wrapping_sub(timestamp) <= LATE_TICKS && next.saturating_sub(sequence) <= LATE_PACKETS {
+                return None;
+            }
+            self.strangers += 1;
+            if self.strangers < BEGINS_ANEW && at.since(self.latest) < SILENCE {
+                return None;
+            }
+            self.restart(self.ssrc.unwrap_or(0));
+        }
+        if self.frames.len() >= FRAMES_MAX {
+            self.close();
+        }
+        self.prepare_spare(store);
+        let mut frame = self.spare.take()?;
+        frame.timestamps[field] = Some(timestamp);
+        let known = self.learned.as_ref().and_then(|learned| learned.find(heads));
+        let start = known.map(|index| sequence.saturating_sub(index as u64));
+        // Without a layout to look it up, the frame begins where the one before it has ended.
+        let before = self.frames.back().map_or(self.out.map(|(next, _)| next), |frame| Some(frame.end? + 1));
+        frame.base = start.or(before.filter(|next| *next <= sequence)).unwrap_or(sequence);
+        frame.highest = sequence;
+        (frame.began, frame.latest) = (at, at);
+        let place = self.frames.partition_point(|other| is_later(timestamp, other.timestamp()));
+        self.frames.insert(place, frame);
+        Some(place)
+    }
+
+    /// Learns how the sender cuts frames, where that is not known or no longer true.
+    fn record(&mut self, place: usize, sequence: u64, packet: &Packet<'_>, heads: &[u8]) {
+        let frame = &self.frames[place];
+        if let Some(learned) = &self.learned {
+            let index = sequence.checked_sub(frame.base).and_then(|index| usize::try_from(index).ok());
+            let fits =
+                index.and_then(|index| learned.get(index)).is_some_and(|entry| learned.heads(entry) == heads);
+            self.misfits = if fits { 0 } else { self.misfits + 1 };
+            if self.misfits < BEGINS_ANEW {
+                return;
+            }
+            self.learned = None;
+        }
+        if frame.coverage.bytes() == 0 && self.places.first().is_some_and(|place| place.start == 0) {
+            self.recording =
+                Some(Recording { frame: frame.number, next: sequence, layout: Layout::default() });
+        }
+        let Some(recording) = self.recording.as_mut().filter(|recording| recording.frame == frame.number)
+        else {
+            return;
+        };
+        if recording.next != sequence {
+            self.recording = None;
+            return;
+        }
+        recording.next += 1;
+        let words = packet.contributing.len() + packet.extension.map_or(0, |(_, words)| 1 + words.len());
+        let rtp_bytes = (HEADER_BYTES + 4 * words) as u16;
+        recording.layout.push(rtp_bytes, packet.header.marker, heads, &self.places);
+        self.first_byte =
+            2 << 6 | u8::from(packet.extension.is_some()) << 4 | packet.contributing.len() as u8;
+    }
+}
