@@ -42,11 +42,16 @@ impl Granted {
 
 /// Waits until `what` holds of a socket, `timeout` has passed or a signal came. Returns whether it holds.
 pub(super) fn wait(socket: &Socket, what: PollFlags, timeout: Option<Duration>) -> io::Result<bool> {
+    wait_any(&mut [PollFd::new(socket, what)], timeout)
+}
+
+/// The same for any one of several sockets.
+pub(super) fn wait_any(sockets: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<bool> {
     let timeout = timeout.map(|wait| Timespec {
         tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: wait.subsec_nanos().into(),
     });
-    match poll(&mut [PollFd::new(socket, what)], timeout.as_ref()) {
+    match poll(sockets, timeout.as_ref()) {
         Ok(ready) => Ok(ready > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),

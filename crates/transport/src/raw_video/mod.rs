@@ -47,5 +47,5 @@ pub use header::Segment;
 pub use layout::Layout;
 pub use media_clock::MediaClock;
 pub use packetize::{OutPacket, Packetizer, PacketizerSettings, Packets, Packing};
-pub use plan::{Arrival, MESSAGE_BYTES, Piece, Plan, SCRATCH_BYTES};
+pub use plan::{Arrival, MESSAGE_BYTES, Piece, Plan, SCRATCH_BYTES, SCRATCH_MIDDLE};
 pub use schedule::{Schedule, SenderModel};

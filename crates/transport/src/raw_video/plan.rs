@@ -9,6 +9,8 @@ pub(super) const MESSAGES_MAX: usize = 32;
 /// What the scratch memory has to have: headers and samples that have no place in front, and for each message what it may bring
 /// beyond the plan. Only what is used is ever touched.
 pub const SCRATCH_BYTES: usize = 2 * MESSAGES_MAX * TAIL_STRIDE;
+/// Pieces of the scratch memory below this ascend within a plan, and so do those from here on.
+pub const SCRATCH_MIDDLE: usize = MESSAGES_MAX * TAIL_STRIDE;
 /// No power of two, so that the messages' tails do not fight for the same places of the cache.
 const TAIL_STRIDE: usize = MESSAGE_BYTES + 1 + 192;
 /// Pieces of a message at most (`UIO_MAXIOV` is 1,024), its tail aside.

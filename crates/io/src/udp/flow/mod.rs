@@ -29,7 +29,7 @@ pub use room::{Batch, MESSAGES_MAX, PIECES_MAX, Received, Room};
 
 use super::receiver::Settings;
 use super::{Granted, control, socket};
-use rustix::event::PollFlags;
+use rustix::event::{PollFd, PollFlags};
 use socket2::Socket;
 use std::io;
 use std::net::SocketAddr;
@@ -144,6 +144,17 @@ impl Flow {
     pub fn dropped(&self) -> io::Result<u32> {
         socket::dropped(&self.socket)
     }
+}
+
+/// Waits until there is something to receive from one of `flows`, `timeout` has passed or a signal came. Returns whether there
+/// is something.
+///
+/// # Errors
+/// None that a working system has.
+pub fn wait_any(flows: &[Flow], timeout: Duration) -> io::Result<bool> {
+    let mut sockets: Vec<PollFd<'_>> =
+        flows.iter().map(|flow| PollFd::new(&flow.socket, PollFlags::IN)).collect();
+    socket::wait_any(&mut sockets, Some(timeout))
 }
 
 impl AsFd for Flow {

@@ -1,0 +1,237 @@
+//! One stream of uncompressed video: a thread that has the kernel write packets into frames, and pictures for who asks.
+//!
+//! ```text
+//!  Flow (or two) ─► recvmmsg into frames, as Depacketizer::plan says ─► Depacketizer::take ─► frames ─┐  network thread
+//!                                                                                                     ▼
+//!             Receiver::next: holes concealed, capture time, Picture ◄── as many as the pool has ─────┘  caller's thread
+//! ```
+//! Whoever asks too late loses whole frames, which are counted, and never packets of those that are received meanwhile.
+
+mod conceal;
+mod network;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+use conceal::Concealer;
+use glassline_io::clock::Clock;
+use glassline_io::pages::{Block, Pool};
+use glassline_io::process::pin_thread;
+use glassline_io::udp::Granted;
+use glassline_io::udp::flow::{Flow, FlowSettings};
+use glassline_media::{Colour, FieldOrder, Memory, Picture, Plane, Time};
+use glassline_transport::raw_video::{self, Counters, Depacketizer, Done, MediaClock};
+use network::{Network, Shared};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Frames that the depacketizer and the concealment hold by themselves.
+const FRAMES_LEAST: usize = 4;
+
+/// What is received, and with what.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The stream.
+    pub stream: raw_video::Settings,
+    /// Its paths, as many as the stream has.
+    pub paths: Vec<FlowSettings>,
+    /// What is added to the media clock where time stamps are those of a clock that all share ([`MediaClock::new`]).
+    pub direct: Option<u32>,
+    /// What its samples mean.
+    pub colour: Colour,
+    /// The order of its fields, where frames have some.
+    pub fields: Option<FieldOrder>,
+    /// Frames that there is memory for. Who is late by more loses frames.
+    pub frames: usize,
+    /// The processor that the thread is to stay on.
+    pub processor: Option<usize>,
+}
+
+/// What has come so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Of the merged stream.
+    pub counters: Counters,
+    /// Bytes of all datagrams, of both paths.
+    pub bytes: u64,
+    /// Datagrams that the kernel dropped for want of room, at all paths.
+    pub kernel_drops: u64,
+    /// Frames of the pool that nobody holds.
+    pub free_frames: usize,
+}
+
+impl Report {
+    /// Frames that are out, with holes or without.
+    pub const fn frames(&self) -> u64 {
+        self.counters.frames + self.counters.incomplete
+    }
+}
+
+/// A frame that is out, in its memory.
+struct Arrived {
+    block: Block,
+    done: Done,
+}
+
+/// A frame.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// In pgroups, with its capture time. What was missing is as it was in the frame before.
+    pub picture: Picture,
+    /// Its RTP time stamp.
+    pub timestamp: u32,
+    /// When its first packet came.
+    pub began: Time,
+    /// When its last one did.
+    pub ended: Time,
+    /// Packets that are missing in it.
+    pub lost: u64,
+    /// Whether its capture time is that of its time stamp, and not that of its arrival.
+    pub is_related: bool,
+}
+
+/// Receives one stream.
+pub struct Receiver {
+    frames: mpsc::Receiver<Arrived>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+    granted: Vec<Granted>,
+    format: raw_video::Format,
+    colour: Colour,
+    fields: Option<FieldOrder>,
+    media_clock: MediaClock,
+    clock: Clock,
+    concealer: Concealer,
+    before: Option<Arc<Block>>,
+    count: usize,
+    is_huge: bool,
+}
+
+impl Receiver {
+    /// Opens the sockets and begins to receive.
+    ///
+    /// # Errors
+    /// The sockets', as [`Flow::open`] has them; those of the memory ([`Pool::new`]); where a thread cannot be had, or not on
+    /// that processor.
+    ///
+    /// # Panics
+    /// If there are not as many paths as the stream has.
+    pub fn start(settings: &Settings, clock: Clock) -> io::Result<Receiver> {
+        assert_eq!(settings.paths.len(), settings.stream.paths, "a flow for each path");
+        let flows: Vec<Flow> = settings.paths.iter().map(Flow::open).collect::<io::Result<_>>()?;
+        let granted = flows.iter().map(Flow::buffer).collect();
+        let is_polling = settings.paths.iter().any(|path| path.busy_poll.is_some());
+        let format = settings.stream.format;
+        let pool = Pool::new(format.frame_bytes(), settings.frames.max(FRAMES_LEAST))?;
+        let (count, is_huge) = (pool.count(), pool.is_huge());
+        let (out, frames) = mpsc::channel();
+        let shared = Arc::new(Shared::default());
+        let depacketizer = Depacketizer::new(settings.stream);
+        let network = Network::new((flows, is_polling), depacketizer, pool, clock, (out, shared.clone()))?;
+        let (processor, (pinned, is_pinned)) = (settings.processor, mpsc::channel());
+        let thread = thread::Builder::new().name("raw video".to_owned()).spawn(move || {
+            let pinning = processor.map_or(Ok(()), pin_thread);
+            let is_good = pinning.is_ok();
+            // Whoever started it waits for this.
+            let _ = pinned.send(pinning);
+            if is_good { network.run() } else { Ok(()) }
+        })?;
+        is_pinned.recv().unwrap_or(Ok(()))?;
+        Ok(Receiver {
+            frames,
+            shared,
+            thread: Some(thread),
+            granted,
+            format,
+            colour: settings.colour,
+            fields: settings.fields,
+            media_clock: MediaClock::new(settings.direct),
+            clock,
+            concealer: Concealer::new(format.pixels()),
+            before: None,
+            count,
+            is_huge,
+        })
+    }
+
+    /// What its frames are.
+    pub fn format(&self) -> raw_video::Format {
+        self.format
+    }
+
+    /// How much room the kernel gave each path.
+    pub fn granted(&self) -> &[Granted] {
+        &self.granted
+    }
+
+    /// Frames that there is memory for.
+    pub fn pool_frames(&self) -> usize {
+        self.count
+    }
+
+    /// Whether that memory is in huge pages.
+    pub fn is_huge(&self) -> bool {
+        self.is_huge
+    }
+
+    /// What has come so far.
+    pub fn report(&self) -> Report {
+        self.shared.report()
+    }
+
+    /// Tells the thread to end, within a tenth of a second. Frames that are there are still to be had.
+    pub fn stop(&self) {
+        self.shared.end();
+    }
+
+    /// The next frame; `None` where none comes within `timeout`.
+    ///
+    /// # Errors
+    /// Why nothing comes any more; `UnexpectedEof` where it was [stopped](Receiver::stop).
+    pub fn next(&mut self, timeout: Duration) -> io::Result<Option<Frame>> {
+        match self.frames.recv_timeout(timeout) {
+            Ok(arrived) => Ok(Some(self.frame(arrived))),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => match self.thread.take().map(JoinHandle::join) {
+                Some(Ok(Err(error))) => Err(error),
+                Some(Err(_)) => Err(io::Error::other("the thread that receives has panicked")),
+                None | Some(Ok(Ok(()))) => Err(io::ErrorKind::UnexpectedEof.into()),
+            },
+        }
+    }
+
+    fn frame(&mut self, Arrived { mut block, done }: Arrived) -> Frame {
+        if !done.holes.is_empty() {
+            let before = self.before.as_deref().map(|block| block as &dyn Memory);
+            self.concealer.fill(block.bytes_mut(), &done.holes, before);
+        }
+        let block = Arc::new(block);
+        self.before = Some(block.clone());
+        let captured = self.media_clock.captured(done.timestamp, done.began, self.clock.utc_at(done.began));
+        let (pixels, size) = (self.format.pixels(), self.format.size());
+        let plane = Plane::lent(block, self.format.line_bytes(), pixels.plane_size(size, 0), 1);
+        let mut picture = Picture::of_planes(pixels, size, vec![plane], captured);
+        (picture.colour, picture.fields) = (self.colour, self.fields);
+        picture.captured_utc = Some(self.clock.utc_at(captured));
+        Frame {
+            picture,
+            timestamp: done.timestamp,
+            began: done.began,
+            ended: done.ended,
+            lost: done.lost,
+            is_related: self.media_clock.is_related(),
+        }
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The thread that a stream's packets come by. It does nothing else.
+
+use super::slots::Slots;
+use super::{Arrived, Report};
+use glassline_io::clock::Clock;
+use glassline_io::pages::{Block, Pool};
+use glassline_io::udp::flow::{Flow, Room, wait_any};
+use glassline_media::{Memory, Time};
+use glassline_transport::raw_video::{Arrival, Depacketizer, Plan, SCRATCH_BYTES};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often a thread that nothing comes to looks whether it is to end.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// How often the kernel is asked what it has dropped.
+const DROPS_ASKED: Duration = Duration::from_millis(100);
+
+/// What the thread and its receiver have in common.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    is_over: AtomicBool,
+    report: Mutex<Report>,
+}
+
+impl Shared {
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn report(&self) -> Report {
+        *self.lock()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Report> {
+        // Whoever holds it only copies numbers.
+        self.report.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the thread has.
+pub(super) struct Network {
+    flows: Vec<Flow>,
+    /// It never waits in the kernel.
+    is_polling: bool,
+    depacketizer: Depacketizer,
+    slots: Slots,
+    scratch: Block,
+    plan: Plan,
+    room: Room,
+    arrivals: Vec<Arrival>,
+    clock: Clock,
+    out: Sender<Arrived>,
+    shared: Arc<Shared>,
+    report: Report,
+    drops_asked: Time,
+}
+
+impl Network {
+    pub(super) fn new(
+        (flows, is_polling): (Vec<Flow>, bool),
+        depacketizer: Depacketizer,
+        frames: Pool,
+        clock: Clock,
+        (out, shared): (Sender<Arrived>, Arc<Shared>),
+    ) -> io::Result<Network> {
+        let scratch = Pool::new(SCRATCH_BYTES, 1)?.take().ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Network {
+            flows,
+            is_polling,
+            depacketizer,
+            slots: Slots::new(frames),
+            scratch,
+            plan: Plan::default(),
+            room: Room::new(),
+            arrivals: Vec::new(),
+            clock,
+            out,
+            shared,
+            report: Report::default(),
+            drops_asked: Time::ZERO,
+        })
+    }
+
+    /// Receives until it is told to end, nobody wants frames any more or a socket fails.
+    pub(super) fn run(mut self) -> io::Result<()> {
+        let ended = self.receive();
+        self.depacketizer.finish();
+        self.hand_out();
+        self.ask_drops();
+        self.tell();
+        ended
+    }
+
+    fn receive(&mut self) -> io::Result<()> {
+        while !self.shared.is_over.load(Ordering::Relaxed) {
+            let mut messages = 0;
+            for path in 0..self.flows.len() {
+                messages += self.take(path)?;
+            }
+            let now = self.clock.now();
+            let due = self.depacketizer.poll_timeout();
+            if due.is_some_and(|due| due <= now) {
+                self.depacketizer.handle_timeout(now);
+            }
+            if !self.hand_out() {
+                return Ok(());
+            }
+            if now.since(self.drops_asked) >= DROPS_ASKED {
+                self.drops_asked = now;
+                self.ask_drops();
+            }
+            self.tell();
+            if messages == 0 && !self.is_polling {
+                let due = self.depacketizer.poll_timeout().map_or(PATIENCE, |due| due.since(now));
+                wait_any(&self.flows, due.min(PATIENCE))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what waits at one path, as much as the plan has room for. Returns messages.
+    fn take(&mut self, path: usize) -> io::Result<usize> {
+        self.depacketizer.plan(path, &mut self.plan, &mut self.slots);
+        let mut batch = self.room.batch();
+        let scratch = self.scratch.bytes_mut();
+        self.slots.lend(
+            scratch,
+            &self.plan,
+            &mut batch,
+            |batch, piece| batch.push(piece),
+            |batch| batch.end_message(),
+        );
+        let messages = self.flows[path].receive(&mut batch)?;
+        self.arrivals.clear();
+        self.arrivals.extend(self.room.received().iter().map(|received| Arrival {
+            bytes: received.bytes,
+            datagram_bytes: received.segment_bytes(),
+            at: received.at,
+        }));
+        if messages > 0 {
+            self.report.bytes += self.arrivals.iter().map(|arrival| arrival.bytes as u64).sum::<u64>();
+            self.depacketizer.take(path, &self.plan, &self.arrivals, self.scratch.bytes(), &mut self.slots);
+        }
+        Ok(messages)
+    }
+
+    /// Gives frames out; false where nobody wants them.
+    fn hand_out(&mut self) -> bool {
+        while let Some(done) = self.depacketizer.poll() {
+            // Without memory it is lost as a whole, and counted by the depacketizer.
+            let Some(block) = done.slot.and_then(|slot| self.slots.take(slot)) else { continue };
+            if self.out.send(Arrived { block, done }).is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn ask_drops(&mut self) {
+        let drops = self.flows.iter().filter_map(|flow| flow.dropped().ok());
+        self.report.kernel_drops = drops.map(u64::from).sum();
+    }
+
+    fn tell(&mut self) {
+        self.report.counters = self.depacketizer.counters();
+        self.report.free_frames = self.slots.free();
+        *self.shared.lock() = self.report;
+    }
+}

@@ -1,0 +1,191 @@
+use super::*;
+use glassline_io::udp::Settings as From;
+use glassline_media::{Chroma, PixelFormat, Size};
+use glassline_transport::raw_video::{Format, Packetizer, PacketizerSettings, Packing, Scan};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Instant;
+
+const PAYLOAD_TYPE: u8 = 96;
+const LONG: Duration = Duration::from_secs(20);
+
+fn format(depth: u8) -> Format {
+    let size = Size::new(320, 60).unwrap();
+    Format::new(PixelFormat::planar(Chroma::Yuv422, depth), size, Scan::Progressive).unwrap()
+}
+
+/// A port that nobody has.
+fn free() -> SocketAddr {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn settings(format: Format, to: &[SocketAddr], frames: usize) -> Settings {
+    let stream = raw_video::Settings {
+        format,
+        payload_type: PAYLOAD_TYPE,
+        paths: to.len(),
+        skew: Duration::from_millis(50),
+    };
+    let path = |address: &SocketAddr| FlowSettings {
+        buffer_bytes: 200 << 10,
+        ..FlowSettings::of(From { address: *address, interface: None, sender: None })
+    };
+    let paths = to.iter().map(path).collect();
+    let (direct, fields, processor) = (None, None, None);
+    Settings { stream, paths, direct, colour: Colour::BT709, fields, frames, processor }
+}
+
+struct Sender {
+    packetizer: Packetizer,
+    socket: UdpSocket,
+    format: Format,
+}
+
+impl Sender {
+    fn new(format: Format) -> Sender {
+        let (payload_type, ssrc, first_sequence) = (PAYLOAD_TYPE, 7, 65_530);
+        let (datagram_bytes, packing) = (1_300, Packing::General);
+        let settings =
+            PacketizerSettings { format, payload_type, ssrc, first_sequence, datagram_bytes, packing };
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        Sender { packetizer: Packetizer::new(settings).unwrap(), socket, format }
+    }
+
+    fn bytes(&self, number: u32) -> Vec<u8> {
+        (0..self.format.frame_bytes()).map(|at| (at as u32 * 7 + number * 13) as u8).collect()
+    }
+
+    /// Sends a frame, but for the packets that `is_lost`. Returns its bytes.
+    fn send(&mut self, number: u32, to: &[SocketAddr], is_lost: impl Fn(usize, usize) -> bool) -> Vec<u8> {
+        let frame = self.bytes(number);
+        for (index, packet) in self.packetizer.frame([number * 1500; 2]).enumerate() {
+            let samples = packet.samples.iter().flat_map(|range| &frame[range.clone()]);
+            let datagram: Vec<u8> = packet.head.iter().chain(samples).copied().collect();
+            for (path, to) in to.iter().enumerate() {
+                if !is_lost(path, index) {
+                    self.socket.send_to(&datagram, to).unwrap();
+                }
+            }
+        }
+        frame
+    }
+}
+
+fn next(receiver: &mut Receiver) -> Frame {
+    receiver.next(LONG).unwrap().expect("a frame within 20 s")
+}
+
+fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn frames_come_bit_by_bit_as_they_were_sent() {
+    for depth in [8, 10, 12] {
+        let (format, to) = (format(depth), [free()]);
+        let mut receiver = Receiver::start(&settings(format, &to, 8), Clock::new()).unwrap();
+        let mut sender = Sender::new(format);
+        let mut last = Time::ZERO;
+        for number in 0..20 {
+            let sent = sender.send(number, &to, |_, _| false);
+            let frame = next(&mut receiver);
+            assert!(frame.picture.planes()[0].lines().flatten().eq(&sent), "frame {number}");
+            assert_eq!((frame.timestamp, frame.lost, frame.is_related), (number * 1500, 0, false));
+            assert!(frame.picture.captured > last && frame.picture.captured <= frame.began);
+            last = frame.picture.captured;
+        }
+        let report = receiver.report();
+        assert_eq!((report.counters.frames, report.counters.lost, report.kernel_drops), (20, 0, 0));
+        assert!(report.counters.in_place > 0, "the kernel wrote into frames: {report:?}");
+        receiver.stop();
+        assert_eq!(receiver.next(LONG).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}
+
+#[test]
+fn what_is_lost_is_counted_and_concealed() {
+    let (format, to) = (format(8), [free()]);
+    let mut receiver = Receiver::start(&settings(format, &to, 8), Clock::new()).unwrap();
+    let mut sender = Sender::new(format);
+    let first = sender.send(0, &to, |_, index| index == 3);
+    let second = sender.send(1, &to, |_, index| index == 5);
+    let third = sender.send(2, &to, |_, _| false);
+    let count = sender.packetizer.layout().len();
+    let bytes = first.len() / count;
+    let line = |picture: &Picture| picture.planes()[0].lines().flatten().copied().collect::<Vec<u8>>();
+    let frame = next(&mut receiver);
+    let mut expected = first;
+    for pair in expected[3 * bytes..4 * bytes].chunks_mut(2) {
+        pair.copy_from_slice(&[128, 16]);
+    }
+    assert!(line(&frame.picture) == expected && frame.lost == 1);
+    let frame = next(&mut receiver);
+    let before = expected[5 * bytes..6 * bytes].to_vec();
+    expected = second;
+    expected[5 * bytes..6 * bytes].copy_from_slice(&before);
+    assert!(line(&frame.picture) == expected && frame.lost == 1);
+    assert!(line(&next(&mut receiver).picture) == third);
+    let counters = receiver.report().counters;
+    assert_eq!((counters.frames, counters.incomplete, counters.lost), (1, 2, 2));
+}
+
+#[test]
+fn two_paths_are_one_stream_that_either_may_fail() {
+    let (format, to) = (format(10), [free(), free()]);
+    let mut receiver = Receiver::start(&settings(format, &to, 8), Clock::new()).unwrap();
+    let mut sender = Sender::new(format);
+    for number in 0..30u32 {
+        let down = (number / 10) as usize;
+        // Both, then the first one alone, then each other packet by each.
+        let sent = sender.send(number, &to, |path, index| match down {
+            0 => false,
+            1 => path == 1,
+            _ => index % 2 == path,
+        });
+        let frame = next(&mut receiver);
+        assert!(frame.picture.planes()[0].lines().flatten().eq(&sent), "frame {number}");
+    }
+    let counters = receiver.report().counters;
+    assert_eq!((counters.frames, counters.lost, counters.incomplete), (30, 0, 0));
+}
+
+#[test]
+fn who_is_late_loses_whole_frames_and_no_packets() {
+    let (format, to) = (format(8), [free()]);
+    let mut receiver = Receiver::start(&settings(format, &to, 4), Clock::new()).unwrap();
+    let mut sender = Sender::new(format);
+    for number in 0..12u32 {
+        sender.send(number, &to, |_, _| false);
+        let have = u64::from(number) + 1;
+        wait_for("each frame is taken or dropped", || {
+            let counters = receiver.report().counters;
+            counters.frames + counters.dropped >= have
+        });
+    }
+    let counters = receiver.report().counters;
+    assert!(counters.dropped >= 8 && counters.lost == 0 && counters.incomplete == 0, "{counters:?}");
+    let mut numbers = Vec::new();
+    for _ in 0..counters.frames {
+        let frame = next(&mut receiver);
+        let number = frame.timestamp / 1500;
+        assert!(frame.picture.planes()[0].lines().flatten().eq(&sender.bytes(number)), "frame {number}");
+        numbers.push(number);
+    }
+    assert_eq!(numbers, (0..counters.frames as u32).collect::<Vec<_>>());
+    // It has room again.
+    let sent = sender.send(12, &to, |_, _| false);
+    assert!(next(&mut receiver).picture.planes()[0].lines().flatten().eq(&sent));
+}
+
+#[test]
+fn what_cannot_be_opened_says_so() {
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = [taken.local_addr().unwrap()];
+    let error = Receiver::start(&settings(format(8), &to, 4), Clock::new()).err().unwrap();
+    assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    let absent = Settings { processor: Some(4_000), ..settings(format(8), &[free()], 4) };
+    assert!(Receiver::start(&absent, Clock::new()).is_err());
+}
