@@ -28,6 +28,8 @@ pub const MAX_PICTURE_BYTES: usize = 256 << 20;
 
 const MAGIC: &[u8] = b"YUV4MPEG2";
 const FRAME: &[u8] = b"FRAME";
+/// The line in front of each picture's samples, for who writes these line by line.
+pub const FRAME_LINE: &[u8] = b"FRAME\n";
 
 /// Reads pictures from bytes as they come.
 ///
@@ -319,9 +321,8 @@ pub fn write_header(header: &Header, out: &mut Vec<u8>) -> Result<(), Y4mError> 
 /// Appends a `FRAME` line and the picture's samples to `out`. The picture has to be of the header's size and
 /// format, since nothing in the stream would tell otherwise.
 pub fn write_picture(picture: &Picture, out: &mut Vec<u8>) {
-    out.reserve(FRAME.len() + 1 + picture.format().packed_bytes(picture.size()));
-    out.extend_from_slice(FRAME);
-    out.push(b'\n');
+    out.reserve(FRAME_LINE.len() + picture.format().packed_bytes(picture.size()));
+    out.extend_from_slice(FRAME_LINE);
     for line in picture.planes().iter().flat_map(|plane| plane.lines()) {
         out.extend_from_slice(line);
     }

@@ -70,6 +70,22 @@ impl Report {
     }
 }
 
+/// Looks at a receiver from another thread.
+#[derive(Clone, Debug)]
+pub struct Watch(Arc<Shared>);
+
+impl Watch {
+    /// What has come so far.
+    pub fn report(&self) -> Report {
+        self.0.report()
+    }
+
+    /// Tells the receiver to end, as [`Receiver::stop`].
+    pub fn stop(&self) {
+        self.0.end();
+    }
+}
+
 /// A frame that is out, in its memory.
 struct Arrived {
     block: Block,
@@ -180,6 +196,11 @@ impl Receiver {
     /// What has come so far.
     pub fn report(&self) -> Report {
         self.shared.report()
+    }
+
+    /// For another thread, to look at it and to end it.
+    pub fn watch(&self) -> Watch {
+        Watch(self.shared.clone())
     }
 
     /// Tells the thread to end, within a tenth of a second. Frames that are there are still to be had.

@@ -1,74 +1,7 @@
 use super::*;
-use glassline_io::udp::Settings as From;
-use glassline_media::{Chroma, PixelFormat, Size};
-use glassline_transport::raw_video::{Format, Packetizer, PacketizerSettings, Packing, Scan};
-use std::net::{SocketAddr, UdpSocket};
+use crate::raw::testing::{LONG, Sender, format, free, settings};
+use std::net::UdpSocket;
 use std::time::Instant;
-
-const PAYLOAD_TYPE: u8 = 96;
-const LONG: Duration = Duration::from_secs(20);
-
-fn format(depth: u8) -> Format {
-    let size = Size::new(320, 60).unwrap();
-    Format::new(PixelFormat::planar(Chroma::Yuv422, depth), size, Scan::Progressive).unwrap()
-}
-
-/// A port that nobody has.
-fn free() -> SocketAddr {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
-fn settings(format: Format, to: &[SocketAddr], frames: usize) -> Settings {
-    let stream = raw_video::Settings {
-        format,
-        payload_type: PAYLOAD_TYPE,
-        paths: to.len(),
-        skew: Duration::from_millis(50),
-    };
-    let path = |address: &SocketAddr| FlowSettings {
-        buffer_bytes: 200 << 10,
-        ..FlowSettings::of(From { address: *address, interface: None, sender: None })
-    };
-    let paths = to.iter().map(path).collect();
-    let (direct, fields, processor) = (None, None, None);
-    Settings { stream, paths, direct, colour: Colour::BT709, fields, frames, processor }
-}
-
-struct Sender {
-    packetizer: Packetizer,
-    socket: UdpSocket,
-    format: Format,
-}
-
-impl Sender {
-    fn new(format: Format) -> Sender {
-        let (payload_type, ssrc, first_sequence) = (PAYLOAD_TYPE, 7, 65_530);
-        let (datagram_bytes, packing) = (1_300, Packing::General);
-        let settings =
-            PacketizerSettings { format, payload_type, ssrc, first_sequence, datagram_bytes, packing };
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        Sender { packetizer: Packetizer::new(settings).unwrap(), socket, format }
-    }
-
-    fn bytes(&self, number: u32) -> Vec<u8> {
-        (0..self.format.frame_bytes()).map(|at| (at as u32 * 7 + number * 13) as u8).collect()
-    }
-
-    /// Sends a frame, but for the packets that `is_lost`. Returns its bytes.
-    fn send(&mut self, number: u32, to: &[SocketAddr], is_lost: impl Fn(usize, usize) -> bool) -> Vec<u8> {
-        let frame = self.bytes(number);
-        for (index, packet) in self.packetizer.frame([number * 1500; 2]).enumerate() {
-            let samples = packet.samples.iter().flat_map(|range| &frame[range.clone()]);
-            let datagram: Vec<u8> = packet.head.iter().chain(samples).copied().collect();
-            for (path, to) in to.iter().enumerate() {
-                if !is_lost(path, index) {
-                    self.socket.send_to(&datagram, to).unwrap();
-                }
-            }
-        }
-        frame
-    }
-}
 
 fn next(receiver: &mut Receiver) -> Frame {
     receiver.next(LONG).unwrap().expect("a frame within 20 s")

@@ -1,0 +1,213 @@
+//! From a session description to what a receiver is to be told.
+
+use super::receive;
+use glassline_io::udp::Settings as From;
+use glassline_io::udp::flow::FlowSettings;
+use glassline_media::FrameRate;
+use glassline_transport::raw_video;
+use glassline_transport::sdp::{self, Description, Flow, SdpError, Video};
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+use thiserror::Error;
+
+/// How long the kernel's room for what was not read yet is to last at the stream's rate, at least.
+const SOCKET_TIME: Duration = Duration::from_millis(50);
+/// The rate where a description says none.
+const USUAL_RATE: u64 = 60;
+
+/// Why a description cannot be followed. The texts say what is wrong, not what to do.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It cannot be read.
+    #[error("{name}: {error}")]
+    Read {
+        /// Its path.
+        name: String,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// It is no session description that we take.
+    #[error("{name}: {error}")]
+    Description {
+        /// Its path.
+        name: String,
+        /// Why.
+        error: SdpError,
+    },
+    /// It has no uncompressed video.
+    #[error("the description has no uncompressed video{}", but(.skipped))]
+    NoVideo {
+        /// What else it has.
+        skipped: Vec<String>,
+    },
+}
+
+fn but(what: &[String]) -> String {
+    if what.is_empty() { String::new() } else { format!(", but {}", what.join(", ")) }
+}
+
+/// How much memory frames have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolSize {
+    /// So many.
+    Frames(usize),
+    /// As many as come in so much time, but no more bytes than this.
+    Time {
+        /// How long.
+        time: Duration,
+        /// At most.
+        bytes: u64,
+    },
+}
+
+/// What a description does not say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The interface of each path; of the last one for further paths. Empty: the routing table chooses.
+    pub interfaces: Vec<String>,
+    /// Room in the kernel for what was not read yet, in bytes; `None`: 38 MiB, or what lasts for 50 ms.
+    pub socket_bytes: Option<usize>,
+    /// For how long a call looks into the device's ring itself ([`FlowSettings::busy_poll`]).
+    pub busy_poll: Option<Duration>,
+    /// The processor that the thread is to stay on.
+    pub processor: Option<usize>,
+    /// Frames that there is memory for.
+    pub pool: PoolSize,
+    /// By how much one path may be later than the other.
+    pub skew: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            interfaces: Vec::new(),
+            socket_bytes: None,
+            busy_poll: None,
+            processor: None,
+            pool: PoolSize::Frames(8),
+            skew: Duration::from_millis(50),
+        }
+    }
+}
+
+/// Reads and parses a description.
+///
+/// # Errors
+/// [`Error::Read`], [`Error::Description`].
+pub fn read(path: &Path) -> Result<Description, Error> {
+    let name = path.display().to_string();
+    let (mut text, most) = (String::new(), sdp::MAX_BYTES as u64 + 1);
+    File::open(path)
+        .and_then(|file| file.take(most).read_to_string(&mut text))
+        .map_err(|error| Error::Read { name: name.clone(), error })?;
+    Description::parse(&text).map_err(|error| Error::Description { name, error })
+}
+
+/// The uncompressed video of a description.
+///
+/// # Errors
+/// [`Error::NoVideo`].
+pub fn video(description: &Description) -> Result<(&Flow, &Video), Error> {
+    description.video().ok_or_else(|| Error::NoVideo { skipped: description.skipped.clone() })
+}
+
+/// What a receiver of a description's video is told.
+///
+/// # Errors
+/// [`Error::NoVideo`].
+pub fn settings(description: &Description, options: &Options) -> Result<receive::Settings, Error> {
+    let (flow, video) = video(description)?;
+    let frames_a_second = video
+        .rate
+        .map_or(USUAL_RATE, |rate| u64::from(rate.numerator()).div_ceil(u64::from(rate.denominator())));
+    let frame_bytes = video.format.frame_bytes() as u64;
+    let frames = match options.pool {
+        PoolSize::Frames(frames) => frames,
+        PoolSize::Time { time, bytes } => {
+            let frames = (u128::from(frames_a_second) * time.as_millis()).div_ceil(1000);
+            usize::try_from(frames.min(u128::from(bytes / frame_bytes.max(1)))).unwrap_or(usize::MAX)
+        }
+    };
+    let lasting = (u128::from(frames_a_second * frame_bytes) * SOCKET_TIME.as_millis() / 1000) as usize;
+    let path = |(index, path): (usize, &sdp::Path)| {
+        let interface = options.interfaces.get(index).or(options.interfaces.last()).cloned();
+        let sender = path.sources.first().copied();
+        let mut flow = FlowSettings::of(From { address: path.to, interface, sender });
+        flow.buffer_bytes = options.socket_bytes.unwrap_or(flow.buffer_bytes.max(lasting));
+        flow.busy_poll = options.busy_poll;
+        flow
+    };
+    Ok(receive::Settings {
+        stream: raw_video::Settings {
+            format: video.format,
+            payload_type: flow.payload_type,
+            paths: flow.paths.len(),
+            skew: options.skew,
+        },
+        paths: flow.paths.iter().enumerate().map(path).collect(),
+        direct: flow.direct_offset(),
+        colour: video.colour,
+        fields: video.field_order(),
+        frames,
+        processor: options.processor,
+    })
+}
+
+/// A flow's bits a second: of samples alone.
+pub fn bits_per_second(format: &raw_video::Format, rate: FrameRate) -> f64 {
+    format.frame_bytes() as f64 * 8.0 * f64::from(rate.numerator()) / f64::from(rate.denominator())
+}
+
+/// Where a flow is received, for people.
+pub fn addresses(flow: &Flow) -> String {
+    let all: Vec<String> = flow.paths.iter().map(|path| SocketAddr::to_string(&path.to)).collect();
+    all.join(" and ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=Camera\r\nt=0 0\r\na=group:DUP one two\r\n\
+        m=video 5004 RTP/AVP 112\r\nc=IN IP4 239.1.1.1/32\r\na=source-filter: incl IN IP4 239.1.1.1 192.0.2.1\r\n\
+        a=rtpmap:112 raw/90000\r\na=fmtp:112 sampling=YCbCr-4:2:2; width=1920; height=1080; exactframerate=50; depth=10; \
+        colorimetry=BT709; PM=2110GPM; SSN=ST2110-20:2017; TP=2110TPN\r\na=ts-refclk:ptp=traceable\r\n\
+        a=mediaclk:direct=7\r\na=mid:one\r\n\
+        m=video 5006 RTP/AVP 112\r\nc=IN IP4 239.1.2.1/32\r\na=rtpmap:112 raw/90000\r\n\
+        a=fmtp:112 sampling=YCbCr-4:2:2; width=1920; height=1080; exactframerate=50; depth=10; colorimetry=BT709; \
+        PM=2110GPM; SSN=ST2110-20:2017; TP=2110TPN\r\na=ts-refclk:ptp=traceable\r\na=mediaclk:direct=7\r\na=mid:two\r\n";
+
+    #[test]
+    fn a_description_says_what_to_receive() {
+        let description = Description::parse(TEXT).unwrap();
+        let pool = PoolSize::Time { time: Duration::from_secs(2), bytes: 1 << 40 };
+        let options = Options { interfaces: vec!["a".into(), "b".into()], pool, ..Options::default() };
+        let found = settings(&description, &options).unwrap();
+        assert_eq!((found.stream.paths, found.stream.payload_type, found.frames), (2, 112, 100));
+        assert_eq!(found.direct, Some(7));
+        let [one, two] = &found.paths[..] else { panic!("two paths") };
+        assert_eq!(
+            (one.from.address, two.from.address),
+            ("239.1.1.1:5004".parse().unwrap(), "239.1.2.1:5006".parse().unwrap())
+        );
+        assert_eq!((one.from.sender, two.from.sender), ("192.0.2.1".parse().ok(), None));
+        assert_eq!((one.from.interface.as_deref(), two.from.interface.as_deref()), (Some("a"), Some("b")));
+        let little =
+            Options { pool: PoolSize::Time { time: Duration::from_secs(2), bytes: 16 << 20 }, ..options };
+        assert_eq!(settings(&description, &little).unwrap().frames, 3);
+    }
+
+    #[test]
+    fn what_is_no_description_is_named() {
+        let error = read(Path::new("/no/such.sdp")).unwrap_err();
+        assert!(error.to_string().starts_with("/no/such.sdp: "), "{error}");
+        let sound = "v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=x\r\nt=0 0\r\nc=IN IP4 192.0.2.1\r\nm=audio 5004 RTP/AVP 0\r\n";
+        if let Ok(description) = Description::parse(sound) {
+            assert!(settings(&description, &Options::default()).is_err());
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A stream of uncompressed video into a file.
+//!
+//! ```text
+//!   Receiver ─► frames that wait, as many as its pool has ─► Writer ─► disk     (a thread of its own)
+//! ```
+//! A disk that stalls makes frames wait; once the pool is full whole frames are lost and counted, and no packet of others.
+
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use writer::{Container, Raw, WriteError, Writer};
+
+use super::receive::{Receiver, Report, Watch};
+use glassline_media::Time;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+/// How often a recording that nothing comes to looks at what it was told.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How far a recording is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// What has come.
+    pub received: Report,
+    /// Frames that were written, or counted where nothing is written.
+    pub frames: u64,
+    /// Bytes in the file.
+    pub bytes: u64,
+    /// Frames that wait to be written.
+    pub queued: u64,
+    /// From the first frame's capture to the newest one's and that frame's own time.
+    pub length: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    frames: AtomicU64,
+    bytes: AtomicU64,
+    nanos: AtomicU64,
+}
+
+/// A recording that goes on.
+pub struct Recording {
+    watch: Watch,
+    counts: Arc<Counts>,
+    ended: mpsc::Receiver<io::Result<u64>>,
+}
+
+impl Recording {
+    /// Writes what `receiver` gives until it is stopped, or `length` of it is there.
+    ///
+    /// # Errors
+    /// Where there is no thread to be had.
+    pub fn start(receiver: Receiver, writer: Writer, length: Option<Duration>) -> io::Result<Recording> {
+        let (watch, counts) = (receiver.watch(), Arc::new(Counts::default()));
+        let (end, ended) = mpsc::channel();
+        let in_thread = counts.clone();
+        thread::Builder::new().name("recording".to_owned()).spawn(move || {
+            let written = record(receiver, writer, length, &in_thread);
+            // Nobody may wait for it any more.
+            let _ = end.send(written);
+        })?;
+        Ok(Recording { watch, counts, ended })
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let received = self.watch.report();
+        let frames = self.counts.frames.load(Ordering::Relaxed);
+        Progress {
+            received,
+            frames,
+            bytes: self.counts.bytes.load(Ordering::Relaxed),
+            queued: received.frames().saturating_sub(frames),
+            length: Duration::from_nanos(self.counts.nanos.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Tells it to end: what has come is still written.
+    pub fn stop(&self) {
+        self.watch.stop();
+    }
+
+    /// Waits for its end, for `timeout` at most; gives the file's bytes then.
+    ///
+    /// # Errors
+    /// Why it has ended early: the disk's words, or the socket's.
+    pub fn wait(&self, timeout: Duration) -> Option<io::Result<u64>> {
+        match self.ended.recv_timeout(timeout) {
+            Ok(ended) => Some(ended),
+            Err(mpsc::RecvTimeoutError::Timeout) => None,
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                Some(Err(io::Error::other("the thread that writes has panicked")))
+            }
+        }
+    }
+}
+
+fn record(
+    mut receiver: Receiver,
+    mut writer: Writer,
+    length: Option<Duration>,
+    counts: &Counts,
+) -> io::Result<u64> {
+    let mut first: Option<Time> = None;
+    loop {
+        match receiver.next(PATIENCE) {
+            Ok(None) => {}
+            Ok(Some(frame)) => {
+                let captured = frame.picture.captured;
+                let from = *first.get_or_insert(captured);
+                let frames = counts.frames.load(Ordering::Relaxed);
+                let frame_time = writer.rate().time_of(1);
+                // Half a frame's time less, for the capture times are smoothed.
+                let is_enough = length
+                    .is_some_and(|length| captured.since(from) + frame_time / 2 >= length && frames > 0);
+                if is_enough {
+                    break;
+                }
+                writer.write(&frame.picture)?;
+                counts.frames.store(frames + 1, Ordering::Relaxed);
+                counts.bytes.store(writer.bytes(), Ordering::Relaxed);
+                let nanos = (captured.since(from) + frame_time).as_nanos();
+                counts.nanos.store(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
+            }
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            Err(error) => return Err(error),
+        }
+    }
+    receiver.stop();
+    let bytes = writer.finish()?;
+    counts.bytes.store(bytes, Ordering::Relaxed);
+    Ok(bytes)
+}

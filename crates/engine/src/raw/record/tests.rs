@@ -1,0 +1,105 @@
+use super::*;
+use crate::raw::testing::{LONG, Sender, format, free, settings};
+use glassline_io::clock::Clock;
+use glassline_media::container::y4m::Reader;
+use glassline_media::pixels::Packer;
+use glassline_media::{Chroma, FrameRate, Picture, PixelFormat, Size};
+use glassline_test_support::program::Scratch;
+
+fn rate() -> FrameRate {
+    FrameRate::new(60, 1).unwrap()
+}
+
+fn example(depth: u8) -> Picture {
+    Picture::new(format(depth).pixels(), format(depth).size(), Time::ZERO)
+}
+
+/// Records `frames` frames of 10 bits; gives what was sent.
+fn recorded(name: &str, depth: u8, frames: u32) -> Vec<Vec<u8>> {
+    let to = [free()];
+    let receiver = Receiver::start(&settings(format(depth), &to, 8), Clock::new()).unwrap();
+    let writer = Writer::create(name, Container::of(name).unwrap(), &example(depth), rate()).unwrap();
+    let length = rate().time_of(u64::from(frames));
+    let recording = Recording::start(receiver, writer, Some(length)).unwrap();
+    let mut sender = Sender::new(format(depth));
+    let mut sent = Vec::new();
+    // The frame that tells that it is enough is not written.
+    for number in 0..=frames {
+        sent.push(sender.send(number, &to, |_, _| false));
+    }
+    let bytes = recording.wait(LONG).expect("an end").unwrap();
+    let progress = recording.progress();
+    assert_eq!((progress.frames, progress.bytes), (u64::from(frames), bytes));
+    assert_eq!((progress.received.counters.lost, progress.length.as_millis()), (0, length.as_millis()));
+    sent.truncate(frames as usize);
+    sent
+}
+
+#[test]
+fn y4m_has_what_was_sent() {
+    let scratch = Scratch::new("record-y4m");
+    let path = scratch.file("out.y4m");
+    let sent = recorded(&path, 10, 4);
+    let bytes = std::fs::read(&path).unwrap();
+    let (mut reader, mut rest, mut pictures) = (Reader::new(), &bytes[..], Vec::new());
+    while let Some(picture) = reader.parse(&mut rest).unwrap() {
+        pictures.push(picture);
+    }
+    reader.finish().unwrap();
+    assert_eq!(reader.header().unwrap().format, PixelFormat::planar(Chroma::Yuv422, 10));
+    assert_eq!(pictures.len(), 4);
+    let mut packer = Packer::new();
+    for (picture, sent) in pictures.iter().zip(&sent) {
+        assert!(packer.pack(picture).unwrap().planes()[0].lines().flatten().eq(sent));
+    }
+}
+
+#[test]
+fn a_file_of_samples_alone_has_them_as_ffmpeg_knows_them() {
+    let scratch = Scratch::new("record-raw");
+    let path = scratch.file("out.yuv");
+    let sent = recorded(&path, 8, 3);
+    assert!(std::fs::read(&path).unwrap() == sent.concat());
+    assert_eq!(Raw::of(format(8).pixels()).pix_fmt, "uyvy422");
+    assert_eq!(Raw::of(format(10).pixels()).pix_fmt, "yuv422p10le");
+    let rgb = PixelFormat::pgroups(Chroma::Rgb, 10).unwrap();
+    assert_eq!(Raw::of(rgb).pix_fmt, "gbrp10le");
+}
+
+#[test]
+fn rgb_is_written_in_the_order_of_ffmpeg_and_refused_as_y4m() {
+    let scratch = Scratch::new("record-rgb");
+    let planar = PixelFormat::planar(Chroma::Rgb, 10);
+    let mut picture = Picture::new(planar, Size::new(4, 1).unwrap(), Time::ZERO);
+    for (level, plane) in picture.planes_mut().iter_mut().enumerate() {
+        plane.line_mut(0).copy_from_slice(&[level as u8 + 1, 0].repeat(4));
+    }
+    let packed = Packer::new().pack(&picture).unwrap();
+    let path = scratch.file("out.yuv");
+    let mut writer = Writer::create(&path, Container::Raw, &packed, rate()).unwrap();
+    writer.write(&packed).unwrap();
+    assert_eq!(writer.finish().unwrap(), 24);
+    let expected = [[2u8, 0].repeat(4), [3, 0].repeat(4), [1, 0].repeat(4)].concat();
+    assert_eq!(std::fs::read(&path).unwrap(), expected);
+    let path = scratch.file("out.y4m");
+    let refused = Writer::create(&path, Container::Y4m, &packed, rate());
+    assert!(matches!(refused.err(), Some(WriteError::Y4m(_))) && !std::path::Path::new(&path).exists());
+}
+
+#[test]
+fn being_told_to_end_writes_what_has_come() {
+    let to = [free()];
+    let receiver = Receiver::start(&settings(format(8), &to, 8), Clock::new()).unwrap();
+    let writer = Writer::create("null:", Container::Null, &example(8), rate()).unwrap();
+    let recording = Recording::start(receiver, writer, None).unwrap();
+    let mut sender = Sender::new(format(8));
+    (0..3).for_each(|number| drop(sender.send(number, &to, |_, _| false)));
+    let deadline = std::time::Instant::now() + LONG;
+    while recording.progress().frames < 3 {
+        assert!(std::time::Instant::now() < deadline);
+        thread::yield_now();
+    }
+    recording.stop();
+    assert_eq!(recording.wait(LONG).expect("an end").unwrap(), 0);
+    assert_eq!(Container::of("x.mp4"), None);
+}
