@@ -245,7 +245,7 @@ impl<'a> Section<'a> {
             for source in filter.sources {
                 match source {
                     SourceFilterAddress::IpAddr(address) if address.is_ipv4() == to.is_ipv4() => {
-                        sources.push(address)
+                        sources.push(address);
                     }
                     _ => return Err(refused()),
                 }
