@@ -1,5 +1,7 @@
 //! Frames through packets, whatever happens to these on their way.
 
+mod losses;
+
 use super::*;
 use glassline_media::{Chroma, PixelFormat, Size, Time};
 use proptest::prelude::*;
