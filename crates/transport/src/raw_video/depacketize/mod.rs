@@ -204,6 +204,8 @@ impl Depacketizer {
         scratch: &[u8],
         store: &mut dyn Store,
     ) {
+        // Of an empty datagram nothing is left to look at.
+        self.counters.refused += arrivals.iter().filter(|arrival| arrival.bytes == 0).count() as u64;
         for (message, arrival) in arrivals.iter().enumerate() {
             let datagram_bytes = arrival.datagram_bytes.max(1);
             let mut offset = 0;
