@@ -1,5 +1,5 @@
 //! What a packet of raw video costs beside the kernel's work: 1080p of 8 bits, 1,300 bytes a packet. The datagrams are put where
-//! the plan says, as `recvmmsg` does, and that is not counted; what is counted is the plan, and what becomes of the bytes.
+//! the plan says, as `recvmmsg` does, which is not counted; what is counted is the plan, and what becomes of the bytes.
 //!
 //! `cargo bench -p glassline-transport --bench raw_video -- [SCALE] [WORD…]`: WORDs choose cases by name.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, clippy::disallowed_methods)]
@@ -12,6 +12,7 @@ use glassline_transport::raw_video::{
 use std::time::{Duration, Instant};
 
 const SLOTS: usize = 3;
+const DATAGRAM_BYTES: usize = 1300;
 
 struct House {
     memory: Vec<Vec<u8>>,
@@ -45,7 +46,7 @@ impl Bench {
             payload_type: 96,
             ssrc: 7,
             first_sequence: 1,
-            datagram_bytes: 1300,
+            datagram_bytes: DATAGRAM_BYTES,
             packing: Packing::General,
         };
         let receiver = Settings { format, payload_type: 96, paths: 1, skew: Duration::ZERO };
@@ -60,14 +61,14 @@ impl Bench {
         }
     }
 
-    fn datagrams(&mut self, number: u32) -> Vec<Vec<u8>> {
-        let frame = &self.frame;
-        let datagram = |packet: glassline_transport::raw_video::OutPacket<'_>| {
-            let mut bytes = packet.head.to_vec();
-            packet.samples.iter().for_each(|range| bytes.extend_from_slice(&frame[range.clone()]));
-            bytes
-        };
-        self.packetizer.frame([number * 1500; 2]).map(datagram).collect()
+    /// A frame's datagrams, all of one size, one after the other.
+    fn datagrams(&mut self, number: u32, datagrams: &mut Vec<u8>) {
+        datagrams.clear();
+        for packet in self.packetizer.frame([number * 1500; 2]) {
+            assert_eq!(packet.bytes, DATAGRAM_BYTES);
+            datagrams.extend_from_slice(packet.head);
+            packet.samples.iter().for_each(|range| datagrams.extend_from_slice(&self.frame[range.clone()]));
+        }
     }
 
     fn drain(&mut self) {
@@ -78,28 +79,34 @@ impl Bench {
     }
 
     /// Messages of `collected` datagrams.
-    fn planned(&mut self, datagrams: &[Vec<u8>], collected: usize, plan: &mut Plan, scratch: &mut [u8]) {
-        let mut messages = datagrams.chunks(collected).peekable();
+    fn planned(&mut self, datagrams: &[u8], collected: usize, plan: &mut Plan, scratch: &mut [u8]) {
+        let mut messages = datagrams.chunks(collected * DATAGRAM_BYTES).peekable();
+        let mut arrivals = Vec::new();
         while messages.peek().is_some() {
             let began = Instant::now();
             self.depacketizer.plan(0, plan, &mut self.house);
             self.spent[0] += began.elapsed();
-            let mut arrivals = Vec::new();
+            arrivals.clear();
             for (number, message) in (0..plan.messages()).zip(&mut messages) {
-                let bytes = message.concat();
-                let mut rest = &bytes[..];
+                let mut rest = message;
                 for piece in plan.pieces(number) {
-                    let room = match piece {
-                        Piece::Scratch(range) => &mut scratch[range.clone()],
-                        Piece::Frame { slot, bytes } => &mut self.house.memory[*slot][bytes.clone()],
+                    let (now, later) = match piece {
+                        Piece::Scratch(range) => {
+                            let (now, later) = rest.split_at(range.len().min(rest.len()));
+                            scratch[range.start..range.start + now.len()].copy_from_slice(now);
+                            (now, later)
+                        }
+                        // All frames are alike, so their samples are there already.
+                        Piece::Frame { bytes, .. } => rest.split_at(bytes.len().min(rest.len())),
                     };
-                    let now = room.len().min(rest.len());
-                    room[..now].copy_from_slice(&rest[..now]);
-                    rest = &rest[now..];
+                    rest = later;
+                    if now.is_empty() {
+                        break;
+                    }
                 }
-                self.packets += message.len() as u64;
-                let datagram_bytes = message[0].len();
-                arrivals.push(Arrival { bytes: bytes.len(), datagram_bytes, at: Time::from_millis(1) });
+                self.packets += (message.len() / DATAGRAM_BYTES) as u64;
+                let (bytes, at) = (message.len(), Time::from_millis(1));
+                arrivals.push(Arrival { bytes, datagram_bytes: DATAGRAM_BYTES, at });
             }
             let began = Instant::now();
             self.depacketizer.take(0, plan, &arrivals, scratch, &mut self.house);
@@ -108,13 +115,13 @@ impl Bench {
         }
     }
 
-    fn unplanned(&mut self, datagrams: &[Vec<u8>]) {
+    fn unplanned(&mut self, datagrams: &[u8]) {
         let began = Instant::now();
-        for datagram in datagrams {
+        for datagram in datagrams.chunks(DATAGRAM_BYTES) {
             self.depacketizer.take_datagram(0, datagram, Time::from_millis(1), &mut self.house);
         }
         self.spent[1] += began.elapsed();
-        self.packets += datagrams.len() as u64;
+        self.packets += (datagrams.len() / DATAGRAM_BYTES) as u64;
         self.drain();
     }
 
@@ -146,9 +153,9 @@ fn main() {
         if !wants(name) {
             continue;
         }
-        let (mut bench, mut plan) = (Bench::new(), Plan::default());
+        let (mut bench, mut plan, mut datagrams) = (Bench::new(), Plan::default(), Vec::new());
         for number in 0..100 * scale {
-            let datagrams = bench.datagrams(number);
+            bench.datagrams(number, &mut datagrams);
             match collected {
                 0 => bench.unplanned(&datagrams),
                 collected => bench.planned(&datagrams, collected, &mut plan, &mut scratch),

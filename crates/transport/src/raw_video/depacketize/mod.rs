@@ -229,7 +229,11 @@ impl Depacketizer {
     /// How much the next call is to bring.
     fn pace(&mut self, path: usize, arrivals: &[Arrival], was_planned: bool) {
         let path = &mut self.paths[path];
-        let count = |arrival: &Arrival| arrival.bytes.div_ceil(arrival.datagram_bytes.max(1)).max(1);
+        let count = |arrival: &Arrival| match arrival.datagram_bytes {
+            // Nearly always where the kernel collects nothing, and a division a packet is not for nothing.
+            most if arrival.bytes <= most => 1,
+            each => arrival.bytes.div_ceil(each.max(1)),
+        };
         let Some(last) = arrivals.last() else { return };
         // The last one may have been all there was.
         let most = arrivals.iter().map(count).max().unwrap_or(1);
