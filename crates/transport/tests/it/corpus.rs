@@ -143,7 +143,7 @@ proptest! {
         how: u8,
         collected: u8,
         records in prop::collection::vec(
-            (any::<u8>(), 0u8..4, -40i8..40, prop::collection::vec((0u8..26, any::<u8>()), 0..4)), 0..60),
+            (any::<u8>(), 0u8..4, -40i8..40, prop::collection::vec((0u8..26, prop_oneof![any::<u8>(), 0u8..16]), 0..4)), 0..60),
     ) {
         let mut data = vec![how, collected];
         for (control, time, step, changes) in records {

@@ -79,6 +79,11 @@ impl Stream {
         let number = |timestamp: u32| (timestamp.wrapping_add(9000) / 3600) as usize;
         let out: Vec<usize> = receiver.out.iter().map(|(_, timestamp, _)| number(*timestamp)).collect();
         prop_assert_eq!(&out, &begun);
+        let of_frame = |frame: &usize| &is_lost[frame * self.per_frame()..][..self.per_frame()];
+        let lost = |frame| of_frame(frame).iter().filter(|is_lost| **is_lost).count() as u64;
+        // What is missing at the very beginning nobody knows.
+        let (told, known) = (receiver.lost.iter().skip(1), out.iter().skip(1).map(lost));
+        prop_assert!(told.copied().eq(known), "{:?}", receiver.lost);
         for ((bytes, _, holes), frame) in receiver.out.iter().zip(out) {
             let mut expected = vec![true; bytes.len()];
             for (index, places) in self.places.iter().enumerate() {
@@ -173,6 +178,22 @@ fn a_loss_of_more_than_a_turn_of_the_low_numbers_is_counted() {
         let counters = receiver.finish();
         assert_eq!((counters.lost, counters.frames, counters.restarts), (u64::from(lost), 6, 0));
     }
+}
+
+#[test]
+fn a_path_that_is_late_by_half_a_turn_of_the_low_numbers_spoils_no_count() {
+    let format = format(Chroma::Yuv422, 8, (48, 1600), Scan::Progressive);
+    let mut packetizer = packetizer(format, 60, Packing::General, 77);
+    let (_, datagrams) = sent(&mut packetizer, &format, 10, 0);
+    let packets = datagrams[0].len();
+    assert!(8 * packets > 1 << 15);
+    let mut receiver = Receiver::new(format, 2, 14);
+    receiver.receive_all(0, &datagrams[..8].concat(), 8);
+    receiver.receive_all(1, &datagrams[..8].concat(), 8);
+    receiver.receive_all(0, &datagrams[8..].concat(), 8);
+    let counters = receiver.finish();
+    assert_eq!((counters.lost, counters.frames, counters.restarts), (0, 10, 0));
+    assert_eq!((counters.late as usize, counters.reordered), (8 * packets, 0));
 }
 
 #[test]
