@@ -16,7 +16,8 @@ pub(super) struct Frame {
     pub(super) base: u64,
     /// That of its last one, where that is known.
     pub(super) end: Option<u64>,
-    /// The highest one that has come.
+    /// The lowest one that has come, and the highest one.
+    pub(super) lowest: u64,
     pub(super) highest: u64,
     /// Packets that brought something.
     pub(super) unique: u64,
@@ -27,6 +28,13 @@ pub(super) struct Frame {
 }
 
 impl Frame {
+    /// Its first packet comes.
+    pub(super) fn begin(&mut self, (timestamp, field): (u32, usize), sequence: u64, at: Time) {
+        self.timestamps[field] = Some(timestamp);
+        (self.base, self.lowest, self.highest) = (sequence, sequence, sequence);
+        (self.began, self.latest) = (at, at);
+    }
+
     /// The time stamp of its first field.
     pub(super) fn timestamp(&self) -> u32 {
         self.timestamps[0].or(self.timestamps[1]).unwrap_or(0)

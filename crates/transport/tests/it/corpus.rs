@@ -14,10 +14,14 @@ mod link_frames;
 mod link_packet;
 #[path = "../../../../fuzz/bodies/link_payload.rs"]
 mod link_payload;
+#[path = "../../../../fuzz/bodies/raw_video.rs"]
+mod raw_video;
 #[path = "../../../../fuzz/bodies/rtp.rs"]
 mod rtp;
 #[path = "../../../../fuzz/bodies/sdp.rs"]
 mod sdp;
+#[path = "../../../../fuzz/bodies/rtp_statistics.rs"]
+mod rtp_statistics;
 #[path = "../../../../fuzz/bodies/trace.rs"]
 mod trace;
 
@@ -47,6 +51,11 @@ fn link_payload_corpus() {
 }
 
 #[test]
+fn raw_video_corpus() {
+    corpus::run("raw_video", raw_video::run);
+}
+
+#[test]
 fn rtp_corpus() {
     corpus::run("rtp", rtp::run);
 }
@@ -54,6 +63,8 @@ fn rtp_corpus() {
 #[test]
 fn sdp_corpus() {
     corpus::run("sdp", sdp::run);
+fn rtp_statistics_corpus() {
+    corpus::run("rtp_statistics", rtp_statistics::run);
 }
 
 #[test]
@@ -152,5 +163,43 @@ proptest! {
             data.extend(datagram);
         }
         rtp::run(&data);
+    }
+
+    /// Packets of a good stream in any order, some of them changed, by one path or two.
+    #[test]
+    fn no_sender_writes_beside_a_frame(
+        how: u8,
+        collected: u8,
+        records in prop::collection::vec(
+            (any::<u8>(), 0u8..4, -40i8..40, prop::collection::vec((0u8..26, prop_oneof![any::<u8>(), 0u8..16]), 0..4)), 0..60),
+    ) {
+        let mut data = vec![how, collected];
+        for (control, time, step, changes) in records {
+            data.push(time << 4 | control % 16);
+            match control % 4 {
+                0 => {
+                    data.extend([0, 2 * changes.len() as u8]);
+                    data.extend(changes.iter().flat_map(|(at, with)| [*at, *with]));
+                }
+                1 => data.push(step.cast_unsigned()),
+                2 => {
+                    data.extend([step.cast_unsigned(), changes.len() as u8]);
+                    data.extend(changes.iter().flat_map(|(at, with)| [*at, *with]));
+                }
+                _ => data.push(step.unsigned_abs()),
+            }
+        }
+        raw_video::run(&data);
+    }
+
+    /// Headers of a few numbers and sources.
+    #[test]
+    fn no_headers_break_the_statistics(
+        dropout: u8,
+        headers in prop::collection::vec((any::<u8>(), 0u8..6, any::<u8>(), any::<u8>(), 0u8..3), 0..200),
+    ) {
+        let mut data = vec![dropout];
+        data.extend(headers.iter().flat_map(|(first, high, low, stamp, extension)| [*first, *high, *low, *stamp, *extension]));
+        rtp_statistics::run(&data);
     }
 }

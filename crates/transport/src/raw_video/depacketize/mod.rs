@@ -54,7 +54,8 @@ pub trait Store {
 pub struct Counters {
     /// Packets that brought samples.
     pub packets: u64,
-    /// Packets between the first one and the last that are in no frame.
+    /// Packets that are in no frame, between the first one of a sender that came and the last: what follows the last one that came
+    /// is counted with the next one. Those that came late, or were refused, are in no frame either.
     pub lost: u64,
     /// Packets that came after one that was sent later, by the same path.
     pub reordered: u64,
@@ -120,7 +121,7 @@ pub struct Depacketizer {
     settings: Settings,
     paths: Vec<Path>,
     ssrc: Option<u32>,
-    /// Whether the payload's extended sequence numbers mean anything; some senders leave them zero.
+    /// Whether the payload's extended sequence numbers are believed; some senders leave them zero.
     is_wide: bool,
     /// How the sender cuts frames, once it is known.
     learned: Option<Layout>,
@@ -158,7 +159,7 @@ impl Depacketizer {
             settings,
             paths: (0..settings.paths).map(|_| path()).collect(),
             ssrc: None,
-            is_wide: false,
+            is_wide: true,
             learned: None,
             first_byte: 0,
             recording: None,
@@ -203,6 +204,8 @@ impl Depacketizer {
         scratch: &[u8],
         store: &mut dyn Store,
     ) {
+        // Of an empty datagram nothing is left to look at.
+        self.counters.refused += arrivals.iter().filter(|arrival| arrival.bytes == 0).count() as u64;
         for (message, arrival) in arrivals.iter().enumerate() {
             let datagram_bytes = arrival.datagram_bytes.max(1);
             let mut offset = 0;
@@ -226,7 +229,11 @@ impl Depacketizer {
     /// How much the next call is to bring.
     fn pace(&mut self, path: usize, arrivals: &[Arrival], was_planned: bool) {
         let path = &mut self.paths[path];
-        let count = |arrival: &Arrival| arrival.bytes.div_ceil(arrival.datagram_bytes.max(1)).max(1);
+        let count = |arrival: &Arrival| match arrival.datagram_bytes {
+            // Nearly always where the kernel collects nothing, and a division a packet is not for nothing.
+            most if arrival.bytes <= most => 1,
+            each => arrival.bytes.div_ceil(each.max(1)),
+        };
         let Some(last) = arrivals.last() else { return };
         // The last one may have been all there was.
         let most = arrivals.iter().map(count).max().unwrap_or(1);
@@ -284,13 +291,17 @@ impl Depacketizer {
         }
     }
 
-    /// Whether a time stamp is that of the field which is still missing of a frame.
-    fn is_other_field(&self, place: usize, timestamp: u32, field: usize) -> bool {
+    /// Whether a packet's time stamp is that of the field which is still missing of a frame.
+    fn is_other_field(&self, place: usize, (timestamp, field): (u32, usize), sequence: u64) -> bool {
         let frame = &self.frames[place];
         match (self.settings.format.scan(), frame.timestamps[field], frame.timestamps[1 - field]) {
             (Scan::Segmented, None, Some(other)) => timestamp == other,
             (Scan::Interlaced, None, Some(other)) if field == 1 => {
-                is_later(timestamp, other) && timestamp.wrapping_sub(other) < FIELDS_APART
+                // Time stamps alone do not tell the frame's own second field from the next one's.
+                let length = self.learned.as_ref().map_or(u64::MAX, |learned| learned.len() as u64);
+                sequence < frame.base.saturating_add(length)
+                    && is_later(timestamp, other)
+                    && timestamp.wrapping_sub(other) < FIELDS_APART
             }
             _ => false,
         }
@@ -300,6 +311,7 @@ impl Depacketizer {
     fn note(&mut self, place: usize, sequence: u64, added: usize, is_end: bool, at: Time) {
         let frame = &mut self.frames[place];
         (frame.highest, frame.latest) = (frame.highest.max(sequence), at);
+        frame.lowest = frame.lowest.min(sequence);
         if is_end {
             frame.end = Some(sequence);
         }
@@ -313,9 +325,14 @@ impl Depacketizer {
         self.latest = at;
         let is_whole = frame.coverage.bytes() == self.settings.format.frame_bytes();
         let is_past = is_whole || frame.unique >= REORDERED_PACKETS;
-        let given_up = self.paths.len() == 1 && place > 0 && is_past;
-        if (is_whole || given_up) && added > 0 {
-            self.settle(if given_up { place } else { 0 });
+        let given_up = match self.paths.len() {
+            1 if is_past => place,
+            // Frames of few packets may all have holes: the third one that begins ends the first.
+            1 => place.saturating_sub(1),
+            _ => 0,
+        };
+        if (is_whole || given_up > 0) && added > 0 {
+            self.settle(given_up);
         }
     }
 
@@ -351,11 +368,8 @@ impl Depacketizer {
         let planned = self.learned.as_ref().map(|learned| frame.base + learned.len() as u64 - 1);
         // A whole frame ends where it ends; of another one the last packet may be missing.
         let end = frame.end.or(planned).unwrap_or(frame.highest).max(frame.highest);
-        let base = self.out.map_or(frame.base, |(next, _)| next.min(frame.base));
-        let lost = (end + 1 - frame.base.min(end + 1)).saturating_sub(frame.unique);
-        self.counters.lost += (end + 1).saturating_sub(base).saturating_sub(frame.unique);
-        let next = self.out.map_or(end + 1, |(next, _)| next.max(end + 1));
-        self.out = Some((next, frame.newest_timestamp()));
+        let lost = (end + 1).saturating_sub(frame.base).saturating_sub(frame.unique);
+        self.settle_lost(&frame, end);
         match frame.slot {
             None => self.counters.dropped += 1,
             Some(_) if is_whole => self.counters.frames += 1,
@@ -371,12 +385,24 @@ impl Depacketizer {
         });
     }
 
+    /// Counts what is missing up to a frame's end, where that is known: the sum over all frames is exact, whichever of them the
+    /// numbers between two belonged to.
+    fn settle_lost(&mut self, frame: &Frame, planned_end: u64) {
+        // What may be missing behind the last packet of all was perhaps never sent.
+        let most = self.frames.front().map_or(frame.highest, |newer| newer.lowest.saturating_sub(1));
+        let end = planned_end.min(most).max(frame.highest);
+        let from = self.out.map_or(frame.lowest, |(next, _)| next);
+        let next = from.max(end + 1);
+        self.counters.lost = (self.counters.lost + (next - from)).saturating_sub(frame.unique);
+        self.out = Some((next, frame.newest_timestamp()));
+    }
+
     /// The stream begins anew. What there is of it goes out.
     fn restart(&mut self, ssrc: u32) {
         self.finish();
         self.paths.iter_mut().for_each(|path| path.next = None);
         (self.ssrc, self.out, self.recording) = (Some(ssrc), None, None);
-        (self.is_wide, self.strangers) = (false, 0);
+        (self.is_wide, self.strangers) = (true, 0);
         self.counters.restarts += 1;
     }
 }

@@ -88,6 +88,7 @@ impl Depacketizer {
             || *second != marker_and_type
             || u16::from_be_bytes([*s0, *s1]) != next as u16
             || Some(u32::from_be_bytes(*source)) != self.ssrc
+            || (self.is_wide && payload[..EXTENSION_BYTES] != ((next >> 16) as u16).to_be_bytes())
             || payload[EXTENSION_BYTES..] != *learned.heads(entry)
             || (*first != 2 << 6 && more.len() != behind_fixed(*first, more))
         {
@@ -135,7 +136,7 @@ impl Depacketizer {
             if self.frames[place].timestamps[field] == Some(timestamp) {
                 return Some(place);
             }
-            return self.is_other_field(place, timestamp, field).then(|| {
+            return self.is_other_field(place, (timestamp, field), sequence).then(|| {
                 self.frames[place].timestamps[field] = Some(timestamp);
                 place
             });
@@ -148,9 +149,7 @@ impl Depacketizer {
             return None;
         }
         let mut frame = self.spare.take()?;
-        frame.timestamps[field] = Some(timestamp);
-        (frame.base, frame.highest) = (sequence, sequence);
-        (frame.began, frame.latest) = (at, at);
+        frame.begin((timestamp, field), sequence, at);
         self.frames.push_back(frame);
         Some(self.frames.len() - 1)
     }

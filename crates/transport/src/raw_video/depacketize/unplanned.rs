@@ -17,6 +17,23 @@ const SILENCE: Duration = Duration::from_millis(50);
 const LATE_TICKS: u32 = 90_000;
 const LATE_PACKETS: u64 = 1 << 22;
 
+/// Half a turn of sequence numbers of 16 bits.
+const HALF_TURN: u64 = 1 << 15;
+
+/// What a packet is to the frames.
+enum Belongs {
+    /// To the frame at this place.
+    Open(usize),
+    /// To one that has not begun.
+    Newer,
+    /// To one that is out.
+    Out,
+    /// To none that there can be.
+    Elsewhere,
+    /// To a stream that begins with it.
+    Anew,
+}
+
 impl Depacketizer {
     /// Copies all that was not planned so out of where the kernel has put it: from a datagram on, with all messages behind it.
     pub(super) fn gather(
@@ -97,20 +114,33 @@ impl Depacketizer {
             self.places.push(self.settings.format.place(segment)?);
         }
         self.accept_sender(header.ssrc, at)?;
-        let sequence = self.extend(path, header.sequence, extension);
         let field = usize::from(segments.first()?.field);
-        let path = &mut self.paths[path];
-        let is_reordered = path.next.is_some_and(|next| sequence < next);
-        path.next = Some(path.next.unwrap_or(0).max(sequence + 1));
-        let place = match self.find_frame((header.timestamp, field), sequence, heads, at, store) {
-            Some(place) => place,
-            None => {
-                self.counters.late += 1;
-                return Some(());
-            }
+        let stamp = (header.timestamp, field);
+        let mut sequence = self.extend(path, (header.sequence, extension), at);
+        let belongs = self.find_frame(stamp, sequence, at);
+        if matches!(belongs, Belongs::Anew) {
+            self.restart(header.ssrc);
+            sequence = self.extend(path, (header.sequence, extension), at);
+        }
+        let is_reordered = self.paths[path].next.is_some_and(|next| sequence < next);
+        if !matches!(belongs, Belongs::Elsewhere) {
+            let next = &mut self.paths[path].next;
+            *next = Some(next.unwrap_or(0).max(sequence + 1));
+        }
+        let place = match belongs {
+            Belongs::Open(place) => Some(place),
+            Belongs::Newer | Belongs::Anew => self.begin_frame(stamp, sequence, heads, at, store),
+            Belongs::Out | Belongs::Elsewhere => None,
+        };
+        let Some(place) = place else {
+            self.counters.late += 1;
+            return Some(());
         };
         self.record(place, sequence, &packet, heads);
         let frame = &mut self.frames[place];
+        if self.learned.is_none() {
+            frame.base = frame.base.min(sequence);
+        }
         let (mut rest, mut added) = (samples, 0);
         for range in &self.places {
             let (now, later) = rest.split_at(range.len());
@@ -145,68 +175,76 @@ impl Depacketizer {
     }
 
     /// A sequence number that does not wrap.
-    fn extend(&mut self, path: usize, sequence: u16, extension: u16) -> u64 {
-        let highest = self.paths.iter().filter_map(|path| path.next).max();
+    fn extend(&mut self, path: usize, (sequence, extension): (u16, u16), at: Time) -> u64 {
         let wide = u64::from(extension) << 16 | u64::from(sequence);
-        let Some(next) = self.paths[path].next.or(highest) else { return 1 << 32 | wide };
-        let nearest = |bits| next.saturating_add_signed(distance(next, wide, bits));
+        let nearest = |next: u64, bits| next.saturating_add_signed(distance(next, wide, bits));
+        let Some(next) = self.paths[path].next else {
+            // The other path may be ahead by far. One turn ahead of zero, looking back never ends below it.
+            let highest = self.paths.iter().filter_map(|path| path.next).max();
+            return highest.map_or(1 << 32 | wide, |next| nearest(next, if self.is_wide { 32 } else { 16 }));
+        };
+        let (narrow, long) = (nearest(next, 16), nearest(next, 32));
         if self.is_wide {
-            return nearest(32);
+            // The high half has stayed where it was when the low one wrapped, or is anything.
+            let most = LATE_PACKETS.saturating_mul(1 + at.since(self.latest).as_secs());
+            self.is_wide = long + HALF_TURN > next && long < next.saturating_add(most);
+        } else {
+            // It has gone on with the low one.
+            let has_wrapped = narrow >= next && narrow >> 16 != (next - 1) >> 16;
+            self.is_wide = has_wrapped && long == narrow;
         }
-        let narrow = nearest(16);
-        // Once the low half has wrapped and the high half has gone on with it, both count.
-        if narrow >> 16 != (next.saturating_sub(1)) >> 16 && next.saturating_sub(1) & 0xFFFF_0000 != 0 {
-            self.is_wide = narrow & 0xFFFF_FFFF == wide;
-        }
-        narrow
+        if self.is_wide { long } else { narrow }
     }
 
-    /// The place of the frame that a packet belongs to; a new one is begun. `None`: it is out already.
-    fn find_frame(
+    /// Which frame a packet belongs to.
+    fn find_frame(&mut self, stamp: (u32, usize), sequence: u64, at: Time) -> Belongs {
+        let (timestamp, field) = stamp;
+        let same = |frame: &Frame| frame.timestamps[field] == Some(timestamp);
+        if let Some(place) = self.frames.iter().rposition(same) {
+            return Belongs::Open(place);
+        }
+        let is_other = |place: &usize| self.is_other_field(*place, stamp, sequence);
+        if let Some(place) = (0..self.frames.len()).rev().find(is_other) {
+            self.frames[place].timestamps[field] = Some(timestamp);
+            return Belongs::Open(place);
+        }
+        let Some((next, last)) = self.out else { return Belongs::Newer };
+        if is_later(timestamp, last) && sequence >= next {
+            return Belongs::Newer;
+        }
+        // The other path brings what is long out; a stream that begins anew is somewhere else.
+        if last.wrapping_sub(timestamp) <= LATE_TICKS && next.saturating_sub(sequence) <= LATE_PACKETS {
+            return Belongs::Out;
+        }
+        self.strangers += 1;
+        if self.strangers < BEGINS_ANEW && at.since(self.latest) < SILENCE {
+            return Belongs::Elsewhere;
+        }
+        Belongs::Anew
+    }
+
+    /// The place of a new frame. `None`: there are newer ones, as many as can be.
+    fn begin_frame(
         &mut self,
-        (timestamp, field): (u32, usize),
+        stamp: (u32, usize),
         sequence: u64,
         heads: &[u8],
         at: Time,
         store: &mut dyn Store,
     ) -> Option<usize> {
-        let same = |frame: &Frame| frame.timestamps[field] == Some(timestamp);
-        if let Some(place) = self.frames.iter().rposition(same) {
-            return Some(place);
-        }
-        if let Some(place) =
-            (0..self.frames.len()).rev().find(|&at| self.is_other_field(at, timestamp, field))
-        {
-            self.frames[place].timestamps[field] = Some(timestamp);
-            return Some(place);
-        }
-        if let Some((next, last)) = self.out
-            && (!is_later(timestamp, last) || sequence < next)
-        {
-            // The other path brings what is long out; a stream that begins anew is somewhere else.
-            if last.wrapping_sub(timestamp) <= LATE_TICKS && next.saturating_sub(sequence) <= LATE_PACKETS {
-                return None;
-            }
-            self.strangers += 1;
-            if self.strangers < BEGINS_ANEW && at.since(self.latest) < SILENCE {
-                return None;
-            }
-            self.restart(self.ssrc.unwrap_or(0));
-        }
+        let mut place = self.frames.partition_point(|other| is_later(stamp.0, other.timestamp()));
         if self.frames.len() >= FRAMES_MAX {
+            place = place.checked_sub(1)?;
             self.close();
         }
         self.prepare_spare(store);
         let mut frame = self.spare.take()?;
-        frame.timestamps[field] = Some(timestamp);
+        frame.begin(stamp, sequence, at);
         let known = self.learned.as_ref().and_then(|learned| learned.find(heads));
         let start = known.map(|index| sequence.saturating_sub(index as u64));
         // Without a layout to look it up, the frame begins where the one before it has ended.
         let before = self.frames.back().map_or(self.out.map(|(next, _)| next), |frame| Some(frame.end? + 1));
         frame.base = start.or(before.filter(|next| *next <= sequence)).unwrap_or(sequence);
-        frame.highest = sequence;
-        (frame.began, frame.latest) = (at, at);
-        let place = self.frames.partition_point(|other| is_later(timestamp, other.timestamp()));
         self.frames.insert(place, frame);
         Some(place)
     }

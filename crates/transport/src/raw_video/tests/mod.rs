@@ -1,5 +1,7 @@
 //! Frames through packets, whatever happens to these on their way.
 
+mod losses;
+
 use super::*;
 use glassline_media::{Chroma, PixelFormat, Size, Time};
 use proptest::prelude::*;
@@ -37,6 +39,8 @@ struct Receiver {
     house: House,
     now: Time,
     out: Vec<Out>,
+    /// Packets that are missing in each of them.
+    lost: Vec<u64>,
 }
 
 impl Receiver {
@@ -49,6 +53,7 @@ impl Receiver {
             house: House::new(&format, slots),
             now: Time::from_millis(1_000),
             out: Vec::new(),
+            lost: Vec::new(),
         }
     }
 
@@ -97,6 +102,7 @@ impl Receiver {
     fn drain(&mut self) {
         while let Some(done) = self.depacketizer.poll() {
             let Some(slot) = done.slot else { continue };
+            self.lost.push(done.lost);
             self.out.push((self.house.memory[slot].clone(), done.timestamp, done.holes));
             self.house.memory[slot].fill(0xEE);
             self.house.free.push(slot);
