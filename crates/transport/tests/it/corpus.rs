@@ -63,6 +63,9 @@ fn rtp_corpus() {
 #[test]
 fn sdp_corpus() {
     corpus::run("sdp", sdp::run);
+}
+
+#[test]
 fn rtp_statistics_corpus() {
     corpus::run("rtp_statistics", rtp_statistics::run);
 }
