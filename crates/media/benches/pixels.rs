@@ -45,6 +45,24 @@ fn main() {
             println!("{chroma:?} {depth_bits} bits to 4:2:0, {name}: {time:?}");
         }
     }
+    for (chroma, depth_bits) in [
+        (Chroma::Yuv422, 8),
+        (Chroma::Yuv422, 10),
+        (Chroma::Yuv422, 12),
+        (Chroma::Yuv420, 8),
+        (Chroma::Rgb, 8),
+    ] {
+        let format = PixelFormat::pgroups(chroma, depth_bits).expect("the standards have it");
+        let mut picture = Picture::new(format, size, Time::ZERO);
+        noise(&mut picture);
+        for (name, simd) in levels {
+            let mut converter = Converter::with(simd);
+            let time = median(|| {
+                std::hint::black_box(converter.convert(picture.clone(), Scan::Progressive));
+            });
+            println!("{chroma:?} {depth_bits} bits in pgroups to 4:2:0, {name}: {time:?}");
+        }
+    }
     for format in [PackedFormat::Yuyv, PackedFormat::Nv12] {
         let stride = format.line_bytes(size);
         let bytes = vec![77; format.picture_bytes(size, stride)];

@@ -9,7 +9,10 @@
 
 pub mod convert;
 pub mod deinterlace;
+mod matrix;
 pub mod pgroup;
+#[cfg(test)]
+mod reference;
 pub mod scale;
 mod simd;
 
