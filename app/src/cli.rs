@@ -1,6 +1,6 @@
 //! The command line. Each command's arguments stand in its own module; here they are only put together.
 
-use crate::{completions, decode, direct, encode, key, lab, link, logging, probe, serve, sign};
+use crate::{completions, decode, direct, encode, key, lab, link, logging, probe, raw, serve, sign};
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Live video from glass to glass: encode, relay, watch, measure.
@@ -19,6 +19,7 @@ Examples:
   glassline serve --demo             a live test picture at http://127.0.0.1:8080/
   glassline encode test:1280x720@50 http://127.0.0.1:8080/live/test.ts
   glassline send --help              live video that fits a bad network, frame by frame
+  glassline record --help            uncompressed video over RTP, not one packet lost
   glassline link --help              an encrypted link of channels over a bad network
   glassline probe recording.ts       look into a transport stream
   glassline lab load http http://127.0.0.1:8080/live/test.ts --viewers 1000
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     Serve(serve::Args),
     Encode(Box<encode::Line>),
     Decode(decode::Args),
+    Record(Box<raw::RecordArgs>),
     Send(Box<direct::SendArgs>),
     Receive(Box<direct::ReceiveArgs>),
     Link(Box<link::Args>),
@@ -50,6 +52,7 @@ impl Command {
             Command::Serve(args) => serve::run(&args),
             Command::Encode(args) => encode::run(*args),
             Command::Decode(args) => decode::run(&args),
+            Command::Record(args) => raw::record(&args),
             Command::Send(args) => direct::send(&args),
             Command::Receive(args) => direct::receive(&args),
             Command::Link(args) => link::run(&args),

@@ -22,6 +22,7 @@ mod logging;
 mod options;
 mod output;
 mod probe;
+mod raw;
 mod serve;
 mod sign;
 mod stop;

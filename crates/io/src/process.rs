@@ -28,6 +28,13 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Bytes of memory that programs can still have without swapping, as the kernel estimates; `None` where it does not tell.
+pub fn available_memory() -> Option<u64> {
+    let told = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = told.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB"))?;
+    Some(kib.trim().parse::<u64>().ok()? << 10)
+}
+
 /// The numbers of the processors that the calling thread may run on, as the system counts them (`/proc/cpuinfo`).
 ///
 /// # Errors

@@ -61,6 +61,20 @@ pub enum Error {
     /// A capture device gives pictures by its own clock, not on request.
     #[error("a capture device gives pictures by its own clock alone")]
     DeviceOnRequest,
+    /// A session description cannot be followed.
+    #[error(transparent)]
+    Description(#[from] crate::raw::described::Error),
+    /// A session description without a frame rate.
+    #[error("the description says no frame rate")]
+    NoRate,
+    /// A stream cannot be received.
+    #[error("cannot receive at {addresses}: {error}")]
+    Receive {
+        /// Where.
+        addresses: String,
+        /// The system's words.
+        error: io::Error,
+    },
     /// Reading has failed.
     #[error("{name}: {error}")]
     Read {

@@ -1,12 +1,16 @@
 //! Where pictures come from, by its name.
 
 use super::ParseError;
+use crate::raw::described::{Options, PoolSize};
 use glassline_io::capture::DeviceRequest;
 use glassline_media::pixels::PackedFormat;
 use glassline_media::quantity;
 use glassline_media::{FrameRate, Size};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+/// Frames of uncompressed video that wait for an encoder: a tenth of a second and more. Who is later loses some.
+const RAW_FRAMES: usize = 12;
 
 /// Where pictures come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +35,15 @@ pub enum Input {
         /// What is asked of it.
         requested: DeviceRequest,
     },
+    /// Uncompressed video over RTP.
+    Rtp {
+        /// The session description.
+        description: PathBuf,
+        /// How it is received.
+        options: Box<Options>,
+        /// The frame rate, where the description says none.
+        rate: Option<FrameRate>,
+    },
 }
 
 impl Input {
@@ -45,7 +58,7 @@ impl Input {
     pub fn path(&self) -> Option<&Path> {
         match self {
             Input::File(path) | Input::Decoded(path) => Some(path),
-            Input::Test { .. } | Input::Stdin | Input::V4l2 { .. } => None,
+            Input::Test { .. } | Input::Stdin | Input::V4l2 { .. } | Input::Rtp { .. } => None,
         }
     }
 }
@@ -59,6 +72,7 @@ impl FromStr for Input {
         match text.split_once(':') {
             Some(("test", what)) => test(text, what),
             Some(("v4l2", device)) => v4l2(text, device),
+            Some(("rtp", description)) => rtp(text, description),
             Some(("file", "")) | None if text.is_empty() || text == "file:" => Err(unknown(text)),
             Some(("file", path)) => Ok(Input::Decoded(path.into())),
             // A path may have colons too, but not before its first slash or dot.
@@ -76,8 +90,8 @@ impl FromStr for Input {
 
 fn unknown(text: &str) -> ParseError {
     ParseError(format!(
-        "{text:?} is none of test:WIDTHxHEIGHT@RATE, FILE.y4m, - (y4m on standard input), v4l2:/dev/videoN and a \
-         file that FFmpeg reads (file:PATH, where its name looks like something else)"
+        "{text:?} is none of test:WIDTHxHEIGHT@RATE, FILE.y4m, - (y4m on standard input), v4l2:/dev/videoN, \
+         rtp:FILE.sdp and a file that FFmpeg reads (file:PATH, where its name looks like something else)"
     ))
 }
 
@@ -111,6 +125,39 @@ fn v4l2(text: &str, rest: &str) -> Result<Input, ParseError> {
         }
     }
     Ok(Input::V4l2 { device: device.into(), requested })
+}
+
+/// `FILE.sdp[?interface=NAME&processor=N&socket-buffer=SIZE&skew=TIME&rate=R]`, with an interface for each path.
+fn rtp(text: &str, rest: &str) -> Result<Input, ParseError> {
+    let (description, query) = rest.split_once('?').unwrap_or((rest, ""));
+    if description.is_empty() {
+        return Err(ParseError(format!("{text:?} names no session description; write rtp:FILE.sdp")));
+    }
+    let mut options = Options { pool: PoolSize::Frames(RAW_FRAMES), ..Options::default() };
+    let mut rate = None;
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("interface", name)) => options.interfaces.push(name.to_owned()),
+            Some(("processor", number)) => {
+                let number = number.parse();
+                options.processor =
+                    Some(number.map_err(|_| ParseError(format!("{text:?}: {pair:?} is no number")))?);
+            }
+            Some(("socket-buffer", size)) => {
+                let bytes = size.parse::<quantity::ByteSize>()?.bytes();
+                options.socket_bytes = Some(usize::try_from(bytes).unwrap_or(usize::MAX));
+            }
+            Some(("skew", time)) => options.skew = quantity::parse_duration(time)?,
+            Some(("rate", text)) => rate = Some(quantity::parse_frame_rate(text)?),
+            _ => {
+                return Err(ParseError(format!(
+                    "{text:?}: {pair:?} is none of interface=eth1 (one for each path), processor=1, socket-buffer=64MiB, \
+                     skew=50ms and rate=50"
+                )));
+            }
+        }
+    }
+    Ok(Input::Rtp { description: description.into(), options: Box::new(options), rate })
 }
 
 fn layout(name: &str) -> Result<PackedFormat, ParseError> {

@@ -18,10 +18,10 @@ mod link_payload;
 mod raw_video;
 #[path = "../../../../fuzz/bodies/rtp.rs"]
 mod rtp;
-#[path = "../../../../fuzz/bodies/sdp.rs"]
-mod sdp;
 #[path = "../../../../fuzz/bodies/rtp_statistics.rs"]
 mod rtp_statistics;
+#[path = "../../../../fuzz/bodies/sdp.rs"]
+mod sdp;
 #[path = "../../../../fuzz/bodies/trace.rs"]
 mod trace;
 

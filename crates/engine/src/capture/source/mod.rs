@@ -3,7 +3,8 @@
 //! ```text
 //!   test pattern ─────────────────────────────────────────────────────────┐
 //!   y4m: file, standard input, ffmpeg ─► prepare ─► timeline ─────────────┼─► Consumer
-//!   capture device, at the driver's time ─► prepare ──────────────────────┘
+//!   capture device, at the driver's time ─► prepare ──────────────────────┤
+//!   uncompressed video over RTP, at its time stamps' ─► prepare ──────────┘
 //! ```
 //! [`paced`] hands pictures over when their time has come; [`prepare`] makes 8-bit 4:2:0 of everything and whole
 //! pictures of fields; [`timeline`] finds out when pictures without time stamps were captured.
@@ -12,12 +13,14 @@ mod device;
 mod paced;
 mod pictures;
 mod prepare;
+mod rtp;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod timeline;
 
 use super::{Consumer, FfmpegInput, Handed, Input, Item, Result, SOUND_RATE_HZ, TONE_CHANNELS};
+use crate::raw;
 use glassline_io::capture::Capture;
 use glassline_io::clock::Clock;
 use glassline_media::measure::pattern::Pattern;
@@ -151,6 +154,11 @@ enum Kind {
         capture: Box<dyn Capture>,
         prepare: Prepare,
     },
+    /// Uncompressed video over RTP.
+    Rtp {
+        receiver: Box<raw::receive::Receiver>,
+        prepare: Prepare,
+    },
     /// Another room hands over what it has.
     Handed(Receiver<Item>),
 }
@@ -167,6 +175,19 @@ impl Source {
             Input::V4l2 { device, requested } => {
                 let capture = device::open(device, requested, clock)?;
                 return Ok(Source::capture(capture, deinterlace, length, clock));
+            }
+            Input::Rtp { description, options, rate } => {
+                let opened = rtp::open(description, options, *rate, clock)?;
+                let prepare = Prepare::new(opened.fields, deinterlace, opened.rate);
+                let format = Format {
+                    size: prepare.size(opened.receiver.format().size()),
+                    rate: prepare.rate(opened.rate),
+                    colour: opened.colour,
+                    fields: prepare.fields(),
+                    live: true,
+                };
+                let kind = Kind::Rtp { receiver: Box::new(opened.receiver), prepare };
+                return Ok(Source { kind, format, length, clock, wall: Wall::of(clock) });
             }
             Input::Stdin => Y4m::stdin(begun)?,
             Input::File(path) => Y4m::file(path, looped)?,
@@ -244,7 +265,7 @@ impl Source {
         match &self.kind {
             _ if self.format.live => Pace::Live,
             Kind::Y4m { paced, .. } => Pace::File { rate: self.format.rate, timed: *paced },
-            Kind::Test { .. } | Kind::Capture { .. } | Kind::Handed(_) => Pace::Live,
+            Kind::Test { .. } | Kind::Capture { .. } | Kind::Rtp { .. } | Kind::Handed(_) => Pace::Live,
         }
     }
 
@@ -273,6 +294,9 @@ impl Source {
                     }
                 }
                 Ok(())
+            }
+            Kind::Rtp { mut receiver, mut prepare } => {
+                rtp::run(&mut receiver, &mut prepare, length, &mut outlet)
             }
             Kind::Capture { mut capture, mut prepare } => {
                 device::run(&mut *capture, &mut prepare, length, &mut outlet)

@@ -62,7 +62,7 @@ impl Pictures {
                 let kind = Kind::Test(Box::new(Pattern::new(*size, *rate)));
                 return Ok(Pictures { kind, format, length, number: 0 });
             }
-            Input::V4l2 { .. } => return Err(Error::DeviceOnRequest),
+            Input::V4l2 { .. } | Input::Rtp { .. } => return Err(Error::DeviceOnRequest),
             Input::Stdin => Y4m::stdin(Vec::new())?,
             Input::File(path) => Y4m::file(path, looped)?,
             Input::Decoded(path) => {

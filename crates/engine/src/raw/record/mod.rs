@@ -12,7 +12,6 @@ mod writer;
 pub use writer::{Container, Raw, WriteError, Writer};
 
 use super::receive::{Receiver, Report, Watch};
-use glassline_media::Time;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -21,6 +20,10 @@ use std::time::Duration;
 
 /// How often a recording that nothing comes to looks at what it was told.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// The clock of video (ST 2110-20 §6.1.3).
+const TICKS_A_SECOND: u64 = 90_000;
+/// A stream that was away for longer has begun anew.
+const STEP_MAX_TICKS: u32 = 60 * TICKS_A_SECOND as u32;
 
 /// How far a recording is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +36,7 @@ pub struct Progress {
     pub bytes: u64,
     /// Frames that wait to be written.
     pub queued: u64,
-    /// From the first frame's capture to the newest one's and that frame's own time.
+    /// From the first frame's time stamp to the end of the newest one.
     pub length: Duration,
 }
 
@@ -107,25 +110,21 @@ fn record(
     length: Option<Duration>,
     counts: &Counts,
 ) -> io::Result<u64> {
-    let mut first: Option<Time> = None;
+    let mut media = MediaTime::default();
     loop {
         match receiver.next(PATIENCE) {
             Ok(None) => {}
             Ok(Some(frame)) => {
-                let captured = frame.picture.captured;
-                let from = *first.get_or_insert(captured);
-                let frames = counts.frames.load(Ordering::Relaxed);
                 let frame_time = writer.rate().time_of(1);
-                // Half a frame's time less, for the capture times are smoothed.
-                let is_enough = length
-                    .is_some_and(|length| captured.since(from) + frame_time / 2 >= length && frames > 0);
-                if is_enough {
+                let at = media.push(frame.timestamp, frame_time);
+                // Half a frame's time less, for stamps are rounded.
+                if length.is_some_and(|length| at + frame_time / 2 >= length && at > Duration::ZERO) {
                     break;
                 }
                 writer.write(&frame.picture)?;
-                counts.frames.store(frames + 1, Ordering::Relaxed);
+                counts.frames.fetch_add(1, Ordering::Relaxed);
                 counts.bytes.store(writer.bytes(), Ordering::Relaxed);
-                let nanos = (captured.since(from) + frame_time).as_nanos();
+                let nanos = (at + frame_time).as_nanos();
                 counts.nanos.store(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
             }
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
@@ -136,4 +135,25 @@ fn record(
     let bytes = writer.finish()?;
     counts.bytes.store(bytes, Ordering::Relaxed);
     Ok(bytes)
+}
+
+/// Time since the first frame, by RTP time stamps.
+#[derive(Debug, Default)]
+struct MediaTime {
+    last: Option<u32>,
+    passed: Duration,
+}
+
+impl MediaTime {
+    /// When the frame of a stamp is; one that is no later than the last, or much later, begins anew a frame's time behind it.
+    fn push(&mut self, timestamp: u32, frame_time: Duration) -> Duration {
+        if let Some(last) = self.last {
+            let ticks = timestamp.wrapping_sub(last);
+            let is_next = ticks > 0 && ticks <= STEP_MAX_TICKS;
+            let step = Duration::from_nanos(u64::from(ticks) * 1_000_000_000 / TICKS_A_SECOND);
+            self.passed += if is_next { step } else { frame_time };
+        }
+        self.last = Some(timestamp);
+        self.passed
+    }
 }

@@ -101,8 +101,8 @@ impl Writer {
     ) -> Result<Writer, WriteError> {
         let mut header = Vec::new();
         if container == Container::Y4m {
-            let planar = Picture::new(picture.format().to_planar(), picture.size(), picture.captured);
-            let planar = Picture { fields: picture.fields, colour: picture.colour, ..planar };
+            let mut planar = Picture::new(picture.format().to_planar(), picture.size(), picture.captured);
+            (planar.fields, planar.colour) = (picture.fields, picture.colour);
             y4m::write_header(&y4m::Header::of(&planar, rate), &mut header)?;
         }
         let file = match container {

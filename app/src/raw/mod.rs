@@ -1,0 +1,6 @@
+//! Uncompressed video over RTP: `glassline record`.
+
+mod options;
+mod record;
+
+pub(crate) use record::{Args as RecordArgs, run as record};

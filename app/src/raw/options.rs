@@ -1,0 +1,112 @@
+//! What the commands that receive uncompressed video have in common.
+
+use crate::failure;
+use anyhow::Result;
+use glassline_engine::raw::described::{self, Options};
+use glassline_engine::raw::receive::Receiver;
+use glassline_io::nic;
+use glassline_io::process::allowed_processors;
+use glassline_media::quantity::{self, ByteSize};
+use glassline_transport::sdp::Description;
+use std::path::Path;
+use std::time::Duration;
+
+/// How packets are received.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ReceiveOptions {
+    /// The network interface at which multicast groups are joined; with two paths give it twice. The routing table chooses
+    /// where it is left out
+    #[arg(long, value_name = "NAME")]
+    interface: Vec<String>,
+    /// The processor that the receiving thread stays on, from 0; keep others from it and its interrupts (docs/raw-video.md)
+    #[arg(long, value_name = "CPU")]
+    processor: Option<usize>,
+    /// Look into the network device's ring for so long instead of waiting for its interrupt: less delay, a whole core. Needs
+    /// CAP_NET_ADMIN
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
+    busy_poll: Option<Duration>,
+    /// Room in the kernel for packets that were not read yet; without it 38 MiB, or 50 ms of the stream
+    #[arg(long, value_name = "SIZE")]
+    socket_buffer: Option<ByteSize>,
+    /// By how much one of two paths may be later than the other (ST 2022-7)
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = quantity::parse_duration)]
+    skew: Duration,
+}
+
+impl ReceiveOptions {
+    /// For the engine, all but the memory for frames.
+    pub(super) fn options(&self) -> Result<Options> {
+        if let Some(processor) = self.processor {
+            let allowed = allowed_processors()?;
+            if !allowed.contains(&processor) {
+                let all: Vec<String> = allowed.iter().map(usize::to_string).collect();
+                return Err(failure::usage(
+                    format!("--processor {processor}: there is none for us"),
+                    format!("choose of {}", all.join(", ")),
+                ));
+            }
+        }
+        Ok(Options {
+            interfaces: self.interface.clone(),
+            socket_bytes: self.socket_buffer.map(|size| usize::try_from(size.bytes()).unwrap_or(usize::MAX)),
+            busy_poll: self.busy_poll,
+            processor: self.processor,
+            skew: self.skew,
+            ..Options::default()
+        })
+    }
+}
+
+/// The description that `rtp:FILE.sdp` names.
+pub(super) fn describe(target: &str) -> Result<Description> {
+    let Some(path) = target.strip_prefix("rtp:").filter(|path| !path.is_empty()) else {
+        return Err(failure::usage(
+            format!("{target:?} names no session description"),
+            "write rtp:FILE.sdp; the sender's administrator has the file, and `glassline send-raw --sdp FILE` writes one",
+        ));
+    };
+    described::read(Path::new(path)).map_err(|error| {
+        let advice = match error {
+            described::Error::Read { .. } => "name a file with a session description (SDP)",
+            _ => "see docs/raw-video.md for what is understood",
+        };
+        failure::usage(error, advice)
+    })
+}
+
+/// Says what of the machine is not as it should be for so much data.
+pub(super) fn warn_of_machine(receiver: &Receiver, settings: &glassline_engine::raw::receive::Settings) {
+    for (granted, path) in receiver.granted().iter().zip(&settings.paths) {
+        if let Some(advice) = granted.advice() {
+            tracing::warn!(
+                "the socket of {} has room for {} of {} MiB, and loses packets when the machine is busy for long: {advice}",
+                path.from.address,
+                granted.granted_bytes >> 20,
+                granted.asked_bytes >> 20
+            );
+        }
+        let interface = path.from.interface.clone();
+        let interface = interface.or_else(|| nic::interface_of(path.from.address.ip()).ok().flatten());
+        let Some(interface) = interface else { continue };
+        if let Some(advice) = nic::ring(&interface).ok().flatten().and_then(|ring| ring.advice(&interface)) {
+            tracing::warn!("the receive ring of {interface} is shorter than it can be: {advice}");
+        }
+    }
+    if !receiver.is_huge() {
+        tracing::debug!("frames are not in huge pages (transparent_hugepage, vm.nr_hugepages)");
+    }
+}
+
+/// Why the engine cannot receive, with what to do.
+pub(super) fn cannot_receive(error: &std::io::Error, addresses: &str) -> anyhow::Error {
+    let advice = match error.kind() {
+        std::io::ErrorKind::AddrInUse => "another program receives there already: end it",
+        std::io::ErrorKind::AddrNotAvailable => {
+            "the description names an address that is not this machine's: correct its c= line, or record on that machine"
+        }
+        std::io::ErrorKind::PermissionDenied => "give the program CAP_NET_ADMIN, or leave --busy-poll out",
+        std::io::ErrorKind::OutOfMemory => "ask for a smaller --pool",
+        _ => "see docs/raw-video.md",
+    };
+    failure::failed(format!("cannot receive at {addresses}: {error}"), advice)
+}

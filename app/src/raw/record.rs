@@ -1,0 +1,339 @@
+//! `glassline record`.
+
+use super::options::{ReceiveOptions, cannot_receive, describe, warn_of_machine};
+use crate::stop::{Second, StopSignals};
+use crate::{failure, output};
+use anyhow::{Context, Result};
+use glassline_engine::raw::described::{self, PoolSize};
+use glassline_engine::raw::receive::{Receiver, Report};
+use glassline_engine::raw::record::{Container, Progress, Recording, WriteError, Writer};
+use glassline_io::clock::Clock;
+use glassline_io::process::available_memory;
+use glassline_media::quantity;
+use glassline_media::{FrameRate, Picture, Time};
+use serde::Serialize;
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the line is written.
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
+/// After so long without a packet it is said.
+const NOTHING_CAME: Duration = Duration::from_secs(3);
+/// The rate by which frames are counted where nobody says one.
+const USUAL_RATE: u32 = 60;
+/// Frames of a pool where nothing waits for a disk.
+const FRAMES_UNWRITTEN: usize = 8;
+
+/// Record uncompressed video (RFC 4175, ST 2110-20) without losing a packet, and tell what was lost
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// What to record: rtp:FILE.sdp, the session description of the stream; its first uncompressed video is taken, with both
+    /// paths where it has two (ST 2022-7)
+    #[arg(value_name = "rtp:FILE.sdp")]
+    input: String,
+    /// Where it goes: FILE.y4m (YCbCr, planes), FILE.yuv (samples alone, also RGB; how they lie is told), or null: (frames are
+    /// received and counted)
+    #[arg(value_name = "OUTPUT")]
+    output: String,
+    /// End after so much of the stream, from its first frame on
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
+    duration: Option<Duration>,
+    /// The frame rate, where the description does not say it
+    #[arg(long, value_name = "FPS", value_parser = quantity::parse_frame_rate)]
+    rate: Option<FrameRate>,
+    /// Frames that wait while the disk stalls; what comes meanwhile beyond that is lost in whole frames. At most half of the
+    /// memory that is free
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = quantity::parse_duration)]
+    pool: Duration,
+    /// End with one line of JSON on standard output
+    #[arg(long)]
+    json: bool,
+    #[command(flatten, next_help_heading = "How packets are received")]
+    receiving: ReceiveOptions,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline record rtp:camera.sdp take1.y4m --duration 10m
+  glassline record rtp:camera.sdp take1.yuv      samples alone; the ffplay command for it is printed
+  glassline record rtp:camera.sdp null: --json   is anything lost on the way to here?
+  glassline record rtp:both.sdp take1.y4m --interface eth1 --interface eth2
+                                                 two paths, merged packet by packet
+  glassline send-raw test:1920x1080@50 rtp://239.1.1.1:5004 --sdp camera.sdp
+                                                 makes a stream, and the description of it
+
+Packets that are lost are counted, and what was in them is what the frame before had there. Exit status: 0, also where
+packets were lost (it is told), 1 where it cannot go on, 2 for bad usage.";
+
+/// Records until the end is asked for, or the length is there.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let container = Container::of(&args.output).ok_or_else(|| {
+        failure::usage(
+            format!("{:?} is nothing to record to", args.output),
+            "name FILE.y4m, FILE.yuv or null: (to encode instead: glassline encode rtp:FILE.sdp OUTPUT)",
+        )
+    })?;
+    let description = describe(&args.input)?;
+    let (flow, video) =
+        described::video(&description).map_err(|error| failure::usage(error, "name another description"))?;
+    let rate = rate(args, video.rate, container)?;
+    let mut options = args.receiving.options()?;
+    options.pool = pool(args, container);
+    let settings = described::settings(&description, &options)
+        .map_err(|error| failure::usage(error, "name another description"))?;
+    let (pixels, size) = (video.format.pixels(), video.format.size());
+    let mut example = Picture::new(pixels, size, Time::ZERO);
+    (example.fields, example.colour) = (settings.fields, settings.colour);
+    let writer =
+        Writer::create(&args.output, container, &example, rate).map_err(|error| cannot_write(error, args))?;
+    if container == Container::Raw {
+        tracing::info!(
+            "to see it: ffplay -f rawvideo -pixel_format {} -video_size {size} -framerate {rate} {}",
+            writer.raw().pix_fmt,
+            args.output
+        );
+    }
+    let addresses = described::addresses(flow);
+    let signals = StopSignals::catch()?;
+    let receiver =
+        Receiver::start(&settings, Clock::new()).map_err(|error| cannot_receive(&error, &addresses))?;
+    warn_of_machine(&receiver, &settings);
+    let pool_frames = receiver.pool_frames();
+    tracing::info!("receiving at {addresses}; {} frames may wait", pool_frames);
+    let recording = Arc::new(Recording::start(receiver, writer, args.duration)?);
+    let stopping = recording.clone();
+    signals.call(Second::EndsProcess, move |_| stopping.stop())?;
+    let mut lines = Lines::new(pool_frames, addresses);
+    let ended = loop {
+        match recording.wait(LINE_INTERVAL) {
+            None => lines.show(&recording.progress()),
+            Some(ended) => break ended,
+        }
+    };
+    lines.clear();
+    tell(&recording.progress(), args)?;
+    ended.map(drop).map_err(|error| {
+        failure::failed(format!("{}: {error}", args.output), "what was written until then is whole frames")
+    })
+}
+
+fn rate(args: &Args, described: Option<FrameRate>, container: Container) -> Result<FrameRate> {
+    match described.or(args.rate) {
+        Some(rate) => Ok(rate),
+        None if container == Container::Y4m => Err(failure::usage(
+            "the description says no frame rate, which y4m needs",
+            "say it with --rate 50",
+        )),
+        None => FrameRate::new(USUAL_RATE, 1).context("no rate"),
+    }
+}
+
+fn pool(args: &Args, container: Container) -> PoolSize {
+    if container == Container::Null {
+        return PoolSize::Frames(FRAMES_UNWRITTEN);
+    }
+    let bytes = available_memory().map_or(1 << 30, |bytes| bytes / 2);
+    PoolSize::Time { time: args.pool, bytes }
+}
+
+fn cannot_write(error: WriteError, args: &Args) -> anyhow::Error {
+    match error {
+        WriteError::Y4m(error) => {
+            failure::usage(format!("{}: {error}", args.output), "record to FILE.yuv instead")
+        }
+        error => failure::usage(format!("{}: {error}", args.output), "name a file that can be written"),
+    }
+}
+
+/// The line that changes, and what is said once.
+struct Lines {
+    is_shown: bool,
+    pool_frames: usize,
+    addresses: String,
+    began: Time,
+    has_warned: bool,
+    before: (Time, Progress),
+}
+
+impl Lines {
+    fn new(pool_frames: usize, addresses: String) -> Lines {
+        let now = Clock::new().now();
+        let is_shown = io::stderr().is_terminal();
+        let before = (now, Progress::default());
+        Lines { is_shown, pool_frames, addresses, began: now, has_warned: false, before }
+    }
+
+    fn show(&mut self, progress: &Progress) {
+        let now = Clock::new().now();
+        let counters = progress.received.counters;
+        if counters.packets == 0 && !self.has_warned && now.since(self.began) >= NOTHING_CAME {
+            self.has_warned = true;
+            match counters.refused {
+                0 => tracing::warn!(
+                    "nothing has come to {} yet: is the sender on, does the group reach this interface (--interface), \
+                     does a firewall drop it?",
+                    self.addresses
+                ),
+                refused => tracing::warn!(
+                    "{refused} datagrams came to {} that are not the stream of the description: compare its payload type, \
+                     size and depth with the sender's",
+                    self.addresses
+                ),
+            }
+        }
+        if self.is_shown && counters.packets > 0 {
+            let (then, before) = self.before;
+            let text = line(progress, &before, now.since(then), self.pool_frames);
+            let _ = write!(io::stderr(), "\r{:4} s  {text}\x1b[K", now.since(self.began).as_secs());
+        }
+        self.before = (now, *progress);
+    }
+
+    fn clear(&self) {
+        if self.is_shown {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// What has come since `before`, which was so long ago.
+fn line(progress: &Progress, before: &Progress, passed: Duration, pool_frames: usize) -> String {
+    let seconds = passed.as_secs_f64().max(1e-3);
+    let (now, then) = (&progress.received, &before.received);
+    format!(
+        "{:.1} frames/s  {:.2} Gbit/s  lost {}  reordered {}  kernel drops {}  dropped frames {}  queue {} of {}",
+        (now.frames() - then.frames()) as f64 / seconds,
+        (now.bytes - then.bytes) as f64 * 8.0 / seconds / 1e9,
+        now.counters.lost,
+        now.counters.reordered,
+        now.kernel_drops,
+        now.counters.dropped,
+        progress.queued,
+        pool_frames
+    )
+}
+
+/// The last line of `--json`.
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: u32,
+    input: &'a str,
+    output: &'a str,
+    /// That are out, with holes or without.
+    frames: u64,
+    /// That were written.
+    written_frames: u64,
+    /// With holes, which were concealed.
+    incomplete_frames: u64,
+    /// Lost as a whole, for whoever takes them was too late.
+    dropped_frames: u64,
+    packets: u64,
+    lost: u64,
+    reordered: u64,
+    duplicates: u64,
+    late: u64,
+    refused: u64,
+    restarts: u64,
+    kernel_drops: u64,
+    /// That the kernel has put where they belong.
+    in_place: u64,
+    received_bytes: u64,
+    written_bytes: u64,
+    seconds: f64,
+}
+
+fn tell(progress: &Progress, args: &Args) -> Result<()> {
+    let Report { counters, bytes, kernel_drops, .. } = progress.received;
+    tracing::info!("{}", summary(progress));
+    if let Some(advice) = advice(&progress.received) {
+        tracing::warn!("{advice}");
+    }
+    if !args.json {
+        return Ok(());
+    }
+    let json = Json {
+        schema: 1,
+        input: &args.input,
+        output: &args.output,
+        frames: progress.received.frames(),
+        written_frames: progress.frames,
+        incomplete_frames: counters.incomplete,
+        dropped_frames: counters.dropped,
+        packets: counters.packets,
+        lost: counters.lost,
+        reordered: counters.reordered,
+        duplicates: counters.duplicates,
+        late: counters.late,
+        refused: counters.refused,
+        restarts: counters.restarts,
+        kernel_drops,
+        in_place: counters.in_place,
+        received_bytes: bytes,
+        written_bytes: progress.bytes,
+        seconds: progress.length.as_secs_f64(),
+    };
+    let json = serde_json::to_string(&json).context("cannot write JSON")?;
+    output::print(&format!("{json}\n"))
+}
+
+fn summary(progress: &Progress) -> String {
+    let counters = progress.received.counters;
+    format!(
+        "{} frames in {:.1} s, {} of them with holes, {} dropped; {} packets, {} lost, {} reordered; {:.1} MB written",
+        progress.received.frames(),
+        progress.length.as_secs_f64(),
+        counters.incomplete,
+        counters.dropped,
+        counters.packets,
+        counters.lost,
+        counters.reordered,
+        progress.bytes as f64 / 1e6
+    )
+}
+
+/// What to do against what was lost.
+fn advice(report: &Report) -> Option<&'static str> {
+    if report.counters.dropped > 0 {
+        Some(
+            "whole frames were lost since the disk was too slow: a faster one, null:, or more memory (--pool)",
+        )
+    } else if report.kernel_drops > 0 {
+        Some(
+            "packets were lost in the socket: give it more room (--socket-buffer, sysctl net.core.rmem_max), or a core of \
+              its own (--processor)",
+        )
+    } else if report.counters.lost > 0 {
+        Some(
+            "packets were lost before the socket: in the network, or in the device's ring (ethtool -g, ethtool -S)",
+        )
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_transport::raw_video::Counters;
+
+    #[test]
+    fn the_line_has_the_figures_of_the_last_second() {
+        let counters = Counters { frames: 160, lost: 3, dropped: 1, ..Counters::default() };
+        let received = Report { counters, bytes: 1_500_000_000, ..Report::default() };
+        let progress = Progress { received, frames: 150, queued: 10, ..Progress::default() };
+        let then = Report {
+            counters: Counters { frames: 100, ..Counters::default() },
+            bytes: 1_250_000_000,
+            ..Report::default()
+        };
+        let before = Progress { received: then, ..Progress::default() };
+        assert_eq!(
+            line(&progress, &before, Duration::from_secs(1), 120),
+            "60.0 frames/s  2.00 Gbit/s  lost 3  reordered 0  kernel drops 0  dropped frames 1  queue 10 of 120"
+        );
+        assert!(advice(&received).unwrap().contains("--pool"));
+        assert_eq!(advice(&Report::default()), None);
+    }
+}
