@@ -33,8 +33,11 @@ struct Bench {
     frame: Vec<u8>,
     house: House,
     depacketizer: Depacketizer,
+    /// Of the frame that is being received: what planning and taking took, and packets.
     spent: [Duration; 2],
-    packets: u64,
+    packets: u32,
+    /// Nanoseconds a packet of each frame.
+    costs: [Vec<f64>; 2],
 }
 
 impl Bench {
@@ -58,6 +61,7 @@ impl Bench {
             depacketizer: Depacketizer::new(receiver),
             spent: [Duration::ZERO; 2],
             packets: 0,
+            costs: [Vec::new(), Vec::new()],
         }
     }
 
@@ -104,7 +108,7 @@ impl Bench {
                         break;
                     }
                 }
-                self.packets += (message.len() / DATAGRAM_BYTES) as u64;
+                self.packets += (message.len() / DATAGRAM_BYTES) as u32;
                 let (bytes, at) = (message.len(), Time::from_millis(1));
                 arrivals.push(Arrival { bytes, datagram_bytes: DATAGRAM_BYTES, at });
             }
@@ -121,18 +125,28 @@ impl Bench {
             self.depacketizer.take_datagram(0, datagram, Time::from_millis(1), &mut self.house);
         }
         self.spent[1] += began.elapsed();
-        self.packets += (datagrams.len() / DATAGRAM_BYTES) as u64;
+        self.packets += (datagrams.len() / DATAGRAM_BYTES) as u32;
         self.drain();
     }
 
-    fn report(&self, name: &str) {
-        let nanos = |spent: Duration| spent.as_nanos() as f64 / self.packets as f64;
+    /// Ends a frame's count.
+    fn note(&mut self) {
+        for (costs, spent) in self.costs.iter_mut().zip(&mut self.spent) {
+            costs.push(std::mem::take(spent).as_nanos() as f64 / f64::from(self.packets));
+        }
+        self.packets = 0;
+    }
+
+    /// Of the frame in the middle: others on the machine interrupt some.
+    fn report(&mut self, name: &str) {
+        let [to_plan, to_take] = self.costs.each_mut().map(|costs| {
+            costs.sort_by(f64::total_cmp);
+            costs[costs.len() / 2]
+        });
         let counters = self.depacketizer.counters();
         let in_place = 100.0 * counters.in_place as f64 / counters.packets as f64;
         println!(
-            "{name:32} {:6.1} ns to plan, {:6.1} ns to take a packet; {in_place:5.1} % in place, {} lost",
-            nanos(self.spent[0]),
-            nanos(self.spent[1]),
+            "{name:32} {to_plan:6.1} ns to plan, {to_take:6.1} ns to take a packet; {in_place:5.1} % in place, {} lost",
             counters.lost
         );
     }
@@ -160,6 +174,7 @@ fn main() {
                 0 => bench.unplanned(&datagrams),
                 collected => bench.planned(&datagrams, collected, &mut plan, &mut scratch),
             }
+            bench.note();
         }
         bench.report(name);
     }

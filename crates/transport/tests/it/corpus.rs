@@ -178,7 +178,7 @@ proptest! {
     ) {
         let mut data = vec![how, collected];
         for (control, time, step, changes) in records {
-            data.push(time << 4 | control % 16);
+            data.push(time * 16 + control % 16);
             match control % 4 {
                 0 => {
                     data.extend([0, 2 * changes.len() as u8]);

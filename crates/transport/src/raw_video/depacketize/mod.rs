@@ -107,6 +107,17 @@ struct Path {
     messages: usize,
 }
 
+/// The frames that are out.
+#[derive(Clone, Copy, Debug)]
+struct Out {
+    /// Up to this sequence number all is counted.
+    next: u64,
+    /// Behind the last frame, as it was planned: its last packets may be missing.
+    end: u64,
+    /// The last frame's time stamp.
+    timestamp: u32,
+}
+
 /// A layout that is being learned.
 #[derive(Debug)]
 struct Recording {
@@ -134,8 +145,8 @@ pub struct Depacketizer {
     /// The next frame: has memory, but nothing has come of it.
     spare: Option<Frame>,
     next_number: u64,
-    /// The sequence number behind the last frame that is out, and that frame's time stamp.
-    out: Option<(u64, u32)>,
+    /// The last frame that is out.
+    out: Option<Out>,
     /// Packets in a row that are of no use.
     strangers: u32,
     latest: Time,
@@ -350,7 +361,7 @@ impl Depacketizer {
 
     /// Whether nothing can come any more that belongs before a frame: the other path may still bring it.
     fn is_next(&self, frame: &Frame) -> bool {
-        self.paths.len() == 1 || self.out.is_none_or(|(next, _)| frame.base <= next)
+        self.paths.len() == 1 || self.out.is_none_or(|out| frame.base <= out.end)
     }
 
     /// Gives out the first frame.
@@ -390,11 +401,12 @@ impl Depacketizer {
     fn settle_lost(&mut self, frame: &Frame, planned_end: u64) {
         // What may be missing behind the last packet of all was perhaps never sent.
         let most = self.frames.front().map_or(frame.highest, |newer| newer.lowest.saturating_sub(1));
-        let end = planned_end.min(most).max(frame.highest);
-        let from = self.out.map_or(frame.lowest, |(next, _)| next);
-        let next = from.max(end + 1);
+        let last = planned_end.min(most).max(frame.highest);
+        let from = self.out.map_or(frame.lowest, |out| out.next);
+        let next = from.max(last + 1);
         self.counters.lost = (self.counters.lost + (next - from)).saturating_sub(frame.unique);
-        self.out = Some((next, frame.newest_timestamp()));
+        let end = self.out.map_or(0, |out| out.end).max(planned_end + 1);
+        self.out = Some(Out { next, end, timestamp: frame.newest_timestamp() });
     }
 
     /// The stream begins anew. What there is of it goes out.

@@ -142,8 +142,7 @@ impl Depacketizer {
             });
         }
         let is_next = self.spare.as_ref().is_some_and(|spare| spare.number == aim.frame) && aim.entry == 0;
-        let last =
-            self.frames.back().map(Frame::newest_timestamp).or(self.out.map(|(_, timestamp)| timestamp));
+        let last = self.frames.back().map(Frame::newest_timestamp).or(self.out.map(|out| out.timestamp));
         let is_newer = last.is_none_or(|last| is_later(timestamp, last));
         if !is_next || !is_newer || self.frames.len() >= FRAMES_MAX {
             return None;
@@ -168,7 +167,7 @@ impl<'a> Cursor<'a> {
         if let Some(frame) = of.frames.iter().find(within) {
             return Some(Cursor { frame, index: (next - frame.base) as usize });
         }
-        let end = of.frames.back().map_or(of.out.map(|(next, _)| next), |frame| Some(frame.base + length));
+        let end = of.frames.back().map_or(of.out.map(|out| out.end), |frame| Some(frame.base + length));
         let frame = of.spare.as_ref().filter(|_| end == Some(next))?;
         Some(Cursor { frame, index: 0 })
     }

@@ -4,7 +4,7 @@ use super::super::frame::Frame;
 use super::super::header::{self, Segment};
 use super::super::layout::Layout;
 use super::super::plan::{Arrival, Piece, Plan};
-use super::{Depacketizer, FRAMES_MAX, Recording, Store, is_later};
+use super::{Depacketizer, FRAMES_MAX, Out, Recording, Store, is_later};
 use crate::rtp::{HEADER_BYTES, Packet, distance};
 use glassline_media::Time;
 use std::time::Duration;
@@ -208,7 +208,7 @@ impl Depacketizer {
             self.frames[place].timestamps[field] = Some(timestamp);
             return Belongs::Open(place);
         }
-        let Some((next, last)) = self.out else { return Belongs::Newer };
+        let Some(Out { next, timestamp: last, .. }) = self.out else { return Belongs::Newer };
         if is_later(timestamp, last) && sequence >= next {
             return Belongs::Newer;
         }
@@ -243,7 +243,7 @@ impl Depacketizer {
         let known = self.learned.as_ref().and_then(|learned| learned.find(heads));
         let start = known.map(|index| sequence.saturating_sub(index as u64));
         // Without a layout to look it up, the frame begins where the one before it has ended.
-        let before = self.frames.back().map_or(self.out.map(|(next, _)| next), |frame| Some(frame.end? + 1));
+        let before = self.frames.back().map_or(self.out.map(|out| out.end), |frame| Some(frame.end? + 1));
         frame.base = start.or(before.filter(|next| *next <= sequence)).unwrap_or(sequence);
         self.frames.insert(place, frame);
         Some(place)

@@ -271,7 +271,7 @@ proptest! {
         let random = noise(2 * total, seed);
         let mut is_lost: Vec<bool> = random
             .chunks_exact(2)
-            .map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]])) * 1000 >> 16 < per_mille)
+            .map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]])) * 1000 / 65_536 < per_mille)
             .collect();
         for (from, frames) in bursts {
             let from = (from * total as f64) as usize;

@@ -364,6 +364,22 @@ fn two_paths_are_one_stream_while_either_brings_it() {
 }
 
 #[test]
+fn what_follows_a_frame_whose_end_never_came_waits_for_no_path() {
+    let format = small();
+    let mut packetizer = packetizer(format, 60, Packing::General, 5);
+    let (_, mut datagrams) = sent(&mut packetizer, &format, 3, 0);
+    datagrams[1].truncate(100);
+    let mut receiver = Receiver::new(format, 2, 8);
+    receiver.receive_all(0, &datagrams[..2].concat(), 8);
+    let due = receiver.depacketizer.poll_timeout().unwrap();
+    receiver.depacketizer.handle_timeout(due);
+    receiver.drain();
+    assert_eq!((receiver.out.len(), receiver.depacketizer.counters().lost), (2, 0));
+    receiver.receive_all(0, &datagrams[2], 8);
+    assert_eq!((receiver.out.len(), receiver.depacketizer.counters().lost), (3, 20));
+}
+
+#[test]
 fn block_packing_is_of_whole_blocks_over_the_ends_of_lines() {
     let format = format(Chroma::Yuv422, 10, (1920, 1080), Scan::Progressive);
     let packetizer = packetizer(format, 1460, Packing::Block, 0);
