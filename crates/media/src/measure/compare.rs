@@ -3,7 +3,7 @@
 use crate::picture::{Picture, PixelFormat, Size};
 use thiserror::Error;
 
-/// Refuses pictures that have no samples in common, or more than 8 bits.
+/// Refuses pictures that have no samples in common, or are not in planes.
 pub(super) fn check(reference: &Picture, distorted: &Picture) -> Result<(), CompareError> {
     if reference.size() != distorted.size() {
         return Err(CompareError::Size { reference: reference.size(), distorted: distorted.size() });
@@ -15,7 +15,7 @@ pub(super) fn check(reference: &Picture, distorted: &Picture) -> Result<(), Comp
     if !formats.0.is_planar() {
         return Err(CompareError::Pgroups);
     }
-    if !formats.0.is_planar_8bit() {
+    if !(8..=16).contains(&formats.0.depth_bits) {
         return Err(CompareError::Depth { found: formats.0.depth_bits });
     }
     Ok(())
@@ -48,8 +48,8 @@ pub enum CompareError {
     /// Samples that are not in planes.
     #[error("pictures in pgroups; planes are compared")]
     Pgroups,
-    /// Samples of more than 8 bits.
-    #[error("pictures of {found} bits; 8 are compared")]
+    /// Samples that are no pixel format's.
+    #[error("pictures of {found} bits; 8 to 16 are compared")]
     Depth {
         /// Bits of both.
         found: u8,
@@ -77,6 +77,24 @@ pub(super) mod tests {
         picture
     }
 
+    /// The same of more bits.
+    pub(in crate::measure) fn deep_picture(
+        depth_bits: u8,
+        (width, height): (u32, u32),
+        of: impl Fn(usize, usize, usize) -> u16,
+    ) -> Picture {
+        let format = PixelFormat::planar(Chroma::Yuv420, depth_bits);
+        let mut picture = Picture::new(format, Size::new(width, height).unwrap(), Time::ZERO);
+        for (index, plane) in picture.planes_mut().iter_mut().enumerate() {
+            for (y, line) in plane.lines_mut().enumerate() {
+                for (x, sample) in line.chunks_mut(format.sample_bytes()).enumerate() {
+                    sample.copy_from_slice(&of(index, x, y).to_le_bytes()[..sample.len()]);
+                }
+            }
+        }
+        picture
+    }
+
     #[test]
     fn pictures_without_samples_in_common_are_refused() {
         let made = |chroma, depth_bits, width| {
@@ -90,7 +108,9 @@ pub(super) mod tests {
         assert!(told(&eight, &made(Chroma::Yuv444, 8, 8)).contains("Yuv444 of 8 bits"));
         let ten = made(Chroma::Yuv420, 10, 8);
         assert!(told(&eight, &ten).contains("10 bits"));
-        assert_eq!(check(&ten, &ten), Err(CompareError::Depth { found: 10 }));
+        assert_eq!(check(&ten, &ten), Ok(()));
+        let thin = made(Chroma::Yuv420, 7, 8);
+        assert_eq!(check(&thin, &thin), Err(CompareError::Depth { found: 7 }));
         for depth_bits in [8, 10] {
             let format = PixelFormat::pgroups(Chroma::Yuv420, depth_bits).unwrap();
             let packed = Picture::new(format, eight.size(), Time::ZERO);
