@@ -175,11 +175,11 @@ mod tests {
     const TEXT: &str = "v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=Camera\r\nt=0 0\r\na=group:DUP one two\r\n\
         m=video 5004 RTP/AVP 112\r\nc=IN IP4 239.1.1.1/32\r\na=source-filter: incl IN IP4 239.1.1.1 192.0.2.1\r\n\
         a=rtpmap:112 raw/90000\r\na=fmtp:112 sampling=YCbCr-4:2:2; width=1920; height=1080; exactframerate=50; depth=10; \
-        colorimetry=BT709; PM=2110GPM; SSN=ST2110-20:2017; TP=2110TPN\r\na=ts-refclk:ptp=traceable\r\n\
+        colorimetry=BT709; PM=2110GPM; SSN=ST2110-20:2017; TP=2110TPN\r\na=ts-refclk:ptp=IEEE1588-2008:traceable\r\n\
         a=mediaclk:direct=7\r\na=mid:one\r\n\
         m=video 5006 RTP/AVP 112\r\nc=IN IP4 239.1.2.1/32\r\na=rtpmap:112 raw/90000\r\n\
         a=fmtp:112 sampling=YCbCr-4:2:2; width=1920; height=1080; exactframerate=50; depth=10; colorimetry=BT709; \
-        PM=2110GPM; SSN=ST2110-20:2017; TP=2110TPN\r\na=ts-refclk:ptp=traceable\r\na=mediaclk:direct=7\r\na=mid:two\r\n";
+        PM=2110GPM; SSN=ST2110-20:2017; TP=2110TPN\r\na=ts-refclk:ptp=IEEE1588-2008:traceable\r\na=mediaclk:direct=7\r\na=mid:two\r\n";
 
     #[test]
     fn a_description_says_what_to_receive() {

@@ -6,7 +6,7 @@ use glassline_io::udp::flow::FlowSettings;
 use glassline_media::{Chroma, Colour, PixelFormat, Size};
 use glassline_transport::raw_video::{self, Format, Packetizer, PacketizerSettings, Packing, Scan};
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(super) const PAYLOAD_TYPE: u8 = 96;
 pub(super) const LONG: Duration = Duration::from_secs(20);
@@ -75,5 +75,14 @@ impl Sender {
             }
         }
         frame
+    }
+}
+
+/// Waits until `is_so`, for a time.
+pub(super) fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::yield_now();
     }
 }

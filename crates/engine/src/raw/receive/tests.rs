@@ -1,18 +1,9 @@
 use super::*;
-use crate::raw::testing::{LONG, Sender, format, free, settings};
+use crate::raw::testing::{LONG, Sender, format, free, settings, wait_for};
 use std::net::UdpSocket;
-use std::time::Instant;
 
 fn next(receiver: &mut Receiver) -> Frame {
     receiver.next(LONG).unwrap().expect("a frame within 20 s")
-}
-
-fn wait_for(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
-        thread::yield_now();
-    }
 }
 
 #[test]
@@ -43,10 +34,15 @@ fn what_is_lost_is_counted_and_concealed() {
     let (format, to) = (format(8), [free()]);
     let mut receiver = Receiver::start(&settings(format, &to, 8), Clock::new()).unwrap();
     let mut sender = Sender::new(format);
-    let first = sender.send(0, &to, |_, index| index == 3);
-    let second = sender.send(1, &to, |_, index| index == 5);
-    let third = sender.send(2, &to, |_, _| false);
     let count = sender.packetizer.layout().len();
+    let come = |receiver: &Receiver, packets: usize| {
+        wait_for("packets come", || receiver.report().counters.packets >= packets as u64);
+    };
+    let first = sender.send(0, &to, |_, index| index == 3);
+    come(&receiver, count - 1);
+    let second = sender.send(1, &to, |_, index| index == 5);
+    come(&receiver, 2 * (count - 1));
+    let third = sender.send(2, &to, |_, _| false);
     let bytes = first.len() / count;
     let line = |picture: &Picture| picture.planes()[0].lines().flatten().copied().collect::<Vec<u8>>();
     let frame = next(&mut receiver);
@@ -60,7 +56,8 @@ fn what_is_lost_is_counted_and_concealed() {
     expected = second;
     expected[5 * bytes..6 * bytes].copy_from_slice(&before);
     assert!(line(&frame.picture) == expected && frame.lost == 1);
-    assert!(line(&next(&mut receiver).picture) == third);
+    let frame = next(&mut receiver);
+    assert!(line(&frame.picture) == third, "{} lost; {:?}", frame.lost, receiver.report());
     let counters = receiver.report().counters;
     assert_eq!((counters.frames, counters.incomplete, counters.lost), (1, 2, 2));
 }
