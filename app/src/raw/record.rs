@@ -13,7 +13,6 @@ use glassline_media::quantity;
 use glassline_media::{FrameRate, Picture, Time};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How often the line is written.
@@ -102,9 +101,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     warn_of_machine(&receiver, &settings);
     let pool_frames = receiver.pool_frames();
     tracing::info!("receiving at {addresses}; {} frames may wait", pool_frames);
-    let recording = Arc::new(Recording::start(receiver, writer, args.duration)?);
-    let stopping = recording.clone();
-    signals.call(Second::EndsProcess, move |_| stopping.stop())?;
+    let watch = receiver.watch();
+    signals.call(Second::EndsProcess, move |_| watch.stop())?;
+    let recording = Recording::start(receiver, writer, args.duration)?;
     let mut lines = Lines::new(pool_frames, addresses);
     let ended = loop {
         match recording.wait(LINE_INTERVAL) {
