@@ -3,6 +3,7 @@
 //!
 //! * [`rtp`]: packets of RTP, their order, MPEG-TS in them.
 //! * [`raw_video`]: uncompressed video over RTP.
+//! * [`ancillary`]: captions, time code and what else goes beside the picture, over RTP.
 //! * [`pacing`]: when the next burst of datagrams may leave.
 //! * [`link`]: channels between two peers over a bad network, encrypted.
 //! * [`capacity`]: how much a path carries, found by its queue's delay.
@@ -11,6 +12,7 @@
 // A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
+pub mod ancillary;
 pub mod capacity;
 pub mod emulator;
 pub mod link;
