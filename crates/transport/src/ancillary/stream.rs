@@ -179,7 +179,7 @@ impl Packetizer {
     }
 
     /// Sends a frame's or field's ANC packets, and calls `out` with each datagram. One goes out where there are none, too, so
-    /// that receivers know (ST 2110-40 §5.2). An ANC packet that is larger than a datagram may be has one of its own.
+    /// that receivers know (ST 2110-40 §5.5). An ANC packet that is larger than a datagram may be has one of its own.
     pub fn frame(&mut self, timestamp: u32, field: Field, packets: &[Packet], out: &mut dyn FnMut(&[u8])) {
         let fixed = rtp::HEADER_BYTES + HEADER_BYTES;
         let room = self.settings.datagram_bytes.saturating_sub(fixed);

@@ -89,10 +89,10 @@ impl TimeCode {
         let mut data = [0u8; WORDS];
         let numbers = [self.frames, self.seconds, self.minutes, self.hours];
         for (index, number) in numbers.into_iter().enumerate() {
-            data[4 * index] = number % 10 << 4;
-            data[4 * index + 2] = (number / 10 & 0x7) << 4;
+            data[4 * index] = (number % 10) << 4;
+            data[4 * index + 2] = ((number / 10) & 0x7) << 4;
         }
-        data[2] |= u8::from(self.is_drop_frame) * DROP_FRAME << 4;
+        data[2] |= (u8::from(self.is_drop_frame) * DROP_FRAME) << 4;
         for (index, word) in data.iter_mut().take(8).enumerate() {
             *word |= (self.source.bits() >> index & 1) << 3;
         }

@@ -27,6 +27,7 @@
 //! * [`Depacketizer`]: one stream, of one path or of two that carry the same packets (ST 2022-7).
 //! * [`Packetizer`]: a frame's packets as headers and ranges of the frame.
 //! * [`Schedule`]: when each of them is to leave (ST 2110-21).
+//! * [`Timing`]: whether a sender keeps to that, by its packets' arrivals.
 
 mod coverage;
 mod depacketize;
@@ -40,6 +41,10 @@ mod plan;
 mod schedule;
 #[cfg(test)]
 mod tests;
+mod timing;
+#[cfg(test)]
+mod timing_tests;
+mod verdict;
 
 pub use depacketize::{Counters, Depacketizer, Done, Settings, Store};
 pub use format::{Format, FormatError, Scan};
@@ -49,3 +54,5 @@ pub use media_clock::MediaClock;
 pub use packetize::{OutPacket, Packetizer, PacketizerSettings, Packets, Packing};
 pub use plan::{Arrival, MESSAGE_BYTES, Piece, Plan, SCRATCH_BYTES, SCRATCH_MIDDLE};
 pub use schedule::{Schedule, SenderModel};
+pub use timing::{PtpClock, Timing, TimingSettings};
+pub use verdict::{Class, FrameTiming, Fullness, Limits, Verdict};

@@ -1,13 +1,12 @@
 //! When each packet of a frame is to leave, or is read: the packet read schedules of ST 2110-21.
 //!
 //! ```text
-//!  T_VD                                                        T_VD + T_FRAME
+//!  n · T_FRAME     T_VD                              (n + 1) · T_FRAME
 //!   │◄─ TR_OFFSET ─►│0│1│2│3│ … │N−1│◄────────── gap ──────────►│           gapped (narrow)
-//!   │◄─ TR_OFFSET ─►│0 │1 │2 │3 │ …                      │N−1 │           linear (narrow linear)
+//!   │◄─ TR_OFFSET ─►│0 │1 │2 │3 │ …                      │N−1 │           linear (narrow linear, wide)
 //! ```
-//! `T_VD` is a whole multiple of the frame's period since the PTP epoch. A gapped schedule leaves the vertical blanking
-//! empty, as SDI does; a linear one spreads packets over the whole period. The fields of a gapped frame are two such rows,
-//! half a period apart.
+//! Periods are counted from the PTP epoch. A gapped schedule leaves the vertical blanking empty, as SDI does; a linear one
+//! spreads packets over the whole period. The fields of a gapped frame are two such rows, half a period and half a line apart.
 
 use super::format::{Format, Scan};
 use glassline_media::FrameRate;
@@ -19,7 +18,7 @@ pub enum SenderModel {
     /// Within the time of the active lines (ST 2110-21 §6.3): senders of type N.
     #[default]
     Gapped,
-    /// Evenly over the frame's period (ST 2110-21 §6.4): senders of type NL.
+    /// Evenly over the frame's period (ST 2110-21 §6.4): senders of type NL and W.
     Linear,
 }
 
@@ -27,7 +26,8 @@ pub enum SenderModel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ratio(pub(super) u32, pub(super) u32);
 
-/// The part of a frame's period in which packets are read, R_ACTIVE (ST 2110-21 §6.3.2, §6.3.3).
+/// The part of a frame's period in which packets are read, R_ACTIVE (ST 2110-21 §6.3.2, §6.3.3; of interlaced video the
+/// fixed values of the edition of 2017, which EBU LIST has too).
 pub(super) fn active(format: &Format, model: SenderModel) -> Ratio {
     match (model, format.scan(), format.size().height) {
         (SenderModel::Linear, _, _) => Ratio(1, 1),
@@ -48,6 +48,15 @@ fn offset_default(format: &Format) -> Ratio {
     }
 }
 
+/// From the first field's packets to the second one's of a gapped frame: half of it and half a line (ST 2110-21 §6.3.3).
+pub(super) fn second_field(format: &Format) -> Ratio {
+    match format.size().height {
+        0..576 => Ratio(526, 2 * 525),
+        576..1080 => Ratio(626, 2 * 625),
+        1080.. => Ratio(1126, 2 * 1125),
+    }
+}
+
 /// The times of a frame's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
@@ -57,6 +66,7 @@ pub struct Schedule {
     first_field: u32,
     active: Ratio,
     offset: Ratio,
+    second_field: Ratio,
 }
 
 impl Schedule {
@@ -70,24 +80,30 @@ impl Schedule {
             first_field: if has_gap { packets.div_ceil(2) } else { u32::MAX },
             active: active(format, model),
             offset: offset_default(format),
+            second_field: second_field(format),
         }
     }
 
-    /// When packet `index` is due, after the beginning of the frame's period (T_VD); rounded down to the nanosecond.
+    /// When packet `index` is due, after the beginning of the frame's period; rounded down to the nanosecond.
     ///
     /// It is when a receiver reads it (T_PR), so the last moment to send it. A sender may be earlier by a few packets
     /// (VRX_FULL less one), and one whose timer is not exact should be. A packet behind the frame's last one goes on in its step.
     pub fn offset(&self, index: u32) -> Duration {
         let (Ratio(part, whole), Ratio(above, below)) = (self.active, self.offset);
-        let (half, index) = if index < self.first_field { (0, index) } else { (1, index - self.first_field) };
-        let [part, whole, above, below] = [part, whole, above, below].map(u128::from);
+        let (field, index) = match index.checked_sub(self.first_field) {
+            Some(index) => (self.second_field, index),
+            None => (Ratio(0, 1), index),
+        };
+        let [part, whole, above, below, later, than] =
+            [part, whole, above, below, field.0, field.1].map(u128::from);
         // All over one denominator, so that it is rounded once.
         let steps = whole * u128::from(self.packets);
-        let numerator = 2 * above * steps + half * below * steps + 2 * below * u128::from(index) * part;
-        self.part(numerator, 2 * below * steps)
+        let numerator =
+            above * than * steps + later * below * steps + below * than * u128::from(index) * part;
+        self.part(numerator, below * than * steps)
     }
 
-    /// When a frame's first packet is due after the beginning of the frame's period: TRO_DEFAULT.
+    /// When a frame's first packet is due after the beginning of the frame's period (T_VD after it): TRO_DEFAULT.
     pub fn first_offset(&self) -> Duration {
         let Ratio(part, whole) = self.offset;
         self.part(u128::from(part), u128::from(whole))
@@ -147,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_of_a_gapped_frame_are_half_a_period_apart() {
+    fn the_fields_of_a_gapped_frame_are_half_a_period_and_half_a_line_apart() {
         for (scan, height, offset, active) in [
             (Scan::Interlaced, 1080, (22, 1125), (1080, 1125)),
             (Scan::Segmented, 1080, (22, 1125), (1080, 1125)),
@@ -156,7 +172,8 @@ mod tests {
         ] {
             let gapped = schedule(height, scan, (25, 1), 2000, SenderModel::Gapped);
             assert_eq!(nanos(&gapped, 0), 40_000_000 * offset.0 / offset.1, "{height}");
-            assert_eq!(nanos(&gapped, 1000) - nanos(&gapped, 0), 20_000_000);
+            let field = nanos(&gapped, 1000) - nanos(&gapped, 0);
+            assert!(field.abs_diff(20_000_000 + 20_000_000 / active.1) <= 1, "half a line more");
             let last = nanos(&gapped, 999) - nanos(&gapped, 0);
             assert!(last.abs_diff(40_000_000 * 999 * active.0 / active.1 / 2000) <= 1);
             let linear = schedule(height, scan, (25, 1), 2000, SenderModel::Linear);

@@ -4,6 +4,8 @@
 use glassline_test_support::corpus;
 use proptest::prelude::*;
 
+#[path = "../../../../fuzz/bodies/ancillary.rs"]
+mod ancillary;
 #[path = "../../../../fuzz/bodies/link.rs"]
 mod link;
 #[path = "../../../../fuzz/bodies/link_compressed.rs"]
@@ -14,6 +16,8 @@ mod link_frames;
 mod link_packet;
 #[path = "../../../../fuzz/bodies/link_payload.rs"]
 mod link_payload;
+#[path = "../../../../fuzz/bodies/pcm.rs"]
+mod pcm;
 #[path = "../../../../fuzz/bodies/raw_video.rs"]
 mod raw_video;
 #[path = "../../../../fuzz/bodies/rtp.rs"]
@@ -24,6 +28,11 @@ mod rtp_statistics;
 mod sdp;
 #[path = "../../../../fuzz/bodies/trace.rs"]
 mod trace;
+
+#[test]
+fn ancillary_corpus() {
+    corpus::run("ancillary", ancillary::run);
+}
 
 #[test]
 fn link_corpus() {
@@ -53,6 +62,11 @@ fn link_payload_corpus() {
 #[test]
 fn raw_video_corpus() {
     corpus::run("raw_video", raw_video::run);
+}
+
+#[test]
+fn pcm_corpus() {
+    corpus::run("pcm", pcm::run);
 }
 
 #[test]
@@ -204,5 +218,46 @@ proptest! {
         let mut data = vec![dropout];
         data.extend(headers.iter().flat_map(|(first, high, low, stamp, extension)| [*first, *high, *low, *stamp, *extension]));
         rtp_statistics::run(&data);
+    }
+
+    /// Sound whose numbers and stamps are nearly right.
+    #[test]
+    fn no_sound_breaks_it(
+        kind in 0u8..8,
+        datagrams in prop::collection::vec((0u8..40, any::<u8>(), 0u8..40, 0u8..4, 0usize..40), 0..100),
+    ) {
+        let mut data = vec![kind];
+        for (time, one, two, three, length) in datagrams {
+            data.push(time);
+            data.extend((3 + length as u16).to_be_bytes());
+            data.extend([one, two, three]);
+            data.extend((0..length).map(|index| index as u8 ^ two));
+        }
+        pcm::run(&data);
+    }
+
+    /// ANC packets whose counts are nearly right.
+    #[test]
+    fn no_ancillary_data_breaks_it(
+        datagrams in prop::collection::vec((
+            0u8..40, any::<u8>(), 0u8..20,
+            prop::collection::vec((0u8..20, any::<bool>(), prop::collection::vec(any::<u8>(), 40)), 0..4),
+        ), 0..40),
+    ) {
+        let mut data = Vec::new();
+        for (time, one, two, packets) in datagrams {
+            let mut bytes = vec![one, two, packets.len() as u8];
+            for (count, is_whole, noise) in packets {
+                let length = 4 + (10 * (4 + usize::from(count))).div_ceil(32) * 4;
+                let mut packet = noise[..length - usize::from(!is_whole)].to_vec();
+                packet[6] &= 0xF0;
+                packet[7] = count << 2 | packet[7] & 0x3;
+                bytes.extend(packet);
+            }
+            data.push(time);
+            data.extend((bytes.len() as u16).to_be_bytes());
+            data.extend(bytes);
+        }
+        ancillary::run(&data);
     }
 }

@@ -6,7 +6,8 @@ use crate::rtp::{self, Packet, Reorder};
 use glassline_media::{AudioBlock, Time, Utc};
 use std::time::Duration;
 
-/// Silence that fills a gap at most, as a part of a second. A longer gap is a stream that begins anew.
+/// Silence that fills a gap at most, in seconds, and in the long run no more than time passes: a sender whose stamps leap does
+/// not make much of little. A longer gap is a stream that begins anew.
 const SILENCE_SECONDS: u32 = 1;
 /// A block of silence has as many samples at most as a datagram can bring, so that no gap needs more memory than sound does.
 const SILENCE_BYTES: usize = DATAGRAM_BYTES_MAX;
@@ -71,7 +72,14 @@ impl Depacketizer {
         let clock = MediaClock::with_rate(None, format.rate_hz());
         Depacketizer {
             reorder: Reorder::new(settings.reorder),
-            player: Player { format, clock, next: None, counters: Counters::default() },
+            player: Player {
+                format,
+                clock,
+                next: None,
+                credit: SILENCE_SECONDS * format.rate_hz(),
+                latest: Time::NEVER,
+                counters: Counters::default(),
+            },
             payload_type: settings.payload_type,
             refused: 0,
             scratch: Vec::new(),
@@ -149,6 +157,9 @@ struct Player {
     clock: MediaClock,
     /// The time stamp that is to come.
     next: Option<u32>,
+    /// Samples of silence that may be made, as of the latest arrival.
+    credit: u32,
+    latest: Time,
     counters: Counters,
 }
 
@@ -161,14 +172,17 @@ impl Player {
         // A datagram has fewer samples than that.
         let samples = (payload.len() / self.format.frame_bytes()) as u32;
         let gap = timestamp.wrapping_sub(self.next.unwrap_or(timestamp));
-        if gap > SILENCE_SECONDS * self.format.rate_hz() {
+        self.earn(arrived);
+        let is_jump = gap > self.credit;
+        if is_jump {
             self.counters.jumps += 1;
             self.clock = MediaClock::with_rate(None, self.format.rate_hz());
         }
         // A packet is sent once its last sample is there.
         let sent = Time::from_nanos(arrived.as_nanos().saturating_sub(self.nanos(samples)));
         let captured = self.clock.captured(timestamp, sent, Utc::default());
-        if gap <= SILENCE_SECONDS * self.format.rate_hz() {
+        if !is_jump {
+            self.credit -= gap;
             self.fill(gap, timestamp, captured, out);
         }
         let mut audio = self.block(captured, samples);
@@ -176,6 +190,15 @@ impl Player {
         self.counters.samples += u64::from(samples);
         self.next = Some(timestamp.wrapping_add(samples));
         out(Block { audio, timestamp, is_silence: false });
+    }
+
+    /// Silence may be made for the time that has passed.
+    fn earn(&mut self, arrived: Time) {
+        let (rate, passed) = (self.format.rate_hz(), arrived.since(self.latest));
+        let samples = passed.as_nanos().min(1_000_000_000) as u64 * u64::from(rate) / 1_000_000_000;
+        // Not more than `rate`, by the line above.
+        self.credit = self.credit.saturating_add(samples as u32).min(SILENCE_SECONDS * rate);
+        self.latest = if self.latest == Time::NEVER { arrived } else { self.latest.max(arrived) };
     }
 
     /// Puts silence in front of what was captured at `end`.

@@ -28,7 +28,7 @@ use thiserror::Error;
 
 /// Bytes that a datagram may have, its RTP header among them (ST 2110-10 §6.3, the standard UDP size limit).
 pub const DATAGRAM_BYTES_MAX: usize = 1_460;
-/// Channels that a stream may have (ST 2110-30 §6.2.2 level C).
+/// Channels that a stream may have (ST 2110-30 §7, level C).
 pub const CHANNELS_MAX: u8 = 64;
 /// The fastest sampling that is taken, in Hz. AES67 and ST 2110-30 stop at 96 kHz.
 pub const RATE_MAX_HZ: u32 = 192_000;

@@ -5,7 +5,7 @@ use crate::rtp::{HEADER_BYTES, Header};
 use glassline_media::AudioBlock;
 use std::time::Duration;
 
-/// How much sound a packet has (AES67 §7.2, ST 2110-30 §6.2.2).
+/// How much sound a packet has (AES67 §7.2, ST 2110-30 §7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PacketTime {
     /// 1 ms, which every receiver takes.

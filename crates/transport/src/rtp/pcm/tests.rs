@@ -150,6 +150,20 @@ fn a_stamp_that_jumps_begins_anew_without_silence() {
 }
 
 #[test]
+fn stamps_that_leap_make_no_more_silence_than_time_passes() {
+    let mut sender = sender(stereo(), PacketTime::Millisecond);
+    let mut receiver = Depacketizer::new(settings(stereo()));
+    for index in 0..100 {
+        sender.skip(20_000);
+        for datagram in datagrams(&mut sender, &block(stereo(), ramp(96))) {
+            receiver.handle_datagram(&datagram, at(index), &mut |_| {}).unwrap();
+        }
+    }
+    let counters = receiver.counters();
+    assert!(counters.silence <= 48_000 + 4_800 && counters.jumps > 90, "{counters:?}");
+}
+
+#[test]
 fn what_is_no_sound_is_refused_and_counted() {
     let sent = datagrams(&mut sender(stereo(), PacketTime::Millisecond), &block(stereo(), ramp(2 * 48 * 3)));
     let mut receiver = Depacketizer::new(settings(stereo()));
