@@ -320,8 +320,13 @@ pub fn write_header(header: &Header, out: &mut Vec<u8>) -> Result<(), Y4mError> 
 
 /// Appends a `FRAME` line and the picture's samples to `out`. The picture has to be of the header's size and
 /// format, since nothing in the stream would tell otherwise.
+///
+/// # Panics
+/// Where the picture is RGB or in pgroups: [`write_header`] has refused its header.
 pub fn write_picture(picture: &Picture, out: &mut Vec<u8>) {
-    out.reserve(FRAME_LINE.len() + picture.format().packed_bytes(picture.size()));
+    let format = picture.format();
+    assert!(header::is_writable(format), "{}", Y4mError::Unwritable(format));
+    out.reserve(FRAME_LINE.len() + format.packed_bytes(picture.size()));
     out.extend_from_slice(FRAME_LINE);
     for line in picture.planes().iter().flat_map(|plane| plane.lines()) {
         out.extend_from_slice(line);
@@ -392,7 +397,7 @@ pub enum Y4mError {
     #[error("y4m: colour space {0:?}; taken are 411, 420, 422, 444 and mono, with p9 to p16 for more bits")]
     ColourSpace(String),
     /// Pictures that y4m has no name for: RGB, and samples that are not in planes.
-    #[error("y4m holds YCbCr in planes alone; {0:?} is none")]
+    #[error("y4m holds YCbCr in planes alone, not {:?} of {} bits ({:?})", .0.chroma, .0.depth_bits, .0.layout)]
     Unwritable(PixelFormat),
     /// The stream ends too early.
     #[error("y4m: the stream ends inside {place} of picture {picture}")]

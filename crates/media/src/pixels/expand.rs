@@ -231,7 +231,7 @@ fn row_of(y: usize, rows: usize, scan: Scan) -> usize {
         Scan::Interlaced => y / 4 * 2 + y % 2,
     };
     // The last lines of a field may have no row of their own.
-    if row < rows { row } else { row.checked_sub(2).unwrap_or(0) }
+    if row < rows { row } else { row.saturating_sub(2) }
 }
 
 fn sample(bytes: [u8; 2]) -> u32 {
@@ -314,9 +314,9 @@ fn recode(line: &[u8], from: PixelFormat, out: &mut [u8], to: PixelFormat) {
 fn recode_wide(line: &[u8], depth_bits: u8, out: &mut [u8], to: PixelFormat) {
     let depths = (depth_bits, to.depth_bits);
     if to.sample_bytes() == 1 {
-        shifted::<2, 1>(line, depths, out)
+        shifted::<2, 1>(line, depths, out);
     } else {
-        shifted::<2, 2>(line, depths, out)
+        shifted::<2, 2>(line, depths, out);
     }
 }
 

@@ -71,3 +71,28 @@ impl Prepare {
         first.into_iter().chain(second)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::{Chroma, PixelFormat, Time};
+
+    #[test]
+    fn fields_that_are_ignored_are_mixed_as_whole_pictures_are() {
+        let format = PixelFormat::planar(Chroma::Yuv422, 8);
+        let mut picture = Picture::new(format, Size::new(4, 4).unwrap(), Time::ZERO);
+        picture.fields = Some(FieldOrder::TopFirst);
+        for plane in picture.planes_mut() {
+            plane.lines_mut().enumerate().for_each(|(y, line)| line.fill(100 * (y as u8 % 2)));
+        }
+        let rate = FrameRate::new(25, 1).unwrap();
+        for (deinterlace, fields, chroma) in
+            [(Deinterlace::Ignore, None, [50, 50]), (Deinterlace::Off, picture.fields, [0, 100])]
+        {
+            let mut prepare = Prepare::new(picture.fields, deinterlace, rate);
+            let out: Vec<Picture> = prepare.pictures(picture.clone()).collect();
+            assert_eq!((out.len(), out[0].fields, prepare.fields()), (1, fields, fields));
+            assert_eq!([0, 1].map(|row| out[0].planes()[1].line(row)[0]), chroma, "{deinterlace:?}");
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! The header line: tags of one letter and a value, in any order.
 
 use super::{MAGIC, MAX_PICTURE_BYTES, Y4mError};
-use crate::picture::{Chroma, Colour, FieldOrder, Layout, Picture, PixelFormat, Size};
+use crate::picture::{Chroma, Colour, FieldOrder, Picture, PixelFormat, Size};
 use crate::time::FrameRate;
 
 /// What a YUV4MPEG2 header says.
@@ -136,9 +136,9 @@ impl Header {
 
     /// Appends the line with its line feed.
     pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), Y4mError> {
-        let PixelFormat { chroma, depth_bits, layout } = self.format;
+        let PixelFormat { chroma, depth_bits, .. } = self.format;
         let space = match (chroma, self.siting) {
-            _ if layout != Layout::Planar => return Err(Y4mError::Unwritable(self.format)),
+            _ if !is_writable(self.format) => return Err(Y4mError::Unwritable(self.format)),
             (Chroma::Rgb, _) => return Err(Y4mError::Unwritable(self.format)),
             (Chroma::Mono, _) => "mono",
             (Chroma::Yuv411, _) => "411",
@@ -173,6 +173,11 @@ impl Header {
         out.extend_from_slice(line.as_bytes());
         Ok(())
     }
+}
+
+/// Whether y4m has a name for it: luma and chroma in planes.
+pub(super) fn is_writable(format: PixelFormat) -> bool {
+    format.is_planar() && format.chroma != Chroma::Rgb
 }
 
 const RATIO: &str = "two whole numbers with a colon between them, both or none of them zero";

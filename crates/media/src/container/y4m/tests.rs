@@ -138,6 +138,50 @@ fn bits_above_the_depth_are_cleared() {
     assert_eq!(pictures[0].planes()[0].line(0), [0xff, 0x03]);
 }
 
+#[test]
+fn deep_formats_have_the_names_that_others_read() {
+    for (chroma, depth_bits, name) in [
+        (Chroma::Yuv420, 10, "C420p10 "),
+        (Chroma::Yuv422, 10, "C422p10 "),
+        (Chroma::Yuv422, 12, "C422p12 "),
+        (Chroma::Yuv444, 12, "C444p12 "),
+        (Chroma::Yuv444, 16, "C444p16 "),
+        (Chroma::Mono, 10, "Cmono10 "),
+    ] {
+        let format = PixelFormat::planar(chroma, depth_bits);
+        let picture = noisy(format, Size::new(5, 3).unwrap(), Time::ZERO, 9);
+        let mut stream = Vec::new();
+        write_header(&Header::of(&picture, FrameRate::new(25, 1).unwrap()), &mut stream).unwrap();
+        assert!(String::from_utf8_lossy(&stream).contains(name), "{name}");
+        write_picture(&picture, &mut stream);
+        assert_eq!(read_all(&stream, 7).unwrap().1, [picture]);
+    }
+}
+
+fn unwritable() -> [PixelFormat; 3] {
+    let packed = |depth_bits| PixelFormat::pgroups(Chroma::Yuv422, depth_bits).unwrap();
+    [packed(8), packed(10), PixelFormat::planar(Chroma::Rgb, 8)]
+}
+
+#[test]
+fn what_y4m_has_no_name_for_is_refused() {
+    for format in unwritable() {
+        let picture = Picture::new(format, Size::new(4, 2).unwrap(), Time::ZERO);
+        let mut stream = Vec::new();
+        let error =
+            write_header(&Header::of(&picture, FrameRate::new(25, 1).unwrap()), &mut stream).unwrap_err();
+        assert_eq!((&error, stream.len()), (&Y4mError::Unwritable(format), 0));
+        assert!(error.to_string().starts_with("y4m holds YCbCr in planes alone, not "), "{error}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "not Yuv422 of 8 bits (Pgroups)")]
+fn pgroups_are_never_written_as_if_they_were_planes() {
+    let [packed, ..] = unwritable();
+    write_picture(&Picture::new(packed, Size::new(4, 2).unwrap(), Time::ZERO), &mut Vec::new());
+}
+
 fn formats() -> impl Strategy<Value = PixelFormat> {
     let chroma = prop_oneof![
         Just(Chroma::Mono),

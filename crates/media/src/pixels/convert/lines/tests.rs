@@ -40,7 +40,7 @@ fn naive_chroma(plane: &Samples, format: PixelFormat, size: Size, has_fields: bo
         let both = |x: usize| rounded(mean(deep(x, one), deep(x, two)), depth_bits);
         match format.chroma {
             Chroma::Yuv422 => both(x),
-            Chroma::Yuv411 if x % 2 == 0 => both(x / 2),
+            Chroma::Yuv411 if x.is_multiple_of(2) => both(x / 2),
             Chroma::Yuv411 => mean(both(x / 2), both(x / 2 + 1)),
             _ => {
                 let column = |x: usize| eight(x, one) + eight(x, two);
