@@ -3,6 +3,7 @@
 //!
 //! * [`rtp`]: packets of RTP, their order, MPEG-TS in them.
 //! * [`raw_video`]: uncompressed video over RTP.
+//! * [`sdp`]: session descriptions of video, audio and ancillary data over RTP.
 //! * [`pacing`]: when the next burst of datagrams may leave.
 //! * [`link`]: channels between two peers over a bad network, encrypted.
 //! * [`capacity`]: how much a path carries, found by its queue's delay.
@@ -17,3 +18,4 @@ pub mod link;
 pub mod pacing;
 pub mod raw_video;
 pub mod rtp;
+pub mod sdp;

@@ -26,6 +26,7 @@
 //! * [`Format`]: what a frame is, and where a line's samples are in it.
 //! * [`Depacketizer`]: one stream, of one path or of two that carry the same packets (ST 2022-7).
 //! * [`Packetizer`]: a frame's packets as headers and ranges of the frame.
+//! * [`Schedule`]: when each of them is to leave (ST 2110-21).
 
 mod coverage;
 mod depacketize;
@@ -36,6 +37,7 @@ mod layout;
 mod media_clock;
 mod packetize;
 mod plan;
+mod schedule;
 #[cfg(test)]
 mod tests;
 
@@ -46,3 +48,4 @@ pub use layout::Layout;
 pub use media_clock::MediaClock;
 pub use packetize::{OutPacket, Packetizer, PacketizerSettings, Packets, Packing};
 pub use plan::{Arrival, MESSAGE_BYTES, Piece, Plan, SCRATCH_BYTES};
+pub use schedule::{Schedule, SenderModel};

@@ -1,0 +1,42 @@
+//! The parameters of ancillary data (RFC 8331 §4, ST 2110-40).
+
+use super::error::SectionError;
+use super::parameters::Parameters;
+
+/// Ancillary data: captions, time code, and what else stood beside the picture in SDI.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ancillary {
+    /// Which kinds there are, as DID and SDID (`DID_SDID`); where nothing is said there may be any.
+    pub data_ids: Vec<(u8, u8)>,
+    /// The format of the interface that they were taken from (`VPID_Code`, ST 352).
+    pub vpid_code: Option<u8>,
+}
+
+impl Ancillary {
+    pub(super) fn parse(parameters: &Parameters) -> Result<Ancillary, SectionError> {
+        let ids = parameters.iter().filter(|(name, _)| *name == "DID_SDID");
+        let wanted = "it is DID and SDID, as {0x61,0x02}";
+        let data_ids = ids
+            .map(|(_, value)| data_id(value).ok_or_else(|| SectionError::value("DID_SDID", value, wanted)))
+            .collect::<Result<_, _>>()?;
+        Ok(Ancillary { data_ids, vpid_code: parameters.number("VPID_Code")? })
+    }
+
+    /// The value of `a=fmtp`, if there is one.
+    pub(super) fn parameters(&self) -> Option<String> {
+        let ids = self.data_ids.iter().map(|(did, sdid)| format!("DID_SDID={{0x{did:02x},0x{sdid:02x}}}"));
+        let all: Vec<_> = ids.chain(self.vpid_code.map(|code| format!("VPID_Code={code}"))).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+}
+
+fn data_id(text: &str) -> Option<(u8, u8)> {
+    let (did, sdid) = text.strip_prefix('{')?.strip_suffix('}')?.split_once(',')?;
+    let byte = |text: &str| {
+        let digits = text.trim();
+        let digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"))?;
+        let is_plain = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if is_plain { u8::from_str_radix(digits, 16).ok() } else { None }
+    };
+    byte(did).zip(byte(sdid))
+}

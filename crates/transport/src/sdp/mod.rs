@@ -1,0 +1,147 @@
+//! Session descriptions (SDP, RFC 8866) of uncompressed video, audio and ancillary data over RTP: what is sent, where it is
+//! sent, and which clock its time stamps are of.
+//!
+//! ```text
+//! v=0
+//! o=- 1700000000 1 IN IP4 192.168.100.2              Description: origin, session id, version
+//! s=Camera 1                                         its name
+//! t=0 0
+//! a=group:DUP 1a 1b                                  two sections, the same packets: one Flow with two Paths
+//! m=video 50000 RTP/AVP 96                           a Path's port, the Flow's payload type
+//! c=IN IP4 239.100.9.10/64                           a Path's address and TTL
+//! a=source-filter: incl IN IP4 239.100.9.10 192.168.100.2        its sources
+//! a=rtpmap:96 raw/90000                              Media: Video, Audio (L16, L24) or Ancillary (smpte291)
+//! a=fmtp:96 sampling=YCbCr-4:2:2; width=1280; …      its parameters
+//! a=ts-refclk:ptp=IEEE1588-2008:traceable            ReferenceClock
+//! a=mediaclk:direct=0                                MediaClockSource
+//! a=mid:1a
+//! m=video 50010 RTP/AVP 96
+//! …
+//! ```
+//! Read are descriptions of ST 2110-20, -30 and -40, of TR-03, and those that only know RFC 4175. What is written plays in
+//! FFmpeg and GStreamer too. Lines are `sdp_types`' business, their meaning is ours.
+
+mod ancillary;
+mod audio;
+mod clock;
+mod colour;
+mod error;
+mod parameters;
+mod parse;
+#[cfg(test)]
+mod tests;
+mod video;
+mod write;
+
+pub use ancillary::Ancillary;
+pub use audio::Audio;
+pub use clock::{MediaClockSource, PtpClock, ReferenceClock};
+pub use error::{SdpError, SectionError};
+pub use video::{SenderType, Video};
+
+use std::net::{IpAddr, SocketAddr};
+
+/// Bytes of a description at most.
+pub const MAX_BYTES: usize = 64 << 10;
+/// Flows of a description at most.
+pub const MAX_FLOWS: usize = 16;
+
+/// What a sender says about its streams. Written by `Display`, with `\r\n` at the ends of lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// The session's name (`s=`).
+    pub name: String,
+    /// What stays the same when the description changes (`o=`).
+    pub session_id: u64,
+    /// Higher with each change.
+    pub version: u64,
+    /// Who made it; unspecified where the description has a name instead of an address.
+    pub origin: IpAddr,
+    /// What is sent.
+    pub flows: Vec<Flow>,
+    /// What is sent and not taken, as `audio 5004 (MPA)`; not written.
+    pub skipped: Vec<String>,
+}
+
+impl Description {
+    /// Reads a description.
+    ///
+    /// # Errors
+    /// [`SdpError`] where it is none, is too large, or has a section of a kind that we take and of parameters that we do not.
+    /// Sections of other kinds are [skipped](Description::skipped).
+    pub fn parse(text: &str) -> Result<Description, SdpError> {
+        parse::description(text)
+    }
+
+    /// The first video.
+    pub fn video(&self) -> Option<(&Flow, &Video)> {
+        self.flows.iter().find_map(|flow| match &flow.media {
+            Media::Video(video) => Some((flow, video)),
+            _ => None,
+        })
+    }
+
+    /// The first audio.
+    pub fn audio(&self) -> Option<(&Flow, &Audio)> {
+        self.flows.iter().find_map(|flow| match &flow.media {
+            Media::Audio(audio) => Some((flow, audio)),
+            _ => None,
+        })
+    }
+
+    /// The first ancillary data.
+    pub fn ancillary(&self) -> Option<(&Flow, &Ancillary)> {
+        self.flows.iter().find_map(|flow| match &flow.media {
+            Media::Ancillary(ancillary) => Some((flow, ancillary)),
+            _ => None,
+        })
+    }
+}
+
+/// One stream of packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// What is in them.
+    pub media: Media,
+    /// Their payload type, 7 bits.
+    pub payload_type: u8,
+    /// Where they go: one path, or two that carry the same packets (ST 2022-7).
+    pub paths: Vec<Path>,
+    /// The clock that time stamps are related to; of two paths, what the first one says.
+    pub reference_clock: Option<ReferenceClock>,
+    /// How they are related to it.
+    pub media_clock: Option<MediaClockSource>,
+}
+
+impl Flow {
+    /// What [`MediaClock::new`](crate::raw_video::MediaClock::new) takes: what is added to PTP's time in ticks, where stamps are
+    /// that time. `None` where the sender follows a clock of its own, or one that does not count from PTP's epoch.
+    pub fn direct_offset(&self) -> Option<u32> {
+        match (&self.reference_clock, &self.media_clock) {
+            (Some(clock), Some(MediaClockSource::Direct { offset })) if clock.is_ptp() => Some(*offset),
+            _ => None,
+        }
+    }
+}
+
+/// What a flow carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Media {
+    /// Uncompressed video.
+    Video(Video),
+    /// Uncompressed audio.
+    Audio(Audio),
+    /// Ancillary data.
+    Ancillary(Ancillary),
+}
+
+/// Where packets go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// The receiver, or the group.
+    pub to: SocketAddr,
+    /// Who may send (`a=source-filter`, RFC 4570): with a group, it is joined for these alone. Empty: anybody.
+    pub sources: Vec<IpAddr>,
+    /// Routers that packets may pass; an IPv4 group needs it (RFC 8866 §5.7), IPv6 has none here.
+    pub ttl: Option<u8>,
+}

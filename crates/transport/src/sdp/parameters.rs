@@ -1,0 +1,95 @@
+//! The parameters of `a=fmtp`, and numbers in them.
+
+use super::error::SectionError;
+use glassline_media::FrameRate;
+use std::str::FromStr;
+
+/// Frames a second beyond which nobody sends.
+const MAX_RATE: u64 = 1000;
+
+/// `name=value; name; …` (RFC 4855 §3, ST 2110-20 §7.1); names are matched as they are written in the standards.
+pub(super) struct Parameters<'a>(&'a str);
+
+impl<'a> Parameters<'a> {
+    /// What stands behind the payload type.
+    pub(super) fn new(text: &'a str) -> Parameters<'a> {
+        Parameters(text)
+    }
+
+    /// All of them in order; those without a value have an empty one.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.0.split(';').map(|entry| {
+            let (name, value) = entry.split_once('=').unwrap_or((entry, ""));
+            (name.trim(), value.trim())
+        })
+    }
+
+    /// The first of this name.
+    pub(super) fn get(&self, name: &str) -> Option<&'a str> {
+        self.iter().find_map(|(found, value)| (found == name).then_some(value))
+    }
+
+    /// Whether it is there, with or without a value.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// One that must be there.
+    pub(super) fn required(&self, name: &'static str) -> Result<&'a str, SectionError> {
+        self.get(name).filter(|value| !value.is_empty()).ok_or(SectionError::Lacks(name))
+    }
+
+    /// A whole number, if it is there.
+    pub(super) fn number<T: FromStr>(&self, name: &'static str) -> Result<Option<T>, SectionError> {
+        self.get(name).map(|value| number(name, value)).transpose()
+    }
+}
+
+/// A whole number.
+pub(super) fn number<T: FromStr>(name: &'static str, value: &str) -> Result<T, SectionError> {
+    let is_plain = value.bytes().all(|byte| byte.is_ascii_digit());
+    let parsed = if is_plain { value.parse().ok() } else { None };
+    parsed.ok_or_else(|| SectionError::value(name, value, "it is a whole number in range"))
+}
+
+/// Frames a second: `25`, `60000/1001`, or a decimal, which is taken for the rate over 1001 that is nearest to it.
+pub(super) fn frame_rate(name: &'static str, value: &str) -> Result<FrameRate, SectionError> {
+    let rate = match value.split_once('/') {
+        Some((above, below)) => above.trim().parse().ok().zip(below.trim().parse().ok()),
+        None => thousandths(value).and_then(|rate| u32::try_from(rate).ok()).map(over_1001),
+    };
+    rate.and_then(|(above, below)| FrameRate::new(above, below))
+        .filter(|rate| u64::from(rate.numerator()) <= MAX_RATE * u64::from(rate.denominator()))
+        .ok_or_else(|| {
+            SectionError::value(name, value, "it is frames a second up to 1000, as 25 or 60000/1001")
+        })
+}
+
+/// A rate in thousandths as a rational.
+fn over_1001(thousandths: u32) -> (u32, u32) {
+    if thousandths.is_multiple_of(1000) {
+        return (thousandths / 1000, 1);
+    }
+    // 59.94 and 23.98 are written for 60000/1001 and 24000/1001.
+    let whole = thousandths.div_ceil(1000);
+    let is_near = (u64::from(whole) * 1_000_000 / 1001).abs_diff(u64::from(thousandths)) <= 5;
+    if is_near && let Some(above) = whole.checked_mul(1000) { (above, 1001) } else { (thousandths, 1000) }
+}
+
+/// A decimal number with up to three digits behind the point that count; the rest is cut off.
+pub(super) fn thousandths(value: &str) -> Option<u64> {
+    decimal(value, 3)
+}
+
+/// A decimal number in units of `10^-places`; digits beyond are cut off.
+pub(super) fn decimal(value: &str, places: u32) -> Option<u64> {
+    let (whole, part) = value.split_once('.').unwrap_or((value, ""));
+    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !are_digits(whole) || !are_digits(part) {
+        return None;
+    }
+    let digits = part.bytes().map(|digit| u64::from(digit - b'0')).chain(std::iter::repeat(0));
+    digits
+        .take(places as usize)
+        .try_fold(whole.parse::<u64>().ok()?, |sum, digit| sum.checked_mul(10)?.checked_add(digit))
+}
