@@ -5,6 +5,7 @@
 //! * [`edge`]: objects that are served while they fill (`delivery::fill`).
 //! * [`link`]: channels between peers over a bad network (`transport::link` + `io`).
 //! * [`parallel`]: the threads of encoders (`codec` + `io`).
+//! * [`raw`]: uncompressed video over RTP (`transport::raw_video` + `io`).
 //! * [`relay`]: one stream to everyone, over HTTP (`delivery` + `io`).
 #![forbid(unsafe_code)]
 // A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
@@ -19,4 +20,5 @@ pub mod http;
 pub mod link;
 pub mod output;
 pub mod parallel;
+pub mod raw;
 pub mod relay;

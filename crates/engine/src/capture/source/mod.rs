@@ -104,9 +104,6 @@ pub struct Request {
     pub deinterlace: Deinterlace,
     /// Which samples pictures have.
     pub pixels: Pixels,
-    /// When the first picture is captured, where the source has no clock of its own: of the test pattern, and of a file that is
-    /// handed over by the clock. Without it that is at once.
-    pub begin: Option<Time>,
     /// When to stop by oneself.
     pub length: Length,
     /// What was read of standard input already ([`CodedInput::on_stdin`](super::CodedInput::on_stdin)).
@@ -181,9 +178,7 @@ impl Source {
         let Request { file, sound, paced, looped, deinterlace, pixels, begin, length, begun } =
             request.clone();
         let stream = match input {
-            Input::Test { size, rate } => {
-                return Ok(Source { begin, ..Source::test(*size, *rate, sound, length, clock) });
-            }
+            Input::Test { size, rate } => return Ok(Source::test(*size, *rate, sound, length, clock)),
             Input::V4l2 { device, requested } => {
                 let capture = device::open(device, requested, clock)?;
                 return Ok(Source::capture(capture, deinterlace, length, clock));
@@ -210,7 +205,7 @@ impl Source {
             live: paced && stream.is_stdin(),
         };
         let kind = Kind::Y4m { stream: Box::new(stream), prepare, paced };
-        Ok(Source { pixels, begin, ..Source::of(kind, format, length, clock) })
+        Ok(Source { pixels, ..Source::of(kind, format, length, clock) })
     }
 
     fn of(kind: Kind, format: Format, length: Length, clock: Clock) -> Source {
@@ -255,6 +250,13 @@ impl Source {
         Source { wall: Wall(Arc::new(wall)), ..self }
     }
 
+    /// The same whose first picture is captured at `begin` and not at once, where it has no clock of its own: of the test pattern,
+    /// and of a file that is handed over by the clock.
+    #[must_use]
+    pub fn beginning_at(self, begin: Time) -> Source {
+        Source { begin: Some(begin), ..self }
+    }
+
     /// What the pictures are like.
     #[must_use]
     pub fn format(&self) -> Format {
@@ -271,6 +273,12 @@ impl Source {
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.format.live
+    }
+
+    /// Whether it is the test pattern, whose pictures come by our own clock.
+    #[must_use]
+    pub fn is_test(&self) -> bool {
+        matches!(self.kind, Kind::Test { .. })
     }
 
     /// How its pictures come, for the sound that is to go with them.
