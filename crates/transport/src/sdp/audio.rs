@@ -5,7 +5,7 @@ use super::parameters::{Parameters, decimal};
 use std::time::Duration;
 
 /// AES67 §7.2: what every receiver takes, and what a description means that says nothing.
-const DEFAULT_PACKET_TIME: Duration = Duration::from_millis(1);
+const DEFAULT_PACKET_TIME_MS: &str = "1";
 /// Of level C of ST 2110-30.
 const MAX_CHANNELS: u8 = 64;
 const MAX_PACKET_TIME: Duration = Duration::from_millis(100);
@@ -47,14 +47,10 @@ impl Audio {
             let count = text.trim().parse().ok().filter(|count| (1..=MAX_CHANNELS).contains(count));
             count.ok_or_else(|| SectionError::value("channels", text, "1 to 64 channels are"))
         })?;
-        let packet_time = match packet_time {
-            None => DEFAULT_PACKET_TIME,
-            Some(text) => {
-                let wanted = "it is milliseconds of at least one sample, up to 100";
-                parse_packet_time(text.trim(), rate_hz)
-                    .ok_or_else(|| SectionError::value("ptime", text, wanted))?
-            }
-        };
+        let text = packet_time.unwrap_or(DEFAULT_PACKET_TIME_MS).trim();
+        let wanted = "it is milliseconds of at least one sample, up to 100";
+        let packet_time =
+            parse_packet_time(text, rate_hz).ok_or_else(|| SectionError::value("ptime", text, wanted))?;
         let channel_order = parameters.get("channel-order").map(str::to_owned);
         Ok(Audio { bits, rate_hz, channels, packet_time, channel_order })
     }

@@ -20,8 +20,10 @@ pub(super) fn parse(parameters: &Parameters, pixels: PixelFormat, height: u32) -
         _ => (UNSPECIFIED, UNSPECIFIED, UNSPECIFIED),
     };
     let transfer = match parameters.get("TCS") {
-        // ST 2110-20 §7.3: SDR, where nothing is said.
-        None | Some("SDR") => sdr,
+        // ST 2110-20 §7.3: SDR, where nothing is said. All curves of SDR are one to H.273 but for their precision.
+        None => sdr,
+        Some("SDR") if sdr == UNSPECIFIED => 1,
+        Some("SDR") => sdr,
         Some("PQ") => 16,
         Some("HLG") => 18,
         Some("LINEAR" | "BT2100LINPQ" | "BT2100LINHLG") => 8,
@@ -35,11 +37,11 @@ pub(super) fn parse(parameters: &Parameters, pixels: PixelFormat, height: u32) -
 }
 
 /// Whether it is a picture of 525-line television.
-pub(super) fn is_525_lines(height: u32) -> bool {
+fn is_525_lines(height: u32) -> bool {
     matches!(height, 480 | 486)
 }
 
-/// The values of `TCS` and `colorimetry`. RFC 4175 has fewer names than ST 2110-20, and one more.
+/// The values of `TCS` and `colorimetry`. `SMPTE240M` is RFC 4175's alone.
 pub(super) fn names(colour: Colour, is_standard_2110: bool) -> (&'static str, &'static str) {
     let transfer = match colour.transfer {
         1 | 6 | 7 | 14 | 15 => "SDR",

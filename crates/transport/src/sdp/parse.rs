@@ -15,6 +15,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 /// Sections of a description at most, those of other kinds too.
 const MAX_SECTIONS: usize = 2 * MAX_FLOWS;
 
+/// Payload types of a section that are looked at.
+const MAX_ENCODINGS: usize = 16;
+
 /// A section that is taken, and its name in a group.
 type Named<'a> = (Option<&'a str>, Flow);
 
@@ -22,8 +25,9 @@ pub(super) fn description(text: &str) -> Result<Description, SdpError> {
     if text.len() > MAX_BYTES {
         return Err(SdpError::Length(text.len()));
     }
-    // Files begin with a byte order mark where some editors saved them.
+    // Some editors begin files with a byte order mark, and FFmpeg prints a title first.
     let text = text.trim_start_matches('\u{feff}').trim_start();
+    let text = text.strip_prefix("SDP:").unwrap_or(text).trim_start();
     let session = Session::parse(text.as_bytes()).map_err(|error| SdpError::Lines(error.to_string()))?;
     if session.medias.len() > MAX_SECTIONS {
         return Err(SdpError::Flows(session.medias.len()));
@@ -54,6 +58,8 @@ pub(super) fn description(text: &str) -> Result<Description, SdpError> {
 
 /// Joins the sections of each `a=group:DUP` (RFC 7104) into one flow, which stands where the first of them does.
 fn grouped(session: &Session, mut sections: Vec<Named>) -> Result<Vec<Flow>, SdpError> {
+    let known: Vec<&str> =
+        session.medias.iter().filter_map(|media| value(&media.attributes, "mid")).collect();
     for group in session.attributes.iter().filter(|attribute| attribute.attribute == "group") {
         let mut words = group.value.iter().flat_map(|value| value.split_ascii_whitespace());
         if !words.next().is_some_and(|semantics| semantics.eq_ignore_ascii_case("DUP")) {
@@ -67,11 +73,7 @@ fn grouped(session: &Session, mut sections: Vec<Named>) -> Result<Vec<Flow>, Sdp
         let find = |name: &str| {
             let at = sections.iter().position(|(mid, _)| *mid == Some(name));
             // A section that was skipped is known, and its partner stands alone.
-            if at.is_none() && !is_known(session, name) {
-                Err(SdpError::Mid(name.to_owned()))
-            } else {
-                Ok(at)
-            }
+            if at.is_none() && !known.contains(&name) { Err(SdpError::Mid(name.to_owned())) } else { Ok(at) }
         };
         let (Some(first_at), Some(second_at)) = (find(first)?, find(second)?) else { continue };
         if first_at == second_at {
@@ -90,10 +92,6 @@ fn grouped(session: &Session, mut sections: Vec<Named>) -> Result<Vec<Flow>, Sdp
         sections.remove(first_at.max(second_at));
     }
     Ok(sections.into_iter().map(|(_, flow)| flow).collect())
-}
-
-fn is_known(session: &Session, mid: &str) -> bool {
-    session.medias.iter().any(|media| value(&media.attributes, "mid") == Some(mid))
 }
 
 /// The first attribute of a name.
@@ -172,7 +170,7 @@ impl<'a> Section<'a> {
 
     /// Those of the section's payload types that are known, in its order of preference.
     fn encodings(&self) -> impl Iterator<Item = Encoding> {
-        self.media.fmt.split_ascii_whitespace().filter_map(|format| {
+        self.media.fmt.split_ascii_whitespace().take(MAX_ENCODINGS).filter_map(|format| {
             let payload_type: u8 = format.parse().ok().filter(|number| *number < 128)?;
             let maps =
                 values(&self.media.attributes, "rtpmap").filter_map(|value| value.parse::<RtpMap>().ok());
@@ -247,7 +245,7 @@ impl<'a> Section<'a> {
             for source in filter.sources {
                 match source {
                     SourceFilterAddress::IpAddr(address) if address.is_ipv4() == to.is_ipv4() => {
-                        sources.push(address)
+                        sources.push(address);
                     }
                     _ => return Err(refused()),
                 }

@@ -22,16 +22,13 @@ pub struct Video {
     pub format: Format,
     /// Frames a second (`exactframerate`, or `a=framerate`), where it is said.
     pub rate: Option<FrameRate>,
-    /// Which field of an interlaced frame was captured first. RFC 4175 can name the top one; where nothing is said it is that of
-    /// the television system, the bottom one of 525 lines.
-    pub field_order: FieldOrder,
     /// What sample values mean (`colorimetry`, `TCS`, `RANGE`).
     pub colour: Colour,
     /// How lines are divided among packets (`PM`).
     pub packing: Packing,
     /// How evenly packets leave (`TP`), where it is said.
     pub sender: Option<SenderType>,
-    /// Bytes of a UDP datagram at most (`MAXUDP`), with its header of 8; where nothing is said it is 1460 (ST 2110-10 §6.3).
+    /// Octets of the largest UDP datagram (`MAXUDP`); where nothing is said it is 1460 (ST 2110-10 §6.3).
     pub max_datagram_bytes: Option<u32>,
     /// When a frame's first packet leaves after the frame's beginning, in microseconds (`TROFF`).
     pub troff_us: Option<u32>,
@@ -82,7 +79,6 @@ impl Video {
         Video {
             format,
             rate: Some(rate),
-            field_order: default_order(format),
             colour: Colour::BT709,
             packing: Packing::General,
             sender: None,
@@ -94,6 +90,13 @@ impl Video {
         }
     }
 
+    /// Which field of an interlaced frame was captured first; `None` where both were captured together. RFC 4175 §4.1 numbers
+    /// fields in their order of time, and our [`Format`] has the first one's lines on top. No parameter says otherwise:
+    /// `top-field-first` is about the chroma of 4:2:0 (RFC 4175 §6.1), which is not taken interlaced.
+    pub fn field_order(&self) -> Option<FieldOrder> {
+        (self.format.scan() == Scan::Interlaced).then_some(FieldOrder::TopFirst)
+    }
+
     /// `rate`: what `a=framerate` says.
     pub(super) fn parse(parameters: &Parameters, rate: Option<&str>) -> Result<Video, SectionError> {
         let format = format(parameters)?;
@@ -102,12 +105,10 @@ impl Video {
             (None, Some(rate)) => Some(frame_rate("framerate", rate)?),
             (None, None) => None,
         };
-        let is_top_named = parameters.has("top-field-first");
         let colour = colour::parse(parameters, format.pixels(), format.size().height);
         Ok(Video {
             format,
             rate,
-            field_order: if is_top_named { FieldOrder::TopFirst } else { default_order(format) },
             colour,
             packing: packing(parameters)?,
             sender: sender(parameters)?,
@@ -150,10 +151,7 @@ impl Video {
         // FFmpeg takes a name without a value and all that follows up to the next `=` for one name: so these come last.
         let is_interlaced = self.format.scan() != Scan::Progressive;
         let is_segmented = self.format.scan() == Scan::Segmented;
-        let is_top_named =
-            self.field_order == FieldOrder::TopFirst && self.field_order != default_order(self.format);
-        let names =
-            [("interlace", is_interlaced), ("segmented", is_segmented), ("top-field-first", is_top_named)];
+        let names = [("interlace", is_interlaced), ("segmented", is_segmented)];
         all.extend(names.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| (*name).to_owned()));
         all.join("; ")
     }
@@ -198,11 +196,6 @@ fn format(parameters: &Parameters) -> Result<Format, SectionError> {
         (false, true) => return Err(SectionError::Lacks("interlace")),
     };
     Ok(Format::new(PixelFormat::planar(chroma, depth_bits), size, scan)?)
-}
-
-fn default_order(format: Format) -> FieldOrder {
-    let is_bottom = format.scan() == Scan::Interlaced && colour::is_525_lines(format.size().height);
-    if is_bottom { FieldOrder::BottomFirst } else { FieldOrder::TopFirst }
 }
 
 fn packing(parameters: &Parameters) -> Result<Packing, SectionError> {

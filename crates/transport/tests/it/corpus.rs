@@ -16,6 +16,8 @@ mod link_packet;
 mod link_payload;
 #[path = "../../../../fuzz/bodies/rtp.rs"]
 mod rtp;
+#[path = "../../../../fuzz/bodies/sdp.rs"]
+mod sdp;
 #[path = "../../../../fuzz/bodies/trace.rs"]
 mod trace;
 
@@ -50,11 +52,40 @@ fn rtp_corpus() {
 }
 
 #[test]
+fn sdp_corpus() {
+    corpus::run("sdp", sdp::run);
+}
+
+#[test]
 fn trace_corpus() {
     corpus::run("trace", trace::run);
 }
 
 proptest! {
+    /// Lines of real descriptions, some of them damaged, in any order.
+    #[test]
+    fn no_description_breaks_it(
+        lines in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), "[ -~]?"), 0..30),
+    ) {
+        let real = [
+            include_str!("../../../../fuzz/corpus/sdp/st2110-20.sdp"),
+            include_str!("../../../../fuzz/corpus/sdp/st2110-30.sdp"),
+            include_str!("../../../../fuzz/corpus/sdp/st2110-40.sdp"),
+            include_str!("../../../../fuzz/corpus/sdp/rfc4175.sdp"),
+        ];
+        let real: Vec<&str> = real.iter().flat_map(|text| text.lines()).collect();
+        let mut text = "v=0\no=- 1 1 IN IP4 192.0.2.1\n".to_owned();
+        for (line, at, damage) in lines {
+            let mut line = real[line.index(real.len())].to_owned();
+            if !damage.is_empty() {
+                let at = at.index(line.len());
+                line.replace_range(at..=at, &damage);
+            }
+            text += &(line + "\n");
+        }
+        sdp::run(text.as_bytes());
+    }
+
     #[test]
     fn no_trace_breaks_it(steps in prop::collection::vec(0u32..2000, 1..20), ending in ".{0,4}") {
         let mut at = 0u32;
