@@ -1,7 +1,7 @@
 //! How long conversion and deinterlacing of a 1080-line picture take: the median over 100, portable and best.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use glassline_media::pixels::{Converter, Deinterlacer, FieldOrder, PackedFormat, Scan, Simd};
+use glassline_media::pixels::{Converter, Deinterlacer, Expander, FieldOrder, PackedFormat, Scan, Simd};
 use glassline_media::{Chroma, Picture, PixelFormat, Size, Time};
 use std::time::{Duration, Instant};
 
@@ -43,6 +43,37 @@ fn main() {
                 std::hint::black_box(converter.convert(picture.clone(), Scan::Progressive));
             });
             println!("{chroma:?} {depth_bits} bits to 4:2:0, {name}: {time:?}");
+        }
+    }
+    for (chroma, depth_bits) in [
+        (Chroma::Yuv422, 8),
+        (Chroma::Yuv422, 10),
+        (Chroma::Yuv422, 12),
+        (Chroma::Yuv420, 8),
+        (Chroma::Rgb, 8),
+    ] {
+        let format = PixelFormat::pgroups(chroma, depth_bits).expect("the standards have it");
+        let mut picture = Picture::new(format, size, Time::ZERO);
+        noise(&mut picture);
+        for (name, simd) in levels {
+            let mut converter = Converter::with(simd);
+            let time = median(|| {
+                std::hint::black_box(converter.convert(picture.clone(), Scan::Progressive));
+            });
+            println!("{chroma:?} {depth_bits} bits in pgroups to 4:2:0, {name}: {time:?}");
+        }
+    }
+    let mut picture = Picture::new(PixelFormat::I420, size, Time::ZERO);
+    noise(&mut picture);
+    for (chroma, depth_bits) in
+        [(Chroma::Yuv422, 8), (Chroma::Yuv422, 10), (Chroma::Yuv444, 10), (Chroma::Rgb, 8), (Chroma::Rgb, 12)]
+    {
+        for (name, simd) in levels {
+            let mut expander = Expander::with(simd, PixelFormat::planar(chroma, depth_bits));
+            let time = median(|| {
+                std::hint::black_box(expander.expand(picture.clone()));
+            });
+            println!("4:2:0 to {chroma:?} {depth_bits} bits, {name}: {time:?}");
         }
     }
     for format in [PackedFormat::Yuyv, PackedFormat::Nv12] {

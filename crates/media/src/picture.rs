@@ -146,9 +146,20 @@ impl PixelFormat {
         Some(Pgroup { bytes: count * bits / 8, width: count as u32 * width, lines })
     }
 
+    /// Whether each byte of a plane is a sample: components in planes of their own, of 8 bits. Pgroups are not, although their
+    /// planes are counted in bytes, too.
+    pub const fn is_planar_8bit(self) -> bool {
+        self.depth_bits == 8 && self.is_planar()
+    }
+
+    /// Whether each component has a plane of its own.
+    pub const fn is_planar(self) -> bool {
+        matches!(self.layout, Layout::Planar)
+    }
+
     /// Bytes that a sample takes in a plane of its own; 1 in pgroups, whose planes are counted in bytes.
     pub const fn sample_bytes(self) -> usize {
-        if self.depth_bits > 8 && matches!(self.layout, Layout::Planar) { 2 } else { 1 }
+        if self.depth_bits > 8 && self.is_planar() { 2 } else { 1 }
     }
 
     /// Planes: 1 or 3.
@@ -471,6 +482,13 @@ mod tests {
         second.planes_mut()[1].line_mut(0)[0] = 7;
         assert_eq!(first.planes()[1].line(0)[0], 0);
         assert_eq!(second.planes()[1].line(0)[0], 7);
+    }
+
+    #[test]
+    fn bytes_are_samples_in_planes_of_8_bits_alone() {
+        let packed = PixelFormat::pgroups(Chroma::Yuv422, 8).unwrap();
+        assert!(PixelFormat::I420.is_planar_8bit() && packed.to_planar().is_planar_8bit());
+        assert!(!packed.is_planar_8bit() && !PixelFormat::planar(Chroma::Yuv420, 9).is_planar_8bit());
     }
 
     #[test]

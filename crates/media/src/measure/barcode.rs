@@ -6,7 +6,8 @@
 //!
 //! # The code
 //! 80 bits, the most significant first, row by row in a grid of 20 columns and 4 rows. A white cell (luma 235) is
-//! 1, a black one (16) is 0; chroma is 128. At more than 8 bits a sample, values are shifted left.
+//! 1, a black one (16) is 0; chroma is 128. At more than 8 bits a sample, values are shifted left. In RGB all three components are
+//! what luma is elsewhere.
 //!
 //! ```text
 //!                      column 0 … 19
@@ -36,7 +37,7 @@
 //! between the darkest and the brightest cell of the code, so that a change of range does no harm; where they
 //! are less than 32 (of 255) apart there is no code. The check must hold.
 
-use crate::picture::{Picture, Size};
+use crate::picture::{Chroma, Picture, Size};
 use crate::time::Utc;
 use crc::{CRC_16_IBM_3740, Crc};
 
@@ -103,9 +104,11 @@ pub struct Read {
 
 /// Reads both copies. Cost: it looks at some 10,000 samples at 720p.
 ///
-/// Pictures without a barcode read as `None`, but for one in 65,536, whose check holds by chance.
+/// Pictures without a barcode read as `None`, but for one in 65,536, whose check holds by chance; so do pictures in pgroups. Of
+/// RGB, red is looked at.
 pub fn read(picture: &Picture) -> Read {
-    let Some(layout) = layout(picture.size()) else { return Read::default() };
+    let layout = layout(picture.size()).filter(|_| picture.format().is_planar());
+    let Some(layout) = layout else { return Read::default() };
     Read {
         top_left: read_at(picture, layout.top_left, layout.cell_px),
         bottom_right: read_at(picture, layout.bottom_right, layout.cell_px),
@@ -121,12 +124,14 @@ impl Barcode {
         }
     }
 
-    /// Draws both copies into a picture of any format; nothing where there is no room ([`layout`]).
-    pub fn draw(&self, picture: &mut Picture) {
-        let Some(layout) = layout(picture.size()) else { return };
+    /// Draws both copies into a picture in planes, of any components and depth, and says where. `None`, and nothing drawn, where
+    /// there is no room ([`layout`]), or the picture is in pgroups.
+    pub fn draw(&self, picture: &mut Picture) -> Option<Layout> {
+        let layout = layout(picture.size()).filter(|_| picture.format().is_planar())?;
         let bits = self.bits();
         draw_at(picture, bits, layout.top_left, layout.cell_px);
         draw_at(picture, bits, layout.bottom_right, layout.cell_px);
+        Some(layout)
     }
 
     /// When the frame was captured: the time nearest to `reference` that the 40 bits can mean. Right as long as
@@ -186,7 +191,7 @@ fn draw_at(picture: &mut Picture, bits: u128, (left, top): (u32, u32), cell_px: 
         let bytes = plane.bytes_mut();
         for y in 0..((ROWS * cell_px) >> y_shift) as usize {
             let line = &mut bytes[((top >> y_shift) as usize + y) * stride + first..][..length];
-            if index > 0 {
+            if index > 0 && format.chroma != Chroma::Rgb {
                 line.chunks_exact_mut(sample_bytes)
                     .for_each(|out| out.copy_from_slice(&sample(128)[..out.len()]));
                 continue;
@@ -228,7 +233,7 @@ fn value_of(sample: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picture::{Chroma, PixelFormat};
+    use crate::picture::PixelFormat;
     use crate::time::Time;
     use proptest::prelude::*;
 
@@ -289,6 +294,25 @@ mod tests {
     }
 
     #[test]
+    fn pgroups_are_neither_drawn_nor_read() {
+        for depth_bits in [8, 10] {
+            let format = PixelFormat::pgroups(Chroma::Yuv422, depth_bits).unwrap();
+            let mut picture = Picture::new(format, size(640, 360), Time::ZERO);
+            assert_eq!(Barcode::new(77, Utc::from_micros(5)).draw(&mut picture), None);
+            assert!(picture.planes()[0].bytes().iter().all(|&byte| byte == 0));
+            assert_eq!(read(&picture), Read::default());
+        }
+    }
+
+    #[test]
+    fn all_of_rgb_is_as_bright_as_the_cell() {
+        let mut picture = Picture::new(PixelFormat::planar(Chroma::Rgb, 8), size(640, 360), Time::ZERO);
+        Barcode::new(77, Utc::from_micros(5)).draw(&mut picture);
+        let [red, green, blue] = picture.planes() else { unreachable!() };
+        assert!(red == green && green == blue && red.lines().flatten().any(|&sample| sample == WHITE));
+    }
+
+    #[test]
     fn wrapped_time_is_unwrapped_near_a_reference() {
         let wrap = 1u64 << 40;
         for (captured, reference) in [
@@ -308,7 +332,7 @@ mod tests {
         fn what_is_drawn_is_read(
             (width, height) in (1u32..700, 1u32..400),
             chroma in prop_oneof![
-                Just(Chroma::Mono), Just(Chroma::Yuv420), Just(Chroma::Yuv422), Just(Chroma::Yuv444)
+                Just(Chroma::Mono), Just(Chroma::Yuv420), Just(Chroma::Yuv422), Just(Chroma::Yuv444), Just(Chroma::Rgb)
             ],
             depth_bits in 8u8..=16,
             number: u64,
@@ -317,7 +341,7 @@ mod tests {
             let size = size(width, height);
             let mut picture = Picture::new(PixelFormat::planar(chroma, depth_bits), size, Time::ZERO);
             let code = Barcode::new(number, Utc::from_micros(utc_micros));
-            code.draw(&mut picture);
+            prop_assert_eq!(code.draw(&mut picture), layout(size));
             let expected = layout(size).map(|_| code);
             prop_assert_eq!(read(&picture), Read { top_left: expected, bottom_right: expected });
             prop_assert_eq!(code.unwrap_near(Utc::from_micros(utc_micros + 1_000_000)), Utc::from_micros(utc_micros));

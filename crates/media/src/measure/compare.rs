@@ -12,7 +12,10 @@ pub(super) fn check(reference: &Picture, distorted: &Picture) -> Result<(), Comp
     if formats.0 != formats.1 {
         return Err(CompareError::Format { reference: formats.0, distorted: formats.1 });
     }
-    if formats.0.sample_bytes() != 1 {
+    if !formats.0.is_planar() {
+        return Err(CompareError::Pgroups);
+    }
+    if !formats.0.is_planar_8bit() {
         return Err(CompareError::Depth { found: formats.0.depth_bits });
     }
     Ok(())
@@ -32,8 +35,9 @@ pub enum CompareError {
     },
     /// Other subsampling or depth.
     #[error(
-        "the distorted picture is {:?} of {} bits, the reference {:?} of {} bits",
-        distorted.chroma, distorted.depth_bits, reference.chroma, reference.depth_bits
+        "the distorted picture is {:?} of {} bits ({:?}), the reference {:?} of {} bits ({:?})",
+        distorted.chroma, distorted.depth_bits, distorted.layout,
+        reference.chroma, reference.depth_bits, reference.layout
     )]
     Format {
         /// Of the reference.
@@ -41,6 +45,9 @@ pub enum CompareError {
         /// Of the other.
         distorted: PixelFormat,
     },
+    /// Samples that are not in planes.
+    #[error("pictures in pgroups; planes are compared")]
+    Pgroups,
     /// Samples of more than 8 bits.
     #[error("pictures of {found} bits; 8 are compared")]
     Depth {
@@ -84,5 +91,10 @@ pub(super) mod tests {
         let ten = made(Chroma::Yuv420, 10, 8);
         assert!(told(&eight, &ten).contains("10 bits"));
         assert_eq!(check(&ten, &ten), Err(CompareError::Depth { found: 10 }));
+        for depth_bits in [8, 10] {
+            let format = PixelFormat::pgroups(Chroma::Yuv420, depth_bits).unwrap();
+            let packed = Picture::new(format, eight.size(), Time::ZERO);
+            assert_eq!(check(&packed, &packed), Err(CompareError::Pgroups));
+        }
     }
 }

@@ -1,17 +1,23 @@
 //! To 8-bit 4:2:0, which the encoders take, from whatever a source gives.
 //!
 //! ```text
-//! planar  mono | 4:2:0 | 4:1:1 | 4:2:2 | 4:4:4, 8 to 16 bits ─┐
-//! packed  YUYV | UYVY | NV12 | NV16                          ─┴─► I420, even in width and height
+//! planar   mono | 4:2:0 | 4:1:1 | 4:2:2 | 4:4:4 | RGB, 8 to 16 bits ─┐
+//! pgroups  mono | 4:2:0 |         4:2:2 | 4:4:4 | RGB, 8 to 16 bits ─┼─► I420, even in width and height
+//! packed   YUYV | UYVY | NV12 | NV16                                ─┘
 //! ```
 //! * **Depth**: rounded to the nearest, no dither.
 //! * **Chroma**: the mean of two lines, and in width at the left of two samples, where H.264 has it (4:2:2 is there
 //!   already). Of interlaced pictures, lines of the same field are taken together.
+//! * **RGB**: by the matrix that its colour names, or its primaries, or its size: BT.709 for high definition, BT.601 for standard. The
+//!   result is limited in range, whatever RGB was.
 //! * **Odd sizes**: H.264 in 4:2:0 counts its cropping in steps of two, so an odd width or height cannot be said.
 //!   The last column or line is repeated: nothing is lost, and the picture is larger by one.
 
+mod lines;
+
+use super::matrix::code_point;
 use super::simd::Simd;
-use crate::picture::{Chroma, Picture, PicturePool, PixelFormat, Plane, Size};
+use crate::picture::{Chroma, Colour, Picture, PicturePool, PixelFormat, Plane, Size};
 use crate::time::Time;
 use thiserror::Error;
 
@@ -67,6 +73,8 @@ pub struct Converter {
     pool: PicturePool,
     /// Lines in between: two and two.
     lines: [Vec<u8>; 4],
+    /// Lines of pgroups and RGB.
+    work: lines::Work,
 }
 
 impl Default for Converter {
@@ -83,7 +91,8 @@ impl Converter {
 
     /// With given instructions. The result is the same.
     pub fn with(simd: Simd) -> Converter {
-        Converter { simd, pool: PicturePool::default(), lines: Default::default() }
+        let (pool, work) = (PicturePool::default(), lines::Work::default());
+        Converter { simd, pool, lines: Default::default(), work }
     }
 
     /// The size of a converted picture: `size`, rounded up to even numbers.
@@ -91,8 +100,10 @@ impl Converter {
         Size { width: size.width.next_multiple_of(2), height: size.height.next_multiple_of(2) }
     }
 
-    /// `picture` in 8-bit 4:2:0 of even width and height, times and colour kept. One that is so already is given
-    /// back untouched.
+    /// `picture` in 8-bit 4:2:0 of even width and height; times, fields and colour are kept, but that RGB gets the matrix and the
+    /// limited range in which it comes out. One that is so already is given back untouched.
+    ///
+    /// A picture that has fields ([`Picture::fields`]) is interlaced whatever `scan` says.
     ///
     /// Cost: reads each sample once. See `cargo bench -p glassline-media --bench pixels`.
     pub fn convert(&mut self, picture: Picture, scan: Scan) -> Picture {
@@ -100,8 +111,25 @@ impl Converter {
         if picture.format() == PixelFormat::I420 && picture.size() == size {
             return picture;
         }
+        let scan = if picture.fields.is_some() { Scan::Interlaced } else { scan };
         let mut out = self.pool.take(PixelFormat::I420, size, picture.captured);
-        (out.colour, out.captured_utc) = (picture.colour, picture.captured_utc);
+        (out.colour, out.captured_utc, out.fields) = (picture.colour, picture.captured_utc, picture.fields);
+        let is_rgb = picture.format().chroma == Chroma::Rgb;
+        if is_rgb {
+            let matrix = code_point(picture.colour, picture.size());
+            out.colour = Colour { matrix, full_range: false, ..picture.colour };
+        }
+        if is_rgb || !picture.format().is_planar() {
+            self.convert_lines(&picture, scan, &mut out);
+        } else {
+            self.convert_planes(&picture, scan, &mut out);
+        }
+        self.pool.keep(&out);
+        out
+    }
+
+    /// Writes all samples of `out` from a picture in planes, plane by plane.
+    fn convert_planes(&mut self, picture: &Picture, scan: Scan, out: &mut Picture) {
         let deep = deep_shift(picture.format());
         let [luma, blue, red] = out.planes_mut() else { unreachable!("I420 has three planes") };
         let from = &picture.planes()[0];
@@ -116,8 +144,6 @@ impl Converter {
                 None => plane.bytes_mut().fill(128),
             }
         }
-        self.pool.keep(&out);
-        out
     }
 
     /// A picture of a capture card's bytes, in 8-bit 4:2:0 of even width and height; lines begin `stride_bytes`
@@ -272,7 +298,7 @@ fn deep_shift(format: PixelFormat) -> Option<u32> {
 }
 
 /// The two lines of `height` that chroma line `row` of 4:2:0 is made of. Below the last one, the last one.
-fn pair(row: usize, height: usize, scan: Scan) -> [usize; 2] {
+pub(super) fn pair(row: usize, height: usize, scan: Scan) -> [usize; 2] {
     let (first, step) = match scan {
         Scan::Progressive => (2 * row, 1),
         Scan::Interlaced => (row / 2 * 4 + row % 2, 2),

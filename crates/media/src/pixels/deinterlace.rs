@@ -45,9 +45,9 @@ impl Deinterlacer {
     /// The picture at its first field's time, which is its own, and the one `field_time` later.
     ///
     /// # Panics
-    /// Where `picture` is not of 8 bits ([`Converter`](super::Converter) makes it so).
+    /// Where `picture` is not of 8 bits in planes ([`Converter`](super::Converter) makes it so).
     pub fn push(&mut self, picture: Picture, field_time: Duration) -> [Picture; 2] {
-        assert_eq!(picture.format().sample_bytes(), 1, "8 bits");
+        assert!(picture.format().is_planar_8bit(), "planes of 8 bits");
         // Of another size or format: what went before is of no use.
         for kept in &mut self.past {
             kept.take_if(|kept| kept.format() != picture.format() || kept.size() != picture.size());

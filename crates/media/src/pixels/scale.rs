@@ -8,7 +8,7 @@ use fast_image_resize::images::{TypedCroppedImage, TypedCroppedImageMut, TypedIm
 use fast_image_resize::pixels::U8;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 
-/// Scales 8-bit pictures to one size.
+/// Scales 8-bit pictures in planes to one size.
 #[derive(Clone, Debug)]
 pub struct Scaler {
     size: Size,
@@ -31,9 +31,9 @@ impl Scaler {
     /// nothing.
     ///
     /// # Panics
-    /// Where `picture` is not of 8 bits ([`Converter`](super::Converter) makes it so).
+    /// Where `picture` is not of 8 bits in planes ([`Converter`](super::Converter) makes it so).
     pub fn scale(&mut self, picture: &Picture) -> Picture {
-        assert_eq!(picture.format().sample_bytes(), 1, "8 bits");
+        assert!(picture.format().is_planar_8bit(), "planes of 8 bits");
         if picture.size() == self.size {
             return picture.clone();
         }

@@ -66,7 +66,11 @@ impl Prepare {
     }
 
     /// One picture, or two: the second is from half a picture's time later.
-    pub(super) fn pictures(&mut self, picture: Picture) -> impl Iterator<Item = Picture> + use<> {
+    pub(super) fn pictures(&mut self, mut picture: Picture) -> impl Iterator<Item = Picture> + use<> {
+        // Flagged wrongly, or not to be looked at: the converter would keep its fields apart.
+        if self.scan == Scan::Progressive {
+            picture.fields = None;
+        }
         let picture = if self.keeps { picture } else { self.converter.convert(picture, self.scan) };
         let [first, second] = match &mut self.deinterlacer {
             None => [Some(picture), None],

@@ -1,7 +1,6 @@
 //! Why video cannot be sent.
 
 use crate::capture;
-use glassline_media::PixelFormat;
 use glassline_transport::raw_video::FormatError;
 use std::io;
 use thiserror::Error;
@@ -16,14 +15,6 @@ pub enum Error {
     /// The pictures cannot be sent in this format.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// There is no way from these samples to those.
-    #[error("{from} is not converted to {to}")]
-    Conversion {
-        /// Of the pictures.
-        from: PixelNames,
-        /// Of the packets.
-        to: PixelNames,
-    },
     /// A datagram has no room.
     #[error("datagrams of {0} bytes have no room for a header and samples")]
     Datagram(usize),
@@ -69,24 +60,5 @@ impl Error {
     /// The system has not given something.
     pub(super) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |error| Error::System { what, error }
-    }
-}
-
-/// Components and depth, for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PixelNames(pub PixelFormat);
-
-impl std::fmt::Display for PixelNames {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        use glassline_media::Chroma;
-        let components = match self.0.chroma {
-            Chroma::Mono => "luma alone",
-            Chroma::Yuv420 => "4:2:0",
-            Chroma::Yuv411 => "4:1:1",
-            Chroma::Yuv422 => "4:2:2",
-            Chroma::Yuv444 => "4:4:4",
-            Chroma::Rgb => "RGB",
-        };
-        write!(f, "{components} of {} bits", self.0.depth_bits)
     }
 }

@@ -1,11 +1,10 @@
 //! Pictures to frames as they go out: in the samples of the packets, and packed.
 
-use super::error::{Error, PixelNames};
-use super::Result;
+use super::{Error, Result};
 use crate::capture::{Input, Length, Pictures};
 use glassline_io::pages::{Block, Pool};
-use glassline_media::pixels::{Packer};
-use glassline_media::{Layout, Memory, Picture, PixelFormat};
+use glassline_media::pixels::{Expander, Packer};
+use glassline_media::{Layout, Memory, Picture};
 use glassline_transport::raw_video::Format;
 use std::fs;
 
@@ -17,30 +16,22 @@ const CHUNK_FRAMES: usize = 16;
 pub(super) struct FramePacker {
     format: Format,
     packer: Packer,
-    /// Where the pictures have other samples than the packets.
-    expander: Option<Expander>,
+    expander: Expander,
 }
 
 impl FramePacker {
-    /// Of pictures of `from`, which lie in planes, to frames of `format`.
-    pub(super) fn new(from: PixelFormat, format: Format) -> Result<FramePacker> {
-        let to = format.pixels().to_planar();
-        let expander = match from {
-            same if same == to => None,
-            PixelFormat::I420 => Some(Expander::new(to)),
-            _ => return Err(Error::Conversion { from: PixelNames(from), to: PixelNames(to) }),
-        };
-        Ok(FramePacker { format, packer: Packer::new(), expander })
+    /// To frames of `format`.
+    pub(super) fn new(format: Format) -> FramePacker {
+        FramePacker { format, packer: Packer::new(), expander: Expander::new(format.pixels()) }
     }
 
-    /// Packs a picture. Cost: of converting and copying it once.
-    pub(super) fn pack(&mut self, picture: &Picture, block: &mut Block) {
-        let expanded = self.expander.as_mut().map(|expander| expander.expand(picture));
-        let picture = expanded.as_ref().unwrap_or(picture);
+    /// Packs a picture, whichever samples it has. Cost: of converting it, where it has others, and of copying it once.
+    pub(super) fn pack(&mut self, picture: Picture, block: &mut Block) {
+        let picture = if picture.format() == self.format.pixels() { picture } else { self.expander.expand(picture) };
         let lines = block.bytes_mut()[..self.format.frame_bytes()].chunks_exact_mut(self.format.line_bytes());
         for (y, line) in lines.enumerate() {
             match picture.format().layout {
-                Layout::Planar => self.packer.pack_line(picture, y, line),
+                Layout::Planar => self.packer.pack_line(&picture, y, line),
                 Layout::Pgroups => line.copy_from_slice(picture.planes()[0].line(y)),
             }
         }
@@ -61,7 +52,7 @@ pub(super) fn keep(input: &Input, format: Format, memory_bytes: usize) -> Result
     {
         return Ok(None);
     }
-    let mut packer = FramePacker::new(pictures.pixels(), format)?;
+    let mut packer = FramePacker::new(format);
     let (mut blocks, mut pool) = (Vec::new(), None::<Pool>);
     let children = pictures.children();
     let kept = loop {
@@ -80,7 +71,7 @@ pub(super) fn keep(input: &Input, format: Format, memory_bytes: usize) -> Result
                 block
             }
         };
-        packer.pack(&picture, &mut block);
+        packer.pack(picture, &mut block);
         blocks.push(block);
     };
     if let Some(children) = children {

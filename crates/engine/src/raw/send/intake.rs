@@ -4,7 +4,7 @@ use super::frames::FramePacker;
 use super::queue::{Frame, Queue};
 use super::{Monitor, UNPOISONED};
 use crate::capture::{self, Consumer, FileAudio, Item, Pictures};
-use glassline_io::pages::Pool;
+use glassline_io::pages::{Block, Pool};
 use glassline_media::{Ticks, Time};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -34,20 +34,24 @@ impl Intake {
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             };
-            let mut block = loop {
-                match self.pool.take() {
-                    Some(block) => break Some(block),
-                    None if self.queue.is_stopped() => break None,
-                    None => self.queue.wait(TICK),
-                }
-            };
-            let Some(mut block) = block.take() else { break Ok(()) };
-            self.packer.lock().expect(UNPOISONED).pack(&picture, &mut block);
+            let Some(mut block) = self.wait_for_block() else { break Ok(()) };
+            self.packer.lock().expect(UNPOISONED).pack(picture, &mut block);
             if !self.queue.push(Frame { block, captured: None }) {
                 break Ok(());
             }
         };
         self.queue.end(ended);
+    }
+
+    /// A block, once there is one; `None` where nobody wants one any more.
+    fn wait_for_block(&self) -> Option<Block> {
+        while !self.queue.is_stopped() {
+            match self.pool.take() {
+                Some(block) => return Some(block),
+                None => self.queue.wait(TICK),
+            }
+        }
+        None
     }
 }
 
@@ -59,8 +63,9 @@ impl Consumer for Intake {
             self.count_dropped(1);
             return !self.queue.is_stopped();
         };
-        self.packer.lock().expect(UNPOISONED).pack(&picture, &mut block);
-        self.queue.push(Frame { block, captured: Some(picture.captured) })
+        let captured = Some(picture.captured);
+        self.packer.lock().expect(UNPOISONED).pack(picture, &mut block);
+        self.queue.push(Frame { block, captured })
     }
 
     fn begin_again(&self, _: Ticks) -> bool {

@@ -48,7 +48,6 @@ pub struct RawSender {
 struct Opened {
     input: OpenInput,
     source: capture::Format,
-    pixels: PixelFormat,
     format: Format,
     children: Option<Children>,
 }
@@ -162,7 +161,7 @@ impl RawSender {
     pub fn run(self) -> Result<()> {
         let is_live = self.is_live();
         let RawSender { settings, clock, opened, rate, packetizer, schedule, plan, paths, queue, monitor } = self;
-        let Opened { input, source, pixels, format, children } = opened;
+        let Opened { input, source, format, children } = opened;
         let now = clock.now();
         let stamps = Stamps::new(now, clock.utc_at(now));
         let first = stamps.next_on_grid(now + START, rate);
@@ -171,8 +170,7 @@ impl RawSender {
         let intake = |input: Work| -> Result<Supply> {
             let pool = Pool::new(format.frame_bytes(), BLOCKS).map_err(Error::system("memory for frames"))?;
             monitor.update(|statistics| statistics.is_huge = pool.is_huge());
-            let packer = FramePacker::new(pixels, format)?;
-            let intake = Intake::new(packer, pool, Arc::clone(&queue), monitor.clone());
+            let intake = Intake::new(FramePacker::new(format), pool, Arc::clone(&queue), monitor.clone());
             spawn("pictures", move || input.run(&intake))?;
             Ok(Supply::Queue { queue: Arc::clone(&queue), current: None })
         };
@@ -318,9 +316,7 @@ impl Opened {
         settings: &Settings,
     ) -> Result<Opened> {
         let format = decide::format(pixels, &source, settings)?;
-        // What cannot be converted is told now.
-        FramePacker::new(pixels, format)?;
-        Ok(Opened { input, source, pixels, format, children })
+        Ok(Opened { input, source, format, children })
     }
 
     /// All of a file in memory, where it fits.
@@ -334,7 +330,7 @@ impl Opened {
                 Err(Error::Empty(input.path().map(|path| path.display().to_string()).unwrap_or_default()))
             }
             Some(blocks) => {
-                Ok(Some(Opened { input: OpenInput::Kept(blocks), source, pixels, format, children: None }))
+                Ok(Some(Opened { input: OpenInput::Kept(blocks), source, format, children: None }))
             }
             None => Ok(None),
         }

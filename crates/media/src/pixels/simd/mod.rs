@@ -6,6 +6,7 @@ mod portable;
 #[cfg(test)]
 mod tests;
 
+use super::matrix::Matrix;
 use crate::picture::PixelFormat;
 pub(crate) use portable::{FieldLines, Lines, PastLines, ReadLines};
 
@@ -94,6 +95,11 @@ impl Simd {
     /// groups.
     pub(crate) fn pack_pgroups(self, format: PixelFormat, lines: &ReadLines<'_>, groups: &mut [u8]) {
         kernel!(self, pack_pgroups(format, lines, groups));
+    }
+
+    /// Three lines through a matrix to three others. Samples have no bits above their depth.
+    pub(super) fn matrix(self, matrix: &Matrix, from: [&[u8]; 3], to: [&mut [u8]; 3]) {
+        kernel!(self, matrix(matrix, from, to));
     }
 
     /// The missing line of a field; see [`FieldLines`].

@@ -3,6 +3,7 @@
 mod pgroups;
 
 use super::*;
+use crate::pixels::matrix::Codes;
 use proptest::prelude::*;
 
 /// Bytes that are noise, or flat, or lie at the ends of the range, with `skip` of them passed over.
@@ -50,6 +51,20 @@ fn run(simd: Simd, name: &str, seed: u64, (width, skip, shift): (usize, usize, u
             simd.unpack(&line(0, 4 * halves), shift.is_multiple_of(2), lines);
         }
         "split" => simd.split(&line(0, 2 * width), &mut one[place.clone()], &mut two[place]),
+        "matrix" => {
+            let depths = [[8, 8], [8, 10], [10, 8], [16, 16]][shift as usize % 4];
+            let [from, to] = depths.map(|depth_bits| Codes { depth_bits, is_full: seed.is_multiple_of(3) });
+            let matrix = if shift < 5 { Matrix::to_rgb(1, from, to) } else { Matrix::to_ycbcr(6, from, to) };
+            let mut lines = [0, 1, 2].map(|number| line(number, width / 2 * matrix.from_bytes));
+            let high = if from.depth_bits == 10 { 3 } else { 0xff };
+            lines
+                .iter_mut()
+                .flat_map(|line| line.iter_mut().skip(1).step_by(2))
+                .for_each(|byte| *byte &= high);
+            let place = skip..skip + width / 2 * matrix.to_bytes;
+            let out = [&mut one[place.clone()], &mut two[place.clone()], &mut three[place]];
+            simd.matrix(&matrix, lines.each_ref().map(|line| &line[..]), out);
+        }
         "interpolate" => {
             let lines: Vec<Vec<u8>> = (0..8).map(|number| line(number, width)).collect();
             let past = PastLines {
@@ -68,7 +83,8 @@ fn run(simd: Simd, name: &str, seed: u64, (width, skip, shift): (usize, usize, u
     out
 }
 
-const NAMES: [&str; 7] = ["narrow", "average", "average_deep", "quarter", "unpack", "split", "interpolate"];
+const NAMES: [&str; 8] =
+    ["narrow", "average", "average_deep", "quarter", "unpack", "split", "matrix", "interpolate"];
 
 #[test]
 fn every_level_gives_the_same_bits_at_every_width() {

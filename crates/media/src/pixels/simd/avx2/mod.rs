@@ -5,6 +5,7 @@ mod pack;
 mod unpack;
 
 use super::portable::{self, FieldLines};
+use crate::pixels::matrix::Matrix;
 pub(super) use pack::pack_pgroups;
 use std::arch::x86_64::*;
 pub(super) use unpack::unpack_pgroups;
@@ -204,6 +205,12 @@ pub(super) fn split(pairs: &[u8], one: &mut [u8], other: &mut [u8]) {
 }
 
 /// The portable loops, compiled for AVX2: they are written so that the compiler vectorises them.
+#[target_feature(enable = "avx2")]
+pub(super) fn matrix(matrix: &Matrix, from: [&[u8]; 3], to: [&mut [u8]; 3]) {
+    portable::matrix_inline(matrix, from, to);
+}
+
+/// The same.
 #[target_feature(enable = "avx2")]
 pub(super) fn interpolate(lines: &FieldLines<'_>, out: &mut [u8]) {
     portable::interpolate_inline(lines, out);

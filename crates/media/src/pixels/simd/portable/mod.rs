@@ -1,7 +1,9 @@
 //! The kernels as they are defined: plain loops, which the compiler may vectorise as it can.
 
+mod matrix;
 mod pgroups;
 
+pub(super) use matrix::{matrix, matrix_inline};
 pub(crate) use pgroups::{Lines, ReadLines};
 pub(super) use pgroups::{pack_pgroups, pack_pgroups_from, unpack_pgroups, unpack_pgroups_from};
 
