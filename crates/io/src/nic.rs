@@ -112,7 +112,8 @@ pub fn source_of(address: IpAddr) -> Option<IpAddr> {
 pub fn ethernet_address(interface: &str) -> io::Result<Option<[u8; 6]>> {
     let is_name = !interface.is_empty() && !interface.contains('/') && interface != "." && interface != "..";
     let path = format!("/sys/class/net/{interface}/address");
-    let text = Some(path).filter(|_| is_name).map(fs::read_to_string).ok_or_else(|| no_interface(interface))?;
+    let text =
+        Some(path).filter(|_| is_name).map(fs::read_to_string).ok_or_else(|| no_interface(interface))?;
     let text = text.map_err(|_| no_interface(interface))?;
     let mut parts = text.trim().split(':').map(|part| u8::from_str_radix(part, 16).ok());
     let octets: [Option<u8>; 6] = std::array::from_fn(|_| parts.next().flatten());

@@ -1,4 +1,4 @@
-//! When a frame was captured, by its RTP time stamp.
+//! When a frame, or a block of sound, was captured, by its RTP time stamp.
 
 use glassline_media::{Time, Utc};
 use std::time::Duration;
@@ -7,9 +7,10 @@ use std::time::Duration;
 const RATE: u64 = 90_000;
 /// PTP counts TAI, which is ahead of UTC by this since 2017.
 const TAI_AHEAD: Duration = Duration::from_secs(37);
-/// How old a frame may be by its stamp, and how far in the future, for both clocks to be believed to be one.
-const OLDEST: i64 = RATE as i64;
-const FUTURE: i64 = RATE as i64 / 200;
+/// How old a frame may be by its stamp, in seconds, and how far in the future, in parts of one, for both clocks to be
+/// believed to be one.
+const OLDEST: i64 = 1;
+const FUTURE: i64 = 200;
 /// By how much the sender's clock may be slower than ours. What comes late by more than this was late, and no evidence.
 const SLOWER_PPM: u64 = 200;
 /// A stamp that is further away than this from where it should be begins anew.
@@ -24,6 +25,8 @@ const JUMP: Duration = Duration::from_millis(500);
 pub struct MediaClock {
     /// What is added to the clock's ticks, where stamps are related to PTP's.
     direct: Option<u32>,
+    /// Ticks a second.
+    rate: u64,
     /// The last stamp, without wrapping, when its frame came and by how much its grid is behind ours, in nanoseconds.
     last: Option<(u64, Time, i64)>,
     is_related: bool,
@@ -32,7 +35,12 @@ pub struct MediaClock {
 impl MediaClock {
     /// `direct`: the offset of `a=mediaclk:direct=`, where the description names a clock that all share.
     pub fn new(direct: Option<u32>) -> MediaClock {
-        MediaClock { direct, last: None, is_related: false }
+        MediaClock { direct, rate: RATE, last: None, is_related: false }
+    }
+
+    /// The same for stamps that count `rate_hz` ticks a second: sound's are its samples. At least 1.
+    pub fn with_rate(direct: Option<u32>, rate_hz: u32) -> MediaClock {
+        MediaClock { rate: u64::from(rate_hz.max(1)), ..MediaClock::new(direct) }
     }
 
     /// Whether the last time came from the stamp itself, and not from arrivals.
@@ -45,10 +53,11 @@ impl MediaClock {
         let by_arrival = self.by_arrival(timestamp, arrived);
         let by_stamp = self.direct.and_then(|direct| {
             let tai = u128::from(utc.as_nanos()) + TAI_AHEAD.as_nanos();
-            let now = (tai * u128::from(RATE) / 1_000_000_000) as u32;
+            let now = (tai * u128::from(self.rate) / 1_000_000_000) as u32;
             let age = i64::from(now.wrapping_add(direct).wrapping_sub(timestamp) as i32);
-            (-FUTURE..=OLDEST).contains(&age).then(|| {
-                let age = age.max(0) as u64 * 1_000_000_000 / RATE;
+            let second = self.rate as i64;
+            (-second / FUTURE..=OLDEST * second).contains(&age).then(|| {
+                let age = age.max(0) as u64 * 1_000_000_000 / self.rate;
                 Time::from_nanos(arrived.as_nanos().saturating_sub(age))
             })
         });
@@ -57,7 +66,8 @@ impl MediaClock {
     }
 
     fn by_arrival(&mut self, timestamp: u32, arrived: Time) -> Time {
-        let nanos = |stamp: u64| (u128::from(stamp) * 1_000_000_000 / u128::from(RATE)) as i64;
+        let rate = u128::from(self.rate);
+        let nanos = |stamp: u64| i64::try_from(u128::from(stamp) * 1_000_000_000 / rate).unwrap_or(i64::MAX);
         let arrived_nanos = i64::try_from(arrived.as_nanos()).unwrap_or(i64::MAX);
         let (stamp, behind) = match self.last {
             None => {

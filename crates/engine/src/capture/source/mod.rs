@@ -175,8 +175,7 @@ impl Source {
     /// # Errors
     /// The input's.
     pub fn open(input: &Input, request: &Request, clock: Clock) -> Result<Source> {
-        let Request { file, sound, paced, looped, deinterlace, pixels, begin, length, begun } =
-            request.clone();
+        let Request { file, sound, paced, looped, deinterlace, pixels, length, begun } = request.clone();
         let stream = match input {
             Input::Test { size, rate } => return Ok(Source::test(*size, *rate, sound, length, clock)),
             Input::V4l2 { device, requested } => {

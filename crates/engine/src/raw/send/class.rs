@@ -108,7 +108,8 @@ impl Meter {
 
     /// What has been kept so far.
     pub(super) fn class(&self, late_packets: u64) -> Class {
-        let keeps = |kind: usize| self.cinst <= self.limits.cmax[kind] && self.vrx <= self.limits.vrx_full[kind];
+        let keeps =
+            |kind: usize| self.cinst <= self.limits.cmax[kind] && self.vrx <= self.limits.vrx_full[kind];
         match late_packets {
             0 if keeps(0) => Class::Narrow,
             0 if keeps(1) => Class::Wide,
@@ -155,7 +156,8 @@ mod tests {
 
     #[test]
     fn a_burst_of_k_packets_has_cinst_k() {
-        for (burst, class) in [(1, Class::Narrow), (4, Class::Narrow), (12, Class::Wide), (53, Class::Beyond)] {
+        for (burst, class) in [(1, Class::Narrow), (4, Class::Narrow), (12, Class::Wide), (53, Class::Beyond)]
+        {
             let (meter, late) = send(burst, 100);
             assert_eq!((meter.cinst() as usize, late), (burst, 0), "bursts of {burst}");
             assert_eq!(meter.class(late), class, "bursts of {burst}, VRX {}", meter.vrx());

@@ -13,7 +13,8 @@ const USUAL: PixelFormat = PixelFormat::planar(Chroma::Yuv422, 10);
 
 /// What frames of pictures in `pixels` and of this `source` are.
 pub(super) fn format(pixels: PixelFormat, source: &capture::Format, settings: &Settings) -> Result<Format> {
-    let keeps = matches!(pixels.chroma, Chroma::Yuv422 | Chroma::Yuv444 | Chroma::Rgb) && pixels.pgroup().is_some();
+    let keeps =
+        matches!(pixels.chroma, Chroma::Yuv422 | Chroma::Yuv444 | Chroma::Rgb) && pixels.pgroup().is_some();
     let pixels = settings.pixels.unwrap_or(if keeps { pixels } else { USUAL });
     let scan = match (settings.scan, source.fields) {
         (Some(scan), _) => scan,
@@ -58,7 +59,8 @@ mod tests {
             live: false,
         };
         let chosen = |chroma, depth| {
-            let format = format(PixelFormat::planar(chroma, depth), &source, &Settings::to(Vec::new())).unwrap();
+            let format =
+                format(PixelFormat::planar(chroma, depth), &source, &Settings::to(Vec::new())).unwrap();
             (format.pixels().chroma, format.pixels().depth_bits, format.scan())
         };
         assert_eq!(chosen(Chroma::Yuv422, 12), (Chroma::Yuv422, 12, Scan::Progressive));
@@ -77,7 +79,9 @@ mod tests {
     fn a_bit_rate_makes_a_frame_rate() {
         let source = FrameRate::new(50, 1).unwrap();
         assert_eq!(rate(source, Rate::Source, 5_000_000), source);
-        for (bits, bytes) in [(5_000_000_000u64, 5_270_400usize), (100_000_000_000, 66_000_000), (1000, 5_000_000)] {
+        for (bits, bytes) in
+            [(5_000_000_000u64, 5_270_400usize), (100_000_000_000, 66_000_000), (1000, 5_000_000)]
+        {
             let found = rate(source, Rate::Bits(Bitrate::from_bits_per_second(bits)), bytes);
             let wanted = bits as f64 / (8.0 * bytes as f64);
             assert!((found.as_f64() / wanted - 1.0).abs() < 1e-6, "{found} for {wanted}");

@@ -27,7 +27,8 @@ impl FramePacker {
 
     /// Packs a picture, whichever samples it has. Cost: of converting it, where it has others, and of copying it once.
     pub(super) fn pack(&mut self, picture: Picture, block: &mut Block) {
-        let picture = if picture.format() == self.format.pixels() { picture } else { self.expander.expand(picture) };
+        let picture =
+            if picture.format() == self.format.pixels() { picture } else { self.expander.expand(picture) };
         let lines = block.bytes_mut()[..self.format.frame_bytes()].chunks_exact_mut(self.format.line_bytes());
         for (y, line) in lines.enumerate() {
             match picture.format().layout {
@@ -64,7 +65,8 @@ pub(super) fn keep(input: &Input, format: Format, memory_bytes: usize) -> Result
             Some(block) => block,
             None => {
                 let count = CHUNK_FRAMES.min(most - blocks.len());
-                let more = Pool::new(format.frame_bytes(), count).map_err(Error::system("memory for frames"))?;
+                let more =
+                    Pool::new(format.frame_bytes(), count).map_err(Error::system("memory for frames"))?;
                 let block = more.take();
                 pool = Some(more);
                 let Some(block) = block else { break None };

@@ -9,7 +9,7 @@
 //! pages, and a picture that finds none is left out and counted. Packets are never left out: a burst that is late leaves at once,
 //! and those behind it catch up.
 //!
-//! A picture's RTP time stamp is its capture time by the wall clock, in TAI since PTP's epoch ([`Stamps`]). Pictures of sources
+//! A picture's RTP time stamp is its capture time by the wall clock, in TAI since PTP's epoch. Pictures of sources
 //! without a clock of their own are captured on the grid of whole periods since that epoch, as ST 2110-21 has it.
 
 mod class;
@@ -39,8 +39,6 @@ pub use running::Stopper;
 pub use sender::RawSender;
 pub use settings::{ClockSource, PathSettings, Rate, Settings, Shape};
 pub use statistics::{Monitor, Statistics};
-
-use stamps::Stamps;
 
 /// Frames that can be packed, waiting and on their way at a time.
 const BLOCKS: usize = 4;

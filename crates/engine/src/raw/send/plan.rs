@@ -101,14 +101,22 @@ impl Plan {
 mod tests {
     use super::*;
     use glassline_media::{Chroma, FrameRate, PixelFormat, Size};
-    use glassline_transport::raw_video::{Format, Packetizer, PacketizerSettings, Packing, Scan, SenderModel};
+    use glassline_transport::raw_video::{
+        Format, Packetizer, PacketizerSettings, Packing, Scan, SenderModel,
+    };
     use proptest::prelude::*;
 
     fn packetizer(size: Size, packing: Packing, datagram_bytes: usize) -> (Packetizer, Schedule, Limits) {
         let pixels = PixelFormat::pgroups(Chroma::Yuv422, 10).unwrap();
         let format = Format::new(pixels, size, Scan::Progressive).unwrap();
-        let settings =
-            PacketizerSettings { format, payload_type: 96, ssrc: 1, first_sequence: 0, datagram_bytes, packing };
+        let settings = PacketizerSettings {
+            format,
+            payload_type: 96,
+            ssrc: 1,
+            first_sequence: 0,
+            datagram_bytes,
+            packing,
+        };
         let packetizer = Packetizer::new(settings).unwrap();
         let packets = packetizer.layout().len() as u32;
         let schedule = Schedule::new(FrameRate::new(60, 1).unwrap(), packets, &format, SenderModel::Gapped);
@@ -121,7 +129,10 @@ mod tests {
         let (mut packetizer, schedule, limits) =
             packetizer(Size::new(1920, 1080).unwrap(), Packing::General, 1452);
         let exact = Grain::new(&schedule, &limits, Shape::Narrow, true);
-        assert!(exact.packets <= limits.cmax[0] as usize && exact.lead < Duration::from_micros(20), "{exact:?}");
+        assert!(
+            exact.packets <= limits.cmax[0] as usize && exact.lead < Duration::from_micros(20),
+            "{exact:?}"
+        );
         let woken = Grain::new(&schedule, &limits, Shape::Narrow, false);
         assert!((12..=16).contains(&woken.packets) && woken.lead == LEAD, "{woken:?}");
         let burst = Grain::new(&schedule, &limits, Shape::Burst, false);

@@ -88,7 +88,8 @@ impl Running {
                 Next::End => break,
             };
             let now = self.clock.now();
-            let (began, is_late) = self.timing.begin(captured, now, self.plan.bursts.first().map_or(0, |it| it.due));
+            let (began, is_late) =
+                self.timing.begin(captured, now, self.plan.bursts.first().map_or(0, |it| it.due));
             let captured = captured.or(began).unwrap_or(now);
             self.stamps.follow(now, self.clock.utc());
             let timestamps = self.stamps.of_frame(captured, self.field.map(|field| captured + field));

@@ -78,7 +78,8 @@ impl RawSender {
         let rate = decide::rate(opened.source.rate, settings.rate, frame_bytes);
         let model = if settings.shape == Shape::Narrow { SenderModel::Gapped } else { SenderModel::Linear };
         let schedule = Schedule::new(rate, packets, &format, model);
-        let open = |path| Path::open(path, settings.dscp, settings.launches && settings.rate != Rate::Unlimited);
+        let open =
+            |path| Path::open(path, settings.dscp, settings.launches && settings.rate != Rate::Unlimited);
         let paths = settings.paths.iter().map(open).collect::<Result<Vec<_>>>()?;
         let is_exact = settings.spins || paths.iter().all(|path| path.launch.is_used);
         let limits = Limits::new(&schedule, settings.datagram_bytes);
@@ -160,7 +161,8 @@ impl RawSender {
     /// [`Error`]: the input's, the network's where nothing of a frame leaves.
     pub fn run(self) -> Result<()> {
         let is_live = self.is_live();
-        let RawSender { settings, clock, opened, rate, packetizer, schedule, plan, paths, queue, monitor } = self;
+        let RawSender { settings, clock, opened, rate, packetizer, schedule, plan, paths, queue, monitor } =
+            self;
         let Opened { input, source, format, children } = opened;
         let now = clock.now();
         let stamps = Stamps::new(now, clock.utc_at(now));
@@ -234,12 +236,7 @@ fn spawn<T: Send + 'static>(
 }
 
 /// When frames begin.
-fn timing(
-    input: &OpenInput,
-    settings: &Settings,
-    (first, rate): (Time, FrameRate),
-    is_live: bool,
-) -> Timing {
+fn timing(input: &OpenInput, settings: &Settings, (first, rate): (Time, FrameRate), is_live: bool) -> Timing {
     match input {
         _ if settings.rate == Rate::Unlimited => Timing::Unlimited,
         // A whole period keeps to the grid.

@@ -102,7 +102,9 @@ mod tests {
         for (above, below) in [(50, 1), (60_000, 1001), (25, 1), (24_000, 1001)] {
             let rate = FrameRate::new(above, below).unwrap();
             let first = stamps.next_on_grid(Time::from_millis(5_003), rate);
-            assert!(first >= Time::from_millis(5_003) && first.since(Time::from_millis(5_003)) <= rate.time_of(1));
+            assert!(
+                first >= Time::from_millis(5_003) && first.since(Time::from_millis(5_003)) <= rate.time_of(1)
+            );
             let tai = u128::from(first.as_nanos()) + u128::from(stamps.ahead);
             let rest = tai * u128::from(above) % (SECOND * u128::from(below));
             assert!(rest < u128::from(above), "{rate}: {rest}");
@@ -124,7 +126,7 @@ mod tests {
     #[test]
     fn frames_that_are_very_close_have_stamps_of_their_own() {
         let mut stamps = stamps();
-        let at = |nanos| Time::from_nanos(5_000_000_000 + nanos);
+        let at = |nanos: u64| Time::from_nanos(5_000_000_000 + nanos);
         let [first, _] = stamps.of_frame(at(0), None);
         assert_eq!(stamps.of_frame(at(100), None)[0], first + 1);
         assert_eq!(stamps.of_frame(at(200), None)[0], first + 2);

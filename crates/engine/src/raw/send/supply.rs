@@ -19,11 +19,7 @@ pub(super) enum Supply {
         current: Option<Frame>,
     },
     /// From memory, once or over and over.
-    Kept {
-        blocks: Vec<Block>,
-        looped: bool,
-        next: usize,
-    },
+    Kept { blocks: Vec<Block>, looped: bool, next: usize },
 }
 
 /// What came out of [`Supply::next`].

@@ -1,0 +1,205 @@
+//! Datagrams to sound.
+
+use super::{DATAGRAM_BYTES_MAX, Error, Format};
+use crate::raw_video::MediaClock;
+use crate::rtp::{self, Packet, Reorder};
+use glassline_media::{AudioBlock, Time, Utc};
+use std::time::Duration;
+
+/// Silence that fills a gap at most, as a part of a second. A longer gap is a stream that begins anew.
+const SILENCE_SECONDS: u32 = 1;
+/// A block of silence has as many samples at most as a datagram can bring, so that no gap needs more memory than sound does.
+const SILENCE_BYTES: usize = DATAGRAM_BYTES_MAX;
+/// In front of a payload while it waits for its turn: time stamp and arrival.
+const PREFIX_BYTES: usize = 12;
+
+/// Which stream, and how long to wait for its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What its samples are.
+    pub format: Format,
+    /// Its payload type, 7 bits.
+    pub payload_type: u8,
+    /// How long missing packets are waited for. Sound that is complete does not wait.
+    pub reorder: rtp::Settings,
+}
+
+/// A run of samples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    /// The samples. They were captured when the samples' clock says, as far as arrivals tell (see [`MediaClock`]): the packet
+    /// that waited least was captured one packet time before it came.
+    pub audio: AudioBlock,
+    /// The first sample's time stamp.
+    pub timestamp: u32,
+    /// It stands for packets that are missing.
+    pub is_silence: bool,
+}
+
+/// What has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets: those that are lost among them.
+    pub packets: rtp::Counters,
+    /// Datagrams of no use: no RTP, of another type, of a wrong size.
+    pub refused: u64,
+    /// Samples of each channel that came.
+    pub samples: u64,
+    /// Samples of each channel that were missing and are silence.
+    pub silence: u64,
+    /// Times that the time stamp went back, or so far on that no silence fills the gap.
+    pub jumps: u64,
+}
+
+/// Takes one stream's sound out of its datagrams, in order and without gaps.
+///
+/// Datagrams of two paths that carry the same packets (ST 2022-7) may both be put in: each packet counts once.
+#[derive(Clone, Debug)]
+pub struct Depacketizer {
+    reorder: Reorder,
+    player: Player,
+    payload_type: u8,
+    refused: u64,
+    /// A packet on its way into the order.
+    scratch: Vec<u8>,
+}
+
+impl Depacketizer {
+    /// Before the first datagram.
+    pub fn new(settings: Settings) -> Depacketizer {
+        let format = settings.format;
+        let clock = MediaClock::with_rate(None, format.rate_hz());
+        Depacketizer {
+            reorder: Reorder::new(settings.reorder),
+            player: Player { format, clock, next: None, counters: Counters::default() },
+            payload_type: settings.payload_type,
+            refused: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Takes a datagram and calls `out` with each block whose turn has come. A packet of the stream with a payload of a wrong
+    /// size keeps its place in the order; it becomes silence.
+    ///
+    /// # Errors
+    /// Why the datagram is of no use; it is counted.
+    pub fn handle_datagram(
+        &mut self,
+        datagram: &[u8],
+        now: Time,
+        out: &mut dyn FnMut(Block),
+    ) -> Result<(), Error> {
+        let taken = self.take(datagram, now, out);
+        self.refused += u64::from(taken.is_err());
+        taken
+    }
+
+    fn take(&mut self, datagram: &[u8], now: Time, out: &mut dyn FnMut(Block)) -> Result<(), Error> {
+        if datagram.len() > DATAGRAM_BYTES_MAX {
+            return Err(Error::Datagram { found: datagram.len() });
+        }
+        let packet = Packet::parse(datagram)?;
+        let header = packet.header;
+        if header.payload_type != self.payload_type {
+            return Err(Error::PayloadType { found: header.payload_type, expected: self.payload_type });
+        }
+        let (found, frame) = (packet.payload.len(), self.player.format.frame_bytes());
+        let is_whole = found > 0 && found.is_multiple_of(frame);
+        self.scratch.clear();
+        if is_whole {
+            self.scratch.extend(header.timestamp.to_be_bytes());
+            self.scratch.extend(now.as_nanos().to_be_bytes());
+            self.scratch.extend(packet.payload);
+        }
+        let player = &mut self.player;
+        self.reorder.push(&header, &self.scratch, now, &mut |held| player.play(held, out));
+        if is_whole { Ok(()) } else { Err(Error::Payload { found, frame }) }
+    }
+
+    /// When [`Depacketizer::handle_timeout`] gives up packets that are missing; `None` while nothing is held. Changes with
+    /// [`Depacketizer::handle_datagram`], [`Depacketizer::handle_timeout`] and [`Depacketizer::flush`].
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.reorder.poll_timeout()
+    }
+
+    /// Gives up packets that do not come.
+    pub fn handle_timeout(&mut self, now: Time, out: &mut dyn FnMut(Block)) {
+        let player = &mut self.player;
+        self.reorder.handle_timeout(now, &mut |held| player.play(held, out));
+    }
+
+    /// The sender is gone: gives out what is held. The next packet begins anew; the counters stay.
+    pub fn flush(&mut self, out: &mut dyn FnMut(Block)) {
+        let player = &mut self.player;
+        self.reorder.flush(&mut |held| player.play(held, out));
+        player.next = None;
+    }
+
+    /// What has come.
+    pub fn counters(&self) -> Counters {
+        Counters { packets: self.reorder.counters(), refused: self.refused, ..self.player.counters }
+    }
+}
+
+/// Makes blocks of packets that are in order.
+#[derive(Clone, Debug)]
+struct Player {
+    format: Format,
+    clock: MediaClock,
+    /// The time stamp that is to come.
+    next: Option<u32>,
+    counters: Counters,
+}
+
+impl Player {
+    fn play(&mut self, held: &[u8], out: &mut dyn FnMut(Block)) {
+        let Some((prefix, payload)) = held.split_first_chunk::<PREFIX_BYTES>() else { return };
+        let [t0, t1, t2, t3, arrived @ ..] = *prefix;
+        let timestamp = u32::from_be_bytes([t0, t1, t2, t3]);
+        let arrived = Time::from_nanos(u64::from_be_bytes(arrived));
+        // A datagram has fewer samples than that.
+        let samples = (payload.len() / self.format.frame_bytes()) as u32;
+        let gap = timestamp.wrapping_sub(self.next.unwrap_or(timestamp));
+        if gap > SILENCE_SECONDS * self.format.rate_hz() {
+            self.counters.jumps += 1;
+            self.clock = MediaClock::with_rate(None, self.format.rate_hz());
+        }
+        // A packet is sent once its last sample is there.
+        let sent = Time::from_nanos(arrived.as_nanos().saturating_sub(self.nanos(samples)));
+        let captured = self.clock.captured(timestamp, sent, Utc::default());
+        if gap <= SILENCE_SECONDS * self.format.rate_hz() {
+            self.fill(gap, timestamp, captured, out);
+        }
+        let mut audio = self.block(captured, samples);
+        self.format.depth().decode(payload, &mut audio.samples);
+        self.counters.samples += u64::from(samples);
+        self.next = Some(timestamp.wrapping_add(samples));
+        out(Block { audio, timestamp, is_silence: false });
+    }
+
+    /// Puts silence in front of what was captured at `end`.
+    fn fill(&mut self, gap: u32, timestamp: u32, end: Time, out: &mut dyn FnMut(Block)) {
+        let most = (SILENCE_BYTES / self.format.frame_bytes()).max(1) as u32;
+        let mut left = gap;
+        while left > 0 {
+            let samples = left.min(most);
+            let captured = Time::from_nanos(end.as_nanos().saturating_sub(self.nanos(left)));
+            let mut audio = self.block(captured, samples);
+            audio.samples.resize(samples as usize * usize::from(audio.channels), 0.0);
+            self.counters.silence += u64::from(samples);
+            out(Block { audio, timestamp: timestamp.wrapping_sub(left), is_silence: true });
+            left -= samples;
+        }
+    }
+
+    fn block(&self, captured: Time, samples: u32) -> AudioBlock {
+        let channels = self.format.channels();
+        let room = samples as usize * usize::from(channels);
+        AudioBlock { samples: Vec::with_capacity(room), channels, rate_hz: self.format.rate_hz(), captured }
+    }
+
+    fn nanos(&self, samples: u32) -> u64 {
+        Duration::from_secs(u64::from(samples)).as_nanos() as u64 / u64::from(self.format.rate_hz())
+    }
+}
