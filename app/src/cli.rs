@@ -1,6 +1,6 @@
 //! The command line. Each command's arguments stand in its own module; here they are only put together.
 
-use crate::{completions, decode, direct, encode, key, lab, link, logging, probe, serve, sign};
+use crate::{completions, decode, direct, encode, key, lab, link, logging, probe, send_raw, serve, sign};
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Live video from glass to glass: encode, relay, watch, measure.
@@ -19,6 +19,7 @@ Examples:
   glassline serve --demo             a live test picture at http://127.0.0.1:8080/
   glassline encode test:1280x720@50 http://127.0.0.1:8080/live/test.ts
   glassline send --help              live video that fits a bad network, frame by frame
+  glassline send-raw --help          uncompressed video over RTP (ST 2110)
   glassline link --help              an encrypted link of channels over a bad network
   glassline probe recording.ts       look into a transport stream
   glassline lab load http http://127.0.0.1:8080/live/test.ts --viewers 1000
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Decode(decode::Args),
     Send(Box<direct::SendArgs>),
     Receive(Box<direct::ReceiveArgs>),
+    SendRaw(Box<send_raw::Args>),
     Link(Box<link::Args>),
     Key(key::Args),
     Probe(probe::Args),
@@ -52,6 +54,7 @@ impl Command {
             Command::Decode(args) => decode::run(&args),
             Command::Send(args) => direct::send(&args),
             Command::Receive(args) => direct::receive(&args),
+            Command::SendRaw(args) => send_raw::run(&args),
             Command::Link(args) => link::run(&args),
             Command::Key(args) => key::run(&args),
             Command::Probe(args) => probe::run(&args),

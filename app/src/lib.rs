@@ -22,6 +22,7 @@ mod logging;
 mod options;
 mod output;
 mod probe;
+mod send_raw;
 mod serve;
 mod sign;
 mod stop;

@@ -19,11 +19,19 @@ pub(super) struct Intake {
     pool: Pool,
     queue: Arc<Queue>,
     monitor: Monitor,
+    /// Whether pictures come when they come: one that finds no block is left out then, and waits for one otherwise.
+    is_live: bool,
 }
 
 impl Intake {
-    pub(super) fn new(packer: FramePacker, pool: Pool, queue: Arc<Queue>, monitor: Monitor) -> Intake {
-        Intake { packer: Mutex::new(packer), pool, queue, monitor }
+    pub(super) fn new(
+        packer: FramePacker,
+        pool: Pool,
+        queue: Arc<Queue>,
+        monitor: Monitor,
+        is_live: bool,
+    ) -> Intake {
+        Intake { packer: Mutex::new(packer), pool, queue, monitor, is_live }
     }
 
     /// Packs pictures as they are asked for, until they end or nobody wants more.
@@ -55,11 +63,11 @@ impl Intake {
     }
 }
 
-/// A source does not wait: a picture that finds no block is left out.
 impl Consumer for Intake {
     fn push(&self, item: Item) -> bool {
         let Item::Picture { picture, .. } = item else { return !self.queue.is_stopped() };
-        let Some(mut block) = self.pool.take() else {
+        let block = if self.is_live { self.pool.take() } else { self.wait_for_block() };
+        let Some(mut block) = block else {
             self.count_dropped(1);
             return !self.queue.is_stopped();
         };
