@@ -1,6 +1,8 @@
 //! The command line. Each command's arguments stand in its own module; here they are only put together.
 
-use crate::{completions, decode, direct, encode, key, lab, link, logging, probe, raw, serve, sign};
+use crate::{
+    completions, decode, direct, encode, key, lab, link, logging, probe, raw, send_raw, serve, sign,
+};
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Live video from glass to glass: encode, relay, watch, measure.
@@ -20,6 +22,7 @@ Examples:
   glassline encode test:1280x720@50 http://127.0.0.1:8080/live/test.ts
   glassline send --help              live video that fits a bad network, frame by frame
   glassline record --help            uncompressed video over RTP, not one packet lost
+  glassline send-raw --help          uncompressed video over RTP (ST 2110)
   glassline link --help              an encrypted link of channels over a bad network
   glassline probe recording.ts       look into a transport stream
   glassline lab load http http://127.0.0.1:8080/live/test.ts --viewers 1000
@@ -37,6 +40,7 @@ pub(crate) enum Command {
     Record(Box<raw::RecordArgs>),
     Send(Box<direct::SendArgs>),
     Receive(Box<direct::ReceiveArgs>),
+    SendRaw(Box<send_raw::Args>),
     Link(Box<link::Args>),
     Key(key::Args),
     Probe(probe::Args),
@@ -55,6 +59,7 @@ impl Command {
             Command::Record(args) => raw::record(&args),
             Command::Send(args) => direct::send(&args),
             Command::Receive(args) => direct::receive(&args),
+            Command::SendRaw(args) => send_raw::run(&args),
             Command::Link(args) => link::run(&args),
             Command::Key(args) => key::run(&args),
             Command::Probe(args) => probe::run(&args),

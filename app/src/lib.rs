@@ -23,6 +23,7 @@ mod options;
 mod output;
 mod probe;
 mod raw;
+mod send_raw;
 mod serve;
 mod sign;
 mod stop;

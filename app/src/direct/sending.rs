@@ -201,6 +201,7 @@ impl Sending {
             deinterlace: options.deinterlace.into(),
             length,
             begun,
+            ..Request::default()
         };
         let source = Source::open(input, &request, clock).map_err(input_words)?;
         match options.codec {

@@ -26,6 +26,7 @@ pub mod poll;
 pub mod pool;
 pub mod privileges;
 pub mod process;
+pub mod qdisc;
 pub mod random;
 pub mod resolve;
 pub mod secret_file;

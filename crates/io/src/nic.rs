@@ -89,18 +89,48 @@ fn no_interface(name: &str) -> io::Error {
 /// # Errors
 /// Where the system does not list its interfaces.
 pub fn interface_of(address: IpAddr) -> io::Result<Option<String>> {
+    let Some(ours) = source_of(address) else { return Ok(None) };
+    let all = addresses()?;
+    let found = |wanted: IpAddr| all.iter().find(|(_, has)| *has == wanted).map(|(name, _)| name.clone());
+    Ok(found(address).or_else(|| found(ours)))
+}
+
+/// The address of ours that datagrams to `address` come from, by the routing table; `None` where there is no route.
+pub fn source_of(address: IpAddr) -> Option<IpAddr> {
     let any: IpAddr =
         if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     // Connecting sends nothing: it has the kernel look the route up, and with it the address that we would have.
-    let socket = UdpSocket::bind(SocketAddr::new(any, 0));
-    let ours = socket.and_then(|socket| {
-        socket.connect(SocketAddr::new(address, 9))?;
-        socket.local_addr()
-    });
-    let Ok(ours) = ours else { return Ok(None) };
-    let all = addresses()?;
-    let found = |wanted: IpAddr| all.iter().find(|(_, has)| *has == wanted).map(|(name, _)| name.clone());
-    Ok(found(address).or_else(|| found(ours.ip())))
+    let socket = UdpSocket::bind(SocketAddr::new(any, 0)).ok()?;
+    socket.connect(SocketAddr::new(address, 9)).ok()?;
+    socket.local_addr().ok().map(|ours| ours.ip())
+}
+
+/// The Ethernet address of an interface; `None` where it has none, as loopback.
+///
+/// # Errors
+/// `NotFound` where there is no such interface.
+pub fn ethernet_address(interface: &str) -> io::Result<Option<[u8; 6]>> {
+    let is_name = !interface.is_empty() && !interface.contains('/') && interface != "." && interface != "..";
+    let path = format!("/sys/class/net/{interface}/address");
+    let text =
+        Some(path).filter(|_| is_name).map(fs::read_to_string).ok_or_else(|| no_interface(interface))?;
+    let text = text.map_err(|_| no_interface(interface))?;
+    let mut parts = text.trim().split(':').map(|part| u8::from_str_radix(part, 16).ok());
+    let octets: [Option<u8>; 6] = std::array::from_fn(|_| parts.next().flatten());
+    let is_whole = parts.next().is_none() && octets.iter().all(Option::is_some);
+    let octets = octets.map(Option::unwrap_or_default);
+    Ok(Some(octets).filter(|octets| is_whole && octets.iter().any(|octet| *octet != 0)))
+}
+
+/// The names of this machine's interfaces that have addresses.
+///
+/// # Errors
+/// Where the system does not list them.
+pub fn interfaces() -> io::Result<Vec<String>> {
+    let mut names: Vec<String> = addresses()?.into_iter().map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names.dedup();
+    Ok(names)
 }
 
 /// The addresses of this machine, each with its interface's name.
@@ -217,6 +247,17 @@ fn parse_softnet(text: &str) -> Softnet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loopback_has_no_ethernet_address_and_comes_from_itself() {
+        assert_eq!(ethernet_address("lo").unwrap(), None);
+        for name in ["nowhere0", "", "../lo", ".."] {
+            assert_eq!(ethernet_address(name).unwrap_err().kind(), io::ErrorKind::NotFound, "{name}");
+        }
+        let ours: IpAddr = Ipv4Addr::LOCALHOST.into();
+        assert_eq!(source_of(ours), Some(ours));
+        assert!(interfaces().unwrap().contains(&"lo".to_owned()));
+    }
 
     #[test]
     fn loopback_has_no_ring_and_others_may() {

@@ -22,7 +22,7 @@ pub use error::{Error, ParseError};
 pub use ffmpeg::{Children, FfmpegInput};
 pub use input::Input;
 pub use sound::{Accompaniment, AudioIn, FileAudio, RawFormat, SoundInput};
-pub use source::{Deinterlace, Format, Length, Pace, Pictures, Request, Source};
+pub use source::{Deinterlace, Format, Length, Pace, Pictures, Pixels, Request, Source};
 
 use glassline_media::{AudioBlock, Picture, Ticks, Time};
 
@@ -36,7 +36,7 @@ pub const SOUND_RATE_HZ: u32 = glassline_codec::audio::RATE_HZ;
 pub enum Item {
     /// A picture.
     Picture {
-        /// In 8-bit 4:2:0.
+        /// In 8-bit 4:2:0, or as [`Pixels`] had it asked.
         picture: Picture,
         /// When to present it.
         pts: Ticks,

@@ -137,7 +137,7 @@ impl Encoding {
             looped: request.looped,
             deinterlace: request.deinterlace,
             length: request.length,
-            begun: Vec::new(),
+            ..SourceRequest::default()
         };
         let source = Source::open(&request.input, &asked, clock)?;
         Encoding::assemble(source, Inputs { file, sound: sound_input, audio }, request, clock)

@@ -3,9 +3,11 @@
 //! * [`described`]: from a session description to what a receiver is told.
 //! * [`receive`]: one stream, of one path or two, into pictures (`transport::raw_video` + `io::udp::flow`).
 //! * [`record`]: these into a file.
+//! * [`send`]: pictures into a stream, at their time (`transport::raw_video` + `io::udp::burst`).
 
 pub mod described;
 pub mod receive;
 pub mod record;
+pub mod send;
 #[cfg(test)]
 mod testing;

@@ -26,7 +26,7 @@ use glassline_io::clock::Clock;
 use glassline_media::measure::pattern::Pattern;
 use glassline_media::measure::tone::Tone;
 use glassline_media::pixels::FieldOrder;
-use glassline_media::{Colour, FrameRate, Picture, Size, Ticks, Time, Utc};
+use glassline_media::{Colour, FrameRate, Picture, PixelFormat, Size, Ticks, Time, Utc};
 pub use pictures::Pictures;
 use prepare::Prepare;
 use std::sync::Arc;
@@ -82,6 +82,16 @@ impl Length {
     }
 }
 
+/// Which samples pictures have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pixels {
+    /// 8-bit 4:2:0, which encoders take, of even width and height.
+    #[default]
+    I420,
+    /// Those that the input has; fields stay together. Of capture devices it is 8-bit 4:2:0 all the same.
+    Own,
+}
+
 /// What is asked of a source.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
@@ -93,8 +103,10 @@ pub struct Request {
     pub paced: bool,
     /// Whether a file is read over and over.
     pub looped: bool,
-    /// What becomes of interlaced pictures.
+    /// What becomes of interlaced pictures that are converted.
     pub deinterlace: Deinterlace,
+    /// Which samples pictures have.
+    pub pixels: Pixels,
     /// When to stop by oneself.
     pub length: Length,
     /// What was read of standard input already ([`CodedInput::on_stdin`](super::CodedInput::on_stdin)).
@@ -108,6 +120,8 @@ pub struct Source {
     length: Length,
     clock: Clock,
     wall: Wall,
+    pixels: PixelFormat,
+    begin: Option<Time>,
 }
 
 /// The wall clock at a capture time. Pictures say it, and nothing else depends on it: whoever sets the machine's clock
@@ -169,7 +183,7 @@ impl Source {
     /// # Errors
     /// The input's.
     pub fn open(input: &Input, request: &Request, clock: Clock) -> Result<Source> {
-        let Request { file, sound, paced, looped, deinterlace, length, begun } = request.clone();
+        let Request { file, sound, paced, looped, deinterlace, pixels, length, begun } = request.clone();
         let stream = match input {
             Input::Test { size, rate } => return Ok(Source::test(*size, *rate, sound, length, clock)),
             Input::V4l2 { device, requested } => {
@@ -197,7 +211,12 @@ impl Source {
             },
         };
         let header = stream.header();
-        let prepare = Prepare::new(stream.fields(), deinterlace, header.frame_rate);
+        let (prepare, pixels) = match pixels {
+            Pixels::I420 => {
+                (Prepare::new(stream.fields(), deinterlace, header.frame_rate), PixelFormat::I420)
+            }
+            Pixels::Own => (Prepare::keeping(stream.fields(), header.frame_rate), header.format),
+        };
         let format = Format {
             size: prepare.size(header.size),
             rate: prepare.rate(header.frame_rate),
@@ -206,13 +225,18 @@ impl Source {
             live: paced && stream.is_stdin(),
         };
         let kind = Kind::Y4m { stream: Box::new(stream), prepare, paced };
-        Ok(Source { kind, format, length, clock, wall: Wall::of(clock) })
+        Ok(Source { pixels, ..Source::of(kind, format, length, clock) })
+    }
+
+    fn of(kind: Kind, format: Format, length: Length, clock: Clock) -> Source {
+        let wall = Wall::of(clock);
+        Source { kind, format, length, clock, wall, pixels: PixelFormat::I420, begin: None }
     }
 
     /// The live test pattern and, if asked for, the tone in blocks of `sound` samples.
     pub fn test(size: Size, rate: FrameRate, sound: Option<usize>, length: Length, clock: Clock) -> Source {
         let format = Format { size, rate, colour: Colour::BT709, fields: None, live: true };
-        Source { kind: Kind::Test { sound }, format, length, clock, wall: Wall::of(clock) }
+        Source::of(Kind::Test { sound }, format, length, clock)
     }
 
     /// A device that is capturing.
@@ -231,14 +255,13 @@ impl Source {
             fields: prepare.fields(),
             live: true,
         };
-        Source { kind: Kind::Capture { capture, prepare }, format, length, clock, wall: Wall::of(clock) }
+        Source::of(Kind::Capture { capture, prepare }, format, length, clock)
     }
 
     /// What another thread hands over as it comes: pictures of `format` with their times, and sound. It ends with its senders.
     #[must_use]
     pub fn handed(items: Receiver<Item>, format: Format, clock: Clock) -> Source {
-        let kind = Kind::Handed(items);
-        Source { kind, format, length: Length::default(), clock, wall: Wall::of(clock) }
+        Source::of(Kind::Handed(items), format, Length::default(), clock)
     }
 
     /// The same with another wall clock, which can be set without setting the machine's.
@@ -247,16 +270,35 @@ impl Source {
         Source { wall: Wall(Arc::new(wall)), ..self }
     }
 
+    /// The same whose first picture is captured at `begin` and not at once, where it has no clock of its own: of the test pattern,
+    /// and of a file that is handed over by the clock.
+    #[must_use]
+    pub fn beginning_at(self, begin: Time) -> Source {
+        Source { begin: Some(begin), ..self }
+    }
+
     /// What the pictures are like.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }
 
+    /// Components and depth of their samples, which lie in planes.
+    #[must_use]
+    pub fn pixels(&self) -> PixelFormat {
+        self.pixels
+    }
+
     /// Whether pictures come when they come, and none can be had again.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.format.live
+    }
+
+    /// Whether it is the test pattern, whose pictures come by our own clock.
+    #[must_use]
+    pub fn is_test(&self) -> bool {
+        matches!(self.kind, Kind::Test { .. })
     }
 
     /// How its pictures come, for the sound that is to go with them.
@@ -272,17 +314,17 @@ impl Source {
     /// Hands pictures, and the test pattern's tone, to `consumer` until the source ends or nobody wants more; tells it then
     /// how that ended. Takes as long as that takes.
     pub fn run(self, consumer: &dyn Consumer) {
-        let Source { kind, format, length, clock, wall } = self;
+        let Source { kind, format, length, clock, wall, pixels: _, begin } = self;
         let rate = format.rate;
         let mut outlet = Outlet { consumer, clock, wall, rate, number: 0, last: None, again: false };
         let ended = match kind {
             Kind::Test { sound } => {
-                run_test(format, sound, length, &outlet);
+                run_test(format, sound, (begin, length), &outlet);
                 Ok(())
             }
             Kind::Y4m { mut stream, mut prepare, paced } => {
                 if paced {
-                    paced::run(&mut stream, &mut prepare, length, &mut outlet)
+                    paced::run(&mut stream, &mut prepare, (begin, length), &mut outlet)
                 } else {
                     run_unpaced(&mut stream, &mut prepare, length, &mut outlet)
                 }
@@ -348,7 +390,12 @@ impl Outlet<'_> {
 
 /// The test pattern is a camera whose shutter opens exactly at the frame rate: a picture's capture time is when it
 /// was due, and what drawing and waking cost counts as delay.
-fn run_test(format: Format, sound: Option<usize>, length: Length, outlet: &Outlet<'_>) {
+fn run_test(
+    format: Format,
+    sound: Option<usize>,
+    (begin, length): (Option<Time>, Length),
+    outlet: &Outlet<'_>,
+) {
     let Outlet { consumer, clock, wall, .. } = outlet;
     let clock = *clock;
     let rate = format.rate;
@@ -358,7 +405,7 @@ fn run_test(format: Format, sound: Option<usize>, length: Length, outlet: &Outle
     let block_time = |block: u64| {
         Duration::from_nanos(block * block_frames as u64 * 1_000_000_000 / u64::from(SOUND_RATE_HZ))
     };
-    let start = clock.now();
+    let start = begin.unwrap_or_else(|| clock.now());
     let (mut number, mut blocks) = (0u64, 0u64);
     while !length.ends_before(number, rate) {
         let due = start + rate.time_of(number);

@@ -45,11 +45,14 @@ fn bytes_of(picture: &Picture) -> usize {
 pub(super) fn run(
     stream: &mut Y4m,
     prepare: &mut Prepare,
-    length: Length,
+    (begin, length): (Option<Time>, Length),
     outlet: &mut Outlet<'_>,
 ) -> Result<()> {
     let reads_ahead = stream.is_stdin();
     let mut timeline = Timeline::new(outlet.rate, reads_ahead);
+    if let Some(begin) = begin.filter(|_| !reads_ahead) {
+        timeline.begin(begin);
+    }
     let mut waiting = Waiting { pictures: VecDeque::new(), rate: outlet.rate };
     // How the stream ended. What waits then still has its time.
     let mut ended = None;

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 pub struct Pictures {
     kind: Kind,
     format: Format,
+    pixels: PixelFormat,
     length: Length,
     number: u64,
 }
@@ -51,6 +52,24 @@ impl Pictures {
     /// # Errors
     /// The input's; [`Error::DeviceOnRequest`] and [`Error::NotAFile`] where it cannot be had so.
     pub fn open(input: &Input, looped: bool, deinterlace: Deinterlace, length: Length) -> Result<Pictures> {
+        Pictures::open_in(input, looped, Some(deinterlace), length)
+    }
+
+    /// The same in the samples that the input has, fields together.
+    ///
+    /// # Errors
+    /// As of [`Pictures::open`].
+    pub fn open_as_they_are(input: &Input, looped: bool, length: Length) -> Result<Pictures> {
+        Pictures::open_in(input, looped, None, length)
+    }
+
+    /// Without `deinterlace`, pictures are not touched.
+    fn open_in(
+        input: &Input,
+        looped: bool,
+        deinterlace: Option<Deinterlace>,
+        length: Length,
+    ) -> Result<Pictures> {
         if looped && input.path().is_none() {
             return Err(Error::NotAFile);
         }
@@ -60,7 +79,7 @@ impl Pictures {
                 let format =
                     Format { size: *size, rate: *rate, colour: Colour::BT709, fields: None, live: false };
                 let kind = Kind::Test(Box::new(Pattern::new(*size, *rate)));
-                return Ok(Pictures { kind, format, length, number: 0 });
+                return Ok(Pictures { kind, format, pixels: PixelFormat::I420, length, number: 0 });
             }
             Input::V4l2 { .. } | Input::Rtp { .. } => return Err(Error::DeviceOnRequest),
             Input::Stdin => Y4m::stdin(Vec::new())?,
@@ -73,7 +92,14 @@ impl Pictures {
         };
         let header = stream.header();
         let as_it_is = header.format == PixelFormat::I420 && stream.fields().is_none();
-        let prepare = (!as_it_is).then(|| Prepare::new(stream.fields(), deinterlace, header.frame_rate));
+        let pixels = if deinterlace.is_none() { header.format } else { PixelFormat::I420 };
+        let prepare = match deinterlace {
+            Some(deinterlace) if !as_it_is => {
+                Some(Prepare::new(stream.fields(), deinterlace, header.frame_rate))
+            }
+            Some(_) => None,
+            None => Some(Prepare::keeping(stream.fields(), header.frame_rate)),
+        };
         let format = Format {
             size: prepare.as_ref().map_or(header.size, |prepare| prepare.size(header.size)),
             rate: prepare.as_ref().map_or(header.frame_rate, |prepare| prepare.rate(header.frame_rate)),
@@ -82,13 +108,19 @@ impl Pictures {
             live: false,
         };
         let kind = Kind::Y4m(Box::new(Stream { y4m: stream, children, prepare, ready: VecDeque::new() }));
-        Ok(Pictures { kind, format, length, number: 0 })
+        Ok(Pictures { kind, format, pixels, length, number: 0 })
     }
 
     /// What the pictures are like.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// Components and depth of their samples, which lie in planes.
+    #[must_use]
+    pub fn pixels(&self) -> PixelFormat {
+        self.pixels
     }
 
     /// The children that have to end with us, if there are any.

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// Converts, and makes two pictures of interlaced ones.
 pub(super) struct Prepare {
+    /// Whether pictures stay in the format that they come in.
+    keeps: bool,
     converter: Converter,
     scan: Scan,
     /// The order of the fields that stay in a picture.
@@ -23,12 +25,18 @@ impl Prepare {
         let scan = if fields.is_some() { Scan::Interlaced } else { Scan::Progressive };
         let order = fields.filter(|_| deinterlace == Deinterlace::Auto);
         Prepare {
+            keeps: false,
             converter: Converter::new(),
             scan,
             fields: fields.filter(|_| order.is_none()),
             deinterlacer: order.map(Deinterlacer::new),
             field_time: rate.time_of(1) / 2,
         }
+    }
+
+    /// For pictures that stay as they are: samples, size, fields.
+    pub(super) fn keeping(fields: Option<FieldOrder>, rate: FrameRate) -> Prepare {
+        Prepare { keeps: true, ..Prepare::new(fields, Deinterlace::Off, rate) }
     }
 
     /// The order of the fields in what comes out, where it has some.
@@ -38,7 +46,7 @@ impl Prepare {
 
     /// The size of what comes out.
     pub(super) fn size(&self, size: Size) -> Size {
-        Converter::size(size)
+        if self.keeps { size } else { Converter::size(size) }
     }
 
     /// The rate of what comes out.
@@ -63,7 +71,7 @@ impl Prepare {
         if self.scan == Scan::Progressive {
             picture.fields = None;
         }
-        let picture = self.converter.convert(picture, self.scan);
+        let picture = if self.keeps { picture } else { self.converter.convert(picture, self.scan) };
         let [first, second] = match &mut self.deinterlacer {
             None => [Some(picture), None],
             Some(deinterlacer) => deinterlacer.push(picture, self.field_time).map(Some),

@@ -153,6 +153,12 @@ impl Timeline {
         }
     }
 
+    /// The grid begins at `first`, and not with the first picture's arrival.
+    pub(super) fn begin(&mut self, first: Time) {
+        self.anchor = Some(first);
+        self.arrived = first;
+    }
+
     /// A picture is there at `now`.
     pub(super) fn arrive(&mut self, now: Time) -> Arrival {
         let gap = now.since(self.arrived);

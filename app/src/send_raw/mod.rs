@@ -1,0 +1,356 @@
+//! `glassline send-raw`: arguments, wiring and words of [`glassline_engine::raw::send`].
+
+mod report;
+mod words;
+
+use crate::encode::input_words;
+use crate::failure;
+use crate::output;
+use crate::stop::{Second, StopSignals};
+use anyhow::{Context, Result};
+use glassline_delivery::output::{Destination, Framing, PACKETS_MAX};
+use glassline_engine::capture::{Input, Length};
+use glassline_engine::raw::send::{ClockSource, PathSettings, Rate, RawSender, Settings, Shape};
+use glassline_io::clock::Clock;
+use glassline_io::resolve::resolve;
+use glassline_io::udp::Route;
+use glassline_media::quantity::{self, Bitrate, ByteSize};
+use glassline_media::{Chroma, PixelFormat};
+use glassline_transport::raw_video;
+use report::{Live, Report};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Send uncompressed video over RTP (RFC 4175, SMPTE ST 2110-20), evenly as ST 2110-21 has it
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Args {
+    /// What to send: test:WIDTHxHEIGHT@RATE (moving pattern and clock), FILE.y4m, - (y4m on standard input),
+    /// v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), or a file that FFmpeg reads (file:PATH where its name looks
+    /// like something else)
+    #[arg(value_name = "INPUT")]
+    input: Input,
+    /// Where to: a machine or a multicast group; behind it ?ttl=N&interface=NAME&source=ADDRESS
+    #[arg(value_name = "rtp://HOST:PORT")]
+    to: To,
+    /// A second path for the same packets, so that what one of them loses comes by the other (SMPTE ST 2022-7)
+    #[arg(long, value_name = "rtp://HOST:PORT")]
+    also: Option<To>,
+    /// Components and bits of the samples [default: those of the pictures; 422-10 of the test pattern, of 4:2:0 and of luma]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// How frames go: progressive, interlaced (two fields of two times), or psf (a progressive frame in two segments)
+    /// [default: as the pictures are]
+    #[arg(long, value_enum, value_name = "SCAN")]
+    scan: Option<Scan>,
+    /// Bytes of a UDP payload at most: RTP's headers and samples. For jumbo frames 8952
+    #[arg(long, value_name = "BYTES", default_value_t = Settings::DATAGRAM_BYTES as u16, value_parser = clap::value_parser!(u16).range(64..=65_507))]
+    payload: u16,
+    /// How samples are divided among packets: gpm (general: lines divided evenly) or bpm (block: multiples of 180 bytes, over
+    /// the ends of lines)
+    #[arg(long, value_enum, value_name = "MODE", default_value = "gpm")]
+    packing: Packing,
+    /// RTP's payload type
+    #[arg(long, value_name = "N", default_value_t = Settings::PAYLOAD_TYPE, value_parser = clap::value_parser!(u8).range(96..=127))]
+    payload_type: u8,
+    /// Write the session description there, which receivers need; - for standard output
+    #[arg(long, value_name = "FILE")]
+    sdp: Option<PathBuf>,
+    /// What the session description says of the wall clock, by which frames are stamped: local (nobody shares it), ntp (it
+    /// follows servers that are traceable to UTC), or ptp (it follows SMPTE ST 2059-2's, as by phc2sys)
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "local")]
+    clock: ClockArg,
+    /// How a frame's packets are spread: narrow (over the time of the active lines), linear (over the frame's time), or burst
+    /// (messages of 64 kB, for measurements)
+    #[arg(long, value_enum, value_name = "SHAPE", default_value = "narrow")]
+    schedule: Schedule,
+    /// Packets of a burst at most [default: as many as leave each 60 µs, or 15 µs with --spin or launch times, within the limits
+    /// of ST 2110-21]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    burst: Option<u8>,
+    /// Wait for each burst by looking at the clock over and over, which takes a processor of its own and is exact to microseconds
+    #[arg(long)]
+    spin: bool,
+    /// Bind the sending thread to this processor
+    #[arg(long, value_name = "N")]
+    processor: Option<usize>,
+    /// Send by our own clock also where the interface's queue heeds launch times (fq, etf)
+    #[arg(long)]
+    no_launch_times: bool,
+    /// DSCP of the packets, which routers may go by; ST 2110 uses 34 (AF41)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=63))]
+    dscp: Option<u8>,
+    /// As many frames a second as make this rate, as in 5G, whatever the input says; pictures are read as fast as that takes
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Bitrate>,
+    /// As many frames a second as leave: without a schedule
+    #[arg(long, conflicts_with_all = ["rate", "spin", "burst"])]
+    as_fast_as_possible: bool,
+    /// Begin a file again at its end; one that fits into --memory is read once
+    #[arg(long = "loop")]
+    looped: bool,
+    /// Memory for the frames of a file that is looped
+    #[arg(long, value_name = "SIZE", default_value = "1G")]
+    memory: ByteSize,
+    /// Stop after this many frames
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Stop after this much time of the input's pictures
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
+    duration: Option<Duration>,
+    /// Print the report as JSON, on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline send-raw test:1920x1080@60000/1001 'rtp://239.1.2.3:5004?interface=eth0' --sdp test.sdp
+  glassline send-raw film.y4m rtp://192.0.2.7:5004 --loop --sdp film.sdp --format 422-10
+  glassline send-raw test:1280x720@50 rtp://127.0.0.1:5004 --sdp test.sdp --format 422-8 &
+  ffplay -protocol_whitelist file,udp,rtp test.sdp
+  glassline send-raw test:1920x1080@50 'rtp://239.1.2.3:5004?interface=eth0' --also 'rtp://239.1.3.3:5004?interface=eth1'
+                                     two networks, the same packets
+  glassline send-raw test:1920x1080@50 'rtp://239.1.2.3:5004?interface=eth0' --spin --processor 3
+                                     as even as a processor of its own makes it
+  glassline send-raw clip.y4m rtp://127.0.0.1:5004 --loop --schedule burst --as-fast-as-possible --limit 10000 --json
+                                     how much does this machine send?
+  ffmpeg -f decklink -i 'DeckLink Mini Recorder' -f yuv4mpegpipe -strict -1 - | glassline send-raw - rtp://192.0.2.7:5004
+
+Launch times are used where the interface's queueing discipline heeds them: tc qdisc replace dev eth0 root fq.
+The report tells how late bursts left and which class of ST 2110-21 that is: it is measured, not promised.";
+
+/// A path, by its URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct To(Destination);
+
+impl FromStr for To {
+    type Err = String;
+    fn from_str(text: &str) -> Result<To, String> {
+        let read = Destination::parse_unresolved(text).map_err(|error| error.to_string())?;
+        match read {
+            Destination { framing: Framing::Bare, .. } => {
+                Err("video goes by RTP: write rtp://HOST:PORT".to_owned())
+            }
+            Destination { packets, .. } if packets != PACKETS_MAX => {
+                Err("packets=N is for transport streams; --payload says how large packets are".to_owned())
+            }
+            read => Ok(To(read)),
+        }
+    }
+}
+
+impl To {
+    fn route(&self) -> Result<PathSettings> {
+        let Destination { mut address, name, ttl, interface, source, .. } = self.0.clone();
+        if let Some(name) = &name {
+            let found = resolve(name, address.port()).map_err(|error| {
+                failure::failed(format_args!("cannot find {name}: {error}"), "check the host's name")
+            })?;
+            let fits = |found: &&std::net::SocketAddr| {
+                source.is_none_or(|source| source.is_ipv4() == found.is_ipv4())
+            };
+            address = *found.iter().find(fits).unwrap_or(&found[0]);
+        }
+        Ok(PathSettings { route: Route { address, interface, source, ttl } })
+    }
+}
+
+/// Components and bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// 4:2:2 of 8 bits
+    #[value(name = "422-8")]
+    Yuv422x8,
+    /// 4:2:2 of 10 bits: what broadcasters use
+    #[value(name = "422-10")]
+    Yuv422x10,
+    /// 4:2:2 of 12 bits
+    #[value(name = "422-12")]
+    Yuv422x12,
+    /// 4:2:0 of 8 bits
+    #[value(name = "420-8")]
+    Yuv420x8,
+    /// 4:4:4 of 8 bits
+    #[value(name = "444-8")]
+    Yuv444x8,
+    /// 4:4:4 of 10 bits
+    #[value(name = "444-10")]
+    Yuv444x10,
+    /// RGB of 8 bits
+    #[value(name = "rgb-8")]
+    Rgb8,
+    /// RGB of 10 bits
+    #[value(name = "rgb-10")]
+    Rgb10,
+}
+
+impl From<Format> for PixelFormat {
+    fn from(format: Format) -> PixelFormat {
+        let (chroma, depth_bits) = match format {
+            Format::Yuv422x8 => (Chroma::Yuv422, 8),
+            Format::Yuv422x10 => (Chroma::Yuv422, 10),
+            Format::Yuv422x12 => (Chroma::Yuv422, 12),
+            Format::Yuv420x8 => (Chroma::Yuv420, 8),
+            Format::Yuv444x8 => (Chroma::Yuv444, 8),
+            Format::Yuv444x10 => (Chroma::Yuv444, 10),
+            Format::Rgb8 => (Chroma::Rgb, 8),
+            Format::Rgb10 => (Chroma::Rgb, 10),
+        };
+        PixelFormat::planar(chroma, depth_bits)
+    }
+}
+
+/// How frames go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Scan {
+    /// Line by line
+    Progressive,
+    /// One field after the other, of two times
+    Interlaced,
+    /// A progressive frame in two segments
+    Psf,
+}
+
+impl From<Scan> for raw_video::Scan {
+    fn from(scan: Scan) -> raw_video::Scan {
+        match scan {
+            Scan::Progressive => raw_video::Scan::Progressive,
+            Scan::Interlaced => raw_video::Scan::Interlaced,
+            Scan::Psf => raw_video::Scan::Segmented,
+        }
+    }
+}
+
+/// How samples are divided among packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Packing {
+    /// General packing mode
+    Gpm,
+    /// Block packing mode
+    Bpm,
+}
+
+/// How a frame's packets are spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Schedule {
+    /// Over the time of the active lines
+    Narrow,
+    /// Over the frame's time
+    Linear,
+    /// In messages of 64 kB
+    Burst,
+}
+
+/// What the wall clock follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ClockArg {
+    /// Nothing that others share
+    Local,
+    /// NTP servers that are traceable to UTC
+    Ntp,
+    /// PTP of SMPTE ST 2059-2
+    Ptp,
+}
+
+impl Args {
+    fn settings(&self) -> Result<Settings> {
+        let paths = [Some(&self.to), self.also.as_ref()].into_iter().flatten().map(To::route);
+        Ok(Settings {
+            pixels: self.format.map(PixelFormat::from),
+            scan: self.scan.map(raw_video::Scan::from),
+            packing: match self.packing {
+                Packing::Gpm => raw_video::Packing::General,
+                Packing::Bpm => raw_video::Packing::Block,
+            },
+            datagram_bytes: usize::from(self.payload),
+            payload_type: self.payload_type,
+            dscp: self.dscp,
+            shape: match self.schedule {
+                Schedule::Narrow => Shape::Narrow,
+                Schedule::Linear => Shape::Linear,
+                Schedule::Burst => Shape::Burst,
+            },
+            burst_packets: self.burst.map(usize::from),
+            spins: self.spin,
+            launches: !self.no_launch_times,
+            processor: self.processor,
+            rate: match self.rate {
+                _ if self.as_fast_as_possible => Rate::Unlimited,
+                Some(rate) => Rate::Bits(rate),
+                None => Rate::Source,
+            },
+            looped: self.looped,
+            memory_bytes: usize::try_from(self.memory.bytes()).unwrap_or(usize::MAX),
+            length: Length { pictures: self.limit, time: self.duration },
+            clock: match self.clock {
+                ClockArg::Local => ClockSource::Local,
+                ClockArg::Ntp => ClockSource::Ntp,
+                ClockArg::Ptp => ClockSource::Ptp,
+            },
+            ..Settings::to(paths.collect::<Result<Vec<_>>>()?)
+        })
+    }
+
+    /// The description, where it was asked for.
+    fn write_sdp(&self, sender: &RawSender) -> Result<()> {
+        let Some(path) = &self.sdp else { return Ok(()) };
+        let text = sender.description("glassline send-raw").to_string();
+        if path.as_os_str() == "-" {
+            return output::print(&text);
+        }
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// Sends until the input ends, the limit is reached, or SIGINT or SIGTERM asks for the end.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.json && args.sdp.as_ref().is_some_and(|path| path.as_os_str() == "-") {
+        let message = "--json prints to standard output, which carries the session description";
+        return Err(failure::usage(message, "name a file for --sdp"));
+    }
+    let signals = StopSignals::catch()?;
+    let settings = args.settings()?;
+    let sender = RawSender::open(&args.input, settings, Clock::new()).map_err(words::explain)?;
+    let (stopper, monitor) = (sender.stopper(), sender.monitor());
+    signals.call(Second::EndsProcess, move |_| stopper.stop())?;
+    args.write_sdp(&sender)?;
+    let report = Report::of(&sender);
+    tracing::info!("{}", report.begin());
+    let live = Live::start(monitor.clone())?;
+    let sent = sender.run();
+    live.end();
+    let statistics = monitor.statistics();
+    if args.json {
+        output::print(&report.json(&statistics)?)?;
+    } else {
+        output::print_aside(&report.text(&statistics))?;
+    }
+    sent.map_err(words::explain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_a_url_of_rtp() {
+        let to = |text: &str| text.parse::<To>();
+        let route =
+            to("rtp://239.1.2.3:5004?ttl=8&interface=eth0&source=192.0.2.1").unwrap().route().unwrap().route;
+        assert_eq!((route.address.to_string().as_str(), route.ttl), ("239.1.2.3:5004", Some(8)));
+        assert_eq!((route.interface.as_deref(), route.source), (Some("eth0"), "192.0.2.1".parse().ok()));
+        let named = to("rtp://localhost:5004").unwrap().route().unwrap();
+        assert!(named.route.address.ip().is_loopback());
+        for (text, complaint) in [
+            ("udp://239.1.2.3:5004", "rtp://"),
+            ("rtp://239.1.2.3", "a port"),
+            ("rtp://239.1.2.3:5004?packets=3", "--payload"),
+            ("239.1.2.3:5004", "rtp://"),
+        ] {
+            let error = to(text).unwrap_err();
+            assert!(error.contains(complaint), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! What `send-raw` tells of a run: a line each second, and a report.
+
+use anyhow::{Context, Result};
+use glassline_engine::raw::send::{Class, Launch, Monitor, RawSender, Statistics};
+use glassline_media::{Chroma, FrameRate, PixelFormat, Size};
+use glassline_transport::raw_video::{Format, Scan};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often the line changes.
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What is known before anything is sent.
+pub(super) struct Report {
+    format: Format,
+    rate: Option<FrameRate>,
+    packets: usize,
+    kept: Option<usize>,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: u32,
+    width: u32,
+    height: u32,
+    format: String,
+    scan: &'static str,
+    frame_rate: Option<String>,
+    frame_packets: usize,
+    /// Frames that were sent from memory.
+    kept_frames: Option<usize>,
+    frames: u64,
+    packets: u64,
+    bytes: u64,
+    seconds: f64,
+    gbit_per_s: f64,
+    frames_per_s: f64,
+    late_packets: u64,
+    late_us: Option<f64>,
+    burst_packets: usize,
+    burst_late_us: Option<Microseconds>,
+    cinst: Option<u32>,
+    vrx: Option<u32>,
+    class: Option<&'static str>,
+    late_frames: u64,
+    dropped_frames: u64,
+    full_sockets: u64,
+    failed_packets: u64,
+    failure: Option<&'a str>,
+    launch_times: Vec<LaunchJson<'a>>,
+    launch_errors: u64,
+    clock_steps: u64,
+    is_real_time: bool,
+}
+
+#[derive(Serialize)]
+struct Microseconds {
+    p50: f64,
+    p99: f64,
+    max: f64,
+}
+
+#[derive(Serialize)]
+struct LaunchJson<'a> {
+    used: bool,
+    why: &'a str,
+}
+
+impl Report {
+    pub(super) fn of(sender: &RawSender) -> Report {
+        let (format, rate, packets, kept) = (sender.format(), sender.rate(), sender.packets(), sender.kept());
+        Report { format, rate, packets, kept }
+    }
+
+    /// What is about to be sent, on one line.
+    pub(super) fn begin(&self) -> String {
+        let Size { width, height } = self.format.size();
+        let rate = self.rate.map_or_else(
+            || "as many frames as leave".to_owned(),
+            |rate| format!("{} frames a second", shown(rate)),
+        );
+        let kept = self.kept.map(|kept| format!(", {kept} frames from memory")).unwrap_or_default();
+        let (name, scan) = (name(self.format.pixels()), scan(self.format.scan()));
+        format!("sending {width}x{height} {name} {scan}, {rate}, {} packets a frame{kept}", self.packets)
+    }
+
+    /// For people.
+    pub(super) fn text(&self, statistics: &Statistics) -> String {
+        let Statistics { frames, packets, duration, late_packets, .. } = statistics;
+        let seconds = duration.as_secs_f64();
+        let gbit = gbit_per_s(statistics);
+        let mut text =
+            format!("glassline: {frames} frames, {packets} packets in {seconds:.1} s, {gbit:.3} Gbit/s\n");
+        if let Some(class) = statistics.class {
+            let late = if *late_packets > 0 {
+                format!("{late_packets} packets late, by up to {}", micros(statistics.latest))
+            } else {
+                "no packet late".to_owned()
+            };
+            let (p50, p99) = (statistics.bursts.quantile(0.5), statistics.bursts.quantile(0.99));
+            let most = statistics.bursts.quantile(1.0);
+            let _ = writeln!(
+                text,
+                "  schedule: {late}; bursts of up to {} packets left {} behind their time (p99 {}, at most {})",
+                statistics.burst_packets,
+                micros(p50),
+                micros(p99),
+                micros(most)
+            );
+            let (cinst, vrx) = (statistics.cinst, statistics.vrx);
+            let _ = writeln!(text, "  class reached: {}; Cinst {cinst}, VRX {vrx} packets", sentence(class));
+        }
+        for launch in &statistics.launches {
+            let Launch { is_used, reason } = launch;
+            let _ =
+                writeln!(text, "  launch times: {}: {reason}", if *is_used { "used" } else { "not used" });
+        }
+        for (count, what) in [
+            (statistics.late_frames, "frames were not there when they were due"),
+            (statistics.dropped_frames, "pictures were left out, since their source or we were late"),
+            (statistics.full_sockets, "times a socket was full and was waited for"),
+            (statistics.launch_errors, "packets were not sent at their launch time"),
+            (statistics.clock_steps, "times the wall clock was set, and time stamps with it"),
+        ] {
+            if count > 0 {
+                let _ = writeln!(text, "  {count} {what}");
+            }
+        }
+        if statistics.failed_packets > 0 {
+            let why = statistics.failure.as_deref().unwrap_or("unknown");
+            let _ = writeln!(text, "  {} packets could not be sent: {why}", statistics.failed_packets);
+        }
+        text
+    }
+
+    pub(super) fn json(&self, statistics: &Statistics) -> Result<String> {
+        let us = |time: Duration| time.as_nanos() as f64 / 1e3;
+        let quantile = |share| us(statistics.bursts.quantile(share));
+        let has_schedule = statistics.class.is_some();
+        let late = Microseconds { p50: quantile(0.5), p99: quantile(0.99), max: quantile(1.0) };
+        let seconds = statistics.duration.as_secs_f64();
+        let json = Json {
+            schema: 1,
+            width: self.format.size().width,
+            height: self.format.size().height,
+            format: name(self.format.pixels()),
+            scan: scan(self.format.scan()),
+            frame_rate: self.rate.map(|rate| rate.to_string()),
+            frame_packets: self.packets,
+            kept_frames: self.kept,
+            frames: statistics.frames,
+            packets: statistics.packets,
+            bytes: statistics.bytes,
+            seconds,
+            gbit_per_s: gbit_per_s(statistics),
+            frames_per_s: if seconds > 0.0 { statistics.frames as f64 / seconds } else { 0.0 },
+            late_packets: statistics.late_packets,
+            late_us: has_schedule.then(|| us(statistics.latest)),
+            burst_packets: statistics.burst_packets,
+            burst_late_us: has_schedule.then_some(late),
+            cinst: has_schedule.then_some(statistics.cinst),
+            vrx: has_schedule.then_some(statistics.vrx),
+            class: statistics.class.map(class_name),
+            late_frames: statistics.late_frames,
+            dropped_frames: statistics.dropped_frames,
+            full_sockets: statistics.full_sockets,
+            failed_packets: statistics.failed_packets,
+            failure: statistics.failure.as_deref(),
+            launch_times: statistics
+                .launches
+                .iter()
+                .map(|launch| LaunchJson { used: launch.is_used, why: &launch.reason })
+                .collect(),
+            launch_errors: statistics.launch_errors,
+            clock_steps: statistics.clock_steps,
+            is_real_time: statistics.is_real_time,
+        };
+        let mut text = serde_json::to_string_pretty(&json).context("cannot write JSON")?;
+        text.push('\n');
+        Ok(text)
+    }
+}
+
+/// As `--format` has it.
+fn name(pixels: PixelFormat) -> String {
+    let components = match pixels.chroma {
+        Chroma::Mono => "luma",
+        Chroma::Yuv420 => "420",
+        Chroma::Yuv411 => "411",
+        Chroma::Yuv422 => "422",
+        Chroma::Yuv444 => "444",
+        Chroma::Rgb => "rgb",
+    };
+    format!("{components}-{}", pixels.depth_bits)
+}
+
+/// As `--scan` has it.
+fn scan(scan: Scan) -> &'static str {
+    match scan {
+        Scan::Progressive => "progressive",
+        Scan::Interlaced => "interlaced",
+        Scan::Segmented => "psf",
+    }
+}
+
+fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::Narrow => "narrow",
+        Class::Wide => "wide",
+        Class::Beyond => "none",
+    }
+}
+
+fn sentence(class: Class) -> &'static str {
+    match class {
+        Class::Narrow => "narrow",
+        Class::Wide => "wide",
+        Class::Beyond => "none of ST 2110-21",
+    }
+}
+
+fn shown(rate: FrameRate) -> String {
+    let text = format!("{:.3}", rate.as_f64());
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn micros(time: Duration) -> String {
+    format!("{:.0} µs", time.as_nanos() as f64 / 1e3)
+}
+
+fn gbit_per_s(statistics: &Statistics) -> f64 {
+    let seconds = statistics.duration.as_secs_f64();
+    if seconds > 0.0 { statistics.bytes as f64 * 8.0 / seconds / 1e9 } else { 0.0 }
+}
+
+/// A line each second on standard error, where that is a terminal.
+pub(super) struct Live(Option<(Sender<()>, JoinHandle<()>)>);
+
+impl Live {
+    pub(super) fn start(monitor: Monitor) -> Result<Live> {
+        if !std::io::stderr().is_terminal() {
+            return Ok(Live(None));
+        }
+        let (end, ended) = channel();
+        let show = move || {
+            let mut before = monitor.statistics();
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(LINE_INTERVAL) {
+                let now = monitor.statistics();
+                // A terminal that went away is no reason to end.
+                let _ = write!(std::io::stderr(), "\r\x1b[K{}", line(&before, &now));
+                before = now;
+            }
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        };
+        let thread = thread::Builder::new().name("progress".into()).spawn(show);
+        Ok(Live(Some((end, thread.context("cannot start the thread of the progress line")?))))
+    }
+
+    /// Clears the line.
+    pub(super) fn end(self) {
+        if let Some((end, thread)) = self.0 {
+            drop(end);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the last second was like.
+fn line(before: &Statistics, now: &Statistics) -> String {
+    let seconds = now.duration.saturating_sub(before.duration).as_secs_f64();
+    let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    let class = now.class.map(|class| format!("  class {}", class_name(class))).unwrap_or_default();
+    format!(
+        "{:.0} s  {:.1} frames/s  {:.3} Gbit/s  {} packets late  {} frames late, {} left out{class}",
+        now.duration.as_secs_f64(),
+        per_second(now.frames - before.frames),
+        per_second(now.bytes - before.bytes) * 8.0 / 1e9,
+        now.late_packets,
+        now.late_frames,
+        now.dropped_frames,
+    )
+}

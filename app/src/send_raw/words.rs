@@ -1,0 +1,30 @@
+//! What people read of a sender's errors.
+
+use super::{failure, input_words};
+use anyhow::Error;
+use glassline_engine::raw::send;
+
+/// A sender's error, for the command line.
+pub(super) fn explain(error: send::Error) -> Error {
+    use send::Error as Wrong;
+    let advice = match error {
+        Wrong::Capture(error) => return input_words(error),
+        Wrong::Format(_) => {
+            return failure::usage(error, "scale the pictures, or choose another --format or --scan");
+        }
+        Wrong::Datagram(_) => return failure::usage(error, "give a larger --payload"),
+        Wrong::BottomFirst => {
+            return failure::usage(error, "send them with --scan progressive or --scan psf");
+        }
+        Wrong::Paths(_) => return failure::usage(error, "see glassline send-raw --help"),
+        Wrong::Processor(_) => return failure::usage(error, "choose another --processor"),
+        Wrong::Open { .. } => "check the address, the interface and the source",
+        Wrong::Send { .. } => {
+            "check the route (ip route get ADDRESS), and --payload against the interface's MTU"
+        }
+        Wrong::Empty(_) => "give a file with pictures",
+        Wrong::System { what: "memory for frames", .. } => "give a smaller --memory",
+        _ => return error.into(),
+    };
+    failure::failed(error, advice)
+}

@@ -1,0 +1,174 @@
+//! The session description of what is sent.
+
+use super::settings::{ClockSource, PathSettings, Settings, Shape};
+use glassline_io::nic;
+use glassline_media::{Colour, FrameRate};
+use glassline_transport::raw_video::{Format, Scan};
+use glassline_transport::sdp::{
+    Description, Flow, Media, MediaClockSource, Path, ReferenceClock, SenderType, Video,
+};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Bytes of UDP's header, which `MAXUDP` counts along.
+const UDP_BYTES: u32 = 8;
+/// The largest datagrams of ST 2110-10 §6.4, UDP's header counted along.
+const EXTENDED_BYTES: u32 = 8960;
+/// Ticks a second, and seconds from NTP's epoch to Unix', less those by which TAI is ahead of UTC.
+const RATE: u64 = 90_000;
+const NTP_BEHIND: u64 = 2_208_988_800 - 37;
+/// Time to live where groups are sent to and nothing is said.
+const GROUP_TTL: u8 = 1;
+
+/// What is known of the frames beside the settings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub(super) format: Format,
+    /// `None` where there is no telling.
+    pub(super) rate: Option<FrameRate>,
+    pub(super) colour: Colour,
+    /// Whether frames begin on the grid of whole periods since PTP's epoch.
+    pub(super) is_on_grid: bool,
+    /// Whether bursts leave by launch times on all paths.
+    pub(super) is_exact: bool,
+}
+
+/// Describes it; `session_id` names the session, and is its version too.
+pub(super) fn describe(name: &str, session_id: u64, settings: &Settings, sent: &Sent) -> Description {
+    let to = settings.paths.first().map(|path| path.route.address.ip());
+    let any: IpAddr = Ipv4Addr::UNSPECIFIED.into();
+    let origin = settings.paths.first().and_then(|path| path.route.source);
+    let origin = origin.or_else(|| to.and_then(nic::source_of)).unwrap_or(any);
+    let (reference_clock, media_clock) = clock(settings);
+    let flow = Flow {
+        media: Media::Video(video(settings, sent)),
+        payload_type: settings.payload_type,
+        paths: settings.paths.iter().map(path).collect(),
+        reference_clock: Some(reference_clock),
+        media_clock: Some(media_clock),
+    };
+    let (name, flows) = (name.to_owned(), vec![flow]);
+    Description { name, session_id, version: session_id, origin, flows, skipped: Vec::new() }
+}
+
+fn video(settings: &Settings, sent: &Sent) -> Video {
+    let datagram_bytes = settings.datagram_bytes as u32 + UDP_BYTES;
+    let is_scheduled = settings.shape != Shape::Burst && sent.is_on_grid && sent.rate.is_some();
+    let sender = match settings.shape {
+        _ if !is_scheduled => None,
+        // Only who has each burst leave by a queueing discipline promises to be even.
+        Shape::Narrow if sent.is_exact => Some(SenderType::Narrow),
+        Shape::Linear if sent.is_exact => Some(SenderType::NarrowLinear),
+        _ => Some(SenderType::Wide),
+    };
+    let rate = sent.rate.unwrap_or_else(|| FrameRate::new(1, 1).expect("no part is zero"));
+    Video {
+        rate: sent.rate,
+        colour: sent.colour,
+        packing: settings.packing,
+        sender,
+        max_datagram_bytes: Some(datagram_bytes),
+        is_standard_2110: is_scheduled && datagram_bytes <= EXTENDED_BYTES,
+        ..Video::new(sent.format, rate)
+    }
+}
+
+fn path(settings: &PathSettings) -> Path {
+    let route = &settings.route;
+    let is_group = route.address.ip().is_multicast();
+    let ttl = route.ttl.or(is_group.then_some(GROUP_TTL)).filter(|_| is_group && route.address.is_ipv4());
+    Path { to: route.address, sources: route.source.into_iter().collect(), ttl }
+}
+
+/// Which clock stamps are of: TAI of this machine's wall clock since PTP's epoch, and who keeps that right.
+fn clock(settings: &Settings) -> (ReferenceClock, MediaClockSource) {
+    let direct = |offset| MediaClockSource::Direct { offset };
+    match settings.clock {
+        ClockSource::Ptp => (ReferenceClock::traceable_ptp(), direct(0)),
+        // What stamps would be at NTP's epoch, which is earlier than PTP's.
+        ClockSource::Ntp => {
+            let offset = ((NTP_BEHIND * RATE) as u32).wrapping_neg();
+            (ReferenceClock::Ntp("/traceable/".to_owned()), direct(offset))
+        }
+        ClockSource::Local => (ReferenceClock::LocalMac(ethernet_address(settings)), direct(0)),
+    }
+}
+
+/// Of the interface that packets leave by; where that has none, of any; zeros where there is none.
+fn ethernet_address(settings: &Settings) -> [u8; 6] {
+    let route = settings.paths.first().map(|path| &path.route);
+    let named = route.and_then(|route| {
+        let by_route = || nic::interface_of(route.source.unwrap_or(route.address.ip())).ok().flatten();
+        route.interface.clone().or_else(by_route)
+    });
+    let of = |name: String| nic::ethernet_address(&name).ok().flatten();
+    let any = || nic::interfaces().unwrap_or_default().into_iter().find_map(of);
+    named.and_then(of).or_else(any).unwrap_or_default()
+}
+
+/// Whether frames of two fields are of two times.
+pub(super) fn has_fields(format: &Format) -> bool {
+    format.scan() == Scan::Interlaced
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_io::udp::Route;
+    use glassline_media::{Chroma, PixelFormat, Size};
+
+    fn settings(clock: ClockSource) -> Settings {
+        let path = |address: &str, source: Option<&str>| PathSettings {
+            route: Route {
+                address: address.parse().unwrap(),
+                interface: None,
+                source: source.map(|source| source.parse().unwrap()),
+                ttl: None,
+            },
+        };
+        let paths = vec![path("239.1.2.3:5004", Some("127.0.0.1")), path("127.0.0.1:5006", None)];
+        Settings { clock, ..Settings::to(paths) }
+    }
+
+    fn sent() -> Sent {
+        let pixels = PixelFormat::pgroups(Chroma::Yuv422, 10).unwrap();
+        let format = Format::new(pixels, Size::new(1920, 1080).unwrap(), Scan::Progressive).unwrap();
+        let rate = FrameRate::new(60_000, 1001);
+        Sent { format, rate, colour: Colour::BT709, is_on_grid: true, is_exact: false }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for clock in [ClockSource::Local, ClockSource::Ntp, ClockSource::Ptp] {
+            let description = describe("a b", 17, &settings(clock), &sent());
+            let text = description.to_string();
+            assert_eq!(Description::parse(&text).unwrap(), description, "{text}");
+            assert!(text.contains("TP=2110TPW") && text.contains("MAXUDP=1460"), "{text}");
+            assert!(text.contains("a=source-filter: incl IN IP4 239.1.2.3 127.0.0.1"), "{text}");
+            let (flow, _) = description.video().unwrap();
+            assert_eq!(flow.direct_offset(), (clock == ClockSource::Ptp).then_some(0));
+        }
+    }
+
+    #[test]
+    fn stamps_are_related_to_the_clock_that_is_named() {
+        let (_, media_clock) = clock(&settings(ClockSource::Ntp));
+        let MediaClockSource::Direct { offset } = media_clock else { panic!("{media_clock:?}") };
+        // Unix time 1,700,000,000 by NTP, in ticks.
+        let ntp = ((1_700_000_000u64 + 2_208_988_800) * 90_000) as u32;
+        assert_eq!(ntp.wrapping_add(offset), (1_700_000_037u64 * 90_000) as u32);
+    }
+
+    #[test]
+    fn who_keeps_no_schedule_promises_none() {
+        let with = |shape, is_on_grid| {
+            let settings = Settings { shape, ..settings(ClockSource::Local) };
+            describe("x", 1, &settings, &Sent { is_on_grid, ..sent() }).to_string()
+        };
+        for text in [with(Shape::Burst, true), with(Shape::Narrow, false)] {
+            assert!(!text.contains("TP=") && !text.contains("SSN="), "{text}");
+        }
+        let exact = Sent { is_exact: true, ..sent() };
+        let text = describe("x", 1, &settings(ClockSource::Local), &exact).to_string();
+        assert!(text.contains("TP=2110TPN;") || text.contains("TP=2110TPN "), "{text}");
+    }
+}

@@ -1,0 +1,49 @@
+//! The sending end of uncompressed video: pictures go in, packets leave at the times of ST 2110-21's schedules.
+//!
+//! ```text
+//!   thread "pictures": Source ─► planes ─► pgroups in a block ─┐
+//!   a file in memory: blocks, packed once ─────────────────────┼─► thread "raw send": headers, bursts at their times ─► path(s)
+//!   thread "pictures": file as it is asked for ─► blocks ──────┘
+//! ```
+//! A picture is converted and packed while the one before it goes out; between the two threads stand [`BLOCKS`] blocks of huge
+//! pages, and a picture that finds none is left out and counted. Packets are never left out: a burst that is late leaves at once,
+//! and those behind it catch up.
+//!
+//! A picture's RTP time stamp is its capture time by the wall clock, in TAI since PTP's epoch. Pictures of sources
+//! without a clock of their own are captured on the grid of whole periods since that epoch, as ST 2110-21 has it.
+
+mod class;
+mod decide;
+mod describe;
+mod error;
+mod frames;
+mod intake;
+mod path;
+mod plan;
+mod queue;
+mod running;
+mod sender;
+mod settings;
+mod stamps;
+mod statistics;
+mod supply;
+mod waiter;
+
+#[cfg(test)]
+mod tests;
+
+pub use class::Class;
+pub use error::Error;
+pub use path::Launch;
+pub use running::Stopper;
+pub use sender::RawSender;
+pub use settings::{ClockSource, PathSettings, Rate, Settings, Shape};
+pub use statistics::{Monitor, Statistics};
+
+/// Frames that can be packed, waiting and on their way at a time.
+const BLOCKS: usize = 4;
+/// A lock is poisoned where a thread panicked that held it, and none does.
+const UNPOISONED: &str = "no thread panics with a lock";
+
+/// What can fail here.
+type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,242 @@
+//! The loop that sends: a frame, its stamps, its bursts at their times.
+
+use super::class::Meter;
+use super::path::{Path, due};
+use super::plan::Plan;
+use super::queue::Queue;
+use super::stamps::Stamps;
+use super::statistics::Monitor;
+use super::supply::{Next, Supply};
+use super::waiter::Waiter;
+use super::{Error, Result};
+use glassline_io::clock::Clock;
+use glassline_media::{FrameRate, Time};
+use glassline_transport::raw_video::Packetizer;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bursts that one system call takes.
+const CALL_BURSTS: usize = 32;
+/// Bursts with launch times are handed over so much earlier.
+const AHEAD: Duration = Duration::from_millis(2);
+/// A frame that somebody wants ended goes on if it ends within this.
+const END_WITHIN: Duration = Duration::from_millis(200);
+
+/// Ends a sender, from any thread.
+#[derive(Clone, Debug)]
+pub struct Stopper(pub(super) Arc<Queue>);
+
+impl Stopper {
+    /// Has it end after the frame that is on its way.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+/// When frames begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Timing {
+    /// So long after they were captured.
+    Captured { delay: Duration },
+    /// On a grid that begins then, so many a second.
+    Grid { first: Time, rate: FrameRate, slot: u64 },
+    /// As soon as they can.
+    Unlimited,
+}
+
+/// All that the sending thread works with.
+pub(super) struct Running {
+    pub(super) clock: Clock,
+    pub(super) queue: Arc<Queue>,
+    pub(super) monitor: Monitor,
+    pub(super) packetizer: Packetizer,
+    pub(super) plan: Plan,
+    /// Without a schedule there is nothing to measure.
+    pub(super) meter: Option<Meter>,
+    pub(super) paths: Vec<Path>,
+    pub(super) stamps: Stamps,
+    pub(super) timing: Timing,
+    /// From the first field to the second, where they are of two times.
+    pub(super) field: Option<Duration>,
+    pub(super) waiter: Waiter,
+    /// Frames at most.
+    pub(super) limit: Option<u64>,
+}
+
+/// What became of a frame.
+#[derive(Default)]
+struct Report {
+    packets: u64,
+    bytes: u64,
+    late_packets: u64,
+    latest: Duration,
+    lateness: Vec<Duration>,
+    full: u64,
+    failed_packets: u64,
+    failure: Option<(String, io::Error)>,
+}
+
+impl Running {
+    /// Sends until the supply ends, the limit is reached or somebody asks for the end.
+    pub(super) fn run(mut self, mut supply: Supply) -> Result<()> {
+        let (mut number, mut first) = (0, None);
+        while self.limit.is_none_or(|limit| number < limit) && !self.queue.is_stopped() {
+            let (bytes, captured) = match supply.next() {
+                Next::Frame(bytes, captured) => (bytes, captured),
+                Next::Nothing => continue,
+                Next::End => break,
+            };
+            let now = self.clock.now();
+            let (began, is_late) =
+                self.timing.begin(captured, now, self.plan.bursts.first().map_or(0, |it| it.due));
+            let captured = captured.or(began).unwrap_or(now);
+            self.stamps.follow(now, self.clock.utc());
+            let timestamps = self.stamps.of_frame(captured, self.field.map(|field| captured + field));
+            let report = self.frame(bytes, began, timestamps);
+            number += 1;
+            let first = *first.get_or_insert(began.map_or(now, |began| began.max(now)));
+            self.tell(report, is_late, self.clock.now().since(first))?;
+        }
+        Ok(())
+    }
+
+    /// Sends one frame that begins at `began`, or now.
+    fn frame(&mut self, bytes: &[u8], began: Option<Time>, timestamps: [u32; 2]) -> Report {
+        let mut report = Report::default();
+        let launches = self.paths.iter().all(|path| path.launch.is_used);
+        let ahead = if launches { AHEAD } else { Duration::ZERO };
+        let Running { clock, queue, packetizer, plan, meter, paths, waiter, .. } = self;
+        let mut packets = packetizer.frame(timestamps);
+        let mut next = 0;
+        while next < plan.bursts.len() {
+            let rest = &plan.bursts[next..];
+            let now = clock.now();
+            let is_due = |at: Time| at <= now + ahead;
+            let count = match began {
+                Some(began) => rest.iter().take(CALL_BURSTS).take_while(|it| is_due(due(began, it))).count(),
+                None => rest.len().min(CALL_BURSTS),
+            };
+            if let (0, Some(began)) = (count, began) {
+                let at = due(began, &rest[0]);
+                if at.since(now) > END_WITHIN && queue.is_stopped() {
+                    break;
+                }
+                waiter.wait(Time::from_nanos(at.as_nanos().saturating_sub(ahead.as_nanos() as u64)));
+                continue;
+            }
+            let bursts = &rest[..count];
+            for path in paths.iter_mut() {
+                let sent = path.send(bursts, packets.clone(), bytes, began);
+                report.full += sent.full;
+                report.failed_packets += sent.failed_packets;
+                if let Some(error) = sent.failure {
+                    report.failure = Some((path.to.clone(), error));
+                }
+            }
+            for burst in bursts {
+                if let Some(began) = began {
+                    let own = due(began, burst);
+                    // With a launch time it leaves at its own, if that is not over.
+                    let left = if launches { now.max(own) } else { now };
+                    report.lateness.push(left.since(own));
+                    if let Some(meter) = meter {
+                        let range = (burst.first, burst.first + burst.packets);
+                        let (late, by) = meter.push(range, began.as_nanos(), left.as_nanos());
+                        report.late_packets += late as u64;
+                        report.latest = report.latest.max(by);
+                    }
+                }
+                report.packets += burst.packets as u64;
+                report.bytes += burst.bytes as u64;
+            }
+            let gone = bursts.iter().map(|burst| burst.packets).sum::<usize>();
+            packets.by_ref().take(gone).for_each(drop);
+            next += count;
+        }
+        report
+    }
+
+    /// Writes down what became of a frame.
+    fn tell(&self, report: Report, is_late: bool, duration: Duration) -> Result<()> {
+        let all = report.packets * self.paths.len() as u64;
+        let launch_errors: u64 = self.paths.iter().map(Path::launch_errors).sum();
+        self.monitor.update(|statistics| {
+            statistics.frames += 1;
+            statistics.packets += report.packets;
+            statistics.bytes += report.bytes;
+            statistics.duration = duration;
+            statistics.late_packets += report.late_packets;
+            statistics.latest = statistics.latest.max(report.latest);
+            report.lateness.iter().for_each(|late| statistics.bursts.push(*late));
+            statistics.late_frames += u64::from(is_late);
+            statistics.full_sockets += report.full;
+            statistics.failed_packets += report.failed_packets;
+            statistics.launch_errors += launch_errors;
+            statistics.clock_steps = self.stamps.steps();
+            if let Some((to, error)) = &report.failure {
+                statistics.failure = Some(format!("{to}: {error}"));
+            }
+            if let Some(meter) = &self.meter {
+                (statistics.cinst, statistics.vrx) = (meter.cinst(), meter.vrx());
+                statistics.class = Some(meter.class(statistics.late_packets));
+            }
+        });
+        match report.failure {
+            Some((to, error)) if report.failed_packets >= all => Err(Error::Send { to, error }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Timing {
+    /// When a frame begins that is there at `now` and was captured at `captured`, and whether its first burst, due `lead`
+    /// nanoseconds after that (or before), is late. `None` where it begins at once.
+    fn begin(&mut self, captured: Option<Time>, now: Time, lead: i64) -> (Option<Time>, bool) {
+        let is_late = |began: Time| began.as_nanos().saturating_add_signed(lead) < now.as_nanos();
+        match self {
+            Timing::Unlimited => (None, false),
+            Timing::Captured { delay } => {
+                let began = captured.unwrap_or(now) + *delay;
+                (Some(began), is_late(began))
+            }
+            Timing::Grid { first, rate, slot } => {
+                let mut began = *first + rate.time_of(*slot);
+                let is_late = is_late(began);
+                // What is a whole frame late does not catch up: the frames behind it have their own times.
+                while now.since(began) > rate.time_of(1) {
+                    *slot += 1 + periods(now.since(began), *rate);
+                    began = *first + rate.time_of(*slot);
+                }
+                *slot += 1;
+                (Some(began), is_late)
+            }
+        }
+    }
+}
+
+/// Whole frames in some time, less one.
+fn periods(time: Duration, rate: FrameRate) -> u64 {
+    let period = rate.time_of(1).as_nanos().max(1);
+    u64::try_from(time.as_nanos() / period).unwrap_or(0).saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_of_the_grid_that_is_a_whole_frame_late_takes_the_next_place() {
+        let rate = FrameRate::new(50, 1).unwrap();
+        let mut timing = Timing::Grid { first: Time::from_millis(1000), rate, slot: 0 };
+        let at = Time::from_millis;
+        assert_eq!(timing.begin(None, at(990), 0), (Some(at(1000)), false));
+        assert_eq!(timing.begin(None, at(1030), 0), (Some(at(1020)), true), "it catches up");
+        assert_eq!(timing.begin(None, at(1039), -2_000_000), (Some(at(1040)), true), "it was due before");
+        assert_eq!(timing.begin(None, at(1200), 0), (Some(at(1200)), true));
+        assert_eq!(timing.begin(None, at(1201), 0), (Some(at(1220)), false));
+        let mut captured = Timing::Captured { delay: Duration::from_millis(20) };
+        assert_eq!(captured.begin(Some(at(1000)), at(1010), 0), (Some(at(1020)), false));
+        assert_eq!(captured.begin(Some(at(1000)), at(1030), 0), (Some(at(1020)), true));
+    }
+}

@@ -1,0 +1,336 @@
+//! A sender from its opening to its end.
+
+use super::class::{Limits, Meter};
+use super::describe::{self, Sent};
+use super::frames::{FramePacker, keep};
+use super::intake::Intake;
+use super::path::Path;
+use super::plan::{Grain, Plan};
+use super::queue::Queue;
+use super::running::{Running, Stopper, Timing};
+use super::settings::{Rate, Settings, Shape};
+use super::stamps::Stamps;
+use super::statistics::Monitor;
+use super::supply::Supply;
+use super::waiter::Waiter;
+use super::{BLOCKS, Error, Result, decide};
+use crate::capture::{self, Children, FfmpegInput, Input, Length, Pictures, Pixels, Request, Source};
+use glassline_io::clock::Clock;
+use glassline_io::pages::{Block, Pool};
+use glassline_io::{process, random};
+use glassline_media::{FrameRate, PixelFormat, Time};
+use glassline_transport::raw_video::{Format, Packetizer, PacketizerSettings, Schedule, SenderModel};
+use glassline_transport::sdp::Description;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// From the beginning of a run to the first frame: threads start, and the test pattern draws what never changes.
+const START: Duration = Duration::from_millis(300);
+/// A picture of a source with a clock of its own is sent so long after it was captured, or a period after it.
+const LIVE_DELAY: Duration = Duration::from_millis(40);
+
+/// Sends video that is open. See the [module](super).
+pub struct RawSender {
+    settings: Settings,
+    clock: Clock,
+    opened: Opened,
+    rate: FrameRate,
+    packetizer: Packetizer,
+    schedule: Schedule,
+    plan: Plan,
+    paths: Vec<Path>,
+    queue: Arc<Queue>,
+    monitor: Monitor,
+}
+
+/// An input and what is known of it.
+struct Opened {
+    input: OpenInput,
+    source: capture::Format,
+    format: Format,
+    children: Option<Children>,
+}
+
+enum OpenInput {
+    /// Hands pictures over when they are captured.
+    Source(Box<Source>),
+    /// Gives pictures when it is asked.
+    Pictures(Box<Pictures>),
+    /// All frames, packed.
+    Kept(Vec<Block>),
+}
+
+impl RawSender {
+    /// Opens `input` and the paths. A file that is to be sent over and over is read and packed here, if it fits.
+    ///
+    /// # Errors
+    /// [`Error`]: the input's, the format's, the network's.
+    pub fn open(input: &Input, settings: Settings, clock: Clock) -> Result<RawSender> {
+        if !(1..=2).contains(&settings.paths.len()) {
+            return Err(Error::Paths(settings.paths.len()));
+        }
+        let opened = Opened::open(input, &settings, clock)?;
+        let format = opened.format;
+        let mut packetizer = packetizer(&settings, format)?;
+        let packets = packetizer.layout().len() as u32;
+        let frame_bytes = packetizer.clone().frame([0, 0]).map(|packet| packet.bytes).sum();
+        let rate = decide::rate(opened.source.rate, settings.rate, frame_bytes);
+        let model = if settings.shape == Shape::Narrow { SenderModel::Gapped } else { SenderModel::Linear };
+        let schedule = Schedule::new(rate, packets, &format, model);
+        let open =
+            |path| Path::open(path, settings.dscp, settings.launches && settings.rate != Rate::Unlimited);
+        let paths = settings.paths.iter().map(open).collect::<Result<Vec<_>>>()?;
+        let is_exact = settings.spins || paths.iter().all(|path| path.launch.is_used);
+        let limits = Limits::new(&schedule, settings.datagram_bytes);
+        let mut grain = Grain::new(&schedule, &limits, settings.shape, is_exact);
+        grain.packets = settings.burst_packets.unwrap_or(grain.packets);
+        let plan = Plan::new(packetizer.frame([0, 0]), &schedule, grain);
+        // The numbers of the packets that were only counted.
+        let packetizer = self::packetizer(&settings, format)?;
+        let monitor = Monitor::new();
+        monitor.update(|statistics| {
+            statistics.burst_packets = plan.most;
+            statistics.launches = paths.iter().map(|path| path.launch.clone()).collect();
+        });
+        let queue = Arc::new(Queue::default());
+        Ok(RawSender { settings, clock, opened, rate, packetizer, schedule, plan, paths, queue, monitor })
+    }
+
+    /// What frames are.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.opened.format
+    }
+
+    /// Frames a second; `None` where as many leave as can.
+    #[must_use]
+    pub fn rate(&self) -> Option<FrameRate> {
+        (self.settings.rate != Rate::Unlimited).then_some(self.rate)
+    }
+
+    /// Packets of a frame.
+    #[must_use]
+    pub fn packets(&self) -> usize {
+        self.packetizer.layout().len()
+    }
+
+    /// Frames that are sent from memory; `None` where the input is read while it is sent.
+    #[must_use]
+    pub fn kept(&self) -> Option<usize> {
+        match &self.opened.input {
+            OpenInput::Kept(blocks) => Some(blocks.len()),
+            _ => None,
+        }
+    }
+
+    /// The session description, by this name.
+    #[must_use]
+    pub fn description(&self, name: &str) -> Description {
+        let sent = Sent {
+            format: self.opened.format,
+            rate: self.rate(),
+            colour: self.opened.source.colour,
+            is_on_grid: !self.is_live(),
+            is_exact: self.paths.iter().all(|path| path.launch.is_used),
+        };
+        describe::describe(name, self.clock.utc().as_nanos() / 1_000_000_000, &self.settings, &sent)
+    }
+
+    /// Ends it, from any thread.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.queue))
+    }
+
+    /// Looks at what it does, during the run and after it.
+    #[must_use]
+    pub fn monitor(&self) -> Monitor {
+        self.monitor.clone()
+    }
+
+    /// Whether pictures come by a clock that is not ours.
+    fn is_live(&self) -> bool {
+        let is_test = matches!(&self.opened.input, OpenInput::Source(source) if source.is_test());
+        self.opened.source.live && !is_test
+    }
+
+    /// Sends until the input ends, its length is reached or [`Stopper::stop`] is called; the caller waits that long.
+    ///
+    /// # Errors
+    /// [`Error`]: the input's, the network's where nothing of a frame leaves.
+    pub fn run(self) -> Result<()> {
+        let is_live = self.is_live();
+        let RawSender { settings, clock, opened, rate, packetizer, schedule, plan, paths, queue, monitor } =
+            self;
+        let Opened { input, source, format, children } = opened;
+        let now = clock.now();
+        let stamps = Stamps::new(now, clock.utc_at(now));
+        let first = stamps.next_on_grid(now + START, rate);
+        let timing = timing(&input, &settings, (first, rate), is_live);
+        let looped = settings.looped;
+        let intake = |input: Work| -> Result<Supply> {
+            let pool = Pool::new(format.frame_bytes(), BLOCKS).map_err(Error::system("memory for frames"))?;
+            monitor.update(|statistics| statistics.is_huge = pool.is_huge());
+            let intake =
+                Intake::new(FramePacker::new(format), pool, Arc::clone(&queue), monitor.clone(), source.live);
+            spawn("pictures", move || input.run(&intake))?;
+            Ok(Supply::Queue { queue: Arc::clone(&queue), current: None })
+        };
+        let supply = match input {
+            OpenInput::Source(source) => intake(Work::Source(Box::new(source.beginning_at(first))))?,
+            OpenInput::Pictures(pictures) => intake(Work::Pictures(pictures))?,
+            OpenInput::Kept(blocks) => Supply::Kept { blocks, looped, next: 0 },
+        };
+        let running = Running {
+            clock,
+            queue: Arc::clone(&queue),
+            monitor: monitor.clone(),
+            packetizer,
+            plan,
+            meter: (settings.rate != Rate::Unlimited).then(|| Meter::new(&schedule, settings.datagram_bytes)),
+            paths,
+            stamps,
+            timing,
+            field: describe::has_fields(&format).then(|| rate.time_of(1) / 2),
+            waiter: Waiter { clock, spins: settings.spins },
+            limit: limit(settings.length, source.rate),
+        };
+        let (processor, is_paced) = (settings.processor, settings.rate != Rate::Unlimited && !settings.spins);
+        let sending = spawn("raw send", move || {
+            processor.map_or(Ok(()), process::pin_thread).map_err(Error::Processor)?;
+            process::sharpen_timers();
+            // A thread that never sleeps would take the processor from all others.
+            let is_real_time = is_paced && process::hurry_thread();
+            monitor.update(|statistics| statistics.is_real_time = is_real_time);
+            running.run(supply)
+        })?;
+        let sent = sending.join().expect("the sending thread does not panic");
+        queue.stop();
+        children.iter().for_each(Children::end);
+        // A source that waits for its input ends with the process; one that has ended says how.
+        let ended = queue.take_end().unwrap_or(Ok(()));
+        sent.and(ended.map_err(Error::Capture))
+    }
+}
+
+/// What the thread of pictures does.
+enum Work {
+    Source(Box<Source>),
+    Pictures(Box<Pictures>),
+}
+
+impl Work {
+    fn run(self, intake: &Intake) {
+        match self {
+            Work::Source(source) => source.run(intake),
+            Work::Pictures(pictures) => intake.run(*pictures),
+        }
+    }
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<thread::JoinHandle<T>> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map_err(Error::system("a thread"))
+}
+
+/// When frames begin.
+fn timing(input: &OpenInput, settings: &Settings, (first, rate): (Time, FrameRate), is_live: bool) -> Timing {
+    match input {
+        _ if settings.rate == Rate::Unlimited => Timing::Unlimited,
+        // A whole period keeps to the grid.
+        OpenInput::Source(_) if !is_live => Timing::Captured { delay: rate.time_of(1) },
+        OpenInput::Source(_) => Timing::Captured { delay: rate.time_of(1).min(LIVE_DELAY) },
+        OpenInput::Pictures(_) | OpenInput::Kept(_) => Timing::Grid { first, rate, slot: 0 },
+    }
+}
+
+/// Frames at most, of pictures at `rate`.
+fn limit(length: Length, rate: FrameRate) -> Option<u64> {
+    let by_time = length.time.map(|time| {
+        let frames = time.as_nanos() * u128::from(rate.numerator());
+        u64::try_from(frames.div_ceil(u128::from(rate.denominator()) * 1_000_000_000)).unwrap_or(u64::MAX)
+    });
+    match (length.pictures, by_time) {
+        (Some(pictures), Some(by_time)) => Some(pictures.min(by_time)),
+        (pictures, by_time) => pictures.or(by_time),
+    }
+}
+
+/// With numbers that nobody can guess (RFC 3550 §5.1).
+fn packetizer(settings: &Settings, format: Format) -> Result<Packetizer> {
+    let seed = random::seed().map_err(Error::system("a random number"))?;
+    let number = |at: usize| u32::from_be_bytes([seed[at], seed[at + 1], seed[at + 2], seed[at + 3]]);
+    let asked = PacketizerSettings {
+        format,
+        payload_type: settings.payload_type,
+        ssrc: number(0),
+        first_sequence: number(4),
+        datagram_bytes: settings.datagram_bytes,
+        packing: settings.packing,
+    };
+    Packetizer::new(asked).ok_or(Error::Datagram(settings.datagram_bytes))
+}
+
+impl Opened {
+    fn open(input: &Input, settings: &Settings, clock: Clock) -> Result<Opened> {
+        if settings.looped && input.path().is_none() {
+            return Err(capture::Error::NotAFile.into());
+        }
+        if settings.looped
+            && let Some(opened) = Opened::kept(input, settings)?
+        {
+            return Ok(opened);
+        }
+        if settings.rate != Rate::Source {
+            let pictures = Pictures::open_as_they_are(input, settings.looped, Length::default())?;
+            let (source, pixels, children) = (pictures.format(), pictures.pixels(), pictures.children());
+            let input = OpenInput::Pictures(Box::new(pictures));
+            return Opened::new(input, (source, pixels, children), settings);
+        }
+        let file = match input {
+            Input::Decoded(path) => Some(FfmpegInput::open(path)?),
+            _ => None,
+        };
+        let children = file.as_ref().map(FfmpegInput::children);
+        let request = Request {
+            file,
+            paced: true,
+            looped: settings.looped,
+            pixels: Pixels::Own,
+            length: settings.length,
+            ..Request::default()
+        };
+        let source = Source::open(input, &request, clock)?;
+        let known = (source.format(), source.pixels(), children);
+        Opened::new(OpenInput::Source(Box::new(source)), known, settings)
+    }
+
+    fn new(
+        input: OpenInput,
+        (source, pixels, children): (capture::Format, PixelFormat, Option<Children>),
+        settings: &Settings,
+    ) -> Result<Opened> {
+        let format = decide::format(pixels, &source, settings)?;
+        Ok(Opened { input, source, format, children })
+    }
+
+    /// All of a file in memory, where it fits.
+    fn kept(input: &Input, settings: &Settings) -> Result<Option<Opened>> {
+        let look = Pictures::open_as_they_are(input, false, Length::default())?;
+        let (source, pixels) = (look.format(), look.pixels());
+        look.children().iter().for_each(Children::end);
+        let format = decide::format(pixels, &source, settings)?;
+        match keep(input, format, settings.memory_bytes)? {
+            Some(blocks) if blocks.is_empty() => {
+                Err(Error::Empty(input.path().map(|path| path.display().to_string()).unwrap_or_default()))
+            }
+            Some(blocks) => {
+                Ok(Some(Opened { input: OpenInput::Kept(blocks), source, format, children: None }))
+            }
+            None => Ok(None),
+        }
+    }
+}

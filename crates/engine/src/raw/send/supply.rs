@@ -1,0 +1,62 @@
+//! Where frames come from.
+
+use super::queue::{Frame, Queue, Taken};
+use glassline_io::pages::Block;
+use glassline_media::{Memory, Time};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a frame is waited for before the caller looks whether it is to end.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Gives frames.
+#[derive(Debug)]
+pub(super) enum Supply {
+    /// From the thread that packs them.
+    Queue {
+        queue: Arc<Queue>,
+        /// The one that was given last.
+        current: Option<Frame>,
+    },
+    /// From memory, once or over and over.
+    Kept { blocks: Vec<Block>, looped: bool, next: usize },
+}
+
+/// What came out of [`Supply::next`].
+pub(super) enum Next<'a> {
+    /// A frame's bytes, and when it was captured, if that is known.
+    Frame(&'a [u8], Option<Time>),
+    /// None has come yet.
+    Nothing,
+    /// None will come any more.
+    End,
+}
+
+impl Supply {
+    /// The next frame. The one before it is done with.
+    pub(super) fn next(&mut self) -> Next<'_> {
+        match self {
+            Supply::Queue { queue, current } => {
+                if current.take().is_some() {
+                    queue.freed();
+                }
+                match queue.take(TICK) {
+                    Taken::Frame(frame) => {
+                        let frame = current.insert(frame);
+                        Next::Frame(frame.block.bytes(), frame.captured)
+                    }
+                    Taken::Nothing => Next::Nothing,
+                    Taken::End => Next::End,
+                }
+            }
+            Supply::Kept { blocks, looped, next } => {
+                if *next == blocks.len() && *looped {
+                    *next = 0;
+                }
+                let Some(block) = blocks.get(*next) else { return Next::End };
+                *next += 1;
+                Next::Frame(block.bytes(), None)
+            }
+        }
+    }
+}
