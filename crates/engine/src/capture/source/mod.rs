@@ -192,7 +192,14 @@ impl Source {
             }
             Input::Rtp { description, options, rate } => {
                 let opened = rtp::open(description, options, *rate, clock)?;
-                let prepare = Prepare::new(opened.fields, deinterlace, opened.rate);
+                let (prepare, pixels) = match pixels {
+                    Pixels::I420 => {
+                        (Prepare::new(opened.fields, deinterlace, opened.rate), PixelFormat::I420)
+                    }
+                    Pixels::Own => {
+                        (Prepare::keeping(opened.fields, opened.rate), opened.receiver.format().pixels())
+                    }
+                };
                 let format = Format {
                     size: prepare.size(opened.receiver.format().size()),
                     rate: prepare.rate(opened.rate),
@@ -201,7 +208,7 @@ impl Source {
                     live: true,
                 };
                 let kind = Kind::Rtp { receiver: Box::new(opened.receiver), prepare };
-                return Ok(Source { kind, format, length, clock, wall: Wall::of(clock) });
+                return Ok(Source { pixels, ..Source::of(kind, format, length, clock) });
             }
             Input::Stdin => Y4m::stdin(begun)?,
             Input::File(path) => Y4m::file(path, looped)?,
@@ -283,7 +290,7 @@ impl Source {
         self.format
     }
 
-    /// Components and depth of their samples, which lie in planes.
+    /// Components and depth of their samples.
     #[must_use]
     pub fn pixels(&self) -> PixelFormat {
         self.pixels
