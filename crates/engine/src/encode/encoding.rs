@@ -11,7 +11,7 @@ use super::feed::Feed;
 use super::ladder::{self, Rung};
 use super::pipeline::{Pipeline, RenditionIndex};
 use super::queue::Queue;
-use super::request::{Request, SoundRequest};
+use super::request::Request;
 use super::settings::Settings;
 use super::sound::{self, Audio};
 use super::stats::{Progress, Stats};

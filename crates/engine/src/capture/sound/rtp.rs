@@ -59,8 +59,7 @@ impl RtpSound {
         let window = if flow.paths.len() > 1 { options.skew } else { REORDER };
         let reorder = rtp::Settings { window, ..rtp::Settings::default() };
         let settings = pcm::Settings { format, payload_type: flow.payload_type, reorder };
-        let datagrams =
-            Datagrams::open(&described::paths(flow, options, SOCKET_BYTES)).map_err(receive)?;
+        let datagrams = Datagrams::open(&described::paths(flow, options, SOCKET_BYTES)).map_err(receive)?;
         let channels = audio.channels.min(CHANNELS_MAX);
         tracing::info!(
             "sound at {addresses}: L{} at {} Hz, {channels} of {} channels",

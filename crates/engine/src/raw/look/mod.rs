@@ -90,8 +90,9 @@ impl Look {
     pub fn start(description: &Description, settings: &Settings, clock: Clock) -> Result<Look, LookError> {
         let start = |flow: &Flow| {
             let started = match &flow.media {
-                Media::Video(video) => VideoLook::start(flow, video, settings, clock)
-                    .map(|look| Running::Video(Box::new(look))),
+                Media::Video(video) => {
+                    VideoLook::start(flow, video, settings, clock).map(|look| Running::Video(Box::new(look)))
+                }
                 Media::Audio(audio) => {
                     let seen = AudioSeen::new(flow, audio, settings.options.skew, clock);
                     let seen = seen.ok_or(io::Error::from(io::ErrorKind::Unsupported));
@@ -139,7 +140,8 @@ impl Running {
         };
         let data = locked(&look.data);
         let paths = data.paths().iter().zip(&look.granted);
-        let paths = paths.map(|(path, granted)| PathReport { socket: Some(socket(granted)), ..path.report() });
+        let paths =
+            paths.map(|(path, granted)| PathReport { socket: Some(socket(granted)), ..path.report() });
         let paths: Vec<PathReport> = paths.collect();
         let failed = locked(&look.failed).clone();
         match &*data {
@@ -151,7 +153,10 @@ impl Running {
             Data::Ancillary(seen) => {
                 let (merged, ancillary, clocks) = seen.report();
                 let clocks = Clocks { failed, ..clocks };
-                FlowReport { ancillary: Some(ancillary), ..of_flow(flow, "ancillary", (paths, merged, clocks)) }
+                FlowReport {
+                    ancillary: Some(ancillary),
+                    ..of_flow(flow, "ancillary", (paths, merged, clocks))
+                }
             }
         }
     }

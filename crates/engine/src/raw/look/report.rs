@@ -231,10 +231,7 @@ pub struct LimitReport {
 
 impl From<Limits> for LimitReport {
     fn from(limits: Limits) -> LimitReport {
-        LimitReport {
-            cmax: Some(limits.c_max).filter(|most| *most != u32::MAX),
-            vrx_full: limits.vrx_full,
-        }
+        LimitReport { cmax: Some(limits.c_max).filter(|most| *most != u32::MAX), vrx_full: limits.vrx_full }
     }
 }
 

@@ -85,7 +85,8 @@ impl Seen {
         let step = frames.push(&seen.header, seen.arrival, is_second, message.at);
         if let Some(step) = step {
             let known = (frames.packets(), self.video.rate.or_else(|| frames.rate()));
-            let ptp = self.ptp.filter(|_| step.is_start).map(|direct| ptp_clock(self.clock, message.at, direct));
+            let ptp =
+                self.ptp.filter(|_| step.is_start).map(|direct| ptp_clock(self.clock, message.at, direct));
             judge(evenness, &self.video, known, (step, message.at, seen.header.timestamp, ptp));
         }
         if let Some(header) = header {
@@ -173,7 +174,12 @@ pub(super) struct VideoLook {
 }
 
 impl VideoLook {
-    pub(super) fn start(flow: &Flow, video: &Video, settings: &Settings, clock: Clock) -> io::Result<VideoLook> {
+    pub(super) fn start(
+        flow: &Flow,
+        video: &Video,
+        settings: &Settings,
+        clock: Clock,
+    ) -> io::Result<VideoLook> {
         let mut receive = described::video_settings(flow, video, &settings.options);
         // Each datagram is to have its own time.
         receive.paths.iter_mut().for_each(|path| path.is_collected = false);
@@ -267,9 +273,9 @@ impl VideoLook {
             described_max_bytes: max_datagram_bytes.unwrap_or(MAX_UDP_BYTES),
             described_packing: packing_name(packing == Packing::Block),
             // Blocks that end where lines do are of both modes.
-            packing: seen.block_bytes.map(|_| {
-                packing_name(seen.is_block && (seen.has_lines || packing == Packing::Block))
-            }),
+            packing: seen
+                .block_bytes
+                .map(|_| packing_name(seen.is_block && (seen.has_lines || packing == Packing::Block))),
             marker_errors: found.map_or(0, |frames| frames.marker_errors),
             described_sender: sender.map(|sender| sender.to_string()),
         }
