@@ -34,6 +34,8 @@ struct Current {
     number: u64,
     markers: u32,
     missing: u64,
+    /// What is missing may be its first packet, or the last one of the frame before.
+    is_head_missing: bool,
     /// The last packet had a marker.
     is_ended: bool,
 }
@@ -109,9 +111,14 @@ impl Frames {
         if is_start {
             self.end(header.timestamp, number, missing);
             let is_whole = self.current.is_some();
-            let current =
-                Current { timestamp: header.timestamp, number, markers: 0, missing: 0, is_ended: false };
-            self.current = Some(current);
+            self.current = Some(Current {
+                timestamp: header.timestamp,
+                number,
+                markers: 0,
+                missing: 0,
+                is_head_missing: missing > 0,
+                is_ended: false,
+            });
             // The frame that was joined in its middle does not count.
             if is_whole && self.first.is_none() {
                 self.first = Some((at, number));
@@ -143,6 +150,9 @@ impl Frames {
         if current.missing + missing == 0 {
             let wanted = if self.scan == Scan::Interlaced { 2 } else { 1 };
             self.marker_errors += u64::from(current.markers != wanted);
+        }
+        // What is missing within it is counted by the numbers.
+        if missing == 0 && !current.is_head_missing {
             self.range = Some(Range::including(self.range, packets));
             if self.before == Some(packets) {
                 self.packets = Some(packets);

@@ -179,7 +179,7 @@ pub struct VideoReport {
     pub frames: u64,
     /// Frames with holes.
     pub incomplete_frames: u64,
-    /// Of frames without a loss.
+    /// By the numbers, of frames whose first packet came and that of the next one.
     pub packets_per_frame: Option<Range>,
     /// UDP payloads.
     pub datagram_bytes: Option<Range>,

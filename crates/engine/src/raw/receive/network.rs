@@ -90,9 +90,9 @@ impl Network {
     pub(super) fn run(mut self) -> io::Result<()> {
         let ended = self.receive();
         self.depacketizer.finish();
-        self.hand_out();
         self.ask_drops();
         self.tell();
+        self.hand_out();
         ended
     }
 
@@ -107,14 +107,15 @@ impl Network {
             if due.is_some_and(|due| due <= now) {
                 self.depacketizer.handle_timeout(now);
             }
-            if !self.hand_out() {
-                return Ok(());
-            }
             if now.since(self.drops_asked) >= DROPS_ASKED {
                 self.drops_asked = now;
                 self.ask_drops();
             }
+            // Whoever has a frame finds it counted.
             self.tell();
+            if !self.hand_out() {
+                return Ok(());
+            }
             if messages == 0 && !self.is_polling {
                 let due = self.depacketizer.poll_timeout().map_or(PATIENCE, |due| due.since(now));
                 wait_any(&self.flows, due.min(PATIENCE))?;
