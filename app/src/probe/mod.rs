@@ -4,7 +4,7 @@
 //! [`table`] writes it for people; [`warnings`] puts what matters into sentences. [`flight`] asks `glassline_lab` how
 //! bursty the arrivals are, and [`capture`] takes them from a packet capture. [`check`] holds the stream against the
 //! rules, [`age`] tells how old its pictures are when they come, by the clock that [`server_clock`] finds. [`glass`]
-//! decodes, and tells how old they are then.
+//! decodes, and tells how old they are then. [`raw`] looks at the flows of a session description.
 
 mod capture;
 mod check;
@@ -13,10 +13,12 @@ mod flight;
 mod glass;
 mod ivf;
 mod layout;
+mod raw;
 mod server_clock;
 mod source;
 mod table;
 
+use crate::raw::ReceiveOptions;
 use crate::trust::Trust;
 use crate::{failure, output};
 use anyhow::{Context, Result};
@@ -34,13 +36,14 @@ const READ_BYTES: usize = 256 * 1024;
 /// How often the progress line changes.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Look into an MPEG transport stream (or VP8 in IVF): contents, timing, errors
+/// Look into an MPEG transport stream (or VP8 in IVF, or uncompressed video over RTP): contents, timing, errors
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// What to look into: an http:// URL, udp://ADDRESS:PORT (ours, or a multicast group's), a file, or - for
-    /// standard input; with --flight also a packet capture
-    #[arg(value_name = "URL|FILE")]
+    /// standard input; with --flight also a packet capture; rtp:FILE.sdp, the uncompressed video, audio and ancillary data of a
+    /// session description
+    #[arg(value_name = "URL|FILE|rtp:FILE.sdp")]
     target: String,
     /// Print the report as JSON; docs/probe.md explains each key
     #[arg(long)]
@@ -60,6 +63,12 @@ pub(crate) struct Args {
     /// The first second is left out
     #[arg(long, conflicts_with_all = ["flight", "check"])]
     glass: bool,
+    /// Of rtp:FILE.sdp: PTP keeps this machine's wall clock, as the sender's (ptp4l, phc2sys), so that its timing is judged by
+    /// the periods of ST 2059
+    #[arg(long)]
+    ptp: bool,
+    #[command(flatten, next_help_heading = "How packets of rtp:FILE.sdp are received")]
+    receiving: ReceiveOptions,
 }
 
 const EXAMPLES: &str = "\
@@ -75,6 +84,7 @@ Examples:
                                      also draw how bursty it arrives
   glassline probe udp://127.0.0.1:5000 --glass
                                      from glass to glass: capture to decoded picture
+  glassline probe rtp:camera.sdp     uncompressed video, audio, ancillary data: loss, rates, ST 2110-21
   tcpdump -i eth0 -s 128 -w a.pcap port 8080; glassline probe a.pcap --flight flight.svg
   ffmpeg -i in.mp4 -c copy -f mpegts - | glassline probe -
 
@@ -90,6 +100,15 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// Reads the stream and prints the report.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let started = Clock.now();
+    if args.target.starts_with("rtp:") {
+        return raw::run(args);
+    }
+    if let Some(option) = Some("--ptp").filter(|_| args.ptp).or(args.receiving.given()) {
+        return Err(failure::usage(
+            format!("{option} is of no use for {}", args.target),
+            "it goes with rtp:FILE.sdp; leave it out",
+        ));
+    }
     args.flight.check(&args.target)?;
     if args.glass {
         return glass::run(args);

@@ -11,6 +11,9 @@ use glassline_transport::sdp::Description;
 use std::path::Path;
 use std::time::Duration;
 
+/// What `--skew` is where it is not given.
+const SKEW: Duration = Duration::from_millis(50);
+
 /// How packets are received.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReceiveOptions {
@@ -34,8 +37,20 @@ pub(crate) struct ReceiveOptions {
 }
 
 impl ReceiveOptions {
+    /// The first option that was given, for who has no use for any.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let all = [
+            ("--interface", !self.interface.is_empty()),
+            ("--processor", self.processor.is_some()),
+            ("--busy-poll", self.busy_poll.is_some()),
+            ("--socket-buffer", self.socket_buffer.is_some()),
+            ("--skew", self.skew != SKEW),
+        ];
+        all.iter().find(|(_, is_given)| *is_given).map(|(name, _)| *name)
+    }
+
     /// For the engine, all but the memory for frames.
-    pub(super) fn options(&self) -> Result<Options> {
+    pub(crate) fn options(&self) -> Result<Options> {
         if let Some(processor) = self.processor {
             let allowed = allowed_processors()?;
             if !allowed.contains(&processor) {
@@ -58,7 +73,7 @@ impl ReceiveOptions {
 }
 
 /// The description that `rtp:FILE.sdp` names.
-pub(super) fn describe(target: &str) -> Result<Description> {
+pub(crate) fn describe(target: &str) -> Result<Description> {
     let Some(path) = target.strip_prefix("rtp:").filter(|path| !path.is_empty()) else {
         return Err(failure::usage(
             format!("{target:?} names no session description"),
@@ -98,11 +113,11 @@ pub(super) fn warn_of_machine(receiver: &Receiver, settings: &glassline_engine::
 }
 
 /// Why the engine cannot receive, with what to do.
-pub(super) fn cannot_receive(error: &std::io::Error, addresses: &str) -> anyhow::Error {
+pub(crate) fn cannot_receive(error: &std::io::Error, addresses: &str) -> anyhow::Error {
     let advice = match error.kind() {
         std::io::ErrorKind::AddrInUse => "another program receives there already: end it",
         std::io::ErrorKind::AddrNotAvailable => {
-            "the description names an address that is not this machine's: correct its c= line, or record on that machine"
+            "the description names an address that is not this machine's: correct its c= line, or receive on that machine"
         }
         std::io::ErrorKind::PermissionDenied => "give the program CAP_NET_ADMIN, or leave --busy-poll out",
         std::io::ErrorKind::OutOfMemory => "ask for a smaller --pool",
