@@ -40,6 +40,7 @@ mod pictures;
 mod publishers;
 mod pull;
 mod pull_tls;
+mod raw_probe;
 mod rtp;
 mod rules;
 mod score;
