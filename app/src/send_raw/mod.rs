@@ -91,7 +91,7 @@ pub(crate) struct Args {
     #[arg(long = "loop")]
     looped: bool,
     /// Memory for the frames of a file that is looped
-    #[arg(long, value_name = "SIZE", default_value = "1G")]
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     memory: ByteSize,
     /// Stop after this many frames
     #[arg(long, value_name = "N")]

@@ -172,8 +172,13 @@ impl RawSender {
         let intake = |input: Work| -> Result<Supply> {
             let pool = Pool::new(format.frame_bytes(), BLOCKS).map_err(Error::system("memory for frames"))?;
             monitor.update(|statistics| statistics.is_huge = pool.is_huge());
-            let intake =
-                Intake::new(FramePacker::new(format), pool, Arc::clone(&queue), monitor.clone(), source.live);
+            let intake = Intake::new(
+                FramePacker::new(format),
+                pool,
+                Arc::clone(&queue),
+                monitor.clone(),
+                (clock, source.live),
+            );
             spawn("pictures", move || input.run(&intake))?;
             Ok(Supply::Queue { queue: Arc::clone(&queue), current: None })
         };
