@@ -1,8 +1,9 @@
 //! The loop that sends: a frame, its stamps, its bursts at their times.
 
 use super::class::Meter;
+use super::pacer::Pacer;
 use super::path::{Path, due};
-use super::plan::Plan;
+use super::plan::{Burst, Plan};
 use super::queue::Queue;
 use super::stamps::Stamps;
 use super::statistics::Monitor;
@@ -54,6 +55,7 @@ pub(super) struct Running {
     pub(super) plan: Plan,
     /// Without a schedule there is nothing to measure.
     pub(super) meter: Option<Meter>,
+    pub(super) pacer: Pacer,
     pub(super) paths: Vec<Path>,
     pub(super) stamps: Stamps,
     pub(super) timing: Timing,
@@ -108,19 +110,28 @@ impl Running {
         let mut report = Report::default();
         let launches = self.paths.iter().all(|path| path.launch.is_used);
         let ahead = if launches { AHEAD } else { Duration::ZERO };
-        let Running { clock, queue, packetizer, plan, meter, paths, waiter, .. } = self;
+        let Running { clock, queue, packetizer, plan, meter, pacer, paths, waiter, .. } = self;
         let mut packets = packetizer.frame(timestamps);
         let mut next = 0;
         while next < plan.bursts.len() {
             let rest = &plan.bursts[next..];
             let now = clock.now();
-            let is_due = |at: Time| at <= now + ahead;
             let count = match began {
-                Some(began) => rest.iter().take(CALL_BURSTS).take_while(|it| is_due(due(began, it))).count(),
+                Some(began) => {
+                    let go = |burst: &&Burst| {
+                        let at = pacer.at(due(began, burst));
+                        let goes = at <= now + ahead;
+                        if goes {
+                            pacer.sent(at, now, burst.packets);
+                        }
+                        goes
+                    };
+                    rest.iter().take(CALL_BURSTS).take_while(go).count()
+                }
                 None => rest.len().min(CALL_BURSTS),
             };
             if let (0, Some(began)) = (count, began) {
-                let at = due(began, &rest[0]);
+                let at = pacer.at(due(began, &rest[0]));
                 if at.since(now) > END_WITHIN && queue.is_stopped() {
                     break;
                 }
