@@ -43,6 +43,7 @@ mod pull_tls;
 mod rtp;
 mod rules;
 mod score;
+mod send_raw;
 mod setup;
 mod site;
 mod soak;
