@@ -40,6 +40,7 @@ mod pictures;
 mod publishers;
 mod pull;
 mod pull_tls;
+mod record;
 mod rtp;
 mod rules;
 mod score;

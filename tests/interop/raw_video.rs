@@ -1,4 +1,4 @@
-//! What `send-raw` sends, as FFmpeg and GStreamer receive it.
+//! What `send-raw` sends, as FFmpeg and GStreamer receive it; and what these send, as `record` receives it.
 
 use crate::{GLASSLINE, have};
 use glassline_test_support::program::{Running, Scratch, run};
@@ -155,4 +155,90 @@ fn gstreamer_receives_8_bits_bit_for_bit() {
 #[test]
 fn gstreamer_receives_10_bits_bit_for_bit() {
     gstreamer_receives("gstreamer_receives_10_bits_bit_for_bit", 10);
+}
+
+/// A recording of so many frames of 4:2:2 that another program sends to `port`; the frames in it are those of `pictures`, one
+/// after the other.
+fn expect_recorded(depth_bits: usize, sender: impl FnOnce(&Scratch, u16, &[Vec<u8>]) -> Running) {
+    let scratch = Scratch::new("raw-video-in");
+    let (width, height) = SIZE;
+    let sample_bytes = depth_bits.div_ceil(8);
+    let (_, pictures) = noise::y4m("", width * height * 2 * sample_bytes, depth_bits as u32, 3);
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let sdp = format!(
+        "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=Another\r\nt=0 0\r\nm=video {port} RTP/AVP 96\r\nc=IN IP4 127.0.0.1\r\n\
+         a=rtpmap:96 raw/90000\r\na=fmtp:96 sampling=YCbCr-4:2:2; width={width}; height={height}; depth={depth_bits}; \
+         colorimetry=BT709-2\r\na=framerate:10\r\n"
+    );
+    let (sdp, output) = (scratch.write("in.sdp", sdp), scratch.file("out.yuv"));
+    let mut command = Command::new(GLASSLINE);
+    command.args(["record", &format!("rtp:{sdp}"), &output, "--duration", "600ms", "--json"]);
+    let mut recording = Running::start(&mut command);
+    until("it receives", || recording.output().contains("receiving at"));
+    let _sender = sender(&scratch, port, &pictures);
+    assert_eq!(recording.wait().code(), Some(0));
+    until("the report", || recording.output().contains("\"lost\":0,"));
+    // Of 8 bits the groups are kept as they are, 10 are laid into planes.
+    let expected: Vec<Vec<u8>> = match depth_bits {
+        8 => pictures.iter().map(|picture| pgroups(picture, 8)).collect(),
+        _ => pictures,
+    };
+    let recorded = std::fs::read(&output).unwrap();
+    let which = |frame: &[u8]| expected.iter().position(|expected| expected == frame);
+    let found: Vec<_> = recorded.chunks(expected[0].len()).map(which).collect();
+    assert_eq!(found.len(), 6);
+    assert!(found.iter().all(Option::is_some), "{found:?}");
+    assert!(found.windows(2).all(|pair| pair[1] != pair[0]), "{found:?}");
+}
+
+fn gstreamer_sends(test: &str, depth_bits: usize, format: &str) {
+    if !have(test, &["gst-launch-1.0", "gst-inspect-1.0"]) {
+        return;
+    }
+    if run("gst-inspect-1.0", &["--exists", "rtpvrawpay"], 60).status != Some(0) {
+        skip(test, "GStreamer has no rtpvrawpay");
+        return;
+    }
+    expect_recorded(depth_bits, |scratch, port, pictures| {
+        let samples: Vec<u8> =
+            (0..60).flat_map(|number| pgroups(&pictures[number % 3], depth_bits)).collect();
+        let file = scratch.write("in.raw", samples);
+        let (width, height) = SIZE;
+        let pipeline = format!(
+            "-q filesrc location={file} ! rawvideoparse format={format} width={width} height={height} framerate=10/1 ! \
+             rtpvrawpay mtu=1400 pt=96 ! udpsink host=127.0.0.1 port={port} sync=true"
+        );
+        let mut command = Command::new("gst-launch-1.0");
+        command.args(pipeline.split_whitespace());
+        Running::start(&mut command)
+    });
+}
+
+#[test]
+fn gstreamers_8_bits_are_recorded_bit_for_bit() {
+    gstreamer_sends("gstreamers_8_bits_are_recorded_bit_for_bit", 8, "uyvy");
+}
+
+#[test]
+fn gstreamers_10_bits_are_recorded_bit_for_bit() {
+    gstreamer_sends("gstreamers_10_bits_are_recorded_bit_for_bit", 10, "uyvp");
+}
+
+#[test]
+fn ffmpegs_8_bits_are_recorded_bit_for_bit() {
+    if !have("ffmpegs_8_bits_are_recorded_bit_for_bit", &["ffmpeg"]) {
+        return;
+    }
+    expect_recorded(8, |scratch, port, pictures| {
+        let samples: Vec<u8> = (0..60).flat_map(|number| pgroups(&pictures[number % 3], 8)).collect();
+        let file = scratch.write("in.raw", samples);
+        let (width, height) = SIZE;
+        let arguments = format!(
+            "-v error -re -f rawvideo -pixel_format uyvy422 -video_size {width}x{height} -framerate 10 -i {file} -c:v rawvideo \
+             -f rtp -payload_type 96 rtp://127.0.0.1:{port}?pkt_size=1400"
+        );
+        let mut command = Command::new("ffmpeg");
+        command.args(arguments.split_whitespace());
+        Running::start(&mut command)
+    });
 }
