@@ -1,9 +1,9 @@
 //! From a session description to what a receiver is to be told.
 
 use super::receive;
+use glassline_io::nic;
 use glassline_io::udp::Settings as From;
 use glassline_io::udp::flow::FlowSettings;
-use glassline_media::FrameRate;
 use glassline_transport::raw_video;
 use glassline_transport::sdp::{self, Description, Flow, SdpError, Video};
 use std::fs::File;
@@ -149,7 +149,7 @@ pub fn settings(description: &Description, options: &Options) -> Result<receive:
             skew: options.skew,
         },
         paths: flow.paths.iter().enumerate().map(path).collect(),
-        direct: flow.direct_offset(),
+        direct: flow.direct_offset(&ethernet_addresses()),
         colour: video.colour,
         fields: video.field_order(),
         frames,
@@ -157,9 +157,10 @@ pub fn settings(description: &Description, options: &Options) -> Result<receive:
     })
 }
 
-/// A flow's bits a second: of samples alone.
-pub fn bits_per_second(format: &raw_video::Format, rate: FrameRate) -> f64 {
-    format.frame_bytes() as f64 * 8.0 * f64::from(rate.numerator()) / f64::from(rate.denominator())
+/// Of this machine's interfaces.
+fn ethernet_addresses() -> Vec<[u8; 6]> {
+    let names = nic::interfaces().unwrap_or_default();
+    names.iter().filter_map(|name| nic::ethernet_address(name).ok().flatten()).collect()
 }
 
 /// Where a flow is received, for people.
