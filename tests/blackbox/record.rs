@@ -79,6 +79,35 @@ fn what_was_sent_is_recorded_bit_for_bit() {
 }
 
 #[test]
+fn fields_segments_packings_and_sizes_of_packets_make_the_same_pictures() {
+    let scratch = Scratch::new("record-cut");
+    let (width, height) = SIZE;
+    let (y4m, pictures) = noise::y4m(&format!("W{width} H{height} F25:1 C422p10"), width * height * 4, 10, 3);
+    let input = scratch.write("in.y4m", y4m);
+    for (number, (scan, packing, payload)) in [
+        ("interlaced", "gpm", "1300"),
+        ("psf", "bpm", "1452"),
+        ("progressive", "bpm", "800"),
+        ("interlaced", "bpm", "8952"),
+        ("progressive", "gpm", "8952"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (sdp, output) = (scratch.file(&format!("{number}.sdp")), scratch.file(&format!("{number}.yuv")));
+        let options = ["--scan", scan, "--packing", packing, "--payload", payload];
+        let _sender = send(&[&[&input[..], &url(), "--loop"][..], &options].concat(), &sdp);
+        let report = record(&[&format!("rtp:{sdp}"), &output, "--duration", "240ms"]);
+        assert_eq!(
+            (&report["lost"], &report["incomplete_frames"]),
+            (&0.into(), &0.into()),
+            "{options:?}: {report}"
+        );
+        expect_pictures(&std::fs::read(&output).unwrap(), &pictures, 6);
+    }
+}
+
+#[test]
 fn a_signal_ends_it_and_what_came_is_told() {
     let scratch = Scratch::new("record-signal");
     let sdp = scratch.file("in.sdp");

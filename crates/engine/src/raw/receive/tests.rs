@@ -131,6 +131,22 @@ fn who_is_late_loses_whole_frames_and_no_packets() {
 }
 
 #[test]
+fn frames_wait_as_long_as_there_is_memory_for_them() {
+    let (format, to) = (format(10), [free()]);
+    let mut receiver = Receiver::start(&settings(format, &to, 40), Clock::new()).unwrap();
+    let mut sender = Sender::new(format);
+    for number in 0..30u32 {
+        sender.send(number, &to, |_, _| false);
+        wait_for("each frame comes", || receiver.report().counters.frames > u64::from(number));
+    }
+    for number in 0..30 {
+        let frame = next(&mut receiver);
+        assert!(frame.picture.planes()[0].lines().flatten().eq(&sender.bytes(number)), "frame {number}");
+    }
+    assert_eq!(receiver.report().counters.dropped, 0);
+}
+
+#[test]
 fn what_cannot_be_opened_says_so() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = [taken.local_addr().unwrap()];
