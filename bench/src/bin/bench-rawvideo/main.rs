@@ -63,6 +63,9 @@ struct Args {
     /// Few and short trials of one stream: whether everything works
     #[arg(long)]
     quick: bool,
+    /// Tell of each trial
+    #[arg(long)]
+    trials: bool,
     /// Folder for rawvideo.json
     #[arg(long, value_name = "FOLDER", default_value = "target/bench")]
     out: PathBuf,
@@ -135,7 +138,7 @@ fn main() -> Result<()> {
         None => report.note("one processor only: receivers share it with the sender, compare nothing"),
     }
     let times = [seconds, confirm, long].map(Duration::from_secs_f64);
-    let times = Times { trial: times[0], confirm: times[1], long: times[2], steps };
+    let times = Times { trial: times[0], confirm: times[1], long: times[2], steps, tells: args.trials };
     let mut bench = Bench::new(report, cores, times);
     let out = args.out.clone();
     run(&args, &mut bench)?;

@@ -2,7 +2,7 @@
 
 use crate::case::Case;
 use crate::network::Network;
-use crate::search::{Found, Outcome, highest};
+use crate::search::{Outcome, highest};
 use crate::sender::Load;
 use crate::terms::{LOST, RATE, SHARE};
 use crate::trial::{Seen, Stage};
@@ -17,8 +17,6 @@ use std::time::Duration;
 const RATES: (f64, f64) = (0.5, 40.0);
 /// How long receivers settle at a rate that all take.
 const SETTLING: Duration = Duration::from_secs(1);
-/// Who loses less than this share in a trial gets a second one: a machine has hiccups.
-const LITTLE: f64 = 0.01;
 /// A rate that is not confirmed is lowered to this, so many times.
 const LOWER: f64 = 0.96;
 const CONFIRMATIONS: u32 = 6;
@@ -36,6 +34,8 @@ pub(crate) struct Times {
     pub(crate) confirm: Duration,
     pub(crate) long: Duration,
     pub(crate) steps: u32,
+    /// Whether each trial is told.
+    pub(crate) tells: bool,
 }
 
 pub(crate) struct Bench {
@@ -78,7 +78,7 @@ impl Bench {
     fn rate(&self, case: &Case, network: &Network, who: Who) -> Result<Option<Confirmed>> {
         let mut stage = Stage::new(case, network, 1, self.cores)?;
         let load = |gbps: f64, time| Load { bps: gbps * 1e9, settling: SETTLING, time, has_gso: true };
-        let found: Found = highest(RATES, self.times.steps, |gbps| {
+        let found = highest(RATES, self.times.steps, |gbps| {
             let (outcome, is_little) =
                 outcome(&stage.run(who, load(gbps, self.times.trial), Duration::ZERO)?);
             if outcome.is_clean || !is_little {
@@ -88,16 +88,31 @@ impl Bench {
         })?;
         let Some(mut gbps) = found.best else { return Ok(None) };
         for _ in 0..CONFIRMATIONS {
-            // Where the sender could do no more, it is to do what it can once more.
-            let asked = if found.is_at_least { RATES.1 } else { gbps };
             let others = Others::begin()?;
-            let seen = stage.run(who, load(asked, self.times.confirm), Duration::ZERO)?;
+            let seen = stage.run(who, load(gbps, self.times.confirm), Duration::ZERO)?;
+            self.tell(case, who, gbps, &seen);
             if seen.lost == 0 {
                 return Ok(Some(Confirmed { seen, is_at_least: found.is_at_least, others: others.share()? }));
             }
             gbps *= LOWER;
         }
         Ok(None)
+    }
+
+    /// Says what a trial has shown, where that is wanted.
+    fn tell(&self, case: &Case, who: Who, gbps: f64, seen: &Seen) {
+        if self.times.tells {
+            eprintln!(
+                "rawvideo: {}, {}: {gbps:.2} Gbit/s asked, {:.2} sent, {} of {} lost ({}), {:.0} % of a core",
+                case.name,
+                who.name(),
+                seen.sent.bps() / 1e9,
+                seen.lost,
+                seen.sent.packets,
+                seen.missing,
+                seen.share() * 100.0
+            );
+        }
     }
 
     fn add(&mut self, case: &Case, who: Who, confirmed: &Confirmed) {
@@ -180,9 +195,4 @@ impl Bench {
         report.add_context(name, who, "rate", "Gbit/s", seen.sent.bps() / 1e9);
         Ok(())
     }
-}
-
-/// What came of a run, and whether so little was lost that it may have been a hiccup.
-fn outcome(seen: &Seen) -> (Outcome, bool) {
-    (seen.outcome(), (seen.lost as f64) < seen.sent.packets as f64 * LITTLE)
 }

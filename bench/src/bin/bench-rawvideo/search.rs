@@ -34,7 +34,7 @@ pub(crate) fn highest(
     mut trial: impl FnMut(f64) -> Result<Outcome>,
 ) -> Result<Found> {
     let mut found = Found { best: None, is_at_least: false };
-    let (mut low, mut high) = (low, high);
+    let (mut low, mut high, mut was_short) = (low, high, false);
     for _ in 0..steps {
         let asked = (low * high).sqrt();
         let outcome = trial(asked)?;
@@ -43,10 +43,11 @@ pub(crate) fn highest(
             if found.best.is_none_or(|best| outcome.reached > best) {
                 found = Found { best: Some(outcome.reached), is_at_least: !is_done };
             }
-            if !is_done {
-                // Higher values would do no more.
+            if !is_done && was_short {
+                // Higher values would do no more; once alone may be the machine's doing.
                 break;
             }
+            was_short = !is_done;
             low = asked;
         } else {
             // What was lost was lost at what was done.

@@ -10,6 +10,7 @@ use crate::who::{Start, Who};
 use anyhow::{Context, Result, bail, ensure};
 use glassline_bench::machine::Cores;
 use glassline_bench::process::{Server, busy_time_of};
+use std::fmt;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,13 +32,51 @@ pub(crate) struct Seen {
     pub(crate) sent: Sent,
     /// Packets that are missing, or of those who only count frames: 1 for each that is.
     pub(crate) lost: u64,
+    /// Who says so.
+    pub(crate) missing: Missing,
     /// Processor time of the receiver, and of its core with all that the kernel did there.
     pub(crate) cpu: Duration,
     pub(crate) core: Duration,
     pub(crate) in_place: Option<f64>,
 }
 
+/// What each says is missing: the receiver, the count of its packets, that of its frames, the socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Missing {
+    told: u64,
+    packets: u64,
+    frames: u64,
+    drops: u64,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Missing { told, packets, frames, drops } = self;
+        write!(f, "told {told}, packets {packets}, frames {frames}, socket {drops}")
+    }
+}
+
+impl Missing {
+    fn new(sent: &Sent, counts: &Counts, packets: Option<u64>, drops: u64) -> Missing {
+        let packets = packets.map_or(0, |packets| sent.packets.saturating_sub(packets));
+        Missing { told: counts.lost, packets, frames: sent.frames.saturating_sub(counts.frames), drops }
+    }
+
+    /// By whoever misses most.
+    fn most(&self) -> u64 {
+        self.told.max(self.packets).max(self.frames).max(self.drops)
+    }
+}
+
+/// Who loses less than this share may have lost it by a hiccup of the machine.
+const LITTLE: f64 = 0.01;
+
 impl Seen {
+    /// Whether so little was lost that it may have been a hiccup.
+    pub(crate) fn is_hiccup(&self) -> bool {
+        (self.lost as f64) < self.sent.packets as f64 * LITTLE
+    }
+
     pub(crate) fn outcome(&self) -> Outcome {
         Outcome { is_clean: self.lost == 0, reached: self.sent.bps() / 1e9 }
     }
@@ -116,9 +155,11 @@ impl<'a> Stage<'a> {
         let read = datagrams_read(&receiver)?.saturating_sub(read_before);
         let counts = finish(who, &mut receiver)?;
         let packets = counts.packets.or(who.reads_singly().then_some(read));
+        let missing = Missing::new(&sent, &counts, packets, drops);
         Ok(Seen {
             sent,
-            lost: lost(&sent, &counts, packets, drops),
+            lost: missing.most(),
+            missing,
             cpu: ended.0.saturating_sub(began.0),
             core: ended.1.saturating_sub(began.1),
             in_place: counts.in_place.map(|in_place| in_place as f64 / packets.unwrap_or(1).max(1) as f64),
@@ -130,13 +171,6 @@ impl Drop for Stage<'_> {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
-}
-
-/// What is missing, by whoever misses most.
-fn lost(sent: &Sent, counts: &Counts, packets: Option<u64>, drops: u64) -> u64 {
-    let missing = packets.map_or(0, |packets| sent.packets.saturating_sub(packets));
-    let frames = sent.frames.saturating_sub(counts.frames);
-    counts.lost.max(missing).max(frames).max(drops)
 }
 
 /// Processor time of the receiver, and of its core.
@@ -211,13 +245,14 @@ mod tests {
     fn what_is_missing_is_what_anybody_misses() {
         let sent = Sent { frames: 60, packets: 6000, video_bytes: 1_000_000_000, seconds: 0.5 };
         let counts = Counts { frames: 60, ..Counts::default() };
-        assert_eq!(lost(&sent, &counts, Some(6000), 0), 0);
-        assert_eq!(lost(&sent, &counts, None, 0), 0, "who tells no packets");
-        assert_eq!(lost(&sent, &counts, Some(5990), 3), 10);
-        assert_eq!(lost(&sent, &Counts { frames: 58, ..counts }, None, 0), 2);
-        assert_eq!(lost(&sent, &Counts { lost: 7, ..counts }, Some(6000), 9), 9);
+        let lost = |counts: &Counts, packets, drops| Missing::new(&sent, counts, packets, drops).most();
+        assert_eq!(lost(&counts, Some(6000), 0), 0);
+        assert_eq!(lost(&counts, None, 0), 0, "who tells no packets");
+        assert_eq!(lost(&counts, Some(5990), 3), 10);
+        assert_eq!(lost(&Counts { frames: 58, ..counts }, None, 0), 2);
+        assert_eq!(lost(&Counts { lost: 7, ..counts }, Some(6000), 9), 9);
         let (cpu, core) = (Duration::from_millis(250), Duration::ZERO);
-        let seen = Seen { sent, lost: 1, cpu, core, in_place: None };
+        let seen = Seen { sent, lost: 1, missing: Missing::default(), cpu, core, in_place: None };
         assert_eq!(seen.outcome(), Outcome { is_clean: false, reached: 16.0 });
         assert_eq!((seen.seconds_per_gb(), seen.share()), (0.25, 0.5));
     }
