@@ -79,10 +79,9 @@ impl Bench {
         let mut stage = Stage::new(case, network, 1, self.cores)?;
         let load = |gbps: f64, time| Load { bps: gbps * 1e9, settling: SETTLING, time, has_gso: true };
         let found = highest(RATES, self.times.steps, |gbps| {
-            let (outcome, is_little) =
-                outcome(&stage.run(who, load(gbps, self.times.trial), Duration::ZERO)?);
-            if outcome.is_clean || !is_little {
-                return Ok(outcome);
+            let seen = stage.run(who, load(gbps, self.times.trial), Duration::ZERO)?;
+            if seen.lost == 0 || !seen.is_hiccup() {
+                return Ok(seen.outcome());
             }
             Ok(stage.run(who, load(gbps, self.times.trial), Duration::ZERO)?.outcome())
         })?;
