@@ -64,7 +64,8 @@ pub(crate) fn check_section(section: &config::Encode) -> Result<(), Wrong> {
         return Err(("mux_rate", NOT_CONSTANT.to_owned()));
     }
     // What sound a file or a device has shows when it is open.
-    let may_have = input.has_sound() || matches!(input, Input::Decoded(_)) || sound.input.is_some();
+    let may_have =
+        input.has_sound() || matches!(input, Input::Decoded(_) | Input::Rtp { .. }) || sound.input.is_some();
     sound.check(may_have).map_err(|error| match error {
         encode::Error::Sound(error) => words::sound(&error).in_section(),
         other => {

@@ -11,7 +11,7 @@ use super::feed::Feed;
 use super::ladder::{self, Rung};
 use super::pipeline::{Pipeline, RenditionIndex};
 use super::queue::Queue;
-use super::request::{Request, SoundRequest};
+use super::request::Request;
 use super::settings::Settings;
 use super::sound::{self, Audio};
 use super::stats::{Progress, Stats};
@@ -79,13 +79,13 @@ struct Inputs {
 }
 
 impl Inputs {
-    fn open(request: &Request) -> Result<Inputs> {
+    fn open(request: &Request, clock: Clock) -> Result<Inputs> {
         let wanted = &request.sound;
         let file = match &request.input {
             Input::Decoded(path) => Some(FfmpegInput::open(path)?),
             _ => None,
         };
-        let sound = open_sound(wanted, request.is_timed())?;
+        let sound = open_sound(request, clock)?;
         let Some(asked) = file.as_ref().filter(|_| sound.is_none() && wanted.any()) else {
             let own = request.input.has_sound().then_some(TONE_CHANNELS);
             let audio = wanted.settings(sound.as_ref().map(SoundInput::channels).or(own))?;
@@ -110,11 +110,18 @@ impl Inputs {
     }
 }
 
-/// The sound input that was named, opened, unless no sound is wanted. `timed`: pictures come by the clock.
-fn open_sound(wanted: &SoundRequest, timed: bool) -> Result<Option<SoundInput>> {
-    let named = wanted.input.as_ref().filter(|_| wanted.any());
-    let opened = named.map(|input| SoundInput::open(input, wanted.raw)).transpose()?;
-    if opened.as_ref().is_some_and(SoundInput::is_live) && !timed {
+/// The sound input that was named, or that comes beside the pictures, opened, unless no sound is wanted.
+fn open_sound(request: &Request, clock: Clock) -> Result<Option<SoundInput>> {
+    let wanted = &request.sound;
+    if !wanted.any() {
+        return Ok(None);
+    }
+    let opened = match (&wanted.input, &request.input) {
+        (Some(named), _) => Some(SoundInput::open(named, wanted.raw)?),
+        (None, Input::Rtp { description, options, .. }) => SoundInput::rtp(description, options, clock)?,
+        (None, _) => None,
+    };
+    if opened.as_ref().is_some_and(SoundInput::is_live) && !request.is_timed() {
         return Err(capture::Error::LiveSoundUntimed.into());
     }
     Ok(opened)
@@ -129,7 +136,7 @@ impl Encoding {
         if request.looped && !request.can_loop() {
             return Err(capture::Error::NotAFile.into());
         }
-        let Inputs { file, sound: sound_input, audio } = Inputs::open(request)?;
+        let Inputs { file, sound: sound_input, audio } = Inputs::open(request, clock)?;
         let asked = SourceRequest {
             file: file.clone(),
             sound: audio.block_frames().filter(|_| sound_input.is_none()),

@@ -47,7 +47,7 @@ impl Request {
     /// Whether pictures come by the clock, live or paced.
     #[must_use]
     pub fn is_timed(&self) -> bool {
-        matches!(self.input, Input::Test { .. } | Input::V4l2 { .. }) || self.paced
+        matches!(self.input, Input::Test { .. } | Input::V4l2 { .. } | Input::Rtp { .. }) || self.paced
     }
 
     /// Whether there is a file to begin again.

@@ -121,6 +121,11 @@ pub fn video(description: &Description) -> Result<(&Flow, &Video), Error> {
 /// [`Error::NoVideo`].
 pub fn settings(description: &Description, options: &Options) -> Result<receive::Settings, Error> {
     let (flow, video) = video(description)?;
+    Ok(video_settings(flow, video, options))
+}
+
+/// What a receiver of a flow of video is told.
+pub fn video_settings(flow: &Flow, video: &Video, options: &Options) -> receive::Settings {
     let frames_a_second = video
         .rate
         .map_or(USUAL_RATE, |rate| u64::from(rate.numerator()).div_ceil(u64::from(rate.denominator())));
@@ -133,34 +138,40 @@ pub fn settings(description: &Description, options: &Options) -> Result<receive:
         }
     };
     let lasting = (u128::from(frames_a_second * frame_bytes) * SOCKET_TIME.as_millis() / 1000) as usize;
-    let path = |(index, path): (usize, &sdp::Path)| {
-        let interface = options.interfaces.get(index).or(options.interfaces.last()).cloned();
-        let sender = path.sources.first().copied();
-        let mut flow = FlowSettings::of(From { address: path.to, interface, sender });
-        flow.buffer_bytes = options.socket_bytes.unwrap_or(flow.buffer_bytes.max(lasting));
-        flow.busy_poll = options.busy_poll;
-        flow
-    };
-    Ok(receive::Settings {
+    receive::Settings {
         stream: raw_video::Settings {
             format: video.format,
             payload_type: flow.payload_type,
             paths: flow.paths.len(),
             skew: options.skew,
         },
-        paths: flow.paths.iter().enumerate().map(path).collect(),
-        direct: flow.direct_offset(&ethernet_addresses()),
+        paths: paths(flow, options, lasting.max(FlowSettings::BUFFER_BYTES)),
+        direct: direct_offset(flow),
         colour: video.colour,
         fields: video.field_order(),
         frames,
         processor: options.processor,
-    })
+    }
 }
 
-/// Of this machine's interfaces.
-fn ethernet_addresses() -> Vec<[u8; 6]> {
+/// The sockets of a flow's paths, with room for `buffer_bytes` where the options say nothing.
+pub fn paths(flow: &Flow, options: &Options, buffer_bytes: usize) -> Vec<FlowSettings> {
+    let path = |(index, path): (usize, &sdp::Path)| {
+        let interface = options.interfaces.get(index).or(options.interfaces.last()).cloned();
+        let sender = path.sources.first().copied();
+        let mut flow = FlowSettings::of(From { address: path.to, interface, sender });
+        flow.buffer_bytes = options.socket_bytes.unwrap_or(buffer_bytes);
+        flow.busy_poll = options.busy_poll;
+        flow
+    };
+    flow.paths.iter().enumerate().map(path).collect()
+}
+
+/// What is added to the media clock of a flow whose time stamps are those of a clock that this machine has ([`Flow::direct_offset`]).
+pub fn direct_offset(flow: &Flow) -> Option<u32> {
     let names = nic::interfaces().unwrap_or_default();
-    names.iter().filter_map(|name| nic::ethernet_address(name).ok().flatten()).collect()
+    let ours: Vec<_> = names.iter().filter_map(|name| nic::ethernet_address(name).ok().flatten()).collect();
+    flow.direct_offset(&ours)
 }
 
 /// Where a flow is received, for people.

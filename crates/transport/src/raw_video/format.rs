@@ -118,6 +118,11 @@ impl Format {
         self.line_bytes * if self.fields() == 1 { row } else { 2 * row + field }
     }
 
+    /// Whether a segment's samples are whole pgroups within a line of a frame.
+    pub fn has(&self, segment: &Segment) -> bool {
+        self.place(segment).is_some()
+    }
+
     /// Where a segment's bytes belong; `None` where that is not wholly within its line and the frame.
     pub(super) fn place(&self, segment: &Segment) -> Option<Range<usize>> {
         let (width, lines, bytes) = self.group();

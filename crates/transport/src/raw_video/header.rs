@@ -50,6 +50,36 @@ impl Segment {
     }
 }
 
+/// What the header of a payload says, for who looks at packets without taking their samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PayloadHeader {
+    /// The high half of the 32-bit sequence number.
+    pub extended_sequence: u16,
+    /// The first segment.
+    pub first: Segment,
+    /// The last one; the same where there is one.
+    pub last: Segment,
+    /// Bytes of the header; samples follow.
+    pub bytes: usize,
+}
+
+impl PayloadHeader {
+    /// Reads the header at the beginning of `payload`, whether its samples are there or not; `None` where it ends within the
+    /// header, or has more segments than any sender's.
+    pub fn parse(payload: &[u8]) -> Option<PayloadHeader> {
+        let (extension, rest) = payload.split_first_chunk::<EXTENSION_BYTES>()?;
+        let mut segments = rest.as_chunks::<SEGMENT_BYTES>().0.iter().take(SEGMENTS_MAX).map(Segment::read);
+        let (first, mut continues) = segments.next()?;
+        let (mut last, mut count) = (first, 1);
+        while continues {
+            (last, continues) = segments.next()?;
+            count += 1;
+        }
+        let extended_sequence = u16::from_be_bytes(*extension);
+        Some(PayloadHeader { extended_sequence, first, last, bytes: EXTENSION_BYTES + count * SEGMENT_BYTES })
+    }
+}
+
 /// Why a payload is no raw video.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub(super) enum HeaderError {
@@ -118,6 +148,9 @@ mod tests {
         let (extension, heads, samples) = parse(&bytes, &mut segments).unwrap();
         assert_eq!((extension, heads.len(), samples), (0xABCD, 12, &[7; 12][..]));
         assert_eq!(segments, [first, second]);
+        let header = PayloadHeader { extended_sequence: 0xABCD, first, last: second, bytes: 14 };
+        assert_eq!(PayloadHeader::parse(&bytes[..14]), Some(header));
+        assert_eq!(PayloadHeader::parse(&bytes[..13]), None);
         assert_eq!(parse(&bytes[..25], &mut segments), Err(HeaderError::Samples { found: 11, said: 12 }));
         assert_eq!(parse(&bytes[..13], &mut segments), Err(HeaderError::Short { bytes: 13 }));
     }
@@ -126,7 +159,12 @@ mod tests {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..3000)) {
             let mut segments = Vec::new();
-            if let Ok((_, heads, samples)) = parse(&bytes, &mut segments) {
+            let header = PayloadHeader::parse(&bytes);
+            prop_assert!(header.is_none_or(|header| header.bytes <= bytes.len()));
+            if let Ok((extension, heads, samples)) = parse(&bytes, &mut segments) {
+                let [first, .., last] = [&segments[..], &segments[..]].concat()[..] else { panic!("none") };
+                let bytes = 2 + heads.len();
+                prop_assert_eq!(header, Some(PayloadHeader { extended_sequence: extension, first, last, bytes }));
                 prop_assert_eq!(heads.len(), 6 * segments.len());
                 let said: usize = segments.iter().map(|segment| usize::from(segment.length)).sum();
                 prop_assert!(said <= samples.len());

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 /// Ticks a second of video's RTP clock (ST 2110-20 §6.1.3).
 const RATE: u64 = 90_000;
-/// PTP counts TAI, which is ahead of UTC by this since 2017.
-const TAI_AHEAD: Duration = Duration::from_secs(37);
 /// How old a frame may be by its stamp, in seconds, and how far in the future, in parts of one, for both clocks to be
 /// believed to be one.
 const OLDEST: i64 = 1;
@@ -33,6 +31,9 @@ pub struct MediaClock {
 }
 
 impl MediaClock {
+    /// PTP counts TAI, which is ahead of UTC by this since 2017.
+    pub const TAI_AHEAD: Duration = Duration::from_secs(37);
+
     /// `direct`: the offset of `a=mediaclk:direct=`, where the description names a clock that all share.
     pub fn new(direct: Option<u32>) -> MediaClock {
         MediaClock { direct, rate: RATE, last: None, is_related: false }
@@ -52,7 +53,7 @@ impl MediaClock {
     pub fn captured(&mut self, timestamp: u32, arrived: Time, utc: Utc) -> Time {
         let by_arrival = self.by_arrival(timestamp, arrived);
         let by_stamp = self.direct.and_then(|direct| {
-            let tai = u128::from(utc.as_nanos()) + TAI_AHEAD.as_nanos();
+            let tai = u128::from(utc.as_nanos()) + MediaClock::TAI_AHEAD.as_nanos();
             let now = (tai * u128::from(self.rate) / 1_000_000_000) as u32;
             let age = i64::from(now.wrapping_add(direct).wrapping_sub(timestamp) as i32);
             let second = self.rate as i64;

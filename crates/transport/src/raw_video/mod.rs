@@ -48,7 +48,7 @@ mod verdict;
 
 pub use depacketize::{Counters, Depacketizer, Done, Settings, Store};
 pub use format::{Format, FormatError, Scan};
-pub use header::Segment;
+pub use header::{PayloadHeader, Segment};
 pub use layout::Layout;
 pub use media_clock::MediaClock;
 pub use packetize::{OutPacket, Packetizer, PacketizerSettings, Packets, Packing};

@@ -3,15 +3,17 @@
 use super::ffmpeg_audio::FfmpegAudio;
 use super::file_audio::{FileAudio, Track};
 use super::live::{LiveSound, Raw, Timer as _, pump};
+use super::rtp::RtpSound;
 use super::wav_file::{WavFile, time_of};
 use crate::capture::{Consumer, Error, FfmpegInput, Item, Pace, ParseError, Result};
+use crate::raw::described::{self, Options};
 use glassline_io::clock::Clock;
 use glassline_media::container::wav;
 use glassline_media::samples::Format;
 use glassline_media::{AudioBlock, SampleFormat, Time};
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::thread;
@@ -127,6 +129,16 @@ impl SoundInput {
         Ok(SoundInput(Kind::Track(Track::Ffmpeg(Box::new(FfmpegAudio::open(file, channels)?)))))
     }
 
+    /// The first audio of a session description, live, of which the first two channels are taken; `None` where it has none.
+    ///
+    /// # Errors
+    /// The description's, and the sockets'.
+    pub fn rtp(description: &Path, options: &Options, clock: Clock) -> Result<Option<SoundInput>> {
+        let description = described::read(description)?;
+        let Some((flow, audio)) = description.audio() else { return Ok(None) };
+        Ok(Some(SoundInput(Kind::Live(Box::new(RtpSound::open(flow, audio, options, clock)?)))))
+    }
+
     /// Channels of the sound.
     #[must_use]
     pub fn channels(&self) -> u8 {
@@ -162,7 +174,8 @@ impl SoundInput {
                 spawn(consumer, move |consumer| play(track, looped, consumer, clock))?;
             }
             (Kind::Live(mut live), _) => spawn(consumer, move |consumer| {
-                pump(&mut *live, &clock, &mut |block| consumer.push(Item::Sound(block)))
+                let mut push = |block| consumer.push(Item::Sound(block));
+                pump(&mut *live, &clock, &mut push, &|| consumer.is_stopped())
             })?,
         }
         Ok(())

@@ -21,7 +21,7 @@ pub(super) trait LiveSound: Send {
     /// What the sound is like.
     fn format(&self) -> Format;
 
-    /// Waits for sound and appends it, interleaved; `None` at the end.
+    /// Waits for sound and appends it, interleaved; nothing where none came for a while, `None` at the end.
     fn read(&mut self, timer: &dyn Timer, samples: &mut Vec<f32>) -> Result<Option<Arrival>>;
 }
 
@@ -53,12 +53,13 @@ impl Timer for Clock {
     }
 }
 
-/// Reads `capture` until it ends or `push` returns false, and gives `push` blocks at 48 kHz whose stamps lie on the
+/// Reads `capture` until it ends, `push` returns false or, while nothing comes, `is_stopped` true; and gives `push` blocks at 48 kHz whose stamps lie on the
 /// capture clock. What turns out to be no live source is read at its nominal rate from then on.
 pub(super) fn pump(
     capture: &mut dyn LiveSound,
     timer: &dyn Timer,
     push: &mut dyn FnMut(AudioBlock) -> bool,
+    is_stopped: &dyn Fn() -> bool,
 ) -> Result<()> {
     let format = capture.format();
     let channels = usize::from(format.channels);
@@ -70,10 +71,16 @@ pub(super) fn pump(
     loop {
         samples.clear();
         let Some(arrival) = capture.read(timer, &mut samples)? else { return Ok(()) };
+        if samples.is_empty() && !arrival.lost {
+            if is_stopped() {
+                return Ok(());
+            }
+            continue;
+        }
         if arrival.lost {
             follower.restart();
             early.clear();
-            tracing::warn!("sound was lost: the device was not read in time");
+            tracing::warn!("sound was lost: its source went on elsewhere, or was not read in time");
         }
         let block = follower.push(&samples, arrival.end)?;
         if !follower.is_settled() {

@@ -68,15 +68,15 @@ impl LiveSound for Card {
 
 fn run(capture: &mut dyn LiveSound, timer: &Virtual) -> Vec<AudioBlock> {
     let mut blocks: Vec<AudioBlock> = Vec::new();
-    pump(capture, timer, &mut |block| {
+    let mut push = |block: AudioBlock| {
         // Sound is handed over when it is there, and not before it was captured.
         let end = block.captured + time_of(block.frames() as u64);
         assert!(end <= timer.now() + Duration::from_millis(1), "{end:?} at {:?}", timer.now());
         assert!(timer.now().since(end) < Duration::from_millis(16), "{end:?} at {:?}", timer.now());
         blocks.push(block);
         true
-    })
-    .unwrap();
+    };
+    pump(capture, timer, &mut push, &|| false).unwrap();
     blocks
 }
 
@@ -139,10 +139,34 @@ fn a_file_in_a_pipe_is_read_at_its_rate_and_whole() {
 fn the_end_of_the_queue_ends_it() {
     let mut card = Card::new(0.0, u64::MAX);
     let mut count = 0;
-    pump(&mut card, &Virtual::new(), &mut |_| {
+    let mut push = |_| {
         count += 1;
         count < 5
-    })
-    .unwrap();
+    };
+    pump(&mut card, &Virtual::new(), &mut push, &|| false).unwrap();
     assert_eq!(count, 5);
+}
+
+/// Stands for a flow that nobody sends.
+struct Silent;
+
+impl LiveSound for Silent {
+    fn format(&self) -> Format {
+        Format { rate_hz: 48_000, channels: 2 }
+    }
+
+    fn read(&mut self, timer: &dyn Timer, _: &mut Vec<f32>) -> Result<Option<Arrival>> {
+        Ok(Some(Arrival { end: timer.now(), lost: false }))
+    }
+}
+
+#[test]
+fn what_brings_nothing_is_left_when_nobody_waits_any_more() {
+    let asked = Cell::new(0);
+    let is_stopped = || {
+        asked.set(asked.get() + 1);
+        asked.get() == 3
+    };
+    pump(&mut Silent, &Virtual::new(), &mut |_| panic!("there is no sound"), &is_stopped).unwrap();
+    assert_eq!(asked.get(), 3);
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! WAV file ──► wav_file: rate made 48 kHz, time from the picture ──────────┐
 //! any file ──► ffmpeg_audio: 48 kHz by FFmpeg, time from the picture ──────┼─► Consumer
-//! alsa:, fd: ──► live ──► media::samples::Follower: clock + resampling ────┘
+//! alsa:, fd:, rtp ─► live ─► media::samples::Follower: clock + resampling ────┘
 //! ```
 //! A sound card's crystal is not the clock that pictures are stamped with: in half an hour 100 ppm are 180 ms.
 //! [`glassline_media::samples`] measures the one against the other by when samples arrive and takes out what it finds, so that
@@ -14,6 +14,7 @@ mod ffmpeg_audio;
 mod file_audio;
 mod input;
 mod live;
+mod rtp;
 mod wav_file;
 
 pub use accompaniment::Accompaniment;

@@ -10,6 +10,7 @@
 mod conceal;
 mod network;
 mod slots;
+mod tap;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+pub use tap::{Message, Tap};
 
 /// Frames that the depacketizer and the concealment hold by themselves.
 const FRAMES_LEAST: usize = 4;
@@ -136,6 +138,21 @@ impl Receiver {
     /// # Panics
     /// If there are not as many paths as the stream has.
     pub fn start(settings: &Settings, clock: Clock) -> io::Result<Receiver> {
+        Receiver::start_tapped(settings, clock, None)
+    }
+
+    /// The same, and `tap` sees all that comes.
+    ///
+    /// # Errors
+    /// As [`Receiver::start`] has them.
+    ///
+    /// # Panics
+    /// As [`Receiver::start`].
+    pub fn start_tapped(
+        settings: &Settings,
+        clock: Clock,
+        tap: Option<Box<dyn Tap>>,
+    ) -> io::Result<Receiver> {
         assert_eq!(settings.paths.len(), settings.stream.paths, "a flow for each path");
         let flows: Vec<Flow> = settings.paths.iter().map(Flow::open).collect::<io::Result<_>>()?;
         let granted = flows.iter().map(Flow::buffer).collect();
@@ -146,7 +163,8 @@ impl Receiver {
         let (out, frames) = mpsc::channel();
         let shared = Arc::new(Shared::default());
         let depacketizer = Depacketizer::new(settings.stream);
-        let network = Network::new((flows, is_polling), depacketizer, pool, clock, (out, shared.clone()))?;
+        let network =
+            Network::new((flows, is_polling), depacketizer, pool, (clock, tap), (out, shared.clone()))?;
         let (processor, (pinned, is_pinned)) = (settings.processor, mpsc::channel());
         let thread = thread::Builder::new().name("raw video".to_owned()).spawn(move || {
             let pinning = processor.map_or(Ok(()), pin_thread);

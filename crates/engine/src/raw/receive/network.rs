@@ -1,12 +1,12 @@
 //! The thread that a stream's packets come by. It does nothing else.
 
 use super::slots::Slots;
-use super::{Arrived, Report};
+use super::{Arrived, Message, Report, Tap};
 use glassline_io::clock::Clock;
 use glassline_io::pages::{Block, Pool};
 use glassline_io::udp::flow::{Flow, Room, wait_any};
 use glassline_media::{Memory, Time};
-use glassline_transport::raw_video::{Arrival, Depacketizer, Plan, SCRATCH_BYTES};
+use glassline_transport::raw_video::{Arrival, Depacketizer, Piece, Plan, SCRATCH_BYTES};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -52,6 +52,7 @@ pub(super) struct Network {
     room: Room,
     arrivals: Vec<Arrival>,
     clock: Clock,
+    tap: Option<Box<dyn Tap>>,
     out: Sender<Arrived>,
     shared: Arc<Shared>,
     report: Report,
@@ -63,7 +64,7 @@ impl Network {
         (flows, is_polling): (Vec<Flow>, bool),
         depacketizer: Depacketizer,
         frames: Pool,
-        clock: Clock,
+        (clock, tap): (Clock, Option<Box<dyn Tap>>),
         (out, shared): (Sender<Arrived>, Arc<Shared>),
     ) -> io::Result<Network> {
         let scratch = Pool::new(SCRATCH_BYTES, 1)?.take().ok_or(io::ErrorKind::OutOfMemory)?;
@@ -77,6 +78,7 @@ impl Network {
             room: Room::new(),
             arrivals: Vec::new(),
             clock,
+            tap,
             out,
             shared,
             report: Report::default(),
@@ -140,10 +142,23 @@ impl Network {
             at: received.at,
         }));
         if messages > 0 {
+            self.show(path);
             self.report.bytes += self.arrivals.iter().map(|arrival| arrival.bytes as u64).sum::<u64>();
             self.depacketizer.take(path, &self.plan, &self.arrivals, self.scratch.bytes(), &mut self.slots);
         }
         Ok(messages)
+    }
+
+    /// Shows to the tap what a call has brought.
+    fn show(&mut self, path: usize) {
+        let Some(tap) = &mut self.tap else { return };
+        for (index, received) in self.room.received().iter().enumerate() {
+            // A message begins in the scratch memory, whether it was planned or not.
+            let Some(Piece::Scratch(range)) = self.plan.pieces(index).first() else { continue };
+            let head = &self.scratch.bytes()[range.clone()];
+            let head = &head[..head.len().min(received.bytes)];
+            tap.see(path, &Message { head, bytes: received.bytes, at: received.at, drops: received.drops });
+        }
     }
 
     /// Gives frames out; false where nobody wants them.

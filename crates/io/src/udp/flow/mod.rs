@@ -52,6 +52,9 @@ pub struct FlowSettings {
 }
 
 impl FlowSettings {
+    /// Room for 30 ms of 10 Gbit/s.
+    pub const BUFFER_BYTES: usize = 38 << 20;
+
     /// What comes to `address`, from anybody, with room for 30 ms of 10 Gbit/s.
     pub const fn at(address: SocketAddr) -> FlowSettings {
         FlowSettings::of(Settings { address, interface: None, sender: None })
@@ -59,7 +62,7 @@ impl FlowSettings {
 
     /// What `from` names, with room for 30 ms of 10 Gbit/s.
     pub const fn of(from: Settings) -> FlowSettings {
-        FlowSettings { from, buffer_bytes: 38 << 20, busy_poll: None, is_collected: true }
+        FlowSettings { from, buffer_bytes: FlowSettings::BUFFER_BYTES, busy_poll: None, is_collected: true }
     }
 }
 

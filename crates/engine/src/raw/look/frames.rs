@@ -1,0 +1,243 @@
+//! Where frames begin among one path's packets, how many packets they have, and how many come a second.
+
+use super::report::Range;
+use glassline_media::{FrameRate, Time};
+use glassline_transport::raw_video::Scan;
+use glassline_transport::rtp::Header;
+use glassline_transport::rtp::statistics::Arrival;
+
+/// Frames after which the rate is known by their stamps.
+const RATED: u64 = 8;
+/// How near a rate is to one that there is.
+const NEAR: f64 = 0.002;
+/// Rates that there are.
+const RATES: [(u32, u32); 12] = [
+    (24_000, 1001),
+    (24, 1),
+    (25, 1),
+    (30_000, 1001),
+    (30, 1),
+    (48, 1),
+    (50, 1),
+    (60_000, 1001),
+    (60, 1),
+    (100, 1),
+    (120_000, 1001),
+    (120, 1),
+];
+
+/// The frame that is coming.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    timestamp: u32,
+    /// Its first packet's number.
+    number: u64,
+    markers: u32,
+    missing: u64,
+    /// The last packet had a marker.
+    is_ended: bool,
+}
+
+/// What a packet is to frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    /// It begins a frame.
+    pub(super) is_start: bool,
+    /// Packets that are missing before it, and whether they are of its own frame.
+    pub(super) missing: u64,
+    pub(super) is_missing_here: bool,
+}
+
+/// Follows the frames of one path.
+#[derive(Debug)]
+pub(super) struct Frames {
+    scan: Scan,
+    current: Option<Current>,
+    /// When the first frame that was seen to begin came, its packet's number, and when and with which number the last one did.
+    first: Option<(Time, u64)>,
+    last: (Time, u64),
+    /// Ticks from the first frame's stamp to the last one's.
+    ticks: u64,
+    /// Packets of the frame before, and of frames, once two in a row had as many.
+    before: Option<u64>,
+    packets: Option<u64>,
+    pub(super) range: Option<Range>,
+    pub(super) count: u64,
+    pub(super) marker_errors: u64,
+}
+
+impl Frames {
+    pub(super) fn new(scan: Scan) -> Frames {
+        Frames {
+            scan,
+            current: None,
+            first: None,
+            last: (Time::ZERO, 0),
+            ticks: 0,
+            before: None,
+            packets: None,
+            range: None,
+            count: 0,
+            marker_errors: 0,
+        }
+    }
+
+    /// Takes a packet; `None` where it has no place in the order.
+    pub(super) fn push(
+        &mut self,
+        header: &Header,
+        arrival: Arrival,
+        is_second: bool,
+        at: Time,
+    ) -> Option<Step> {
+        let (number, missing) = match arrival {
+            Arrival::Next { number } => (number, 0),
+            Arrival::Gap { number, missing } => (number, missing),
+            Arrival::Restart { number } => {
+                self.begin_anew();
+                (number, 0)
+            }
+            Arrival::Late { .. } | Arrival::Duplicate { .. } | Arrival::Stray => return None,
+        };
+        let was_ended = self.current.is_none_or(|current| current.is_ended);
+        let is_later =
+            |current: Current| (header.timestamp.wrapping_sub(current.timestamp)).cast_signed() > 0;
+        let is_start = match self.current {
+            None => true,
+            Some(current) => is_later(current) && !(self.scan == Scan::Interlaced && is_second),
+        };
+        if is_start {
+            self.end(header.timestamp, number, missing);
+            let is_whole = self.current.is_some();
+            let current =
+                Current { timestamp: header.timestamp, number, markers: 0, missing: 0, is_ended: false };
+            self.current = Some(current);
+            // The frame that was joined in its middle does not count.
+            if is_whole && self.first.is_none() {
+                self.first = Some((at, number));
+                self.ticks = 0;
+            }
+            self.last = (at, number);
+        }
+        let current = self.current.as_mut()?;
+        current.markers += u32::from(header.marker);
+        current.is_ended = header.marker;
+        current.missing += missing;
+        Some(Step { is_start, missing, is_missing_here: !is_start || was_ended })
+    }
+
+    /// The stream begins anew.
+    fn begin_anew(&mut self) {
+        (self.current, self.first, self.before, self.packets) = (None, None, None, None);
+    }
+
+    /// A frame is over, since the one of this stamp begins, before whose first packet some are missing.
+    fn end(&mut self, timestamp: u32, number: u64, missing: u64) {
+        let Some(current) = self.current else { return };
+        if self.first.is_none() {
+            return;
+        }
+        self.ticks += u64::from(timestamp.wrapping_sub(current.timestamp));
+        self.count += 1;
+        let packets = number.saturating_sub(current.number);
+        if current.missing + missing == 0 {
+            let wanted = if self.scan == Scan::Interlaced { 2 } else { 1 };
+            self.marker_errors += u64::from(current.markers != wanted);
+            self.range = Some(Range::including(self.range, packets));
+            if self.before == Some(packets) {
+                self.packets = Some(packets);
+            }
+            self.before = Some(packets);
+        }
+    }
+
+    /// Packets of a frame, once that is known.
+    pub(super) fn packets(&self) -> Option<u64> {
+        self.packets.filter(|packets| *packets > 0)
+    }
+
+    /// Frames from the first to the last, those that were lost as a whole among them.
+    fn passed(&self) -> Option<(u64, Time)> {
+        let ((began, first), packets) = (self.first?, self.packets()?);
+        let frames = (self.last.1.saturating_sub(first) + packets / 2) / packets;
+        (frames > 0).then_some((frames, began))
+    }
+
+    /// Frames a second by their stamps.
+    pub(super) fn stamped_hz(&self) -> Option<f64> {
+        let (frames, _) = self.passed()?;
+        (self.ticks > 0).then(|| frames as f64 * 90_000.0 / self.ticks as f64)
+    }
+
+    /// Frames a second by when their first packets came.
+    pub(super) fn received_hz(&self) -> Option<f64> {
+        let (frames, began) = self.passed()?;
+        let seconds = self.last.0.since(began).as_secs_f64();
+        (seconds > 0.0).then(|| frames as f64 / seconds)
+    }
+
+    /// The rate that is meant, by the stamps, once there are enough of them.
+    pub(super) fn rate(&self) -> Option<FrameRate> {
+        let (frames, _) = self.passed()?;
+        let found = self.stamped_hz().filter(|_| frames >= RATED)?;
+        let mut rates = RATES.iter().filter_map(|(above, below)| FrameRate::new(*above, *below));
+        let distance = |rate: &FrameRate| (rate.as_f64() / found - 1.0).abs();
+        let nearest = rates.by_ref().min_by(|one, other| distance(one).total_cmp(&distance(other)));
+        let exact = || FrameRate::new((found * 1000.0).round() as u32, 1000);
+        nearest.filter(|rate| distance(rate) < NEAR).or_else(exact)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_transport::rtp::statistics::Statistics;
+    use std::time::Duration;
+
+    /// Frames of ten packets, 59.94 a second, whose clock is fast by 1 in 1000.
+    fn run(scan: Scan, is_lost: impl Fn(u64) -> bool) -> (Frames, u64) {
+        let (mut frames, mut statistics) = (Frames::new(scan), Statistics::new(90_000));
+        let mut starts = 0;
+        for number in 0..6_000u64 {
+            let (frame, index) = (number / 10, number % 10);
+            let field = u64::from(scan == Scan::Interlaced && index >= 5);
+            let ticks = (2 * frame + field) * 90_000 * 1001 / 60_000 / 2;
+            let marker = index == 9 || (scan == Scan::Interlaced && index == 4);
+            let header = Header {
+                marker,
+                payload_type: 96,
+                sequence: number as u16,
+                timestamp: (ticks as u32).wrapping_sub(70_000),
+                ssrc: 1,
+            };
+            if is_lost(number) {
+                continue;
+            }
+            let at = Time::ZERO + Duration::from_nanos(frame * 16_666_667 + index * 1_000);
+            let arrival = statistics.push(&header, at);
+            let step = frames.push(&header, arrival, field == 1, at);
+            starts += u64::from(step.is_some_and(|step| step.is_start));
+        }
+        (frames, starts)
+    }
+
+    #[test]
+    fn frames_are_counted_and_rated() {
+        for scan in [Scan::Progressive, Scan::Interlaced] {
+            let (frames, starts) = run(scan, |_| false);
+            assert_eq!((starts, frames.packets(), frames.marker_errors), (600, Some(10), 0), "{scan:?}");
+            assert_eq!(frames.range, Some(Range { min: 10, max: 10 }));
+            assert_eq!(frames.rate(), FrameRate::new(60_000, 1001));
+            assert!((frames.received_hz().unwrap() - 60.0).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn whole_frames_that_are_lost_leave_the_rates() {
+        let (frames, starts) = run(Scan::Progressive, |number| number / 10 % 7 == 3 || number % 97 == 0);
+        assert!(starts < 520, "{starts}");
+        assert_eq!((frames.packets(), frames.marker_errors), (Some(10), 0));
+        assert!((frames.received_hz().unwrap() - 60.0).abs() < 0.01, "{:?}", frames.received_hz());
+        assert!((frames.stamped_hz().unwrap() - 59.94).abs() < 0.01, "{:?}", frames.stamped_hz());
+    }
+}

@@ -1,0 +1,26 @@
+//! A look at what a receiver gets, as it comes and before anything is made of it.
+
+use glassline_media::Time;
+
+/// A message of a path, as the kernel gave it.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// Its first bytes: those of its first datagram's headers at least, where the datagram is as long as was expected.
+    pub head: &'a [u8],
+    /// All of its bytes.
+    pub bytes: usize,
+    /// When it came.
+    pub at: Time,
+    /// Datagrams that the socket had dropped before it, modulo 2³².
+    pub drops: u32,
+}
+
+/// Sees each message. Of a flow that is not collected ([`FlowSettings::is_collected`]) that is each datagram.
+///
+/// Called by the thread that receives, so it is to be quick and is not to wait.
+///
+/// [`FlowSettings::is_collected`]: glassline_io::udp::flow::FlowSettings::is_collected
+pub trait Tap: Send {
+    /// A message has come by a path.
+    fn see(&mut self, path: usize, message: &Message<'_>);
+}
