@@ -57,7 +57,7 @@ fn main() {
             let Some(format) = PixelFormat::pgroups(Chroma::Yuv422, depth) else { continue };
             let mut packed = Picture::new(format, size, Time::ZERO);
             for (index, byte) in packed.planes_mut()[0].bytes_mut().iter_mut().enumerate() {
-                *byte = (index * 167 >> 3) as u8;
+                *byte = ((index * 167) >> 3) as u8;
             }
             let bytes = format.packed_bytes(size);
             let mut planar = Picture::new(format.to_planar(), size, Time::ZERO);
