@@ -2,8 +2,9 @@
 //! prints a table for people and writes `target/bench/NAME.json`.
 //!
 //! Black box: nothing here calls the code that it measures; load, streams and checks are the lab's (`glassline-lab`).
-//! Two exceptions: what VP8's candidates and sizes cost is asked of the codec, since no command line shows it; and the
-//! link's core runs in the same loop as its peers' (`bench-link`).
+//! Three exceptions: what VP8's candidates and sizes cost is asked of the codec, since no command line shows it; the
+//! link's core runs in the same loop as its peers' (`bench-link`); and the bare loops beside which the receiver of raw video is
+//! measured are made of `io`'s sockets and `media`'s kernels (`bench-rawvideo`).
 #![forbid(unsafe_code)]
 
 pub mod bd_rate;
@@ -11,5 +12,6 @@ mod earlier;
 pub mod figures;
 pub mod http;
 pub mod machine;
+pub mod namespace;
 pub mod process;
 pub mod report;

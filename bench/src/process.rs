@@ -65,10 +65,14 @@ impl Server {
         Ok(())
     }
 
+    /// All that it has printed so far.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.folder.join(LOG)).unwrap_or_default()).into_owned()
+    }
+
     /// The last lines of its log.
     pub fn log_end(&self) -> String {
-        let log = fs::read(self.folder.join(LOG)).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log);
+        let log = self.log();
         let lines: Vec<_> = log.lines().collect();
         lines[lines.len().saturating_sub(10)..].join("\n")
     }
@@ -132,11 +136,19 @@ impl Server {
     /// # Errors
     /// Where it does not end within ten seconds.
     pub fn interrupt(mut self) -> Result<String> {
+        self.stop()?;
+        Ok(self.log_end())
+    }
+
+    /// Ends it as Ctrl-C does; its log and its folder stay until it is dropped.
+    ///
+    /// # Errors
+    /// Where it does not end within ten seconds.
+    pub fn stop(&mut self) -> Result<ExitStatus> {
         let id = Pid::from_child(&self.child);
         // Fails only where it has ended by itself.
         let _ = kill_process(id, Signal::INT);
-        self.wait(PATIENCE)?;
-        Ok(self.log_end())
+        self.wait(PATIENCE)
     }
 
     /// Waits for its end.

@@ -160,7 +160,7 @@ impl Receiver {
         let counters = self.depacketizer.counters();
         let sum = counters.packets + counters.duplicates + counters.late + counters.refused;
         assert_eq!(sum, self.datagrams);
-        assert_eq!(counters.frames + counters.incomplete + counters.dropped, self.done);
+        assert_eq!(counters.frames + counters.incomplete + counters.partial + counters.dropped, self.done);
         assert!(counters.reordered <= counters.packets);
         assert!(counters.in_place <= counters.packets + counters.duplicates);
         self.house.check();

@@ -16,6 +16,7 @@ mod inputs;
 mod mp4;
 mod pictures;
 mod program_changes;
+mod raw_video;
 mod real_time;
 mod recovery;
 mod score;

@@ -43,8 +43,9 @@ pub(crate) use words::{control as control_words, input as input_words};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// What to encode: test:WIDTHxHEIGHT@RATE (moving pattern, clock and tone), FILE.y4m, - (y4m on standard
-    /// input), v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), or a file that FFmpeg reads (file:PATH
-    /// where its name looks like something else), with its sound
+    /// input), v4l2:DEVICE[?size=WxH&rate=R&format=F] (a capture device), rtp:FILE.sdp[?interface=NAME&processor=N] (uncompressed
+    /// video over RTP, by its session description), or a file that FFmpeg reads (file:PATH where its name looks like something
+    /// else), with its sound
     #[arg(value_name = "INPUT")]
     input: Input,
     /// Where to: FILE.ts, FILE.mp4 or FILE.ivf (overwritten), - (standard output), udp://HOST:PORT or rtp://HOST:PORT (multicast
@@ -114,6 +115,7 @@ Examples:
   glassline encode test:1280x720@50 udp://239.1.2.3:5000 --audio-in alsa:hw:1,0 --audio s302m
   glassline encode film.mkv http://127.0.0.1:8080/live/film.ts --loop
   glassline encode 'v4l2:/dev/video0?size=1280x720&rate=50' udp://127.0.0.1:5000 --preset superfast
+  glassline encode 'rtp:camera.sdp?interface=eth1' udp://127.0.0.1:5000 --preset superfast
   ffmpeg -f decklink -i 'DeckLink Mini Recorder' -f yuv4mpegpipe -strict -1 - | glassline encode - udp://127.0.0.1:5000
   glassline encode test:1280x720@50 udp://10.0.0.2:5000 --bitrate 2M --vbv 1frame --intra-refresh --adapt
   glassline encode test:1280x720@50 udp://239.1.2.3:5000 --cbr --vbv 200ms --bitrate 5M --mux-rate 6M

@@ -47,6 +47,20 @@ pub(crate) fn input(error: capture::Error) -> Error {
                 "pipe its pictures as y4m into standard input (ffmpeg -f v4l2 -i DEVICE -f yuv4mpegpipe -)",
             );
         }
+        Wrong::Description(_) => {
+            return failure::usage(
+                error,
+                "name the session description (SDP) of uncompressed video: rtp:FILE.sdp",
+            );
+        }
+        Wrong::NoRate => return failure::usage(error, "say it: rtp:FILE.sdp?rate=50"),
+        Wrong::Receive { error: reason, .. } => match reason.kind() {
+            std::io::ErrorKind::AddrInUse => "another program receives there already: end it",
+            std::io::ErrorKind::AddrNotAvailable => {
+                "the description's address is not this machine's: correct its c= line"
+            }
+            _ => "see docs/record.md",
+        },
         #[cfg(feature = "alsa")]
         Wrong::Alsa(glassline_io::capture::alsa::AlsaError::Read { .. }) => return error.into(),
         #[cfg(feature = "alsa")]

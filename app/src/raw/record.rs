@@ -22,7 +22,7 @@ const NOTHING_CAME: Duration = Duration::from_secs(3);
 /// The rate by which frames are counted where nobody says one.
 const USUAL_RATE: u32 = 60;
 /// Frames of a pool where nothing waits for a disk.
-const FRAMES_UNWRITTEN: usize = 8;
+const FRAMES_UNWRITTEN: usize = 24;
 
 /// Record uncompressed video (RFC 4175, ST 2110-20) without losing a packet, and tell what was lost
 #[derive(Debug, clap::Args)]

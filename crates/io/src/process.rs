@@ -67,10 +67,17 @@ pub fn pin_thread(processor: usize) -> std::io::Result<()> {
 pub fn hurry_thread() -> bool {
     let is_first = become_real_time();
     if !is_first {
-        // To Linux a thread's number is as good as a process'.
-        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), -20);
+        prefer_thread();
     }
     is_first
+}
+
+/// Has the calling thread run before most others, as far as the system allows it (root, `RLIMIT_NICE`): for a thread that may
+/// have a lot to do, which the kernel would hold up now and then if it went before all (`sched_rt_runtime_us`). Returns whether
+/// it does.
+pub fn prefer_thread() -> bool {
+    // To Linux a thread's number is as good as a process'.
+    rustix::process::setpriority_process(Some(rustix::thread::gettid()), -20).is_ok()
 }
 
 /// Has the calling thread's sleeps end when they are to, and not up to 50 µs later, as is usual so that wake-ups can be put

@@ -7,6 +7,7 @@ pub mod corpus;
 pub mod http;
 pub mod metrics;
 pub mod multicast;
+pub mod noise;
 pub mod numbered;
 pub mod program;
 pub mod synthetic;

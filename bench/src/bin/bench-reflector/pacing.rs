@@ -14,10 +14,10 @@ use crate::servers::{OUR_PATH, ours};
 use crate::source::Source;
 use anyhow::{Context, Result, ensure};
 use glassline_bench::machine::{self, Cores, find};
+use glassline_bench::namespace::{Namespace, call, words};
 use glassline_bench::process::{Others, Server};
 use glassline_bench::report::{OURS, Report};
 use serde_json::Value;
-use std::ffi::OsStr;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -49,52 +49,6 @@ const PORT: u16 = 8080;
 const CASE: Case = Case::new(1, 5);
 const QUEUE: &str = "5 Mbit/s over 20 Mbit/s with a queue of 30 kB";
 
-/// Runs a program to its end and gives what it prints.
-fn call<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Result<String> {
-    let path = find(program).with_context(|| format!("{program} is not installed"))?;
-    let done = Command::new(path).args(arguments).output().with_context(|| program.to_owned())?;
-    ensure!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr).trim());
-    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
-}
-
-fn words(text: &str) -> Vec<&str> {
-    text.split_whitespace().collect()
-}
-
-/// A network namespace that lives as long as this.
-struct Namespace(Server);
-
-impl Namespace {
-    fn new() -> Result<Namespace> {
-        let unshare = find("unshare").context("unshare is not installed")?;
-        let holder = Server::start(Server::folder("namespace")?, None, &unshare, ["-n", "sleep", "3600"])?;
-        // Until it has left our namespace.
-        let (ours, theirs) = ("/proc/self/ns/net".to_owned(), format!("/proc/{}/ns/net", holder.id()));
-        let name = |path: &str| fs::read_link(path).with_context(|| path.to_owned());
-        while name(&ours)? == name(&theirs)? {
-            sleep(Duration::from_millis(10));
-        }
-        Ok(Namespace(holder))
-    }
-
-    /// The words that run a program there, behind `nsenter`.
-    fn words(&self, program: &[&str]) -> Vec<String> {
-        let (id, program) = (self.0.id().to_string(), program.iter().map(|&word| word.to_owned()));
-        ["-t", &id, "-n"].map(str::to_owned).into_iter().chain(program).collect()
-    }
-
-    /// Runs a line there to its end and gives what it prints.
-    fn call(&self, line: &str) -> Result<String> {
-        call("nsenter", &self.words(&words(line)))
-    }
-
-    /// Starts a program there.
-    fn start(&self, name: &str, core: Option<usize>, program: &[&str]) -> Result<Server> {
-        let nsenter = find("nsenter").context("nsenter is not installed")?;
-        Server::start(Server::folder(name)?, core, &nsenter, self.words(program))
-    }
-}
-
 /// The way from the server to the viewer.
 struct Way {
     router: Namespace,
@@ -104,7 +58,7 @@ struct Way {
 impl Way {
     fn new() -> Result<Way> {
         let way = Way { router: Namespace::new()?, home: Namespace::new()? };
-        let (router, home) = (way.router.0.id(), way.home.0.id());
+        let (router, home) = (way.router.id(), way.home.id());
         call("ip", &words(&format!("link add gl0 type veth peer name gl1 netns {router}")))?;
         call("ip", &words(&format!("addr add {HERE}/24 dev gl0")))?;
         call("ip", &words("link set gl0 up"))?;

@@ -1,9 +1,9 @@
 //! From a session description to what a receiver is to be told.
 
 use super::receive;
+use glassline_io::nic;
 use glassline_io::udp::Settings as From;
 use glassline_io::udp::flow::FlowSettings;
-use glassline_media::FrameRate;
 use glassline_transport::raw_video;
 use glassline_transport::sdp::{self, Description, Flow, SdpError, Video};
 use std::fs::File;
@@ -146,7 +146,7 @@ pub fn video_settings(flow: &Flow, video: &Video, options: &Options) -> receive:
             skew: options.skew,
         },
         paths: paths(flow, options, lasting.max(FlowSettings::BUFFER_BYTES)),
-        direct: flow.direct_offset(),
+        direct: direct_offset(flow),
         colour: video.colour,
         fields: video.field_order(),
         frames,
@@ -167,9 +167,11 @@ pub fn paths(flow: &Flow, options: &Options, buffer_bytes: usize) -> Vec<FlowSet
     flow.paths.iter().enumerate().map(path).collect()
 }
 
-/// A flow's bits a second: of samples alone.
-pub fn bits_per_second(format: &raw_video::Format, rate: FrameRate) -> f64 {
-    format.frame_bytes() as f64 * 8.0 * f64::from(rate.numerator()) / f64::from(rate.denominator())
+/// What is added to the media clock of a flow whose time stamps are those of a clock that this machine has ([`Flow::direct_offset`]).
+pub fn direct_offset(flow: &Flow) -> Option<u32> {
+    let names = nic::interfaces().unwrap_or_default();
+    let ours: Vec<_> = names.iter().filter_map(|name| nic::ethernet_address(name).ok().flatten()).collect();
+    flow.direct_offset(&ours)
 }
 
 /// Where a flow is received, for people.

@@ -43,6 +43,8 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Bytes of a description at most.
 pub const MAX_BYTES: usize = 64 << 10;
+/// What NTP's time, which is UTC from 1900 on, is ahead of PTP's by, which is TAI from 1970 on, in seconds (since 2017).
+pub const NTP_BEFORE_PTP_S: u64 = 2_208_988_800 - 37;
 /// Flows of a description at most.
 pub const MAX_FLOWS: usize = 16;
 
@@ -114,12 +116,19 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// What [`MediaClock::new`](crate::raw_video::MediaClock::new) takes: what is added to PTP's time in ticks, where stamps are
-    /// that time. `None` where the sender follows a clock of its own, or one that does not count from PTP's epoch.
-    pub fn direct_offset(&self) -> Option<u32> {
-        match (&self.reference_clock, &self.media_clock) {
-            (Some(clock), Some(MediaClockSource::Direct { offset })) if clock.is_ptp() => Some(*offset),
-            _ => None,
+    /// What [`MediaClock::with_rate`](crate::raw_video::MediaClock::with_rate) takes: what is added to PTP's time in ticks, where
+    /// stamps are the time of a clock that we can have too: PTP, NTP, and this machine's own, which `ours`, the Ethernet
+    /// addresses of its interfaces, tell. `None` where the sender follows another one.
+    pub fn direct_offset(&self, ours: &[[u8; 6]]) -> Option<u32> {
+        let Some(MediaClockSource::Direct { offset }) = self.media_clock else { return None };
+        match self.reference_clock.as_ref()? {
+            ReferenceClock::Ptp { .. } => Some(offset),
+            ReferenceClock::Ntp(_) => {
+                let ticks = NTP_BEFORE_PTP_S * u64::from(self.media.rate_hz());
+                Some(offset.wrapping_add(ticks as u32))
+            }
+            ReferenceClock::LocalMac(address) => ours.contains(address).then_some(offset),
+            ReferenceClock::Other(_) => None,
         }
     }
 }
@@ -133,6 +142,16 @@ pub enum Media {
     Audio(Audio),
     /// Ancillary data.
     Ancillary(Ancillary),
+}
+
+impl Media {
+    /// Ticks a second of its time stamps.
+    pub fn rate_hz(&self) -> u32 {
+        match self {
+            Media::Video(_) | Media::Ancillary(_) => 90_000,
+            Media::Audio(audio) => audio.rate_hz,
+        }
+    }
 }
 
 /// Where packets go.

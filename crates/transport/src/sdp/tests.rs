@@ -54,7 +54,7 @@ fn the_example_of_st_2110_20_is_one_flow_of_two_paths() {
     let clock = PtpClock::Grandmaster { identity, domain: Some(37) };
     let version = ReferenceClock::PTP_2008.to_owned();
     assert_eq!(flow.reference_clock, Some(ReferenceClock::Ptp { version, clock }));
-    assert_eq!(flow.direct_offset(), Some(0));
+    assert_eq!(flow.direct_offset(&[]), Some(0));
     assert_eq!(video.format, format(Chroma::Yuv422, 10, (1280, 720), Scan::Progressive));
     assert_eq!(video.rate, FrameRate::new(60_000, 1001));
     assert_eq!((video.colour, video.packing), (Colour::BT709, Packing::General));
@@ -75,7 +75,7 @@ fn parameters_of_senders_colour_and_fields_are_read() {
     assert_eq!(flow.paths[0].sources, [address("fd00:100::2"), address("fd00:100::3")]);
     assert_eq!(flow.paths[0].ttl, None);
     assert_eq!(flow.reference_clock, Some(ReferenceClock::traceable_ptp()));
-    assert_eq!(flow.direct_offset(), Some(963_214_424));
+    assert_eq!(flow.direct_offset(&[]), Some(963_214_424));
 }
 
 #[test]
@@ -87,7 +87,10 @@ fn sound_takes_what_is_said_for_the_whole_session() {
     assert_eq!(audio.channel_order.as_deref(), Some("SMPTE2110.(51,ST)"));
     assert_eq!(flow.paths[0].to, "239.0.0.1:5004".parse().unwrap());
     assert_eq!(flow.reference_clock, Some(ReferenceClock::LocalMac([0x00, 0x1B, 0x21, 0x3C, 0x9D, 0xF8])));
-    assert_eq!(flow.direct_offset(), None, "nobody else has the sender's own clock");
+    assert_eq!(flow.direct_offset(&[]), None, "nobody else has the sender's own clock");
+    if let Some(ReferenceClock::LocalMac(ours)) = flow.reference_clock {
+        assert!(flow.direct_offset(&[ours]).is_some());
+    }
     let Media::Audio(second) = &description.flows[1].media else { panic!("{description:?}") };
     assert_eq!((second.bits, second.rate_hz, second.channels), (16, 44_100, 2));
     assert_eq!(description.flows[1].payload_type, 10, "PCMU is not taken, the second choice is");
@@ -121,7 +124,7 @@ fn descriptions_older_than_the_standards_are_taken() {
     assert_eq!(video.rate, FrameRate::new(30_000, 1001));
     assert_eq!(video.colour, Colour { primaries: 6, transfer: 6, matrix: 6, full_range: false });
     assert_eq!(flow.paths[0].to, "198.51.100.10:30000".parse().unwrap());
-    assert!(!video.is_standard_2110 && flow.direct_offset().is_none());
+    assert!(!video.is_standard_2110 && flow.direct_offset(&[]).is_none());
     assert_eq!(description.skipped, ["video 49170 (H264)", "application 9 (UDP/DTLS/SCTP)"]);
 
     let description = Description::parse(FFMPEG).unwrap();
@@ -232,7 +235,7 @@ fn the_clock_that_others_share_is_chosen_among_several() {
         .replace("direct=963214424", "sender");
     let flow = &Description::parse(&text).unwrap().flows[0];
     assert_eq!(flow.reference_clock, Some(ReferenceClock::traceable_ptp()));
-    assert_eq!((&flow.media_clock, flow.direct_offset()), (&Some(MediaClockSource::Sender), None));
+    assert_eq!((&flow.media_clock, flow.direct_offset(&[])), (&Some(MediaClockSource::Sender), None));
 }
 
 fn video() -> impl Strategy<Value = Media> {

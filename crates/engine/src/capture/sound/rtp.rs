@@ -70,7 +70,7 @@ impl RtpSound {
         let blocks = Blocks {
             format: Format { rate_hz: audio.rate_hz, channels },
             clock,
-            media_clock: MediaClock::with_rate(flow.direct_offset(), audio.rate_hz),
+            media_clock: MediaClock::with_rate(described::direct_offset(flow), audio.rate_hz),
             end: None,
             next: None,
             has_leapt: false,

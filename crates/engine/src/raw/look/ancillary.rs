@@ -79,7 +79,7 @@ impl AncillarySeen {
             depacketizer: Depacketizer::new(Settings { payload_type: flow.payload_type, reorder }),
             found: Found {
                 clock,
-                media_clock: MediaClock::new(flow.direct_offset()),
+                media_clock: MediaClock::new(crate::raw::described::direct_offset(flow)),
                 clocks: Clocks::default(),
                 payloads: 0,
                 frames: 0,

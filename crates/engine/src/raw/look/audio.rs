@@ -86,7 +86,7 @@ impl AudioSeen {
             depacketizer: Depacketizer::new(settings),
             levels: Levels {
                 clock,
-                media_clock: MediaClock::with_rate(flow.direct_offset(), audio.rate_hz),
+                media_clock: MediaClock::with_rate(crate::raw::described::direct_offset(flow), audio.rate_hz),
                 clocks: Clocks::default(),
                 peaks: vec![0.0; usize::from(audio.channels)],
                 run: None,

@@ -193,7 +193,7 @@ impl VideoLook {
         let seen = Arc::new(Mutex::new(Seen {
             video,
             clock,
-            ptp: flow.direct_offset().filter(|_| settings.is_ptp),
+            ptp: described::direct_offset(flow).filter(|_| settings.is_ptp),
             paths: flow.paths.iter().map(|_| path()).collect(),
             datagram_bytes: None,
             block_bytes: None,

@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(frame, [9, 9, 9, 9, 128, 16, 128, 16, 9, 9, 9, 9, 9, 9, 128, 16]);
         let mut block = glassline_io::pages::Pool::new(16, 1).unwrap().take().unwrap();
         block.bytes_mut().copy_from_slice(&[7; 16]);
-        concealer.fill(&mut frame, &[0..2], Some(&block));
+        concealer.fill(&mut frame, &[0..2, 2..2], Some(&block));
         assert_eq!(frame[..4], [7, 7, 9, 9]);
     }
 

@@ -17,7 +17,7 @@ mod tests;
 use conceal::Concealer;
 use glassline_io::clock::Clock;
 use glassline_io::pages::{Block, Pool};
-use glassline_io::process::pin_thread;
+use glassline_io::process::{pin_thread, prefer_thread};
 use glassline_io::udp::Granted;
 use glassline_io::udp::flow::{Flow, FlowSettings};
 use glassline_media::{Colour, FieldOrder, Memory, Picture, Plane, Time};
@@ -169,6 +169,9 @@ impl Receiver {
         let thread = thread::Builder::new().name("raw video".to_owned()).spawn(move || {
             let pinning = processor.map_or(Ok(()), pin_thread);
             let is_good = pinning.is_ok();
+            if !prefer_thread() {
+                tracing::debug!("the receiving thread has an ordinary priority (RLIMIT_NICE)");
+            }
             // Whoever started it waits for this.
             let _ = pinned.send(pinning);
             if is_good { network.run() } else { Ok(()) }

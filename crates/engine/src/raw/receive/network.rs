@@ -88,8 +88,8 @@ impl Network {
 
     /// Receives until it is told to end, nobody wants frames any more or a socket fails.
     pub(super) fn run(mut self) -> io::Result<()> {
+        // Of a frame that is cut off by the end nothing is lost, and nothing is to be had.
         let ended = self.receive();
-        self.depacketizer.finish();
         self.ask_drops();
         self.tell();
         self.hand_out();
@@ -168,6 +168,9 @@ impl Network {
         while let Some(done) = self.depacketizer.poll() {
             // Without memory it is lost as a whole, and counted by the depacketizer.
             let Some(block) = done.slot.and_then(|slot| self.slots.take(slot)) else { continue };
+            if done.is_partial {
+                continue;
+            }
             if self.out.send(Arrived { block, done }).is_err() {
                 return false;
             }

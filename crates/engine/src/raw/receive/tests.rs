@@ -63,6 +63,26 @@ fn what_is_lost_is_counted_and_concealed() {
 }
 
 #[test]
+fn who_joins_within_a_frame_begins_with_the_next_one() {
+    let (format, to) = (format(8), [free()]);
+    let mut receiver = Receiver::start(&settings(format, &to, 8), Clock::new()).unwrap();
+    let mut sender = Sender::new(format);
+    sender.send(0, &to, |_, index| index < 20);
+    let packets = sender.packetizer.layout().len() as u64 - 20;
+    wait_for("packets come", || receiver.report().counters.packets >= packets);
+    let sent = sender.send(1, &to, |_, _| false);
+    let frame = next(&mut receiver);
+    assert!(frame.timestamp == 1500 && frame.picture.planes()[0].lines().flatten().eq(&sent));
+    // And who leaves within a frame has lost nothing.
+    sender.send(2, &to, |_, index| index > 20);
+    wait_for("packets come", || receiver.report().counters.packets > packets + 60 + 20);
+    receiver.stop();
+    assert_eq!(receiver.next(LONG).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    let counters = receiver.report().counters;
+    assert_eq!((counters.frames, counters.partial, counters.incomplete, counters.lost), (1, 1, 0, 0));
+}
+
+#[test]
 fn two_paths_are_one_stream_that_either_may_fail() {
     let (format, to) = (format(10), [free(), free()]);
     let mut receiver = Receiver::start(&settings(format, &to, 8), Clock::new()).unwrap();
@@ -108,6 +128,22 @@ fn who_is_late_loses_whole_frames_and_no_packets() {
     // It has room again.
     let sent = sender.send(12, &to, |_, _| false);
     assert!(next(&mut receiver).picture.planes()[0].lines().flatten().eq(&sent));
+}
+
+#[test]
+fn frames_wait_as_long_as_there_is_memory_for_them() {
+    let (format, to) = (format(10), [free()]);
+    let mut receiver = Receiver::start(&settings(format, &to, 40), Clock::new()).unwrap();
+    let mut sender = Sender::new(format);
+    for number in 0..30u32 {
+        sender.send(number, &to, |_, _| false);
+        wait_for("each frame comes", || receiver.report().counters.frames > u64::from(number));
+    }
+    for number in 0..30 {
+        let frame = next(&mut receiver);
+        assert!(frame.picture.planes()[0].lines().flatten().eq(&sender.bytes(number)), "frame {number}");
+    }
+    assert_eq!(receiver.report().counters.dropped, 0);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use glassline_io::nic;
 use glassline_media::{Colour, FrameRate};
 use glassline_transport::raw_video::{Format, Scan};
 use glassline_transport::sdp::{
-    Description, Flow, Media, MediaClockSource, Path, ReferenceClock, SenderType, Video,
+    Description, Flow, Media, MediaClockSource, NTP_BEFORE_PTP_S, Path, ReferenceClock, SenderType, Video,
 };
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -13,9 +13,8 @@ use std::net::{IpAddr, Ipv4Addr};
 const UDP_BYTES: u32 = 8;
 /// The largest datagrams of ST 2110-10 §6.4, UDP's header counted along.
 const EXTENDED_BYTES: u32 = 8960;
-/// Ticks a second, and seconds from NTP's epoch to Unix', less those by which TAI is ahead of UTC.
+/// Ticks a second.
 const RATE: u64 = 90_000;
-const NTP_BEHIND: u64 = 2_208_988_800 - 37;
 /// Time to live where groups are sent to and nothing is said.
 const GROUP_TTL: u8 = 1;
 
@@ -86,7 +85,7 @@ fn clock(settings: &Settings) -> (ReferenceClock, MediaClockSource) {
         ClockSource::Ptp => (ReferenceClock::traceable_ptp(), direct(0)),
         // What stamps would be at NTP's epoch, which is earlier than PTP's.
         ClockSource::Ntp => {
-            let offset = ((NTP_BEHIND * RATE) as u32).wrapping_neg();
+            let offset = ((NTP_BEFORE_PTP_S * RATE) as u32).wrapping_neg();
             (ReferenceClock::Ntp("/traceable/".to_owned()), direct(offset))
         }
         ClockSource::Local => (ReferenceClock::LocalMac(ethernet_address(settings)), direct(0)),
@@ -145,7 +144,7 @@ mod tests {
             assert!(text.contains("TP=2110TPW") && text.contains("MAXUDP=1460"), "{text}");
             assert!(text.contains("a=source-filter: incl IN IP4 239.1.2.3 127.0.0.1"), "{text}");
             let (flow, _) = description.video().unwrap();
-            assert_eq!(flow.direct_offset(), (clock == ClockSource::Ptp).then_some(0));
+            assert_eq!(flow.direct_offset(&[]), (clock != ClockSource::Local).then_some(0));
         }
     }
 

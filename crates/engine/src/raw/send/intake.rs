@@ -4,6 +4,7 @@ use super::frames::FramePacker;
 use super::queue::{Frame, Queue};
 use super::{Monitor, UNPOISONED};
 use crate::capture::{self, Consumer, FileAudio, Item, Pictures};
+use glassline_io::clock::Clock;
 use glassline_io::pages::{Block, Pool};
 use glassline_media::{Ticks, Time};
 use std::sync::{Arc, Mutex};
@@ -19,6 +20,7 @@ pub(super) struct Intake {
     pool: Pool,
     queue: Arc<Queue>,
     monitor: Monitor,
+    clock: Clock,
     /// Whether pictures come when they come: one that finds no block is left out then, and waits for one otherwise.
     is_live: bool,
 }
@@ -29,9 +31,9 @@ impl Intake {
         pool: Pool,
         queue: Arc<Queue>,
         monitor: Monitor,
-        is_live: bool,
+        (clock, is_live): (Clock, bool),
     ) -> Intake {
-        Intake { packer: Mutex::new(packer), pool, queue, monitor, is_live }
+        Intake { packer: Mutex::new(packer), pool, queue, monitor, clock, is_live }
     }
 
     /// Packs pictures as they are asked for, until they end or nobody wants more.
@@ -44,7 +46,7 @@ impl Intake {
             };
             let Some(mut block) = self.wait_for_block() else { break Ok(()) };
             self.packer.lock().expect(UNPOISONED).pack(picture, &mut block);
-            if !self.queue.push(Frame { block, captured: None }) {
+            if !self.queue.push(Frame { block, captured: None, ready: self.clock.now() }) {
                 break Ok(());
             }
         };
@@ -73,7 +75,7 @@ impl Consumer for Intake {
         };
         let captured = Some(picture.captured);
         self.packer.lock().expect(UNPOISONED).pack(picture, &mut block);
-        self.queue.push(Frame { block, captured })
+        self.queue.push(Frame { block, captured, ready: self.clock.now() })
     }
 
     fn begin_again(&self, _: Ticks) -> bool {

@@ -7,7 +7,7 @@
 //! ```
 //! A picture is converted and packed while the one before it goes out; between the two threads stand [`BLOCKS`] blocks of huge
 //! pages, and a picture that finds none is left out and counted. Packets are never left out: a burst that is late leaves at once,
-//! and those behind it catch up.
+//! and those behind it catch up ([`pacer`]).
 //!
 //! A picture's RTP time stamp is its capture time by the wall clock, in TAI since PTP's epoch. Pictures of sources
 //! without a clock of their own are captured on the grid of whole periods since that epoch, as ST 2110-21 has it.
@@ -18,6 +18,7 @@ mod describe;
 mod error;
 mod frames;
 mod intake;
+mod pacer;
 mod path;
 mod plan;
 mod queue;

@@ -15,6 +15,8 @@ pub(super) struct Frame {
     pub(super) block: Block,
     /// When its picture was captured; `None` where that is when it is sent.
     pub(super) captured: Option<Time>,
+    /// When it was there.
+    pub(super) ready: Time,
 }
 
 /// What came out of [`Queue::take`].

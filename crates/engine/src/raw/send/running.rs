@@ -1,8 +1,9 @@
 //! The loop that sends: a frame, its stamps, its bursts at their times.
 
 use super::class::Meter;
+use super::pacer::Pacer;
 use super::path::{Path, due};
-use super::plan::Plan;
+use super::plan::{Burst, Plan};
 use super::queue::Queue;
 use super::stamps::Stamps;
 use super::statistics::Monitor;
@@ -54,6 +55,7 @@ pub(super) struct Running {
     pub(super) plan: Plan,
     /// Without a schedule there is nothing to measure.
     pub(super) meter: Option<Meter>,
+    pub(super) pacer: Pacer,
     pub(super) paths: Vec<Path>,
     pub(super) stamps: Stamps,
     pub(super) timing: Timing,
@@ -82,14 +84,16 @@ impl Running {
     pub(super) fn run(mut self, mut supply: Supply) -> Result<()> {
         let (mut number, mut first) = (0, None);
         while self.limit.is_none_or(|limit| number < limit) && !self.queue.is_stopped() {
-            let (bytes, captured) = match supply.next() {
-                Next::Frame(bytes, captured) => (bytes, captured),
+            let (bytes, captured, ready) = match supply.next() {
+                Next::Frame { bytes, captured, ready } => (bytes, captured, ready),
                 Next::Nothing => continue,
                 Next::End => break,
             };
             let now = self.clock.now();
-            let (began, is_late) =
-                self.timing.begin(captured, now, self.plan.bursts.first().map_or(0, |it| it.due));
+            let (began, is_skipped) = self.timing.begin(captured, now);
+            // The first burst was due before there was anything to send.
+            let due = began.zip(self.plan.bursts.first()).map(|(began, first)| due(began, first));
+            let is_late = is_skipped || due.zip(ready).is_some_and(|(due, ready)| due < ready);
             let captured = captured.or(began).unwrap_or(now);
             self.stamps.follow(now, self.clock.utc());
             let timestamps = self.stamps.of_frame(captured, self.field.map(|field| captured + field));
@@ -106,19 +110,28 @@ impl Running {
         let mut report = Report::default();
         let launches = self.paths.iter().all(|path| path.launch.is_used);
         let ahead = if launches { AHEAD } else { Duration::ZERO };
-        let Running { clock, queue, packetizer, plan, meter, paths, waiter, .. } = self;
+        let Running { clock, queue, packetizer, plan, meter, pacer, paths, waiter, .. } = self;
         let mut packets = packetizer.frame(timestamps);
         let mut next = 0;
         while next < plan.bursts.len() {
             let rest = &plan.bursts[next..];
             let now = clock.now();
-            let is_due = |at: Time| at <= now + ahead;
             let count = match began {
-                Some(began) => rest.iter().take(CALL_BURSTS).take_while(|it| is_due(due(began, it))).count(),
+                Some(began) => {
+                    let go = |burst: &&Burst| {
+                        let at = pacer.at(due(began, burst));
+                        let goes = at <= now + ahead;
+                        if goes {
+                            pacer.sent(at, now, burst.packets);
+                        }
+                        goes
+                    };
+                    rest.iter().take(CALL_BURSTS).take_while(go).count()
+                }
                 None => rest.len().min(CALL_BURSTS),
             };
             if let (0, Some(began)) = (count, began) {
-                let at = due(began, &rest[0]);
+                let at = pacer.at(due(began, &rest[0]));
                 if at.since(now) > END_WITHIN && queue.is_stopped() {
                     break;
                 }
@@ -190,26 +203,22 @@ impl Running {
 }
 
 impl Timing {
-    /// When a frame begins that is there at `now` and was captured at `captured`, and whether its first burst, due `lead`
-    /// nanoseconds after that (or before), is late. `None` where it begins at once.
-    fn begin(&mut self, captured: Option<Time>, now: Time, lead: i64) -> (Option<Time>, bool) {
-        let is_late = |began: Time| began.as_nanos().saturating_add_signed(lead) < now.as_nanos();
+    /// When a frame begins that is to go at `now` and was captured at `captured`, and whether it has lost its place to be in time.
+    /// `None` where it begins at once.
+    fn begin(&mut self, captured: Option<Time>, now: Time) -> (Option<Time>, bool) {
         match self {
             Timing::Unlimited => (None, false),
-            Timing::Captured { delay } => {
-                let began = captured.unwrap_or(now) + *delay;
-                (Some(began), is_late(began))
-            }
+            Timing::Captured { delay } => (Some(captured.unwrap_or(now) + *delay), false),
             Timing::Grid { first, rate, slot } => {
-                let mut began = *first + rate.time_of(*slot);
-                let is_late = is_late(began);
+                let due = *first + rate.time_of(*slot);
+                let mut began = due;
                 // What is a whole frame late does not catch up: the frames behind it have their own times.
                 while now.since(began) > rate.time_of(1) {
                     *slot += 1 + periods(now.since(began), *rate);
                     began = *first + rate.time_of(*slot);
                 }
                 *slot += 1;
-                (Some(began), is_late)
+                (Some(began), began != due)
             }
         }
     }
@@ -230,13 +239,11 @@ mod tests {
         let rate = FrameRate::new(50, 1).unwrap();
         let mut timing = Timing::Grid { first: Time::from_millis(1000), rate, slot: 0 };
         let at = Time::from_millis;
-        assert_eq!(timing.begin(None, at(990), 0), (Some(at(1000)), false));
-        assert_eq!(timing.begin(None, at(1030), 0), (Some(at(1020)), true), "it catches up");
-        assert_eq!(timing.begin(None, at(1039), -2_000_000), (Some(at(1040)), true), "it was due before");
-        assert_eq!(timing.begin(None, at(1200), 0), (Some(at(1200)), true));
-        assert_eq!(timing.begin(None, at(1201), 0), (Some(at(1220)), false));
+        assert_eq!(timing.begin(None, at(990)), (Some(at(1000)), false));
+        assert_eq!(timing.begin(None, at(1030)), (Some(at(1020)), false), "it catches up");
+        assert_eq!(timing.begin(None, at(1200)), (Some(at(1200)), true));
+        assert_eq!(timing.begin(None, at(1201)), (Some(at(1220)), false));
         let mut captured = Timing::Captured { delay: Duration::from_millis(20) };
-        assert_eq!(captured.begin(Some(at(1000)), at(1010), 0), (Some(at(1020)), false));
-        assert_eq!(captured.begin(Some(at(1000)), at(1030), 0), (Some(at(1020)), true));
+        assert_eq!(captured.begin(Some(at(1000)), at(1010)), (Some(at(1020)), false));
     }
 }

@@ -4,6 +4,7 @@ use super::class::{Limits, Meter};
 use super::describe::{self, Sent};
 use super::frames::{FramePacker, keep};
 use super::intake::Intake;
+use super::pacer::Pacer;
 use super::path::Path;
 use super::plan::{Grain, Plan};
 use super::queue::Queue;
@@ -39,6 +40,7 @@ pub struct RawSender {
     packetizer: Packetizer,
     schedule: Schedule,
     plan: Plan,
+    pacer: Pacer,
     paths: Vec<Path>,
     queue: Arc<Queue>,
     monitor: Monitor,
@@ -86,6 +88,7 @@ impl RawSender {
         let mut grain = Grain::new(&schedule, &limits, settings.shape, is_exact);
         grain.packets = settings.burst_packets.unwrap_or(grain.packets);
         let plan = Plan::new(packetizer.frame([0, 0]), &schedule, grain);
+        let pacer = Pacer::new(&schedule, grain.lead);
         // The numbers of the packets that were only counted.
         let packetizer = self::packetizer(&settings, format)?;
         let monitor = Monitor::new();
@@ -94,7 +97,19 @@ impl RawSender {
             statistics.launches = paths.iter().map(|path| path.launch.clone()).collect();
         });
         let queue = Arc::new(Queue::default());
-        Ok(RawSender { settings, clock, opened, rate, packetizer, schedule, plan, paths, queue, monitor })
+        Ok(RawSender {
+            settings,
+            clock,
+            opened,
+            rate,
+            packetizer,
+            schedule,
+            plan,
+            pacer,
+            paths,
+            queue,
+            monitor,
+        })
     }
 
     /// What frames are.
@@ -161,8 +176,19 @@ impl RawSender {
     /// [`Error`]: the input's, the network's where nothing of a frame leaves.
     pub fn run(self) -> Result<()> {
         let is_live = self.is_live();
-        let RawSender { settings, clock, opened, rate, packetizer, schedule, plan, paths, queue, monitor } =
-            self;
+        let RawSender {
+            settings,
+            clock,
+            opened,
+            rate,
+            packetizer,
+            schedule,
+            plan,
+            pacer,
+            paths,
+            queue,
+            monitor,
+        } = self;
         let Opened { input, source, format, children } = opened;
         let now = clock.now();
         let stamps = Stamps::new(now, clock.utc_at(now));
@@ -172,8 +198,13 @@ impl RawSender {
         let intake = |input: Work| -> Result<Supply> {
             let pool = Pool::new(format.frame_bytes(), BLOCKS).map_err(Error::system("memory for frames"))?;
             monitor.update(|statistics| statistics.is_huge = pool.is_huge());
-            let intake =
-                Intake::new(FramePacker::new(format), pool, Arc::clone(&queue), monitor.clone(), source.live);
+            let intake = Intake::new(
+                FramePacker::new(format),
+                pool,
+                Arc::clone(&queue),
+                monitor.clone(),
+                (clock, source.live),
+            );
             spawn("pictures", move || input.run(&intake))?;
             Ok(Supply::Queue { queue: Arc::clone(&queue), current: None })
         };
@@ -189,6 +220,7 @@ impl RawSender {
             packetizer,
             plan,
             meter: (settings.rate != Rate::Unlimited).then(|| Meter::new(&schedule, settings.datagram_bytes)),
+            pacer,
             paths,
             stamps,
             timing,

@@ -24,8 +24,14 @@ pub(super) enum Supply {
 
 /// What came out of [`Supply::next`].
 pub(super) enum Next<'a> {
-    /// A frame's bytes, and when it was captured, if that is known.
-    Frame(&'a [u8], Option<Time>),
+    /// A frame.
+    Frame {
+        bytes: &'a [u8],
+        /// When it was captured, if that is known.
+        captured: Option<Time>,
+        /// When it was there, if not always.
+        ready: Option<Time>,
+    },
     /// None has come yet.
     Nothing,
     /// None will come any more.
@@ -43,7 +49,11 @@ impl Supply {
                 match queue.take(TICK) {
                     Taken::Frame(frame) => {
                         let frame = current.insert(frame);
-                        Next::Frame(frame.block.bytes(), frame.captured)
+                        Next::Frame {
+                            bytes: frame.block.bytes(),
+                            captured: frame.captured,
+                            ready: Some(frame.ready),
+                        }
                     }
                     Taken::Nothing => Next::Nothing,
                     Taken::End => Next::End,
@@ -55,7 +65,7 @@ impl Supply {
                 }
                 let Some(block) = blocks.get(*next) else { return Next::End };
                 *next += 1;
-                Next::Frame(block.bytes(), None)
+                Next::Frame { bytes: block.bytes(), captured: None, ready: None }
             }
         }
     }

@@ -69,6 +69,8 @@ pub struct Counters {
     pub frames: u64,
     /// Frames that are out with holes.
     pub incomplete: u64,
+    /// Frames that had begun before the first packet came.
+    pub partial: u64,
     /// Frames that were lost as a whole because there was no memory for them.
     pub dropped: u64,
     /// Times that the stream began anew.
@@ -92,6 +94,8 @@ pub struct Done {
     pub holes: Vec<Range<usize>>,
     /// Packets that are missing in it.
     pub lost: u64,
+    /// It is the stream's first one and has no beginning: who joins in the middle of a frame was never sent that.
+    pub is_partial: bool,
 }
 
 /// One path.
@@ -380,8 +384,11 @@ impl Depacketizer {
         // A whole frame ends where it ends; of another one the last packet may be missing.
         let end = frame.end.or(planned).unwrap_or(frame.highest).max(frame.highest);
         let lost = (end + 1).saturating_sub(frame.base).saturating_sub(frame.unique);
+        let holes = if is_whole { Vec::new() } else { frame.coverage.holes(bytes) };
+        let is_partial = self.out.is_none() && holes.first().is_some_and(|hole| hole.start == 0);
         self.settle_lost(&frame, end);
         match frame.slot {
+            _ if is_partial => self.counters.partial += 1,
             None => self.counters.dropped += 1,
             Some(_) if is_whole => self.counters.frames += 1,
             Some(_) => self.counters.incomplete += 1,
@@ -391,8 +398,9 @@ impl Depacketizer {
             timestamp: frame.timestamp(),
             began: frame.began,
             ended: frame.latest,
-            holes: if is_whole { Vec::new() } else { frame.coverage.holes(bytes) },
+            holes,
             lost,
+            is_partial,
         });
     }
 

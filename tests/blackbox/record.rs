@@ -1,0 +1,198 @@
+//! `record`, and `encode` of uncompressed video over RTP, as `send-raw` sends it.
+
+use crate::{GLASSLINE, glassline};
+use glassline_test_support::noise;
+use glassline_test_support::program::{Running, Scratch};
+use glassline_test_support::wait::until;
+use serde_json::Value;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::Command;
+
+const SIZE: (usize, usize) = (160, 90);
+
+fn url() -> String {
+    format!("rtp://{}", UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
+}
+
+/// `send-raw` of an endless stream, once its description is there.
+fn send(arguments: &[&str], sdp: &str) -> Running {
+    let mut command = Command::new(GLASSLINE);
+    command.arg("send-raw").args(arguments).args(["--sdp", sdp]);
+    let sender = Running::start(&mut command);
+    until("the session description", || Path::new(sdp).metadata().is_ok_and(|file| file.len() > 0));
+    sender
+}
+
+fn record(arguments: &[&str]) -> Value {
+    let outcome = glassline(&[&["record"], arguments, &["--json"]].concat());
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let last = outcome.text().lines().last().unwrap_or_default().to_owned();
+    serde_json::from_str(&last).unwrap_or_else(|error| panic!("{error}: {last}"))
+}
+
+/// The stream's three pictures follow one another in what was recorded.
+fn expect_pictures(recorded: &[u8], pictures: &[Vec<u8>], count: usize) {
+    let bytes = pictures[0].len();
+    assert_eq!(recorded.len(), count * bytes);
+    let which = |frame: &[u8]| pictures.iter().position(|picture| picture == frame);
+    let found: Vec<usize> =
+        recorded.chunks(bytes).map(|frame| which(frame).expect("one of the pictures")).collect();
+    assert!(found.windows(2).all(|pair| pair[1] != pair[0]), "{found:?}");
+}
+
+#[test]
+fn what_was_sent_is_recorded_bit_for_bit() {
+    let scratch = Scratch::new("record");
+    let (width, height) = SIZE;
+    let head = format!("W{width} H{height} F25:1 Ip C422p10");
+    let (y4m, pictures) = noise::y4m(&head, width * height * 4, 10, 3);
+    let (input, sdp) = (scratch.write("in.y4m", y4m), scratch.file("in.sdp"));
+    let (one, two) = (url(), url());
+    let _sender = send(&[&input, &one, "--also", &two, "--loop"], &sdp);
+    let rtp = format!("rtp:{sdp}");
+
+    let output = scratch.file("out.y4m");
+    let report = record(&[&rtp, &output, "--duration", "400ms"]);
+    assert_eq!(
+        (&report["written_frames"], &report["lost"], &report["dropped_frames"]),
+        (&10.into(), &0.into(), &0.into())
+    );
+    for key in ["frames", "packets", "lost", "reordered", "kernel_drops", "dropped_frames", "seconds"] {
+        assert!(report[key].is_number(), "{key} of {report}");
+    }
+    assert!(report["duplicates"].as_u64() > Some(0), "two paths bring each packet twice: {report}");
+    let recorded = std::fs::read(&output).unwrap();
+    let header = recorded.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    let text = String::from_utf8_lossy(&recorded[..header]);
+    for word in ["W160 ", "H90 ", "F25:1 ", "Ip ", "C422p10"] {
+        assert!(text.contains(word), "{word:?} is not in {text:?}");
+    }
+    let frames = recorded[header..].chunks(6 + width * height * 4);
+    let samples: Vec<u8> = frames.flat_map(|frame| frame[6..].to_vec()).collect();
+    expect_pictures(&samples, &pictures, 10);
+
+    let output = scratch.file("out.yuv");
+    let report = record(&[&rtp, &output, "--duration", "200ms"]);
+    expect_pictures(&std::fs::read(&output).unwrap(), &pictures, 5);
+    assert_eq!(report["written_bytes"], 5 * width * height * 4);
+}
+
+#[test]
+fn fields_segments_packings_and_sizes_of_packets_make_the_same_pictures() {
+    let scratch = Scratch::new("record-cut");
+    let (width, height) = SIZE;
+    let (y4m, pictures) = noise::y4m(&format!("W{width} H{height} F25:1 C422p10"), width * height * 4, 10, 3);
+    let input = scratch.write("in.y4m", y4m);
+    for (number, (scan, packing, payload)) in [
+        ("interlaced", "gpm", "1300"),
+        ("psf", "bpm", "1452"),
+        ("progressive", "bpm", "800"),
+        ("interlaced", "bpm", "8952"),
+        ("progressive", "gpm", "8952"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (sdp, output) = (scratch.file(&format!("{number}.sdp")), scratch.file(&format!("{number}.yuv")));
+        let options = ["--scan", scan, "--packing", packing, "--payload", payload];
+        let _sender = send(&[&[&input[..], &url(), "--loop"][..], &options].concat(), &sdp);
+        let report = record(&[&format!("rtp:{sdp}"), &output, "--duration", "240ms"]);
+        assert_eq!(
+            (&report["lost"], &report["incomplete_frames"]),
+            (&0.into(), &0.into()),
+            "{options:?}: {report}"
+        );
+        expect_pictures(&std::fs::read(&output).unwrap(), &pictures, 6);
+    }
+}
+
+#[test]
+fn a_signal_ends_it_and_what_came_is_told() {
+    let scratch = Scratch::new("record-signal");
+    let sdp = scratch.file("in.sdp");
+    let _sender = send(&["test:160x90@50", &url(), "--format", "rgb-10"], &sdp);
+    let output = scratch.file("out.yuv");
+    let mut command = Command::new(GLASSLINE);
+    command.args(["record", &format!("rtp:{sdp}"), &output, "--json"]);
+    let mut recording = Running::start(&mut command);
+    until("the layout", || {
+        recording.output().contains("-pixel_format gbrp10le -video_size 160x90 -framerate 50")
+    });
+    until("frames", || Path::new(&output).metadata().is_ok_and(|file| file.len() > 0));
+    recording.signal("INT");
+    assert_eq!(recording.wait().code(), Some(0));
+    until("the report", || recording.output().contains("\"kernel_drops\""));
+    let length = Path::new(&output).metadata().unwrap().len();
+    assert!(length > 0 && length.is_multiple_of(160 * 90 * 6), "{length}");
+}
+
+#[test]
+fn what_cannot_be_recorded_is_told_with_what_can() {
+    let scratch = Scratch::new("record-refused");
+    let sdp = scratch.file("in.sdp");
+    let _sender = send(&["test:160x90@50", &url(), "--format", "rgb-8"], &sdp);
+    let rtp = format!("rtp:{sdp}");
+    let garbage = format!("rtp:{}", scratch.write("garbage.sdp", b"v=0\r\nmore of nothing"));
+    let y4m = scratch.file("out.y4m");
+    for (arguments, words) in [
+        (&[rtp.as_str(), y4m.as_str()][..], &["Rgb", "FILE.yuv"][..]),
+        (&[rtp.as_str(), "out.mp4"], &["FILE.y4m", "null:"]),
+        (&["in.sdp", "null:"], &["rtp:FILE.sdp"]),
+        (&["rtp:/no/such.sdp", "null:"], &["/no/such.sdp", "SDP"]),
+        (&[garbage.as_str(), "null:"], &["garbage.sdp"]),
+        (&[rtp.as_str(), "null:", "--processor", "4000"], &["--processor 4000", "choose"]),
+        (&[rtp.as_str(), "/no/such/folder/out.yuv"], &["/no/such/folder"]),
+    ] {
+        let outcome = glassline(&[&["record"], arguments].concat());
+        assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);
+        for word in words {
+            assert!(outcome.stderr.contains(word), "{arguments:?}: {word:?} is not in {}", outcome.stderr);
+        }
+    }
+    assert!(!Path::new(&y4m).exists());
+    // What is sent is in use by nobody; what is received is.
+    let mut command = Command::new(GLASSLINE);
+    command.args(["record", &rtp, "null:"]);
+    let recording = Running::start(&mut command);
+    until("it receives", || recording.output().contains("receiving at"));
+    let outcome = glassline(&["record", &rtp, "null:"]);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("another program"), "{}", outcome.stderr);
+}
+
+#[test]
+fn uncompressed_video_is_encoded_live() {
+    let scratch = Scratch::new("encode-rtp");
+    let (sdp, output) = (scratch.file("in.sdp"), scratch.file("out.ts"));
+    let _sender = send(&["test:320x180@25", &url(), "--format", "422-10"], &sdp);
+    let input = format!("rtp:{sdp}");
+    let outcome = glassline(&[
+        "encode",
+        &input,
+        &output,
+        "--duration",
+        "2s",
+        "--preset",
+        "ultrafast",
+        "--audio",
+        "none",
+        "--stats",
+        "--json",
+    ]);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let report: Value = serde_json::from_str(&outcome.text()).unwrap();
+    assert_eq!((&report["pictures"], &report["dropped"]), (&50.into(), &0.into()), "{report}");
+    let probe = glassline(&["probe", &output, "--json"]);
+    let report: Value = serde_json::from_str(&probe.text()).unwrap();
+    let video =
+        report["streams"].as_array().unwrap().iter().find(|stream| stream["kind"] == "video").unwrap();
+    assert_eq!(
+        (&video["video"]["width_px"], &video["video"]["height_px"]),
+        (&320.into(), &180.into()),
+        "{video}"
+    );
+    let wrong = glassline(&["encode", &format!("{input}?colour=5"), &output]);
+    assert_eq!(wrong.status, Some(2), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("interface=eth1"), "{}", wrong.stderr);
+}
