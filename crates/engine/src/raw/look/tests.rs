@@ -107,7 +107,7 @@ fn what_is_not_of_the_stream_is_told_apart() {
     assert_eq!((strangers.not_rtp, strangers.payload_type), (1, count));
     assert_eq!(strangers.payload_types, [97]);
     assert!(strangers.payload > 0, "{strangers:?}");
-    assert!(report[0].merged.refused >= count + 1);
+    assert!(report[0].merged.refused > count);
 }
 
 #[test]
