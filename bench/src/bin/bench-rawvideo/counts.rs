@@ -59,15 +59,35 @@ pub(crate) fn gstreamer(log: &str) -> Option<Counts> {
     Some(Counts { frames, packets: None, lost: gaps, in_place: None })
 }
 
-/// Datagrams that the kernel dropped at the sockets of `port` (`/proc/net/udp`, last column); `None`: nobody has bound it.
-pub(crate) fn socket_drops(table: &str, port: u16) -> Option<u64> {
+/// What the kernel says of the sockets of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sockets {
+    /// Memory of what nobody has read yet.
+    pub(crate) waiting_bytes: u64,
+    /// Datagrams that found no room.
+    pub(crate) drops: u64,
+}
+
+impl Sockets {
+    /// Both together.
+    pub(crate) fn and(self, other: Sockets) -> Sockets {
+        Sockets { waiting_bytes: self.waiting_bytes + other.waiting_bytes, drops: self.drops + other.drops }
+    }
+}
+
+/// The sockets of `port` in `/proc/net/udp` (`rx_queue`, and the last column); `None`: nobody has bound it.
+pub(crate) fn sockets(table: &str, port: u16) -> Option<Sockets> {
     let wanted = format!(":{port:04X}");
     let sockets = table.lines().skip(1).filter_map(|line| {
-        let mut fields = line.split_whitespace();
-        let local = fields.nth(1)?;
-        local.ends_with(&wanted).then(|| fields.next_back()?.parse::<u64>().ok()).flatten()
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        if !fields.get(1)?.ends_with(&wanted) {
+            return None;
+        }
+        let (_, waiting) = fields.get(4)?.split_once(':')?;
+        let waiting_bytes = u64::from_str_radix(waiting, 16).ok()?;
+        Some(Sockets { waiting_bytes, drops: fields.last()?.parse().ok()? })
     });
-    sockets.reduce(|one, other| one + other)
+    sockets.reduce(Sockets::and)
 }
 
 /// Datagrams that programs have read (`/proc/net/snmp`, `Udp: InDatagrams`). Of collected ones each message counts once.
@@ -118,13 +138,20 @@ mod tests {
     }
 
     #[test]
-    fn drops_of_a_port_are_found() {
-        let table = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n  \
-            1: 0100007F:138C 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 71 2 0000000000000000 17\n  \
-            2: 0100007F:138E 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 72 2 0000000000000000 5\n";
-        assert_eq!(socket_drops(table, 5004), Some(17));
-        assert_eq!(socket_drops(table, 5006), Some(5));
-        assert_eq!(socket_drops(table, 5008), None);
+    fn sockets_of_a_port_are_found() {
+        let line = |port: &str, waiting: &str, drops: u32| {
+            format!(
+                "  71: 0100007F:{port} 00000000:0000 07 00000000:{waiting} 00:00000000 00000000  0  0 71 2 0000000000000000 \
+                 {drops}\n"
+            )
+        };
+        let table =
+            format!("  sl  local_address …\n{}{}", line("138C", "0000A100", 17), line("138E", "00000000", 5));
+        assert_eq!(sockets(&table, 5004), Some(Sockets { waiting_bytes: 0xa100, drops: 17 }));
+        assert_eq!(sockets(&table, 5006), Some(Sockets { waiting_bytes: 0, drops: 5 }));
+        assert_eq!(sockets(&table, 5008), None);
+        let two = format!("\n{}{}", line("138C", "00000001", 1), line("138C", "00000002", 2));
+        assert_eq!(sockets(&two, 5004), Some(Sockets { waiting_bytes: 3, drops: 3 }));
     }
 
     #[test]

@@ -79,12 +79,13 @@ impl Bench {
         let mut stage = Stage::new(case, network, 1, self.cores)?;
         let load = |gbps: f64, time| Load { bps: gbps * 1e9, settling: SETTLING, time, has_gso: true };
         let found = highest(RATES, self.times.steps, |gbps| {
-            let (outcome, is_little) =
-                outcome(&stage.run(who, load(gbps, self.times.trial), Duration::ZERO)?);
-            if outcome.is_clean || !is_little {
-                return Ok(outcome);
+            let mut seen = stage.run(who, load(gbps, self.times.trial), Duration::ZERO)?;
+            self.tell(case, who, gbps, &seen);
+            if seen.lost > 0 && seen.is_hiccup() {
+                seen = stage.run(who, load(gbps, self.times.trial), Duration::ZERO)?;
+                self.tell(case, who, gbps, &seen);
             }
-            Ok(stage.run(who, load(gbps, self.times.trial), Duration::ZERO)?.outcome())
+            Ok(seen.outcome())
         })?;
         let Some(mut gbps) = found.best else { return Ok(None) };
         for _ in 0..CONFIRMATIONS {

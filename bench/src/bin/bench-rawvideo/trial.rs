@@ -1,7 +1,7 @@
 //! One run: a receiver on its core, the sender on the other, and what came.
 
 use crate::case::Case;
-use crate::counts::{self, Counts};
+use crate::counts::{self, Counts, Sockets};
 use crate::network::Network;
 use crate::search::Outcome;
 use crate::sender::{Load, Sender, Sent};
@@ -151,7 +151,7 @@ impl<'a> Stage<'a> {
         })?;
         drain(&mut receiver)?;
         let ended = spent(&receiver, core)?;
-        let drops = socket_drops(&receiver)?.unwrap_or(0);
+        let drops = sockets(&receiver)?.map_or(0, |sockets| sockets.drops);
         let read = datagrams_read(&receiver)?.saturating_sub(read_before);
         let counts = finish(who, &mut receiver)?;
         let packets = counts.packets.or(who.reads_singly().then_some(read));
@@ -184,11 +184,12 @@ fn table(receiver: &Server, name: &str) -> Result<String> {
     fs::read_to_string(&path).context(path)
 }
 
-fn socket_drops(receiver: &Server) -> Result<Option<u64>> {
+/// Those of our ports; `None` where nobody has opened them.
+fn sockets(receiver: &Server) -> Result<Option<Sockets>> {
     let tables = [table(receiver, "udp")?, table(receiver, "udp6").unwrap_or_default()];
     let ports = [PORT, PORT + 2];
-    let all = tables.iter().flat_map(|table| ports.map(|port| counts::socket_drops(table, port)));
-    Ok(all.flatten().reduce(|one, other| one + other))
+    let all = tables.iter().flat_map(|table| ports.map(|port| counts::sockets(table, port)));
+    Ok(all.flatten().reduce(Sockets::and))
 }
 
 fn datagrams_read(receiver: &Server) -> Result<u64> {
@@ -200,7 +201,7 @@ fn await_socket(receiver: &mut Server) -> Result<()> {
     loop {
         receiver.check_alive()?;
         // Until it has left our namespace, it has our table.
-        if socket_drops(receiver)?.is_some() {
+        if sockets(receiver)?.is_some() {
             thread::sleep(Duration::from_millis(100));
             return Ok(());
         }
@@ -209,14 +210,15 @@ fn await_socket(receiver: &mut Server) -> Result<()> {
     }
 }
 
-/// Waits until the receiver has nothing left to do.
+/// Waits until the receiver has read all that the kernel kept for it, and has nothing left to do.
 fn drain(receiver: &mut Server) -> Result<()> {
     let until = Instant::now() + DRAINING;
     let mut before = receiver.cpu_time()?;
     while Instant::now() < until {
         thread::sleep(STEP);
         let now = receiver.cpu_time()?;
-        if now.saturating_sub(before).as_secs_f64() < STEP.as_secs_f64() * IDLE {
+        let is_idle = now.saturating_sub(before).as_secs_f64() < STEP.as_secs_f64() * IDLE;
+        if is_idle && sockets(receiver)?.is_none_or(|sockets| sockets.waiting_bytes == 0) {
             break;
         }
         before = now;
@@ -229,6 +231,11 @@ fn finish(who: Who, receiver: &mut Server) -> Result<Counts> {
     if who.ends_itself() {
         receiver.wait(OPENING)?;
     } else {
+        if who == Who::Ffmpeg {
+            // While it reads a socket to which nothing comes it heeds the second one only.
+            receiver.signal_interrupt();
+            thread::sleep(STEP);
+        }
         receiver.stop()?;
     }
     match who.read(&receiver.log()) {
