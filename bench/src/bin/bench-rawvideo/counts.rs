@@ -23,23 +23,23 @@ pub(crate) fn ours(log: &str) -> Option<Counts> {
     Some(Counts { frames: count("frames")?, packets: count("packets"), lost, in_place: count("in_place") })
 }
 
-/// `ffmpeg -progress pipe:1 -loglevel warning`: the last `frame=`, and what its RTP reader misses (`RTP: missed 3 packets`).
+/// `ffmpeg -stats`: the last `frame=`, which overwrites those before it, and what its RTP reader misses (`RTP: missed 3 packets`).
 pub(crate) fn ffmpeg(log: &str) -> Option<Counts> {
-    let frames =
-        log.lines().filter_map(|line| line.strip_prefix("frame=")?.trim().parse().ok()).next_back()?;
-    // FFmpeg says "Last message repeated 2 times" where it would say the same again.
-    let (mut lost, mut last) = (0, 0);
-    for line in log.lines() {
-        if let Some((_, words)) = line.split_once("RTP: missed ") {
+    let (mut frames, mut lost, mut last) = (None, 0, 0);
+    for line in log.split(['\n', '\r']) {
+        if let Some(words) = line.strip_prefix("frame=") {
+            frames = words.split_whitespace().next().and_then(|word| word.parse().ok()).or(frames);
+        } else if let Some((_, words)) = line.split_once("RTP: missed ") {
             last = number(words);
             lost += last;
         } else if let Some((_, words)) = line.split_once("Last message repeated ") {
+            // It would say the same again.
             lost += last * number(words);
-        } else if !line.trim().is_empty() && !line.contains('=') {
+        } else if !line.trim().is_empty() {
             last = 0;
         }
     }
-    Some(Counts { frames, packets: None, lost, in_place: None })
+    Some(Counts { frames: frames?, packets: None, lost, in_place: None })
 }
 
 /// What words begin with, or 0.
@@ -113,10 +113,11 @@ mod tests {
 
     #[test]
     fn ffmpeg_tells_frames_and_what_it_misses() {
-        let log = "frame=12\nfps=0.0\nprogress=continue\n[rtp @ 0x55] RTP: missed 3 packets\n[rtp @ 0x55] max delay reached. need \
-                   to consume packet\n[rtp @ 0x55] RTP: missed 2 packets\n    Last message repeated 2 times\nframe=30\nprogress=end\n";
+        let log = "frame=   12 fps=0.0 q=-0.0 size=N/A time=00:00:00.20 bitrate=N/A speed=0.4x    \r[rtp @ 0x55] RTP: missed 3 \
+                   packets\n[rtp @ 0x55] max delay reached. need to consume packet\n[rtp @ 0x55] RTP: missed 2 packets\n    \
+                   Last message repeated 2 times\nframe=   30 fps= 13 q=-0.0 Lsize=N/A time=00:00:00.50\nvideo:15kB\n";
         assert_eq!(ffmpeg(log), Some(Counts { frames: 30, packets: None, lost: 9, in_place: None }));
-        assert_eq!(ffmpeg("frame=7\nprogress=end\n").map(|counts| counts.lost), Some(0));
+        assert_eq!(ffmpeg("frame=7 fps=1\n").map(|counts| counts.lost), Some(0));
         assert_eq!(ffmpeg("rtp: Connection refused\n"), None);
     }
 
