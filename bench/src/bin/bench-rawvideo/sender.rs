@@ -129,7 +129,7 @@ impl Sender {
                     }
                     let late = now.since(due);
                     if late > LATE {
-                        origin = origin + late;
+                        origin += late;
                     }
                     self.call(call, sent.frames as usize % FRAMES)?;
                     bytes += call.video_bytes;

@@ -205,7 +205,11 @@ mod tests {
         assert_eq!(name(8, 1450, Packing::Block), "1080p 8 bit, 1280/1286 B (block packing)");
         let packets = Stream::new(8, 8900, Packing::General).packets().unwrap();
         assert_eq!(packets.len(), 540);
-        assert_eq!(packets[1].places, [7680..15360], "two lines in one piece");
+        assert_eq!(
+            (packets[1].places.len(), &packets[1].places[0]),
+            (1, &(7680..15360)),
+            "two lines in one piece"
+        );
     }
 
     #[test]

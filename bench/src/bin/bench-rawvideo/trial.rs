@@ -32,8 +32,6 @@ pub(crate) struct Seen {
     pub(crate) sent: Sent,
     /// Packets that are missing, or of those who only count frames: 1 for each that is.
     pub(crate) lost: u64,
-    /// Who says so.
-    pub(crate) missing: Missing,
     /// Processor time of the receiver, and of its core with all that the kernel did there.
     pub(crate) cpu: Duration,
     pub(crate) core: Duration,
@@ -42,7 +40,7 @@ pub(crate) struct Seen {
 
 /// What each says is missing: the receiver, the count of its packets, that of its frames, the socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Missing {
+struct Missing {
     told: u64,
     packets: u64,
     frames: u64,
@@ -97,6 +95,8 @@ pub(crate) struct Stage<'a> {
     case: Case,
     network: &'a Network,
     cores: Option<Cores>,
+    /// Whether each run is told.
+    tells: bool,
     sender: Sender,
     to: Vec<SocketAddr>,
     folder: PathBuf,
@@ -108,13 +108,13 @@ impl<'a> Stage<'a> {
         case: &Case,
         network: &'a Network,
         paths: u16,
-        cores: Option<Cores>,
+        (cores, tells): (Option<Cores>, bool),
     ) -> Result<Stage<'a>> {
         let to: Vec<SocketAddr> =
             (0..paths).map(|path| SocketAddr::new(network.address(), PORT + 2 * path)).collect();
         let sender = Sender::new(&case.stream, &to)?;
         let folder = Server::folder("description")?;
-        Ok(Stage { case: case.clone(), network, cores, sender, to, folder })
+        Ok(Stage { case: case.clone(), network, cores, tells, sender, to, folder })
     }
 
     pub(crate) fn stream(&self) -> &Stream {
@@ -156,14 +156,26 @@ impl<'a> Stage<'a> {
         let counts = finish(who, &mut receiver)?;
         let packets = counts.packets.or(who.reads_singly().then_some(read));
         let missing = Missing::new(&sent, &counts, packets, drops);
-        Ok(Seen {
+        let seen = Seen {
             sent,
             lost: missing.most(),
-            missing,
             cpu: ended.0.saturating_sub(began.0),
             core: ended.1.saturating_sub(began.1),
             in_place: counts.in_place.map(|in_place| in_place as f64 / packets.unwrap_or(1).max(1) as f64),
-        })
+        };
+        if self.tells {
+            eprintln!(
+                "rawvideo: {}, {}: {:.2} Gbit/s asked, {:.2} sent, {} of {} lost ({missing}), {:.0} % of a core",
+                self.case.name,
+                who.name(),
+                load.bps / 1e9,
+                sent.bps() / 1e9,
+                seen.lost,
+                sent.packets,
+                seen.share() * 100.0
+            );
+        }
+        Ok(seen)
     }
 }
 
@@ -259,7 +271,7 @@ mod tests {
         assert_eq!(lost(&Counts { frames: 58, ..counts }, None, 0), 2);
         assert_eq!(lost(&Counts { lost: 7, ..counts }, Some(6000), 9), 9);
         let (cpu, core) = (Duration::from_millis(250), Duration::ZERO);
-        let seen = Seen { sent, lost: 1, missing: Missing::default(), cpu, core, in_place: None };
+        let seen = Seen { sent, lost: 1, cpu, core, in_place: None };
         assert_eq!(seen.outcome(), Outcome { is_clean: false, reached: 16.0 });
         assert_eq!((seen.seconds_per_gb(), seen.share()), (0.25, 0.5));
     }
