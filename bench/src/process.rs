@@ -145,10 +145,15 @@ impl Server {
     /// # Errors
     /// Where it does not end within ten seconds.
     pub fn stop(&mut self) -> Result<ExitStatus> {
+        self.signal_interrupt();
+        self.wait(PATIENCE)
+    }
+
+    /// Does to it once what Ctrl-C does, and waits for nothing.
+    pub fn signal_interrupt(&self) {
         let id = Pid::from_child(&self.child);
         // Fails only where it has ended by itself.
         let _ = kill_process(id, Signal::INT);
-        self.wait(PATIENCE)
     }
 
     /// Waits for its end.

@@ -23,23 +23,23 @@ pub(crate) fn ours(log: &str) -> Option<Counts> {
     Some(Counts { frames: count("frames")?, packets: count("packets"), lost, in_place: count("in_place") })
 }
 
-/// `ffmpeg -progress pipe:1 -loglevel warning`: the last `frame=`, and what its RTP reader misses (`RTP: missed 3 packets`).
+/// `ffmpeg -stats`: the last `frame=`, which overwrites those before it, and what its RTP reader misses (`RTP: missed 3 packets`).
 pub(crate) fn ffmpeg(log: &str) -> Option<Counts> {
-    let frames =
-        log.lines().filter_map(|line| line.strip_prefix("frame=")?.trim().parse().ok()).next_back()?;
-    // FFmpeg says "Last message repeated 2 times" where it would say the same again.
-    let (mut lost, mut last) = (0, 0);
-    for line in log.lines() {
-        if let Some((_, words)) = line.split_once("RTP: missed ") {
+    let (mut frames, mut lost, mut last) = (None, 0, 0);
+    for line in log.split(['\n', '\r']) {
+        if let Some(words) = line.strip_prefix("frame=") {
+            frames = words.split_whitespace().next().and_then(|word| word.parse().ok()).or(frames);
+        } else if let Some((_, words)) = line.split_once("RTP: missed ") {
             last = number(words);
             lost += last;
         } else if let Some((_, words)) = line.split_once("Last message repeated ") {
+            // It would say the same again.
             lost += last * number(words);
-        } else if !line.trim().is_empty() && !line.contains('=') {
+        } else if !line.trim().is_empty() {
             last = 0;
         }
     }
-    Some(Counts { frames, packets: None, lost, in_place: None })
+    Some(Counts { frames: frames?, packets: None, lost, in_place: None })
 }
 
 /// What words begin with, or 0.
@@ -59,15 +59,35 @@ pub(crate) fn gstreamer(log: &str) -> Option<Counts> {
     Some(Counts { frames, packets: None, lost: gaps, in_place: None })
 }
 
-/// Datagrams that the kernel dropped at the sockets of `port` (`/proc/net/udp`, last column); `None`: nobody has bound it.
-pub(crate) fn socket_drops(table: &str, port: u16) -> Option<u64> {
+/// What the kernel says of the sockets of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sockets {
+    /// Memory of what nobody has read yet.
+    pub(crate) waiting_bytes: u64,
+    /// Datagrams that found no room.
+    pub(crate) drops: u64,
+}
+
+impl Sockets {
+    /// Both together.
+    pub(crate) fn and(self, other: Sockets) -> Sockets {
+        Sockets { waiting_bytes: self.waiting_bytes + other.waiting_bytes, drops: self.drops + other.drops }
+    }
+}
+
+/// The sockets of `port` in `/proc/net/udp` (`rx_queue`, and the last column); `None`: nobody has bound it.
+pub(crate) fn sockets(table: &str, port: u16) -> Option<Sockets> {
     let wanted = format!(":{port:04X}");
     let sockets = table.lines().skip(1).filter_map(|line| {
-        let mut fields = line.split_whitespace();
-        let local = fields.nth(1)?;
-        local.ends_with(&wanted).then(|| fields.next_back()?.parse::<u64>().ok()).flatten()
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        if !fields.get(1)?.ends_with(&wanted) {
+            return None;
+        }
+        let (_, waiting) = fields.get(4)?.split_once(':')?;
+        let waiting_bytes = u64::from_str_radix(waiting, 16).ok()?;
+        Some(Sockets { waiting_bytes, drops: fields.last()?.parse().ok()? })
     });
-    sockets.reduce(|one, other| one + other)
+    sockets.reduce(Sockets::and)
 }
 
 /// Datagrams that programs have read (`/proc/net/snmp`, `Udp: InDatagrams`). Of collected ones each message counts once.
@@ -93,10 +113,11 @@ mod tests {
 
     #[test]
     fn ffmpeg_tells_frames_and_what_it_misses() {
-        let log = "frame=12\nfps=0.0\nprogress=continue\n[rtp @ 0x55] RTP: missed 3 packets\n[rtp @ 0x55] max delay reached. need \
-                   to consume packet\n[rtp @ 0x55] RTP: missed 2 packets\n    Last message repeated 2 times\nframe=30\nprogress=end\n";
+        let log = "frame=   12 fps=0.0 q=-0.0 size=N/A time=00:00:00.20 bitrate=N/A speed=0.4x    \r[rtp @ 0x55] RTP: missed 3 \
+                   packets\n[rtp @ 0x55] max delay reached. need to consume packet\n[rtp @ 0x55] RTP: missed 2 packets\n    \
+                   Last message repeated 2 times\nframe=   30 fps= 13 q=-0.0 Lsize=N/A time=00:00:00.50\nvideo:15kB\n";
         assert_eq!(ffmpeg(log), Some(Counts { frames: 30, packets: None, lost: 9, in_place: None }));
-        assert_eq!(ffmpeg("frame=7\nprogress=end\n").map(|counts| counts.lost), Some(0));
+        assert_eq!(ffmpeg("frame=7 fps=1\n").map(|counts| counts.lost), Some(0));
         assert_eq!(ffmpeg("rtp: Connection refused\n"), None);
     }
 
@@ -118,13 +139,20 @@ mod tests {
     }
 
     #[test]
-    fn drops_of_a_port_are_found() {
-        let table = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n  \
-            1: 0100007F:138C 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 71 2 0000000000000000 17\n  \
-            2: 0100007F:138E 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 72 2 0000000000000000 5\n";
-        assert_eq!(socket_drops(table, 5004), Some(17));
-        assert_eq!(socket_drops(table, 5006), Some(5));
-        assert_eq!(socket_drops(table, 5008), None);
+    fn sockets_of_a_port_are_found() {
+        let line = |port: &str, waiting: &str, drops: u32| {
+            format!(
+                "  71: 0100007F:{port} 00000000:0000 07 00000000:{waiting} 00:00000000 00000000  0  0 71 2 0000000000000000 \
+                 {drops}\n"
+            )
+        };
+        let table =
+            format!("  sl  local_address …\n{}{}", line("138C", "0000A100", 17), line("138E", "00000000", 5));
+        assert_eq!(sockets(&table, 5004), Some(Sockets { waiting_bytes: 0xa100, drops: 17 }));
+        assert_eq!(sockets(&table, 5006), Some(Sockets { waiting_bytes: 0, drops: 5 }));
+        assert_eq!(sockets(&table, 5008), None);
+        let two = format!("\n{}{}", line("138C", "00000001", 1), line("138C", "00000002", 2));
+        assert_eq!(sockets(&two, 5004), Some(Sockets { waiting_bytes: 3, drops: 3 }));
     }
 
     #[test]

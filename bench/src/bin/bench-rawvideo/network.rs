@@ -134,6 +134,8 @@ fn thread_napi(there: &Namespace, core: usize) -> Result<()> {
         let id = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if name.starts_with("napi/gl1-") {
             call("taskset", &["-pc", &core.to_string(), id])?;
+            // As interrupts go before programs, which would have the device's ring of 256 packets overflow.
+            call("chrt", &["-f", "-p", "50", id])?;
             found = true;
         }
     }

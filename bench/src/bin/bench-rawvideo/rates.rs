@@ -34,7 +34,7 @@ pub(crate) struct Times {
     pub(crate) confirm: Duration,
     pub(crate) long: Duration,
     pub(crate) steps: u32,
-    /// Whether each trial is told.
+    /// Whether each run is told.
     pub(crate) tells: bool,
 }
 
@@ -58,13 +58,21 @@ impl Bench {
         Bench { report, cores, failed: 0, times }
     }
 
+    fn stage<'a>(&self, case: &Case, network: &'a Network, paths: u16) -> Result<Stage<'a>> {
+        Stage::new(case, network, paths, (self.cores, self.times.tells))
+    }
+
     /// The highest loss-free rate of everybody.
     pub(crate) fn rates(&mut self, case: &Case, network: &Network, who: &[Who]) {
         for &who in who.iter().filter(|who| who.takes(case)) {
             let outcome = self.rate(case, network, who);
             match outcome {
                 Ok(Some(confirmed)) => self.add(case, who, &confirmed),
-                Ok(None) => self.fail(&case.name, who, "it lost something at every rate"),
+                Ok(None) => {
+                    let (case, who) = (&case.name, who.name());
+                    self.report.note(format!("FAILED {case}, {who}: it lost something at every rate"));
+                    self.report.add(case, who, RATE, "Gbit/s", 0.0);
+                }
                 Err(error) => self.fail(&case.name, who, &format!("{error:#}")),
             }
         }
@@ -76,7 +84,7 @@ impl Bench {
     }
 
     fn rate(&self, case: &Case, network: &Network, who: Who) -> Result<Option<Confirmed>> {
-        let mut stage = Stage::new(case, network, 1, self.cores)?;
+        let mut stage = self.stage(case, network, 1)?;
         let load = |gbps: f64, time| Load { bps: gbps * 1e9, settling: SETTLING, time, has_gso: true };
         let found = highest(RATES, self.times.steps, |gbps| {
             let seen = stage.run(who, load(gbps, self.times.trial), Duration::ZERO)?;
@@ -89,29 +97,12 @@ impl Bench {
         for _ in 0..CONFIRMATIONS {
             let others = Others::begin()?;
             let seen = stage.run(who, load(gbps, self.times.confirm), Duration::ZERO)?;
-            self.tell(case, who, gbps, &seen);
             if seen.lost == 0 {
                 return Ok(Some(Confirmed { seen, is_at_least: found.is_at_least, others: others.share()? }));
             }
             gbps *= LOWER;
         }
         Ok(None)
-    }
-
-    /// Says what a trial has shown, where that is wanted.
-    fn tell(&self, case: &Case, who: Who, gbps: f64, seen: &Seen) {
-        if self.times.tells {
-            eprintln!(
-                "rawvideo: {}, {}: {gbps:.2} Gbit/s asked, {:.2} sent, {} of {} lost ({}), {:.0} % of a core",
-                case.name,
-                who.name(),
-                seen.sent.bps() / 1e9,
-                seen.lost,
-                seen.sent.packets,
-                seen.missing,
-                seen.share() * 100.0
-            );
-        }
     }
 
     fn add(&mut self, case: &Case, who: Who, confirmed: &Confirmed) {
@@ -145,7 +136,7 @@ impl Bench {
     }
 
     fn most_work(&self, case: &Case, network: &Network, gbps: f64) -> Result<Option<f64>> {
-        let mut stage = Stage::new(case, network, 1, self.cores)?;
+        let mut stage = self.stage(case, network, 1)?;
         let packets = stage.stream().packets()?.len() as f64;
         let frame_bits = stage.stream().frame_bytes()? as f64 * 8.0;
         // All the time that there is between two packets: no loop has that.
@@ -181,7 +172,7 @@ impl Bench {
     }
 
     fn watch(&mut self, case: &Case, name: &str, network: &Network, (who, paths): (&str, u16)) -> Result<()> {
-        let mut stage = Stage::new(case, network, paths, self.cores)?;
+        let mut stage = self.stage(case, network, paths)?;
         let bps = stage.stream().frame_bytes()? as f64 * 8.0 * UHD_RATE;
         let others = Others::begin()?;
         let load = Load { bps, settling: SETTLING, time: self.times.long, has_gso: true };

@@ -1,7 +1,7 @@
 //! One run: a receiver on its core, the sender on the other, and what came.
 
 use crate::case::Case;
-use crate::counts::{self, Counts};
+use crate::counts::{self, Counts, Sockets};
 use crate::network::Network;
 use crate::search::Outcome;
 use crate::sender::{Load, Sender, Sent};
@@ -32,8 +32,6 @@ pub(crate) struct Seen {
     pub(crate) sent: Sent,
     /// Packets that are missing, or of those who only count frames: 1 for each that is.
     pub(crate) lost: u64,
-    /// Who says so.
-    pub(crate) missing: Missing,
     /// Processor time of the receiver, and of its core with all that the kernel did there.
     pub(crate) cpu: Duration,
     pub(crate) core: Duration,
@@ -42,7 +40,7 @@ pub(crate) struct Seen {
 
 /// What each says is missing: the receiver, the count of its packets, that of its frames, the socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Missing {
+struct Missing {
     told: u64,
     packets: u64,
     frames: u64,
@@ -97,6 +95,8 @@ pub(crate) struct Stage<'a> {
     case: Case,
     network: &'a Network,
     cores: Option<Cores>,
+    /// Whether each run is told.
+    tells: bool,
     sender: Sender,
     to: Vec<SocketAddr>,
     folder: PathBuf,
@@ -108,13 +108,13 @@ impl<'a> Stage<'a> {
         case: &Case,
         network: &'a Network,
         paths: u16,
-        cores: Option<Cores>,
+        (cores, tells): (Option<Cores>, bool),
     ) -> Result<Stage<'a>> {
         let to: Vec<SocketAddr> =
             (0..paths).map(|path| SocketAddr::new(network.address(), PORT + 2 * path)).collect();
         let sender = Sender::new(&case.stream, &to)?;
         let folder = Server::folder("description")?;
-        Ok(Stage { case: case.clone(), network, cores, sender, to, folder })
+        Ok(Stage { case: case.clone(), network, cores, tells, sender, to, folder })
     }
 
     pub(crate) fn stream(&self) -> &Stream {
@@ -151,19 +151,31 @@ impl<'a> Stage<'a> {
         })?;
         drain(&mut receiver)?;
         let ended = spent(&receiver, core)?;
-        let drops = socket_drops(&receiver)?.unwrap_or(0);
+        let drops = sockets(&receiver)?.map_or(0, |sockets| sockets.drops);
         let read = datagrams_read(&receiver)?.saturating_sub(read_before);
         let counts = finish(who, &mut receiver)?;
         let packets = counts.packets.or(who.reads_singly().then_some(read));
         let missing = Missing::new(&sent, &counts, packets, drops);
-        Ok(Seen {
+        let seen = Seen {
             sent,
             lost: missing.most(),
-            missing,
             cpu: ended.0.saturating_sub(began.0),
             core: ended.1.saturating_sub(began.1),
             in_place: counts.in_place.map(|in_place| in_place as f64 / packets.unwrap_or(1).max(1) as f64),
-        })
+        };
+        if self.tells {
+            eprintln!(
+                "rawvideo: {}, {}: {:.2} Gbit/s asked, {:.2} sent, {} of {} lost ({missing}), {:.0} % of a core",
+                self.case.name,
+                who.name(),
+                load.bps / 1e9,
+                sent.bps() / 1e9,
+                seen.lost,
+                sent.packets,
+                seen.share() * 100.0
+            );
+        }
+        Ok(seen)
     }
 }
 
@@ -184,11 +196,12 @@ fn table(receiver: &Server, name: &str) -> Result<String> {
     fs::read_to_string(&path).context(path)
 }
 
-fn socket_drops(receiver: &Server) -> Result<Option<u64>> {
+/// Those of our ports; `None` where nobody has opened them.
+fn sockets(receiver: &Server) -> Result<Option<Sockets>> {
     let tables = [table(receiver, "udp")?, table(receiver, "udp6").unwrap_or_default()];
     let ports = [PORT, PORT + 2];
-    let all = tables.iter().flat_map(|table| ports.map(|port| counts::socket_drops(table, port)));
-    Ok(all.flatten().reduce(|one, other| one + other))
+    let all = tables.iter().flat_map(|table| ports.map(|port| counts::sockets(table, port)));
+    Ok(all.flatten().reduce(Sockets::and))
 }
 
 fn datagrams_read(receiver: &Server) -> Result<u64> {
@@ -200,7 +213,7 @@ fn await_socket(receiver: &mut Server) -> Result<()> {
     loop {
         receiver.check_alive()?;
         // Until it has left our namespace, it has our table.
-        if socket_drops(receiver)?.is_some() {
+        if sockets(receiver)?.is_some() {
             thread::sleep(Duration::from_millis(100));
             return Ok(());
         }
@@ -209,14 +222,15 @@ fn await_socket(receiver: &mut Server) -> Result<()> {
     }
 }
 
-/// Waits until the receiver has nothing left to do.
+/// Waits until the receiver has read all that the kernel kept for it, and has nothing left to do.
 fn drain(receiver: &mut Server) -> Result<()> {
     let until = Instant::now() + DRAINING;
     let mut before = receiver.cpu_time()?;
     while Instant::now() < until {
         thread::sleep(STEP);
         let now = receiver.cpu_time()?;
-        if now.saturating_sub(before).as_secs_f64() < STEP.as_secs_f64() * IDLE {
+        let is_idle = now.saturating_sub(before).as_secs_f64() < STEP.as_secs_f64() * IDLE;
+        if is_idle && sockets(receiver)?.is_none_or(|sockets| sockets.waiting_bytes == 0) {
             break;
         }
         before = now;
@@ -229,6 +243,11 @@ fn finish(who: Who, receiver: &mut Server) -> Result<Counts> {
     if who.ends_itself() {
         receiver.wait(OPENING)?;
     } else {
+        if who == Who::Ffmpeg {
+            // While it reads a socket to which nothing comes it heeds the second one only.
+            receiver.signal_interrupt();
+            thread::sleep(STEP);
+        }
         receiver.stop()?;
     }
     match who.read(&receiver.log()) {
@@ -252,7 +271,7 @@ mod tests {
         assert_eq!(lost(&Counts { frames: 58, ..counts }, None, 0), 2);
         assert_eq!(lost(&Counts { lost: 7, ..counts }, Some(6000), 9), 9);
         let (cpu, core) = (Duration::from_millis(250), Duration::ZERO);
-        let seen = Seen { sent, lost: 1, missing: Missing::default(), cpu, core, in_place: None };
+        let seen = Seen { sent, lost: 1, cpu, core, in_place: None };
         assert_eq!(seen.outcome(), Outcome { is_clean: false, reached: 16.0 });
         assert_eq!((seen.seconds_per_gb(), seen.share()), (0.25, 0.5));
     }

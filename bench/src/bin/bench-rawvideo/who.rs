@@ -116,9 +116,7 @@ impl Who {
             }
             Who::Ffmpeg => {
                 let mut command = vec![peer("ffmpeg")?];
-                command.extend(words(
-                    "-hide_banner -nostdin -nostats -loglevel warning -progress pipe:1 -protocol_whitelist file,udp,rtp",
-                ));
+                command.extend(words("-hide_banner -nostdin -stats -protocol_whitelist file,udp,rtp"));
                 command.extend(["-buffer_size".to_owned(), SOCKET_BYTES.to_string()]);
                 command.extend(["-i".to_owned(), description.to_owned()]);
                 command.extend(words("-fps_mode passthrough -f null -"));
