@@ -154,12 +154,13 @@ impl Receiver {
         tap: Option<Box<dyn Tap>>,
     ) -> io::Result<Receiver> {
         assert_eq!(settings.paths.len(), settings.stream.paths, "a flow for each path");
-        let flows: Vec<Flow> = settings.paths.iter().map(Flow::open).collect::<io::Result<_>>()?;
-        let granted = flows.iter().map(Flow::buffer).collect();
         let is_polling = settings.paths.iter().any(|path| path.busy_poll.is_some());
         let format = settings.stream.format;
+        // Before the sockets, which packets come to from then on: it may take a second.
         let pool = Pool::new(format.frame_bytes(), settings.frames.max(FRAMES_LEAST))?;
         let (count, is_huge) = (pool.count(), pool.is_huge());
+        let flows: Vec<Flow> = settings.paths.iter().map(Flow::open).collect::<io::Result<_>>()?;
+        let granted = flows.iter().map(Flow::buffer).collect();
         let (out, frames) = mpsc::channel();
         let shared = Arc::new(Shared::default());
         let depacketizer = Depacketizer::new(settings.stream);

@@ -98,15 +98,16 @@ impl Network {
 
     fn receive(&mut self) -> io::Result<()> {
         while !self.shared.is_over.load(Ordering::Relaxed) {
-            let mut messages = 0;
+            let (mut messages, mut newest) = (0, Time::NEVER);
             for path in 0..self.flows.len() {
-                messages += self.take(path)?;
+                let count = self.take(path)?;
+                messages += count;
+                // Of a path that still had something more may wait, if this thread was held up: what has not come by then
+                // may be there.
+                newest = self.arrivals.last().map_or(newest, |last| newest.min(last.at));
             }
             let now = self.clock.now();
-            let due = self.depacketizer.poll_timeout();
-            if due.is_some_and(|due| due <= now) {
-                self.depacketizer.handle_timeout(now);
-            }
+            self.depacketizer.handle_timeout(now.min(newest));
             if now.since(self.drops_asked) >= DROPS_ASKED {
                 self.drops_asked = now;
                 self.ask_drops();

@@ -146,6 +146,43 @@ fn frames_wait_as_long_as_there_is_memory_for_them() {
     assert_eq!(receiver.report().counters.dropped, 0);
 }
 
+/// Holds the receiving thread up at its first message.
+#[derive(Debug)]
+struct HeldUp(Option<mpsc::Receiver<()>>);
+
+impl Tap for HeldUp {
+    fn see(&mut self, _: usize, _: &Message<'_>) {
+        if let Some(release) = self.0.take() {
+            let _ = release.recv();
+        }
+    }
+}
+
+#[test]
+fn what_waits_in_the_socket_is_not_given_up_when_the_thread_was_held_up() {
+    for paths in [1, 2] {
+        let (format, to) = (format(8), (0..paths).map(|_| free()).collect::<Vec<_>>());
+        let (release, held) = mpsc::channel();
+        let tap: Box<dyn Tap> = Box::new(HeldUp(Some(held)));
+        let mut receiver =
+            Receiver::start_tapped(&settings(format, &to, 8), Clock::new(), Some(tap)).unwrap();
+        let mut sender = Sender::new(format);
+        let sent = sender.send(0, &to, |_, _| false);
+        // Longer than the depacketizer waits for a frame of which nothing comes.
+        let over = Clock::new().now() + Duration::from_millis(400);
+        wait_for("time to pass", || Clock::new().now() >= over);
+        release.send(()).unwrap();
+        assert!(next(&mut receiver).picture.planes()[0].lines().flatten().eq(&sent));
+        wait_for("all packets", || {
+            let counters = receiver.report().counters;
+            counters.packets + counters.duplicates + counters.late
+                == (paths * sender.packetizer.layout().len()) as u64
+        });
+        let counters = receiver.report().counters;
+        assert_eq!((counters.frames, counters.incomplete, counters.lost), (1, 0, 0), "{paths} paths");
+    }
+}
+
 #[test]
 fn what_cannot_be_opened_says_so() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
