@@ -98,16 +98,17 @@ impl Network {
 
     fn receive(&mut self) -> io::Result<()> {
         while !self.shared.is_over.load(Ordering::Relaxed) {
-            let (mut messages, mut newest) = (0, Time::NEVER);
-            for path in 0..self.flows.len() {
-                let count = self.take(path)?;
-                messages += count;
-                // Of a path that still had something more may wait, if this thread was held up: what has not come by then
-                // may be there.
-                newest = self.arrivals.last().map_or(newest, |last| newest.min(last.at));
-            }
+            // What came before this is taken below, but for what is left where a call was full.
             let now = self.clock.now();
-            self.depacketizer.handle_timeout(now.min(newest));
+            let (mut is_drained, mut taken_until) = (true, now);
+            for path in 0..self.flows.len() {
+                if self.take(path)? == self.plan.messages() {
+                    is_drained = false;
+                    taken_until = self.arrivals.last().map_or(taken_until, |last| taken_until.min(last.at));
+                }
+            }
+            // A thread that was held up does not give up what waits in a socket.
+            self.depacketizer.handle_timeout(taken_until);
             if now.since(self.drops_asked) >= DROPS_ASKED {
                 self.drops_asked = now;
                 self.ask_drops();
@@ -117,7 +118,7 @@ impl Network {
             if !self.hand_out() {
                 return Ok(());
             }
-            if messages == 0 && !self.is_polling {
+            if is_drained && !self.is_polling {
                 let due = self.depacketizer.poll_timeout().map_or(PATIENCE, |due| due.since(now));
                 wait_any(&self.flows, due.min(PATIENCE))?;
             }

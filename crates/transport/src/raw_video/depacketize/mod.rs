@@ -261,7 +261,12 @@ impl Depacketizer {
             path.datagrams = most;
         }
         let usual = if path.datagrams >= MANY { 8 } else { MESSAGES_MAX };
-        path.messages = if was_planned { (2 * path.messages).min(usual) } else { usual.min(8) };
+        // A message that is planned costs, whether it comes or not.
+        path.messages = match arrivals.len() {
+            _ if !was_planned => usual.min(8),
+            all if all >= path.messages => (2 * path.messages).min(usual),
+            some => (some + 1).min(usual),
+        };
     }
 
     /// What is out, in order.
