@@ -21,7 +21,7 @@
 
 use super::format::{Format, Scan};
 use super::schedule::{Ratio, Schedule, SenderModel, active, second_field};
-use super::verdict::{Class, FrameTiming, Fullness, Limits, Verdict, limits};
+use super::verdict::{Class, FrameTiming, Fullness, Limits, Verdict};
 use glassline_media::{FrameRate, Time};
 use std::time::Duration;
 
@@ -167,7 +167,7 @@ impl Timing {
         let schedule = Schedule::new(rate, packets, &format, SenderModel::Gapped);
         Timing {
             settings: TimingSettings { packets_per_frame: packets, ..settings },
-            limits: limits(&settings, packets),
+            limits: Limits::of(&settings.format, settings.rate, packets, settings.max_udp_bytes),
             gapped: reads(SenderModel::Gapped),
             linear: reads(SenderModel::Linear),
             offset: schedule.first_offset().as_nanos() as i64,

@@ -1,7 +1,8 @@
 //! What is said of a sender's timing, and where the limits of ST 2110-21 are.
 
+use super::format::Format;
 use super::schedule::{Ratio, SenderModel, active};
-use super::timing::TimingSettings;
+use glassline_media::FrameRate;
 use std::fmt;
 
 /// The standard UDP size limit (ST 2110-10 §6.3), and what MAXUDP counts as where it is kept (ST 2110-21 §7.1).
@@ -115,25 +116,26 @@ pub struct Verdict {
     pub wide: Limits,
 }
 
-/// The limits of types N, NL and W (ST 2110-21 §7.1).
-pub(super) fn limits(settings: &TimingSettings, packets: u32) -> [Limits; 3] {
-    let TimingSettings { format, rate, max_udp_bytes, .. } = *settings;
-    let (periods, seconds) = (u64::from(rate.numerator()), u64::from(rate.denominator()));
-    // N_PACKETS / (times · ratio · T_FRAME), rounded down.
-    let packets_in = |times: u64, Ratio(part, whole): Ratio| {
-        let above = u128::from(packets) * u128::from(periods) * u128::from(whole);
-        let below = u128::from(times) * u128::from(seconds) * u128::from(part);
-        u32::try_from(above / below).unwrap_or(u32::MAX)
-    };
-    let udp = if max_udp_bytes <= UDP_BYTES { UDP_BYTES_COUNTED } else { max_udp_bytes };
-    let whole = Ratio(1, 1);
-    let full = |packets: u32, times| packets_in(times, whole).max(1_500 * packets / udp);
-    let narrow = |model| Limits {
-        c_max: packets_in(43_200, active(&format, model)).max(4),
-        vrx_full: full(8, 27_000),
-    };
-    let is_unlimited = u128::from(packets) * u128::from(periods) >= UNLIMITED * u128::from(seconds);
-    let c_max = if is_unlimited { u32::MAX } else { packets_in(21_600, whole).max(16) };
-    let wide = Limits { c_max, vrx_full: full(720, 300) };
-    [narrow(SenderModel::Gapped), narrow(SenderModel::Linear), wide]
+impl Limits {
+    /// Those of types N, NL and W (ST 2110-21 §7.1), for frames of `packets` packets whose description has this MAXUDP.
+    pub fn of(format: &Format, rate: FrameRate, packets: u32, max_udp_bytes: u32) -> [Limits; 3] {
+        let (periods, seconds) = (u64::from(rate.numerator()), u64::from(rate.denominator()));
+        // N_PACKETS / (times · ratio · T_FRAME), rounded down.
+        let packets_in = |times: u64, Ratio(part, whole): Ratio| {
+            let above = u128::from(packets) * u128::from(periods) * u128::from(whole);
+            let below = u128::from(times) * u128::from(seconds) * u128::from(part);
+            u32::try_from(above / below).unwrap_or(u32::MAX)
+        };
+        let udp = if max_udp_bytes <= UDP_BYTES { UDP_BYTES_COUNTED } else { max_udp_bytes };
+        let whole = Ratio(1, 1);
+        let full = |packets: u32, times| packets_in(times, whole).max(1_500 * packets / udp);
+        let narrow = |model| Limits {
+            c_max: packets_in(43_200, active(format, model)).max(4),
+            vrx_full: full(8, 27_000),
+        };
+        let is_unlimited = u128::from(packets) * u128::from(periods) >= UNLIMITED * u128::from(seconds);
+        let c_max = if is_unlimited { u32::MAX } else { packets_in(21_600, whole).max(16) };
+        let wide = Limits { c_max, vrx_full: full(720, 300) };
+        [narrow(SenderModel::Gapped), narrow(SenderModel::Linear), wide]
+    }
 }

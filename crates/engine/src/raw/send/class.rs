@@ -5,7 +5,7 @@
 //! * **VRX**, the receiver's model (§6.6.2): a buffer that is read by the schedule. Its highest level is what receivers have to
 //!   hold; a packet that was sent after it is read is late.
 
-use glassline_transport::raw_video::Schedule;
+use glassline_transport::raw_video::{Limits, Schedule};
 use std::time::Duration;
 
 /// β of the network's bucket.
@@ -22,39 +22,11 @@ pub enum Class {
     Beyond,
 }
 
-/// What the two kinds of senders may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limits {
-    /// Cinst at most, of senders of type N and of type W.
-    pub(super) cmax: [u32; 2],
-    /// VRX at most.
-    pub(super) vrx_full: [u32; 2],
-}
-
-impl Limits {
-    /// For frames of `packets` packets (`schedule`) that are datagrams of up to `datagram_bytes`.
-    pub(super) fn new(schedule: &Schedule, datagram_bytes: usize) -> Limits {
-        let packets = f64::from(schedule.packets());
-        let period = schedule.period().as_secs_f64();
-        // The schedule's own step knows R_ACTIVE.
-        let active = schedule.step().as_secs_f64() * packets;
-        let a_second = packets / period.max(1e-9);
-        let datagram = datagram_bytes.max(1) as f64;
-        let most = |least: f64, found: f64| least.max(found.floor()) as u32;
-        Limits {
-            cmax: [most(4.0, packets / (43_200.0 * active.max(1e-9))), most(16.0, a_second / 21_600.0)],
-            vrx_full: [
-                most((1500.0 * 8.0 / datagram).floor(), a_second / 27_000.0),
-                most((1500.0 * 300.0 / datagram).floor(), a_second / 300.0),
-            ],
-        }
-    }
-}
-
 /// Follows both models through bursts as they are sent.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
-    limits: Limits,
+    /// Those of the narrow type whose schedule it is, and of the wide one.
+    limits: [Limits; 2],
     /// When each packet is read after the frame's beginning, in nanoseconds.
     reads: Vec<u64>,
     /// Nanoseconds in which the bucket loses a packet.
@@ -66,11 +38,11 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn new(schedule: &Schedule, datagram_bytes: usize) -> Meter {
+    pub(super) fn new(schedule: &Schedule, limits: [Limits; 2]) -> Meter {
         let packets = schedule.packets();
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Meter {
-            limits: Limits::new(schedule, datagram_bytes),
+            limits,
             reads: (0..packets).map(|index| nanos(schedule.offset(index))).collect(),
             drain: nanos(schedule.period()) as f64 / f64::from(packets) / BETA,
             level: 0.0,
@@ -108,11 +80,11 @@ impl Meter {
 
     /// What has been kept so far.
     pub(super) fn class(&self, late_packets: u64) -> Class {
-        let keeps =
-            |kind: usize| self.cinst <= self.limits.cmax[kind] && self.vrx <= self.limits.vrx_full[kind];
+        let [narrow, wide] =
+            self.limits.map(|limits| self.cinst <= limits.c_max && self.vrx <= limits.vrx_full);
         match late_packets {
-            0 if keeps(0) => Class::Narrow,
-            0 if keeps(1) => Class::Wide,
+            0 if narrow => Class::Narrow,
+            0 if wide => Class::Wide,
             _ => Class::Beyond,
         }
     }
@@ -125,16 +97,19 @@ mod tests {
     use glassline_transport::raw_video::{Format, Scan, SenderModel};
 
     /// 1080p60 in 4:2:2 of 10 bits.
-    fn schedule() -> Schedule {
+    fn meter() -> (Schedule, Meter) {
         let pixels = PixelFormat::pgroups(Chroma::Yuv422, 10).unwrap();
         let format = Format::new(pixels, Size::new(1920, 1080).unwrap(), Scan::Progressive).unwrap();
-        Schedule::new(FrameRate::new(60, 1).unwrap(), 4320, &format, SenderModel::Gapped)
+        let rate = FrameRate::new(60, 1).unwrap();
+        let schedule = Schedule::new(rate, 4320, &format, SenderModel::Gapped);
+        let [narrow, _, wide] = Limits::of(&format, rate, 4320, 1460);
+        let meter = Meter::new(&schedule, [narrow, wide]);
+        (schedule, meter)
     }
 
     /// Three frames in bursts of so many packets, each so many nanoseconds before the first of it is read.
     fn send(burst: usize, lead: i64) -> (Meter, u64) {
-        let schedule = schedule();
-        let mut meter = Meter::new(&schedule, 1220);
+        let (schedule, mut meter) = meter();
         let mut late = 0;
         for frame in 0..3u64 {
             let began = 1_000_000_000 + frame * 16_666_666;
@@ -145,13 +120,6 @@ mod tests {
             }
         }
         (meter, late)
-    }
-
-    #[test]
-    fn limits_are_those_of_the_standard() {
-        let limits = Limits::new(&schedule(), 1220);
-        assert_eq!(limits.cmax, [6, 16].map(|least: u32| least.max(4)), "{limits:?}");
-        assert_eq!(limits.vrx_full, [9, 864]);
     }
 
     #[test]
@@ -169,7 +137,7 @@ mod tests {
         let (meter, late) = send(4, -5_000);
         assert!(late > 3 * 1000, "{late}");
         assert_eq!(meter.class(late), Class::Beyond);
-        let mut meter = Meter::new(&schedule(), 1220);
+        let (_, mut meter) = self::meter();
         let (late, by) = meter.push((0, 8), 0, 16_000_000);
         assert_eq!(late, 8);
         assert!(by > Duration::from_millis(15), "{by:?}");

@@ -49,8 +49,13 @@ pub(super) fn describe(name: &str, session_id: u64, settings: &Settings, sent: &
     Description { name, session_id, version: session_id, origin, flows, skipped: Vec::new() }
 }
 
+/// What `MAXUDP` says.
+pub(super) fn max_udp_bytes(settings: &Settings) -> u32 {
+    settings.datagram_bytes as u32 + UDP_BYTES
+}
+
 fn video(settings: &Settings, sent: &Sent) -> Video {
-    let datagram_bytes = settings.datagram_bytes as u32 + UDP_BYTES;
+    let datagram_bytes = max_udp_bytes(settings);
     let is_scheduled = settings.shape != Shape::Burst && sent.is_on_grid && sent.rate.is_some();
     let sender = match settings.shape {
         _ if !is_scheduled => None,

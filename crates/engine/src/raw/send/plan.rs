@@ -1,9 +1,8 @@
 //! How a frame's packets are gathered into bursts, and when each leaves. Pure.
 
-use super::class::Limits;
 use super::settings::Shape;
 use glassline_io::udp::burst::{BURST_BYTES, BURST_DATAGRAMS};
-use glassline_transport::raw_video::{Packets, Schedule};
+use glassline_transport::raw_video::{Limits, Packets, Schedule};
 use std::time::Duration;
 
 /// Pieces of a message (`UIO_MAXIOV`).
@@ -45,7 +44,7 @@ pub(super) struct Grain {
 
 impl Grain {
     /// By the schedule, and by how exactly bursts leave: `is_exact` to the microsecond, else as a thread is woken.
-    pub(super) fn new(schedule: &Schedule, limits: &Limits, shape: Shape, is_exact: bool) -> Grain {
+    pub(super) fn new(schedule: &Schedule, limits: &[Limits; 2], shape: Shape, is_exact: bool) -> Grain {
         let kind = usize::from(!is_exact);
         let interval = if is_exact { SPIN_INTERVAL } else { WAKE_INTERVAL };
         let step = schedule.step().max(Duration::from_nanos(1));
@@ -54,11 +53,11 @@ impl Grain {
         } else {
             let wanted = interval.as_nanos().div_ceil(step.as_nanos());
             // A thread that is woken late now and then does not go over the limit for that.
-            let most = if is_exact { limits.cmax[kind] } else { limits.cmax[kind] / 2 };
+            let most = if is_exact { limits[kind].c_max } else { limits[kind].c_max / 2 };
             usize::try_from(wanted).unwrap_or(1).clamp(1, most as usize)
         };
         // Half of the room that receivers have for what is early; the rest is for bursts that are late.
-        let room = limits.vrx_full[kind].saturating_sub(packets as u32) / 2;
+        let room = limits[kind].vrx_full.saturating_sub(packets as u32) / 2;
         Grain { packets, lead: step.saturating_mul(room).min(LEAD) }
     }
 }
@@ -108,7 +107,11 @@ mod tests {
     };
     use proptest::prelude::*;
 
-    fn packetizer(size: Size, packing: Packing, datagram_bytes: usize) -> (Packetizer, Schedule, Limits) {
+    fn packetizer(
+        size: Size,
+        packing: Packing,
+        datagram_bytes: usize,
+    ) -> (Packetizer, Schedule, [Limits; 2]) {
         let pixels = PixelFormat::pgroups(Chroma::Yuv422, 10).unwrap();
         let format = Format::new(pixels, size, Scan::Progressive).unwrap();
         let settings = PacketizerSettings {
@@ -121,9 +124,10 @@ mod tests {
         };
         let packetizer = Packetizer::new(settings).unwrap();
         let packets = packetizer.layout().len() as u32;
-        let schedule = Schedule::new(FrameRate::new(60, 1).unwrap(), packets, &format, SenderModel::Gapped);
-        let limits = Limits::new(&schedule, datagram_bytes);
-        (packetizer, schedule, limits)
+        let rate = FrameRate::new(60, 1).unwrap();
+        let schedule = Schedule::new(rate, packets, &format, SenderModel::Gapped);
+        let [narrow, _, wide] = Limits::of(&format, rate, packets, datagram_bytes as u32 + 8);
+        (packetizer, schedule, [narrow, wide])
     }
 
     #[test]
@@ -132,7 +136,7 @@ mod tests {
             packetizer(Size::new(1920, 1080).unwrap(), Packing::General, 1452);
         let exact = Grain::new(&schedule, &limits, Shape::Narrow, true);
         assert!(
-            exact.packets <= limits.cmax[0] as usize && exact.lead < Duration::from_micros(20),
+            exact.packets <= limits[0].c_max as usize && exact.lead < Duration::from_micros(20),
             "{exact:?}"
         );
         let woken = Grain::new(&schedule, &limits, Shape::Narrow, false);

@@ -1,6 +1,6 @@
 //! A sender from its opening to its end.
 
-use super::class::{Limits, Meter};
+use super::class::Meter;
 use super::describe::{self, Sent};
 use super::frames::{FramePacker, keep};
 use super::intake::Intake;
@@ -20,7 +20,7 @@ use glassline_io::clock::Clock;
 use glassline_io::pages::{Block, Pool};
 use glassline_io::{process, random};
 use glassline_media::{FrameRate, PixelFormat, Time};
-use glassline_transport::raw_video::{Format, Packetizer, PacketizerSettings, Schedule, SenderModel};
+use glassline_transport::raw_video::{Format, Limits, Packetizer, PacketizerSettings, Schedule, SenderModel};
 use glassline_transport::sdp::Description;
 use std::sync::Arc;
 use std::thread;
@@ -39,6 +39,8 @@ pub struct RawSender {
     rate: FrameRate,
     packetizer: Packetizer,
     schedule: Schedule,
+    /// Of the narrow type whose schedule it is, and of the wide one.
+    limits: [Limits; 2],
     plan: Plan,
     pacer: Pacer,
     paths: Vec<Path>,
@@ -84,7 +86,8 @@ impl RawSender {
             |path| Path::open(path, settings.dscp, settings.launches && settings.rate != Rate::Unlimited);
         let paths = settings.paths.iter().map(open).collect::<Result<Vec<_>>>()?;
         let is_exact = settings.spins || paths.iter().all(|path| path.launch.is_used);
-        let limits = Limits::new(&schedule, settings.datagram_bytes);
+        let [gapped, linear, wide] = Limits::of(&format, rate, packets, describe::max_udp_bytes(&settings));
+        let limits = [if model == SenderModel::Gapped { gapped } else { linear }, wide];
         let mut grain = Grain::new(&schedule, &limits, settings.shape, is_exact);
         grain.packets = settings.burst_packets.unwrap_or(grain.packets);
         let plan = Plan::new(packetizer.frame([0, 0]), &schedule, grain);
@@ -104,6 +107,7 @@ impl RawSender {
             rate,
             packetizer,
             schedule,
+            limits,
             plan,
             pacer,
             paths,
@@ -183,6 +187,7 @@ impl RawSender {
             rate,
             packetizer,
             schedule,
+            limits,
             plan,
             pacer,
             paths,
@@ -219,7 +224,7 @@ impl RawSender {
             monitor: monitor.clone(),
             packetizer,
             plan,
-            meter: (settings.rate != Rate::Unlimited).then(|| Meter::new(&schedule, settings.datagram_bytes)),
+            meter: (settings.rate != Rate::Unlimited).then(|| Meter::new(&schedule, limits)),
             pacer,
             paths,
             stamps,
