@@ -61,6 +61,7 @@ fn flow() -> FlowReport {
             described_rate_hz: Some(25.0),
             stamped_rate_hz: Some(25.0),
             received_rate_hz: Some(25.001),
+            left_out_frames: 0,
             frames: 100,
             incomplete_frames: 0,
             packets_per_frame: Some(Range { min: 10, max: 10 }),

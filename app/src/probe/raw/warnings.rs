@@ -168,6 +168,12 @@ fn video_warnings(flow: &FlowReport, video: &VideoReport, all: &mut Vec<String>)
             ));
         }
     }
+    if video.left_out_frames > 0 {
+        all.push(format!(
+            "{name}: the sender left {} frames out: stamps step over them, and no packet is missing",
+            video.left_out_frames
+        ));
+    }
     if let Some(packing) = video.packing.filter(|packing| *packing != video.described_packing) {
         let described = video.described_packing;
         all.push(format!(

@@ -58,14 +58,18 @@ pub(super) struct Frames {
     /// When the first frame that was seen to begin came, its packet's number, and when and with which number the last one did.
     first: Option<(Time, u64)>,
     last: (Time, u64),
-    /// Ticks from the first frame's stamp to the last one's.
+    /// The shortest step from a frame's stamp to the next one's; the sum of steps like it, and how many these are.
+    step: Option<u32>,
     ticks: u64,
+    steps: u64,
     /// Packets of the frame before, and of frames, once two in a row had as many.
     before: Option<u64>,
     packets: Option<u64>,
     pub(super) range: Option<Range>,
     pub(super) count: u64,
     pub(super) marker_errors: u64,
+    /// Frames that stamps step over though no packet is missing: the sender has left them out.
+    pub(super) left_out: u64,
 }
 
 impl Frames {
@@ -75,12 +79,15 @@ impl Frames {
             current: None,
             first: None,
             last: (Time::ZERO, 0),
+            step: None,
             ticks: 0,
+            steps: 0,
             before: None,
             packets: None,
             range: None,
             count: 0,
             marker_errors: 0,
+            left_out: 0,
         }
     }
 
@@ -122,7 +129,6 @@ impl Frames {
             // The frame that was joined in its middle does not count.
             if is_whole && self.first.is_none() {
                 self.first = Some((at, number));
-                self.ticks = 0;
             }
             self.last = (at, number);
         }
@@ -136,6 +142,7 @@ impl Frames {
     /// The stream begins anew.
     fn begin_anew(&mut self) {
         (self.current, self.first, self.before, self.packets) = (None, None, None, None);
+        (self.step, self.ticks, self.steps) = (None, 0, 0);
     }
 
     /// A frame is over, since the one of this stamp begins, before whose first packet some are missing.
@@ -144,9 +151,9 @@ impl Frames {
         if self.first.is_none() {
             return;
         }
-        self.ticks += u64::from(timestamp.wrapping_sub(current.timestamp));
         self.count += 1;
         let packets = number.saturating_sub(current.number);
+        self.take_step(timestamp.wrapping_sub(current.timestamp), packets);
         if current.missing + missing == 0 {
             let wanted = if self.scan == Scan::Interlaced { 2 } else { 1 };
             self.marker_errors += u64::from(current.markers != wanted);
@@ -158,6 +165,23 @@ impl Frames {
                 self.packets = Some(packets);
             }
             self.before = Some(packets);
+        }
+    }
+
+    /// From one stamp to the next one, over so many packets.
+    fn take_step(&mut self, step: u32, packets: u64) {
+        let usual = self.step.map_or(step, |usual| usual.min(step));
+        if self.step.is_some_and(|before| before / 2 >= usual) {
+            // What was usual so far were steps over frames.
+            (self.ticks, self.steps, self.left_out) = (0, 0, 0);
+        }
+        self.step = Some(usual);
+        let frames = (u64::from(step) + u64::from(usual) / 2) / u64::from(usual.max(1));
+        if frames == 1 {
+            self.ticks += u64::from(step);
+            self.steps += 1;
+        } else if let Some(whole) = self.packets() {
+            self.left_out += frames.saturating_sub(((packets + whole / 2) / whole).max(1));
         }
     }
 
@@ -173,10 +197,9 @@ impl Frames {
         (frames > 0).then_some((frames, began))
     }
 
-    /// Frames a second by their stamps.
+    /// Frames a second by the steps of their stamps.
     pub(super) fn stamped_hz(&self) -> Option<f64> {
-        let (frames, _) = self.passed()?;
-        (self.ticks > 0).then(|| frames as f64 * 90_000.0 / self.ticks as f64)
+        (self.ticks > 0).then(|| self.steps as f64 * 90_000.0 / self.ticks as f64)
     }
 
     /// Frames a second by when their first packets came.
@@ -188,8 +211,7 @@ impl Frames {
 
     /// The rate that is meant, by the stamps, once there are enough of them.
     pub(super) fn rate(&self) -> Option<FrameRate> {
-        let (frames, _) = self.passed()?;
-        let found = self.stamped_hz().filter(|_| frames >= RATED)?;
+        let found = self.stamped_hz().filter(|_| self.steps >= RATED)?;
         let mut rates = RATES.iter().filter_map(|(above, below)| FrameRate::new(*above, *below));
         let distance = |rate: &FrameRate| (rate.as_f64() / found - 1.0).abs();
         let nearest = rates.by_ref().min_by(|one, other| distance(one).total_cmp(&distance(other)));
@@ -237,7 +259,7 @@ mod tests {
             let (frames, starts) = run(scan, |_| false);
             assert_eq!((starts, frames.packets(), frames.marker_errors), (600, Some(10), 0), "{scan:?}");
             assert_eq!(frames.range, Some(Range { min: 10, max: 10 }));
-            assert_eq!(frames.rate(), FrameRate::new(60_000, 1001));
+            assert_eq!((frames.rate(), frames.left_out), (FrameRate::new(60_000, 1001), 0));
             assert!((frames.received_hz().unwrap() - 60.0).abs() < 1e-3);
         }
     }
@@ -246,8 +268,27 @@ mod tests {
     fn whole_frames_that_are_lost_leave_the_rates() {
         let (frames, starts) = run(Scan::Progressive, |number| number / 10 % 7 == 3 || number % 97 == 0);
         assert!(starts < 520, "{starts}");
-        assert_eq!((frames.packets(), frames.marker_errors), (Some(10), 0));
+        assert_eq!((frames.packets(), frames.marker_errors, frames.left_out), (Some(10), 0, 0));
         assert!((frames.received_hz().unwrap() - 60.0).abs() < 0.01, "{:?}", frames.received_hz());
         assert!((frames.stamped_hz().unwrap() - 59.94).abs() < 0.01, "{:?}", frames.stamped_hz());
+    }
+
+    #[test]
+    fn frames_that_the_sender_leaves_out_are_counted_and_leave_the_rate() {
+        let (mut frames, mut statistics) = (Frames::new(Scan::Progressive), Statistics::new(90_000));
+        let mut sequence = 0u16;
+        for frame in (0..100u64).filter(|frame| frame % 10 != 1) {
+            for index in 0..4 {
+                let timestamp = frame as u32 * 3_600;
+                let header = Header { marker: index == 3, payload_type: 96, sequence, timestamp, ssrc: 1 };
+                let at = Time::from_millis(40 * frame);
+                let arrival = statistics.push(&header, at);
+                frames.push(&header, arrival, false, at);
+                sequence += 1;
+            }
+        }
+        // The first one of them was at the place that was joined.
+        assert_eq!((frames.stamped_hz(), frames.left_out), (Some(25.0), 9));
+        assert!((frames.received_hz().unwrap() - 22.5).abs() < 0.2, "{:?}", frames.received_hz());
     }
 }

@@ -171,10 +171,12 @@ pub struct VideoReport {
     pub depth_bits: u8,
     /// `exactframerate` or `a=framerate`.
     pub described_rate_hz: Option<f64>,
-    /// By the stamps.
+    /// By the steps of the stamps.
     pub stamped_rate_hz: Option<f64>,
     /// By when frames' first packets came: the sender's clock against ours.
     pub received_rate_hz: Option<f64>,
+    /// Frames that stamps step over though no packet is missing.
+    pub left_out_frames: u64,
     /// Frames that came whole.
     pub frames: u64,
     /// Frames with holes.

@@ -266,6 +266,7 @@ impl VideoLook {
             described_rate_hz: rate.map(|rate| rate.as_f64()),
             stamped_rate_hz: found.and_then(Frames::stamped_hz),
             received_rate_hz: found.and_then(Frames::received_hz),
+            left_out_frames: found.map_or(0, |frames| frames.left_out),
             frames,
             incomplete_frames,
             packets_per_frame: found.and_then(|frames| frames.range),
