@@ -84,12 +84,9 @@ impl Row {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Row::Queued => "queued",
-            Row::EncoderIn => "encoder in",
-            Row::FirstSlice => "first slice out",
-            Row::LastSlice => "last slice out",
-            Row::Muxed => "muxed",
-            Row::Sent => "sent",
+            Row::Queued | Row::EncoderIn | Row::FirstSlice | Row::LastSlice | Row::Muxed | Row::Sent => {
+                self.ends().1.label()
+            }
             Row::Total => "captured to sent",
             Row::FirstPacket => "first packet after queued",
             Row::LastPacket => "last packet after queued",
