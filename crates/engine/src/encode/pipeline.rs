@@ -180,6 +180,7 @@ impl Pipeline {
             status.random_access_points += u64::from(coded.random_access);
             status.dropped = dropped;
             status.bytes += written.bytes as u64;
+            status.stages.push(&written.stamps);
         });
         self.adapt(begun, &written, dropped)
     }
