@@ -1,7 +1,9 @@
 //! Any bytes as H.264, as ADTS and as Opus: units, parameter sets, messages, frames.
 
+use glassline_media::Time;
 use glassline_media::bitstream::h264::{self, NalType, Sei, Sps, sei};
 use glassline_media::bitstream::{adts, opus};
+use glassline_media::stamps::{RECORD_BYTES_MAX, Record, STAGE_LONGEST, Stage};
 
 /// Panics where a promise is broken.
 pub fn run(data: &[u8]) {
@@ -18,6 +20,9 @@ pub fn run(data: &[u8]) {
     }
     parameter_set(data);
     messages(data);
+    if let Some(record) = Record::parse(data) {
+        stamps(&record);
+    }
     let split: Vec<u8> = h264::split_at_delimiters(data).flatten().copied().collect();
     assert_eq!(split, data, "splitting loses nothing");
     let _ = (h264::is_key(data), h264::begins_with_delimiter(data), h264::first_slice_type(data));
@@ -42,13 +47,32 @@ fn parameter_set(payload: &[u8]) {
 /// Every message can be written and read again.
 fn messages(payload: &[u8]) {
     let found = Sei::parse(payload);
-    let _ = found.recovery_point();
+    let _ = (found.recovery_point(), found.capture_utc());
+    if let Some(record) = found.stamp_record() {
+        stamps(&record);
+    }
     for (kind, body) in found.messages().take(64).filter(|(kind, body)| *kind < 4096 && body.len() < 4096) {
         let mut written = Vec::new();
         sei::write_message(kind, body, &mut written);
         let again = Sei::parse(&written[5..]);
         assert!(again.messages().eq([(kind, body)]));
     }
+}
+
+/// What is told of a sender's stages is possible, and can be told again.
+fn stamps(record: &Record) {
+    let behind = record.previous.map(|previous| previous.stages);
+    for stamps in [Some(record.own), behind].into_iter().flatten() {
+        for stage in Stage::ALL {
+            let after = stamps.at(stage).map(|time| time.since(Time::ZERO));
+            assert!(after.is_none_or(|after| after <= STAGE_LONGEST), "{stamps:?}");
+        }
+    }
+    let mut written = Vec::new();
+    record.write(&mut written);
+    assert!(written.len() <= RECORD_BYTES_MAX);
+    let again = Record::parse(&written).expect("what was written is read");
+    assert_eq!((again.own, again.clock), (record.own, record.clock));
 }
 
 fn escaping(data: &[u8]) {

@@ -72,6 +72,12 @@ fn streams_are_made_inside_and_their_encoders_do_as_they_are_told() {
     assert_eq!(ask(server.address(), "POST", "/api/streams/studio/keyframe", &fields).status, 403);
     let metrics = server.metrics();
     assert_eq!(metrics.sum("glassline_encoder_running", "studio") as u64, 1);
+    for stage in ["queued", "encoder_in", "first_slice", "encoded", "muxed", "sent"] {
+        let labels = format!("{{stream=\"studio\",stage=\"{stage}\"");
+        let pictures = metrics.sum("glassline_encoder_stage_seconds_count", &labels);
+        let all = metrics.sum("glassline_encoder_stage_seconds_bucket", &format!("{labels},le=\"+Inf\"}}"));
+        assert!(pictures > 5.0 && all == pictures, "{stage}: {pictures}, {all}");
+    }
 }
 
 /// A name that a built-in encoder has is nobody else's, while the encoder runs and while it does not.

@@ -4,6 +4,7 @@
 mod access;
 mod admin;
 mod bad_input;
+mod budget;
 mod carried;
 mod commands;
 mod constant_rate;

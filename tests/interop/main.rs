@@ -3,6 +3,7 @@
 //! A test whose program is absent is skipped and counted.
 #![allow(clippy::unwrap_used)]
 
+mod budget;
 mod carried;
 mod cubemap;
 mod curl;

@@ -8,7 +8,6 @@ use glassline_engine::direct::{
 };
 #[cfg(feature = "opus")]
 use glassline_engine::direct::{SoundReceiveStatistics, SoundReceiver, SoundSendStatistics, SoundSender};
-use glassline_media::Stage;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -75,22 +74,8 @@ fn times(times: &Times) -> Value {
     json!({ "count": times.count, "p50": ms(times.p50), "p95": ms(times.p95), "p99": ms(times.p99), "max": ms(times.max) })
 }
 
-fn name(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Captured => "captured",
-        Stage::Queued => "queued",
-        Stage::Encoded => "encoded",
-        Stage::Muxed => "muxed",
-        Stage::Sent => "sent",
-        Stage::Received => "received",
-        Stage::Reassembled => "reassembled",
-        Stage::Decoded => "decoded",
-        Stage::Shown => "shown",
-    }
-}
-
 fn stages(of: &StageTimes) -> Value {
-    let each = of.stages.iter().map(|(stage, times_of)| (name(*stage).to_owned(), times(times_of)));
+    let each = of.stages.iter().map(|(stage, times_of)| (stage.name().to_owned(), times(times_of)));
     Value::Object(each.collect())
 }
 
@@ -315,7 +300,7 @@ pub(super) fn of_receiver(receiver: Arc<VideoReceiver>, key: &'static str) -> im
 fn budget(of: &StageTimes) -> String {
     let mut text = "   where  ".to_owned();
     for (index, (stage, times)) in of.stages.iter().enumerate() {
-        let _ = write!(text, "{}{} {:.1}", if index > 0 { ", " } else { "" }, name(*stage), ms(times.p50));
+        let _ = write!(text, "{}{} {:.1}", if index > 0 { ", " } else { "" }, stage.name(), ms(times.p50));
     }
     text + " ms\n"
 }

@@ -3,15 +3,14 @@
 use crate::failure;
 use anyhow::Result;
 use glassline_engine::encode::{Row, Stats};
-use glassline_lab::report::budget::{self, Budget, Stage};
+use glassline_lab::report::budget::{self, Budget, Part};
 use std::path::Path;
 
 /// Draws the budget of a run. `about` says what ran.
 pub(super) fn draw(stats: &Stats, about: &str) -> String {
-    let stage = |row: Row, name: &str| Stage {
-        name: name.to_owned(),
-        p50_ms: stats.quantile(row, 0.5),
-        p99_ms: stats.quantile(row, 0.99),
+    let part = |row: Row| {
+        let (from, to) = row.ends();
+        Part { from, to, p50_ms: stats.quantile(row, 0.5), p99_ms: stats.quantile(row, 0.99) }
     };
     let total = stats.histogram(Row::Total);
     let counts = total
@@ -20,12 +19,9 @@ pub(super) fn draw(stats: &Stats, about: &str) -> String {
     budget::draw(&Budget {
         title: "Latency budget of glassline encode".to_owned(),
         about: format!("{about}, {} pictures", stats.pictures()),
-        stages: Row::STAGES.map(|row| stage(row, row.name())).into(),
-        total: stage(Row::Total, "capture to the last packet in the kernel"),
-        marks: vec![
-            stage(Row::FirstPacket, "queued to first packet"),
-            stage(Row::LastPacket, "queued to last packet"),
-        ],
+        parts: Row::STAGES.map(part).into(),
+        total: part(Row::Total),
+        marks: [Row::FirstPacket, Row::LastPacket].map(part).into(),
         counts: counts.collect(),
     })
 }

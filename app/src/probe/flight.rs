@@ -1,6 +1,7 @@
 //! `probe --flight`: its options, its part of the table, its picture.
 
 use super::layout::{facts, grid};
+use super::picture_file;
 use crate::failure;
 use anyhow::Result;
 use glassline_lab::flight::units::{bits_per_second, bytes, count, seconds, things};
@@ -27,7 +28,7 @@ const TEXT_COLUMNS: usize = 110;
 pub(super) struct Options {
     /// How bursty the packets are, as a part of the report and, where a file is named, as a picture. Of a URL
     /// (a TCP receiver's reads) or a packet capture (exact; pcap or pcapng)
-    #[arg(long, value_name = "FILE.svg", num_args = 0..=1, value_parser = picture_path)]
+    #[arg(long, value_name = "FILE.svg", num_args = 0..=1, value_parser = picture_file::parse)]
     flight: Option<Option<PathBuf>>,
     /// Of a capture: look at the flow from or to this port (from:PORT, to:PORT: in that direction only) that has
     /// the most bytes, not at the one with the most of all
@@ -86,15 +87,6 @@ impl fmt::Display for Choice {
     }
 }
 
-fn picture_path(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    let is_svg = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("svg"));
-    if is_svg && !text.contains("://") {
-        return Ok(path);
-    }
-    Err("the picture's name must end in .svg (what is to be probed stands before --flight)".into())
-}
-
 fn burst_gap(text: &str) -> Result<Duration, String> {
     let gap = quantity::parse_duration(text).map_err(|error| error.to_string())?;
     let range = Duration::from_micros(1)..=Duration::from_secs(1);
@@ -127,18 +119,7 @@ impl Options {
         if self.flow.is_some() && target.contains("://") {
             return Err(failure::usage("--flow picks a flow of a packet capture", "leave it out for a URL"));
         }
-        let Some(path) = self.picture() else { return Ok(()) };
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
-        if !folder.is_dir() {
-            let problem = format!("cannot write {}: there is no folder {}", path.display(), folder.display());
-            return Err(failure::failed(problem, "name a folder that exists"));
-        }
-        if path.is_dir() {
-            let problem = format!("cannot write {}: it is a folder", path.display());
-            return Err(failure::failed(problem, "name a file"));
-        }
-        Ok(())
+        self.picture().map_or(Ok(()), picture_file::check)
     }
 
     /// Draws the picture, if one is wanted. `flow` is what was picked, `packet_bytes` its full packets, `notes` what
@@ -154,12 +135,7 @@ impl Options {
         let Some(path) = self.picture() else { return Ok(()) };
         let scale_bps = self.flight_scale.map(|scale| scale.bits_per_second() as f64);
         let svg = draw(summary, &Caption { source, flow, packet_bytes, scale_bps, notes });
-        std::fs::write(path, svg).map_err(|error| {
-            failure::failed(
-                format!("cannot write {}: {error}", path.display()),
-                "name a file that you may write",
-            )
-        })
+        picture_file::write(path, &svg)
     }
 }
 

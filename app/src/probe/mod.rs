@@ -4,8 +4,10 @@
 //! [`table`] writes it for people; [`warnings`] puts what matters into sentences. [`flight`] asks `glassline_lab` how
 //! bursty the arrivals are, and [`capture`] takes them from a packet capture. [`check`] holds the stream against the
 //! rules, [`age`] tells how old its pictures are when they come, by the clock that [`server_clock`] finds. [`glass`]
-//! decodes, and tells how old they are then. [`raw`] looks at the flows of a session description.
+//! decodes, and tells how old they are then; [`budget`] tells where the time went by the stages that senders say.
+//! [`raw`] looks at the flows of a session description.
 
+mod budget;
 mod capture;
 mod check;
 mod datagrams;
@@ -13,6 +15,7 @@ mod flight;
 mod glass;
 mod ivf;
 mod layout;
+mod picture_file;
 mod raw;
 mod server_clock;
 mod source;
@@ -58,6 +61,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     flight: flight::Options,
     #[command(flatten)]
+    budget: budget::Options,
+    #[command(flatten)]
     trust: Trust,
     /// How old pictures are when they are decoded, by the barcode of the test picture: decodes H.264 with ffmpeg.
     /// The first second is left out
@@ -85,6 +90,8 @@ Examples:
   glassline probe udp://127.0.0.1:5000 --glass
                                      from glass to glass: capture to decoded picture
   glassline probe rtp:camera.sdp     uncompressed video, audio, ancillary data: loss, rates, ST 2110-21
+  glassline probe http://localhost:8080/live/demo.ts --budget budget.svg
+                                     where the milliseconds went, from capture to here
   tcpdump -i eth0 -s 128 -w a.pcap port 8080; glassline probe a.pcap --flight flight.svg
   ffmpeg -i in.mp4 -c copy -f mpegts - | glassline probe -
 
@@ -99,7 +106,6 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// Reads the stream and prints the report.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let started = Clock.now();
     if args.target.starts_with("rtp:") {
         return raw::run(args);
     }
@@ -110,9 +116,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ));
     }
     args.flight.check(&args.target)?;
+    args.budget.check(&args.target)?;
     if args.glass {
         return glass::run(args);
     }
+    let clock = args.budget.is_wanted().then(|| server_clock::of(&args.target, &args.trust));
+    let started = Clock.now();
     let source = source::open(&args.target, &args.trust, started + args.duration)?;
     let kind = source.kind;
     if args.check.is_some() && (source.is_capture || source.is_ivf) {
@@ -133,6 +142,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(rules) = args.check {
         analysis.check(rules.profile());
     }
+    if let Some(clock) = clock {
+        analysis.tell_budget_by(clock);
+    }
     let mut analysis = analyse(source, analysis, flight.as_mut(), args.duration)
         .with_context(|| format!("cannot read {}", args.target))?;
     if !analysis.is_transport_stream() {
@@ -149,6 +161,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let notes = flight::notes(&summary.figures);
         args.flight.write_picture(&summary, &args.target, None, TCP_PAYLOAD_BYTES, &notes)?;
         report.flight = Some(FlightReport { figures: summary.figures, notes });
+    }
+    if let Some(budget) = &report.budget {
+        args.budget.write_picture(budget, &args.target)?;
     }
     if args.json {
         let mut json = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
@@ -219,7 +234,7 @@ fn analyse(
             let arrival = source.reader.received().unwrap_or(now);
             flight.push(arrival, count as u64, tcp_packets(count as u64));
         }
-        analysis.push(&buffer[..count], now);
+        analysis.push(&buffer[..count], source.reader.received().unwrap_or(now));
         progress.update(bytes, now);
         if analysis.is_hopeless() || (is_live && now >= deadline) {
             break;

@@ -1,6 +1,7 @@
 //! The report as people read it: a summary, one block for each stream, a table of timing, a table of PIDs, and
 //! the warnings.
 
+use super::budget;
 use super::check;
 use super::flight;
 use super::layout::{clean, facts, grid, warnings};
@@ -13,12 +14,14 @@ use std::fmt::Write;
 pub(super) fn write(report: &Report) -> String {
     let mut out = format!("{}\n\n", clean(&report.source));
     let flight = report.flight.as_ref().map(flight::table).unwrap_or_default();
+    let budget = report.budget.as_ref().map(budget::table).unwrap_or_default();
     let check = report.check.as_ref().map(check::table).unwrap_or_default();
     let blocks = [
         summary(report),
         streams(report),
         timing(report),
         pids(report),
+        budget,
         check,
         flight,
         warnings(&report.warnings),

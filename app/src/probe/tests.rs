@@ -1,7 +1,7 @@
 //! What people and programs read of streams whose properties are known.
 
 use super::check::{self, Rules};
-use super::{capture, ivf, table};
+use super::{budget, capture, ivf, table};
 use glassline_lab::inspect::{Analysis, Kind, Report, WallClock};
 use glassline_media::{Time, Utc};
 use glassline_test_support::synthetic::{
@@ -97,6 +97,7 @@ fn every_key_of_the_json_is_documented() {
     let (at, utc) = (Time::ZERO, Utc::from_nanos(UTC_AT_ZERO));
     aged.tell_ages_by(WallClock { at, utc, whose: "local", uncertainty_ms: None });
     keys(&serde_json::to_value(aged.report("test")).unwrap(), &mut found);
+    keys(&serde_json::to_value(budget::tests::report()).unwrap(), &mut found);
     let capture = capture::tests::report();
     keys(&serde_json::to_value(capture).unwrap(), &mut found);
     keys(&serde_json::to_value(ivf::tests::report()).unwrap(), &mut found);

@@ -2,7 +2,7 @@
 
 use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Why};
 use glassline_engine::edge::{CacheStatus, ObjectSource, WAIT_EDGES_MS, WaitCounts};
-use glassline_engine::encode::EncoderStatus;
+use glassline_engine::encode::{EncoderStatus, STAGE_EDGES_MICROS};
 use glassline_engine::relay::{Hub, IngestCounts, OutputStatus, SourceState, SourceStatus, StreamStatus};
 use std::fmt::{Display, Write};
 
@@ -75,6 +75,31 @@ fn encoder_families(text: &mut Exposition, encoders: &[EncoderStatus]) {
         ),
         &|encoder| Some(encoder.running.as_ref()?.dropped),
     );
+    encoder_stages(text, encoders);
+}
+
+/// The latency budget of the built-in encoders, as docs/latency.md has it.
+fn encoder_stages(text: &mut Exposition, encoders: &[EncoderStatus]) {
+    let family = "encoder_stage_seconds";
+    text.family(
+        family,
+        "histogram",
+        "How long pictures of the built-in encoder took to each stage from the one before it.",
+    );
+    let running = encoders.iter().filter_map(|encoder| Some((&encoder.name, encoder.running.as_ref()?)));
+    for (name, status) in running {
+        for (stage, count) in status.stages.stages() {
+            let labels = format!("stream=\"{name}\",stage=\"{}\"", stage.name());
+            let edges = STAGE_EDGES_MICROS.iter().map(|micros| (*micros as f64 / 1e6).to_string());
+            let mut at_most = 0;
+            for (edge, count) in edges.chain(["+Inf".to_owned()]).zip(count.buckets) {
+                at_most += count;
+                let _ = writeln!(text.0, "glassline_{family}_bucket{{{labels},le=\"{edge}\"}} {at_most}");
+            }
+            let _ = writeln!(text.0, "glassline_{family}_sum{{{labels}}} {}", count.sum.as_secs_f64());
+            let _ = writeln!(text.0, "glassline_{family}_count{{{labels}}} {at_most}");
+        }
+    }
 }
 
 /// What publishers of CMAF have put.

@@ -6,7 +6,7 @@ use self::resized::Sample;
 use crate::history::{History, Taken};
 use crate::ladder::Ladder;
 use crate::size::{CodedSize, SizeControl};
-use crate::wire::{Passed, PictureHeader, Report, StateTag, WireError};
+use crate::wire::{PictureHeader, Report, StateTag, WireError, no_stages};
 use bytes::Bytes;
 use glassline_codec::vp8::{
     EncodeError, EncodeWorkspace, Encoded, Parallel, Quality, Replace, Request, State, Updates, Workspace,
@@ -14,7 +14,7 @@ use glassline_codec::vp8::{
 };
 use glassline_media::pixels::Scaler;
 use glassline_media::quantity::Bitrate;
-use glassline_media::{FrameRate, Picture, Size, Stage, Time};
+use glassline_media::{FrameRate, Picture, Size, Stamps, Time};
 use glassline_transport::link::{MessageId, Outcome};
 use std::time::Duration;
 
@@ -201,7 +201,7 @@ pub struct SenderCounters {
 
 struct Pending {
     captured: Time,
-    passed: Passed,
+    passed: Stamps,
     source: Option<u64>,
     careful: bool,
     expected: u64,
@@ -425,7 +425,7 @@ impl Sender {
         self.counters.pictures += 1;
         self.pending = Some(Pending {
             captured: picture.captured,
-            passed: Passed::default(),
+            passed: no_stages(),
             source: number,
             careful,
             expected,
@@ -520,10 +520,10 @@ impl Sender {
         Ok(vec![Quality::Quantizer(index)])
     }
 
-    /// When the pending picture had passed a stage before encoding or encoding itself, after its capture.
-    pub fn stamp(&mut self, stage: Stage, after: Duration) {
+    /// When the pending picture passed which stages up to its encoding, on a clock whose origin is its capture.
+    pub fn stamp(&mut self, stamps: Stamps) {
         if let Some(pending) = &mut self.pending {
-            pending.passed.set(stage, after);
+            pending.passed = stamps;
         }
     }
 

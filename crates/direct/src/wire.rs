@@ -30,7 +30,8 @@
 //! `v` is an integer of variable length (RFC 9000 §16); other numbers are big-endian.
 
 use glassline_codec::vp8::StateHash;
-use glassline_media::{FrameRate, Size, Stage, Utc};
+use glassline_media::stamps::STAGE_LONGEST;
+use glassline_media::{FrameRate, Size, Stage, Stamps, Time, Utc};
 use glassline_transport::link::wire::varint::{self, Reader};
 use std::time::Duration;
 use thiserror::Error;
@@ -71,51 +72,45 @@ impl From<StateHash> for StateTag {
     }
 }
 
-/// How long after its capture a picture had passed each stage.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passed([Option<Duration>; Stage::ALL.len()]);
+/// Stamps of a picture of which no stage but the capture is known, on a clock whose origin that is.
+pub(crate) fn no_stages() -> Stamps {
+    Stamps::captured_at(Time::ZERO)
+}
 
-impl Passed {
-    /// Writes down that `stage` was passed so long after capture.
-    pub fn set(&mut self, stage: Stage, after: Duration) {
-        self.0[stage as usize] = Some(after);
-    }
-
-    /// When it was passed, after capture.
-    pub fn at(&self, stage: Stage) -> Option<Duration> {
-        self.0[stage as usize]
-    }
-
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let at = out.len();
-        out.extend_from_slice(&[0, STAMPS_VERSION]);
-        for stage in Stage::ALL {
-            if let Some(after) = self.at(stage).filter(|_| stage != Stage::Captured) {
-                out.push(stage as u8);
-                varint::write(after.as_micros().min(u128::from(u32::MAX)) as u64, out);
-            }
+/// Appends the block of stamps: what of `stamps` was passed behind capture.
+pub(crate) fn write_stamps(stamps: &Stamps, out: &mut Vec<u8>) {
+    let at = out.len();
+    out.extend_from_slice(&[0, STAMPS_VERSION]);
+    for stage in Stage::ALL {
+        if let Some(after) = stamps.between(Stage::Captured, stage).filter(|_| stage != Stage::Captured) {
+            out.push(stage.code());
+            varint::write(after.as_micros().min(u128::from(u32::MAX)) as u64, out);
         }
-        // Eight stages of nine bytes at most.
-        out[at] = (out.len() - at - 1) as u8;
     }
+    // Seventeen stages of nine bytes at most.
+    out[at] = (out.len() - at - 1) as u8;
+}
 
-    pub(crate) fn parse(reader: &mut Reader<'_>) -> Option<Passed> {
-        let count = reader.byte()?;
-        let mut block = Reader::new(reader.bytes(usize::from(count))?);
-        let mut passed = Passed::default();
-        if block.byte() != Some(STAMPS_VERSION) {
-            return Some(passed);
-        }
-        while !block.is_empty() {
-            let stage = usize::from(block.byte()?);
-            let after = Duration::from_micros(block.varint()?);
-            // A stage of a later version.
-            if let Some(slot) = passed.0.get_mut(stage) {
-                *slot = Some(after);
-            }
-        }
-        Some(passed)
+/// Reads a block of stamps, onto a clock whose origin is the capture; one of another version tells nothing.
+pub(crate) fn parse_stamps(reader: &mut Reader<'_>) -> Option<Stamps> {
+    let count = reader.byte()?;
+    let mut block = Reader::new(reader.bytes(usize::from(count))?);
+    let mut stamps = no_stages();
+    if block.byte() != Some(STAMPS_VERSION) {
+        return Some(stamps);
     }
+    while !block.is_empty() {
+        let code = block.byte()?;
+        let after = Duration::from_micros(block.varint()?);
+        // A stage of a later version is passed over, and what is no time of a live picture is unknown.
+        if let Some(stage) = Stage::from_code(code)
+            && stage != Stage::Captured
+            && after <= STAGE_LONGEST
+        {
+            stamps.set(stage, Time::ZERO + after);
+        }
+    }
+    Some(stamps)
 }
 
 /// What stands in front of an encoded picture.
@@ -138,8 +133,8 @@ pub struct PictureHeader {
     /// Of a key frame: the size at which its pictures and those behind it are to be shown, where it is not the frame's own. Of
     /// another: the size at which it is coded, where its source state has another one and is to be resampled first.
     pub size: Option<Size>,
-    /// What it has passed since.
-    pub passed: Passed,
+    /// What it has passed since, on a clock whose origin is its capture.
+    pub passed: Stamps,
 }
 
 /// The longest side of a picture that VP8 codes.
@@ -172,7 +167,7 @@ impl PictureHeader {
             varint::write(size.width.into(), out);
             varint::write(size.height.into(), out);
         }
-        self.passed.write(out);
+        write_stamps(&self.passed, out);
     }
 
     /// Reads a message: its header and the frame behind it.
@@ -206,7 +201,7 @@ impl PictureHeader {
             let (width, height) = (side()? as u32, side()? as u32);
             size = Some(Size::new(width, height).map_err(|_| missing("size"))?);
         }
-        let passed = Passed::parse(&mut reader).ok_or(missing("block of stamps"))?;
+        let passed = parse_stamps(&mut reader).ok_or(missing("block of stamps"))?;
         let header = PictureHeader { epoch, number, source, kept, target, captured, rate, size, passed };
         Ok((header, reader.take_rest()))
     }
@@ -324,10 +319,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn passed() -> impl Strategy<Value = Passed> {
-        proptest::array::uniform9(proptest::option::of(0..u64::from(u32::MAX))).prop_map(|mut micros| {
-            micros[0] = None;
-            Passed(micros.map(|micros| micros.map(Duration::from_micros)))
+    fn passed() -> impl Strategy<Value = Stamps> {
+        let micros = proptest::option::of(0..STAGE_LONGEST.as_micros() as u64);
+        proptest::collection::vec(micros, Stage::ALL.len()).prop_map(|all| {
+            let mut stamps = no_stages();
+            for (stage, micros) in Stage::ALL.into_iter().zip(all).skip(1) {
+                if let Some(micros) = micros {
+                    stamps.set(stage, Time::ZERO + Duration::from_micros(micros));
+                }
+            }
+            stamps
         })
     }
 
@@ -409,6 +410,6 @@ mod tests {
         message.extend_from_slice(&[9, 25, 1, 4, 2, 0xaa, 0xbb, 0xcc, b'x']);
         let (header, frame) = PictureHeader::parse(&message).unwrap();
         assert_eq!((header.number, header.kept, header.source, frame), (5, 3, None, &b"x"[..]));
-        assert_eq!((header.passed, header.rate), (Passed::default(), FrameRate::new(25, 1)));
+        assert_eq!((header.passed, header.rate), (no_stages(), FrameRate::new(25, 1)));
     }
 }

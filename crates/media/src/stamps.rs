@@ -1,109 +1,294 @@
 //! The latency stamps: when a picture passed each hop on its way from glass to glass.
+//!
+//! ```text
+//! captured ─ arrived ─ queued ─ encoder in ─ first slice ─ encoded ─ muxed ─ sent        the sender's clock
+//!     relay received ─ relay flushed ─ relay sent                                       the relay's
+//!         received ─ demuxed ─ reassembled ─ decoded ─ shown                            the receiver's
+//! ```
+//! Each hop sets its own with [`Stamps::set`]. [`Stamps::budget`] tells where the time went; [`Record`] is the form in
+//! which a sender's stamps go along in the stream.
+
+mod record;
+
+pub use record::{ClockAccuracy, Previous, RECORD_BYTES_MAX, Record};
 
 use crate::time::Time;
 use std::time::Duration;
 
-/// A hop of a picture's way. The order is the order of the way.
+/// No part of a live picture's way lasts longer than this: where stamps say so, a clock was set, or they are no stamps.
+pub const STAGE_LONGEST: Duration = Duration::from_secs(60);
+
+/// A hop of a picture's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Stage {
     /// The picture's own time: taken once, at capture.
     Captured,
-    /// Handed to the encoder's queue.
+    /// All of it was in memory: the device, the network or the file had given its last byte.
+    Arrived,
+    /// Its time had come, and it was handed to the encoder's queue.
     Queued,
-    /// The encoder gave its last byte.
+    /// Handed to the encoder.
+    EncoderIn,
+    /// The encoder gave the first slice.
+    FirstSlice,
+    /// The encoder gave the last slice, or the whole picture where it gives no slices.
     Encoded,
     /// The container's last packet was written.
     Muxed,
-    /// Handed to the kernel.
+    /// The last byte was handed to the kernel.
     Sent,
-    /// The first byte came out of the network.
+    /// The relay had the last byte.
+    RelayReceived,
+    /// The relay let its viewers have it.
+    RelayFlushed,
+    /// The relay handed the last byte to the kernel.
+    RelaySent,
+    /// The receiver's socket gave the last byte; where a transport reassembles fragments, the first one.
     Received,
+    /// The last packet was taken out of its container.
+    Demuxed,
     /// The last byte needed for decoding was there.
     Reassembled,
     /// The decoder gave the picture.
     Decoded,
     /// On the screen.
     Shown,
+    /// The first packet was handed to the kernel. Beside the way: with slices it lies before the encoder's end.
+    FirstSent,
+    /// The relay had the first byte. Beside the way: with slices it lies before the encoder's end.
+    RelayFirstByte,
 }
 
 impl Stage {
-    /// All stages, in order.
-    pub const ALL: [Stage; 9] = [
+    /// All stages: first those of the way, then those beside it.
+    pub const ALL: [Stage; 18] = [
         Stage::Captured,
+        Stage::Arrived,
         Stage::Queued,
+        Stage::EncoderIn,
+        Stage::FirstSlice,
         Stage::Encoded,
         Stage::Muxed,
         Stage::Sent,
+        Stage::RelayReceived,
+        Stage::RelayFlushed,
+        Stage::RelaySent,
         Stage::Received,
+        Stage::Demuxed,
         Stage::Reassembled,
         Stage::Decoded,
         Stage::Shown,
+        Stage::FirstSent,
+        Stage::RelayFirstByte,
     ];
 
-    /// The name that tables, metrics and JSON use.
+    /// The way of a picture's last byte: no stage of it comes before the one in front of it.
+    pub fn way() -> impl Iterator<Item = Stage> {
+        Stage::ALL.into_iter().filter(|stage| *stage <= Stage::Shown)
+    }
+
+    /// The name that metrics and JSON use.
     pub const fn name(self) -> &'static str {
         match self {
             Stage::Captured => "captured",
+            Stage::Arrived => "arrived",
             Stage::Queued => "queued",
+            Stage::EncoderIn => "encoder_in",
+            Stage::FirstSlice => "first_slice",
             Stage::Encoded => "encoded",
             Stage::Muxed => "muxed",
             Stage::Sent => "sent",
+            Stage::RelayReceived => "relay_received",
+            Stage::RelayFlushed => "relay_flushed",
+            Stage::RelaySent => "relay_sent",
             Stage::Received => "received",
+            Stage::Demuxed => "demuxed",
             Stage::Reassembled => "reassembled",
             Stage::Decoded => "decoded",
             Stage::Shown => "shown",
+            Stage::FirstSent => "first_sent",
+            Stage::RelayFirstByte => "relay_first_byte",
         }
+    }
+
+    /// The words that tables and pictures use.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Stage::EncoderIn => "encoder in",
+            Stage::FirstSlice => "first slice out",
+            Stage::Encoded => "last slice out",
+            Stage::RelayReceived => "received by the relay",
+            Stage::RelayFlushed => "flushed by the relay",
+            Stage::RelaySent => "sent by the relay",
+            Stage::FirstSent => "first packet",
+            Stage::RelayFirstByte => "first byte at the relay",
+            same => same.name(),
+        }
+    }
+
+    /// The stage's number on the wire, which stays as it is whatever stages come to be between.
+    pub const fn code(self) -> u8 {
+        match self {
+            Stage::Captured => 0,
+            Stage::Queued => 1,
+            Stage::Encoded => 2,
+            Stage::Muxed => 3,
+            Stage::Sent => 4,
+            Stage::Received => 5,
+            Stage::Reassembled => 6,
+            Stage::Decoded => 7,
+            Stage::Shown => 8,
+            Stage::Arrived => 9,
+            Stage::EncoderIn => 10,
+            Stage::FirstSlice => 11,
+            Stage::FirstSent => 12,
+            Stage::RelayFirstByte => 13,
+            Stage::RelayReceived => 14,
+            Stage::RelayFlushed => 15,
+            Stage::RelaySent => 16,
+            Stage::Demuxed => 17,
+        }
+    }
+
+    /// The stage of this number; `None` for one of a later version.
+    pub fn from_code(code: u8) -> Option<Stage> {
+        Stage::ALL.into_iter().find(|stage| stage.code() == code)
     }
 }
 
-/// When a picture passed each [`Stage`], on one monotonic clock. 72 bytes, copied along with the picture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stamps([Option<Time>; Stage::ALL.len()]);
+/// When a picture passed each [`Stage`], on one monotonic clock. 144 bytes, copied along with the picture.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Stamps([Time; Stage::ALL.len()]);
+
+/// What stands for a stage that is not known.
+const UNKNOWN: Time = Time::NEVER;
+
+impl Default for Stamps {
+    /// Nothing is known.
+    fn default() -> Stamps {
+        Stamps([UNKNOWN; Stage::ALL.len()])
+    }
+}
 
 impl Stamps {
     /// Stamps of a picture captured at `time`.
     pub fn captured_at(time: Time) -> Stamps {
-        let mut stamps = Stamps::default();
-        stamps.set(Stage::Captured, time);
-        stamps
+        Stamps::default().with(Stage::Captured, time)
     }
 
     /// Writes down that `stage` was passed at `time`; a later call for the same stage wins.
     pub fn set(&mut self, stage: Stage, time: Time) {
-        self.0[stage as usize] = Some(time);
+        self.0[stage as usize] = time;
     }
 
-    /// When `stage` was passed, if it was.
+    /// The same stamps, `stage` among them.
+    #[must_use]
+    pub fn with(mut self, stage: Stage, time: Time) -> Stamps {
+        self.set(stage, time);
+        self
+    }
+
+    /// When `stage` was passed, if that is known.
     pub fn at(&self, stage: Stage) -> Option<Time> {
-        self.0[stage as usize]
+        Some(self.0[stage as usize]).filter(|time| *time != UNKNOWN)
     }
 
-    /// How long the way from one stage to another took, if both were passed.
+    /// How long the way from one stage to another took. `None` where one of them is not known, where the second lies before
+    /// the first, and where the way would have lasted longer than [`STAGE_LONGEST`].
     pub fn between(&self, from: Stage, to: Stage) -> Option<Duration> {
-        Some(self.at(to)?.since(self.at(from)?))
+        let (from, to) = (self.at(from)?, self.at(to)?);
+        Some(to.since(from)).filter(|time| to >= from && *time <= STAGE_LONGEST)
     }
 
-    /// The latency budget: each passed stage with the time since the passed stage before it.
-    pub fn budget(&self) -> impl Iterator<Item = (Stage, Duration)> + '_ {
-        let passed = || Stage::ALL.into_iter().filter_map(|stage| Some((stage, self.at(stage)?)));
-        passed().skip(1).zip(passed()).map(|((stage, at), (_, before))| (stage, at.since(before)))
+    /// The latency budget: each stage of the way with the stage before it that is known, and the time between. A stage that
+    /// lies before its predecessor, or too far behind it, counts as unknown: the sum of all is the time from the first to the
+    /// last one told.
+    pub fn budget(&self) -> impl Iterator<Item = Step> + '_ {
+        let mut before = None;
+        Stage::way().filter_map(move |stage| {
+            self.at(stage)?;
+            let Some(from) = before else {
+                before = Some(stage);
+                return None;
+            };
+            let time = self.between(from, stage)?;
+            before = Some(stage);
+            Some(Step { from, to: stage, time })
+        })
     }
+
+    /// The same stamps without what cannot be at `now`: stages of the future, stages longer ago than [`STAGE_LONGEST`] or so
+    /// far behind capture, and stages of the way that lie before their predecessors.
+    #[must_use]
+    pub fn checked(&self, now: Time) -> Stamps {
+        let mut checked = *self;
+        for stage in Stage::ALL {
+            let is_possible = |time: Time| time <= now && now.since(time) <= STAGE_LONGEST;
+            if !checked.at(stage).is_some_and(is_possible) {
+                checked.set(stage, UNKNOWN);
+            }
+        }
+        let mut latest = Time::ZERO;
+        for stage in Stage::way() {
+            match checked.at(stage) {
+                Some(time) if time < latest => checked.set(stage, UNKNOWN),
+                Some(time) => latest = time,
+                None => {}
+            }
+        }
+        checked
+    }
+
+    /// The same stamps on another clock, on which the picture was captured at `captured`. What lies before that clock's
+    /// origin, and everything where the capture is not known, is unknown then.
+    #[must_use]
+    pub fn rebased(&self, captured: Time) -> Stamps {
+        let Some(origin) = self.at(Stage::Captured) else { return Stamps::default() };
+        let mut rebased = Stamps::default();
+        for stage in Stage::ALL {
+            let time = self.at(stage).and_then(|time| {
+                if time >= origin {
+                    captured.as_nanos().checked_add(time.since(origin).as_nanos() as u64)
+                } else {
+                    captured.as_nanos().checked_sub(origin.since(time).as_nanos() as u64)
+                }
+            });
+            rebased.set(stage, time.map_or(UNKNOWN, Time::from_nanos));
+        }
+        rebased
+    }
+
+    /// These stamps, and of what is unknown here those of `other`.
+    #[must_use]
+    pub fn or(&self, other: &Stamps) -> Stamps {
+        let mut both = *other;
+        for stage in Stage::ALL {
+            if let Some(time) = self.at(stage) {
+                both.set(stage, time);
+            }
+        }
+        both
+    }
+}
+
+impl std::fmt::Debug for Stamps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let known = Stage::ALL.into_iter().filter_map(|stage| Some((stage, self.at(stage)?)));
+        f.debug_map().entries(known).finish()
+    }
+}
+
+/// A part of the way, from one known stage to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Where it began.
+    pub from: Stage,
+    /// Where it ended.
+    pub to: Stage,
+    /// How long it took.
+    pub time: Duration,
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn budget_skips_stages_that_were_not_passed() {
-        let mut stamps = Stamps::captured_at(Time::from_millis(10));
-        stamps.set(Stage::Encoded, Time::from_millis(17));
-        stamps.set(Stage::Sent, Time::from_millis(18));
-        let budget: Vec<_> = stamps.budget().collect();
-        let millis = Duration::from_millis;
-        assert_eq!(budget, [(Stage::Encoded, millis(7)), (Stage::Sent, millis(1))]);
-        assert_eq!(stamps.between(Stage::Captured, Stage::Sent), Some(millis(8)));
-        assert_eq!(stamps.between(Stage::Captured, Stage::Shown), None);
-    }
-}
+mod tests;

@@ -45,9 +45,12 @@ struct RawReport {
 
 /// Looks for a time and prints the report.
 pub(super) fn run(args: &Args) -> Result<()> {
-    for (option, is_given) in
-        [("--glass", args.glass), ("--check", args.check.is_some()), ("--flight", args.flight.is_wanted())]
-    {
+    for (option, is_given) in [
+        ("--glass", args.glass),
+        ("--check", args.check.is_some()),
+        ("--flight", args.flight.is_wanted()),
+        ("--budget", args.budget.is_wanted()),
+    ] {
         if is_given {
             return Err(failure::usage(
                 format!("{option} is of no use for {}", args.target),

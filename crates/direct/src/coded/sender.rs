@@ -1,9 +1,9 @@
 //! The sending end of access units.
 
 use super::wire::UnitHeader;
-use crate::wire::{Passed, Report, WireError};
+use crate::wire::{Report, WireError};
 use bytes::Bytes;
-use glassline_media::{FrameRate, Utc};
+use glassline_media::{FrameRate, Stamps, Utc};
 use glassline_transport::link::{MessageId, Outcome};
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ pub struct Unit {
     pub continues: bool,
     /// When it was captured, or came.
     pub captured: Utc,
-    /// What it has passed since.
-    pub passed: Passed,
+    /// What it has passed since, on a clock whose origin is its capture.
+    pub passed: Stamps,
 }
 
 /// Counts since the beginning.

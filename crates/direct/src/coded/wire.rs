@@ -13,8 +13,8 @@
 //! ```
 //! `epoch`, `v` and the stamps are those of [`crate::wire`].
 
-use crate::wire::{NUMBER_MAX, Passed, WireError, version};
-use glassline_media::{FrameRate, Utc};
+use crate::wire::{NUMBER_MAX, WireError, parse_stamps, version, write_stamps};
+use glassline_media::{FrameRate, Stamps, Utc};
 use glassline_transport::link::wire::varint::{self, Reader};
 
 const VERSION: u8 = 1;
@@ -45,8 +45,8 @@ pub struct UnitHeader {
     pub captured: Utc,
     /// Pictures a second, where that is known.
     pub rate: Option<FrameRate>,
-    /// What it has passed since.
-    pub passed: Passed,
+    /// What it has passed since, on a clock whose origin is its capture.
+    pub passed: Stamps,
 }
 
 impl UnitHeader {
@@ -66,7 +66,7 @@ impl UnitHeader {
             self.rate.map_or((0, 1), |rate| (rate.numerator(), rate.denominator()));
         varint::write(numerator.into(), out);
         varint::write(denominator.into(), out);
-        self.passed.write(out);
+        write_stamps(&self.passed, out);
     }
 
     /// Reads a message: its header and the unit behind it.
@@ -91,7 +91,7 @@ impl UnitHeader {
         let captured = Utc::from_micros(reader.varint_up_to(NUMBER_MAX).ok_or(missing("time of capture"))?);
         let mut part = || reader.varint_up_to(u64::from(u32::MAX)).ok_or(missing("frame rate"));
         let rate = FrameRate::new(part()? as u32, part()? as u32);
-        let passed = Passed::parse(&mut reader).ok_or(missing("block of stamps"))?;
+        let passed = parse_stamps(&mut reader).ok_or(missing("block of stamps"))?;
         let unit = reader.take_rest();
         if unit.is_empty() {
             return Err(missing("unit"));
@@ -104,7 +104,7 @@ impl UnitHeader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_media::Stage;
+    use glassline_media::{Stage, Time};
     use proptest::prelude::*;
     use std::time::Duration;
 
@@ -116,8 +116,8 @@ mod tests {
             micros in 0u64..1 << 50,
             unit in prop::collection::vec(any::<u8>(), 1..60),
         ) {
-            let mut passed = Passed::default();
-            passed.set(Stage::Encoded, Duration::from_micros(micros % 1_000_000));
+            let encoded = Time::ZERO + Duration::from_micros(micros % 1_000_000);
+            let passed = Stamps::captured_at(Time::ZERO).with(Stage::Encoded, encoded);
             let header = UnitHeader {
                 epoch,
                 number,

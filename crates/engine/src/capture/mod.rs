@@ -24,7 +24,7 @@ pub use input::Input;
 pub use sound::{Accompaniment, AudioIn, FileAudio, RawFormat, SoundInput};
 pub use source::{Deinterlace, Format, Length, Pace, Pictures, Pixels, Request, Source};
 
-use glassline_media::{AudioBlock, Picture, Ticks, Time};
+use glassline_media::{AudioBlock, Picture, Stamps, Ticks, Time};
 
 /// Channels of the test pattern's tone.
 pub const TONE_CHANNELS: u8 = 2;
@@ -40,20 +40,11 @@ pub enum Item {
         picture: Picture,
         /// When to present it.
         pts: Ticks,
-        /// When it was handed over.
-        when: Handed,
+        /// When it was captured, was there, and was handed over.
+        stamps: Stamps,
     },
     /// Sound of 48 kHz.
     Sound(AudioBlock),
-}
-
-/// When a source had a picture, and when it gave it away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handed {
-    /// All of it was there.
-    pub arrived: Time,
-    /// Its own time had come, and it was handed over.
-    pub queued: Time,
 }
 
 /// Takes what is captured. Called from the source's thread and from the sound's.

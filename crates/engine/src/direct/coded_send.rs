@@ -10,17 +10,15 @@ use super::intake::{Intake, SoundCapture};
 use super::latest::Latest;
 use super::mailbox::Taken;
 use crate::capture::{self, CodedInput, CodedItem};
-use crate::capture::{Format, Handed, Source};
+use crate::capture::{Format, Source};
 use crate::link::Link;
 use crate::link::session::{Served, Service};
 use glassline_codec::h264::x264;
 use glassline_direct::coded::{CodedCounters, CodedSender, Unit};
-use glassline_direct::wire::Passed;
 use glassline_direct::{REPORTS, VIDEO, coded_options};
 use glassline_io::clock::Clock;
-use glassline_media::Stage;
 use glassline_media::quantity::Bitrate;
-use glassline_media::{Picture, Ticks};
+use glassline_media::{Picture, Stage, Stamps, Ticks, Time};
 use glassline_transport::link::{Error as LinkError, Event, Options};
 use std::collections::VecDeque;
 use std::io;
@@ -295,8 +293,8 @@ impl CodedVideoSender {
         if let Some(rate) = item.rate {
             state.sender.set_rate(rate);
         }
-        let mut passed = Passed::default();
-        passed.set(Stage::Queued, self.clock.now().since(item.captured));
+        let passed = Stamps::captured_at(item.captured).with(Stage::Queued, self.clock.now());
+        let passed = passed.rebased(Time::ZERO);
         let piece = item.piece;
         let unit = Unit {
             data: piece.data,
@@ -309,7 +307,7 @@ impl CodedVideoSender {
         self.send(link, &mut state, &unit)
     }
 
-    fn encode(&self, link: &Link, picture: &Picture, when: Handed) -> Result<(), EncodeFailed> {
+    fn encode(&self, link: &Link, picture: &Picture, stamps: Stamps) -> Result<(), EncodeFailed> {
         let mut state = self.state.lock().expect(UNPOISONED);
         self.catch_up(link, &mut state)?;
         let Running { sender, encoder, figures } = &mut *state;
@@ -320,10 +318,7 @@ impl CodedVideoSender {
         }
         figures.bitrate = Some(encoder.encoder.bitrate_bps());
         let unit = encoder.encode(picture, sender.wants_key())?;
-        let since = |time: glassline_media::Time| time.since(picture.captured);
-        let mut passed = Passed::default();
-        passed.set(Stage::Queued, since(when.queued));
-        passed.set(Stage::Encoded, since(self.clock.now()));
+        let passed = stamps.with(Stage::Encoded, self.clock.now()).rebased(Time::ZERO);
         let captured = picture.captured_utc.unwrap_or_else(|| self.clock.utc_at(picture.captured));
         let unit = Unit { captured, passed, ..unit };
         Ok(self.send(link, &mut state, &unit)?)
@@ -437,7 +432,7 @@ impl Steered {
             reference: true,
             continues: false,
             captured: glassline_media::Utc::from_nanos(0),
-            passed: Passed::default(),
+            passed: Stamps::default(),
         })
     }
 }
@@ -476,7 +471,7 @@ impl Service for CodedVideoSender {
                 Feed::Encoded(_) => match self.intake.mailbox.take(TICK) {
                     Taken::End => return Ok(Served::All),
                     Taken::Nothing => {}
-                    Taken::Picture(picture, when) => match self.encode(link, &picture, when) {
+                    Taken::Picture(picture, stamps) => match self.encode(link, &picture, stamps) {
                         Ok(()) => {}
                         Err(EncodeFailed::Link) => return Ok(Served::ThisLink),
                         Err(EncodeFailed::Encoder(error)) => return Err(error),
@@ -508,8 +503,8 @@ impl std::fmt::Debug for CodedVideoSender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use glassline_media::Utc;
     use glassline_media::bitstream::h264::units::Piece;
-    use glassline_media::{Time, Utc};
 
     fn item(number: u64, key: bool) -> CodedItem {
         let piece = Piece { data: bytes::Bytes::new(), key, reference: true, continues: false };

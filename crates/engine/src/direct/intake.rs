@@ -1,8 +1,8 @@
 //! Where a source puts what it captures: the newest picture, and sound to be coded at once.
 
 use super::mailbox::Mailbox;
-use crate::capture::{Accompaniment, Consumer, Error, FileAudio, Handed, Item, SoundInput};
-use glassline_media::{AudioBlock, Picture, Ticks, Time};
+use crate::capture::{Accompaniment, Consumer, Error, FileAudio, Item, SoundInput};
+use glassline_media::{AudioBlock, Picture, Stamps, Ticks, Time};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,10 +60,10 @@ impl Intake {
         !self.mailbox.is_stopped()
     }
 
-    fn push_picture(&self, picture: Picture, pts: Ticks, when: Handed) -> bool {
+    fn push_picture(&self, picture: Picture, pts: Ticks, stamps: Stamps) -> bool {
         let give = |block| self.push_sound(&block);
         is_open(self.file_audio.before(pts, give))
-            && self.mailbox.push(picture, when)
+            && self.mailbox.push(picture, stamps)
             && is_open(self.file_audio.behind(give))
     }
 }
@@ -79,7 +79,7 @@ fn is_open(handed: Result<bool, Error>) -> bool {
 impl Consumer for Intake {
     fn push(&self, item: Item) -> bool {
         match item {
-            Item::Picture { picture, pts, when } => self.push_picture(picture, pts, when),
+            Item::Picture { picture, pts, stamps } => self.push_picture(picture, pts, stamps),
             Item::Sound(block) => self.push_sound(&block),
         }
     }

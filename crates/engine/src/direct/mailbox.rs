@@ -1,8 +1,8 @@
 //! The newest picture of a source: who is late finds no queue of old ones.
 
 use super::UNPOISONED;
-use crate::capture::{Error, Handed};
-use glassline_media::{Picture, Time};
+use crate::capture::Error;
+use glassline_media::{Picture, Stamps, Time};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ pub(super) struct Mailbox {
 
 #[derive(Default)]
 struct State {
-    picture: Option<(Picture, Handed)>,
+    picture: Option<(Picture, Stamps)>,
     first: Option<Time>,
     captured: u64,
     replaced: u64,
@@ -26,7 +26,7 @@ struct State {
 
 /// What came out of [`Mailbox::take`].
 pub(super) enum Taken {
-    Picture(Box<Picture>, Handed),
+    Picture(Box<Picture>, Stamps),
     Nothing,
     /// No picture will come any more.
     End,
@@ -38,8 +38,8 @@ impl Mailbox {
         let until = Instant::now() + timeout;
         let mut state = self.state.lock().expect(UNPOISONED);
         loop {
-            if let Some((picture, when)) = state.picture.take() {
-                return Taken::Picture(Box::new(picture), when);
+            if let Some((picture, stamps)) = state.picture.take() {
+                return Taken::Picture(Box::new(picture), stamps);
             }
             if state.is_over || state.stopped {
                 return Taken::End;
@@ -53,11 +53,11 @@ impl Mailbox {
     }
 
     /// Puts a picture in; false where nobody wants more.
-    pub(super) fn push(&self, picture: Picture, when: Handed) -> bool {
+    pub(super) fn push(&self, picture: Picture, stamps: Stamps) -> bool {
         let mut state = self.state.lock().expect(UNPOISONED);
         state.first.get_or_insert(picture.captured);
         state.captured += 1;
-        state.replaced += u64::from(state.picture.replace((picture, when)).is_some());
+        state.replaced += u64::from(state.picture.replace((picture, stamps)).is_some());
         self.changed.notify_all();
         !state.stopped
     }
@@ -125,8 +125,7 @@ mod tests {
     fn push(mailbox: &Mailbox, millis: u64) -> bool {
         let size = Size::new(16, 16).unwrap();
         let picture = Picture::new(PixelFormat::I420, size, Time::from_millis(millis));
-        let when = Handed { arrived: Time::ZERO, queued: Time::ZERO };
-        mailbox.push(picture, when)
+        mailbox.push(picture, Stamps::default())
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::UNPOISONED;
 use super::display::{Content, Shown, Sink};
 #[cfg(feature = "opus")]
 use super::sound_receive::{Heard, SoundSink};
-use crate::capture::{Format, Handed, Item, Source, TONE_CHANNELS};
+use crate::capture::{Format, Item, Source, TONE_CHANNELS};
 use crate::encode::{Encoding, Ended, Request};
 use crate::output::{Credentials, Liveness, Opener, Output, Packets, RelayOutput, Target};
 use crate::relay::Hub;
@@ -177,8 +177,8 @@ impl State {
         }
         self.last = Some(pts);
         let now = self.clock.now();
-        let when = Handed { arrived: now, queued: now };
-        match to.try_send(Item::Picture { picture, pts, when }) {
+        let stamps = Stamps::captured_at(captured).with(Stage::Arrived, now).with(Stage::Queued, now);
+        match to.try_send(Item::Picture { picture, pts, stamps }) {
             Ok(()) | Err(TrySendError::Full(_)) => Ok(()),
             Err(TrySendError::Disconnected(_)) => self.end(),
         }

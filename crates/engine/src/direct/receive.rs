@@ -8,7 +8,6 @@ use crate::link::Link;
 use crate::link::session::{Served, Service};
 use glassline_codec::vp8::Limits;
 use glassline_direct::coded::{CodedReceiver, is_unit};
-use glassline_direct::wire::Passed;
 use glassline_direct::{Fate, REPORTS, Receiver, ReceiverCounters, VIDEO, report_options};
 use glassline_io::clock::Clock;
 use glassline_media::{FrameRate, Size, Stage, Stamps, Time, Utc};
@@ -118,21 +117,16 @@ impl VideoReceiver {
     }
 
     /// When a picture passed what, on our clock.
-    fn stamps(&self, sent: Utc, passed: &Passed, received: &Received) -> Stamps {
+    fn stamps(&self, sent: Utc, passed: &Stamps, received: &Received) -> Stamps {
         // How old it is says the wall clock, which both ends have.
         let (now, utc) = (self.clock.now(), self.clock.utc());
         let age = utc.as_nanos().saturating_sub(sent.as_nanos());
         let captured = Time::from_nanos(now.as_nanos().saturating_sub(age));
-        let mut stamps = Stamps::captured_at(captured);
-        for stage in Stage::ALL {
-            if let Some(after) = passed.at(stage) {
-                stamps.set(stage, captured + after);
-            }
-        }
-        stamps.set(Stage::Received, received.first);
-        stamps.set(Stage::Reassembled, received.last);
-        stamps.set(Stage::Decoded, now);
-        stamps
+        passed
+            .rebased(captured)
+            .with(Stage::Received, received.first)
+            .with(Stage::Reassembled, received.last)
+            .with(Stage::Decoded, now)
     }
 
     /// Takes an access unit; shows what can be decoded.

@@ -5,7 +5,7 @@ use super::intake::{Intake, SoundCapture};
 use super::latest::Latest;
 use super::mailbox::Taken;
 use super::times::{TimeMeter, Times};
-use crate::capture::{self, Format, Handed, Source};
+use crate::capture::{self, Format, Source};
 use crate::link::Link;
 use crate::link::session::{Served, Service};
 use crate::parallel::Threads;
@@ -14,7 +14,7 @@ use glassline_direct::{
     Conditions, Decision, REPORTS, Sender, SenderCounters, SenderSettings, VIDEO, video_options,
 };
 use glassline_io::clock::Clock;
-use glassline_media::{Picture, Size, Stage, Time};
+use glassline_media::{Picture, Size, Stage, Stamps, Time};
 use glassline_transport::link::{Error as LinkError, Event, Fec, Options};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -219,7 +219,13 @@ impl VideoSender {
     }
 
     /// Encodes a picture and sends what fits.
-    fn offer(&self, link: &Link, state: &mut Running, picture: &Picture, when: Handed) -> Result<(), Failed> {
+    fn offer(
+        &self,
+        link: &Link,
+        state: &mut Running,
+        picture: &Picture,
+        stamps: Stamps,
+    ) -> Result<(), Failed> {
         let begun = self.clock.now();
         self.catch_up(link, state)?;
         let silence = link.silence()?;
@@ -228,14 +234,14 @@ impl VideoSender {
         state.sender.encode(begun, picture, Conditions { budget, silence }, parallel)?;
         let encoded = self.clock.now();
         self.catch_up(link, state)?;
-        let since = |time: Time| time.since(picture.captured);
-        state.sender.stamp(Stage::Queued, since(when.queued));
-        state.sender.stamp(Stage::Encoded, since(encoded));
+        let stamps = stamps.with(Stage::EncoderIn, begun).with(Stage::Encoded, encoded);
+        state.sender.stamp(stamps.rebased(Time::ZERO));
+        let queued = stamps.at(Stage::Queued).unwrap_or(begun);
         let budget = self.budget(link, state)?;
         (state.budget, state.silence) = (budget, silence);
-        let may_search = state.sender.may_search(encoded.since(when.queued));
+        let may_search = state.sender.may_search(encoded.since(queued));
         let choice = state.sender.choose(budget, may_search, parallel)?;
-        let took = self.clock.now().since(when.queued);
+        let took = self.clock.now().since(queued);
         if let Some(choice) = choice {
             if let Some(message) = choice.message {
                 match link.try_send(VIDEO, message) {
@@ -325,9 +331,9 @@ impl Service for VideoSender {
                 Taken::End => return Ok(Served::All),
                 _ if self.links.is_over(turn, link) => return Ok(Served::ThisLink),
                 Taken::Nothing => {}
-                Taken::Picture(picture, when) => {
+                Taken::Picture(picture, stamps) => {
                     let mut state = self.state.lock().expect(UNPOISONED);
-                    match self.offer(link, &mut state, &picture, when) {
+                    match self.offer(link, &mut state, &picture, stamps) {
                         Ok(()) => {}
                         Err(Failed::Link) => return Ok(Served::ThisLink),
                         Err(Failed::Encoder(error)) => return Err(error),

@@ -64,8 +64,8 @@ impl StageMeter {
     }
 
     pub(super) fn record(&mut self, stamps: &Stamps) {
-        for (stage, time) in stamps.budget() {
-            record(&mut self.stages[stage as usize], time);
+        for step in stamps.budget() {
+            record(&mut self.stages[step.to as usize], step.time);
         }
         if let Some(total) = stamps.between(Stage::Captured, Stage::Shown) {
             record(&mut self.total, total);

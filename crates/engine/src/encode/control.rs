@@ -8,6 +8,7 @@
 //! ```
 
 use super::ControlError;
+use super::stage_counts::StageCounts;
 use glassline_media::quantity::Bitrate;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,6 +53,9 @@ pub struct Status {
     pub dropped: u64,
     /// Bytes of transport stream so far.
     pub bytes: u64,
+    /// How long pictures took from stage to stage.
+    #[serde(skip)]
+    pub stages: StageCounts,
 }
 
 impl Status {
@@ -66,6 +70,7 @@ impl Status {
             random_access_points: 0,
             dropped: 0,
             bytes: 0,
+            stages: StageCounts::default(),
         }
     }
 }

@@ -6,9 +6,9 @@ use super::keyint::Keyint;
 use super::ladder::{Plan, Rendition};
 use super::queue::{Queue, Work};
 use super::{Error, LadderError, Result, sound};
-use crate::capture::{self, Accompaniment, Consumer, FileAudio, Format, Handed, Item};
+use crate::capture::{self, Accompaniment, Consumer, FileAudio, Format, Item};
 use glassline_media::pixels::Scaler;
-use glassline_media::{AudioBlock, Picture, Ticks, Time};
+use glassline_media::{AudioBlock, Picture, Stamps, Ticks, Time};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -105,10 +105,10 @@ impl Feed {
         self.push(Item::Sound(block))
     }
 
-    fn give_picture(&self, picture: &Picture, pts: Ticks, when: Handed) -> bool {
+    fn give_picture(&self, picture: &Picture, pts: Ticks, stamps: Stamps) -> bool {
         let key = self.controls.take_key_frame();
         match &self.ladder {
-            None => self.give(|| Work::Picture { picture: picture.clone(), pts, when, key }),
+            None => self.give(|| Work::Picture { picture: picture.clone(), pts, stamps, key }),
             Some(ladder) => {
                 let ladder = &mut *ladder.lock().expect(UNPOISONED);
                 let turn = ladder.plan.picture(pts, key);
@@ -123,7 +123,7 @@ impl Feed {
                     let scaled = scaler.scale(picture);
                     for queue in queues {
                         let picture = scaled.clone();
-                        open &= queue.push(Work::Picture { picture, pts, when, key });
+                        open &= queue.push(Work::Picture { picture, pts, stamps, key });
                     }
                 }
                 open
@@ -165,11 +165,11 @@ impl Consumer for Feed {
     /// could not be coded.
     fn push(&self, item: Item) -> bool {
         match item {
-            Item::Picture { picture, pts, when } => {
+            Item::Picture { picture, pts, stamps } => {
                 self.begin(Beginning::Picture(picture.captured));
                 let give = |block| self.push_sound(block);
                 self.is_open(self.file_audio.before(pts, give))
-                    && self.give_picture(&picture, pts, when)
+                    && self.give_picture(&picture, pts, stamps)
                     && self.is_open(self.file_audio.behind(give))
             }
             Item::Sound(block) => {

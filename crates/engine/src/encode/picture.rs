@@ -8,7 +8,7 @@ use glassline_codec::h264::x264::NalUnit;
 use glassline_io::clock::Clock;
 use glassline_media::bitstream::h264::NalType;
 use glassline_media::container::ts::{Muxer, UnitHead};
-use glassline_media::{AccessUnit, Codec, Stamps, Ticks, Time};
+use glassline_media::{AccessUnit, Codec, Stage, Stamps, Ticks, Time};
 use std::time::Duration;
 
 /// Muxes and writes the NAL units of one picture. Called on x264's threads.
@@ -18,7 +18,8 @@ pub(super) struct PictureWriter<'a> {
     output: &'a mut dyn Output,
     clock: Clock,
     pts: Ticks,
-    captured: Time,
+    /// What it has passed so far.
+    stamps: Stamps,
     /// What comes before the first slice, and leaves with it: it is there at once and tells what the picture is.
     head: Vec<u8>,
     begun: bool,
@@ -27,28 +28,16 @@ pub(super) struct PictureWriter<'a> {
     demand: Demand,
     failed: Option<Error>,
     bytes: usize,
-    first_slice: Option<Time>,
-    last_slice: Option<Time>,
-    muxed: Option<Time>,
-    first_sent: Option<Time>,
-    sent: Option<Time>,
     /// Time in muxer and outputs before the last slice came.
     outside: Duration,
 }
 
-/// When what of a picture happened, once all of it is written.
+/// What became of a picture, once all of it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Written {
-    /// x264 gave the first slice.
-    pub(super) first_slice: Time,
-    /// x264 gave the last slice, or the filler behind it.
-    pub(super) last_slice: Time,
-    /// The last packets were made.
-    pub(super) muxed: Time,
-    /// The first packets were handed to the outputs, and the outputs were done with them.
-    pub(super) first_sent: Time,
-    /// The same of the last.
-    pub(super) sent: Time,
+    /// When it passed what, from capture until the outputs were done with its last packets. The last slice is that, or the filler
+    /// behind it.
+    pub(super) stamps: Stamps,
     /// How long x264's thread was kept by muxer and outputs before the last slice.
     pub(super) outside: Duration,
     /// Bytes of transport stream.
@@ -64,7 +53,7 @@ impl<'a> PictureWriter<'a> {
         output: &'a mut dyn Output,
         clock: Clock,
         pts: Ticks,
-        captured: Time,
+        stamps: Stamps,
     ) -> PictureWriter<'a> {
         PictureWriter {
             muxer,
@@ -72,7 +61,7 @@ impl<'a> PictureWriter<'a> {
             output,
             clock,
             pts,
-            captured,
+            stamps,
             head: Vec::new(),
             begun: false,
             random_access: false,
@@ -80,11 +69,6 @@ impl<'a> PictureWriter<'a> {
             demand: Demand::Nothing,
             failed: None,
             bytes: 0,
-            first_slice: None,
-            last_slice: None,
-            muxed: None,
-            first_sent: None,
-            sent: None,
             outside: Duration::ZERO,
         }
     }
@@ -100,13 +84,20 @@ impl<'a> PictureWriter<'a> {
             return;
         }
         let given = self.clock.now();
-        self.first_slice.get_or_insert(given);
-        self.last_slice = Some(given);
+        self.set_first(Stage::FirstSlice, given);
+        self.stamps.set(Stage::Encoded, given);
         if let Err(error) = self.write(unit) {
             self.failed = Some(error);
         }
         if !unit.last {
             self.outside += self.clock.now().since(given);
+        }
+    }
+
+    /// Only the first call for a stage counts.
+    fn set_first(&mut self, stage: Stage, now: Time) {
+        if self.stamps.at(stage).is_none() {
+            self.stamps.set(stage, now);
         }
     }
 
@@ -134,18 +125,17 @@ impl<'a> PictureWriter<'a> {
 
     fn write(&mut self, unit: &NalUnit<'_>) -> Result<()> {
         self.packets.clear();
-        let (pts, captured, random_access) = (self.pts, self.captured, self.random_access);
+        let (pts, stamps, random_access) = (self.pts, self.stamps, self.random_access);
         let joinable = random_access && !self.begun;
         if !self.begun && unit.last {
             // The whole picture at once: its length can be told.
             self.head.extend_from_slice(unit.bytes);
             let data = Bytes::from(std::mem::take(&mut self.head));
-            let stamps = Stamps::captured_at(captured);
             let unit = AccessUnit { codec: Codec::H264, data, pts, dts: pts, random_access, stamps };
             self.muxer.write(&unit, self.packets)?;
         } else {
             if !self.begun {
-                let captured = Some(captured);
+                let captured = stamps.at(Stage::Captured);
                 self.muxer.begin(&UnitHead { pts, dts: pts, random_access, captured }, self.packets)?;
                 self.muxer.slice(&self.head, self.packets);
             }
@@ -159,7 +149,7 @@ impl<'a> PictureWriter<'a> {
     }
 
     fn send(&mut self, joinable: bool, ends_picture: bool) -> Result<()> {
-        self.muxed = Some(self.clock.now());
+        self.stamps.set(Stage::Muxed, self.clock.now());
         self.ended = ends_picture;
         self.bytes += self.packets.len();
         if self.packets.is_empty() && !ends_picture {
@@ -169,8 +159,8 @@ impl<'a> PictureWriter<'a> {
             self.demand = Demand::KeyFrame;
         }
         let sent = self.clock.now();
-        self.first_sent.get_or_insert(sent);
-        self.sent = Some(sent);
+        self.set_first(Stage::FirstSent, sent);
+        self.stamps.set(Stage::Sent, sent);
         Ok(())
     }
 
@@ -187,19 +177,8 @@ impl<'a> PictureWriter<'a> {
             self.muxer.end(self.packets);
             self.send(false, true)?;
         }
-        let written = || {
-            Some(Written {
-                first_slice: self.first_slice?,
-                last_slice: self.last_slice?,
-                muxed: self.muxed?,
-                first_sent: self.first_sent?,
-                sent: self.sent?,
-                outside: self.outside,
-                bytes: self.bytes,
-                demand: self.demand,
-            })
-        };
-        Ok(written())
+        let PictureWriter { stamps, outside, bytes, demand, .. } = self;
+        Ok(stamps.at(Stage::Sent).map(|_| Written { stamps, outside, bytes, demand }))
     }
 }
 
@@ -225,8 +204,14 @@ mod tests {
             if fail { Err(output::Error::ReaderGone) } else { Ok(Demand::KeyFrame) }
         };
         let mut packets = Vec::new();
-        let mut writer =
-            PictureWriter::new(&mut muxer, &mut packets, &mut output, Clock::new(), Ticks(900), Time::ZERO);
+        let mut writer = PictureWriter::new(
+            &mut muxer,
+            &mut packets,
+            &mut output,
+            Clock::new(),
+            Ticks(900),
+            Stamps::default(),
+        );
         for &(kind, bytes, last) in units {
             writer.take(&NalUnit { bytes, kind, last });
         }
@@ -269,8 +254,8 @@ mod tests {
         assert!(found[0].random_access);
         assert_eq!(written.demand, Demand::KeyFrame);
         assert_eq!(written.bytes, got.iter().map(|(bytes, ..)| bytes.len()).sum::<usize>());
-        let order =
-            [written.first_slice, written.first_sent, written.last_slice, written.muxed, written.sent];
+        let order = [Stage::FirstSlice, Stage::FirstSent, Stage::Encoded, Stage::Muxed, Stage::Sent]
+            .map(|stage| written.stamps.at(stage).unwrap_or_else(|| panic!("{stage:?} was not passed")));
         assert!(order.is_sorted(), "{order:?}");
     }
 
@@ -300,8 +285,14 @@ mod tests {
             Ok(Demand::Nothing)
         };
         let mut packets = Vec::new();
-        let mut writer =
-            PictureWriter::new(&mut muxer, &mut packets, &mut output, Clock::new(), Ticks(900), Time::ZERO);
+        let mut writer = PictureWriter::new(
+            &mut muxer,
+            &mut packets,
+            &mut output,
+            Clock::new(),
+            Ticks(900),
+            Stamps::default(),
+        );
         writer.take_sound(&sound);
         writer.take(&NalUnit { kind: NalType::Idr, bytes: &large, last: false });
         writer.take_sound(&AccessUnit { pts: Ticks(900), dts: Ticks(900), ..sound.clone() });

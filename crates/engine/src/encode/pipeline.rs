@@ -7,16 +7,17 @@ use super::picture::{PictureWriter, Written};
 use super::queue::{Popped, Queue, Work};
 use super::settings::Settings;
 use super::stall::{StallEvent, Watch};
-use super::stats::{Stats, Times};
+use super::stats::Stats;
 use super::{Error, Result, sound};
-use crate::capture::{Format, Handed};
+use crate::capture::Format;
 use crate::output::{Demand, Output, Packets};
 use glassline_codec::CodecError;
 use glassline_codec::h264::x264;
 use glassline_io::clock::Clock;
-use glassline_media::bitstream::h264::write_capture_utc;
+use glassline_media::bitstream::h264::write_capture;
 use glassline_media::container::ts::{MuxSettings, Muxer};
-use glassline_media::{AccessUnit, Codec, Picture, Ticks, Time};
+use glassline_media::stamps::{ClockAccuracy, Previous, Record};
+use glassline_media::{AccessUnit, Codec, Picture, Stage, Stamps, Ticks, Time, Utc};
 use std::time::Duration;
 
 /// Codes and muxes one rendition.
@@ -38,6 +39,10 @@ pub(super) struct Pipeline {
     watch: Option<Watch>,
     /// Whether a key frame is one of all renditions.
     common_keys: bool,
+    /// The picture that was written last: when it was captured, and when it passed what.
+    previous: Option<(Utc, Stamps)>,
+    /// How right the wall clock is, and when that was asked.
+    accuracy: (ClockAccuracy, Option<Time>),
 }
 
 /// Where a pipeline stands among the renditions.
@@ -51,6 +56,8 @@ pub(super) struct RenditionIndex {
 
 /// How often dropped pictures are spoken of.
 const TELL_INTERVAL: Duration = Duration::from_secs(5);
+/// How often the system is asked how right its wall clock is.
+const ACCURACY_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Pipeline {
     /// The first state of a rendition, for [`Controls::new`].
@@ -97,6 +104,8 @@ impl Pipeline {
             drops_told: (0, Time::ZERO),
             watch: (index == 0).then(|| Watch::new(now)),
             common_keys,
+            previous: None,
+            accuracy: (ClockAccuracy::Unknown, None),
         })
     }
 
@@ -110,11 +119,11 @@ impl Pipeline {
                 Popped::End => return self.finish(output),
                 Popped::Timeout => self.idle(queue.is_live(), output)?,
                 Popped::Work(work) => match *work {
-                    Work::Picture { picture, pts, when, key } => {
+                    Work::Picture { picture, pts, stamps, key } => {
                         let dropped = queue.dropped();
                         self.tell_stall(|watch, now| watch.picture(now));
                         self.obey(key)?;
-                        self.code_picture(&picture, pts, when, queue, output)?;
+                        self.code_picture(&picture, pts, stamps, queue, output)?;
                         self.tell_drops(dropped);
                     }
                     Work::Sound(unit) => self.write_sound(&unit, output)?,
@@ -139,16 +148,18 @@ impl Pipeline {
         &mut self,
         picture: &Picture,
         pts: Ticks,
-        when: Handed,
+        stamps: Stamps,
         queue: &Queue,
         output: &mut dyn Output,
     ) -> Result<()> {
         let dropped = queue.dropped();
         let begun = self.clock.now();
-        let capture_time = picture.captured_utc.map(write_capture_utc);
+        let stamps = stamps.with(Stage::EncoderIn, begun);
+        let said =
+            picture.captured_utc.map(|captured| write_capture(captured, &self.record(captured, stamps)));
         let mut writer =
-            PictureWriter::new(&mut self.muxer, &mut self.packets, output, self.clock, pts, picture.captured);
-        let coded = self.video.encode_slices(picture, pts, capture_time.as_deref(), &mut |unit| {
+            PictureWriter::new(&mut self.muxer, &mut self.packets, output, self.clock, pts, stamps);
+        let coded = self.video.encode_slices(picture, pts, said.as_deref(), &mut |unit| {
             while let Some(sound) = queue.take_sound() {
                 writer.take_sound(&sound);
             }
@@ -160,23 +171,38 @@ impl Pipeline {
         if written.demand == Demand::KeyFrame {
             self.want_key_frame();
         }
-        let times = Times { captured: picture.captured, when, begun, written };
+        self.previous = picture.captured_utc.map(|captured| (captured, written.stamps));
         self.stats.dropped = dropped;
-        self.stats.picture(&times, coded.bytes);
+        self.stats.picture(&written, coded.bytes);
         self.controls.report(self.index, |status| {
             status.bitrate_bps = self.video.bitrate_bps();
             status.pictures += 1;
             status.random_access_points += u64::from(coded.random_access);
             status.dropped = dropped;
             status.bytes += written.bytes as u64;
+            status.stages.push(&written.stamps);
         });
         self.adapt(begun, &written, dropped)
     }
 
+    /// What is said in the stream of a picture that x264 is to be given now, and of the one before it.
+    fn record(&mut self, captured: Utc, stamps: Stamps) -> Record {
+        let now = stamps.at(Stage::EncoderIn).unwrap_or(Time::ZERO);
+        if self.accuracy.1.is_none_or(|asked| now.since(asked) >= ACCURACY_INTERVAL) {
+            self.accuracy = (self.clock.accuracy(), Some(now));
+        }
+        let previous = self.previous.map(|(before, stamps)| Previous {
+            ago: Duration::from_nanos(captured.as_nanos().saturating_sub(before.as_nanos())),
+            stages: stamps.rebased(Time::ZERO),
+        });
+        Record { clock: self.accuracy.0, own: stamps.rebased(Time::ZERO), previous }
+    }
+
     fn adapt(&mut self, begun: Time, written: &Written, dropped: u64) -> Result<()> {
         let Some(adapt) = &mut self.adapt else { return Ok(()) };
-        let load = written.sent.since(begun).as_secs_f64() / self.interval.as_secs_f64();
-        let Some(preset) = adapt.poll(dropped, load, written.sent) else { return Ok(()) };
+        let sent = written.stamps.at(Stage::Sent).unwrap_or(begun);
+        let load = sent.since(begun).as_secs_f64() / self.interval.as_secs_f64();
+        let Some(preset) = adapt.poll(dropped, load, sent) else { return Ok(()) };
         self.video.set_preset(preset)?;
         self.stats.preset_steps += 1;
         self.controls.report(self.index, |status| preset.clone_into(&mut status.preset));

@@ -2,8 +2,7 @@
 //! its own; [`super::feed`] fills them.
 
 use super::Error;
-use crate::capture::Handed;
-use glassline_media::{AccessUnit, Picture, Ticks};
+use glassline_media::{AccessUnit, Picture, Stamps, Ticks};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -17,8 +16,8 @@ const MAX_SOUND: usize = 1000;
 /// What goes to a rendition.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// A picture to code, its time stamp, when it was handed over, and whether it is to be a key frame.
-    Picture { picture: Picture, pts: Ticks, when: Handed, key: bool },
+    /// A picture to code, its time stamp, when it passed what on its way here, and whether it is to be a key frame.
+    Picture { picture: Picture, pts: Ticks, stamps: Stamps, key: bool },
     /// Coded sound.
     Sound(AccessUnit),
 }
@@ -186,13 +185,13 @@ mod tests {
     use super::*;
     use crate::capture;
     use bytes::Bytes;
-    use glassline_media::{Codec, PixelFormat, Size, Stamps, Time};
+    use glassline_media::{Codec, PixelFormat, Size, Time};
     use std::sync::Arc;
 
     fn picture(number: i64) -> Work {
         let picture = Picture::new(PixelFormat::I420, Size::new(2, 2).unwrap(), Time::ZERO);
-        let when = Handed { arrived: Time::ZERO, queued: Time::ZERO };
-        Work::Picture { picture, pts: Ticks(number), when, key: number == 1 }
+        let stamps = Stamps::captured_at(Time::ZERO);
+        Work::Picture { picture, pts: Ticks(number), stamps, key: number == 1 }
     }
 
     fn sound() -> Work {

@@ -5,7 +5,7 @@ use super::feed::Feed;
 use super::pipeline::{Pipeline, RenditionIndex};
 use super::queue::Queue;
 use super::*;
-use crate::capture::{Consumer, Format, Handed, Item, Length, Source};
+use crate::capture::{Consumer, Format, Item, Length, Source};
 use crate::output::{self, Demand, Output, Packets};
 use glassline_io::clock::Clock;
 use glassline_media::bitstream::h264::{NalType, Sei, nals};
@@ -13,7 +13,9 @@ use glassline_media::container::ts::packet::packets;
 use glassline_media::container::ts::{Demuxer, Event, PACKET_BYTES, Packet};
 use glassline_media::measure::pattern::Pattern;
 use glassline_media::quantity::Bitrate;
-use glassline_media::{AccessUnit, AudioBlock, Codec, Colour, FrameRate, Size, Ticks, Time, Utc};
+use glassline_media::{
+    AccessUnit, AudioBlock, Codec, Colour, FrameRate, Size, Stage, Stamps, Ticks, Time, Utc,
+};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -96,8 +98,8 @@ impl Fed {
         let time = Time::from_millis(self.pushed * 1000 / RATE);
         let picture = self.pattern.draw(self.pushed, time, Utc::from_nanos(self.pushed));
         self.pushed += 1;
-        let when = Handed { arrived: time, queued: time };
-        assert!(self.feed.push(Item::Picture { picture, pts: Ticks::from_time(time), when }));
+        let stamps = Stamps::captured_at(time).with(Stage::Arrived, time).with(Stage::Queued, time);
+        assert!(self.feed.push(Item::Picture { picture, pts: Ticks::from_time(time), stamps }));
     }
 
     /// Waits until rendition `index` has given `count` pictures, each whole without the next one.
@@ -158,11 +160,43 @@ fn each_picture_says_when_it_was_captured() {
     }
 }
 
+#[test]
+fn each_picture_says_its_senders_stages_and_those_of_the_one_before() {
+    let mut fed = Fed::start(&[Settings { slices: 4, ..small() }], None);
+    for number in 0..4 {
+        let captured = Clock::new().now();
+        let utc = Utc::from_micros(1_000_000 + 1_000 * number);
+        let stamps = Stamps::captured_at(captured).with(Stage::Queued, captured + Duration::from_micros(300));
+        let picture = fed.pattern.draw(number, captured, utc);
+        assert!(fed.feed.push(Item::Picture { picture, pts: Ticks::from_time(captured), stamps }));
+        // Else two might be captured in one tick.
+        fed.wait(0, number as usize + 1);
+    }
+    let (video, _) = units(&fed.finish()[0]);
+    let records: Vec<_> = video.iter().map(|unit| said(unit, Sei::stamp_record).unwrap()).collect();
+    let micros = |stamps: Stamps, stage| stamps.at(stage).map(|time| time.as_nanos() / 1000);
+    for record in &records {
+        assert_eq!(micros(record.own, Stage::Queued), Some(300), "{record:?}");
+    }
+    assert_eq!(records[0].previous, None);
+    for record in &records[1..] {
+        let previous = record.previous.unwrap();
+        assert_eq!(previous.ago, Duration::from_millis(1));
+        let passed = [Stage::FirstSlice, Stage::Encoded, Stage::Muxed, Stage::Sent]
+            .map(|stage| micros(previous.stages, stage).unwrap());
+        assert!(passed.is_sorted(), "{previous:?}");
+        assert!(micros(previous.stages, Stage::FirstSent).unwrap() <= passed[3], "{previous:?}");
+    }
+}
+
 /// The capture time that a picture says.
 fn said_utc(unit: &AccessUnit) -> Option<Utc> {
-    nals(&unit.data)
-        .filter(|nal| nal.kind() == NalType::Sei)
-        .find_map(|nal| Sei::parse(nal.payload()).capture_utc())
+    said(unit, Sei::capture_utc)
+}
+
+/// What a message of a picture says.
+fn said<T>(unit: &AccessUnit, what: impl Fn(&Sei) -> Option<T>) -> Option<T> {
+    nals(&unit.data).filter(|nal| nal.kind() == NalType::Sei).find_map(|nal| what(&Sei::parse(nal.payload())))
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! Where the milliseconds go, from capture to the kernel.
 
 use super::picture::Written;
-use crate::capture::Handed;
-use glassline_media::Time;
 use glassline_media::quantity::Bitrate;
+use glassline_media::{Stage, Stamps, Time};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
@@ -27,19 +26,6 @@ pub struct Stats {
     pub(super) dropped: u64,
     /// Changes of the preset by `--adapt`.
     pub(super) preset_steps: u64,
-}
-
-/// When a picture passed what on its way.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
-    /// Its own time.
-    pub(super) captured: Time,
-    /// There, and handed to the encoder's queue.
-    pub(super) when: Handed,
-    /// Handed to x264.
-    pub(super) begun: Time,
-    /// The rest of the way.
-    pub(super) written: Written,
 }
 
 /// What a line of the table measures.
@@ -98,12 +84,9 @@ impl Row {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Row::Queued => "queued",
-            Row::EncoderIn => "encoder in",
-            Row::FirstSlice => "first slice out",
-            Row::LastSlice => "last slice out",
-            Row::Muxed => "muxed",
-            Row::Sent => "sent",
+            Row::Queued | Row::EncoderIn | Row::FirstSlice | Row::LastSlice | Row::Muxed | Row::Sent => {
+                self.ends().1.label()
+            }
             Row::Total => "captured to sent",
             Row::FirstPacket => "first packet after queued",
             Row::LastPacket => "last packet after queued",
@@ -134,23 +117,33 @@ impl Row {
         }
     }
 
-    fn of(self, times: &Times) -> Duration {
-        let Times { captured, when: Handed { arrived, queued }, begun, written } = times;
-        let x264 = || written.last_slice.since(*begun).saturating_sub(written.outside);
+    /// From which stage to which it counts.
+    #[must_use]
+    pub const fn ends(self) -> (Stage, Stage) {
         match self {
-            Row::Queued => queued.since(*captured),
-            Row::EncoderIn => begun.since(*queued),
-            Row::FirstSlice => written.first_slice.since(*begun),
-            Row::LastSlice => written.last_slice.since(written.first_slice),
-            Row::Muxed => written.muxed.since(written.last_slice),
-            Row::Sent => written.sent.since(written.muxed),
-            Row::Total => written.sent.since(*captured),
-            Row::FirstPacket => written.first_sent.since(*queued),
-            Row::LastPacket => written.sent.since(*queued),
-            Row::AfterX264 => written.sent.since(written.last_slice),
-            Row::X264 => x264(),
-            Row::Added => written.sent.since(*queued).saturating_sub(x264()),
-            Row::Held => queued.since(*arrived),
+            Row::Queued => (Stage::Captured, Stage::Queued),
+            Row::EncoderIn => (Stage::Queued, Stage::EncoderIn),
+            Row::FirstSlice => (Stage::EncoderIn, Stage::FirstSlice),
+            Row::LastSlice => (Stage::FirstSlice, Stage::Encoded),
+            Row::Muxed => (Stage::Encoded, Stage::Muxed),
+            Row::Sent => (Stage::Muxed, Stage::Sent),
+            Row::Total => (Stage::Captured, Stage::Sent),
+            Row::FirstPacket => (Stage::Queued, Stage::FirstSent),
+            Row::LastPacket | Row::Added => (Stage::Queued, Stage::Sent),
+            Row::AfterX264 => (Stage::Encoded, Stage::Sent),
+            Row::X264 => (Stage::EncoderIn, Stage::Encoded),
+            Row::Held => (Stage::Arrived, Stage::Queued),
+        }
+    }
+
+    /// How long it took, where its stages are known. `outside` is what muxer and outputs took of x264's time.
+    fn of(self, stamps: &Stamps, outside: Duration) -> Option<Duration> {
+        let (from, to) = self.ends();
+        let time = stamps.between(from, to)?;
+        match self {
+            Row::X264 => Some(time.saturating_sub(outside)),
+            Row::Added => Some(time.saturating_sub(Row::X264.of(stamps, outside)?)),
+            _ => Some(time),
         }
     }
 }
@@ -231,14 +224,15 @@ impl Stats {
     }
 
     /// Counts a picture that was coded and written.
-    pub(super) fn picture(&mut self, times: &Times, coded_bytes: usize) {
+    pub(super) fn picture(&mut self, written: &Written, coded_bytes: usize) {
         self.pictures += 1;
         self.coded_bytes += coded_bytes as u64;
         for (row, histogram) in Row::ALL.into_iter().zip(&mut self.rows) {
-            let nanos = u64::try_from(row.of(times).as_nanos()).unwrap_or(u64::MAX);
-            histogram.saturating_record(nanos);
+            if let Some(time) = row.of(&written.stamps, written.outside) {
+                histogram.saturating_record(time.as_nanos() as u64);
+            }
         }
-        self.sent(times.written.bytes, times.written.sent);
+        self.sent(written.bytes, written.stamps.at(Stage::Sent).unwrap_or(self.now));
         self.report_due();
     }
 
@@ -349,19 +343,19 @@ mod tests {
 
     fn stats() -> Stats {
         let at = |millis: u64| Time::from_millis(100 + millis);
-        let written = Written {
-            first_slice: at(6),
-            first_sent: at(7),
-            last_slice: at(11),
-            muxed: at(12),
-            sent: at(15),
-            outside: Duration::from_millis(2),
-            bytes: 188,
-            demand: Demand::Nothing,
-        };
+        let stamps = Stamps::captured_at(at(0))
+            .with(Stage::Arrived, at(1))
+            .with(Stage::Queued, at(3))
+            .with(Stage::EncoderIn, at(4))
+            .with(Stage::FirstSlice, at(6))
+            .with(Stage::FirstSent, at(7))
+            .with(Stage::Encoded, at(11))
+            .with(Stage::Muxed, at(12))
+            .with(Stage::Sent, at(15));
+        let written =
+            Written { stamps, outside: Duration::from_millis(2), bytes: 188, demand: Demand::Nothing };
         let mut stats = Stats::new(Time::ZERO);
-        let when = Handed { arrived: at(1), queued: at(3) };
-        stats.picture(&Times { captured: at(0), when, begun: at(4), written }, 100);
+        stats.picture(&written, 100);
         stats
     }
 

@@ -1,6 +1,7 @@
 //! The analysis itself: bytes and their arrival in, figures out. No clock, no socket, no file.
 
 use super::age::WallClock;
+use super::budget::Budget;
 use super::check::CheckReport;
 use super::clock::ClockTrack;
 use super::report::{
@@ -87,6 +88,8 @@ struct State {
     program: Option<Program>,
     clock: ClockTrack,
     streams: Vec<StreamTrack>,
+    /// Where it is asked for, of the first stream of H.264.
+    budget: Option<(Option<u16>, Budget)>,
     interleave: Samples,
     last_audio: Option<Ticks>,
     first_picture: Option<Time>,
@@ -114,6 +117,12 @@ impl Analysis {
     /// The stream is held against these rules, too. To be called before the first byte.
     pub fn check(&mut self, profile: Profile) {
         self.checker = Some((profile, Checker::new(profile)));
+    }
+
+    /// The report tells where the milliseconds of the first stream of H.264 went, by this clock. To be called before the
+    /// first byte.
+    pub fn tell_budget_by(&mut self, clock: WallClock) {
+        self.state.budget = Some((None, Budget::new(clock)));
     }
 
     /// Whether pictures say when they were captured.
@@ -198,6 +207,7 @@ impl Analysis {
             errors: self.errors(),
             check: self.check_report(),
             flight: None,
+            budget: state.budget.as_ref().map(|(_, budget)| budget.report()),
             warnings: Vec::new(),
         };
         report.warnings = warnings::of(&report);
@@ -300,6 +310,12 @@ impl State {
         let is_video = unit.codec.is_video();
         if is_video {
             self.settle(unit, time);
+        }
+        if let Some((followed, budget)) = &mut self.budget
+            && unit.codec == Codec::H264
+            && *followed.get_or_insert(pid) == pid
+        {
+            budget.unit(&unit.data, time);
         }
         match (is_video, self.last_audio) {
             (true, Some(audio)) => self.interleave.push((audio - unit.dts).0 as f64),

@@ -4,12 +4,14 @@
 //! bytes, when they came ─► Analysis ─► Report (figures, warnings), which serialises as `glassline probe --json`
 //!                             ├─ media::container::ts: packets, tables, access units
 //!                             ├─ clocks: jitter against position or arrival
+//!                             ├─ budget: where the milliseconds went, by the stages that senders say
 //!                             └─ streams: pictures, key frames, sound, ages by the capture times that they carry
 //! ```
 //! Pure: no socket, clock, thread or file.
 
 mod age;
 mod analysis;
+mod budget;
 mod check;
 mod clock;
 mod report;
@@ -22,6 +24,7 @@ mod warnings;
 pub use crate::distribution::Distribution;
 pub use age::{AgeReport, WallClock};
 pub use analysis::{Analysis, Kind};
+pub use budget::{BudgetReport, StepReport};
 pub use check::{Buffers, CheckReport, RuleReport};
 pub use report::{
     AudioReport, AudioVideo, ClockReport, Errors, FlightReport, Jitter, PidReport, ProgramReport, Report,

@@ -1,6 +1,7 @@
 //! What `probe` found. `--json` writes exactly this; docs/probe.md explains each key, and a test compares them.
 
 use super::age::AgeReport;
+use super::budget::BudgetReport;
 use super::check::CheckReport;
 use crate::distribution::Distribution;
 use crate::flight::Figures;
@@ -42,6 +43,8 @@ pub struct Report {
     pub check: Option<CheckReport>,
     /// Where `--flight` asks for it.
     pub flight: Option<FlightReport>,
+    /// Where `--budget` asks for it.
+    pub budget: Option<BudgetReport>,
     /// What somebody should know of it, in sentences.
     pub warnings: Vec<String>,
 }

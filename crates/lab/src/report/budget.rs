@@ -4,6 +4,7 @@
 //! Below, how many pictures took how long in all.
 
 use super::svg::{Anchor, Scale, Svg, ceiling};
+use glassline_media::Stage;
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 190.0;
@@ -16,10 +17,12 @@ const BINS_HEIGHT: f64 = 160.0;
 pub const BINS: usize = 60;
 
 /// How long a part of the way took, in milliseconds.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Stage {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    /// Where it began.
+    pub from: Stage,
     /// What was reached at its end.
-    pub name: String,
+    pub to: Stage,
     /// The median.
     pub p50_ms: f64,
     /// What one in a hundred exceeds.
@@ -34,26 +37,38 @@ pub struct Budget {
     /// More about it: how many pictures, which settings.
     pub about: String,
     /// The parts of the way, in order.
-    pub stages: Vec<Stage>,
-    /// The whole way; its name tells from where to where.
-    pub total: Stage,
-    /// Where something happened that is worth a line of its own, from the start of the way: the first packet.
-    pub marks: Vec<Stage>,
+    pub parts: Vec<Part>,
+    /// The whole way.
+    pub total: Part,
+    /// What lies across the parts and is worth a line of its own: from the queue to the first packet.
+    pub marks: Vec<Part>,
     /// How often the whole took how long (milliseconds, pictures), in any order.
     pub counts: Vec<(f64, u64)>,
+}
+
+impl Part {
+    /// From where to where, in words.
+    pub fn ends(&self) -> String {
+        format!("{} to {}", self.from.label(), self.to.label())
+    }
 }
 
 impl Budget {
     /// The budget in a sentence.
     pub fn verdict(&self) -> String {
-        let Stage { name, p50_ms, p99_ms } = &self.total;
-        let longest = self.stages.iter().max_by(|a, b| a.p50_ms.total_cmp(&b.p50_ms));
-        let longest = longest.map_or(String::new(), |stage| {
-            format!(" The longest part ended with \u{201c}{}\u{201d}: {}.", stage.name, millis(stage.p50_ms))
+        let Part { p50_ms, p99_ms, .. } = &self.total;
+        let longest = self.parts.iter().max_by(|a, b| a.p50_ms.total_cmp(&b.p50_ms));
+        let longest = longest.map_or(String::new(), |part| {
+            format!(
+                " The longest part ended with \u{201c}{}\u{201d}: {}.",
+                part.to.label(),
+                millis(part.p50_ms)
+            )
         });
         format!(
-            "Half of the pictures took at most {} from {name}, 99 in 100 at most {}.{longest}",
+            "Half of the pictures took at most {} from {}, 99 in 100 at most {}.{longest}",
             millis(*p50_ms),
+            self.total.ends(),
             millis(*p99_ms)
         )
     }
@@ -61,7 +76,7 @@ impl Budget {
 
 /// Draws an SVG file.
 pub fn draw(budget: &Budget) -> String {
-    let stages_bottom = STAGES_TOP + STAGE_HEIGHT * (budget.stages.len() + budget.marks.len()) as f64;
+    let stages_bottom = STAGES_TOP + STAGE_HEIGHT * (budget.parts.len() + budget.marks.len()) as f64;
     let bins_top = stages_bottom + 110.0;
     let height = bins_top + BINS_HEIGHT + 60.0;
     let verdict = budget.verdict();
@@ -77,15 +92,15 @@ pub fn draw(budget: &Budget) -> String {
 
 /// The end of both panels' axis, in milliseconds.
 fn top(budget: &Budget) -> f64 {
-    let ends = starts(&budget.stages).zip(&budget.stages).map(|(start, stage)| start + stage.p99_ms);
+    let ends = starts(&budget.parts).zip(&budget.parts).map(|(start, part)| start + part.p99_ms);
     ceiling(ends.fold(budget.total.p99_ms, f64::max))
 }
 
-/// Where each stage begins: at the sum of the medians before it.
-fn starts(stages: &[Stage]) -> impl Iterator<Item = f64> + '_ {
-    stages.iter().scan(0.0, |sum, stage| {
+/// Where each part begins: at the sum of the medians before it.
+fn starts(parts: &[Part]) -> impl Iterator<Item = f64> + '_ {
+    parts.iter().scan(0.0, |sum, part| {
         let start = *sum;
-        *sum += stage.p50_ms;
+        *sum += part.p50_ms;
         Some(start)
     })
 }
@@ -93,18 +108,19 @@ fn starts(stages: &[Stage]) -> impl Iterator<Item = f64> + '_ {
 fn stages(svg: &mut Svg, budget: &Budget, scale: Scale, bottom: f64) {
     svg.text((30.0, STAGES_TOP - 32.0), Anchor::Start, "heading", "Where the milliseconds go");
     axis(svg, scale, top(budget), (STAGES_TOP - 14.0, bottom));
-    let all = starts(&budget.stages).zip(&budget.stages).map(|(start, stage)| (start, stage, "bar"));
-    let marks = budget.marks.iter().map(|mark| (0.0, mark, "mark"));
-    for (row, (start, stage, class)) in all.chain(marks).enumerate() {
+    let parts = starts(&budget.parts).zip(&budget.parts);
+    let all = parts.map(|(start, part)| (start, part, part.to.label().to_owned(), "bar"));
+    let marks = budget.marks.iter().map(|mark| (0.0, mark, mark.ends(), "mark"));
+    for (row, (start, part, name, class)) in all.chain(marks).enumerate() {
         let y = STAGES_TOP + STAGE_HEIGHT * row as f64;
         let middle = y + BAR_HEIGHT / 2.0;
-        svg.text((LEFT - 12.0, middle + 4.5), Anchor::End, "name", &stage.name);
+        svg.text((LEFT - 12.0, middle + 4.5), Anchor::End, "name", &name);
         let (from, median, late) =
-            (scale.px(start), scale.px(start + stage.p50_ms), scale.px(start + stage.p99_ms));
+            (scale.px(start), scale.px(start + part.p50_ms), scale.px(start + part.p99_ms));
         svg.rect(from, y, median - from, BAR_HEIGHT, class);
         svg.path(&[(median.min(late), middle), (late, middle)], "line");
         svg.path(&[(late, y + 3.0), (late, y + BAR_HEIGHT - 3.0)], "line");
-        let figures = format!("{} · p99 {}", millis(stage.p50_ms), millis(stage.p99_ms));
+        let figures = format!("{} · p99 {}", millis(part.p50_ms), millis(part.p99_ms));
         svg.text((RIGHT + 12.0, middle + 4.5), Anchor::Start, "tick", &figures);
     }
 }
@@ -119,7 +135,7 @@ fn bins(svg: &mut Svg, budget: &Budget, scale: Scale, bins_top: f64) {
     let most = bins.iter().copied().max().unwrap_or(0).max(1);
     let bottom = bins_top + BINS_HEIGHT;
     svg.text((30.0, bins_top - 32.0), Anchor::Start, "heading", "How long pictures took in all");
-    let text = format!("{}; what is longer than the axis is in the last bar", budget.total.name);
+    let text = format!("{}; what is longer than the axis is in the last bar", budget.total.ends());
     svg.text((30.0, bins_top - 14.0), Anchor::Start, "soft", &text);
     axis(svg, scale, end, (bins_top, bottom));
     let width = (RIGHT - LEFT) / BINS as f64;
@@ -154,21 +170,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn stage(name: &str, p50_ms: f64, p99_ms: f64) -> Stage {
-        Stage { name: name.to_owned(), p50_ms, p99_ms }
+    fn part(from: Stage, to: Stage, p50_ms: f64, p99_ms: f64) -> Part {
+        Part { from, to, p50_ms, p99_ms }
     }
 
     fn budget() -> Budget {
         Budget {
             title: "A <budget>".to_owned(),
             about: "1280x720@50, 500 pictures".to_owned(),
-            stages: vec![
-                stage("queued", 0.5, 1.0),
-                stage("last slice out", 4.0, 6.0),
-                stage("sent", 0.1, 0.4),
+            parts: vec![
+                part(Stage::Captured, Stage::Queued, 0.5, 1.0),
+                part(Stage::Queued, Stage::Encoded, 4.0, 6.0),
+                part(Stage::Encoded, Stage::Sent, 0.1, 0.4),
             ],
-            total: stage("capture to kernel", 4.6, 7.5),
-            marks: vec![stage("first packet", 1.2, 2.0)],
+            total: part(Stage::Captured, Stage::Sent, 4.6, 7.5),
+            marks: vec![part(Stage::Queued, Stage::FirstSent, 1.2, 2.0)],
             counts: vec![(4.0, 300), (5.0, 190), (700.0, 10)],
         }
     }
@@ -177,9 +193,10 @@ mod tests {
     fn the_budget_is_told_and_drawn() {
         let verdict = budget().verdict();
         assert!(verdict.contains("4.60 ms") && verdict.contains("7.50 ms"), "{verdict}");
-        assert!(verdict.contains("last slice out"), "{verdict}");
+        assert!(verdict.contains("last slice out") && verdict.contains("captured to sent"), "{verdict}");
         let svg = draw(&budget());
-        for text in ["A &lt;budget&gt;", "first packet", "4.00 ms · p99 6.00 ms", "300 pictures", "10.0 ms"]
+        for text in
+            ["A &lt;budget&gt;", "queued to first packet", "4.00 ms · p99 6.00 ms", "300 pictures", "10.0 ms"]
         {
             assert!(svg.contains(text), "{text}");
         }
@@ -188,8 +205,8 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_begins_where_the_last_one_ended() {
-        assert_eq!(starts(&budget().stages).collect::<Vec<_>>(), [0.0, 0.5, 4.5]);
+    fn a_part_begins_where_the_last_one_ended() {
+        assert_eq!(starts(&budget().parts).collect::<Vec<_>>(), [0.0, 0.5, 4.5]);
     }
 
     proptest! {
@@ -198,8 +215,9 @@ mod tests {
             figures in proptest::collection::vec((0.0f64..1e6, 0.0f64..1e6), 0..9),
             counts in proptest::collection::vec((0.0f64..1e9, any::<u64>()), 0..50),
         ) {
-            let stages = figures.iter().map(|&(p50, p99)| stage("a", p50, p99)).collect();
-            let svg = draw(&Budget { stages, counts, ..budget() });
+            let step = |&(p50, p99): &(f64, f64)| part(Stage::Captured, Stage::Sent, p50, p99);
+            let parts = figures.iter().map(step).collect();
+            let svg = draw(&Budget { parts, counts, ..budget() });
             prop_assert!(!svg.contains("NaN") && !svg.contains("inf") && svg.ends_with("</svg>\n"));
         }
     }

@@ -19,14 +19,14 @@ mod stream;
 mod tests;
 mod timeline;
 
-use super::{Consumer, FfmpegInput, Handed, Input, Item, Result, SOUND_RATE_HZ, TONE_CHANNELS};
+use super::{Consumer, FfmpegInput, Input, Item, Result, SOUND_RATE_HZ, TONE_CHANNELS};
 use crate::raw;
 use glassline_io::capture::Capture;
 use glassline_io::clock::Clock;
 use glassline_media::measure::pattern::Pattern;
 use glassline_media::measure::tone::Tone;
 use glassline_media::pixels::FieldOrder;
-use glassline_media::{Colour, FrameRate, Picture, PixelFormat, Size, Ticks, Time, Utc};
+use glassline_media::{Colour, FrameRate, Picture, PixelFormat, Size, Stage, Stamps, Ticks, Time, Utc};
 pub use pictures::Pictures;
 use prepare::Prepare;
 use std::sync::Arc;
@@ -390,8 +390,10 @@ impl Outlet<'_> {
         if std::mem::take(&mut self.again) && !self.consumer.begin_again(pts) {
             return false;
         }
-        let when = Handed { arrived, queued: self.clock.now() };
-        self.consumer.push(Item::Picture { picture, pts, when })
+        let stamps = Stamps::captured_at(picture.captured)
+            .with(Stage::Arrived, arrived)
+            .with(Stage::Queued, self.clock.now());
+        self.consumer.push(Item::Picture { picture, pts, stamps })
     }
 }
 
@@ -436,8 +438,8 @@ fn run_test(
             let picture = pattern.draw(number, due, wall.at(due));
             number += 1;
             let drawn = clock.now();
-            let when = Handed { arrived: drawn, queued: drawn };
-            consumer.push(Item::Picture { picture, pts: Ticks::from_time(due), when })
+            let stamps = Stamps::captured_at(due).with(Stage::Arrived, drawn).with(Stage::Queued, drawn);
+            consumer.push(Item::Picture { picture, pts: Ticks::from_time(due), stamps })
         };
         if !pushed {
             return;

@@ -1,19 +1,21 @@
-//! When a picture was captured, in band: an SEI message of unregistered user data (H.264 §D.1.7) in the picture's
+//! When a picture was captured, and what its sender says of its way, in band: an SEI message of unregistered user data (H.264 §D.1.7) in the picture's
 //! own access unit.
 //!
 //! ```text
-//! payload: 9d1f3c52 6b0e 4f7a 8c21 676c6c636170 │ nanoseconds since 1970-01-01T00:00:00Z, UTC: 64 bits, big-endian
+//! payload: 9d1f3c52 6b0e 4f7a 8c21 676c6c636170 │ nanoseconds since 1970-01-01T00:00:00Z, UTC: 64 bits, big-endian │
+//!          record of stages (crate::stamps::Record), or nothing
 //! ```
 //! Written by `encode`; read by `probe`, the page and receivers. `docs/capture-utc.md` is the format's own page.
 
 use super::sei::{Sei, USER_DATA_UNREGISTERED, write_message};
+use crate::stamps::Record;
 use crate::time::Utc;
 
 /// The UUID that tells the message from other user data; its last six bytes read `gllcap`.
 pub const CAPTURE_UTC_UUID: [u8; 16] =
     [0x9d, 0x1f, 0x3c, 0x52, 0x6b, 0x0e, 0x4f, 0x7a, 0x8c, 0x21, 0x67, 0x6c, 0x6c, 0x63, 0x61, 0x70];
 
-/// Bytes of the message's payload: UUID and time.
+/// Bytes of the message's payload without a record: UUID and time.
 pub const CAPTURE_UTC_BYTES: usize = 24;
 
 /// The payload of the message that says `captured`: 24 bytes, UUID first, to be framed as a message of type
@@ -22,16 +24,30 @@ pub fn write_capture_utc(captured: Utc) -> Vec<u8> {
     [&CAPTURE_UTC_UUID[..], &captured.as_nanos().to_be_bytes()].concat()
 }
 
+/// The same payload with what the sender says of its stages behind the time: at most
+/// [`RECORD_BYTES_MAX`](crate::stamps::RECORD_BYTES_MAX) more.
+pub fn write_capture(captured: Utc, record: &Record) -> Vec<u8> {
+    let mut payload = write_capture_utc(captured);
+    record.write(&mut payload);
+    payload
+}
+
 /// Appends a whole SEI NAL unit, four-byte start code included, that says `captured`.
 pub fn write_capture_utc_nal(captured: Utc, out: &mut Vec<u8>) {
     write_message(USER_DATA_UNREGISTERED, &write_capture_utc(captured), out);
 }
 
 impl Sei {
-    /// When the picture was captured, if its encoder says so. Bytes behind the time are left to the future.
+    /// When the picture was captured, if its encoder says so.
     pub fn capture_utc(&self) -> Option<Utc> {
         let (nanos, _) = self.user_data(&CAPTURE_UTC_UUID)?.split_first_chunk()?;
         Some(Utc::from_nanos(u64::from_be_bytes(*nanos)))
+    }
+
+    /// What the picture's sender says of its stages, if it says something that this version reads.
+    pub fn stamp_record(&self) -> Option<Record> {
+        let (_, record) = self.user_data(&CAPTURE_UTC_UUID)?.split_first_chunk::<8>()?;
+        Record::parse(record)
     }
 }
 
@@ -39,6 +55,8 @@ impl Sei {
 mod tests {
     use super::super::nal::nals;
     use super::*;
+    use crate::stamps::{Stage, Stamps};
+    use crate::time::Time;
     use proptest::prelude::*;
 
     #[test]
@@ -63,6 +81,21 @@ mod tests {
         let mut other = payload.clone();
         other[0] ^= 1;
         assert_eq!(said(&other), None);
+    }
+
+    #[test]
+    fn the_record_stands_behind_the_time() {
+        let own = Stamps::captured_at(Time::ZERO).with(Stage::Queued, Time::from_millis(3));
+        let record = Record { own, ..Record::default() };
+        let payload = write_capture(Utc::from_nanos(7), &record);
+        let mut nal = Vec::new();
+        write_message(USER_DATA_UNREGISTERED, &payload, &mut nal);
+        let sei = Sei::parse(&nal[5..]);
+        assert_eq!((sei.capture_utc(), sei.stamp_record()), (Some(Utc::from_nanos(7)), Some(record)));
+        nal.clear();
+        write_message(USER_DATA_UNREGISTERED, &payload[..payload.len() - 1], &mut nal);
+        let cut = Sei::parse(&nal[5..]);
+        assert_eq!((cut.capture_utc(), cut.stamp_record()), (Some(Utc::from_nanos(7)), None));
     }
 
     proptest! {

@@ -9,7 +9,9 @@ pub mod sps;
 pub mod units;
 
 pub use bits::BitReader;
-pub use capture_utc::{CAPTURE_UTC_BYTES, CAPTURE_UTC_UUID, write_capture_utc, write_capture_utc_nal};
+pub use capture_utc::{
+    CAPTURE_UTC_BYTES, CAPTURE_UTC_UUID, write_capture, write_capture_utc, write_capture_utc_nal,
+};
 pub use nal::{Nal, NalType, escape, find_start_code, nals, unescape};
 pub use sei::{RecoveryPoint, Sei};
 pub use sps::{ColourDescription, HrdRate, Sps};
