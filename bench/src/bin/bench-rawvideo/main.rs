@@ -42,7 +42,7 @@ struct Args {
     /// Seconds of a run of 2160p60
     #[arg(long, default_value_t = 30.0, value_name = "SECONDS", value_parser = seconds)]
     long: f64,
-    /// Trials of a search between 0.5 and 40 Gbit/s: eight find a rate to two percent
+    /// Trials of a search between 0.5 and 80 Gbit/s: eight find a rate to two percent
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=12))]
     steps: u32,
     /// Whom to measure; all by default

@@ -14,7 +14,7 @@ use glassline_bench::report::{OURS, Report};
 use std::time::Duration;
 
 /// Between these rates is searched, in Gbit/s of video.
-const RATES: (f64, f64) = (0.5, 40.0);
+const RATES: (f64, f64) = (0.5, 80.0);
 /// How long receivers settle at a rate that all take.
 const SETTLING: Duration = Duration::from_secs(1);
 /// A rate that is not confirmed is lowered to this, so many times.
