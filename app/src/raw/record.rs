@@ -80,6 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let rate = rate(args, video.rate, container)?;
     let mut options = args.receiving.options()?;
     options.pool = pool(args, container);
+    options.layout = container.layout(video.format.pixels());
     let settings = described::settings(&description, &options)
         .map_err(|error| failure::usage(error, "name another description"))?;
     let (pixels, size) = (video.format.pixels(), video.format.size());

@@ -4,6 +4,7 @@ use super::receive;
 use glassline_io::nic;
 use glassline_io::udp::Settings as From;
 use glassline_io::udp::flow::FlowSettings;
+use glassline_media::Layout;
 use glassline_transport::raw_video;
 use glassline_transport::sdp::{self, Description, Flow, SdpError, Video};
 use std::fs::File;
@@ -75,6 +76,8 @@ pub struct Options {
     pub busy_poll: Option<Duration>,
     /// The processor that the thread is to stay on.
     pub processor: Option<usize>,
+    /// Whether pictures are in pgroups or in planes.
+    pub layout: Layout,
     /// Frames that there is memory for.
     pub pool: PoolSize,
     /// By how much one path may be later than the other.
@@ -88,6 +91,7 @@ impl Default for Options {
             socket_bytes: None,
             busy_poll: None,
             processor: None,
+            layout: Layout::Pgroups,
             pool: PoolSize::Frames(8),
             skew: Duration::from_millis(50),
         }
@@ -130,11 +134,16 @@ pub fn video_settings(flow: &Flow, video: &Video, options: &Options) -> receive:
         .rate
         .map_or(USUAL_RATE, |rate| u64::from(rate.numerator()).div_ceil(u64::from(rate.denominator())));
     let frame_bytes = video.format.frame_bytes() as u64;
+    let pixels = match options.layout {
+        Layout::Pgroups => video.format.pixels(),
+        Layout::Planar => video.format.pixels().to_planar(),
+    };
+    let memory_bytes = pixels.packed_bytes(video.format.size()) as u64;
     let frames = match options.pool {
         PoolSize::Frames(frames) => frames,
         PoolSize::Time { time, bytes } => {
             let frames = (u128::from(frames_a_second) * time.as_millis()).div_ceil(1000);
-            usize::try_from(frames.min(u128::from(bytes / frame_bytes.max(1)))).unwrap_or(usize::MAX)
+            usize::try_from(frames.min(u128::from(bytes / memory_bytes.max(1)))).unwrap_or(usize::MAX)
         }
     };
     let lasting = (u128::from(frames_a_second * frame_bytes) * SOCKET_TIME.as_millis() / 1000) as usize;
@@ -149,6 +158,7 @@ pub fn video_settings(flow: &Flow, video: &Video, options: &Options) -> receive:
         direct: direct_offset(flow),
         colour: video.colour,
         fields: video.field_order(),
+        layout: options.layout,
         frames,
         processor: options.processor,
     }

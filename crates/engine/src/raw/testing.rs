@@ -3,7 +3,7 @@
 use super::receive::Settings;
 use glassline_io::udp::Settings as From;
 use glassline_io::udp::flow::FlowSettings;
-use glassline_media::{Chroma, Colour, PixelFormat, Size};
+use glassline_media::{Chroma, Colour, Layout, PixelFormat, Size};
 use glassline_transport::raw_video::{self, Format, Packetizer, PacketizerSettings, Packing, Scan};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -34,7 +34,8 @@ pub(super) fn settings(format: Format, to: &[SocketAddr], frames: usize) -> Sett
     };
     let paths = to.iter().map(path).collect();
     let (direct, fields, processor) = (None, None, None);
-    Settings { stream, paths, direct, colour: Colour::BT709, fields, frames, processor }
+    let layout = Layout::Pgroups;
+    Settings { stream, paths, direct, colour: Colour::BT709, fields, layout, frames, processor }
 }
 
 pub(super) struct Sender {

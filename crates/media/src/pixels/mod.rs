@@ -11,6 +11,7 @@
 pub mod convert;
 pub mod deinterlace;
 pub mod expand;
+mod frame_unpacker;
 mod matrix;
 pub mod pgroup;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub use crate::picture::FieldOrder;
 pub use convert::{Converter, PackedFormat, PixelsError, Scan};
 pub use deinterlace::Deinterlacer;
 pub use expand::Expander;
+pub use frame_unpacker::FrameUnpacker;
 pub use pgroup::{Packer, PlanarLines, Unpacker};
 pub use scale::Scaler;
 pub use simd::Simd;

@@ -14,7 +14,8 @@
 //!
 //! Whole pictures go through [`Unpacker`] and [`Packer`]. A receiver that unpacks from the buffer in which the packets came, while
 //! the processor's cache has it, borrows the picture's planes once ([`PlanarLines`]) and writes run by run
-//! ([`Unpacker::unpack_run`]).
+//! ([`Unpacker::unpack_run`]), or has planes without padding and hands over bytes by where they are in a frame
+//! ([`super::FrameUnpacker`]).
 
 use super::PixelsError;
 use super::simd::{Lines, ReadLines, Simd};
@@ -25,7 +26,7 @@ use std::ops::Range;
 const GROUP_LINE_BYTES: usize = 8;
 
 /// Bytes that a group of `format` has of each line that it touches, in the order of [`Lines`].
-fn group_line_bytes(format: PixelFormat) -> [usize; 4] {
+pub(super) fn group_line_bytes(format: PixelFormat) -> [usize; 4] {
     let width = format.pgroup().map_or(0, |group| group.width as usize);
     let luma = width * format.to_planar().sample_bytes();
     let chroma = format.chroma.shifts().map_or(0, |(shift, _)| luma >> shift);

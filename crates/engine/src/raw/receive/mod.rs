@@ -8,6 +8,7 @@
 //! Whoever asks too late loses whole frames, which are counted, and never packets of those that are received meanwhile.
 
 mod conceal;
+mod memory;
 mod network;
 mod slots;
 mod tap;
@@ -16,13 +17,15 @@ mod tests;
 
 use conceal::Concealer;
 use glassline_io::clock::Clock;
-use glassline_io::pages::{Block, Pool};
 use glassline_io::process::{pin_thread, prefer_thread};
 use glassline_io::udp::Granted;
 use glassline_io::udp::flow::{Flow, FlowSettings};
-use glassline_media::{Colour, FieldOrder, Memory, Picture, Plane, Time};
+use glassline_media::pixels::FrameUnpacker;
+use glassline_media::{Colour, FieldOrder, Layout, Picture, Time};
 use glassline_transport::raw_video::{self, Counters, Depacketizer, Done, MediaClock};
+use memory::{FrameMemory, FramePool};
 use network::{Network, Shared};
+use slots::Slots;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -46,6 +49,9 @@ pub struct Settings {
     pub colour: Colour,
     /// The order of its fields, where frames have some.
     pub fields: Option<FieldOrder>,
+    /// Whether pictures are in pgroups, as they come, or in planes. The kernel writes pgroups into frames; into planes they are
+    /// unpacked packet by packet, while the processor's cache has them, which costs no more than to copy them.
+    pub layout: Layout,
     /// Frames that there is memory for. Who is late by more loses frames.
     pub frames: usize,
     /// The processor that the thread is to stay on.
@@ -90,14 +96,14 @@ impl Watch {
 
 /// A frame that is out, in its memory.
 struct Arrived {
-    block: Block,
+    memory: FrameMemory,
     done: Done,
 }
 
 /// A frame.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// In pgroups, with its capture time. What was missing is as it was in the frame before.
+    /// In pgroups or planes, with its capture time. What was missing is as it was in the frame before.
     pub picture: Picture,
     /// Its RTP time stamp.
     pub timestamp: u32,
@@ -123,7 +129,7 @@ pub struct Receiver {
     media_clock: MediaClock,
     clock: Clock,
     concealer: Concealer,
-    before: Option<Arc<Block>>,
+    before: Option<Picture>,
     count: usize,
     is_huge: bool,
 }
@@ -157,15 +163,18 @@ impl Receiver {
         let is_polling = settings.paths.iter().any(|path| path.busy_poll.is_some());
         let format = settings.stream.format;
         // Before the sockets, which packets come to from then on: it may take a second.
-        let pool = Pool::new(format.frame_bytes(), settings.frames.max(FRAMES_LEAST))?;
+        let pool = FramePool::new(&format, settings.layout, settings.frames.max(FRAMES_LEAST))?;
         let (count, is_huge) = (pool.count(), pool.is_huge());
+        let unpacker =
+            FrameUnpacker::new(format.pixels(), format.size()).filter(|_| settings.layout == Layout::Planar);
+        let slots = Slots::new(pool, unpacker.clone());
         let flows: Vec<Flow> = settings.paths.iter().map(Flow::open).collect::<io::Result<_>>()?;
         let granted = flows.iter().map(Flow::buffer).collect();
         let (out, frames) = mpsc::channel();
         let shared = Arc::new(Shared::default());
         let depacketizer = Depacketizer::new(settings.stream);
         let network =
-            Network::new((flows, is_polling), depacketizer, pool, (clock, tap), (out, shared.clone()))?;
+            Network::new((flows, is_polling), depacketizer, slots, (clock, tap), (out, shared.clone()))?;
         let (processor, (pinned, is_pinned)) = (settings.processor, mpsc::channel());
         let thread = thread::Builder::new().name("raw video".to_owned()).spawn(move || {
             let pinning = processor.map_or(Ok(()), pin_thread);
@@ -188,7 +197,7 @@ impl Receiver {
             fields: settings.fields,
             media_clock: MediaClock::new(settings.direct),
             clock,
-            concealer: Concealer::new(format.pixels()),
+            concealer: Concealer::new(&format, unpacker),
             before: None,
             count,
             is_huge,
@@ -246,17 +255,13 @@ impl Receiver {
         }
     }
 
-    fn frame(&mut self, Arrived { mut block, done }: Arrived) -> Frame {
+    fn frame(&mut self, Arrived { mut memory, done }: Arrived) -> Frame {
         if !done.holes.is_empty() {
-            let before = self.before.as_deref().map(|block| block as &dyn Memory);
-            self.concealer.fill(block.bytes_mut(), &done.holes, before);
+            self.concealer.fill(&mut memory, &done.holes, self.before.as_ref());
         }
-        let block = Arc::new(block);
-        self.before = Some(block.clone());
         let captured = self.media_clock.captured(done.timestamp, done.began, self.clock.utc_at(done.began));
-        let (pixels, size) = (self.format.pixels(), self.format.size());
-        let plane = Plane::lent(block, self.format.line_bytes(), pixels.plane_size(size, 0), 1);
-        let mut picture = Picture::of_planes(pixels, size, vec![plane], captured);
+        let mut picture = memory.into_picture(captured);
+        self.before = Some(picture.clone());
         (picture.colour, picture.fields) = (self.colour, self.fields);
         picture.captured_utc = Some(self.clock.utc_at(captured));
         Frame {

@@ -63,7 +63,7 @@ impl Network {
     pub(super) fn new(
         (flows, is_polling): (Vec<Flow>, bool),
         depacketizer: Depacketizer,
-        frames: Pool,
+        slots: Slots,
         (clock, tap): (Clock, Option<Box<dyn Tap>>),
         (out, shared): (Sender<Arrived>, Arc<Shared>),
     ) -> io::Result<Network> {
@@ -72,7 +72,7 @@ impl Network {
             flows,
             is_polling,
             depacketizer,
-            slots: Slots::new(frames),
+            slots,
             scratch,
             plan: Plan::default(),
             room: Room::new(),
@@ -169,11 +169,11 @@ impl Network {
     fn hand_out(&mut self) -> bool {
         while let Some(done) = self.depacketizer.poll() {
             // Without memory it is lost as a whole, and counted by the depacketizer.
-            let Some(block) = done.slot.and_then(|slot| self.slots.take(slot)) else { continue };
+            let Some(memory) = done.slot.and_then(|slot| self.slots.take(slot)) else { continue };
             if done.is_partial {
                 continue;
             }
-            if self.out.send(Arrived { block, done }).is_err() {
+            if self.out.send(Arrived { memory, done }).is_err() {
                 return false;
             }
         }

@@ -1,7 +1,7 @@
 //! The memory of frames that are being received.
 
-use glassline_io::pages::{Block, Pool};
-use glassline_media::Memory;
+use super::memory::{FrameMemory, FramePool};
+use glassline_media::pixels::FrameUnpacker;
 use glassline_transport::raw_video::{Piece, Plan, SCRATCH_MIDDLE, Store};
 use std::ops::Range;
 
@@ -10,18 +10,20 @@ const SLOTS: usize = 20;
 
 /// Frames by the numbers that the depacketizer knows them by.
 pub(super) struct Slots {
-    pool: Pool,
-    blocks: [Option<Block>; SLOTS],
+    pool: FramePool,
+    frames: [Option<FrameMemory>; SLOTS],
+    unpacker: Option<FrameUnpacker>,
 }
 
 impl Slots {
-    pub(super) fn new(pool: Pool) -> Slots {
-        Slots { pool, blocks: std::array::from_fn(|_| None) }
+    /// Without an unpacker, frames are of pgroups.
+    pub(super) fn new(pool: FramePool, unpacker: Option<FrameUnpacker>) -> Slots {
+        Slots { pool, frames: std::array::from_fn(|_| None), unpacker }
     }
 
     /// Gives a frame's memory away.
-    pub(super) fn take(&mut self, slot: usize) -> Option<Block> {
-        self.blocks.get_mut(slot)?.take()
+    pub(super) fn take(&mut self, slot: usize) -> Option<FrameMemory> {
+        self.frames.get_mut(slot)?.take()
     }
 
     /// Frames that nobody holds.
@@ -41,9 +43,9 @@ impl Slots {
         let (heads, tails) = scratch.split_at_mut(SCRATCH_MIDDLE);
         let (mut heads, mut tails) = (Ascending::of(heads, 0), Ascending::of(tails, SCRATCH_MIDDLE));
         let mut frames = self
-            .blocks
+            .frames
             .each_mut()
-            .map(|block| Ascending::of(block.as_mut().map_or(&mut [], Block::bytes_mut), 0));
+            .map(|frame| Ascending::of(frame.as_mut().map_or(&mut [], FrameMemory::packed_mut), 0));
         for message in 0..plan.messages() {
             for piece in plan.pieces(message) {
                 let bytes = match piece {
@@ -60,13 +62,23 @@ impl Slots {
 
 impl Store for Slots {
     fn open(&mut self) -> Option<usize> {
-        let slot = self.blocks.iter().position(Option::is_none)?;
-        self.blocks[slot] = Some(self.pool.take()?);
+        let slot = self.frames.iter().position(Option::is_none)?;
+        self.frames[slot] = Some(self.pool.take()?);
         Some(slot)
     }
 
     fn bytes(&mut self, slot: usize) -> &mut [u8] {
-        self.blocks[slot].as_mut().map_or(&mut [], Block::bytes_mut)
+        self.frames[slot].as_mut().map_or(&mut [], FrameMemory::packed_mut)
+    }
+
+    fn takes_aim(&self) -> bool {
+        self.unpacker.is_none()
+    }
+
+    fn write(&mut self, slot: usize, at: usize, bytes: &[u8]) {
+        if let Some(frame) = &mut self.frames[slot] {
+            frame.write(at, bytes, self.unpacker.as_mut());
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::raw::testing::{LONG, Sender, format, free, settings, wait_for};
+use glassline_media::pixels::Packer;
 use std::net::UdpSocket;
 
 fn next(receiver: &mut Receiver) -> Frame {
@@ -26,6 +27,54 @@ fn frames_come_bit_by_bit_as_they_were_sent() {
         assert!(report.counters.in_place > 0, "the kernel wrote into frames: {report:?}");
         receiver.stop();
         assert_eq!(receiver.next(LONG).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}
+
+/// The bytes of a frame, as it was sent.
+fn packed(picture: &Picture) -> Vec<u8> {
+    let packed = match picture.format().layout {
+        Layout::Pgroups => picture.clone(),
+        Layout::Planar => Packer::new().pack(picture).unwrap(),
+    };
+    packed.planes()[0].lines().flatten().copied().collect()
+}
+
+#[test]
+fn planes_are_bit_by_bit_what_was_sent_and_holes_what_was_before() {
+    for (depth, paths) in [(8, 1), (10, 1), (12, 1), (10, 2)] {
+        let (format, to) = (format(depth), (0..paths).map(|_| free()).collect::<Vec<_>>());
+        let settings = Settings { layout: Layout::Planar, ..settings(format, &to, 8) };
+        let mut receiver = Receiver::start(&settings, Clock::new()).unwrap();
+        let mut sender = Sender::new(format);
+        let count = sender.packetizer.layout().len();
+        let mut before = Vec::new();
+        for number in 0..12 {
+            // A packet of every third frame is lost, on all paths.
+            let hole = (number % 3 == 2).then_some(number as usize);
+            let mut sent = sender.send(number, &to, |_, index| Some(index) == hole);
+            wait_for("packets come", || {
+                let counters = receiver.report().counters;
+                counters.packets + counters.lost + u64::from(hole.is_some())
+                    >= (number as usize + 1) as u64 * count as u64
+            });
+            if let Some(hole) = hole {
+                let bytes = sent.len() / count;
+                let hole = hole * bytes..(hole + 1) * bytes;
+                sent[hole.clone()].copy_from_slice(&before[hole]);
+                // The next one ends it.
+                before.clone_from(&sent);
+                continue;
+            }
+            if number > 0 && number % 3 == 0 {
+                let frame = next(&mut receiver);
+                assert!(packed(&frame.picture) == before && frame.lost == 1, "frame {}", number - 1);
+            }
+            let frame = next(&mut receiver);
+            assert_eq!(frame.picture.format(), format.pixels().to_planar());
+            assert!(packed(&frame.picture) == sent && frame.lost == 0, "frame {number}");
+            before = sent;
+        }
+        assert_eq!(receiver.report().counters.in_place, 0);
     }
 }
 

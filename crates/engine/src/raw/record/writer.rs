@@ -32,6 +32,15 @@ impl Container {
             _ => None,
         }
     }
+
+    /// How frames in `pixels` are best received for it: as they are written.
+    pub fn layout(self, pixels: PixelFormat) -> Layout {
+        match self {
+            Container::Null => Layout::Pgroups,
+            Container::Raw if Raw::of(pixels).is_packed => Layout::Pgroups,
+            Container::Y4m | Container::Raw => Layout::Planar,
+        }
+    }
 }
 
 /// How samples lie in a file that has nothing else.

@@ -45,8 +45,19 @@ pub struct Settings {
 pub trait Store {
     /// Memory for one more frame, by a number of the store's own choice; `None` where all of it is held.
     fn open(&mut self) -> Option<usize>;
-    /// The memory of a number, at least a frame's bytes.
+    /// The memory of a number, at least a frame's bytes. Nothing, where it does not [take aim](Store::takes_aim).
     fn bytes(&mut self, slot: usize) -> &mut [u8];
+
+    /// Whether frames are kept as they come, so that the kernel may write into them. Otherwise all bytes are given to
+    /// [`Store::write`].
+    fn takes_aim(&self) -> bool {
+        true
+    }
+
+    /// Writes bytes of a frame to where they belong: whole pgroups from byte `at` on, with [`Format::line_bytes`] to a line.
+    fn write(&mut self, slot: usize, at: usize, bytes: &[u8]) {
+        self.bytes(slot)[at..at + bytes.len()].copy_from_slice(bytes);
+    }
 }
 
 /// What has come, and what has not. All counts are exact; packets are those of the merged stream.

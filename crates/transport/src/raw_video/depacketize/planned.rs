@@ -24,6 +24,7 @@ impl Depacketizer {
             (0..messages).for_each(|_| plan.end_message());
             return;
         };
+        let takes_aim = store.takes_aim();
         let mut cursor = Cursor::find(self, learned, next);
         let mut floor = 0;
         for _ in 0..messages {
@@ -40,7 +41,7 @@ impl Depacketizer {
                 let ascends = places.windows(2).all(|pair| pair[0].end <= pair[1].start);
                 let is_free =
                     places.iter().all(|place| place.start >= floor && frame.coverage.is_free(place));
-                let slot = frame.slot.filter(|_| ascends && is_free);
+                let slot = frame.slot.filter(|_| takes_aim && ascends && is_free);
                 match slot {
                     Some(slot) => {
                         places.iter().for_each(|place| plan.frame(slot, place.clone()));
@@ -113,7 +114,7 @@ impl Depacketizer {
                 if let Some(slot) = frame.slot
                     && !frame.coverage.has(range)
                 {
-                    store.bytes(slot)[range.clone()].copy_from_slice(now);
+                    store.write(slot, range.start, now);
                 }
             }
             added += frame.coverage.add(range.clone());

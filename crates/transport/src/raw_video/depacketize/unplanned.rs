@@ -148,7 +148,7 @@ impl Depacketizer {
             if let Some(slot) = frame.slot
                 && !frame.coverage.has(range)
             {
-                store.bytes(slot)[range.clone()].copy_from_slice(now);
+                store.write(slot, range.start, now);
             }
             added += frame.coverage.add(range.clone());
         }
