@@ -1,6 +1,7 @@
 //! Raw video from a hostile sender, received as `recvmmsg` with GRO does it, or datagram by datagram. The first two bytes
-//! choose how: scan, paths, datagrams of a message. Then come records, each begun by a byte: its low two bits say what it
-//! brings, the third one by which path, the fourth how it is received, and the others how much time has passed.
+//! choose how: scan, paths, whether frames are kept as they come, datagrams of a message. Then come records, each begun by a
+//! byte: its low two bits say what it brings, the third one by which path, the fourth how it is received, and the others how
+//! much time has passed.
 //!
 //! * 0: a datagram, behind two bytes of length.
 //! * 1: a packet of a good stream, so many before or behind the last one.
@@ -24,13 +25,14 @@ struct House {
     frame_bytes: usize,
     memory: Vec<Vec<u8>>,
     is_open: [bool; SLOTS],
+    takes_aim: bool,
 }
 
 impl House {
     fn new(format: &Format) -> House {
         let frame_bytes = format.frame_bytes();
         let memory = vec![vec![CANARY; frame_bytes + 2 * CANARY_BYTES]; SLOTS];
-        House { frame_bytes, memory, is_open: [false; SLOTS] }
+        House { frame_bytes, memory, is_open: [false; SLOTS], takes_aim: true }
     }
 
     fn check(&self) {
@@ -53,6 +55,10 @@ impl Store for House {
     fn bytes(&mut self, slot: usize) -> &mut [u8] {
         assert!(self.is_open[slot], "memory is used while it is the depacketizer's");
         &mut self.memory[slot][CANARY_BYTES..]
+    }
+
+    fn takes_aim(&self) -> bool {
+        self.takes_aim
     }
 }
 
@@ -114,7 +120,10 @@ impl Receiver {
             let room = match piece {
                 Piece::Scratch(range) => &mut self.scratch[range.clone()],
                 Piece::Frame { slot, bytes } => {
-                    assert!(bytes.end <= self.house.frame_bytes, "a plan is within the frame");
+                    assert!(
+                        self.house.takes_aim && bytes.end <= self.house.frame_bytes,
+                        "a plan is within the frame"
+                    );
                     &mut self.house.bytes(*slot)[bytes.clone()]
                 }
             };
@@ -207,6 +216,7 @@ pub fn run(data: &[u8]) {
     let Ok(format) = Format::new(pixels, size, scan) else { return };
     let good = good(format);
     let mut receiver = Receiver::new(format, paths, 1 + usize::from(*collected) % 64);
+    receiver.house.takes_aim = how >> 6 & 1 == 0;
     let (mut at, mut rest) = (0usize, records);
     while let [control, tail @ ..] = rest {
         let path = usize::from(control >> 2 & 1).min(paths - 1);

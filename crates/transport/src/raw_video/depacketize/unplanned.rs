@@ -270,6 +270,10 @@ impl Depacketizer {
         else {
             return;
         };
+        if sequence < recording.next {
+            // The other path has brought it before.
+            return;
+        }
         if recording.next != sequence {
             self.recording = None;
             return;
