@@ -14,6 +14,20 @@ pub(super) struct Clock {
     is_capture: bool,
 }
 
+/// What a picture says of its capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) utc: Utc,
+    /// The same with the stages of its sender, as it stands in the picture's message; `None` where it says nothing of them.
+    pub(super) message: Option<Vec<u8>>,
+}
+
+impl From<Utc> for Said {
+    fn from(utc: Utc) -> Said {
+        Said { utc, message: None }
+    }
+}
+
 impl Clock {
     /// A unit of `pts` has come in at `arrived`.
     pub(super) fn new(pts: Ticks, arrived: Utc) -> Clock {
@@ -21,18 +35,22 @@ impl Clock {
     }
 
     /// When the unit was captured, if it says so; then that holds for what follows, too.
-    pub(super) fn capture(&mut self, unit: &AccessUnit, now: Utc) -> Option<Utc> {
+    pub(super) fn capture(&mut self, unit: &AccessUnit, now: Utc) -> Option<Said> {
         if unit.codec != Codec::H264 {
             return None;
         }
         let (mut head, _) = h264::head(&unit.data);
         let said = head.find_map(|nal| match nal.kind() {
-            NalType::Sei => Sei::parse(nal.payload()).capture_utc(),
+            NalType::Sei => {
+                let sei = Sei::parse(nal.payload());
+                let message = sei.capture_and_record().map(<[u8]>::to_vec);
+                Some(Said { utc: sei.capture_utc()?, message })
+            }
             _ => None,
         });
-        let captured = said.filter(|said| said.as_nanos().abs_diff(now.as_nanos()) <= CAPTURE_MAX_NANOS)?;
-        *self = Clock { pts: unit.pts, utc: captured, is_capture: true };
-        Some(captured)
+        let said = said.filter(|said| said.utc.as_nanos().abs_diff(now.as_nanos()) <= CAPTURE_MAX_NANOS)?;
+        *self = Clock { pts: unit.pts, utc: said.utc, is_capture: true };
+        Some(said)
     }
 
     /// When what is presented at `pts` was captured, or came in.

@@ -45,7 +45,7 @@ pub enum Event {
         segment: u64,
         /// The part within the segment.
         part: u32,
-        /// `[styp] [prft] moof mdat`.
+        /// `[styp] [emsg] [prft] moof mdat`.
         bytes: Bytes,
     },
     /// A part is complete, and stands in the playlist from now on.

@@ -99,7 +99,7 @@ impl Follower {
         let mut captured = None;
         if !self.lane.is_open() {
             let date = clock.date_of(unit.pts);
-            captured = date.is_capture.then_some(date.utc);
+            captured = date.is_capture.then(|| date.utc.into());
             // Behind a silence a segment begins where the one before it ended, all the same.
             let decode_time = self.lane.begins_at(timed.decode_time);
             let opening = Opening { decode_time, offset: 0, date, independent: true };

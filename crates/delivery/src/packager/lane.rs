@@ -7,17 +7,17 @@
 //! The parts of a segment share its time without gap: each begins where the one before it was said to end, even where
 //! the samples' stamps are a tick off.
 
-use super::clock::Date;
+use super::clock::{Date, Said};
 use super::presentation::{Kind, Rendition, Segment, TrackInfo, duration_of, ticks_of};
 use super::running::World;
 use super::start::FirstTrack;
 use super::{Event, RenditionName, Settings};
 use bytes::Bytes;
 use glassline_media::container::cmaf::{
-    Brand, Captured, Error, LiveTimeline, Media, Run, Sample, SegmentKind, Timed, Track, write_chunk,
-    write_init, write_segment_type,
+    Brand, Captured, Error, EventMessage, LiveTimeline, Media, Run, Sample, SegmentKind, Timed, Track,
+    write_chunk, write_event, write_init, write_segment_type,
 };
-use glassline_media::{AccessUnit, Ticks, Utc};
+use glassline_media::{AccessUnit, Ticks};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ struct Collected {
     decode_time: u64,
     samples: Vec<Sample>,
     data: Vec<u8>,
-    captured: Option<Utc>,
+    captured: Option<Said>,
     key: bool,
 }
 
@@ -181,7 +181,7 @@ impl Lane {
         &mut self,
         timed: &Timed,
         independent: bool,
-        captured: Option<Utc>,
+        captured: Option<Said>,
         out: &mut Output<'_>,
     ) {
         let (from, to) = (timed.decode_time, timed.decode_time.saturating_add(timed.sample.duration.into()));
@@ -226,10 +226,15 @@ impl Lane {
         let run = &self.run;
         let first = &run.samples[0];
         let presented = run.decode_time.saturating_add_signed(first.composition_offset.into());
-        let captured = run.captured.map(|utc| Captured { track_id: TRACK_ID, utc, media_time: presented });
-        let mut bytes = Vec::with_capacity(run.data.len() + 192 + 16 * run.samples.len());
+        let said = run.captured.as_ref();
+        let captured = said.map(|said| Captured { track_id: TRACK_ID, utc: said.utc, media_time: presented });
+        let mut bytes = Vec::with_capacity(run.data.len() + 320 + 16 * run.samples.len());
         if std::mem::take(&mut self.is_untyped) {
             write_segment_type(SegmentKind::Segment, &mut bytes);
+        }
+        if let Some(message) = said.and_then(|said| said.message.clone()) {
+            let timescale = self.info.timescale;
+            write_event(&EventMessage::capture(timescale, presented, self.sequence, message), &mut bytes);
         }
         let whole =
             Run { track_id: TRACK_ID, decode_time: run.decode_time, samples: &run.samples, data: &run.data };
@@ -285,7 +290,7 @@ impl Lane {
 }
 
 impl Collected {
-    fn push(&mut self, timed: &Timed, captured: Option<Utc>) {
+    fn push(&mut self, timed: &Timed, captured: Option<Said>) {
         if self.samples.is_empty() {
             self.decode_time = timed.decode_time;
             self.captured = captured;

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use glassline_media::bitstream::h264;
 use glassline_media::container::ts::Program;
 use glassline_media::container::ts::psi::ElementaryStream;
-use glassline_media::{AccessUnit, Codec, Stamps, Ticks, Utc};
+use glassline_media::stamps::Record;
+use glassline_media::{AccessUnit, Codec, Stage, Stamps, Ticks, Time, Utc};
 use std::collections::BTreeMap;
 
 /// Baseline, 320x180, 25 pictures a second, as x264 writes it.
@@ -52,6 +53,18 @@ fn coded(key: bool, sps: &[u8], captured: Option<Utc>, bytes: usize, pts: i64) -
 /// A picture whose one slice has `bytes` bytes.
 pub(crate) fn picture(key: bool, bytes: usize, pts: i64) -> AccessUnit {
     coded(key, SPS, None, bytes, pts)
+}
+
+/// The same with a record of its sender's stages. Returns what its message says, too.
+pub(crate) fn staged_picture(key: bool, captured: Utc, pts: i64) -> (AccessUnit, Vec<u8>) {
+    let own = Stamps::captured_at(Time::ZERO).with(Stage::Queued, Time::from_millis(3));
+    let payload = h264::write_capture(captured, &Record { own, ..Record::default() });
+    let mut message = Vec::new();
+    h264::sei::write_message(h264::sei::USER_DATA_UNREGISTERED, &payload, &mut message);
+    let mut unit = picture(key, 50, pts);
+    let at = h264::ACCESS_UNIT_DELIMITER.len();
+    unit.data = [&unit.data[..at], &message[..], &unit.data[at..]].concat().into();
+    (unit, payload[16..].to_vec())
 }
 
 /// A picture that says when it was captured.

@@ -1,6 +1,7 @@
 use super::testing::*;
 use super::*;
 use glassline_media::Ticks;
+use glassline_media::container::cmaf;
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -132,6 +133,33 @@ fn the_capture_time_is_the_date_of_a_segment_and_of_the_sound_beside_it() {
     }
     assert_eq!(segments(&wrong, RenditionName::Video)[0].program_date_time, BEGUN);
     assert_eq!(&wrong.segments[&(RenditionName::Video, 0)].bytes[28..32], b"moof");
+}
+
+#[test]
+fn a_chunk_repeats_what_its_picture_says_of_its_senders_stages() {
+    let mut checked = Checked::new(Settings::default(), &program(vec![stream(VIDEO, 0x1b, &[])]));
+    let mut said = Vec::new();
+    for index in 0..60 {
+        let captured = Utc::from_nanos(BEGUN.as_nanos() + index as u64 * 40 * MILLI);
+        let (unit, message) = staged_picture(index % 50 == 0, captured, index * PICTURE);
+        checked.push(VIDEO, &unit);
+        said.push(message);
+    }
+    let inits = checked.inits.values().map(|init| &init[..]);
+    let segments = checked.segments.values().map(|segment| &segment.bytes[..]);
+    let mut reader = cmaf::Reader::new();
+    reader.push(&inits.chain(segments).collect::<Vec<_>>().concat()).unwrap();
+    let mut messages = Vec::new();
+    while let Some(event) = reader.poll() {
+        if let cmaf::Event::Message(message) = event {
+            assert_eq!((&message.scheme_id_uri[..], message.timescale), (cmaf::CAPTURE_SCHEME, 90_000));
+            messages.push((message.presentation_time, message.message_data));
+        }
+    }
+    let expected = said.iter().take(messages.len()).enumerate();
+    let expected =
+        expected.map(|(index, said)| (cmaf::EventTime::At(index as u64 * PICTURE as u64), said.clone()));
+    assert!(messages.len() >= 50 && messages.iter().cloned().eq(expected), "{messages:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! Written by `encode`; read by `probe`, the page and receivers. `docs/capture-utc.md` is the format's own page.
 
 use super::sei::{Sei, USER_DATA_UNREGISTERED, write_message};
-use crate::stamps::Record;
+use crate::stamps::{RECORD_BYTES_MAX, Record};
 use crate::time::Utc;
 
 /// The UUID that tells the message from other user data; its last six bytes read `gllcap`.
@@ -42,6 +42,14 @@ impl Sei {
     pub fn capture_utc(&self) -> Option<Utc> {
         let (nanos, _) = self.user_data(&CAPTURE_UTC_UUID)?.split_first_chunk()?;
         Some(Utc::from_nanos(u64::from_be_bytes(*nanos)))
+    }
+
+    /// The time and the record of stages behind it, as they stand in the message, without what later versions put behind them;
+    /// `None` where there is no record that this version reads.
+    pub fn capture_and_record(&self) -> Option<&[u8]> {
+        self.stamp_record()?;
+        let payload = self.user_data(&CAPTURE_UTC_UUID)?;
+        payload.get(..payload.len().min(CAPTURE_UTC_BYTES - CAPTURE_UTC_UUID.len() + RECORD_BYTES_MAX))
     }
 
     /// What the picture's sender says of its stages, if it says something that this version reads.
@@ -92,10 +100,12 @@ mod tests {
         write_message(USER_DATA_UNREGISTERED, &payload, &mut nal);
         let sei = Sei::parse(&nal[5..]);
         assert_eq!((sei.capture_utc(), sei.stamp_record()), (Some(Utc::from_nanos(7)), Some(record)));
+        assert_eq!(sei.capture_and_record(), Some(&payload[16..]));
         nal.clear();
         write_message(USER_DATA_UNREGISTERED, &payload[..payload.len() - 1], &mut nal);
         let cut = Sei::parse(&nal[5..]);
         assert_eq!((cut.capture_utc(), cut.stamp_record()), (Some(Utc::from_nanos(7)), None));
+        assert_eq!(cut.capture_and_record(), None);
     }
 
     proptest! {

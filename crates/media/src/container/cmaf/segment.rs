@@ -56,7 +56,26 @@ pub struct EventMessage {
     pub message_data: Vec<u8>,
 }
 
+/// The scheme of [`EventMessage::capture`]: the UUID of the message in the picture itself, as a URN (RFC 9562).
+pub const CAPTURE_SCHEME: &str = "urn:uuid:9d1f3c52-6b0e-4f7a-8c21-676c6c636170";
+
 impl EventMessage {
+    /// What a chunk's first picture says of its capture and of its sender's stages, for who does not look into samples: `message`
+    /// is what stands behind the UUID in the picture's own message
+    /// ([`Sei::capture_and_record`](crate::bitstream::h264::Sei::capture_and_record)). It holds at `presented`, in ticks of the
+    /// track.
+    pub fn capture(timescale: u32, presented: u64, id: u32, message: Vec<u8>) -> EventMessage {
+        EventMessage {
+            scheme_id_uri: CAPTURE_SCHEME.to_owned(),
+            value: String::new(),
+            timescale,
+            presentation_time: EventTime::At(presented),
+            duration: 0,
+            id,
+            message_data: message,
+        }
+    }
+
     /// The duration of an event whose end is not known.
     pub const UNKNOWN_DURATION: u32 = u32::MAX;
 }
