@@ -202,8 +202,12 @@ impl Lines {
 fn line(progress: &Progress, before: &Progress, passed: Duration, pool_frames: usize) -> String {
     let seconds = passed.as_secs_f64().max(1e-3);
     let (now, then) = (&progress.received, &before.received);
+    // The words are those of the latency budget.
+    let received = progress
+        .received_after
+        .map_or(String::new(), |after| format!("  captured → received {:.1} ms", after.as_secs_f64() * 1e3));
     format!(
-        "{:.1} frames/s  {:.2} Gbit/s  lost {}  reordered {}  kernel drops {}  dropped frames {}  queue {} of {}",
+        "{:.1} frames/s  {:.2} Gbit/s  lost {}  reordered {}  kernel drops {}  dropped frames {}  queue {} of {}{received}",
         (now.frames() - then.frames()) as f64 / seconds,
         (now.bytes - then.bytes) as f64 * 8.0 / seconds / 1e9,
         now.counters.lost,
@@ -333,6 +337,9 @@ mod tests {
             line(&progress, &before, Duration::from_secs(1), 120),
             "60.0 frames/s  2.00 Gbit/s  lost 3  reordered 0  kernel drops 0  dropped frames 1  queue 10 of 120"
         );
+        let progress = Progress { received_after: Some(Duration::from_micros(17_340)), ..progress };
+        let text = line(&progress, &before, Duration::from_secs(1), 120);
+        assert!(text.ends_with("queue 10 of 120  captured → received 17.3 ms"), "{text}");
         assert!(advice(&received).unwrap().contains("--pool"));
         assert_eq!(advice(&Report::default()), None);
     }

@@ -12,6 +12,7 @@ mod writer;
 pub use writer::{Container, Raw, WriteError, Writer};
 
 use super::receive::{Receiver, Report, Watch};
+use glassline_media::{Stage, Stamps};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -38,6 +39,9 @@ pub struct Progress {
     pub queued: u64,
     /// From the first frame's time stamp to the end of the newest one.
     pub length: Duration,
+    /// From the newest frame's capture to when its last packet was here; `None` where its time stamp does not tell the capture, or
+    /// the two machines' clocks make no sense of it.
+    pub received_after: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
@@ -45,7 +49,11 @@ struct Counts {
     frames: AtomicU64,
     bytes: AtomicU64,
     nanos: AtomicU64,
+    /// Of [`Progress::received_after`]; [`UNKNOWN`] where that is not known.
+    received_after_nanos: AtomicU64,
 }
+
+const UNKNOWN: u64 = u64::MAX;
 
 /// A recording that goes on.
 pub struct Recording {
@@ -60,7 +68,9 @@ impl Recording {
     /// # Errors
     /// Where there is no thread to be had.
     pub fn start(receiver: Receiver, writer: Writer, length: Option<Duration>) -> io::Result<Recording> {
-        let (watch, counts) = (receiver.watch(), Arc::new(Counts::default()));
+        let received_after_nanos = AtomicU64::new(UNKNOWN);
+        let counts = Arc::new(Counts { received_after_nanos, ..Counts::default() });
+        let watch = receiver.watch();
         let (end, ended) = mpsc::channel();
         let in_thread = counts.clone();
         thread::Builder::new().name("recording".to_owned()).spawn(move || {
@@ -75,12 +85,14 @@ impl Recording {
     pub fn progress(&self) -> Progress {
         let received = self.watch.report();
         let frames = self.counts.frames.load(Ordering::Relaxed);
+        let received_after = self.counts.received_after_nanos.load(Ordering::Relaxed);
         Progress {
             received,
             frames,
             bytes: self.counts.bytes.load(Ordering::Relaxed),
             queued: received.frames().saturating_sub(frames),
             length: Duration::from_nanos(self.counts.nanos.load(Ordering::Relaxed)),
+            received_after: (received_after != UNKNOWN).then(|| Duration::from_nanos(received_after)),
         }
     }
 
@@ -121,6 +133,12 @@ fn record(
                 if length.is_some_and(|length| at + frame_time / 2 >= length && at > Duration::ZERO) {
                     break;
                 }
+                let stamps = Stamps::captured_at(frame.picture.captured).with(Stage::Received, frame.ended);
+                let received_after = stamps.between(Stage::Captured, Stage::Received);
+                let nanos = received_after
+                    .filter(|_| frame.is_related)
+                    .map_or(UNKNOWN, |after| after.as_nanos() as u64);
+                counts.received_after_nanos.store(nanos, Ordering::Relaxed);
                 writer.write(&frame.picture)?;
                 counts.frames.fetch_add(1, Ordering::Relaxed);
                 counts.bytes.store(writer.bytes(), Ordering::Relaxed);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::raw::receive::Settings;
 use crate::raw::testing::{LONG, Sender, format, free, settings, wait_for};
 use glassline_io::clock::Clock;
 use glassline_media::Time;
@@ -37,6 +38,36 @@ fn recorded(name: &str, depth: u8, frames: u32) -> Vec<Vec<u8>> {
     assert!(progress.length.abs_diff(length) < Duration::from_millis(1), "{:?}", progress.length);
     sent.truncate(frames as usize);
     sent
+}
+
+#[test]
+fn how_long_after_their_capture_frames_come_is_told_where_stamps_tell_it() {
+    let (to, clock) = ([free()], Clock::new());
+    // TAI is ahead of UTC by 37 s; the stamp 0 is of a tenth of a second ago.
+    let tai = u128::from(clock.utc_at(clock.now()).as_nanos()) + 36_900_000_000;
+    let direct = 0u32.wrapping_sub((tai * 90_000 / 1_000_000_000) as u32);
+    for direct in [Some(direct), None] {
+        let settings = Settings { direct, ..settings(format(8), &to, 8) };
+        let receiver = Receiver::start(&settings, clock).unwrap();
+        let writer = Writer::create("null:", Container::Null, &example(8), rate()).unwrap();
+        let recording = Recording::start(receiver, writer, None).unwrap();
+        let (mut sender, mut told) = (Sender::new(format(8)), None);
+        // A machine that stood still for a second has no frame that came in time: the next ones have later stamps.
+        for number in 0..200 {
+            sender.send(number, &to, |_, _| false);
+            wait_for("the frame is counted", || recording.progress().frames > u64::from(number));
+            told = recording.progress().received_after;
+            if told.is_some() || direct.is_none() && number == 3 {
+                break;
+            }
+        }
+        match direct {
+            Some(_) => assert!(told.is_some_and(|after| after <= Duration::from_millis(1_100)), "{told:?}"),
+            None => assert_eq!(told, None),
+        }
+        recording.stop();
+        assert!(recording.wait(LONG).expect("an end").is_ok());
+    }
 }
 
 #[test]
