@@ -8,7 +8,7 @@
 //! ```
 
 use super::ControlError;
-use super::stage_counts::StageCounts;
+use glassline_media::stamps::StageCounts;
 use glassline_media::quantity::Bitrate;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -112,12 +112,8 @@ struct Waiting {
 impl Waiting {
     /// What `next` says of this picture's later stages, if it is the one behind it.
     fn told_by(&self, next: &Waiting) -> Option<Stamps> {
-        let previous = next.record?.previous?;
-        let before = next.captured?.as_nanos().checked_sub(previous.ago.as_nanos() as u64)?;
-        // The time between is in whole microseconds, rounded down.
-        let is_ours = before.checked_sub(self.captured?.as_nanos()).is_some_and(|off| off < 1000);
-        let staged = self.record?.own.or(&previous.stages);
-        Some(staged).filter(|stamps| is_ours && stamps.between(Stage::Captured, SENDER_LAST).is_some())
+        let staged = self.record?.with_next(self.captured?, &next.record?, next.captured?)?;
+        Some(staged).filter(|stamps| stamps.between(Stage::Captured, SENDER_LAST).is_some())
     }
 }
 
