@@ -217,7 +217,8 @@ mod tests {
     fn a_pictures_stages_are_those_of_its_record_and_of_the_next_one() {
         let own = stamps(&[micros(Stage::Queued, 5)]);
         let record = Record { own, ..Record::default() };
-        let previous = Previous { ago: Duration::from_micros(20_000), stages: stamps(&[micros(Stage::Sent, 900)]) };
+        let previous =
+            Previous { ago: Duration::from_micros(20_000), stages: stamps(&[micros(Stage::Sent, 900)]) };
         let next = Record { previous: Some(previous), ..Record::default() };
         let captured = Utc::from_nanos(1_000_000_999);
         let said = |off: u64| record.with_next(captured, &next, Utc::from_nanos(1_020_000_999 + off));
