@@ -50,6 +50,7 @@ mod send_raw;
 mod setup;
 mod site;
 mod soak;
+mod stages;
 mod tls;
 mod viewers;
 mod vp8;

@@ -132,6 +132,7 @@ pub(super) mod tests {
             pictures: 3,
             with_capture_time: 3,
             with_stages: 2,
+            with_relay: 0,
             steps: vec![
                 step(Stage::Captured, Stage::Queued, 0.5),
                 step(Stage::Queued, Stage::Encoded, 8.0),

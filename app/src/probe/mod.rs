@@ -5,7 +5,7 @@
 //! bursty the arrivals are, and [`capture`] takes them from a packet capture. [`check`] holds the stream against the
 //! rules, [`age`] tells how old its pictures are when they come, by the clock that [`server_clock`] finds. [`glass`]
 //! decodes, and tells how old they are then; [`budget`] tells where the time went by the stages that senders say.
-//! [`raw`] looks at the flows of a session description.
+//! [`relay_stages`] asks the server when pictures passed it. [`raw`] looks at the flows of a session description.
 
 mod budget;
 mod capture;
@@ -17,6 +17,7 @@ mod ivf;
 mod layout;
 mod picture_file;
 mod raw;
+mod relay_stages;
 mod server_clock;
 mod source;
 mod table;
@@ -152,6 +153,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             format!("{} is not an MPEG transport stream", args.target),
             "probe understands MPEG-TS, and VP8 in IVF (for other formats: ffprobe)",
         ));
+    }
+    if args.budget.is_wanted() && analysis.has_capture_times() {
+        analysis.tell_relay_stages(&relay_stages::of(&args.target, &args.trust));
     }
     if kind == Kind::Url && analysis.has_capture_times() {
         analysis.tell_ages_by(server_clock::of(&args.target, &args.trust));

@@ -42,9 +42,10 @@ fn exchange(url: &Url, trust: Option<&Connector>, deadline: Time) -> Option<Wall
     Some(WallClock { at, utc, whose: "server", uncertainty_ms: Some(round_trip.as_secs_f64() * 1e3 / 2.0) })
 }
 
-struct Body<'a> {
-    http: &'a mut Http,
-    deadline: Time,
+/// A body, read until a deadline.
+pub(super) struct Body<'a> {
+    pub(super) http: &'a mut Http,
+    pub(super) deadline: Time,
 }
 
 impl Read for Body<'_> {

@@ -1,10 +1,11 @@
-//! What operators see of viewers: `/api/clients` and `/api/streams/NAME/history`.
+//! What operators see of viewers: `/api/clients`, `/api/streams/NAME/history` and `/api/streams/NAME/latency`.
 
 use super::answers::{json, refused};
 use super::counts::{BehindCounts, behind_counts, why_counts};
 use glassline_delivery::http1::server::Request;
 use glassline_delivery::http1::{Response, problem};
 use glassline_delivery::policy::StreamName;
+use glassline_delivery::telemetry::stages::{STEP, Step};
 use glassline_delivery::telemetry::{History, Point};
 use glassline_engine::relay::{Client, Hub, ListenerRole};
 use serde::Serialize;
@@ -76,6 +77,29 @@ struct Curves {
     retransmitted_segments: Vec<u32>,
     behind_p50_ms: Vec<Option<u32>>,
     behind_p95_ms: Vec<Option<u32>>,
+}
+
+/// `GET /api/streams/NAME/latency`.
+#[derive(Serialize)]
+struct Latency {
+    step_s: u64,
+    now_us: u64,
+    relay: Vec<LatencyStep>,
+    viewers: Vec<LatencyStep>,
+}
+
+#[derive(Serialize)]
+struct LatencyStep {
+    t_us: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reports: Option<u32>,
+    stages: BTreeMap<&'static str, Percentiles>,
+}
+
+#[derive(Serialize)]
+struct Percentiles {
+    p50_us: u32,
+    p99_us: u32,
 }
 
 /// Whether `peer` may see viewers' addresses, which are personal data; the refusal otherwise. The one place that
@@ -161,6 +185,28 @@ fn viewer(client: &Client) -> Viewer {
             sndbuf_limited_ms: info.sndbuf_limited_us.map(from_micros),
         },
     }
+}
+
+/// Where the stream's milliseconds went in the last ten minutes; `None` where it is not there.
+pub(super) fn latency(name: &StreamName, hub: &Hub) -> Option<Response> {
+    let clock = hub.clock();
+    let (now, utc) = (clock.now(), clock.utc());
+    let (relay, viewers) = hub.stages(name, |relay, viewers| (relay.steps(now), viewers.steps(now)))?;
+    let told = |step: Step, are_reports: bool| LatencyStep {
+        t_us: utc.as_micros().saturating_sub(now.since(step.begins).as_micros() as u64),
+        reports: are_reports.then_some(step.reports),
+        stages: step
+            .parts
+            .iter()
+            .map(|(part, all)| (part.name(), Percentiles { p50_us: all.p50_us, p99_us: all.p99_us }))
+            .collect(),
+    };
+    Some(json(&Latency {
+        step_s: STEP.as_secs(),
+        now_us: utc.as_micros(),
+        relay: relay.into_iter().map(|step| told(step, false)).collect(),
+        viewers: viewers.into_iter().map(|step| told(step, true)).collect(),
+    }))
 }
 
 /// How the stream was; `None` where it is not there.

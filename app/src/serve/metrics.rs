@@ -2,7 +2,7 @@
 
 use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Why};
 use glassline_engine::edge::{CacheStatus, ObjectSource, WAIT_EDGES_MS, WaitCounts};
-use glassline_engine::encode::{EncoderStatus, STAGE_EDGES_MICROS};
+use glassline_engine::encode::{EncoderStatus, STAGE_EDGES_MICROS, StageCount};
 use glassline_engine::relay::{Hub, IngestCounts, OutputStatus, SourceState, SourceStatus, StreamStatus};
 use std::fmt::{Display, Write};
 
@@ -90,16 +90,51 @@ fn encoder_stages(text: &mut Exposition, encoders: &[EncoderStatus]) {
     for (name, status) in running {
         for (stage, count) in status.stages.stages() {
             let labels = format!("stream=\"{name}\",stage=\"{}\"", stage.name());
-            let edges = STAGE_EDGES_MICROS.iter().map(|micros| (*micros as f64 / 1e6).to_string());
-            let mut at_most = 0;
-            for (edge, count) in edges.chain(["+Inf".to_owned()]).zip(count.buckets) {
-                at_most += count;
-                let _ = writeln!(text.0, "glassline_{family}_bucket{{{labels},le=\"{edge}\"}} {at_most}");
-            }
-            let _ = writeln!(text.0, "glassline_{family}_sum{{{labels}}} {}", count.sum.as_secs_f64());
-            let _ = writeln!(text.0, "glassline_{family}_count{{{labels}}} {at_most}");
+            stage_histogram(text, family, &labels, count);
         }
     }
+}
+
+/// The samples of a histogram of [`StageCount`]'s buckets.
+fn stage_histogram(text: &mut Exposition, family: &str, labels: &str, count: &StageCount) {
+    let edges = STAGE_EDGES_MICROS.iter().map(|micros| (*micros as f64 / 1e6).to_string());
+    let mut at_most = 0;
+    for (edge, count) in edges.chain(["+Inf".to_owned()]).zip(count.buckets) {
+        at_most += count;
+        let _ = writeln!(text.0, "glassline_{family}_bucket{{{labels},le=\"{edge}\"}} {at_most}");
+    }
+    let _ = writeln!(text.0, "glassline_{family}_sum{{{labels}}} {}", count.sum.as_secs_f64());
+    let _ = writeln!(text.0, "glassline_{family}_count{{{labels}}} {at_most}");
+}
+
+/// The latency budget behind the encoders: this server's stages of pictures that say when they were captured, and what
+/// viewers report of theirs.
+fn stage_families(text: &mut Exposition, hub: &Hub, streams: &[StreamStatus]) {
+    let (mut relay, mut viewers) = (Exposition::default(), Exposition::default());
+    let (relay_family, viewer_family) = ("relay_stage_seconds", "viewer_stage_seconds");
+    relay.family(
+        relay_family,
+        "histogram",
+        "How long pictures took to each stage of this server from the one before it; to the first, from capture.",
+    );
+    viewers.family(
+        viewer_family,
+        "histogram",
+        "How long each part of the way took by viewers' reports, which only count: sums are estimates.",
+    );
+    for StreamStatus { name, .. } in streams {
+        let labels = |stage: &str| format!("stream=\"{name}\",stage=\"{stage}\"");
+        hub.stages(name, |figures, reported| {
+            for (stage, count) in figures.stages() {
+                stage_histogram(&mut relay, relay_family, &labels(stage.name()), count);
+            }
+            for (part, count) in reported.parts() {
+                stage_histogram(&mut viewers, viewer_family, &labels(part.name()), count);
+            }
+        });
+    }
+    text.0.push_str(&relay.0);
+    text.0.push_str(&viewers.0);
 }
 
 /// What publishers of CMAF have put.
@@ -205,6 +240,7 @@ pub(super) fn exposition(hub: &Hub, encoders: &[EncoderStatus]) -> String {
     );
     stream_families(&mut text, &streams);
     encoder_families(&mut text, encoders);
+    stage_families(&mut text, hub, &streams);
     viewer_families(&mut text, &streams);
     source_families(&mut text, &streams);
     output_families(&mut text, &streams);

@@ -75,6 +75,10 @@ impl PageSite {
                         let found = known(name).and_then(|name| insight::history(request, &name, hub));
                         return found.unwrap_or_else(no_stream);
                     }
+                    if let Some(name) = name.strip_suffix("/latency") {
+                        let found = known(name).and_then(|name| insight::latency(&name, hub));
+                        return found.unwrap_or_else(no_stream);
+                    }
                     if control::is_action(path) {
                         return control::post_alone();
                     }
@@ -189,6 +193,8 @@ mod tests {
             "/api/clients",
             "/api/encoders",
             "/api/objects",
+            "/api/streams/a/history",
+            "/api/streams/a/latency",
             "/api/streams/a/keyframe",
             "/api/streams/a/bitrate",
             "/stream/a",

@@ -19,6 +19,8 @@ mod push;
 mod redirects;
 #[path = "../../../fuzz/bodies/rewrite.rs"]
 mod rewrite;
+#[path = "../../../fuzz/bodies/stages.rs"]
+mod stages;
 #[path = "../../../fuzz/bodies/urls.rs"]
 mod urls;
 
@@ -50,6 +52,11 @@ fn answers_to_a_pusher() {
 #[test]
 fn answers_of_upstreams() {
     corpus::run("redirects", redirects::run);
+}
+
+#[test]
+fn stages_of_pictures_and_reports_of_viewers() {
+    corpus::run("stages", stages::run);
 }
 
 #[test]

@@ -8,8 +8,10 @@
 //! Each hop sets its own with [`Stamps::set`]. [`Stamps::budget`] tells where the time went; [`Record`] is the form in
 //! which a sender's stamps go along in the stream.
 
+mod counts;
 mod record;
 
+pub use counts::{STAGE_EDGES_MICROS, StageCount, StageCounts};
 pub use record::{ClockAccuracy, Previous, RECORD_BYTES_MAX, Record};
 
 use crate::time::Time;

@@ -12,7 +12,7 @@ use super::selection::VERY_LARGE;
 use crate::http1::client;
 
 /// Fields of an answer that are between its two ends alone (RFC 9110 §7.6.1), or that we say ourselves.
-const HOP_BY_HOP: [&str; 14] = [
+const HOP_BY_HOP: [&str; 15] = [
     "connection",
     "keep-alive",
     "proxy-authenticate",
@@ -25,6 +25,7 @@ const HOP_BY_HOP: [&str; 14] = [
     "content-length",
     "content-range",
     "server",
+    "server-timing",
     "age",
     "set-cookie",
 ];

@@ -24,6 +24,7 @@ mod flush;
 mod mux;
 mod pace;
 mod past;
+mod pictures;
 mod seams;
 mod ts;
 
@@ -33,13 +34,16 @@ pub use flush::FlushPolicy;
 pub use mux::Mux;
 pub use pace::Pacing;
 pub use past::{Backlog, OffsetTime, Prebuffer};
+pub use pictures::Moment;
 pub use seams::Seams;
 
 use crate::stream::carried::Records;
 use crate::stream::flush::{Burst, Flush};
 use crate::stream::pace::Pace;
 use crate::stream::past::Past;
+use crate::stream::pictures::PictureLog;
 use crate::stream::ts::Packets;
+use crate::telemetry::stages::{PassedPicture, RelayFigures};
 use glassline_media::Time;
 use glassline_media::bitstream::h264::Join;
 use glassline_media::container::split;
@@ -272,6 +276,57 @@ impl Stream {
     /// Viewers see all that was appended.
     pub fn flushed(&mut self) {
         self.flush.flushed();
+    }
+
+    fn picture_log(&self) -> Option<&PictureLog> {
+        match &self.intake {
+            Intake::Packets(packets) => Some(packets.pictures()),
+            Intake::Records(_) => None,
+        }
+    }
+
+    fn picture_log_mut(&mut self) -> Option<&mut PictureLog> {
+        match &mut self.intake {
+            Intake::Packets(packets) => Some(packets.pictures_mut()),
+            Intake::Records(_) => None,
+        }
+    }
+
+    /// Whether [`Stream::pictures_flushed`] is to be told when viewers see what was appended: not where no picture says when
+    /// it was captured, so that it costs nothing there.
+    pub fn wants_moment(&self) -> bool {
+        self.picture_log().is_some_and(PictureLog::wants_flush)
+    }
+
+    /// Viewers see all that was appended from this moment on.
+    pub fn pictures_flushed(&mut self, moment: Moment) {
+        if let Some(log) = self.picture_log_mut() {
+            log.flushed(moment);
+        }
+    }
+
+    /// The offset that a viewer has to have been given for [`Stream::pictures_sent`] to tell something new. Changes with
+    /// both of these calls; `u64::MAX` where nothing is waited for.
+    pub fn unsent_end(&self) -> u64 {
+        self.picture_log().map_or(u64::MAX, PictureLog::unsent_end)
+    }
+
+    /// A viewer that entered at the offset `from` has been given all in front of `to`.
+    pub fn pictures_sent(&mut self, from: u64, to: u64, now: Time) {
+        if let Some(log) = self.picture_log_mut() {
+            log.sent(from, to, now);
+        }
+    }
+
+    /// The pictures of the last ten seconds that say when they were captured, in the order in which they came: 1,200 at most,
+    /// each once the next one has begun. Of MPEG-TS alone.
+    pub fn passed_pictures(&mut self, now: Time) -> impl Iterator<Item = &PassedPicture> {
+        self.picture_log_mut().into_iter().flat_map(move |log| log.passed(now))
+    }
+
+    /// What the stages of all pictures add up to; `None` of other muxes than MPEG-TS.
+    pub fn relay_figures(&self) -> Option<&RelayFigures> {
+        self.picture_log().map(PictureLog::figures)
     }
 
     /// The offset behind the last byte.

@@ -2,6 +2,7 @@
 //! seams between publishers announced.
 
 use super::details::DetailsProbe;
+use super::pictures::PictureLog;
 use super::seams::seam_packet;
 use super::{Counters, Entry, PATIENCE_FOR_KEY_FRAME, Point, StreamError, Tape, VideoDetails};
 use glassline_media::Time;
@@ -19,6 +20,8 @@ pub(super) struct Packets {
     session: Session,
     details: Option<VideoDetails>,
     join: Option<Join>,
+    #[serde(default)]
+    pictures: PictureLog,
 }
 
 /// What is known of the present publisher's bytes.
@@ -49,7 +52,13 @@ impl Session {
 
 impl Packets {
     pub(super) fn new(now: Time) -> Packets {
-        Packets { aligner: Aligner::new(), session: Session::new(now, false, 0), details: None, join: None }
+        Packets {
+            aligner: Aligner::new(),
+            session: Session::new(now, false, 0),
+            details: None,
+            join: None,
+            pictures: PictureLog::default(),
+        }
     }
 
     /// A publisher begins behind `head`. What an earlier one left of a packet is forgotten.
@@ -57,6 +66,7 @@ impl Packets {
         self.aligner = Aligner::new();
         self.session = Session::new(now, head > 0, continuity_errors);
         self.join = None;
+        self.pictures.begin_session();
     }
 
     pub(super) fn push(
@@ -103,6 +113,10 @@ impl Packets {
                 session.unit_offset = *tape.head;
                 tape.burst.picture_starts = true;
             }
+            if scan.video {
+                let end = *tape.head + PACKET_BYTES as u64;
+                self.pictures.push(&scan, packet, session.scanner.program(), end, tape.now);
+            }
             if let Some(details) = session.probe.look(&scan, packet, session.scanner.program()) {
                 self.details = Some(details);
             }
@@ -120,6 +134,16 @@ impl Packets {
             *tape.head += PACKET_BYTES as u64;
         }
         (tape.append)(&run[appended..]);
+    }
+
+    /// When pictures passed.
+    pub(super) fn pictures(&self) -> &PictureLog {
+        &self.pictures
+    }
+
+    /// The same, for what happens to them.
+    pub(super) fn pictures_mut(&mut self) -> &mut PictureLog {
+        &mut self.pictures
     }
 
     /// What PMT says of the streams inside.

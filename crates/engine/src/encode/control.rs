@@ -8,8 +8,8 @@
 //! ```
 
 use super::ControlError;
-use super::stage_counts::StageCounts;
 use glassline_media::quantity::Bitrate;
+use glassline_media::stamps::StageCounts;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

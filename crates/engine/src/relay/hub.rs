@@ -23,6 +23,7 @@ use glassline_delivery::http1::server::Request;
 use glassline_delivery::policy::{Load, StreamName};
 use glassline_delivery::stream::Mux;
 use glassline_delivery::telemetry::History;
+use glassline_delivery::telemetry::stages::{RelayFigures, ViewerFigures};
 use glassline_io::clock::Clock;
 use glassline_io::poll::Poller;
 use glassline_media::Time;
@@ -169,9 +170,23 @@ impl Hub {
         Some(self.streams.find(stream)?.telemetry.read(read))
     }
 
+    /// Gives `read` what this server's stages of the stream's pictures add up to, and what its viewers report; `None` where
+    /// there is no such stream. The first is empty of other muxes than MPEG-TS.
+    pub fn stages<T>(
+        &self,
+        stream: &StreamName,
+        read: impl FnOnce(&RelayFigures, &ViewerFigures) -> T,
+    ) -> Option<T> {
+        let live = self.streams.find(stream)?;
+        // Copied, so that no publisher waits for who reads.
+        let relay = live.relay_figures(RelayFigures::clone).unwrap_or_default();
+        Some(read(&relay, &live.viewer_figures()))
+    }
+
     /// Writes down how each stream is, once a second. Called by one worker.
     pub(super) fn record_history(&self, now: Time) {
         let streams = self.streams.all();
+        streams.iter().for_each(|live| live.viewer_figures().forget(now));
         if !streams.iter().any(|live| live.telemetry.is_due(now)) {
             return;
         }

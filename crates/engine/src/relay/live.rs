@@ -7,8 +7,10 @@ use crate::relay::telemetry::{Telemetry, TelemetryState};
 use glassline_delivery::policy::StreamName;
 use glassline_delivery::pull::stream_media_type;
 use glassline_delivery::stream::{
-    self, Block, Entry, Mux, OffsetTime, Pacing, Prebuffer, Stream, StreamError,
+    self, Block, Entry, Moment, Mux, OffsetTime, Pacing, Prebuffer, Stream, StreamError,
 };
+use glassline_delivery::telemetry::stages::{PassedPicture, RelayFigures, ViewerFigures};
+use glassline_io::clock::Clock;
 use glassline_io::spool::{self, Chain, LinkFile, Spool};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
@@ -49,10 +51,13 @@ pub(super) struct Live {
     pub(super) chain: Chain,
     pub(super) counters: StreamCounters,
     pub(super) telemetry: Telemetry,
+    viewer_figures: Mutex<ViewerFigures>,
     began: Time,
     core: Mutex<Core>,
     tail: AtomicU64,
     newest_seam: AtomicU64,
+    /// What a viewer has to have been given for [`Live::was_sent`] to tell something new.
+    unsent_end: AtomicU64,
     pace_bps: AtomicU64,
     /// Whether viewers are paced whatever their paths take.
     paces_all: AtomicBool,
@@ -85,17 +90,8 @@ struct Core {
 }
 
 impl Core {
-    /// Lets viewers see all that was appended.
-    fn flush(&mut self) {
-        self.stream.flushed();
-        self.spool.publish();
-    }
-
-    /// What a look at the clock came to.
-    fn flush_if(&mut self, is_time: bool) -> Flushed {
-        if is_time {
-            self.flush();
-        }
+    /// What a look at the clock came to, once viewers see what is due.
+    fn flushed(&mut self, is_time: bool) -> Flushed {
         let wanted = self.stream.poll_timeout();
         let at = wanted.filter(|&at| self.armed.is_none_or(|armed| at < armed));
         self.armed = at.or(self.armed);
@@ -134,6 +130,9 @@ pub(super) struct LiveState {
     pace_bps: u64,
     counts: [u64; 8],
     telemetry: TelemetryState,
+    /// An earlier version knew none.
+    #[serde(default)]
+    viewer_figures: ViewerFigures,
     stream: Stream,
     media_type: Option<String>,
     spool: spool::Settings,
@@ -174,6 +173,7 @@ impl Live {
             chain,
             counters: StreamCounters::default(),
             telemetry: Telemetry::new(now),
+            viewer_figures: Mutex::default(),
             began: now,
             core: Mutex::new(Core {
                 stream,
@@ -186,6 +186,7 @@ impl Live {
             }),
             tail: AtomicU64::new(0),
             newest_seam: AtomicU64::new(0),
+            unsent_end: AtomicU64::new(u64::MAX),
             pace_bps: AtomicU64::new(0),
             paces_all: AtomicBool::new(paces_all),
             ended: AtomicBool::new(false),
@@ -196,7 +197,7 @@ impl Live {
     /// What the next process needs of it, and the links. What waited is shown.
     pub(super) fn state(&self) -> (LiveState, Vec<LinkFile>) {
         let mut core = self.lock();
-        core.flush();
+        self.flush(&mut core);
         let Core { stream, spool, media_type, holder, sessions, gone_since, .. } = &*core;
         let state = LiveState {
             id: self.id,
@@ -206,6 +207,7 @@ impl Live {
             pace_bps: self.pace_bps(),
             counts: self.counters.state(),
             telemetry: self.telemetry.state(),
+            viewer_figures: self.viewer_figures().clone(),
             stream: stream.clone(),
             media_type: media_type.clone(),
             spool: spool.settings().clone(),
@@ -240,10 +242,12 @@ impl Live {
             chain,
             counters: StreamCounters::restore(state.counts),
             telemetry: Telemetry::restore(state.telemetry),
+            viewer_figures: Mutex::new(state.viewer_figures),
             began: state.began,
             core: Mutex::new(Core { stream, spool, media_type, holder, sessions, gone_since, armed: None }),
             tail: AtomicU64::new(tail),
             newest_seam: AtomicU64::new(newest_seam),
+            unsent_end: AtomicU64::new(u64::MAX),
             pace_bps: AtomicU64::new(state.pace_bps),
             paces_all: AtomicBool::new(paces_all),
             ended: AtomicBool::new(state.ended),
@@ -277,11 +281,65 @@ impl Live {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Lets viewers see all that was appended.
+    fn flush(&self, core: &mut Core) {
+        core.stream.flushed();
+        if core.stream.wants_moment() {
+            let clock = Clock::new();
+            core.stream.pictures_flushed(Moment { at: clock.now(), utc: clock.utc() });
+            // Before viewers see it, so that whoever sends the picture knows that this is to be told.
+            self.note_unsent(core);
+        }
+        core.spool.publish();
+    }
+
+    /// The same where it is time. Tells what is to be done then.
+    fn flush_if(&self, core: &mut Core, is_time: bool) -> Flushed {
+        if is_time {
+            self.flush(core);
+        }
+        core.flushed(is_time)
+    }
+
+    fn note_unsent(&self, core: &Core) {
+        self.unsent_end.store(core.stream.unsent_end(), Ordering::Relaxed);
+    }
+
+    /// A viewer that entered at the offset `from` has been given all in front of `to`. Nearly always that tells nothing,
+    /// which is known without the lock: each picture's first viewer alone tells when it was sent.
+    pub(super) fn was_sent(&self, from: u64, to: u64) {
+        if to >= self.unsent_end.load(Ordering::Relaxed) {
+            let mut core = self.lock();
+            core.stream.pictures_sent(from, to, Clock::new().now());
+            self.note_unsent(&core);
+        }
+    }
+
+    /// Gives `read` the pictures of the last ten seconds that say when they were captured, in the order in which they came.
+    pub(super) fn passed_pictures<T>(
+        &self,
+        now: Time,
+        read: impl FnOnce(&mut dyn Iterator<Item = &PassedPicture>) -> T,
+    ) -> T {
+        read(&mut self.lock().stream.passed_pictures(now))
+    }
+
+    /// Gives `read` what the stages of all pictures add up to; nothing of other muxes than MPEG-TS.
+    pub(super) fn relay_figures<T>(&self, read: impl FnOnce(&RelayFigures) -> T) -> Option<T> {
+        self.lock().stream.relay_figures().map(read)
+    }
+
+    /// What viewers report.
+    pub(super) fn viewer_figures(&self) -> MutexGuard<'_, ViewerFigures> {
+        // Figures: the worst that a panic in between can do is a report that is half counted.
+        self.viewer_figures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Keeps and sends the stream as `settings` say from now on. What waited is shown; the caller then tells the
     /// workers.
     pub(super) fn reconfigure(&self, settings: stream::Settings) {
         let mut core = self.lock();
-        core.flush();
+        self.flush(&mut core);
         core.stream.reconfigure(settings);
         if settings.pacing == Pacing::Off {
             self.pace_bps.store(0, Ordering::Relaxed);
@@ -296,7 +354,7 @@ impl Live {
             return Claim::Taken;
         }
         // What another publisher left is whole as it is.
-        core.flush();
+        self.flush(&mut core);
         core.sessions += 1;
         let session = core.sessions;
         core.stream.begin_session(now);
@@ -311,7 +369,7 @@ impl Live {
     /// workers.
     pub(super) fn give_way(&self) -> Option<Seat> {
         let mut core = self.lock();
-        core.flush();
+        self.flush(&mut core);
         self.end();
         core.holder.take().and_then(|holder| holder.seat)
     }
@@ -320,7 +378,7 @@ impl Live {
     pub(super) fn release(&self, session: u64, now: Time) {
         let mut core = self.lock();
         if core.holder.as_ref().is_some_and(|holder| holder.session == session) {
-            core.flush();
+            self.flush(&mut core);
             core.holder = None;
             core.gone_since = now;
         }
@@ -331,7 +389,7 @@ impl Live {
     pub(super) fn begin_anew(&self, session: u64, now: Time) -> Option<u64> {
         let mut core = self.lock();
         let holder = core.holder.filter(|holder| holder.session == session)?;
-        core.flush();
+        self.flush(&mut core);
         core.sessions += 1;
         let session = core.sessions;
         core.stream.begin_session(now);
@@ -357,7 +415,7 @@ impl Live {
         let mut core = self.lock();
         let pushed = self.append(&mut core, session, bytes, now);
         let is_time = core.stream.pause(now);
-        let paused = core.flush_if(is_time);
+        let paused = self.flush_if(&mut core, is_time);
         let news = paused.news || !matches!(pushed, Ok(false));
         (pushed.map(drop), Flushed { news, ..paused })
     }
@@ -386,7 +444,7 @@ impl Live {
         }
         let has_enough = pushed?;
         if has_enough {
-            core.flush();
+            self.flush(core);
         }
         Ok(has_enough)
     }
@@ -422,7 +480,7 @@ impl Live {
     pub(super) fn pause(&self, now: Time) -> Flushed {
         let mut core = self.lock();
         let is_time = core.stream.pause(now);
-        core.flush_if(is_time)
+        self.flush_if(&mut core, is_time)
     }
 
     /// A time that [`Flushed::wake_at`] asked for has come.
@@ -434,7 +492,7 @@ impl Live {
         }
         core.armed = None;
         let is_time = core.stream.poll_timeout().is_some_and(|at| at <= now);
-        core.flush_if(is_time)
+        self.flush_if(&mut core, is_time)
     }
 
     /// Where a viewer begins that is moved.
@@ -621,6 +679,7 @@ mod tests {
     use super::*;
     use crate::relay::test_streams::{claimed, live, name};
     use glassline_delivery::stream::{Backlog, FlushPolicy};
+    use glassline_test_support::synthetic;
     use glassline_test_support::ts::Source;
 
     #[test]
@@ -667,6 +726,39 @@ mod tests {
         let (pushed, flushed) = live.push_all(session + 1, &bytes, Time::ZERO);
         assert!(matches!(pushed, Err(PushError::Evicted)) && flushed.news, "who waits is to look");
         assert_eq!(live.bytes_in(), bytes.len() as u64);
+    }
+
+    #[test]
+    fn the_first_viewer_tells_when_a_picture_was_sent_and_an_upgrade_keeps_what_they_add_up_to() {
+        let live = live(0, "a", 1);
+        let clock = Clock::new();
+        let session = claimed(&live, clock.now());
+        for (_, unit) in synthetic::intra_refresh_units() {
+            let before = live.chain.head();
+            live.push_all(session, &unit, clock.now()).0.expect("a transport stream");
+            let head = live.chain.head();
+            assert!(
+                before < head && live.unsent_end.load(Ordering::Relaxed) == head,
+                "it waits for a viewer"
+            );
+            live.was_sent(0, head - 1);
+            assert_eq!(live.unsent_end.load(Ordering::Relaxed), head, "one that has not all of it");
+            live.was_sent(0, head);
+            assert_eq!(live.unsent_end.load(Ordering::Relaxed), u64::MAX, "nor for a second one");
+        }
+        let sent = |all: &mut dyn Iterator<Item = &PassedPicture>| {
+            all.map(|picture| picture.sent.is_some_and(|sent| sent >= picture.flushed)).collect::<Vec<_>>()
+        };
+        assert_eq!(live.passed_pictures(clock.now(), sent), [true; 29], "the last one may go on");
+        let message = rmp_serde::to_vec_named(&live.state().0).expect("plain values");
+        let next: LiveState = rmp_serde::from_slice(&message).expect("what was written");
+        let counts = |figures: &RelayFigures| {
+            figures.stages().map(|(stage, count)| (stage, *count)).collect::<Vec<_>>()
+        };
+        let counted = live.relay_figures(counts).expect("it is MPEG-TS");
+        // They say that they were captured years ago: no way from there to here is that of a live picture.
+        assert_eq!(counted.len(), 3);
+        assert_eq!(next.stream.relay_figures().map(counts), Some(counted));
     }
 
     #[test]

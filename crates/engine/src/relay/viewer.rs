@@ -296,6 +296,9 @@ impl Viewer {
         let fed = self.feed_all(wire, allowance.turn_bytes, limit, now);
         let bytes = self.sent_bytes - before;
         self.live.counters.bytes_out.add(bytes);
+        if bytes > 0 {
+            self.live.was_sent(self.entered_at, self.reader.offset());
+        }
         // What comes before the stream leaves with its first burst.
         self.note_burst(bytes + waiting.saturating_sub(self.outgoing.len()) as u64, affordable, now);
         if matches!(fed, Ok(Fed::Paced)) {
@@ -331,6 +334,7 @@ impl Viewer {
                 self.sent_bytes += bytes as u64;
                 self.last_progress = now;
                 self.live.counters.bytes_out.add(bytes as u64);
+                self.live.was_sent(self.entered_at, self.reader.offset());
             }
             None => self.state = State::Blocked,
         }

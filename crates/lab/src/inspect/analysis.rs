@@ -1,7 +1,7 @@
 //! The analysis itself: bytes and their arrival in, figures out. No clock, no socket, no file.
 
 use super::age::WallClock;
-use super::budget::Budget;
+use super::budget::{Budget, RelayStages};
 use super::check::CheckReport;
 use super::clock::ClockTrack;
 use super::report::{
@@ -123,6 +123,13 @@ impl Analysis {
     /// first byte.
     pub fn tell_budget_by(&mut self, clock: WallClock) {
         self.state.budget = Some((None, Budget::new(clock)));
+    }
+
+    /// Takes, at the end, when the server passed its last pictures on: the budget's way to here is divided by it.
+    pub fn tell_relay_stages(&mut self, passed: &[RelayStages]) {
+        if let Some((_, budget)) = &mut self.state.budget {
+            budget.relay(passed);
+        }
     }
 
     /// Whether pictures say when they were captured.

@@ -10,8 +10,8 @@ use crate::distribution::Distribution;
 use glassline_media::bitstream::h264::{self, NalType, Sei};
 use glassline_media::stamps::{ClockAccuracy, Record};
 use glassline_media::{Stage, Stamps, Time, Utc};
-use serde::{Serialize, Serializer};
-use std::collections::BTreeMap;
+use serde::{Deserialize, Serialize, Serializer};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// So much is left out at the start: servers send at once what has been since the last key frame.
@@ -19,6 +19,8 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// On one machine a packet may be here before the call that sent it has returned: by so much a picture may seem to come
 /// before it was sent, beside what the clock may be off.
 const CALL_MAX: Duration = Duration::from_millis(1);
+/// As many pictures as a server tells of.
+const KEPT_PICTURES: usize = 1200;
 /// The sender's last stage, which only the next picture tells.
 const SENDER_LAST: Stage = Stage::Sent;
 
@@ -32,6 +34,8 @@ pub struct BudgetReport {
     /// Those whose sender's stages are known, too. All figures are of these, or, where there are none, of those that say
     /// their capture.
     pub with_stages: u64,
+    /// Those of these that the server says when they passed it; where there are some, all figures are of these.
+    pub with_relay: u64,
     /// The parts of the way, in order; empty where nothing is known.
     pub steps: Vec<StepReport>,
     /// From capture to here, in milliseconds.
@@ -112,13 +116,47 @@ struct Waiting {
 impl Waiting {
     /// What `next` says of this picture's later stages, if it is the one behind it.
     fn told_by(&self, next: &Waiting) -> Option<Stamps> {
-        let previous = next.record?.previous?;
-        let before = next.captured?.as_nanos().checked_sub(previous.ago.as_nanos() as u64)?;
-        // The time between is in whole microseconds, rounded down.
-        let is_ours = before.checked_sub(self.captured?.as_nanos()).is_some_and(|off| off < 1000);
-        let staged = self.record?.own.or(&previous.stages);
-        Some(staged).filter(|stamps| is_ours && stamps.between(Stage::Captured, SENDER_LAST).is_some())
+        let staged = self.record?.with_next(self.captured?, &next.record?, next.captured?)?;
+        Some(staged).filter(|stamps| stamps.between(Stage::Captured, SENDER_LAST).is_some())
     }
+}
+
+/// When a server passed a picture on, as it says itself (`GET /live/NAME/stages.json`): microseconds after
+/// [`RelayStages::captured_us`], by its wall clock. What is unknown is absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct RelayStages {
+    /// The picture's capture in whole microseconds, as it stands in the stream.
+    pub captured_us: u64,
+    /// It had the last byte.
+    pub relay_received: Option<i64>,
+    /// Its viewers could have it.
+    pub relay_flushed: Option<i64>,
+    /// The first of them had been sent it.
+    pub relay_sent: Option<i64>,
+}
+
+impl RelayStages {
+    /// The stages with when each was passed, as nanoseconds of the wall clock.
+    fn all(&self) -> impl Iterator<Item = (Stage, i128)> {
+        let captured = i128::from(self.captured_us);
+        let stages = [
+            (Stage::RelayReceived, self.relay_received),
+            (Stage::RelayFlushed, self.relay_flushed),
+            (Stage::RelaySent, self.relay_sent),
+        ];
+        stages.into_iter().filter_map(move |(stage, after)| {
+            Some((stage, captured.checked_add(i128::from(after?))?.checked_mul(1000)?))
+        })
+    }
+}
+
+/// A picture that the server may say something of.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    captured_us: u64,
+    /// On the wall clock.
+    stamps: Stamps,
+    has_stages: bool,
 }
 
 /// Follows one stream of H.264.
@@ -134,6 +172,13 @@ pub(super) struct Budget {
     staged: Figures,
     /// Of those that only say their capture.
     plain: Figures,
+    /// Of those of whom the server says when they passed it.
+    relayed: Figures,
+    with_relay: u64,
+    /// Those of which it says what cannot be.
+    impossible: u64,
+    /// The newest that are here and known.
+    kept: VecDeque<Kept>,
     from_the_future: u64,
     future_ns_max: u64,
     sender_clock: ClockAccuracy,
@@ -150,6 +195,10 @@ impl Budget {
             with_stages: 0,
             staged: Figures::default(),
             plain: Figures::default(),
+            relayed: Figures::default(),
+            with_relay: 0,
+            impossible: 0,
+            kept: VecDeque::new(),
             from_the_future: 0,
             future_ns_max: 0,
             sender_clock: ClockAccuracy::Unknown,
@@ -188,6 +237,61 @@ impl Budget {
         }
         let figures = if staged.is_some() { &mut self.staged } else { &mut self.plain };
         figures.push(&stamps);
+        if self.kept.len() >= KEPT_PICTURES {
+            self.kept.pop_front();
+        }
+        let (captured_us, has_stages) = (captured.as_micros(), staged.is_some());
+        self.kept.push_back(Kept { captured_us, stamps, has_stages });
+    }
+
+    /// Takes when the server passed its last pictures on, of which it told at the end.
+    pub(super) fn relay(&mut self, passed: &[RelayStages]) {
+        // Nobody else may have watched at times: the parts of all pictures that count are the same ones.
+        let is_sent = passed.iter().any(|stages| stages.relay_sent.is_some());
+        let passed: BTreeMap<u64, &RelayStages> = passed
+            .iter()
+            .filter(|stages| stages.relay_sent.is_some() || !is_sent)
+            .map(|stages| (stages.captured_us, stages))
+            .collect();
+        // As elsewhere: those that say their stages count, or where there are none the others.
+        let counts = |kept: &&Kept| kept.has_stages || self.with_stages == 0;
+        let kept: Vec<_> = self.kept.iter().filter(counts).copied().collect();
+        for kept in kept {
+            if let Some(stages) = passed.get(&kept.captured_us) {
+                match self.with_relay(&kept.stamps, stages) {
+                    Some(stamps) => {
+                        self.relayed.push(&stamps);
+                        self.with_relay += 1;
+                    }
+                    None => self.impossible += 1,
+                }
+            }
+        }
+    }
+
+    /// The same stamps with those of the server; `None` where one of these cannot be: before the picture was sent, or behind
+    /// its arrival here. On one machine a stage may be told a little later than the next one had what it is about; so late,
+    /// it took no time.
+    fn with_relay(&self, stamps: &Stamps, relay: &RelayStages) -> Option<Stamps> {
+        let sent = stamps.at(SENDER_LAST).or(stamps.at(Stage::Captured))?;
+        let (mut staged, mut latest) = (*stamps, sent);
+        let received = stamps.at(Stage::Received).unwrap_or(Time::NEVER);
+        let tolerance = CALL_MAX + self.clock_error();
+        for (stage, at) in relay.all() {
+            let at = u64::try_from(at).map(Time::from_nanos).ok()?;
+            let possible = at.clamp(latest, received.max(latest));
+            if at.since(possible).max(possible.since(at)) > tolerance {
+                return None;
+            }
+            staged.set(stage, possible);
+            latest = possible;
+        }
+        Some(staged)
+    }
+
+    /// How far our idea of the server's clock may be off.
+    fn clock_error(&self) -> Duration {
+        Duration::from_secs_f64(self.clock.uncertainty_ms.unwrap_or(0.0).clamp(0.0, 1e6) / 1e3)
     }
 
     /// When the picture came, on the wall clock; `None` where that is before its sender had sent it.
@@ -196,8 +300,7 @@ impl Budget {
         let received = u64::try_from(i128::from(received.as_nanos()) + ahead).ok().map(Time::from_nanos)?;
         let sent = stamps.at(SENDER_LAST).or(stamps.at(Stage::Captured))?;
         let early = sent.since(received);
-        let off = Duration::from_secs_f64(self.clock.uncertainty_ms.unwrap_or(0.0).clamp(0.0, 1e6) / 1e3);
-        if early <= CALL_MAX + off {
+        if early <= CALL_MAX + self.clock_error() {
             return Some(received.max(sent));
         }
         self.from_the_future += 1;
@@ -206,7 +309,11 @@ impl Budget {
     }
 
     pub(super) fn report(&self) -> BudgetReport {
-        let figures = if self.with_stages > 0 { &self.staged } else { &self.plain };
+        let figures = match (self.with_relay, self.with_stages) {
+            (0, 0) => &self.plain,
+            (0, _) => &self.staged,
+            _ => &self.relayed,
+        };
         let all = |samples: &Samples| samples.distribution(|value| value);
         let step = |(&(to, from), samples): (&(Stage, Stage), &Samples)| {
             Some(StepReport { from, to, ms: all(samples)? })
@@ -220,6 +327,7 @@ impl Budget {
             pictures: self.pictures,
             with_capture_time: self.with_capture_time,
             with_stages: self.with_stages,
+            with_relay: self.with_relay,
             steps: figures.steps.iter().filter_map(step).collect(),
             total_ms: all(&figures.total),
             first_packet_ms: all(&figures.first_packet),
@@ -256,6 +364,20 @@ impl Budget {
             let without = pictures - self.with_stages;
             notes.push(format!(
                 "{without} of {pictures} pictures are left out: their stages, or the picture behind them, did not come."
+            ));
+        }
+        let known = if self.with_stages > 0 { self.with_stages } else { self.with_capture_time };
+        if (1..known).contains(&self.with_relay) {
+            notes.push(format!(
+                "The figures are of the {} newest pictures of which the server says when they passed it.",
+                self.with_relay
+            ));
+        }
+        if self.impossible > 0 {
+            notes.push(format!(
+                "The server says of {} pictures that they passed it before they were sent, or behind their arrival here: its \
+                 clock and the sender's disagree, and its stages are unknown for these.",
+                self.impossible
             ));
         }
         if self.from_the_future > 0 {
@@ -353,6 +475,84 @@ mod tests {
         assert!(report.notes.is_empty(), "{:?}", report.notes);
     }
 
+    /// What a server says that had each picture 9 ms after its capture, which is 0.7 ms after it was sent.
+    fn passed(numbers: std::ops::Range<u64>) -> Vec<RelayStages> {
+        let stages = |number| RelayStages {
+            captured_us: (UTC_AT_ZERO / 1000) + number * INTERVAL,
+            relay_received: Some(9_000),
+            relay_flushed: Some(9_050),
+            relay_sent: Some(9_350),
+        };
+        numbers.map(stages).collect()
+    }
+
+    fn relayed(passed: &[RelayStages]) -> BudgetReport {
+        let mut budget = Budget::new(clock(0));
+        (0..200).for_each(|number| budget.unit(&unit(number), micros(number * INTERVAL + 10_000)));
+        budget.relay(passed);
+        budget.report()
+    }
+
+    #[test]
+    fn what_the_server_says_of_its_stages_splits_the_way_to_here() {
+        let report = relayed(&passed(0..300));
+        let ends: Vec<_> = report
+            .steps
+            .iter()
+            .skip(6)
+            .map(|step| (step.from, step.to, step.ms.max, step.ms.count))
+            .collect();
+        let expected = [
+            (Stage::Muxed, Stage::Sent, 0.2, 149),
+            (Stage::Sent, Stage::RelayReceived, 0.7, 149),
+            (Stage::RelayReceived, Stage::RelayFlushed, 0.05, 149),
+            (Stage::RelayFlushed, Stage::RelaySent, 0.3, 149),
+            (Stage::RelaySent, Stage::Received, 0.65, 149),
+        ];
+        assert_eq!(ends, expected);
+        assert_eq!((report.with_relay, report.total_ms.unwrap().max), (149, 10.0));
+        assert!(report.notes.is_empty(), "{:?}", report.notes);
+        // Of every other picture nobody was sent it; and it tells the last ten seconds, here as if they were less.
+        let mut some = passed(150..300);
+        some.iter_mut()
+            .filter(|stages| stages.captured_us % (2 * INTERVAL) != 0)
+            .for_each(|stages| stages.relay_sent = None);
+        let report = relayed(&some);
+        assert_eq!((report.with_relay, report.total_ms.unwrap().count, report.steps.len()), (25, 25, 11));
+        assert!(report.notes[0].contains("the 25 newest pictures"), "{:?}", report.notes);
+        // Without viewers it ends with the flush.
+        some.iter_mut().for_each(|stages| stages.relay_sent = None);
+        assert_eq!(relayed(&some).steps.last().unwrap().from, Stage::RelayFlushed);
+        // One of other pictures tells nothing, and nothing changes.
+        assert_eq!(relayed(&passed(1000..1100)).steps.len(), 8);
+    }
+
+    #[test]
+    fn a_servers_stage_that_cannot_be_is_unknown_and_one_that_is_told_late_took_no_time() {
+        let with = |received, flushed| RelayStages {
+            relay_received: received,
+            relay_flushed: flushed,
+            relay_sent: None,
+            ..passed(100..101)[0]
+        };
+        let steps = |stages: RelayStages| {
+            let steps = relayed(&[stages]).steps;
+            steps.iter().skip(7).map(|step| (step.to, step.ms.max)).collect::<Vec<_>>()
+        };
+        // 0.3 ms before it was sent, and 0.5 ms behind its arrival here.
+        let near = [(Stage::RelayReceived, 0.0), (Stage::RelayFlushed, 1.7), (Stage::Received, 0.0)];
+        assert_eq!(steps(with(Some(8_000), Some(10_500))), near);
+        for impossible in
+            [with(Some(2_000), None), with(Some(9_000), Some(30_000)), with(Some(i64::MIN), Some(i64::MAX))]
+        {
+            assert_eq!(steps(impossible), [(Stage::Received, 1.7)]);
+            let report = relayed(&[impossible]);
+            assert_eq!(report.with_relay, 0);
+            assert!(report.notes[0].contains("says of 1 pictures"), "{:?}", report.notes);
+        }
+        assert_eq!(steps(with(None, Some(9_000))), [(Stage::RelayFlushed, 0.7), (Stage::Received, 1.0)]);
+    }
+
     #[test]
     fn a_picture_whose_successor_is_lost_is_left_out_and_none_gets_anothers_stages() {
         let report = followed(0, |number| number != 120);
@@ -402,6 +602,7 @@ mod tests {
         fn whatever_a_sender_says_no_step_is_nonsense(
             said in proptest::collection::vec((any::<u64>(), bytes(), any::<u64>()), 0..40),
             utc: u64,
+            relay in proptest::collection::vec((any::<u64>(), any::<[Option<i64>; 3]>()), 0..40),
         ) {
             let mut budget = Budget::new(WallClock { utc: Utc::from_nanos(utc), ..clock(0) });
             for (captured, record, received) in said {
@@ -411,6 +612,20 @@ mod tests {
                 unit.extend_from_slice(&[0, 0, 1, 0x41, 0x9a]);
                 budget.unit(&unit, Time::from_nanos(received));
             }
+            let passed = relay.into_iter().map(|(captured_us, [relay_received, relay_flushed, relay_sent])| {
+                RelayStages { captured_us, relay_received, relay_flushed, relay_sent }
+            });
+            let own = budget.kept.iter().map(|kept| RelayStages {
+                captured_us: kept.captured_us,
+                ..passed.clone().next().unwrap_or(RelayStages {
+                    captured_us: 0,
+                    relay_received: Some(0),
+                    relay_flushed: None,
+                    relay_sent: None,
+                })
+            });
+            let passed: Vec<_> = passed.clone().chain(own).collect();
+            budget.relay(&passed);
             let report = budget.report();
             for all in report.steps.iter().map(|step| step.ms).chain(report.total_ms) {
                 prop_assert!(all.min >= 0.0 && all.max <= 60_000.0, "{all:?}");

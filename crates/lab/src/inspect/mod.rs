@@ -24,7 +24,7 @@ mod warnings;
 pub use crate::distribution::Distribution;
 pub use age::{AgeReport, WallClock};
 pub use analysis::{Analysis, Kind};
-pub use budget::{BudgetReport, StepReport};
+pub use budget::{BudgetReport, RelayStages, StepReport};
 pub use check::{Buffers, CheckReport, RuleReport};
 pub use report::{
     AudioReport, AudioVideo, ClockReport, Errors, FlightReport, Jitter, PidReport, ProgramReport, Report,

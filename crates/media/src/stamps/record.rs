@@ -10,7 +10,7 @@
 //! `docs/capture-utc.md` is the format's own page.
 
 use super::{STAGE_LONGEST, Stage, Stamps, UNKNOWN};
-use crate::time::Time;
+use crate::time::{Time, Utc};
 use std::time::Duration;
 
 const VERSION: u8 = 1;
@@ -97,6 +97,17 @@ impl Record {
             previous = Some(Previous { ago, stages }).filter(|_| !ago.is_zero() && ago <= STAGE_LONGEST);
         }
         Some(Record { clock: ClockAccuracy::from_code(clock), own, previous })
+    }
+
+    /// All that the sender of a picture says of its stages: what this record says with the picture, which was captured at
+    /// `captured`, and what `next`, captured at the time beside it, says of the one before. On a clock whose origin is the
+    /// capture. `None` where `next` speaks of another picture: one between them was lost.
+    pub fn with_next(&self, captured: Utc, next: &Record, next_captured: Utc) -> Option<Stamps> {
+        let previous = next.previous?;
+        let before = next_captured.as_nanos().checked_sub(previous.ago.as_nanos() as u64)?;
+        // The time between is in whole microseconds, rounded down.
+        let is_ours = before.checked_sub(captured.as_nanos()).is_some_and(|off| off < 1000);
+        is_ours.then(|| self.own.or(&previous.stages))
     }
 
     /// Appends the record: [`RECORD_BYTES_MAX`] bytes at most. Stages before the capture, or longer behind it than
@@ -200,6 +211,21 @@ mod tests {
         assert!(manual.contains(&hex), "docs/capture-utc.md lacks {hex}");
         let read = Record::parse(&bytes).unwrap();
         assert_eq!(read, Record { clock: ClockAccuracy::Within(Duration::from_micros(1024)), ..record });
+    }
+
+    #[test]
+    fn a_pictures_stages_are_those_of_its_record_and_of_the_next_one() {
+        let own = stamps(&[micros(Stage::Queued, 5)]);
+        let record = Record { own, ..Record::default() };
+        let previous =
+            Previous { ago: Duration::from_micros(20_000), stages: stamps(&[micros(Stage::Sent, 900)]) };
+        let next = Record { previous: Some(previous), ..Record::default() };
+        let captured = Utc::from_nanos(1_000_000_999);
+        let said = |off: u64| record.with_next(captured, &next, Utc::from_nanos(1_020_000_999 + off));
+        assert_eq!(said(0), Some(own.with(Stage::Sent, Time::from_nanos(900_000))));
+        assert!(said(999).is_some() && said(1000).is_none(), "the time between is rounded down");
+        assert_eq!(record.with_next(captured, &record, captured), None);
+        assert_eq!(record.with_next(captured, &next, Utc::from_nanos(0)), None);
     }
 
     #[test]

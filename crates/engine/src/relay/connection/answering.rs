@@ -1,5 +1,6 @@
 //! Answers: of the site, of the relay itself, and refusals.
 
+use super::staging::{asks_for_stages, tell};
 use super::watching::{absent, find_watched};
 use super::{Connection, Role};
 use crate::edge::{Growing, ObjectSource};
@@ -25,6 +26,8 @@ enum Asked {
     },
     /// The stream, when this changes: it is asked for elsewhere.
     Later(Arc<Growing>),
+    /// When its pictures passed.
+    Stages(Response),
 }
 
 /// What upstream servers have at the request's address; an answer where they lead back to this one. `None` where there are
@@ -61,6 +64,7 @@ impl Connection {
                     self.fetch(growing, source, request, carries_token, context.now);
                     return Ok(false);
                 }
+                Ok(Asked::Stages(response)) => response,
                 Ok(Asked::Later(begins)) => return self.await_stream(begins, request, context),
                 Err(response) => response,
             },
@@ -96,11 +100,19 @@ impl Connection {
             // Pages of others may read what became of a request for an object.
             let shared = |response| shared_with(context.settings, response);
             self.may_watch(&name, request, context).map_err(shared)?;
-            return match self.find_presented(&name, rest, request, context) {
+            let asked = if asks_for_stages(rest) {
+                tell(&name, request, context).map(|response| Asked::Stages(shared(response)))
+            } else {
                 // Its playlists are written with the viewer's query.
-                Ok(growing) => {
-                    Ok(Asked::Object { growing, source: ObjectSource::Packaged, carries_token: false })
-                }
+                let source = ObjectSource::Packaged;
+                self.find_presented(&name, rest, request, context).map(|growing| Asked::Object {
+                    growing,
+                    source,
+                    carries_token: false,
+                })
+            };
+            return match asked {
+                Ok(asked) => Ok(asked),
                 Err(response) => {
                     match (response.status == 404).then(|| find_upstream(request, context)).flatten() {
                         Some(found) => found.map(|(growing, source)| {

@@ -2,7 +2,7 @@
 
 use super::answering::{guarded, shared_with};
 use super::{Connection, Role, Turn};
-use crate::edge::{Growing, Held, ObjectSource, Reader};
+use crate::edge::{CacheStatus, Growing, Held, ObjectSource, Reader};
 use crate::relay::Settings;
 use crate::relay::live::Seat;
 use crate::relay::turn::TurnContext;
@@ -19,6 +19,7 @@ use glassline_delivery::telemetry::first_bytes::Begun;
 use glassline_media::Time;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes of an object that are given to a socket in one go; then others get their turn.
 const SHARE_BYTES: u64 = 512 << 10;
@@ -258,6 +259,7 @@ impl Fetching {
             }
         }
         push_common(&mut text, head, settings);
+        push(&mut text, &["Server-Timing: ", &timing(self.source, now.since(self.since)), "\r\n"]);
         text.push_str(if self.keeps_alive {
             "Connection: keep-alive\r\n\r\n"
         } else {
@@ -278,6 +280,19 @@ impl Fetching {
             framing.end(&mut parts);
         }
         Step::Parts(parts)
+    }
+}
+
+/// How long the answer waited for its first byte, and for whom (Server Timing, §3): an object that is packaged here was held
+/// until it was made; of one from upstream servers it says what was found of it here.
+fn timing(source: ObjectSource, wait: Duration) -> String {
+    let ms = wait.as_secs_f64() * 1e3;
+    match source {
+        ObjectSource::Packaged => format!("hold;dur={ms:.1}"),
+        ObjectSource::Upstream(status) => {
+            let waits_for = if status == CacheStatus::Disk { "disk" } else { "origin" };
+            format!("cache;desc=\"{}\", {waits_for};dur={ms:.1}", status.name())
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //!              ┌─ answer, next request ─┐
 //!   accept ─► Exchange ─────────────────┴─► Draining ─► gone
 //!               ├─► Fetching ─► next request ─┤
-//!               ├─► Publishing, Ingesting ─► answer
+//!               ├─► Publishing, Ingesting, Reporting ─► answer
 //!               └─► Watching (until one side ends)
 //! ```
 
@@ -13,6 +13,7 @@ mod awaiting;
 mod fetching;
 mod ingesting;
 mod publishing;
+mod staging;
 mod state;
 mod watching;
 
@@ -27,7 +28,7 @@ use crate::relay::presence::Purpose;
 use crate::relay::turn::TurnContext;
 use crate::relay::viewer::{Fed, Viewer};
 use crate::relay::wire::Wire;
-use answering::guarded;
+use answering::{guarded, shared_with};
 use awaiting::Awaiting;
 use fetching::Fetching;
 use glassline_delivery::http1::server::{CONTINUE, Event, Request, Server};
@@ -35,6 +36,7 @@ use glassline_delivery::http1::{Method, Response, problem};
 use glassline_delivery::policy::{Meter, StreamName, is_live_path};
 use glassline_media::Time;
 use ingesting::{Ingesting, Put};
+use staging::Reporting;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -90,6 +92,8 @@ enum Role {
     Publishing(Publishing),
     /// It brings a track of CMAF, or a segment of one.
     Ingesting(Ingesting),
+    /// It brings a viewer's report.
+    Reporting(Reporting),
     Watching(Box<Viewer>),
     /// An object is on its way, as it comes.
     Fetching(Box<Fetching>),
@@ -175,6 +179,7 @@ impl Connection {
                 Role::Exchange { .. } => !(self.http.has_answered() && self.outgoing.is_empty()),
                 Role::Publishing(publishing) => publishing.bytes == 0,
                 Role::Ingesting(ingesting) => ingesting.bytes == 0,
+                Role::Reporting(_) => true,
                 // Its patience is bounded by itself.
                 Role::Watching(_) | Role::Fetching(_) | Role::Awaiting(_) | Role::Asked(_) => false,
                 Role::Draining { since } => since.is_none(),
@@ -287,6 +292,10 @@ impl Connection {
             let received = self.socket.read(context.scratch)?;
             if was_handshaking && !self.socket.is_handshaking() {
                 context.hub.counters.tls_handshakes.increment();
+            }
+            if matches!(self.role, Role::Publishing(_)) {
+                // What has come is told to have come when it is here, not when its turn began.
+                context.now = context.hub.clock.now();
             }
             match received {
                 None => return Ok(Turn::Rests),
@@ -404,7 +413,9 @@ impl Connection {
             }
             (Role::Ingesting(_), Event::Data(data)) => self.take_track(data, context),
             (Role::Ingesting(_), Event::End) => self.end_track(context),
-            (Role::Publishing(_) | Role::Ingesting(_), Event::Request(_))
+            (Role::Reporting(_), Event::Data(data)) => self.take_report(data, context),
+            (Role::Reporting(_), Event::End) => self.end_report(context),
+            (Role::Publishing(_) | Role::Ingesting(_) | Role::Reporting(_), Event::Request(_))
             | (
                 Role::Watching(_)
                 | Role::Fetching(_)
@@ -419,6 +430,18 @@ impl Connection {
 
     fn begin_request(&mut self, request: Box<Request>, context: &mut TurnContext<'_>) {
         self.asked = context.hub.asked(&request);
+        if staging::is_report(&request) {
+            match self.begin_report(&request, context) {
+                Ok(reporting) => {
+                    if request.expects_continue() {
+                        self.outgoing.push(CONTINUE);
+                    }
+                    self.role = Role::Reporting(reporting);
+                }
+                Err(refusal) => self.refuse(shared_with(context.settings, refusal), context),
+            }
+            return;
+        }
         let publishes = matches!(request.method, Method::Put | Method::Post) && is_live_path(&request.path);
         let part = StreamName::of_presentation_path(&request.path).filter(|_| publishes);
         let put = part.map(|(name, path)| self.begin_put(&name, path, &request, context));
@@ -464,7 +487,7 @@ impl Connection {
                 }
                 Ok(Turn::Over)
             }
-            Role::Fetching(_) | Role::Awaiting(_) => Ok(Turn::Over),
+            Role::Fetching(_) | Role::Awaiting(_) | Role::Reporting(_) => Ok(Turn::Over),
             Role::Draining { .. } | Role::Exchange { .. } | Role::Asked(_) => {
                 let _ = self.outgoing.flush(&mut self.socket)?;
                 Ok(Turn::Over)
@@ -489,7 +512,7 @@ impl Connection {
     pub(in crate::relay) fn check_time(&mut self, context: &mut TurnContext<'_>) -> bool {
         let (now, settings) = (context.now, context.settings);
         match &self.role {
-            Role::Exchange { .. } => {
+            Role::Exchange { .. } | Role::Reporting(_) => {
                 if !self.outgoing.is_empty() {
                     return false;
                 }

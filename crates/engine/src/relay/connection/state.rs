@@ -84,6 +84,8 @@ impl Connection {
             }
             // What is half read of it stays here: the publisher sees that it is cut, and sends it again.
             Role::Ingesting(_) => (RoleState::Draining { since: None }, None),
+            // One of many, of which the next one tells nearly the same.
+            Role::Reporting(_) => (RoleState::Draining { since: None }, None),
             Role::Watching(viewer) => {
                 let state = RoleState::Watching { stream: viewer.live.id, viewer: Box::new(viewer.state()) };
                 (state, viewer.own_link())
@@ -164,6 +166,7 @@ impl Connection {
             }
             Role::Exchange { .. }
             | Role::Ingesting(_)
+            | Role::Reporting(_)
             | Role::Fetching(_)
             | Role::Awaiting(_)
             | Role::Asked(_)

@@ -237,7 +237,7 @@ pub(super) fn find_watched(
 }
 
 /// The stream `name`, or the answer where it is not there.
-fn find_live(name: &StreamName, context: &TurnContext<'_>) -> Result<Arc<Live>, Response> {
+pub(super) fn find_live(name: &StreamName, context: &TurnContext<'_>) -> Result<Arc<Live>, Response> {
     context.hub.streams.find(name).ok_or_else(|| {
         if context.hub.pulls().has(name) {
             let words = "Its source is not there now; GET /api/streams says why. Try again shortly.";

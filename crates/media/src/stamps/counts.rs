@@ -1,6 +1,7 @@
-//! How long pictures took from stage to stage, counted in buckets: what metrics tell of an encoder that runs.
+//! How long pictures took from stage to stage, counted in buckets: what metrics tell.
 
-use glassline_media::{Stage, Stamps};
+use super::{Stage, Stamps};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The upper edges of the buckets, in microseconds; what is longer is in one more.
@@ -8,7 +9,7 @@ pub const STAGE_EDGES_MICROS: [u64; 12] =
     [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000];
 
 /// Counts of one stage: how long pictures took to it from the stage before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageCount {
     /// Pictures in each bucket, which end at [`STAGE_EDGES_MICROS`]; the last one has no end.
     pub buckets: [u64; STAGE_EDGES_MICROS.len() + 1],
@@ -17,9 +18,14 @@ pub struct StageCount {
 }
 
 impl StageCount {
-    fn push(&mut self, time: Duration) {
-        let bucket = STAGE_EDGES_MICROS.partition_point(|edge| Duration::from_micros(*edge) < time);
-        self.buckets[bucket] += 1;
+    /// The bucket of a time.
+    pub fn bucket(time: Duration) -> usize {
+        STAGE_EDGES_MICROS.partition_point(|edge| Duration::from_micros(*edge) < time)
+    }
+
+    /// Counts a time.
+    pub fn push(&mut self, time: Duration) {
+        self.buckets[Self::bucket(time)] += 1;
         self.sum = self.sum.saturating_add(time);
     }
 }
@@ -30,7 +36,7 @@ pub struct StageCounts([StageCount; Stage::ALL.len()]);
 
 impl StageCounts {
     /// Counts a picture.
-    pub(super) fn push(&mut self, stamps: &Stamps) {
+    pub fn push(&mut self, stamps: &Stamps) {
         for step in stamps.budget() {
             self.0[step.to as usize].push(step.time);
         }
@@ -46,7 +52,7 @@ impl StageCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_media::Time;
+    use crate::time::Time;
 
     #[test]
     fn a_time_is_in_the_bucket_that_ends_at_or_behind_it() {

@@ -1,0 +1,8 @@
+//! Any bytes as a stream whose pictures pass, or as a viewer's report. What is checked stands in `bodies/`, free of the
+//! fuzzer, so that tests can run it too.
+#![no_main]
+
+#[path = "../bodies/stages.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
