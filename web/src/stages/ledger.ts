@@ -61,6 +61,8 @@ type Column = (typeof COLUMNS)[number];
 export class StageLedger {
   private readonly columns = Object.fromEntries(COLUMNS.map((name) => [name, new Float64Array(PICTURES).fill(NaN)])) as Record<Column, Float64Array>;
   private readonly places = new Map<number, number>();
+  /** What the relay said of pictures that are not here yet. */
+  private readonly early = new Map<number, RelayStamps>();
   /** Pictures ever noted: the number of the next one. */
   private next = 0;
   private settledMs = Infinity;
@@ -77,6 +79,7 @@ export class StageLedger {
   restart(): void {
     for (const column of Object.values(this.columns)) column.fill(NaN);
     this.places.clear();
+    this.early.clear();
     this.settledMs = Infinity;
     this.clockErrorUs = null;
   }
@@ -96,6 +99,7 @@ export class StageLedger {
     if (captureUs !== null) {
       columns.captured[at] = captureUs;
       places.set(captureUs, at);
+      this.relayedBefore(captureUs);
     }
     if (record && captureUs !== null) this.record(at, captureUs, record);
     return number;
@@ -115,13 +119,26 @@ export class StageLedger {
     columns.sent[before] = previous.sent ?? NaN;
   }
 
-  /** What the relay says of a picture. */
+  /** What the relay says of a picture, which may not be here yet. */
   relay(stamps: RelayStamps): void {
     for (const off of NEAR_US) {
       const at = this.places.get(stamps.capturedUs + off);
       if (at === undefined) continue;
       this.columns.relayReceived[at] = stamps.received ?? NaN;
       this.columns.relaySent[at] = stamps.sent ?? NaN;
+      return;
+    }
+    this.early.set(stamps.capturedUs, stamps);
+    if (this.early.size > PICTURES) this.early.delete(this.early.keys().next().value!);
+  }
+
+  private relayedBefore(captureUs: number): void {
+    if (this.early.size === 0) return;
+    for (const off of NEAR_US) {
+      const stamps = this.early.get(captureUs + off);
+      if (!stamps) continue;
+      this.early.delete(stamps.capturedUs);
+      this.relay(stamps);
       return;
     }
   }
@@ -146,7 +163,7 @@ export class StageLedger {
 
   /** Where the milliseconds went of the pictures shown in the last ten seconds. */
   summary(nowMs: number, offset: Offset | null): StageSummary {
-    const told = this.collect(Math.max(0, nowMs - WINDOW_MS), offset);
+    const told = this.collect(nowMs - WINDOW_MS, Infinity, offset);
     const figure = (at: number): PartFigures | null => {
       const count = this.counts[at]!;
       if (count === 0) return null;
@@ -163,9 +180,9 @@ export class StageLedger {
     };
   }
 
-  /** Counts of the pictures shown since `sinceMs`: how many took up to each of `edgesUs`, and one more for what took longer. */
-  report(sinceMs: number, nowMs: number, edgesUs: readonly number[], offset: Offset | null): StageReport {
-    this.collect(Math.max(sinceMs, nowMs - WINDOW_MS), offset);
+  /** Counts of the pictures shown from `fromMs` to before `toMs`: how many took up to each of `edgesUs`, and one more for what took longer. */
+  report(fromMs: number, toMs: number, edgesUs: readonly number[], offset: Offset | null): StageReport {
+    this.collect(fromMs, toMs, offset);
     const report: StageReport = {};
     for (const [at, name] of [...PARTS, "total" as const].entries()) {
       const count = this.counts[at]!;
@@ -181,19 +198,19 @@ export class StageLedger {
   }
 
   /**
-   * Gathers the parts of each picture shown since `sinceMs`. Where the sender says its stages, it is pictures that have all
+   * Gathers the parts of each picture shown from `fromMs` to before `toMs`. Where the sender says its stages, it is pictures that have all
    * of them; the last one's are still to come. Likewise with the relay's, which come late.
    */
-  private collect(sinceMs: number, offset: Offset | null): { pictures: number; shown: number; fromTheFuture: number; futureMs: number } {
+  private collect(fromMs: number, toMs: number, offset: Offset | null): { pictures: number; shown: number; fromTheFuture: number; futureMs: number } {
     this.counts.fill(0);
     const told = { pictures: 0, shown: 0, fromTheFuture: 0, futureMs: 0 };
     let best = 0;
-    this.each(sinceMs, (at) => {
+    this.each(fromMs, toMs, (at) => {
       told.shown += 1;
       best = Math.max(best, this.knowledge(at));
     });
     const uncertaintyUs = offset ? offset.roundTripMs * 500 : 0;
-    this.each(sinceMs, (at) => {
+    this.each(fromMs, toMs, (at) => {
       if (this.knowledge(at) !== best) return;
       told.pictures += 1;
       const future = split(this.load(at, offset), uncertaintyUs, this.figures);
@@ -214,11 +231,11 @@ export class StageLedger {
     return (isTold ? 2 : 0) + (Number.isNaN(relaySent[at]! - relayReceived[at]!) ? 0 : 1);
   }
 
-  private each(sinceMs: number, look: (at: number) => void): void {
+  private each(fromMs: number, toMs: number, look: (at: number) => void): void {
     const { shownMs } = this.columns;
     for (let number = this.next - 1; number >= Math.max(0, this.next - PICTURES); number--) {
       const at = number % PICTURES;
-      if (shownMs[at]! >= sinceMs) look(at);
+      if (shownMs[at]! >= fromMs && shownMs[at]! < toMs) look(at);
     }
   }
 
