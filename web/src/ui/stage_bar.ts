@@ -91,11 +91,16 @@ export class StageBar {
     if (hadFocus) this.options.button.focus();
   }
 
+  /** Brings the bar into view where it is not: the rest may be scrolled to. */
+  reveal(): void {
+    for (const part of [this.advice, this.bar, this.total]) part.scrollIntoView({ block: "nearest" });
+  }
+
   show(summary: StageSummary, by: PlayedBy, telling: Telling): void {
     const view = viewOf(summary, by);
     const uncertainty = summary.clockMs === null ? "" : ` ± ${fine(summary.clockMs)}`;
     setText(this.total, view.total ? `${fine(view.total.p50)}${uncertainty} from capture to here` : "From capture to here: not known");
-    setText(this.advice, view.advice);
+    if (this.advice.textContent !== view.advice) this.advice.replaceChildren(...withCode(view.advice));
     this.advice.hidden = view.advice === "";
     setText(this.notes, view.notes.join(" "));
     setText(this.sum.p50, view.total ? fine(view.total.p50) : "–");
@@ -125,12 +130,18 @@ export class StageBar {
   }
 }
 
+/** A sentence with its options as code, which is not broken in two. */
+function withCode(sentence: string): (Node | string)[] {
+  const pieces = sentence.split(/(--[a-z-]+(?: ultrafast| \d+)?|flush = "frame"|\?engine=[a-z]+)/);
+  return pieces.map((piece, at) => (at % 2 === 1 ? element("code", {}, piece) : piece));
+}
+
 function makeRow(part: Part): Row {
   const text = element("span", { class: "budget-text" });
   const largest = element("span", { class: "badge", hidden: true }, "largest");
   const [p50, p99] = [element("td", { class: "number" }), element("td", { class: "number" })];
   const name = element("span", { class: `budget-name part-${part}` }, PART_WORDS[part].label, largest);
-  const row = element("tr", {}, element("th", { scope: "row" }, name, text), p50, p99);
+  const row = element("tr", {}, element("th", { scope: "row" }, element("div", { class: "budget-stage" }, name, " ", text)), p50, p99);
   const label = element("span", {});
   const segment = element("span", { class: `budget-part part-${part}`, hidden: true }, label);
   return { row, text, largest, p50, p99, segment, label };

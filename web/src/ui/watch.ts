@@ -150,7 +150,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
       exchange.looking = isOpen;
       main.classList.toggle("with-budget", isOpen);
       showStages();
-      if (isOpen) stageBar.element.scrollIntoView({ block: "nearest" });
+      if (isOpen) stageBar.reveal();
     },
     agreed: (agreed) => {
       remember(agreed);
