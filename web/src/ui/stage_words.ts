@@ -47,7 +47,7 @@ export const PART_WORDS: Record<Part, PartWords> = {
   },
   display: {
     label: "Display", subject: "The display", meaning: "The picture waits for the screen's next refresh, and with sound for its sound.",
-    smaller: "a screen that refreshes more often; no sound, since pictures wait for it",
+    smaller: "a screen that refreshes more often",
   },
 };
 
@@ -56,6 +56,7 @@ export interface PlayedBy {
   engine: string;
   /** The page may use WebCodecs. */
   isSecure: boolean;
+  isMuted: boolean;
 }
 
 /** What the last stage is where a video element decodes, holds and shows. */
@@ -140,7 +141,8 @@ function adviceOf(part: Part, summary: StageSummary, by: PlayedBy): string {
   }
   const isElement = part === "display" && summary.parts.decode === null;
   const { subject, smaller } = isElement ? elementWords(by) : PART_WORDS[part];
-  return `${subject} takes ${took}, more than anything else. To make it smaller: ${smaller}.`;
+  const waits = part === "display" && !isElement && !by.isMuted ? "; no sound, since pictures wait for it" : "";
+  return `${subject} takes ${took}, more than anything else. To make it smaller: ${smaller}${waits}.`;
 }
 
 function notesOf(summary: StageSummary): string[] {

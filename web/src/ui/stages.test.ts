@@ -17,7 +17,7 @@ function summaryOf(known: Partial<Record<Part, number>>, more: Partial<StageSumm
   };
 }
 
-const WEBCODECS = { engine: "webcodecs", isSecure: true };
+const WEBCODECS = { engine: "webcodecs", isSecure: true, isMuted: true };
 const textOf = (view: ReturnType<typeof viewOf>, part: Part): string => view.rows.find((row) => row.part === part)!.text;
 
 describe("where the milliseconds went, in words", () => {
@@ -41,14 +41,19 @@ describe("where the milliseconds went, in words", () => {
     expect(textOf(plain, "capture")).toBe("Not told apart here: part of “Network”.");
     expect(plain.advice).toContain("an encoder that says its stages would tell");
     // By a browser's own HLS nothing is known but the whole.
-    const whole = viewOf(summaryOf({ display: 900 }), { engine: "native-hls", isSecure: true });
+    const whole = viewOf(summaryOf({ display: 900 }), { ...WEBCODECS, engine: "native-hls" });
     expect(textOf(whole, "network")).toBe("Not told apart here: part of “Display”.");
     expect(whole.advice).toContain("watching by “Direct”");
   });
 
+  it("knows that pictures wait for sound that is on", () => {
+    const advice = (isMuted: boolean): string => viewOf(summaryOf({ ...ALL, display: 60 }), { ...WEBCODECS, isMuted }).advice;
+    expect([advice(true).includes("no sound"), advice(false).includes("no sound")]).toEqual([false, true]);
+  });
+
   it("says what holds pictures where a video element plays", () => {
     const { decode: _, ...rest } = ALL;
-    const advice = (engine: string, isSecure: boolean): string => viewOf(summaryOf({ ...rest, display: 60 }), { engine, isSecure }).advice;
+    const advice = (engine: string, isSecure: boolean): string => viewOf(summaryOf({ ...rest, display: 60 }), { engine, isSecure, isMuted: true }).advice;
     expect(advice("mse", false)).toContain("this page over HTTPS");
     expect(advice("mse", true)).toContain("?engine=webcodecs");
     expect(advice("hls", true)).toContain("a smaller wanted delay");

@@ -139,7 +139,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   const summary = (): StageSummary => player.stages.summary(performance.now(), player.clock.offset);
   const showStages = (): void => {
     exchange.tick(performance.now());
-    if (stageBar.isOpen) stageBar.show(summary(), { engine: player.engine, isSecure: window.isSecureContext }, exchange.state);
+    if (stageBar.isOpen) stageBar.show(summary(), { engine: player.engine, isSecure: window.isSecureContext, isMuted: heard.muted }, exchange.state);
   };
   const agrees = query.get("report") === "1" || remembered();
   exchange.report(agrees, performance.now());
