@@ -86,6 +86,7 @@ export class StageBar {
     const hadFocus = this.element.contains(document.activeElement);
     this.element.hidden = !open;
     this.options.button.setAttribute("aria-expanded", String(open));
+    this.width = this.bar.clientWidth;
     this.options.opened(open);
     // A bar that goes must not take the keyboard's place in the page with it.
     if (hadFocus) this.options.button.focus();
@@ -132,7 +133,7 @@ export class StageBar {
 
 /** A sentence with its options as code, which is not broken in two. */
 function withCode(sentence: string): (Node | string)[] {
-  const pieces = sentence.split(/(--[a-z-]+(?: ultrafast| \d+)?|flush = "frame"|\?engine=[a-z]+)/);
+  const pieces = sentence.split(/(--[a-z-]+(?: ultrafast| \d+)?|flush = "frame"|pacing = "off"|\?engine=[a-z]+)/);
   return pieces.map((piece, at) => (at % 2 === 1 ? element("code", {}, piece) : piece));
 }
 

@@ -34,8 +34,8 @@ export const PART_WORDS: Record<Part, PartWords> = {
     smaller: "over TCP a path that is wide enough for the largest picture; --vbv and --intra-refresh make that smaller",
   },
   relay: {
-    label: "Relay", subject: "The server", meaning: "The server has the last byte, and hands it to its kernel for the viewers.",
-    smaller: "flush = \"frame\" in the server's configuration, and more cores where it is busy",
+    label: "Relay", subject: "The server", meaning: "The server has the last byte, and hands it to its kernel for a viewer, spread over time where that is paced.",
+    smaller: "flush = \"frame\" in the server's configuration, pacing = \"off\" where the path takes whole pictures at once, more cores where it is busy",
   },
   network: {
     label: "Network", subject: "The network", meaning: "The picture is on its way: to the server, and from there to this page.",
@@ -152,7 +152,7 @@ function notesOf(summary: StageSummary): string[] {
   if (fromTheFuture > 0) {
     notes.push(
       `${fromTheFuture} of ${pictures} pictures come from the future: they were here up to ${fine(futureMs)} before their sender says that they ` +
-      "had left. The clocks of sender and server disagree by at least that, and the way between is not known for these.");
+      "had left. Its clock and the server's disagree by at least that, or it was too busy to write the time down at once; the way between is not known for these.");
   } else if (total === null) {
     notes.push("Nothing says when these pictures were captured: only what this page adds is known.");
   }
