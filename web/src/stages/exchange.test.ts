@@ -65,6 +65,14 @@ describe("what the page asks and tells", () => {
     expect([bench.asked.length, bench.told]).toEqual([5, []]);
   });
 
+  it("asks for everything again where nothing is new: the sender's clock may have been set back", async () => {
+    const bench = new Bench();
+    bench.answer = () => ({ pictures: bench.asked.length === 1 ? [{ captured_us: UTC_US }] : [] });
+    bench.exchange.looking = true;
+    await bench.pass(6);
+    expect(bench.asked).toEqual([null, UTC_US, null]);
+  });
+
   it("asks a server that does not tell ever less often", async () => {
     const bench = new Bench();
     bench.answer = () => 404;

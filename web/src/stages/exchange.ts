@@ -132,10 +132,9 @@ export class StageExchange {
     if (!parsed) return;
     this.edgesUs = parsed.edgesUs;
     const stages = this.options.stages();
-    for (const picture of parsed.pictures) {
-      stages.relay(picture);
-      this.afterUs = Math.max(this.afterUs ?? -Infinity, picture.capturedUs);
-    }
+    for (const picture of parsed.pictures) stages.relay(picture);
+    // Nothing new: perhaps since the sender's clock was set back. Asked for everything the next time, the server tells.
+    this.afterUs = parsed.pictures.at(-1)?.capturedUs ?? null;
   }
 
   private async tell(nowMs: number): Promise<void> {
