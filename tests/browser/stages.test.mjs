@@ -98,6 +98,9 @@ for (const engine of ["webcodecs", "mse"]) {
     await page.evaluate(() => document.querySelector("button.delay").click());
     await until("the bar's words", async () => (await bar(page)).advice !== "");
     await screenshot(page, `firefox-stages-${engine}`);
+    await page.setViewportSize(PHONE);
+    assert.equal((await bar(page)).isCut, false);
+    await screenshot(page, `firefox-stages-${engine}-phone`);
     return undefined;
   });
 }

@@ -3,7 +3,7 @@
  * of it: percentiles for the page, counts for the server. A ring of numbers: a picture costs no memory of its own but its
  * place in the index by capture time.
  */
-import type { Offset } from "../clock";
+import { type Offset, timerStepMs } from "../clock";
 import type { StampRecord } from "../media/stamp_record";
 import { FIGURES, PARTS, type Part, type Stamps, TOTAL, split } from "./parts";
 
@@ -175,7 +175,7 @@ export class StageLedger {
       ...told,
       parts: Object.fromEntries(PARTS.map((part, at) => [part, figure(at)])) as StageSummary["parts"],
       total: figure(TOTAL),
-      clockMs: offset && offset.roundTripMs / 2,
+      clockMs: uncertaintyMs(offset),
       senderClockMs: this.clockErrorUs === null ? null : this.clockErrorUs / 1000,
     };
   }
@@ -209,7 +209,7 @@ export class StageLedger {
       told.shown += 1;
       best = Math.max(best, this.knowledge(at));
     });
-    const uncertaintyUs = offset ? offset.roundTripMs * 500 : 0;
+    const uncertaintyUs = (uncertaintyMs(offset) ?? 0) * 1000;
     this.each(fromMs, toMs, (at) => {
       if (this.knowledge(at) !== best) return;
       told.pictures += 1;
@@ -256,4 +256,9 @@ export class StageLedger {
     stamps.displayUs = (shown - (Number.isNaN(decoded) ? received : decoded)) * 1000;
     return stamps;
   }
+}
+
+/** How far the server's clock may be from what it is taken for, in ms; null where it is not known. */
+function uncertaintyMs(offset: Offset | null): number | null {
+  return offset && Math.max(offset.roundTripMs / 2, timerStepMs());
 }

@@ -3,7 +3,7 @@ import type { StageSummary } from "../stages/ledger";
 import type { Telling } from "../stages/exchange";
 import { PARTS, type Part } from "../stages/parts";
 import { element, setText } from "./dom";
-import { type PlayedBy, PART_WORDS, type StageView, fine, viewOf } from "./stage_words";
+import { type PlayedBy, PART_WORDS, type StageRow, fine, viewOf } from "./stage_words";
 
 /** A label of a segment takes so much room, and so much more for each letter, in px. */
 const LABEL_PX = 14;
@@ -43,6 +43,7 @@ export class StageBar {
   private readonly telling = element("span", { class: "hint", role: "status" });
   private readonly rows: Record<Part, Row>;
   private width = 0;
+  private rowsShown: readonly StageRow[] = [];
 
   constructor(private readonly options: StageBarOptions) {
     const { button } = options;
@@ -74,7 +75,10 @@ export class StageBar {
     });
     // Over the picture two clicks would be for full screen.
     this.element.addEventListener("dblclick", (event) => event.stopPropagation());
-    new ResizeObserver(([entry]) => (this.width = entry!.contentRect.width)).observe(this.bar);
+    new ResizeObserver(([entry]) => {
+      this.width = entry!.contentRect.width;
+      if (this.isOpen) this.showRows(this.rowsShown);
+    }).observe(this.bar);
   }
 
   get isOpen(): boolean {
@@ -107,10 +111,11 @@ export class StageBar {
     setText(this.sum.p50, view.total ? fine(view.total.p50) : "–");
     setText(this.sum.p99, view.total ? fine(view.total.p99) : "–");
     setText(this.telling, TELLING_WORDS[telling]);
-    this.showRows(view);
+    this.rowsShown = view.rows;
+    this.showRows(view.rows);
   }
 
-  private showRows({ rows }: StageView): void {
+  private showRows(rows: readonly StageRow[]): void {
     const all = rows.reduce((sum, row) => sum + (row.p50 ?? 0), 0);
     this.bar.classList.toggle("empty-bar", all === 0);
     for (const { part, label, p50, p99, text, isLargest } of rows) {
