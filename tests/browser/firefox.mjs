@@ -137,6 +137,10 @@ class Page {
     return JSON.parse(result.value).value;
   }
 
+  async setViewportSize(viewport) {
+    await this.session.command("browsingContext.setViewport", { context: this.context, viewport });
+  }
+
   async screenshot({ path }) {
     const { data } = await this.session.command("browsingContext.captureScreenshot", { context: this.context });
     writeFileSync(path, Buffer.from(data, "base64"));

@@ -62,7 +62,7 @@ for (const [engine, query] of [["webcodecs", ""], ["mse", "?engine=mse"]]) {
     await until("a picture of more than one colour", () => showsPicture(page));
     const delay = await assertDelay(page);
     t.diagnostic(`${engine}: first picture after ${figures.timeToFirstFrameMs.toFixed(0)} ms, glass to glass p50 ${delay.p50.toFixed(0)} ms, p95 ${delay.p95.toFixed(0)} ms`);
-    await until("the delay on the page", async () => /^Delay \d+ ms$/.test(await page.locator("output.delay").innerText()));
+    await until("the delay on the page", async () => /^Delay \d+ ms$/.test(await page.locator("button.delay").innerText()));
     await page.keyboard.press("i");
     await page.locator(".overlay", { hasText: "Glass to glass" }).waitFor();
     await screenshot(page, `player-${engine}`);

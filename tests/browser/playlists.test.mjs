@@ -57,7 +57,7 @@ for (const [engine, label] of WAYS) {
     const delay = await delayBelowBound(page);
     assert.equal(delay.source, "stream", "the chunks say when they were captured");
     t.diagnostic(`${engine}: first picture after ${figures.timeToFirstFrameMs.toFixed(0)} ms, from capture p50 ${delay.p50.toFixed(0)} ms`);
-    await until("the delay on the page", async () => /^Delay [\d.]+ m?s$/.test(await page.locator("output.delay").innerText()));
+    await until("the delay on the page", async () => /^Delay [\d.]+ m?s$/.test(await page.locator("button.delay").innerText()));
     const panel = page.locator(".how");
     await until("the figures", async () => /Buffer\s*\d+ ms/.test(await panel.innerText()) && /bit\/s/.test(await panel.innerText()), () => panel.innerText());
     await screenshot(page, `player-${engine}`);

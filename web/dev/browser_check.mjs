@@ -234,6 +234,114 @@ if (wants("change")) {
     await lan.close();
   });
 }
+
+/** The bar of stages as the page shows it. */
+const shownStages = (page) => page.evaluate(() => ({
+  expanded: document.querySelector(".delay").getAttribute("aria-expanded"),
+  isOpen: !document.querySelector("#budget").hidden,
+  rows: Object.fromEntries([...document.querySelectorAll(".budget-table tbody tr")].map((row) =>
+    [(row.querySelector(".budget-name")?.firstChild ?? row.cells[0]).textContent, [row.cells[1].textContent, row.cells[2].textContent]])),
+  largest: [...document.querySelectorAll(".budget-table .badge:not([hidden])")].map((badge) => badge.parentElement.firstChild.textContent),
+  advice: document.querySelector(".budget-advice").textContent,
+  barIsHidden: document.querySelector(".budget-bar").getAttribute("aria-hidden"),
+  isCut: document.documentElement.scrollWidth > innerWidth,
+}));
+
+/** Waits until the relay's stages are known of a good part of the pictures. */
+async function stagesKnown(page) {
+  for (let tries = 0; tries < 60; tries++) {
+    const summary = await page.evaluate(() => window.glassline.stages());
+    if (summary.parts.relay && summary.pictures > 60) return summary;
+    await sleep(250);
+  }
+  return page.evaluate(() => window.glassline.stages());
+}
+
+/** What the mock's stream says of each picture, in ms. */
+const SAID = { capture: 0.5, queue: 0.5, encode: 11, mux: 0.3, send: 0.7, relay: 0.5 };
+
+async function showsStages(engine) {
+  const page = await plays("stages", engine);
+  const silent = await page.evaluate(() => [window.glassline.stages().parts.relay, document.querySelector("#budget").hidden]);
+  expect(silent[0] === null && silent[1], `${engine}: nobody asks for the relay's stages while nobody looks`);
+  await page.getByRole("button", { name: /^Delay/ }).click();
+  const summary = await stagesKnown(page);
+  console.log(`     ${short(summary)}`);
+  for (const [part, ms] of Object.entries(SAID)) expect(Math.abs((summary.parts[part]?.p50 ?? 0) - ms) < 0.01, `${engine}: ${part} takes ${ms} ms`);
+  const isTold = engine === "webcodecs";
+  expect((summary.parts.decode !== null) === isTold && summary.parts.network !== null && summary.parts.display !== null, `${engine}: the page's own parts are known`);
+  const sum = Object.values(summary.parts).reduce((all, part) => all + (part?.p50 ?? 0), 0);
+  expect(Math.abs(sum - summary.total.p50) < summary.total.p50 * 0.3, `${engine}: ${sum.toFixed(1)} ms of parts beside ${summary.total.p50.toFixed(1)} in all`);
+  const before = await stats(page);
+  await sleep(4000);
+  const rate = ((await stats(page)).framesShown - before.framesShown) / 4;
+  expect(rate > 26, `${engine}: ${rate.toFixed(1)} pictures a second with the bar open`);
+  const shown = await shownStages(page);
+  expect(shown.isOpen && shown.expanded === "true" && shown.barIsHidden === "true", `${engine}: the bar is open, and the table is for who cannot see it`);
+  expect(shown.rows["Encode"]?.[0] === "11 ms" && Object.keys(shown.rows).length === 10, `${engine}: the table tells nine stages and their sum`);
+  expect(shown.largest.length === 1 && / takes .* To make it smaller: /.test(shown.advice), `${engine}: ${shown.largest} is the largest. ${shown.advice}`);
+  await page.screenshot({ path: join(folder, `stages-${engine}.png`), fullPage: true });
+  await page.setViewportSize({ width: 360, height: 740 });
+  await sleep(700);
+  expect(!(await shownStages(page)).isCut, `${engine}: nothing is cut off on a phone`);
+  await page.screenshot({ path: join(folder, `stages-${engine}-phone.png`), fullPage: true });
+  await page.locator("#budget .action").focus();
+  await page.keyboard.press("Escape");
+  const closed = await shownStages(page);
+  const hasFocus = await page.evaluate(() => document.activeElement.classList.contains("delay"));
+  expect(!closed.isOpen && closed.expanded === "false" && hasFocus, `${engine}: Escape closes it, and the button has the focus`);
+  await page.keyboard.press("Enter");
+  expect((await shownStages(page)).isOpen, `${engine}: the keyboard opens it`);
+  await page.keyboard.press("d");
+  expect(!(await shownStages(page)).isOpen, `${engine}: d closes it`);
+  await page.close();
+}
+
+const reports = async (page) => (await page.request.get(`${origin}/mock/reports/stages`)).json();
+
+async function tellsStages() {
+  const page = await open("/watch/stages?report=1");
+  await page.locator(".delay").click();
+  const box = page.getByRole("checkbox", { name: /Tell the server/ });
+  expect(await box.isChecked(), "?report=1 agrees to telling");
+  await sleep(14_000);
+  const told = await reports(page);
+  console.log(`     ${short(told)}`);
+  const count = (counts) => counts?.reduce((all, one) => all + one, 0) ?? 0;
+  expect(told.length === 1 && count(told[0].stages.total) > 100 && told[0].stages.encode[7] === count(told[0].stages.encode), "counts are told once in ten seconds");
+  await box.uncheck();
+  expect(!page.url().includes("report"), "the address does not agree any more");
+  await page.close();
+  const next = await open("/watch/stages");
+  await next.locator(".delay").click();
+  const again = next.getByRole("checkbox", { name: /Tell the server/ });
+  expect(!(await again.isChecked()), "nothing is told where nobody agrees");
+  await again.check();
+  await next.reload();
+  await next.locator(".delay").click();
+  expect(await again.isChecked(), "the choice is remembered");
+  await next.close();
+}
+
+async function stagesOverTime() {
+  const page = await open("/stream/stages");
+  await page.getByText("Capture to server").waitFor();
+  await sleep(500);
+  const words = await page.locator(".latency").innerText();
+  expect(/Encode \d+ ms/.test(words) && /3 reports in the newest step/.test(words), "the stream's page tells its stages over time");
+  await page.locator(".latency").screenshot({ path: join(folder, "stages-over-time.png") });
+  await page.goto(`${origin}/stream/barcode`);
+  await page.getByText("Nothing is known: pictures of this stream").waitFor();
+  await page.close();
+}
+
+if (wants("stages")) {
+  await withMock("stages,barcode", async () => {
+    for (const engine of ["webcodecs", "mse"]) await showsStages(engine);
+    await tellsStages();
+    await stagesOverTime();
+  });
+}
 await browser.close();
 console.log(`pictures: ${folder}`);
 process.exitCode = failures > 0 ? 1 : 0;

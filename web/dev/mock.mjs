@@ -1,11 +1,13 @@
 // A stand-in for the server, for work on the pages alone: serves dist, answers /api, and publishes test streams out of
-// ffmpeg. `node dev/mock.mjs [PORT] [SIZE] [RATE]`; `barcode` carries capture times, `bframes` reorders pictures.
+// ffmpeg. `node dev/mock.mjs [PORT] [SIZE] [RATE]`; `barcode` carries capture times, `bframes` reorders pictures, and those of
+// `stages` say which stages they passed.
 import { spawn } from "node:child_process";
 import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { extname, join, normalize } from "node:path";
 import { drawBarcode } from "./barcode.mjs";
+import { AccessUnits, Muxer, RELAY, STAGES, message } from "./stages.mjs";
 
 const port = Number(process.argv[2] ?? 8090);
 const [width, height] = (process.argv[3] ?? "640x360").split("x").map(Number);
@@ -97,6 +99,51 @@ function publish(name, args, codecs, feed) {
   return stream;
 }
 
+const nowUs = () => Math.round((performance.timeOrigin + performance.now()) * 1000);
+
+/** Pictures that say their stages; the relay's are in `captured`, of the last ten seconds. */
+function publishStages(name) {
+  const stream = new Stream(name, [video]);
+  stream.captured = [];
+  stream.reports = [];
+  streams.set(name, stream);
+  const child = spawn("ffmpeg", ["-hide_banner", "-loglevel", "error", ...test, ...x264(rate * 2, "-tune", "zerolatency", "-x264-params", "aud=1"), "-f", "h264", "-flush_packets", "1", "-"]);
+  children.push(child);
+  child.stderr.on("data", (text) => process.stderr.write(text));
+  const [units, muxer] = [new AccessUnits(), new Muxer()];
+  let before = null;
+  let number = 0;
+  child.stdout.on("data", (chunk) => {
+    for (const unit of units.push(chunk)) {
+      const capturedUs = nowUs() - STAGES.sent;
+      const said = message(capturedUs, before === null ? null : capturedUs - before);
+      const isKey = unit.includes(Buffer.from([0, 0, 0, 1, 0x67]));
+      stream.push(muxer.picture(Buffer.concat([unit.subarray(0, 6), said, unit.subarray(6)]), 90_000 + number * Math.round(90_000 / rate), isKey));
+      before = capturedUs;
+      number += 1;
+      stream.captured.push(capturedUs);
+      while (stream.captured[0] < capturedUs - 1e7) stream.captured.shift();
+    }
+  });
+  stream.restart = () => {};
+  return stream;
+}
+
+/** What the dashboard is told: ten minutes, with a gap. */
+function latencySteps() {
+  const now_us = nowUs();
+  const steps = Array.from({ length: 60 }, (_, step) => step).filter((step) => step < 20 || step > 24);
+  const figures = (ms, step) => ({ p50_us: Math.round(ms * 1000 * (1 + 0.15 * Math.sin(step / 4))), p99_us: Math.round(ms * 2500) });
+  const all = (stages, step) => Object.fromEntries(Object.entries(stages).map(([stage, ms]) => [stage, figures(ms, step)]));
+  return {
+    step_s: 10, now_us,
+    relay: steps.map((step) => ({ t_us: now_us - (60 - step) * 1e7, stages: all({ capture: 0.5, queue: 0.5, encode: 11, mux: 0.3, send: 0.7, relay: 0.5 }, step) })),
+    viewers: steps.filter((step) => step > 30).map((step) => ({
+      t_us: now_us - (60 - step) * 1e7, reports: 3, stages: all({ network: 4, decode: 5, display: 8, total: 31 }, step),
+    })),
+  };
+}
+
 const x264 = (keyint, ...more) => ["-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-g", String(keyint),
   "-b:v", "1500k", "-maxrate", "1500k", "-bufsize", "750k", ...more];
 
@@ -133,6 +180,7 @@ const offers = {
   aac: () => publish("aac", [...test, ...tone, ...x264(rate * 4, "-tune", "zerolatency"), "-c:a", "aac", "-pes_payload_size", "0"], [video, aac]),
   resize: () => publish("resize", [...resize, ...tone, ...x264(rate * 2, "-tune", "zerolatency"), "-s", "640x360", "-c:a", "libopus"], [video, opus]),
   intra: () => publish("intra", [...raw, ...x264(rate, "-tune", "zerolatency", "-intra-refresh", "1")], [video], barcodePictures),
+  stages: () => publishStages("stages"),
   bframes: () => publish("bframes", [...test, ...tone, ...x264(rate * 2, "-bf", "2", "-rc-lookahead", "5"), "-c:a", "aac"], [video, aac]),
 };
 for (const [name, start] of Object.entries(offers)) if (!wanted || wanted.includes(name)) start();
@@ -146,14 +194,32 @@ const server = createServer(async (request, response) => {
     response.end(JSON.stringify(value));
   };
   const absent = () => response.writeHead(404, { "content-type": "application/problem+json" }).end('{"title":"not found"}');
-  const now = () => Math.round((performance.timeOrigin + performance.now()) * 1000);
+  const now = nowUs;
   const live = /^\/live\/(.+)\.ts$/.exec(url.pathname);
+  const stages = /^\/live\/(.+)\/stages(\.json)?$/.exec(url.pathname);
+  const latency = /^\/api\/streams\/(.+)\/latency$/.exec(url.pathname);
   const one = /^\/api\/streams\/(.+)$/.exec(url.pathname);
   if (url.pathname === "/api/time") json({ utc_us: now() });
   else if (url.pathname === "/api/contact") json({ contact: "stage@example.org" });
   else if (url.pathname === "/api/streams") {
     const server = { version: "0.1.0-mock", uptime_s: (Date.now() - started) / 1000, contact: "crew@example.org", now_utc_us: now() };
     json({ server, streams: [...streams.values()].map((s) => s.json()) });
+  } else if (stages) {
+    const stream = streams.get(stages[1]);
+    if (!stream?.captured) absent();
+    else if (stages[2]) {
+      const after = Number(url.searchParams.get("after") ?? 0);
+      const pictures = stream.captured.filter((captured) => captured > after).map((captured_us) => ({ captured_us, ...RELAY }));
+      json({ now_us: now(), edges_us: [100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000], pictures });
+    } else {
+      let body = "";
+      for await (const part of request) body += part;
+      stream.reports.push(JSON.parse(body));
+      response.writeHead(204).end();
+    }
+  } else if (latency) {
+    const stream = streams.get(latency[1]);
+    stream ? json(stream.captured ? latencySteps() : { step_s: 10, now_us: now(), relay: [], viewers: [] }) : absent();
   } else if (one) streams.has(one[1]) ? json(streams.get(one[1]).json()) : absent();
   else if (live) streams.has(live[1]) ? streams.get(live[1]).join(response) : absent();
   else if (url.pathname.startsWith("/mock/")) {
@@ -162,7 +228,7 @@ const server = createServer(async (request, response) => {
     if (action === "restart") streams.get(name)?.restart();
     if (action === "cut") for (const viewer of streams.get(name)?.viewers ?? []) viewer.destroy();
     if (action === "start") offers[name]?.();
-    json({});
+    json(action === "reports" ? streams.get(name)?.reports : {});
   } else {
     const path = url.pathname.startsWith("/assets/") ? url.pathname : "/index.html";
     try {

@@ -260,6 +260,60 @@ export function livePath(name: string, search: string, mux: Mux = "ts"): string 
   return `/live/${encodeURIComponent(name)}.${mux}${query && `?${query}`}`;
 }
 
+/** Path of what the server and its viewers say of pictures' stages; `search` is the query of the page that asks. */
+export function stagesPath(name: string, search: string, afterUs: number | null): string {
+  const query = [...(afterUs === null ? [] : [`after=${afterUs}`]), ...[access(search)].filter(Boolean)].join("&");
+  return `/live/${encodeURIComponent(name)}/stages.json${query && `?${query}`}`;
+}
+
+/** Path at which a viewer tells its own figures. */
+export function reportPath(name: string, search: string): string {
+  const query = access(search);
+  return `/live/${encodeURIComponent(name)}/stages${query && `?${query}`}`;
+}
+
+/** What the server says of when pictures passed it, of those captured after `afterUs`; the status where it does not tell, null where it does not answer. */
+export async function relayStages(name: string, afterUs: number | null): Promise<unknown> {
+  try {
+    const response = await fetch(stagesPath(name, location.search, afterUs), { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
+    return response.ok ? await response.json() : response.status;
+  } catch {
+    return null;
+  }
+}
+
+/** Tells the server figures; its status, null where it does not answer. */
+export async function reportStages(name: string, stages: Record<string, number[]>): Promise<number | null> {
+  try {
+    const response = await fetch(reportPath(name, location.search), {
+      method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ stages }), signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
+    return response.status;
+  } catch {
+    return null;
+  }
+}
+
+/** Percentiles of one stage in a step of time. */
+export interface StageStep {
+  p50_us: number;
+  p99_us: number;
+}
+
+/** How long stages took in the last ten minutes, by what the server saw and by what viewers told. Steps of nothing are absent. */
+export interface Latency {
+  step_s: number;
+  now_us: number;
+  relay: { t_us: number; stages: Record<string, StageStep> }[];
+  viewers: { t_us: number; reports: number; stages: Record<string, StageStep> }[];
+}
+
+export async function latency(name: string): Promise<Latency | null> {
+  const query = access(location.search);
+  const answer = (await json(`/api/streams/${encodeURIComponent(name)}/latency${query && `?${query}`}`)) as Latency | null;
+  return answer && answer.step_s > 0 && Array.isArray(answer.relay) && Array.isArray(answer.viewers) ? answer : null;
+}
+
 /** Path of a stream's playlist; `search` is the query of the page that asks. */
 export function playlistPath(name: string, search: string, way: "hls" | "dash"): string {
   const query = access(search);

@@ -1,5 +1,31 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { estimateOffset } from "./clock";
+
+describe("timerStepMs", () => {
+  afterEach(() => {
+    vi.restoreAllMocks();
+    vi.resetModules();
+  });
+
+  /** The step that is found where the clock shows `stepMs` at a time, looked at each 3 µs. */
+  async function found(stepMs: number): Promise<number> {
+    let us = 400;
+    vi.spyOn(performance, "now").mockImplementation(() => Math.floor((us += 3) / 1000 / stepMs) * stepMs);
+    const { timerStepMs } = await import("./clock");
+    expect(timerStepMs()).toBe(timerStepMs());
+    return timerStepMs();
+  }
+
+  it("is what the browser counts in", async () => {
+    expect(await found(1)).toBe(1);
+    vi.resetModules();
+    expect(await found(0.1)).toBeCloseTo(0.1);
+  });
+
+  it("is large where the browser hides the time", async () => {
+    expect(await found(1e9)).toBe(20);
+  });
+});
 
 describe("estimateOffset", () => {
   it("believes the exchange with the smallest round trip", () => {

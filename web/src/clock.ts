@@ -26,6 +26,26 @@ export function estimateOffset(exchanges: readonly Exchange[]): Offset | null {
   return best;
 }
 
+const STEP_LOOKS = 300_000;
+let stepMs: number | null = null;
+
+/** How finely this browser tells the time, in ms: times that are closer are told as the same. Looked at once, for as long as a step lasts. */
+export function timerStepMs(): number {
+  if (stepMs !== null) return stepMs;
+  let from = performance.now();
+  let steps = 0;
+  for (let look = 0; look < STEP_LOOKS; look++) {
+    const now = performance.now();
+    if (now === from) continue;
+    stepMs = now - from;
+    from = now;
+    // The first change ends a step that had begun before.
+    if ((steps += 1) === 2) break;
+  }
+  // No change in so many looks: a browser that hides the time.
+  return (stepMs ??= 20);
+}
+
 const EXCHANGES = 8;
 const REMEMBERED = 16;
 /** The first round falls into the page's busy start: a second one follows soon. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { hex } from "../testing/ts_builder";
 import { ChunkTimes } from "./chunk_times";
 
 const bytesOf = (...parts: (number[] | Uint8Array)[]): Uint8Array => Uint8Array.from(parts.flatMap((part) => [...part]));
@@ -17,14 +18,18 @@ const init = (kind: string, timescale: number): Uint8Array =>
 const prft = (utcS: number): Uint8Array =>
   box("prft", u32(0x01000018), u32(1), u32(Math.floor(utcS) + 2_208_988_800), u32((utcS % 1) * 2 ** 32), u64(0));
 /** A fragment of one sample, shown `offset` after it is decoded; null: its table has no such column. */
-const chunk = (decode: number, offset: number | null): Uint8Array => bytesOf(
+const chunk = (decode: number, offset: number | null, sample: Uint8Array = bytesOf(u32(0))): Uint8Array => bytesOf(
   box("moof", box("mfhd", u32(0), u32(1)), box("traf",
     box("tfhd", u32(0x020000), u32(1)),
     box("tfdt", u32(0x01000000), u64(decode)),
     offset === null
       ? box("trun", u32(0x000301), u32(1), u32(8), u32(1800), u32(4))
       : box("trun", u32(0x01000f01), u32(1), u32(8), u32(1800), u32(4), u32(0), u32(offset)))),
-  box("mdat", u32(0)));
+  box("mdat", sample));
+/** A NAL unit behind its length. */
+const nal = (text: string): number[] => [...u32(text.length / 2), ...hex(text)];
+/** Says 2023-11-14T22:13:20Z, and that the picture was queued after 5 µs. */
+const message = nal("06051c9d1f3c526b0e4f7a8c21676c6c63617017979cfe362a000003010002" + "0580");
 
 describe("capture times of chunks", () => {
   it("belong to the first picture of the fragment behind", () => {
@@ -34,6 +39,18 @@ describe("capture times of chunks", () => {
     expect(found.map(({ mediaS }) => mediaS)).toEqual([10, 10.06]);
     expect(found[0]!.captureUs).toBeCloseTo(1_700_000_000_500_000, -1);
     expect(found[1]!.captureUs).toBeCloseTo(1_700_000_000_750_000, -1);
+  });
+
+  it("come with what the sender says in the picture's own message, where that is of the same time", () => {
+    const times = new ChunkTimes();
+    times.read(init("vide", 90_000));
+    const sample = bytesOf(nal("09f0"), nal("6742c020"), message, nal("65ff"));
+    const [found] = times.read(bytesOf(prft(1_700_000_000), chunk(900_000, null, sample)));
+    expect(found).toMatchObject({ mediaS: 10, captureUs: 1_700_000_000_000_000, record: { queued: 5 } });
+    const [other] = times.read(bytesOf(prft(1_700_000_001), chunk(900_000, null, sample)));
+    expect(other).toMatchObject({ captureUs: 1_700_000_001_000_000, record: null });
+    const [behind] = times.read(bytesOf(prft(1_700_000_000), chunk(900_000, null, bytesOf(nal("65ff"), message))));
+    expect(behind!.record).toBeNull();
   });
 
   it("may have offsets into the past", () => {
@@ -54,7 +71,7 @@ describe("capture times of chunks", () => {
   });
 
   it("survive bytes of any kind", () => {
-    const whole = bytesOf(init("vide", 90_000), prft(1.5), chunk(900_000, 0));
+    const whole = bytesOf(init("vide", 90_000), prft(1_700_000_000), chunk(900_000, 0, bytesOf(message, nal("65ff"))));
     for (let length = 0; length < whole.length; length++) new ChunkTimes().read(whole.subarray(0, length));
     // Boxes that say a wrong size.
     for (let at = 0; at < whole.length; at++) {

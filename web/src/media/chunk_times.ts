@@ -3,7 +3,11 @@
  * (ISO/IEC 14496-12 §8.16.5).
  *
  *     moov( trak( mdia( mdhd timescale, hdlr kind ) ) )      [prft NTP time] moof( traf( tfdt, trun ) ) mdat
+ *
+ * The first sample of the `mdat` may say it itself, to the microsecond and with its sender's stages (docs/capture-utc.md).
  */
+import { type SeiInfo, readSei } from "./h264";
+import type { StampRecord } from "./stamp_record";
 
 /** A point of the media time line whose capture time is known. */
 export interface CaptureTime {
@@ -11,10 +15,17 @@ export interface CaptureTime {
   mediaS: number;
   /** UTC in µs. */
   captureUs: number;
+  /** What the picture's sender says of its stages; null where it does not. */
+  record: StampRecord | null;
 }
 
 /** Seconds from 1900, where NTP begins, to 1970. */
 const NTP_EPOCH_S = 2_208_988_800;
+/** The message and `prft` say the same time, each rounded in its own way. */
+const ROUNDED_US = 2;
+/** In front of the first slice stand parameter sets and messages: a few. */
+const NALS_MAX = 16;
+const NAL_SEI = 6;
 
 /** Reads one track's initialisation segment and chunks, in the order of their being appended. */
 export class ChunkTimes {
@@ -25,13 +36,19 @@ export class ChunkTimes {
   read(bytes: Uint8Array): CaptureTime[] {
     const found: CaptureTime[] = [];
     let captureUs: number | null = null;
+    let fresh: CaptureTime | null = null;
     for (const box of boxes(bytes)) {
       if (box.type === "moov") this.init(box.body);
       else if (box.type === "prft") captureUs = ntpUs(box.body);
       else if (box.type === "moof") {
         const ticks = captureUs !== null && this.isVideo && this.timescale > 0 ? firstTicks(box.body) : null;
-        if (captureUs !== null && ticks !== null) found.push({ mediaS: ticks / this.timescale, captureUs });
+        fresh = captureUs !== null && ticks !== null ? { mediaS: ticks / this.timescale, captureUs, record: null } : null;
+        if (fresh) found.push(fresh);
         captureUs = null;
+      } else if (box.type === "mdat" && fresh) {
+        const { captureUs: exactUs, record } = firstSampleSei(box.body);
+        if (exactUs !== null && Math.abs(exactUs - fresh.captureUs) <= ROUNDED_US) Object.assign(fresh, { captureUs: exactUs, record });
+        fresh = null;
       }
     }
     return found;
@@ -84,6 +101,20 @@ function ntpUs(prft: Uint8Array): number | null {
   if (prft.length < 16) return null;
   const data = view(prft);
   return (data.getUint32(8) - NTP_EPOCH_S) * 1e6 + (data.getUint32(12) / 2 ** 32) * 1e6;
+}
+
+/** The messages in front of the first slice of an `mdat` that begins with a picture of H.264, its NAL units behind four bytes of length. */
+function firstSampleSei(mdat: Uint8Array): SeiInfo {
+  const data = view(mdat);
+  const info: SeiInfo = { recoveryFrames: null, captureUs: null, record: null };
+  for (let at = 0, nals = 0; at + 5 <= mdat.length && nals < NALS_MAX; nals++) {
+    const end = at + 4 + data.getUint32(at);
+    const type = mdat[at + 4]! & 0x1f;
+    if (end > mdat.length || (type >= 1 && type <= 5)) break;
+    if (type === NAL_SEI) readSei(mdat.subarray(at + 5, end), info);
+    at = end;
+  }
+  return info;
 }
 
 /** Presentation time of a fragment's first sample in ticks. */

@@ -18,6 +18,8 @@ export interface VideoUnit extends AccessUnitInfo {
   reset: boolean;
   /** Pictures from this one on, itself included, that are not right yet, because decoding began at a recovery point. */
   settlingFrames: number;
+  /** When its last byte came, by the clock of who pushes; NaN: nobody said. */
+  receivedMs: number;
 }
 
 /** A coded audio frame with its place in time. */
@@ -143,8 +145,8 @@ export class Feed {
     this.demuxer = new TsDemuxer(demuxHandler);
   }
 
-  push(chunk: Uint8Array): void {
-    this.demuxer.push(chunk);
+  push(chunk: Uint8Array, nowMs = NaN): void {
+    this.demuxer.push(chunk, nowMs);
   }
 
   /** A new connection begins. */
@@ -223,7 +225,8 @@ export class Feed {
     else if (reset) this.settlingFrames = info.recoveryFrames ?? 0;
     const settlingFrames = this.settlingFrames;
     const begun = reset && !info.idr && this.startGrey(ptsUs, place.us);
-    this.handler.video({ ...info, data: unit.data, ptsUs, dtsUs: place.us, reset: reset && !begun, settlingFrames });
+    const { data, receivedMs } = unit;
+    this.handler.video({ ...info, data, ptsUs, dtsUs: place.us, reset: reset && !begun, settlingFrames, receivedMs });
     this.settlingFrames = Math.max(0, settlingFrames - 1);
   }
 
@@ -235,7 +238,7 @@ export class Feed {
     const beforeUs = 500;
     const settlingFrames = this.settlingFrames + 1;
     const times = { ptsUs: ptsUs - beforeUs, dtsUs: dtsUs - beforeUs };
-    this.handler.video({ ...inspect(data), data, ...times, reset: true, settlingFrames });
+    this.handler.video({ ...inspect(data), data, ...times, reset: true, settlingFrames, receivedMs: NaN });
     return true;
   }
 

@@ -3,6 +3,7 @@
  * Bytes come from the network: nothing here throws on bad ones, a parser returns null.
  */
 import { BitReader } from "./bits";
+import { type StampRecord, parseStampRecord } from "./stamp_record";
 
 /** A NAL unit inside an Annex B byte string: `start` is its header byte, `end` is past its last byte. */
 export interface Nal {
@@ -66,6 +67,8 @@ export interface AccessUnitInfo {
   recoveryFrames: number | null;
   /** When it was captured, UTC in µs, as its encoder says; null where it doesn't. */
   captureUs: number | null;
+  /** What its sender says of its stages, behind the capture time; null where it doesn't. */
+  record: StampRecord | null;
   sps: Uint8Array | null;
   pps: Uint8Array | null;
   slices: number;
@@ -76,7 +79,7 @@ export interface AccessUnitInfo {
 export function inspect(data: Uint8Array): AccessUnitInfo {
   const nals = nalUnits(data);
   const info: AccessUnitInfo = {
-    key: false, idr: false, reference: false, recoveryFrames: null, captureUs: null, sps: null, pps: null, slices: 0, nals,
+    key: false, idr: false, reference: false, recoveryFrames: null, captureUs: null, record: null, sps: null, pps: null, slices: 0, nals,
   };
   for (const nal of nals) {
     if (isSlice(nal)) {
@@ -85,14 +88,18 @@ export function inspect(data: Uint8Array): AccessUnitInfo {
       if (nal.refIdc !== 0) info.reference = true;
     } else if (nal.type === SPS) info.sps = data.subarray(nal.start, nal.end);
     else if (nal.type === PPS) info.pps ??= data.subarray(nal.start, nal.end);
-    else if (nal.type === SEI) readMessages(withoutEmulationPrevention(data.subarray(nal.start + 1, nal.end)), info);
+    else if (nal.type === SEI) readSei(data.subarray(nal.start + 1, nal.end), info);
   }
   if (info.recoveryFrames !== null && info.sps && info.pps && info.slices > 0) info.key = true;
   return info;
 }
 
-/** Reads the messages of an SEI NAL unit, clause 7.3.2.3, that a player uses; one that is cut off ends it. */
-function readMessages(sei: Uint8Array, into: AccessUnitInfo): void {
+/** What a player uses of supplemental enhancement information. */
+export type SeiInfo = Pick<AccessUnitInfo, "recoveryFrames" | "captureUs" | "record">;
+
+/** Reads the messages of an SEI NAL unit behind its header byte, clause 7.3.2.3, that a player uses; one that is cut off ends it. */
+export function readSei(nal: Uint8Array, into: SeiInfo): void {
+  const sei = withoutEmulationPrevention(nal);
   let i = 0;
   const number = (): number => {
     let value = 0;
@@ -109,7 +116,10 @@ function readMessages(sei: Uint8Array, into: AccessUnitInfo): void {
     const payload = sei.subarray(i, i + size);
     if (payload.length < size) return;
     if (type === RECOVERY_POINT) into.recoveryFrames ??= recoveryFrames(payload);
-    else if (type === USER_DATA_UNREGISTERED) into.captureUs ??= captureTime(payload);
+    else if (type === USER_DATA_UNREGISTERED && into.captureUs === null) {
+      into.captureUs = captureTime(payload);
+      if (into.captureUs !== null) into.record = parseStampRecord(payload, CAPTURE_UTC_BYTES);
+    }
     i += size;
   }
 }

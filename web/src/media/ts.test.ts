@@ -32,6 +32,18 @@ function mixed(pictures: number): Uint8Array {
 }
 
 describe("TsDemuxer", () => {
+  it("says when the last byte of each unit came, also where the next one's begin shows that it was that", () => {
+    const builder = new TsBuilder();
+    const { demuxer, units } = collect();
+    demuxer.push(builder.tables(), 1);
+    const first = video(builder, 0, 2);
+    demuxer.push(first.subarray(0, 188), 2);
+    demuxer.push(first.subarray(188), 3);
+    expect(units).toEqual([]);
+    demuxer.push(video(builder, 1, 2, true), 4);
+    expect(units.map(({ receivedMs }) => receivedMs)).toEqual([3, 4]);
+  });
+
   it("gives the same units however the bytes are chopped", () => {
     const bytes = mixed(40);
     const whole = collect();

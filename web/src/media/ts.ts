@@ -42,6 +42,8 @@ export interface PesUnit {
   randomAccess: boolean;
   /** Bytes were lost, or discontinuity_indicator was set, at or before its begin. */
   discontinuity: boolean;
+  /** When its last byte came, as `push` was told; NaN: nobody said. */
+  receivedMs: number;
 }
 
 export interface DemuxHandler {
@@ -69,6 +71,8 @@ interface Assembly {
   tailBytes: number;
   mayGuess: boolean;
   recentSlices: number[];
+  /** When the newest of its bytes came. */
+  newestMs: number;
 }
 
 interface SectionAssembly {
@@ -86,6 +90,7 @@ export class TsDemuxer {
   private readonly sections = new Map<number, SectionAssembly>();
   private readonly streams = new Map<number, Assembly>();
   private touched = new Set<Assembly>();
+  private nowMs = NaN;
   /** Counts for statistics. */
   continuityErrors = 0;
   packets = 0;
@@ -103,8 +108,9 @@ export class TsDemuxer {
     this.touched.clear();
   }
 
-  /** Takes the next bytes, cut anywhere, and emits what they complete. */
-  push(chunk: Uint8Array): void {
+  /** Takes the next bytes, cut anywhere, which came at `nowMs`, and emits what they complete. */
+  push(chunk: Uint8Array, nowMs = NaN): void {
+    this.nowMs = nowMs;
     const data = this.rest.length > 0 ? concat([this.rest, chunk]) : chunk;
     this.touched.clear();
     let at = 0;
@@ -187,6 +193,7 @@ export class TsDemuxer {
     }
     stream.parts.push(payload.slice());
     stream.length += payload.length;
+    stream.newestMs = this.nowMs;
     stream.endsWithStuffing = stuffed;
     if (stream.length > MAX_PES_BYTES) {
       drop(stream);
@@ -215,7 +222,7 @@ export class TsDemuxer {
 
   private emit(stream: Assembly, early: boolean): void {
     const whole = concat(stream.parts);
-    const { randomAccess, discontinuity, track } = stream;
+    const { randomAccess, discontinuity, track, newestMs: receivedMs } = stream;
     const mark = track.codec === "h264" && endsUnit(whole) ? END_OF_UNIT.length : 0;
     const end = stream.expected > 0 ? Math.min(stream.expected, whole.length) : whole.length - mark;
     drop(stream);
@@ -233,7 +240,7 @@ export class TsDemuxer {
       stream.recentSlices.push(countSlices(data));
       if (stream.recentSlices.length > STEADY_PICTURES) stream.recentSlices.shift();
     }
-    this.handler.unit({ track, pts: header.pts, dts: header.dts, data, randomAccess, discontinuity });
+    this.handler.unit({ track, pts: header.pts, dts: header.dts, data, randomAccess, discontinuity, receivedMs });
   }
 
   private judgeTail(stream: Assembly): void {
@@ -323,7 +330,7 @@ function emptyAssembly(track: Track): Assembly {
   return {
     track, parts: [], length: 0, expected: 0, open: false, randomAccess: false, discontinuity: false,
     pendingDiscontinuity: false, counter: -1, endsWithStuffing: false, tail: null, tailBytes: 0, mayGuess: true,
-    recentSlices: [],
+    recentSlices: [], newestMs: NaN,
   };
 }
 

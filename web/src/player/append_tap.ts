@@ -1,5 +1,6 @@
 /** Sees what a library appends to the browser's buffers: the libraries have no common place where media passes by. */
 import { ChunkTimes } from "../media/chunk_times";
+import type { StageLedger } from "../stages/ledger";
 import type { CaptureLine } from "./capture_line";
 
 export class AppendTap {
@@ -9,14 +10,17 @@ export class AppendTap {
   private readonly original = SourceBuffer.prototype.appendBuffer;
 
   /** Watches until `close`; there is one at a time. */
-  constructor(line: CaptureLine) {
+  constructor(line: CaptureLine, stages: StageLedger) {
     const { original, readers } = this;
     const seen = (buffer: SourceBuffer, data: BufferSource): void => {
       const bytes = ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(data);
       this.bytes += bytes.length;
       let reader = readers.get(buffer);
       if (!reader) readers.set(buffer, (reader = new ChunkTimes()));
-      for (const { mediaS, captureUs } of reader.read(bytes)) line.add({ mediaS: mediaS + buffer.timestampOffset, captureUs });
+      const nowMs = performance.now();
+      for (const { mediaS, captureUs, record } of reader.read(bytes)) {
+        line.add({ mediaS: mediaS + buffer.timestampOffset, captureUs, number: stages.arrived(captureUs, record, nowMs, nowMs) });
+      }
     };
     SourceBuffer.prototype.appendBuffer = function (data: BufferSource): void {
       seen(this, data);

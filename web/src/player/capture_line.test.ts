@@ -22,3 +22,10 @@ it("takes the last word on a time, and times in any order", () => {
   line.clear();
   expect(line.at(5)).toBeNull();
 });
+
+it("tells which picture begins at a time, and none for one between two", () => {
+  const line = new CaptureLine();
+  for (let i = 0; i < 5; i++) line.add({ mediaS: 10 + i / 5, captureUs: 1e15, number: i });
+  line.add({ mediaS: 12, captureUs: 1e15 });
+  expect([10, 10.4004, 10.3996, 10.48, 9, 12].map((mediaS) => line.numberAt(mediaS))).toEqual([0, 2, 2, null, null, null]);
+});

@@ -1,5 +1,13 @@
 /** When the pictures of a media time line were captured: points that the chunks tell, and what lies between them. */
-import type { CaptureTime } from "../media/chunk_times";
+
+/** A point of the media time line whose capture time is known. */
+export interface CapturePoint {
+  mediaS: number;
+  /** UTC in µs. */
+  captureUs: number;
+  /** The picture's number in the ledger of stages, where it has one. */
+  number?: number;
+}
 
 /** Two minutes of pictures at 50 a second: more than the window that one can go back in. */
 const REMEMBERED = 6000;
@@ -8,10 +16,10 @@ const REACH_S = 1;
 const SAME_S = 0.001;
 
 export class CaptureLine {
-  private points: CaptureTime[] = [];
+  private points: CapturePoint[] = [];
 
   /** The last word on a time counts: after a jump back the same ones come again. */
-  add(point: CaptureTime): void {
+  add(point: CapturePoint): void {
     const at = this.after(point.mediaS + SAME_S);
     const before = this.points[at - 1];
     if (before && before.mediaS > point.mediaS - SAME_S) this.points[at - 1] = point;
@@ -24,6 +32,12 @@ export class CaptureLine {
     const point = this.points[this.after(mediaS + SAME_S) - 1];
     if (!point || mediaS - point.mediaS > REACH_S) return null;
     return point.captureUs + (mediaS - point.mediaS) * 1e6;
+  }
+
+  /** The number of the picture that begins at `mediaS`; null where none does, or it has none. */
+  numberAt(mediaS: number): number | null {
+    const point = this.points[this.after(mediaS + SAME_S) - 1];
+    return point && mediaS - point.mediaS <= SAME_S ? (point.number ?? null) : null;
   }
 
   clear(): void {

@@ -2,6 +2,7 @@
 import type { ServerClock } from "../clock";
 import type { AudioUnit, VideoConfig, VideoUnit } from "../media/feed";
 import type { Track } from "../media/ts";
+import type { StageLedger } from "../stages/ledger";
 import type { DelayMeter } from "./delay";
 import type { LiveEdge } from "./policy";
 
@@ -24,6 +25,7 @@ export interface EngineContext {
   edge: LiveEdge;
   delay: DelayMeter;
   clock: ServerClock;
+  stages: StageLedger;
   /** A picture reached the screen; so many from it on are not right yet. */
   shown(settlingFrames: number): void;
   /** Join the stream anew: what the engine has is of no more use. */

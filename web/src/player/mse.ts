@@ -130,7 +130,7 @@ export class MseEngine implements Engine {
     if (this.lastDecodeTime >= 0 && step > 0 && step < VIDEO_TIMESCALE) this.frameTicks = step;
     this.lastDecodeTime = decodeTime;
     if (unit.idr) this.keyTimes.push(unit.ptsUs / 1e6);
-    this.notes.add(unit);
+    this.notes.add(unit, this.context.stages.arrived(unit.captureUs, unit.record, unit.receivedMs, performance.now()));
     const previous = this.videoBatch.at(-1);
     if (previous && step > 0) previous.duration = step;
     this.videoBatch.push({
@@ -350,6 +350,9 @@ export class MseEngine implements Engine {
     this.behindMs = this.context.edge.behind(nowMs, mediaTime * 1000);
     const note = this.notes.of(mediaTime * 1e6);
     this.context.shown(note?.settlingFrames ?? 0);
+    const number = note?.number ?? -1;
+    // The element decodes as it likes, and does not tell when.
+    this.context.stages.shown(number, NaN, nowMs);
     const serverUs = this.context.clock.nowUs(nowMs);
     if (serverUs === null) return;
     if (note && note.captureUs !== null) {
@@ -357,7 +360,9 @@ export class MseEngine implements Engine {
       return;
     }
     const barcode = this.reader.fromImage(this.player, this.player.videoWidth, this.player.videoHeight);
-    if (barcode) this.context.delay.shown(nowMs, serverUs, barcode.captureUs, "picture");
+    if (!barcode) return;
+    this.context.delay.shown(nowMs, serverUs, barcode.captureUs, "picture");
+    this.context.stages.captured(number, barcode.captureUs);
   }
 }
 

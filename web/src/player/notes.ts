@@ -6,6 +6,8 @@ export interface Note {
   /** Pictures from this one on that are not right yet; 0: all is right. */
   settlingFrames: number;
   captureUs: number | null;
+  /** Its number in the ledger of stages. */
+  number: number;
 }
 
 /** More pictures than any browser holds between decoding and showing. */
@@ -16,8 +18,8 @@ const NEAR_US = 1500;
 export class PictureNotes {
   private notes: Note[] = [];
 
-  add({ ptsUs, settlingFrames, captureUs }: VideoUnit): void {
-    this.notes.push({ ptsUs, settlingFrames, captureUs });
+  add({ ptsUs, settlingFrames, captureUs }: VideoUnit, number: number): void {
+    this.notes.push({ ptsUs, settlingFrames, captureUs, number });
     if (this.notes.length > REMEMBERED) this.notes.shift();
   }
 

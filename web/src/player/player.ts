@@ -2,6 +2,7 @@
 import { ServerClock } from "../clock";
 import { Feed } from "../media/feed";
 import type { Track } from "../media/ts";
+import { StageLedger } from "../stages/ledger";
 import { DelayMeter } from "./delay";
 import type { Engine, EngineContext, EngineStats } from "./engine";
 import { MseEngine } from "./mse";
@@ -29,6 +30,7 @@ export class Player implements Playing {
   readonly timeline = null;
   readonly clock = new ServerClock();
   private readonly edge = new LiveEdge();
+  readonly stages = new StageLedger();
   private readonly delay = new DelayMeter();
   private feed: Feed;
   private source: Source;
@@ -80,8 +82,8 @@ export class Player implements Playing {
         if (this.source === source) this.connected();
         else feed().restart();
       },
-      chunk: (bytes) => {
-        feed().push(bytes);
+      chunk: (bytes, nowMs) => {
+        feed().push(bytes, nowMs);
         this.current?.endOfChunk();
       },
       state: (state, detail) => {
@@ -129,6 +131,7 @@ export class Player implements Playing {
     this.source.stop();
     this.source = source;
     this.feed = feed;
+    this.stages.restart();
     this.events.rendition(source.name, null);
   }
 
@@ -202,6 +205,7 @@ export class Player implements Playing {
       edge: this.edge,
       delay: this.delay,
       clock: this.clock,
+      stages: this.stages,
       shown: (settlingFrames) => this.shown(settlingFrames),
       rejoin: () => this.source.rejoin(),
       unsupported: (why) => this.replaceEngine(why),
@@ -246,6 +250,7 @@ export class Player implements Playing {
     this.shownSinceConnect = false;
     this.feed.restart();
     this.edge.reset();
+    this.stages.restart();
     this.current?.restart();
     this.setState("buffering", null);
   }

@@ -1,5 +1,7 @@
 /** What the page knows of a player, whichever way it plays. */
+import type { ServerClock } from "../clock";
 import type { Track } from "../media/ts";
+import type { StageLedger } from "../stages/ledger";
 import type { DelaySummary } from "./delay";
 import type { Standing } from "./follow";
 
@@ -66,6 +68,9 @@ export interface Playing {
   readonly engine: string;
   /** Null where there is nothing but now. */
   readonly timeline: Timeline | null;
+  readonly clock: ServerClock;
+  /** Where the milliseconds of the shown pictures went. */
+  readonly stages: StageLedger;
   start(): void;
   stop(): void;
   /** `volume` from 0 to 1. Call from a click when sound is switched on. */

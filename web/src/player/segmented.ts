@@ -1,6 +1,7 @@
 /** A stream's player by its playlists: a library loads and decodes, and this keeps the delay and says how it goes. */
 import { ServerClock } from "../clock";
 import type { Track } from "../media/ts";
+import { StageLedger } from "../stages/ledger";
 import { AppendTap } from "./append_tap";
 import { BarcodeReader } from "./barcode_reader";
 import { CaptureLine } from "./capture_line";
@@ -45,6 +46,7 @@ export interface SegmentedOptions {
 export class SegmentedPlayer implements Playing, Timeline {
   readonly timeline: Timeline = this;
   readonly clock = new ServerClock();
+  readonly stages = new StageLedger();
   private readonly delay = new DelayMeter();
   private readonly line = new CaptureLine();
   private readonly reader = new BarcodeReader();
@@ -234,7 +236,7 @@ export class SegmentedPlayer implements Playing, Timeline {
       this.open = await opener(this.options.way);
       this.native = this.open === openNative;
       if (this.stopped) return;
-      if (!this.native) this.tap = new AppendTap(this.line);
+      if (!this.native) this.tap = new AppendTap(this.line, this.stages);
       await this.clock.known(CLOCK_PATIENCE_MS);
       this.openLibrary();
     } catch {
@@ -280,6 +282,7 @@ export class SegmentedPlayer implements Playing, Timeline {
     library.close();
     this.video.pause();
     this.line.clear();
+    this.stages.restart();
     this.follower.restart();
   }
 
@@ -417,6 +420,7 @@ export class SegmentedPlayer implements Playing, Timeline {
     this.lastPictureMs = nowMs;
     this.shownSinceOpen = true;
     this.tries = 0;
+    this.stages.shown(this.line.numberAt(mediaS) ?? -1, NaN, nowMs);
     const serverUs = this.clock.nowUs(nowMs);
     if (serverUs === null) return;
     const told = this.line.at(mediaS);
@@ -426,12 +430,11 @@ export class SegmentedPlayer implements Playing, Timeline {
     }
     const { videoWidth: width, videoHeight: height } = this.video;
     const barcode = this.reader.fromImage(this.video, width, height);
-    if (barcode) {
-      this.delay.shown(nowMs, serverUs, barcode.captureUs, "picture");
-      return;
-    }
-    const listed = this.library.captureUs(mediaS);
-    if (listed !== null) this.delay.shown(nowMs, serverUs, listed, "playlist");
+    const captureUs = barcode?.captureUs ?? this.library.captureUs(mediaS);
+    if (captureUs === null) return;
+    this.delay.shown(nowMs, serverUs, captureUs, barcode ? "picture" : "playlist");
+    // When it came is not known: all of its way is one part.
+    this.stages.shown(this.stages.arrived(captureUs, null, NaN, nowMs), NaN, nowMs);
   }
 
   private setState(state: PlayerState, detail: string | null): void {

@@ -73,7 +73,7 @@ export class WebCodecsEngine implements Engine {
     }
     try {
       this.decoder ??= this.openDecoder(this.config);
-      this.notes.add(unit);
+      this.notes.add(unit, this.context.stages.arrived(unit.captureUs, unit.record, unit.receivedMs, performance.now()));
       this.decoder.decode(
         new EncodedVideoChunk({ type: unit.idr ? "key" : "delta", timestamp: unit.ptsUs, data: unit.data }),
       );
@@ -231,7 +231,7 @@ export class WebCodecsEngine implements Engine {
     const index = choose(this.waiting, nowMs, this.sink?.clockUs(nowMs) ?? null);
     if (index < 0 || !this.drawing) return;
     this.discard(index);
-    const { frame, ptsUs } = this.waiting.shift()!;
+    const { frame, ptsUs, decodedMs } = this.waiting.shift()!;
     const { displayWidth: width, displayHeight: height } = frame;
     if (this.element.width !== width || this.element.height !== height) {
       this.element.width = width;
@@ -243,12 +243,16 @@ export class WebCodecsEngine implements Engine {
     this.behindMs = this.context.edge.behind(nowMs, ptsUs / 1000);
     const note = this.notes.of(ptsUs);
     this.context.shown(note?.settlingFrames ?? 0);
+    const number = note?.number ?? -1;
+    this.context.stages.shown(number, decodedMs, nowMs);
     const serverUs = this.context.clock.nowUs(nowMs);
     const captureUs = note?.captureUs ?? null;
     if (serverUs !== null && captureUs !== null) this.context.delay.shown(nowMs, serverUs, captureUs, "stream");
     else if (serverUs !== null) {
       this.reader.fromFrame(frame, (barcode) => {
-        if (barcode) this.context.delay.shown(nowMs, serverUs, barcode.captureUs, "picture");
+        if (!barcode) return;
+        this.context.delay.shown(nowMs, serverUs, barcode.captureUs, "picture");
+        this.context.stages.captured(number, barcode.captureUs);
       });
     }
     frame.close();

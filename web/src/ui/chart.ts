@@ -26,6 +26,8 @@ export interface ChartOptions {
   leastTop: number;
   /** The axis' steps are whole numbers. */
   whole?: boolean;
+  /** The lines stand on each other, each filled down to the one below it; the readout is their sum, and the legend tells each. */
+  stacked?: boolean;
   /** Somebody points at a step; null: no longer. */
   onPoint(index: number | null): void;
 }
@@ -92,15 +94,17 @@ export class Chart {
   private readonly grid = svg("g", { class: "grid-lines" });
   private readonly curves = svg("g", {});
   private readonly mark = svg("g", { class: "mark" });
+  private readonly keys: HTMLElement[] = [];
   private data: ChartData | null = null;
   private pointed: number | null = null;
   private width = 400;
 
   constructor(private readonly options: ChartOptions) {
     this.plot.append(this.grid, this.curves, this.mark);
-    const legend = element("span", { class: "legend" });
+    const legend = element("span", { class: options.stacked ? "legend many" : "legend" });
     if (options.lines.length > 1) {
-      for (const line of options.lines) legend.append(element("span", { class: `key ${line.className}` }, line.label));
+      this.keys.push(...options.lines.map((line) => element("span", { class: `key ${line.className}` }, line.label)));
+      legend.append(...this.keys);
     }
     this.element = element(
       "figure", { class: "chart" },
@@ -154,8 +158,13 @@ export class Chart {
   }
 
   private top(data: ChartData): number {
-    const most = Math.max(this.options.leastTop, ...data.lines.map((line) => greatest(line)));
+    const most = Math.max(this.options.leastTop, ...this.drawn(data).map((line) => greatest(line)));
     return niceTop(most);
+  }
+
+  /** The lines as they are drawn. */
+  private drawn(data: ChartData): ChartData["lines"] {
+    return this.options.stacked ? stackOf(data.lines) : data.lines;
   }
 
   private y(data: ChartData): Place {
@@ -171,6 +180,14 @@ export class Chart {
     const y = this.y(data);
     this.drawGrid(data, y);
     const base = y(0);
+    if (this.options.stacked) {
+      const x: Place = (index) => this.x(data.axis.share(index));
+      const sums = this.drawn(data);
+      this.curves.replaceChildren(...this.options.lines.map((style, number) =>
+        svg("path", { class: `band ${style.className}`, d: bandPath(sums[number]!, number > 0 ? sums[number - 1]! : null, x, y) })));
+      this.drawMark();
+      return;
+    }
     this.curves.replaceChildren(
       ...this.options.lines.flatMap((style, number) => {
         const runs = runsOf(data.lines[number] ?? [], (index) => this.x(data.axis.share(index)), y);
@@ -213,9 +230,13 @@ export class Chart {
       return;
     }
     const { axis } = data;
-    const index = pointed !== null && pointed < axis.length ? pointed : axis.length - 1;
+    // At rest a stack tells its newest step that says something.
+    const newest = this.options.stacked ? Math.max(0, ...this.drawn(data).map((line) => line.findLastIndex((value) => value !== null))) : axis.length - 1;
+    const index = pointed !== null && pointed < axis.length ? pointed : newest;
     const values = this.options.lines.map((_, number) => data.lines[number]?.[index] ?? null);
-    const words = values.map((value) => (value === null ? "–" : this.options.format(value))).join(" / ");
+    const told = (value: number | null): string => (value === null ? "–" : this.options.format(value));
+    const words = this.options.stacked ? told(sumOf(values)) : values.map(told).join(" / ");
+    if (this.options.stacked) this.options.lines.forEach(({ label }, number) => setText(this.keys[number]!, `${label} ${told(values[number]!)}`));
     setText(this.readout, pointed === null ? (data.resting ?? words) : `${axis.at(index)}  ${words}`);
     this.readout.classList.toggle("past", pointed !== null);
     if (pointed === null) {
@@ -224,9 +245,10 @@ export class Chart {
     }
     const x = this.x(axis.share(index)).toFixed(1);
     const y = this.y(data);
+    const heights = this.options.stacked ? [] : values;
     this.mark.replaceChildren(
       svg("line", { x1: x, x2: x, y1: String(TOP), y2: String(HEIGHT - BOTTOM) }),
-      ...values.flatMap((value, number) =>
+      ...heights.flatMap((value, number) =>
         value === null ? [] : [svg("circle", { cx: x, cy: y(value).toFixed(1), r: "3.5", class: this.options.lines[number]!.className })]),
     );
   }
@@ -245,6 +267,28 @@ export class Chart {
 
 function greatest(values: readonly (number | null)[]): number {
   return values.reduce<number>((most, value) => Math.max(most, value ?? 0), 0);
+}
+
+function sumOf(values: readonly (number | null)[]): number | null {
+  return values.every((value) => value === null) ? null : values.reduce<number>((sum, value) => sum + (value ?? 0), 0);
+}
+
+/** Lines that stand on each other: at each step the sum of a line and those below it; null where none of all is known. */
+export function stackOf(lines: readonly (readonly (number | null)[])[]): (number | null)[][] {
+  const steps = lines.reduce((most, line) => Math.max(most, line.length), 0);
+  const at = (step: number, upTo: number): number | null =>
+    lines.every((line) => (line[step] ?? null) === null) ? null : (sumOf(lines.slice(0, upTo + 1).map((line) => line[step] ?? null)) ?? 0);
+  return lines.map((_, number) => Array.from({ length: steps }, (_, step) => at(step, number)));
+}
+
+/** The room between a line and the one below it, or zero, without their gaps. A lone step is a thin band. */
+function bandPath(upper: readonly (number | null)[], lower: readonly (number | null)[] | null, x: Place, y: Place): string {
+  const floor = upper.map((value, step) => (value === null ? null : (lower?.[step] ?? 0)));
+  const below = runsOf(floor, x, y);
+  return runsOf(upper, x, y).map((run, number) => {
+    const back = [...below[number]!].reverse();
+    return run.length === 1 ? `M${run[0]}h1.5V${back[0]!.split(",")[1]}h-1.5Z` : `M${run.join("L")}L${back.join("L")}Z`;
+  }).join("");
 }
 
 function words(seconds: number): string {

@@ -1,6 +1,6 @@
 /**
  * The bar over the picture: position, sound, delay, quality, details, a window of its own, full screen. Keys: m, ↑, ↓, q,
- * i, p, f; and where one can go back ←, →, Home, End, l, k and the space bar.
+ * d, i, p, f; and where one can go back ←, →, Home, End, l, k and the space bar.
  */
 import type { Rendition } from "../api";
 import type { Track } from "../media/ts";
@@ -22,6 +22,8 @@ export interface ControlActions {
   quality(name: string): void;
   /** The stream's time line, where one can go back in it. */
   timeline(): Timeline | null;
+  /** Opens or closes the bar of stages. */
+  stages(): void;
 }
 
 /** What a rendition is called beside the others. */
@@ -175,6 +177,7 @@ export class Controls {
       f: () => this.toggleFullscreen(),
       i: () => this.toggleInfo(),
       q: () => this.nextQuality(),
+      d: () => this.actions.stages(),
       p: () => this.actions.popOut?.(),
       ArrowUp: () => this.setVolume((this.muted ? 0 : this.volume) + 0.1),
       ArrowDown: () => this.setVolume((this.muted ? 0 : this.volume) - 0.1),

@@ -8,6 +8,7 @@ import { brand, codecsText, noteTexts } from "./dashboard";
 import { element, setText } from "./dom";
 import { FlightView } from "./flight_view";
 import { age, bitrate, duration } from "./format";
+import { LatencyPanel } from "./latency";
 import { ObjectsPanel } from "./objects";
 import { ViewersTable } from "./viewers";
 import { BehindBars, WHY_WORDS } from "./why";
@@ -205,6 +206,7 @@ export function streamPage(root: HTMLElement, name: string): void {
   const curves = new CurvesPanel(name);
   const viewers = new ViewersPanel(name);
   const objects = new ObjectsPanel(name);
+  const latency = new LatencyPanel(name);
   let stream: StreamInfo | null = null;
   const flight = new FlightView(name, () => stream?.mux ?? "ts");
   const body = element("div", { class: "panels" },
@@ -213,7 +215,7 @@ export function streamPage(root: HTMLElement, name: string): void {
     element("section", { class: "panel", "aria-label": "Behind live" },
       element("header", {}, element("h2", {}, "Behind live, now"), element("p", { class: "hint" }, "Viewers, by the age of the oldest byte that has not left for them")),
       element("div", { class: "behind" }, bars.element, meanings)),
-    objects.element, viewers.element, flight.element);
+    latency.element, objects.element, viewers.element, flight.element);
   root.append(
     element("div", { class: "page" },
       element("header", { class: "top" },
@@ -250,7 +252,7 @@ export function streamPage(root: HTMLElement, name: string): void {
     if (found) {
       stream = found;
       show(found);
-      await Promise.all([curves.refresh(), viewers.refresh(), objects.refresh()]);
+      await Promise.all([curves.refresh(), viewers.refresh(), objects.refresh(), latency.refresh()]);
     } else {
       setText(trouble, `The server knows no stream ${name} now, or does not answer. Trying again…`);
     }

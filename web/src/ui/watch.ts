@@ -1,7 +1,7 @@
 /** The page `/watch/NAME`: the player, its controls, and the addresses for other players. */
 import {
-  access, carriedMux, crewContact, figuresPath, isLadder, type LadderInfo, livePath, type Mux, overview, playlistPath, streamInfo, type StreamInfo,
-  watchPath,
+  access, carriedMux, crewContact, figuresPath, isLadder, type LadderInfo, livePath, type Mux, overview, playlistPath, relayStages, reportStages,
+  streamInfo, type StreamInfo, watchPath,
 } from "../api";
 import { MseEngine } from "../player/mse";
 import { nativeHls } from "../player/native_hls";
@@ -10,20 +10,27 @@ import type { PlayerEvents, PlayerState, PlayerStats, Playing } from "../player/
 import { SegmentedPlayer } from "../player/segmented";
 import { type Choice, choiceOf, searchOf } from "../player/way";
 import { WebCodecsEngine } from "../player/webcodecs";
+import { StageExchange } from "../stages/exchange";
+import type { StageSummary } from "../stages/ledger";
 import { Controls } from "./controls";
 import { brand } from "./dashboard";
 import { contactLine, copyLine, element, setText } from "./dom";
 import { DELAY_SOURCES, Figures } from "./figures";
 import { age, bytes, delayed, milliseconds } from "./format";
+import { StageBar } from "./stage_bar";
 
 const STATUS_MS = 250;
 const SERVER_MS = 2000;
 const HINT_MS = 5000;
+/** How often the bar of stages is drawn anew. */
+const STAGES_MS = 500;
+/** Where it is kept that the viewer agrees to tell the server figures. */
+const REPORT = "glassline-report";
 
 declare global {
   interface Window {
     /** For tests and benchmarks; see README.md. */
-    glassline?: { readonly engine: string; stats(): PlayerStats };
+    glassline?: { readonly engine: string; stats(): PlayerStats; stages(): StageSummary };
   }
 }
 
@@ -48,7 +55,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   /** What all versions of the capture are called, and which there are, where there are several. */
   let ladder: LadderInfo | null = null;
   const start = element("button", { type: "button", class: "start", hidden: true }, "Play");
-  const delay = element("output", { class: "delay", title: "" });
+  const delay = element("button", { type: "button", class: "delay", title: "" });
   const stage = element("div", { class: "stage", tabindex: "-1" }, picture, message, settling, hint, info, start);
 
   const events: PlayerEvents = {
@@ -118,8 +125,47 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
       player.switchTo(wanted);
     },
     timeline: () => player.timeline,
+    stages: () => stageBar.toggle(!stageBar.isOpen),
   });
   stage.append(controls.element);
+
+  const exchange = new StageExchange({
+    name: () => player.name,
+    stages: () => player.stages,
+    offset: () => player.clock.offset,
+    ask: relayStages,
+    tell: reportStages,
+  });
+  const summary = (): StageSummary => player.stages.summary(performance.now(), player.clock.offset);
+  const showStages = (): void => {
+    exchange.tick(performance.now());
+    if (stageBar.isOpen) stageBar.show(summary(), { engine: player.engine, isSecure: window.isSecureContext, isMuted: heard.muted }, exchange.state);
+  };
+  const agrees = query.get("report") === "1" || remembered();
+  exchange.report(agrees, performance.now());
+  const stageBar = new StageBar({
+    button: delay,
+    reports: agrees,
+    opened: (isOpen) => {
+      exchange.looking = isOpen;
+      main.classList.toggle("with-budget", isOpen);
+      showStages();
+      if (isOpen) stageBar.reveal();
+    },
+    agreed: (agreed) => {
+      remember(agreed);
+      // The address would say so again when the page is loaded anew.
+      if (!agreed) window.history.replaceState(null, "", location.pathname + withoutReport(location.search));
+      exchange.report(agreed, performance.now());
+    },
+  });
+  // In full screen and in the small window there is nothing but the picture: there the bar lies over it.
+  const placeStages = (): void => {
+    if (popout || document.fullscreenElement === stage) stage.insertBefore(stageBar.element, start);
+    else stage.after(stageBar.element);
+  };
+  document.addEventListener("fullscreenchange", placeStages);
+  const stagesTimer = window.setInterval(showStages, STAGES_MS);
 
   let serverAge = "–";
   const status = (): void => {
@@ -142,6 +188,7 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   let others = addresses(name, "ts");
   const main = element("div", { class: "page watch" }, header, stage, popout ? null : figuresPanel.element, popout ? null : others, popout ? null : footer);
   root.append(main);
+  placeStages();
 
   /** Another rendition is played: the page is its own from now on. */
   const renamed = (played: string): void => {
@@ -159,6 +206,8 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
   const giveWay = (mux: Mux, called: string): void => {
     player.stop();
     window.clearInterval(statusTimer);
+    window.clearInterval(stagesTimer);
+    stageBar.element.remove();
     figuresPanel.element.remove();
     stage.replaceWith(element("p", { class: "carried", role: "status" }, carriedText(name, called)));
     const right = addresses(name, mux);
@@ -199,12 +248,37 @@ export function watch(root: HTMLElement, asked: string, query: URLSearchParams):
       return player.engine;
     },
     stats: () => player.stats(),
+    stages: summary,
   };
   window.addEventListener("pagehide", () => player.stop());
   window.addEventListener("pageshow", (event) => {
     if (event.persisted) location.reload();
   });
   player.start();
+}
+
+/** Whether the viewer has agreed to tell the server figures; no where the browser keeps nothing. */
+function remembered(): boolean {
+  try {
+    return localStorage.getItem(REPORT) === "1";
+  } catch {
+    return false;
+  }
+}
+
+/** The page's query without the wish to tell. */
+export function withoutReport(search: string): string {
+  const kept = search.replace(/^\?/, "").split("&").filter((pair) => pair !== "" && !/^report(=|$)/.test(pair));
+  return kept.length > 0 ? `?${kept.join("&")}` : "";
+}
+
+function remember(agreed: boolean): void {
+  try {
+    if (agreed) localStorage.setItem(REPORT, "1");
+    else localStorage.removeItem(REPORT);
+  } catch {
+    // It holds for this page alone then.
+  }
 }
 
 /** The ladder that a stream is a version of. */
@@ -242,11 +316,11 @@ function showHint(hint: HTMLElement, text: string): void {
   window.setTimeout(() => (hint.hidden = true), HINT_MS);
 }
 
-function showDelay(output: HTMLElement, stats: PlayerStats): void {
+function showDelay(output: HTMLButtonElement, stats: PlayerStats): void {
   if (stats.delayMs) {
     setText(output, `Delay ${delayed(stats.delayMs.p50)}`);
     output.classList.remove("partial");
-    output.title = `Glass to glass: from capture to this screen, ${DELAY_SOURCES[stats.delayMs.source]} (median of the last second)`;
+    output.title = `Glass to glass: from capture to this screen, ${DELAY_SOURCES[stats.delayMs.source]} (median of the last second). Opens where the milliseconds go (d)`;
   } else if (stats.state === "playing" && stats.behindLiveMs !== null) {
     const isSegmented = stats.targetMs !== null;
     setText(output, `${isSegmented ? "Behind live" : "Player adds"} ${Math.round(stats.behindLiveMs)} ms`);
