@@ -12,13 +12,13 @@ mod capture;
 mod check;
 mod datagrams;
 mod flight;
-mod glass;
+pub(crate) mod glass;
 mod ivf;
-mod layout;
-mod picture_file;
+pub(crate) mod layout;
+pub(crate) mod picture_file;
 mod raw;
-mod server_clock;
-mod source;
+pub(crate) mod server_clock;
+pub(crate) mod source;
 mod table;
 
 use crate::raw::ReceiveOptions;
