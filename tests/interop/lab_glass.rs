@@ -4,10 +4,16 @@
 //! twice, is the same for all pictures, so that medians find it on any machine.
 
 use crate::{GLASSLINE, have, serve};
-use glassline_test_support::program::{Outcome, Running, Scratch, run};
-use glassline_test_support::xml;
+use glassline_media::Utc;
+use glassline_media::container::{cmaf, y4m};
+use glassline_media::measure::barcode;
+use glassline_test_support::http::get;
+use glassline_test_support::program::{Outcome, Running, Scratch, Server, run};
+use glassline_test_support::wait::{until, until_some};
+use glassline_test_support::{no_private_network, skip, xml};
 use serde_json::Value;
 use std::net::UdpSocket;
+use std::path::Path;
 use std::process::Command;
 
 const CODING: [&str; 8] = ["--preset", "ultrafast", "--bitrate", "1M", "--slices", "4", "--audio", "none"];
@@ -79,6 +85,177 @@ fn stages_add_up_to_barcodes_over_datagrams_and_through_a_relay() {
     }
     let svg = xml::texts(&std::fs::read_to_string(&picture).unwrap()).unwrap().join("\n");
     assert!(svg.contains("From glass to glass") && svg.contains("decoded"), "{svg}");
+}
+
+#[test]
+fn the_offset_of_another_machines_clock_is_estimated_within_two_milliseconds() {
+    let name = "the_offset_of_another_machines_clock_is_estimated_within_two_milliseconds";
+    if !have(name, &["ffmpeg"]) {
+        return;
+    }
+    if cfg!(not(debug_assertions)) {
+        return skip(name, "built without debug assertions: no clock can be set wrong");
+    }
+    if let Some(reason) = no_private_network(&[]) {
+        return skip(name, &reason);
+    }
+    let ahead = |arguments: &[&str]| {
+        let mut command = Command::new(GLASSLINE);
+        command.args(arguments).env("GLASSLINE_TEST_WALL_CLOCK", "30ms");
+        command
+    };
+    let server = Server::start_by(ahead(&[]), "0.0.0.0:0", &[]);
+    let port = server.address().port();
+    let publish = format!("http://127.0.0.1:{port}/live/ahead.ts");
+    let _encoder = Running::start(ahead(&["encode", "test:320x180@50", &publish]).args(CODING));
+    server.wait_for_pictures("ahead");
+    // The end is another network, 20 ms away, in which nobody's clock is wrong.
+    let script =
+        format!("exec {GLASSLINE} lab glass http://$GLASSLINE_FAR:{port}/live/ahead.ts --json --duration 4s");
+    let arguments = ["lab", "link", "--delay", "20ms", "--", "sh", "-c", &script];
+    let mut tries = (0..3).map(|_| {
+        let report = report(&run(GLASSLINE, &arguments, 120));
+        check_proof(&report, "another machine");
+        assert_eq!(report["clock"], "server", "{report}");
+        assert!(number(&report, "/age_ms/min") >= 18.0, "the way alone takes 20 ms: {report}");
+        (number(&report, "/clock_offset_ms"), number(&report, "/clock_uncertainty_ms"))
+    });
+    let mut found = Vec::new();
+    let is_near = tries.any(|(offset, uncertainty)| {
+        eprintln!("30 ms ahead, 20 ms away: estimated {offset:.3} ms (± {uncertainty:.3} ms)");
+        found.push(offset);
+        assert!((offset - 30.0).abs() <= uncertainty + 1.0, "{offset} ± {uncertainty}");
+        (offset - 30.0).abs() <= 2.0
+    });
+    assert!(is_near, "{found:?}");
+}
+
+#[test]
+fn raw_video_s_capture_times_are_the_barcodes_through_encoder_and_relay() {
+    if !have("raw_video_s_capture_times_are_the_barcodes_through_encoder_and_relay", &["ffmpeg"]) {
+        return;
+    }
+    let scratch = Scratch::new("lab-glass");
+    let description = scratch.file("raw.sdp");
+    let to = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let sender =
+        ["send-raw", "test:320x180@25", &format!("rtp://{to}"), "--format", "422-8", "--sdp", &description];
+    let _sender = Running::start(Command::new(GLASSLINE).args(sender));
+    until("the session description", || Path::new(&description).exists());
+    let server = serve();
+    let url = server.url("/live/raw.ts");
+    let _encoder = Running::start(
+        Command::new(GLASSLINE).args(["encode", &format!("rtp:{description}"), &url]).args(CODING),
+    );
+    server.wait_for_pictures("raw");
+    // Another program's pattern, whose capture time came here by RTP time stamps alone.
+    check_proof(&report(&glass(&url, &["--json"])), "send-raw, encode rtp:, relay");
+}
+
+#[test]
+fn what_receive_says_of_its_delay_is_what_barcodes_say_behind_it() {
+    if !have("what_receive_says_of_its_delay_is_what_barcodes_say_behind_it", &["ffmpeg"]) {
+        return;
+    }
+    let scratch = Scratch::new("lab-glass");
+    let (stats, said) = (scratch.file("stats.jsonl"), scratch.file("said.txt"));
+    let script = format!(
+        "{GLASSLINE} receive link://127.0.0.1:0 - --insecure --once --stats {stats} 2>{said} | \
+         exec {GLASSLINE} lab glass - --json --duration 4s"
+    );
+    let mut chain = Running::start(Command::new("sh").args(["-c", &script]));
+    let address = until_some("the receiver's address", || {
+        let text = std::fs::read_to_string(&said).ok()?;
+        Some(text.split_once("listening address=")?.1.split_whitespace().next()?.to_owned())
+    });
+    let to = format!("link://{address}");
+    let _sender = Running::start(Command::new(GLASSLINE).args([
+        "send",
+        "test:320x180@25",
+        &to,
+        "--insecure",
+        "--duration",
+        "60s",
+    ]));
+    assert_eq!(chain.wait().code(), Some(0), "{}", chain.output());
+    let output = chain.output();
+    let report: Value = serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}: {output}"));
+    check_ages(&report, "ffmpeg");
+    // Whole seconds of what the receiver itself says.
+    let stats = std::fs::read_to_string(&stats).unwrap();
+    let delays =
+        stats.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).filter_map(|line| {
+            let delay = &line["video"]["delay_ms"];
+            delay["p50"].as_f64().filter(|_| delay["count"].as_u64() >= Some(15))
+        });
+    let mut delays: Vec<f64> = delays.collect();
+    delays.sort_by(f64::total_cmp);
+    assert!(delays.len() >= 3, "{stats}");
+    let (told, seen) = (delays[delays.len() / 2], number(&report, "/age_ms/p50"));
+    eprintln!(
+        "send, receive: receive says p50 {told:.2} ms, barcodes behind the pipe and FFmpeg {seen:.2} ms"
+    );
+    // The pipe and FFmpeg, which hands uncompressed pictures on, come on top.
+    assert!(seen >= told - 2.0 && seen - told <= 10.0, "{told} {seen} {report}");
+}
+
+#[test]
+fn chunk_times_of_segments_are_the_barcodes() {
+    if !have("chunk_times_of_segments_are_the_barcodes", &["ffmpeg"]) {
+        return;
+    }
+    let server = serve();
+    let _encoder = Running::start(
+        Command::new(GLASSLINE)
+            .args(["encode", "test:320x180@25", &server.url("/live/a.ts"), "--keyint", "1s"])
+            .args(CODING),
+    );
+    server.wait_for_pictures("a");
+    // Two segments that are whole.
+    let playlist = until_some("two segments", || {
+        let text = get(server.address(), "/live/a/video.m3u8").text();
+        (text.matches("#EXTINF").count() >= 2).then_some(text)
+    });
+    let fetched = |path: &str| get(server.address(), &format!("/live/a/{path}")).body;
+    let header =
+        playlist.split_once("#EXT-X-MAP:URI=\"").and_then(|(_, rest)| rest.split('"').next()).unwrap();
+    let mut film = fetched(header);
+    playlist.lines().filter(|line| line.ends_with(".m4s")).for_each(|path| film.extend(fetched(path)));
+
+    let mut reader = cmaf::Reader::new();
+    reader.push(&film).unwrap();
+    let chunks = std::iter::from_fn(|| reader.poll()).filter_map(|event| match event {
+        cmaf::Event::Chunk(chunk) => Some(chunk),
+        _ => None,
+    });
+    let told: Vec<Utc> = chunks
+        .map(|chunk| {
+            assert_eq!(chunk.runs.iter().map(|run| run.samples.len()).sum::<usize>(), 1, "a picture a chunk");
+            chunk.producer_time.filter(|time| time.is_capture()).expect("the time of capture").utc
+        })
+        .collect();
+
+    let scratch = Scratch::new("lab-glass");
+    let (film, pictures) = (scratch.write("film.mp4", film), scratch.file("film.y4m"));
+    let arguments =
+        ["-v", "error", "-i", &film, "-fps_mode", "passthrough", "-pix_fmt", "yuv420p", &pictures];
+    let decoded = run("ffmpeg", &arguments, 60);
+    assert_eq!(decoded.status, Some(0), "{}", decoded.stderr);
+    let (mut reader, bytes) = (y4m::Reader::new(), std::fs::read(&pictures).unwrap());
+    let mut bytes = &bytes[..];
+    let mut apart_us: Vec<u64> = told
+        .iter()
+        .map(|told| {
+            let picture = reader.parse(&mut bytes).unwrap().expect("a picture of each chunk");
+            let code = barcode::read(&picture).top_left.expect("a barcode");
+            code.unwrap_near(*told).as_micros().abs_diff(told.as_micros())
+        })
+        .collect();
+    assert!(reader.parse(&mut bytes).unwrap().is_none() && apart_us.len() >= 50, "{}", apart_us.len());
+    apart_us.sort_unstable();
+    let (median, high) = (apart_us[apart_us.len() / 2], apart_us[apart_us.len() * 99 / 100]);
+    eprintln!("LL-HLS: prft and barcode apart p50 {median} us, p99 {high} us, of {} chunks", apart_us.len());
+    assert!(median <= 2_000 && high <= 5_000, "{apart_us:?}");
 }
 
 #[test]
