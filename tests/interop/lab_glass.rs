@@ -258,6 +258,106 @@ fn chunk_times_of_segments_are_the_barcodes() {
     assert!(median <= 2_000 && high <= 5_000, "{apart_us:?}");
 }
 
+/// What `--page` says of a page.
+fn page(url: &str, more: &[&str]) -> Outcome {
+    run(GLASSLINE, &[&["lab", "glass", "--duration", "4s", "--page", url], more].concat(), 180)
+}
+
+#[test]
+fn what_our_player_shows_in_a_browser_is_measured() {
+    if !have("what_our_player_shows_in_a_browser_is_measured", &["chromium"]) {
+        return;
+    }
+    let server = serve();
+    let _encoder = Running::start(
+        Command::new(GLASSLINE)
+            .args(["encode", "test:320x180@25", &server.url("/live/a.ts"), "--keyint", "1s"])
+            .args(CODING),
+    );
+    server.wait_for_pictures("a");
+    let report = report(&page(&server.url("/watch/a"), &["--json"]));
+    check_ages(&report, "chromium");
+    assert_eq!((&report["proof"], &report["units"]), (&Value::Null, &Value::Null), "{report}");
+    eprintln!("player in Chromium: barcode to barcode p50 {:.1} ms", number(&report, "/age_ms/p50"));
+    // The list of streams plays nothing.
+    let outcome = page(&server.url("/"), &[]);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("no video and no canvas"), "{}", outcome.stderr);
+}
+
+#[test]
+fn pages_of_others_are_looked_at_whatever_they_draw_with() {
+    if !have("pages_of_others_are_looked_at_whatever_they_draw_with", &["chromium", "ffmpeg"]) {
+        return;
+    }
+    let scratch = Scratch::new("lab-glass");
+    let (stream, film) = (scratch.file("film.ts"), scratch.file("film.mp4"));
+    let made = run(
+        GLASSLINE,
+        &[
+            "encode",
+            "test:1280x720@25",
+            &stream,
+            "--limit",
+            "250",
+            "--audio",
+            "none",
+            "--preset",
+            "ultrafast",
+        ],
+        120,
+    );
+    assert_eq!(made.status, Some(0), "{}", made.stderr);
+    let packed = run("ffmpeg", &["-v", "error", "-i", &stream, "-c", "copy", &film], 60);
+    assert_eq!(packed.status, Some(0), "{}", packed.stderr);
+    let video = "<video src='film.mp4' autoplay muted loop></video>";
+    // A canvas of half the source's size that is filled from a video which is not shown itself.
+    let drawn = |kind: &str, draw: &str| {
+        format!(
+            "<canvas width=640 height=360></canvas><video src='film.mp4' autoplay muted loop style='display:none'></video>\
+             <script>const canvas = document.querySelector('canvas'), video = document.querySelector('video'), \
+             c = canvas.getContext('{kind}'); {draw}</script>"
+        )
+    };
+    let flat =
+        drawn("2d", "(function draw() { c.drawImage(video, 0, 0, 640, 360); setTimeout(draw, 20); })();");
+    let webgl = drawn(
+        "webgl",
+        "const p = c.createProgram(); \
+         for (const [kind, text] of [[c.VERTEX_SHADER, 'attribute vec2 a; varying vec2 v; void main() { v = vec2(a.x, 1. - a.y); \
+         gl_Position = vec4(2. * a - 1., 0, 1); }'], [c.FRAGMENT_SHADER, 'precision mediump float; varying vec2 v; \
+         uniform sampler2D s; void main() { gl_FragColor = texture2D(s, v); }']]) { const s = c.createShader(kind); \
+         c.shaderSource(s, text); c.compileShader(s); c.attachShader(p, s); } \
+         c.linkProgram(p); c.useProgram(p); c.bindBuffer(c.ARRAY_BUFFER, c.createBuffer()); \
+         c.bufferData(c.ARRAY_BUFFER, new Float32Array([0, 0, 1, 0, 0, 1, 1, 1]), c.STATIC_DRAW); \
+         c.bindAttribLocation(p, 0, 'a'); c.enableVertexAttribArray(0); c.vertexAttribPointer(0, 2, c.FLOAT, false, 0, 0); \
+         c.bindTexture(c.TEXTURE_2D, c.createTexture()); \
+         c.texParameteri(c.TEXTURE_2D, c.TEXTURE_MIN_FILTER, c.LINEAR); \
+         c.texParameteri(c.TEXTURE_2D, c.TEXTURE_WRAP_S, c.CLAMP_TO_EDGE); \
+         c.texParameteri(c.TEXTURE_2D, c.TEXTURE_WRAP_T, c.CLAMP_TO_EDGE); \
+         (function draw() { if (video.readyState > 1) { \
+         c.texImage2D(c.TEXTURE_2D, 0, c.RGBA, c.RGBA, c.UNSIGNED_BYTE, video); c.drawArrays(c.TRIANGLE_STRIP, 0, 4); } \
+         setTimeout(draw, 20); })();",
+    );
+    for (name, body) in [("video", video), ("canvas", &flat), ("webgl", &webgl)] {
+        let file = scratch.write(&format!("{name}.html"), format!("<!doctype html><body>{body}"));
+        let outcome = page(&format!("file://{file}"), &["--json"]);
+        assert_eq!(outcome.status, Some(0), "{name}: {}", outcome.stderr);
+        let report: Value = serde_json::from_str(&outcome.text()).unwrap();
+        // A film that was made before has an age, too, which only grows while it is repeated.
+        assert!(number(&report, "/age_ms/count") >= 20.0, "{name}: {report}");
+        assert!(number(&report, "/age_ms/min") > 0.0 && report["torn"] == 0, "{name}: {report}");
+    }
+    let plain = scratch.write("plain.html", "<!doctype html><canvas width=320 height=180></canvas>");
+    let outcome = page(&format!("file://{plain}"), &[]);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("no barcode in what the page shows: canvas 320x180"),
+        "{}",
+        outcome.stderr
+    );
+}
+
 #[test]
 fn foreign_chains_are_measured_by_barcodes_alone() {
     if !have("foreign_chains_are_measured_by_barcodes_alone", &["ffmpeg"]) {

@@ -8,7 +8,7 @@ use crate::failure;
 use crate::probe::picture_file;
 use crate::trust::Trust;
 use anyhow::Result;
-use glassline_media::quantity;
+use glassline_media::{Size, quantity};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ Examples:
   glassline lab glass rtsp://server:8554/a
                                      a foreign chain (FFmpeg, MediaMTX, …), opened and decoded by FFmpeg
   glassline lab glass http://server/a/index.m3u8 --duration 30s --json
+  glassline lab glass --page http://relay:8080/watch/a
+                                     what a browser shows, by any player: ours, MediaMTX's, yours
 
 The pattern's barcode says when each picture was captured, by the clock of the machine that drew it; docs/barcode.md
 tells how to draw it with another program. Where that is another machine, its clock and this one must agree.
@@ -37,8 +39,19 @@ Exit status: 0 done, 1 where nothing came or no barcode could be read, 2 bad usa
 pub(super) struct Args {
     /// A live stream: an http:// or udp:// URL of MPEG-TS with H.264, whose stages are told too; another address that FFmpeg opens
     /// (rtsp://, srt://, rtmp://, …, .m3u8, .mpd); a named pipe, or - for standard input
-    #[arg(value_name = "URL|PIPE")]
-    target: String,
+    #[arg(value_name = "URL|PIPE", required_unless_present = "page")]
+    target: Option<String>,
+    /// What a page shows in a real browser: Chromium, without a window, opens it and looks at its videos and canvases. It runs
+    /// without a sandbox: only for pages that you trust
+    #[arg(long, value_name = "URL", conflicts_with_all = ["target", "ffmpeg"])]
+    page: Option<String>,
+    /// The browser; without it $CHROMIUM, or the first of chromium, chromium-browser, google-chrome-stable and google-chrome that
+    /// is found
+    #[arg(long, value_name = "PROGRAM", requires = "page")]
+    browser: Option<PathBuf>,
+    /// The source's size, where it is an unusual one and the page shows it at another
+    #[arg(long, value_name = "WxH", requires = "page", value_parser = quantity::parse_size)]
+    size: Option<Size>,
     /// Let FFmpeg open http:// and udp:// URLs, too, whatever is in them: no stages are told then
     #[arg(long)]
     ffmpeg: bool,
@@ -100,9 +113,13 @@ fn recorded(target: &str) -> anyhow::Error {
 /// Measures, and prints the report.
 pub(super) fn run(args: &Args) -> Result<()> {
     args.svg.as_deref().map_or(Ok(()), picture_file::check)?;
-    let measured = match opener(&args.target, args.ffmpeg)? {
-        Opener::Ours => stream::ours(args)?,
-        Opener::Ffmpeg => stream::by_ffmpeg(args)?,
+    let measured = match (&args.page, &args.target) {
+        (Some(page), _) => stream::in_a_browser(args, page)?,
+        (None, Some(target)) => match opener(target, args.ffmpeg)? {
+            Opener::Ours => stream::ours(args, target)?,
+            Opener::Ffmpeg => stream::by_ffmpeg(args, target)?,
+        },
+        (None, None) => unreachable!("the parser wants one of them"),
     };
     measured.tell(args.json, args.svg.as_deref())
 }

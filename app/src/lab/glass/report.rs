@@ -21,7 +21,7 @@ const SCHEMA: u32 = 1;
 pub(super) struct Opened<'a> {
     /// As it was named.
     pub(super) source: &'a str,
-    /// "glassline" or "ffmpeg".
+    /// "glassline", "ffmpeg" or "chromium".
     pub(super) by: &'static str,
     /// Access units that went to the decoder, where we saw them.
     pub(super) units: Option<u64>,
@@ -110,7 +110,10 @@ impl Measured {
         let limit = seen.late_after_ms.map_or(String::new(), |limit| format!(" (older than {limit:.1} ms)"));
         let mut lines = vec![
             ("Opened by", self.opened_by.to_owned()),
-            ("Pictures decoded", format!("{}, {} of them looked at", seen.pictures, seen.age_ms.count)),
+            (
+                if self.opened_by == "chromium" { "Pictures shown" } else { "Pictures decoded" },
+                format!("{}, {} of them looked at", seen.pictures, seen.age_ms.count),
+            ),
             ("Missing", seen.missing.to_string()),
             ("Late", format!("{}{limit}", seen.late)),
             ("Without barcode", seen.unread.to_string()),

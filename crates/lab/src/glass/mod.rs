@@ -5,15 +5,18 @@
 //! access units ─┬─► Decoder (FFmpeg) ─► picture, when ─► Sights: barcode ─► age ─┐
 //!               └─► Told: capture time, stages ──────────────────────────────────┴► Proof: sum of stages | barcode to barcode
 //! any address, pipe ─► FFmpeg ─► picture, when ─► Sights
+//! page ─► Chromium ─► videos and canvases, frame by frame ─► Sights
 //! ```
-//! [`Ages`], [`Told`], [`Sights`] and [`Proof`] are pure; [`Decoder`] runs FFmpeg.
+//! [`Ages`], [`Told`], [`Sights`] and [`Proof`] are pure; [`Decoder`] runs FFmpeg, [`Page`] Chromium.
 
 mod ages;
 mod decoder;
+mod page;
 mod proof;
 
 pub use ages::{Ages, Seen};
 pub use decoder::{Decoder, Look, NoDecoder};
+pub use page::Page;
 pub use proof::{Proof, Sights, Told};
 
 use glassline_media::Utc;
