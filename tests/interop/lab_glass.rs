@@ -359,6 +359,48 @@ fn pages_of_others_are_looked_at_whatever_they_draw_with() {
 }
 
 #[test]
+fn a_film_of_two_screens_tells_the_delay_between_them() {
+    if !have("a_film_of_two_screens_tells_the_delay_between_them", &["ffmpeg"]) {
+        return;
+    }
+    let scratch = Scratch::new("lab-glass");
+    let stream = scratch.file("screen.ts");
+    let made =
+        run(GLASSLINE, &["encode", "test:320x180@25", &stream, "--limit", "60", "--audio", "none"], 120);
+    assert_eq!(made.status, Some(0), "{}", made.stderr);
+    let filmed = |name: &str, screens: &str| {
+        let film = scratch.file(name);
+        let arguments = [
+            "-v",
+            "error",
+            "-i",
+            &stream,
+            "-filter_complex",
+            screens,
+            "-c:v",
+            "libx264",
+            "-crf",
+            "20",
+            &film,
+        ];
+        let made = run("ffmpeg", &arguments, 60);
+        assert_eq!(made.status, Some(0), "{}", made.stderr);
+        run(GLASSLINE, &["lab", "glass", "--film", &film, "--json"], 300)
+    };
+    // The viewer's screen is three pictures late, another size and somewhere else; all is a little blurred, dimmed and noisy.
+    let two = "[0:v]split[a][b];[b]tpad=start=3:start_mode=clone,scale=288:162[late];[a]pad=680:240:16:20:gray[s];\
+               [s][late]overlay=360:50:shortest=1,gblur=sigma=0.6,eq=contrast=0.7,noise=alls=6:allf=t";
+    let report = report(&filmed("two.mp4", two));
+    assert_eq!(report["opened_by"], "film", "{report}");
+    assert!(number(&report, "/both_read") * 2.0 >= number(&report, "/frames"), "{report}");
+    let median = number(&report, "/age_ms/p50");
+    assert!((median - 120.0).abs() < 1.0, "three pictures of 40 ms: {report}");
+    let one = filmed("one.mp4", "[0:v]pad=680:240:16:20:gray");
+    assert_eq!(one.status, Some(1), "{}", one.stderr);
+    assert!(one.stderr.contains("one screen with barcodes"), "{}", one.stderr);
+}
+
+#[test]
 fn foreign_chains_are_measured_by_barcodes_alone() {
     if !have("foreign_chains_are_measured_by_barcodes_alone", &["ffmpeg"]) {
         return;

@@ -1,6 +1,7 @@
 //! `glassline lab glass`: from glass to glass at the end of any chain, by the barcodes of a test pattern; nothing of ours needs to be
 //! trusted but the barcode.
 
+mod film;
 mod report;
 mod stream;
 
@@ -27,6 +28,8 @@ Examples:
   glassline lab glass http://server/a/index.m3u8 --duration 30s --json
   glassline lab glass --page http://relay:8080/watch/a
                                      what a browser shows, by any player: ours, MediaMTX's, yours
+  glassline lab glass --film phone.mp4
+                                     a camera's film of both screens: from glass to glass, and no clock but the source's
 
 The pattern's barcode says when each picture was captured, by the clock of the machine that drew it; docs/barcode.md
 tells how to draw it with another program. Where that is another machine, its clock and this one must agree.
@@ -39,12 +42,15 @@ Exit status: 0 done, 1 where nothing came or no barcode could be read, 2 bad usa
 pub(super) struct Args {
     /// A live stream: an http:// or udp:// URL of MPEG-TS with H.264, whose stages are told too; another address that FFmpeg opens
     /// (rtsp://, srt://, rtmp://, …, .m3u8, .mpd); a named pipe, or - for standard input
-    #[arg(value_name = "URL|PIPE", required_unless_present = "page")]
+    #[arg(value_name = "URL|PIPE", required_unless_present_any = ["page", "film"])]
     target: Option<String>,
     /// What a page shows in a real browser: Chromium, without a window, opens it and looks at its videos and canvases. It runs
     /// without a sandbox: only for pages that you trust
     #[arg(long, value_name = "URL", conflicts_with_all = ["target", "ffmpeg"])]
     page: Option<String>,
+    /// A film of two screens, the source's and the viewer's, in any format that FFmpeg decodes: how far their barcodes are apart
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "ffmpeg", "page", "duration"])]
+    film: Option<String>,
     /// The browser; without it $CHROMIUM, or the first of chromium, chromium-browser, google-chrome-stable and google-chrome that
     /// is found
     #[arg(long, value_name = "PROGRAM", requires = "page")]
@@ -113,6 +119,9 @@ fn recorded(target: &str) -> anyhow::Error {
 /// Measures, and prints the report.
 pub(super) fn run(args: &Args) -> Result<()> {
     args.svg.as_deref().map_or(Ok(()), picture_file::check)?;
+    if let Some(path) = &args.film {
+        return film::run(path, args.json, args.svg.as_deref());
+    }
     let measured = match (&args.page, &args.target) {
         (Some(page), _) => stream::in_a_browser(args, page)?,
         (None, Some(target)) => match opener(target, args.ffmpeg)? {

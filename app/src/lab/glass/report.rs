@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::path::Path;
 
 /// The version of the JSON.
-const SCHEMA: u32 = 1;
+pub(super) const SCHEMA: u32 = 1;
 
 /// What was looked at.
 #[derive(Clone, Copy, Debug)]
@@ -170,7 +170,7 @@ impl Measured {
     }
 }
 
-fn row(name: &str, all: &Distribution) -> Vec<String> {
+pub(super) fn row(name: &str, all: &Distribution) -> Vec<String> {
     let cells = [all.min, all.p50, all.p95, all.p99, all.max].map(|age| format!("{age:.2}"));
     [vec![name.to_owned()], cells.to_vec()].concat()
 }

@@ -21,7 +21,7 @@ pub(super) fn ours(args: &Args, target: &str) -> Result<Measured> {
     let decoder = Decoder::start(SETTLE + args.duration, Sights::new(clock))?;
     let mut told = Told::default();
     let heard = glass::listen(&mut source, decoder, args.duration, |unit, now| told.unit(unit, now))
-        .with_context(|| format!("cannot measure {}", target))?;
+        .with_context(|| format!("cannot measure {target}"))?;
     told.finish();
     let proof = Proof::new(&told, &heard.look);
     let mut warnings = Vec::new();
@@ -38,7 +38,7 @@ pub(super) fn by_ffmpeg(args: &Args, target: &str) -> Result<Measured> {
     let (patience, time) = (OPENING + args.duration, SETTLE + args.duration);
     let decoder = Decoder::open(target, patience, time, Sights::new(clock))?;
     decoder.listen(patience, time);
-    let (sights, complaints) = decoder.finish().with_context(|| format!("cannot measure {}", target))?;
+    let (sights, complaints) = decoder.finish().with_context(|| format!("cannot measure {target}"))?;
     let opened = Opened { source: target, by: "ffmpeg", units: None };
     Measured::new(opened, clock, sights, None, &complaints, Vec::new())
 }

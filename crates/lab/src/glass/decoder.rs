@@ -18,6 +18,8 @@ use thiserror::Error;
 
 /// How much longer than it is needed the child may live: one that hangs is ended.
 const GRACE: Duration = Duration::from_secs(10);
+/// A file is decoded for so long at most; twice that is granted.
+const FILE_LONGEST: Duration = Duration::from_secs(1800);
 /// Complaints that are kept, and bytes of each.
 const COMPLAINTS_MAX: usize = 1000;
 const COMPLAINT_BYTES: u64 = 1024;
@@ -86,6 +88,17 @@ impl<L: Look> Decoder<L> {
         command.args(OPENING.split_whitespace()).arg(target).args(GIVING.split_whitespace());
         command.stdin(if target == "pipe:0" { Stdio::inherit() } else { Stdio::null() });
         Decoder::run(&mut command, patience + time, look)
+    }
+
+    /// Starts FFmpeg on a file, all of which it decodes: [`finish`](Decoder::finish) waits for that, an hour at most.
+    ///
+    /// # Errors
+    /// Where it, or a thread, cannot be started.
+    pub fn file(path: &str, look: L) -> Result<Decoder<L>> {
+        let mut command = Command::new("ffmpeg");
+        command.args(["-hide_banner", "-nostdin", "-nostats", "-v", "warning", "-i"]).arg(path);
+        command.args(GIVING.split_whitespace()).stdin(Stdio::null());
+        Decoder::run(&mut command, FILE_LONGEST, look)
     }
 
     fn run(command: &mut Command, time: Duration, look: L) -> Result<Decoder<L>> {

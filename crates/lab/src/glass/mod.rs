@@ -5,17 +5,20 @@
 //! access units ─┬─► Decoder (FFmpeg) ─► picture, when ─► Sights: barcode ─► age ─┐
 //!               └─► Told: capture time, stages ──────────────────────────────────┴► Proof: sum of stages | barcode to barcode
 //! any address, pipe ─► FFmpeg ─► picture, when ─► Sights
+//! film ─► FFmpeg ─► frame ─► Film: barcodes of two screens ─► how far they are apart
 //! page ─► Chromium ─► videos and canvases, frame by frame ─► Sights
 //! ```
-//! [`Ages`], [`Told`], [`Sights`] and [`Proof`] are pure; [`Decoder`] runs FFmpeg, [`Page`] Chromium.
+//! [`Ages`], [`Told`], [`Sights`], [`Proof`] and [`Film`] are pure; [`Decoder`] runs FFmpeg, [`Page`] Chromium.
 
 mod ages;
 mod decoder;
+mod film;
 mod page;
 mod proof;
 
 pub use ages::{Ages, Seen};
 pub use decoder::{Decoder, Look, NoDecoder};
+pub use film::{Film, Filmed};
 pub use page::Page;
 pub use proof::{Proof, Sights, Told};
 
