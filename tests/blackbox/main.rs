@@ -6,6 +6,7 @@ mod admin;
 mod bad_input;
 mod budget;
 mod carried;
+mod clocks;
 mod commands;
 mod constant_rate;
 mod decode;

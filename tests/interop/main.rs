@@ -14,6 +14,7 @@ mod gstreamer;
 mod https;
 mod ingest;
 mod inputs;
+mod lab_glass;
 mod mp4;
 mod pictures;
 mod program_changes;

@@ -1,6 +1,7 @@
 //! `glassline lab`: measures servers, streams and codecs from outside, other products' too.
 
 mod experiment;
+mod glass;
 mod link;
 mod load;
 mod real_time;
@@ -23,7 +24,9 @@ Examples:
   glassline lab experiment --paper --results experiment && glassline lab report experiment
                                      the experiments of Salsify's paper, and a page of them
   glassline lab score film.y4m film.ivf
-                                     how good the pictures are: PSNR and SSIM of each";
+                                     how good the pictures are: PSNR and SSIM of each
+  glassline lab glass rtsp://server:8554/a
+                                     how old the test pattern is at the end of any chain, by its barcode";
 
 /// Measure servers, streams and codecs from outside, and emulate networks
 #[derive(Debug, clap::Args)]
@@ -40,6 +43,7 @@ enum Command {
     Experiment(Box<experiment::Args>),
     Report(report::Args),
     Score(score::Args),
+    Glass(glass::Args),
 }
 
 /// Runs the command to its end.
@@ -50,5 +54,6 @@ pub(crate) fn run(args: Args) -> Result<()> {
         Command::Experiment(args) => experiment::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Score(args) => score::run(&args),
+        Command::Glass(args) => glass::run(&args),
     }
 }

@@ -151,19 +151,24 @@ impl Options {
     }
 
     fn browser(&self) -> Result<OsString> {
-        if let Some(named) = self.browser.clone().map(Into::into).or_else(|| std::env::var_os("CHROMIUM")) {
-            return Ok(named);
-        }
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let places: Vec<PathBuf> = std::env::split_paths(&path).collect();
-        let found = BROWSERS.iter().flat_map(|name| places.iter().map(move |place| place.join(name)));
-        found.into_iter().find(|file| file.is_file()).map(PathBuf::into_os_string).ok_or_else(|| {
-            failure::failed(
-                format!("there is no browser here: none of {} is in PATH", BROWSERS.join(", ")),
-                "install one (Debian: apt-get install chromium), or name it with --browser",
-            )
-        })
+        browser(self.browser.as_deref())
     }
+}
+
+/// The browser: the one that is named, or `$CHROMIUM`, or the first that is found.
+pub(super) fn browser(named: Option<&Path>) -> Result<OsString> {
+    if let Some(named) = named.map(Into::into).or_else(|| std::env::var_os("CHROMIUM")) {
+        return Ok(named);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let found = BROWSERS.iter().flat_map(|name| places.iter().map(move |place| place.join(name)));
+    found.into_iter().find(|file| file.is_file()).map(PathBuf::into_os_string).ok_or_else(|| {
+        failure::failed(
+            format!("there is no browser here: none of {} is in PATH", BROWSERS.join(", ")),
+            "install one (Debian: apt-get install chromium), or name it with --browser",
+        )
+    })
 }
 
 /// Runs the experiment to its end.

@@ -10,7 +10,7 @@ use glassline_media::Time;
 use std::io;
 
 /// Our end of it.
-pub(super) struct Datagrams {
+pub(crate) struct Datagrams {
     receiver: Receiver,
     poller: Poller,
     inbox: Inbox,

@@ -8,17 +8,13 @@
 //! Nothing is held back: an access unit goes to the decoder when its last byte is there, and is followed by the
 //! delimiter of the next one, since FFmpeg takes a picture for whole only when something new begins.
 
-mod ages;
-mod decoder;
-
 use super::layout::{clean, facts, grid, warnings};
 use super::source::{self, Source};
 use super::{Args, READ_BYTES};
 use crate::{failure, output};
-use ages::Ages;
 use anyhow::{Context, Result};
-use decoder::Decoder;
 use glassline_io::clock::Clock;
+use glassline_lab::glass::{Ages, Decoder, Look, SETTLE, Seen, age_ms};
 use glassline_lab::inspect::SCHEMA;
 use glassline_lab::inspect::{Distribution, Samples};
 use glassline_media::bitstream::h264::{self, NalType, Sei};
@@ -27,9 +23,6 @@ use glassline_media::{AccessUnit, Codec, Time, Utc};
 use serde::Serialize;
 use std::io;
 use std::time::Duration;
-
-/// So much is left out at the start: what waited while the decoder was made ready, and what a server sends at once.
-const SETTLE: Duration = Duration::from_secs(1);
 
 /// The report of `--glass`.
 #[derive(Clone, Debug, Serialize)]
@@ -40,7 +33,7 @@ pub(crate) struct GlassReport {
     kind: &'static str,
     units: u64,
     #[serde(flatten)]
-    seen: ages::Seen,
+    seen: Seen,
     received_ms: Option<Distribution>,
     dropped_datagrams: u64,
     warnings: Vec<String>,
@@ -56,7 +49,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         ));
     }
     let source = source::open(target, &args.trust, Clock.now() + args.duration)?;
-    let decoder = Decoder::start(SETTLE + args.duration)?;
+    let decoder = Decoder::start(SETTLE + args.duration, Ages::default())?;
     let report = measure(args, source, decoder).with_context(|| format!("cannot measure {target}"))?;
     if args.json {
         let mut json = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
@@ -66,10 +59,35 @@ pub(super) fn run(args: &Args) -> Result<()> {
     output::print(&table(&report))
 }
 
-fn measure(args: &Args, mut source: Source, mut decoder: Decoder) -> Result<GlassReport> {
-    let mut stream = Stream::default();
+fn measure(args: &Args, mut source: Source, decoder: Decoder<Ages>) -> Result<GlassReport> {
+    let mut received = Received::default();
+    let heard = listen(&mut source, decoder, args.duration, |unit, now| received.unit(unit, now))?;
+    report(args, &received, &heard)
+}
+
+/// What came of a stream.
+pub(crate) struct Heard<L> {
+    /// Who has looked at its pictures.
+    pub(crate) look: L,
+    /// What FFmpeg complained of.
+    pub(crate) complaints: Vec<String>,
+    /// Access units that went to the decoder.
+    pub(crate) units: u64,
+    /// Datagrams that this machine had no room for.
+    pub(crate) dropped_datagrams: u64,
+}
+
+/// Gives the stream's access units to the decoder, and to `on_unit` with when their last byte came: for `duration` and the time
+/// that is left out, from its first byte on.
+pub(crate) fn listen<L: Look>(
+    source: &mut Source,
+    mut decoder: Decoder<L>,
+    duration: Duration,
+    on_unit: impl FnMut(&[u8], Time),
+) -> Result<Heard<L>> {
+    let mut stream = Stream { demuxer: Demuxer::default(), units: 0, on_unit };
     let mut buffer = vec![0; READ_BYTES];
-    let mut deadline = Clock.now() + args.duration;
+    let mut deadline = Clock.now() + duration;
     let mut bytes = 0;
     loop {
         let count = match source.reader.read(&mut buffer, deadline) {
@@ -79,7 +97,7 @@ fn measure(args: &Args, mut source: Source, mut decoder: Decoder) -> Result<Glas
             Err(error) => return Err(error.into()),
         };
         if bytes == 0 {
-            deadline = Clock.now() + SETTLE + args.duration;
+            deadline = Clock.now() + SETTLE + duration;
         }
         bytes += count;
         let now = source.reader.received().unwrap_or_else(|| Clock.now());
@@ -91,29 +109,26 @@ fn measure(args: &Args, mut source: Source, mut decoder: Decoder) -> Result<Glas
     if bytes == 0 {
         return Err(failure::failed("nothing came in time", "is it sent, and to here?"));
     }
-    let (ages, complaints) = decoder.finish()?;
+    let (look, complaints) = decoder.finish()?;
     if stream.units == 0 {
         return Err(failure::failed(
             "no H.264 picture came that one can begin at",
             "check it with probe alone",
         ));
     }
-    report(args, &source, &stream, ages, &complaints)
+    Ok(Heard { look, complaints, units: stream.units, dropped_datagrams: source.reader.dropped() })
 }
 
 /// The stream on its way to the decoder.
-#[derive(Default)]
-struct Stream {
+struct Stream<F> {
     demuxer: Demuxer,
     /// Access units that went to the decoder.
     units: u64,
-    began: Option<Time>,
-    /// Ages of access units when their last byte was there, milliseconds.
-    received: Samples,
+    on_unit: F,
 }
 
-impl Stream {
-    fn push(&mut self, bytes: &[u8], now: Time, decoder: &mut Decoder) -> Result<()> {
+impl<F: FnMut(&[u8], Time)> Stream<F> {
+    fn push<L: Look>(&mut self, bytes: &[u8], now: Time, decoder: &mut Decoder<L>) -> Result<()> {
         self.demuxer.push(bytes);
         while let Some(event) = self.demuxer.poll() {
             match event {
@@ -122,7 +137,10 @@ impl Stream {
                 }
                 Event::AccessUnit { unit, .. } if unit.codec.is_video() => {
                     let codec = unit.codec.name();
-                    return Err(failure::failed(format!("its video is {codec}"), "--glass decodes H.264"));
+                    return Err(failure::failed(
+                        format!("its video is {codec}, and H.264 is what is decoded so"),
+                        "glassline lab glass --ffmpeg takes what FFmpeg decodes",
+                    ));
                 }
                 _ => {}
             }
@@ -130,17 +148,31 @@ impl Stream {
         Ok(())
     }
 
-    fn unit(&mut self, unit: &AccessUnit, now: Time, decoder: &mut Decoder) -> Result<()> {
+    fn unit<L: Look>(&mut self, unit: &AccessUnit, now: Time, decoder: &mut Decoder<L>) -> Result<()> {
         if self.units == 0 && !unit.random_access {
             return Ok(());
         }
-        let began = *self.began.get_or_insert(now);
         decoder.decode(&unit.data)?;
         self.units += 1;
-        if let Some(captured) = captured(&unit.data).filter(|_| now.since(began) >= SETTLE) {
-            self.received.push(age_ms(Clock.utc_at(now), captured));
-        }
+        (self.on_unit)(&unit.data, now);
         Ok(())
+    }
+}
+
+/// Ages of access units when their last byte was there.
+#[derive(Default)]
+struct Received {
+    began: Option<Time>,
+    /// Milliseconds.
+    ages: Samples,
+}
+
+impl Received {
+    fn unit(&mut self, unit: &[u8], now: Time) {
+        let began = *self.began.get_or_insert(now);
+        if let Some(captured) = captured(unit).filter(|_| now.since(began) >= SETTLE) {
+            self.ages.push(age_ms(Clock.utc_at(now), captured));
+        }
     }
 }
 
@@ -150,36 +182,31 @@ fn captured(unit: &[u8]) -> Option<Utc> {
     head.filter(|nal| nal.kind() == NalType::Sei).find_map(|nal| Sei::parse(nal.payload()).capture_utc())
 }
 
-/// Negative where clocks do not agree.
-fn age_ms(now: Utc, captured: Utc) -> f64 {
-    (i128::from(now.as_nanos()) - i128::from(captured.as_nanos())) as f64 / 1e6
+/// Why there are no figures: what became of the pictures that were decoded.
+pub(crate) fn nothing_seen(decoded: u64, unread: u64, complaints: &[String]) -> anyhow::Error {
+    match (decoded, complaints.first()) {
+        (0, Some(first)) => {
+            failure::failed(format!("FFmpeg decoded nothing: {}", clean(first)), "is it sound video?")
+        }
+        (0, None) => failure::failed("FFmpeg decoded nothing", "listen for longer (--duration)"),
+        (count, _) if unread == 0 => failure::failed(
+            format!("FFmpeg decoded {count} pictures, and none after the first second"),
+            "listen for longer (--duration), on a machine that can keep up",
+        ),
+        (count, _) => failure::failed(
+            format!("none of {count} pictures has a barcode"),
+            "it is the test picture's that is read: glassline encode test:1280x720@50 …; where pictures are scaled, cropped or \
+             covered on their way, it is lost",
+        ),
+    }
 }
 
-fn report(
-    args: &Args,
-    source: &Source,
-    stream: &Stream,
-    ages: Ages,
-    complaints: &[String],
-) -> Result<GlassReport> {
-    let decoded = ages.decoded();
+fn report(args: &Args, received: &Received, heard: &Heard<Ages>) -> Result<GlassReport> {
+    let Heard { look: ages, complaints, units, dropped_datagrams } = heard;
+    let (units, dropped_datagrams) = (*units, *dropped_datagrams);
     let Some(seen) = ages.seen() else {
-        return Err(match (decoded, complaints.first()) {
-            (0, Some(first)) => {
-                failure::failed(format!("FFmpeg decoded nothing: {first}"), "is it sound H.264?")
-            }
-            (0, None) => failure::failed("FFmpeg decoded nothing", "listen for longer (--duration)"),
-            (count, _) if ages.unread() == 0 => failure::failed(
-                format!("FFmpeg decoded {count} pictures, and none after the first second"),
-                "listen for longer (--duration), on a machine that can keep up",
-            ),
-            (count, _) => failure::failed(
-                format!("none of {count} pictures has a barcode"),
-                "--glass reads the test picture's: glassline encode test:1280x720@50 …",
-            ),
-        });
+        return Err(nothing_seen(ages.decoded(), ages.unread(), complaints));
     };
-    let dropped_datagrams = source.reader.dropped();
     let mut warnings = Vec::new();
     if seen.age_ms.min < 0.0 {
         warnings.push("Pictures come from the future: the clocks of both machines do not agree.".to_owned());
@@ -194,8 +221,8 @@ fn report(
         schema: SCHEMA,
         source: args.target.clone(),
         kind: "glass",
-        units: stream.units,
-        received_ms: stream.received.distribution(|age| age),
+        units,
+        received_ms: received.ages.distribution(|age| age),
         seen,
         dropped_datagrams,
         warnings,
@@ -244,7 +271,7 @@ mod tests {
             source: "udp://127.0.0.1:5000".to_owned(),
             kind: "glass",
             units: 100,
-            seen: ages::Seen { pictures, missing, late, late_after_ms, unread, torn, age_ms },
+            seen: Seen { pictures, missing, late, late_after_ms, unread, torn, age_ms },
             received_ms: Some(age_ms),
             dropped_datagrams: 0,
             warnings: vec!["One.".to_owned()],
@@ -277,7 +304,5 @@ mod tests {
         unit.extend_from_slice(&[0, 0, 1, 0x41, 0x9a]);
         assert_eq!(captured(&unit), Some(Utc::from_nanos(1_700_000_000_123_456_789)));
         assert_eq!(captured(&[0, 0, 1, 0x41, 0x9a]), None);
-        assert_eq!(age_ms(Utc::from_micros(5_500), Utc::from_micros(3_000)), 2.5);
-        assert_eq!(age_ms(Utc::from_micros(3_000), Utc::from_micros(4_000)), -1.0);
     }
 }

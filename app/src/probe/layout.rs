@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 /// Names come from outside: nothing in them may steer the terminal.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).collect()
 }
 
 /// Lines of a name and what there is to say, names aligned.
-pub(super) fn facts(lines: &[(&str, String)]) -> String {
+pub(crate) fn facts(lines: &[(&str, String)]) -> String {
     let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     lines.iter().fold(String::new(), |mut out, (name, fact)| {
         let _ = writeln!(out, "  {name:width$}  {fact}");
@@ -17,7 +17,7 @@ pub(super) fn facts(lines: &[(&str, String)]) -> String {
 }
 
 /// Rows with aligned columns: the first one to the left, the others to the right.
-pub(super) fn grid(rows: &[Vec<String>]) -> String {
+pub(crate) fn grid(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -39,7 +39,7 @@ pub(super) fn grid(rows: &[Vec<String>]) -> String {
 }
 
 /// The warnings, or that there are none.
-pub(super) fn warnings(warnings: &[String]) -> String {
+pub(crate) fn warnings(warnings: &[String]) -> String {
     if warnings.is_empty() {
         return "No warnings.\n".into();
     }

@@ -5,7 +5,7 @@ use anyhow::Result;
 use std::path::{Path, PathBuf};
 
 /// Takes a name that ends in `.svg`: what stands behind the option might be what is to be probed.
-pub(super) fn parse(text: &str) -> Result<PathBuf, String> {
+pub(crate) fn parse(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     let is_svg = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("svg"));
     if is_svg && !text.contains("://") {
@@ -15,7 +15,7 @@ pub(super) fn parse(text: &str) -> Result<PathBuf, String> {
 }
 
 /// Fails where it could not be written: before anyone waits.
-pub(super) fn check(path: &Path) -> Result<()> {
+pub(crate) fn check(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     if !folder.is_dir() {
@@ -32,7 +32,7 @@ pub(super) fn check(path: &Path) -> Result<()> {
 }
 
 /// Writes the picture.
-pub(super) fn write(path: &Path, svg: &str) -> Result<()> {
+pub(crate) fn write(path: &Path, svg: &str) -> Result<()> {
     std::fs::write(path, svg).map_err(|error| {
         failure::failed(format!("cannot write {}: {error}", path.display()), "name a file that you may write")
     })

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const ANSWER_MAX_BYTES: u64 = 4096;
 
 /// The wall clock for ages of what comes from `target`.
-pub(super) fn of(target: &str, trust: &Trust) -> WallClock {
+pub(crate) fn of(target: &str, trust: &Trust) -> WallClock {
     let server = target.parse().ok().and_then(|url: Url| {
         let url = url.at(PATH);
         let trust = if url.tls() { Some(trust.connector().ok()?) } else { None };

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::{self, Read};
 
 /// An opened source.
-pub(super) struct Source {
+pub(crate) struct Source {
     pub(super) kind: Kind,
     /// Bytes, where it is known.
     pub(super) size_bytes: Option<u64>,
@@ -27,7 +27,7 @@ pub(super) struct Source {
     pub(super) reader: Reader,
 }
 
-pub(super) enum Reader {
+pub(crate) enum Reader {
     Plain(Box<dyn Read>),
     Http(Box<Http>),
     Datagrams(Box<Datagrams>),
@@ -62,7 +62,7 @@ impl Reader {
 }
 
 /// Opens `target`: `-`, an `http://`, `https://` or `udp://` URL, or a file's path. `deadline` is when an answer must be there.
-pub(super) fn open(target: &str, trust: &Trust, deadline: Time) -> Result<Source> {
+pub(crate) fn open(target: &str, trust: &Trust, deadline: Time) -> Result<Source> {
     if target == "-" {
         let stdin = io::stdin().lock();
         return plain(Kind::Stdin, None, stdin).map_err(|error| {
@@ -112,7 +112,7 @@ fn plain(kind: Kind, size_bytes: Option<u64>, mut reader: impl Read + 'static) -
 }
 
 /// One response's body, as it comes.
-pub(super) struct Http(Response);
+pub(crate) struct Http(Response);
 
 impl Http {
     /// Asks for `url`. An answer that is no success is none.

@@ -7,6 +7,9 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
+#[cfg(any(debug_assertions, test))]
+mod skew;
+
 /// Reads the monotonic and the wall clock. Copied freely; all copies agree.
 ///
 /// [`Time`]'s origin is that of `CLOCK_MONOTONIC` (usually boot), so stamps of two processes of one machine can
@@ -25,8 +28,17 @@ impl Clock {
         Time::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
     }
 
-    /// The wall clock, now.
+    /// The wall clock, now. In builds with debug assertions, as tests run them, `GLASSLINE_TEST_WALL_CLOCK` may set it wrong
+    /// (CONTRIBUTING.md); others do not know the variable.
     pub fn utc(&self) -> Utc {
+        let utc = self.kernels_utc();
+        #[cfg(debug_assertions)]
+        let utc = skew::applied(utc, self.now());
+        utc
+    }
+
+    /// The wall clock that the kernel's own stamps are of.
+    pub(crate) fn kernels_utc(&self) -> Utc {
         Utc::from_nanos(nanos(clock_gettime(ClockId::Realtime)))
     }
 

@@ -8,6 +8,7 @@
 //! * [`experiment`]: direct video over an emulated network in virtual time, among it the experiments of Salsify's paper;
 //!   [`clip`] makes their video.
 //! * [`real_time`]: the same video in real time behind a link, ours or that of a browser's WebRTC.
+//! * [`glass`]: how old pictures are at the end of any chain, by their barcodes, and whether stages add up to that.
 //! * [`score`]: how near decoded pictures are to what was encoded.
 #![forbid(unsafe_code)]
 // A byte index within a letter panics, and text comes from outside: `get` and `split_at_checked` say that there is none.
@@ -17,6 +18,7 @@ pub mod clip;
 mod distribution;
 pub mod experiment;
 pub mod flight;
+pub mod glass;
 pub mod inspect;
 pub mod link;
 pub mod load;

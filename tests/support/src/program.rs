@@ -126,7 +126,14 @@ impl Server {
     /// # Panics
     /// Where it ends, or does not say where it listens.
     pub fn start_at(binary: &str, listen: &str, arguments: &[&str]) -> Server {
-        let mut command = Command::new(binary);
+        Server::start_by(Command::new(binary), listen, arguments)
+    }
+
+    /// The same with a command of its own, which has the program and its environment.
+    ///
+    /// # Panics
+    /// Where it ends, or does not say where it listens.
+    pub fn start_by(mut command: Command, listen: &str, arguments: &[&str]) -> Server {
         command.args(["serve", "--listen", listen]).args(arguments);
         let mut process = Running::start(&mut command);
         let address = process.page_address();

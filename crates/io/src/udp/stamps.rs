@@ -20,7 +20,7 @@ impl Moment {
     /// Now. The wall clock is read first: whoever is interrupted between the two takes datagrams for later than they came, as
     /// late at most as if there were no stamps.
     pub(super) fn read(clock: Clock) -> Moment {
-        let wall = clock.utc().as_nanos();
+        let wall = clock.kernels_utc().as_nanos();
         Moment { now: clock.now(), wall }
     }
 }

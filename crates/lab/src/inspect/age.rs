@@ -4,6 +4,11 @@ use super::samples::Samples;
 use crate::distribution::Distribution;
 use glassline_media::{Time, Utc};
 use serde::Serialize;
+use std::time::Duration;
+
+/// On one machine a packet may be here before the call that sent it has returned: by so much a picture may seem to come
+/// before it was sent, beside what the clock may be off.
+const CALL_MAX: Duration = Duration::from_millis(1);
 
 /// The wall clock that ages are told by.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +21,30 @@ pub struct WallClock {
     pub whose: &'static str,
     /// How wrong `utc` may be, where it was asked for over the network.
     pub uncertainty_ms: Option<f64>,
+}
+
+impl WallClock {
+    /// This clock at `time` of our monotonic one. What lies before 1970 is 1970.
+    pub fn utc_at(&self, time: Time) -> Utc {
+        let ahead = i128::from(self.utc.as_nanos()) - i128::from(self.at.as_nanos());
+        Utc::from_nanos(u64::try_from(i128::from(time.as_nanos()) + ahead).unwrap_or(0))
+    }
+
+    /// When what came at `received` of our monotonic clock did so on this one, in nanoseconds since 1970. No sooner than `sent`,
+    /// which its sender says on the same clock.
+    ///
+    /// # Errors
+    /// By how much it was here before it was sent, where that is more than the clock may be off.
+    pub(crate) fn arrival(&self, received: Time, sent: Time) -> Result<Time, Duration> {
+        let received = Time::from_nanos(self.utc_at(received).as_nanos());
+        let early = sent.since(received);
+        if early <= self.tolerance() { Ok(received.max(sent)) } else { Err(early) }
+    }
+
+    /// By how much two times of one picture may be in the wrong order, one of them by this clock.
+    pub(crate) fn tolerance(&self) -> Duration {
+        CALL_MAX + Duration::from_secs_f64(self.uncertainty_ms.unwrap_or(0.0).clamp(0.0, 1e6) / 1e3)
+    }
 }
 
 /// Ages at this end.

@@ -16,9 +16,6 @@ use std::time::Duration;
 
 /// So much is left out at the start: servers send at once what has been since the last key frame.
 const SETTLE: Duration = Duration::from_secs(1);
-/// On one machine a packet may be here before the call that sent it has returned: by so much a picture may seem to come
-/// before it was sent, beside what the clock may be off.
-const CALL_MAX: Duration = Duration::from_millis(1);
 /// As many pictures as a server tells of.
 const KEPT_PICTURES: usize = 1200;
 /// The sender's last stage, which only the next picture tells.
@@ -107,15 +104,26 @@ fn ms(time: Duration) -> f64 {
 
 /// A picture that waits for the next one.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
-    captured: Option<Utc>,
+pub(crate) struct Waiting {
+    pub(crate) captured: Option<Utc>,
     record: Option<Record>,
-    received: Time,
+    pub(crate) received: Time,
 }
 
 impl Waiting {
+    /// The picture of an access unit whose last byte the socket gave at `received`.
+    pub(crate) fn of(data: &[u8], received: Time) -> Waiting {
+        let head = h264::nals(data).take_while(|nal| !nal.kind().is_slice());
+        let said = head.filter(|nal| nal.kind() == NalType::Sei).find_map(|nal| {
+            let sei = Sei::parse(nal.payload());
+            Some((sei.capture_utc()?, sei.stamp_record()))
+        });
+        let (captured, record) = said.unzip();
+        Waiting { captured, record: record.flatten(), received }
+    }
+
     /// What `next` says of this picture's later stages, if it is the one behind it.
-    fn told_by(&self, next: &Waiting) -> Option<Stamps> {
+    pub(crate) fn told_by(&self, next: &Waiting) -> Option<Stamps> {
         let staged = self.record?.with_next(self.captured?, &next.record?, next.captured?)?;
         Some(staged).filter(|stamps| stamps.between(Stage::Captured, SENDER_LAST).is_some())
     }
@@ -208,13 +216,7 @@ impl Budget {
     /// Takes the next access unit, whose last byte the socket gave at `received`.
     pub(super) fn unit(&mut self, data: &[u8], received: Time) {
         let began = *self.began.get_or_insert(received);
-        let head = h264::nals(data).take_while(|nal| !nal.kind().is_slice());
-        let said = head.filter(|nal| nal.kind() == NalType::Sei).find_map(|nal| {
-            let sei = Sei::parse(nal.payload());
-            Some((sei.capture_utc()?, sei.stamp_record()))
-        });
-        let (captured, record) = said.unzip();
-        let next = Waiting { captured, record: record.flatten(), received };
+        let next = Waiting::of(data, received);
         if let Some(picture) = self.waiting.replace(next)
             && picture.received.since(began) >= SETTLE
         {
@@ -276,7 +278,7 @@ impl Budget {
         let sent = stamps.at(SENDER_LAST).or(stamps.at(Stage::Captured))?;
         let (mut staged, mut latest) = (*stamps, sent);
         let received = stamps.at(Stage::Received).unwrap_or(Time::NEVER);
-        let tolerance = CALL_MAX + self.clock_error();
+        let tolerance = self.clock.tolerance();
         for (stage, at) in relay.all() {
             let at = u64::try_from(at).map(Time::from_nanos).ok()?;
             let possible = at.clamp(latest, received.max(latest));
@@ -289,23 +291,17 @@ impl Budget {
         Some(staged)
     }
 
-    /// How far our idea of the server's clock may be off.
-    fn clock_error(&self) -> Duration {
-        Duration::from_secs_f64(self.clock.uncertainty_ms.unwrap_or(0.0).clamp(0.0, 1e6) / 1e3)
-    }
-
     /// When the picture came, on the wall clock; `None` where that is before its sender had sent it.
     fn received(&mut self, received: Time, stamps: &Stamps) -> Option<Time> {
-        let ahead = i128::from(self.clock.utc.as_nanos()) - i128::from(self.clock.at.as_nanos());
-        let received = u64::try_from(i128::from(received.as_nanos()) + ahead).ok().map(Time::from_nanos)?;
         let sent = stamps.at(SENDER_LAST).or(stamps.at(Stage::Captured))?;
-        let early = sent.since(received);
-        if early <= CALL_MAX + self.clock_error() {
-            return Some(received.max(sent));
+        match self.clock.arrival(received, sent) {
+            Ok(received) => Some(received),
+            Err(early) => {
+                self.from_the_future += 1;
+                self.future_ns_max = self.future_ns_max.max(early.as_nanos() as u64);
+                None
+            }
         }
-        self.from_the_future += 1;
-        self.future_ns_max = self.future_ns_max.max(early.as_nanos() as u64);
-        None
     }
 
     pub(super) fn report(&self) -> BudgetReport {

@@ -24,6 +24,7 @@ mod warnings;
 pub use crate::distribution::Distribution;
 pub use age::{AgeReport, WallClock};
 pub use analysis::{Analysis, Kind};
+pub(crate) use budget::Waiting;
 pub use budget::{BudgetReport, RelayStages, StepReport};
 pub use check::{Buffers, CheckReport, RuleReport};
 pub use report::{

@@ -16,9 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Signals are looked for this often meanwhile.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What keeps it from doing anything but what it is asked to: no sandbox (root has none), no network but what pages ask for, no
-/// names, pages that are never slowed down; a camera that needs no consent and addresses that are told as they are.
-const ARGUMENTS: [&str; 19] = [
+/// What keeps it from doing anything but what it is asked to: no sandbox (root has none), pages that are never slowed down.
+const ARGUMENTS: [&str; 16] = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -30,14 +29,17 @@ const ARGUMENTS: [&str; 19] = [
     "--disable-sync",
     "--disable-quic",
     "--disable-domain-reliability",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
     "--disable-background-timer-throttling",
     "--disable-renderer-backgrounding",
     "--disable-backgrounding-occluded-windows",
-    "--use-fake-ui-for-media-stream",
-    "--use-fake-device-for-media-stream",
     "--disable-features=WebRtcHideLocalIpsWithMdns",
     "--remote-debugging-pipe",
+];
+/// What our own page has besides: no names, a camera that needs no consent.
+const OF_OUR_PAGE: [&str; 3] = [
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--use-fake-ui-for-media-stream",
+    "--use-fake-device-for-media-stream",
 ];
 
 /// The page: a file, since only what is near (or comes over TLS) may use a camera.
@@ -49,7 +51,7 @@ const PAGE: &str = concat!(
 
 /// A browser with one page.
 #[derive(Debug)]
-pub(super) struct Browser {
+pub(crate) struct Browser {
     program: Program,
     input: ChildStdin,
     messages: Receiver<Result<Message, CdpError>>,
@@ -58,8 +60,8 @@ pub(super) struct Browser {
 }
 
 impl Browser {
-    /// Starts `program` in the network in which this thread is, and opens the page.
-    pub(super) fn start(
+    /// Starts `program` in the network in which this thread is, and opens our page in it.
+    pub(crate) fn start(
         program: &OsString,
         name: &'static str,
         scratch: &Scratch,
@@ -68,6 +70,24 @@ impl Browser {
     ) -> Result<Browser> {
         let page = scratch.file("page.html");
         std::fs::write(&page, PAGE).with_context(|| format!("cannot write {}", page.display()))?;
+        let arguments: Vec<OsString> =
+            OF_OUR_PAGE.iter().map(OsString::from).chain(more.iter().cloned()).collect();
+        let mut browser = Browser::launch(program, name, scratch, &arguments)?;
+        browser.open(&format!("file://{}", page.display()), watch)?;
+        watch.until("the browser's page", PATIENCE, || {
+            // A page that is being loaded has no such thing, or is gone with its answer.
+            Ok(browser.run("typeof lab === 'object'", watch).ok().filter(|there| *there == json!(true)))
+        })?;
+        Ok(browser)
+    }
+
+    /// Starts `program`, and opens nothing.
+    pub(crate) fn launch(
+        program: &OsString,
+        name: &'static str,
+        scratch: &Scratch,
+        more: &[OsString],
+    ) -> Result<Browser> {
         let mut profile = OsString::from("--user-data-dir=");
         profile.push(scratch.file(name));
         let mut command = Command::new("sh");
@@ -82,25 +102,20 @@ impl Browser {
             .name("browser".to_owned())
             .spawn(move || listen(output, &sender))
             .context("cannot start a thread")?;
-        let mut browser = Browser { program, input, messages, calls: 0, session: None };
-        browser.open(&format!("file://{}", page.display()), watch)?;
-        Ok(browser)
+        Ok(Browser { program, input, messages, calls: 0, session: None })
     }
 
-    fn open(&mut self, url: &str, watch: &Watch<'_>) -> Result<()> {
+    /// Opens a page, in which everything runs from here on.
+    pub(crate) fn open(&mut self, url: &str, watch: &Watch<'_>) -> Result<()> {
         let target = self.call("Target.createTarget", &json!({ "url": url }), watch)?;
         let params = json!({ "targetId": target["targetId"], "flatten": true });
         let attached = self.call("Target.attachToTarget", &params, watch)?;
         self.session = attached["sessionId"].as_str().map(str::to_owned);
-        watch.until("the browser's page", PATIENCE, || {
-            // A page that is being loaded has no such thing, or is gone with its answer.
-            Ok(self.run("typeof lab === 'object'", watch).ok().filter(|there| *there == json!(true)))
-        })?;
         Ok(())
     }
 
     /// Calls a method of the protocol and waits for what it gives.
-    fn call(&mut self, method: &str, params: &Value, watch: &Watch<'_>) -> Result<Value> {
+    pub(crate) fn call(&mut self, method: &str, params: &Value, watch: &Watch<'_>) -> Result<Value> {
         self.calls += 1;
         let call = cdp::call(self.calls, self.session.as_deref(), method, params);
         if self.input.write_all(&call).and_then(|()| self.input.flush()).is_err() {
@@ -128,7 +143,7 @@ impl Browser {
     }
 
     /// What an expression gives in the page, once its promise is kept.
-    pub(super) fn run(&mut self, expression: &str, watch: &Watch<'_>) -> Result<Value> {
+    pub(crate) fn run(&mut self, expression: &str, watch: &Watch<'_>) -> Result<Value> {
         let params = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let mut answer = self.call("Runtime.evaluate", &params, watch)?;
         if let Some(thrown) = answer.get("exceptionDetails") {
@@ -139,7 +154,7 @@ impl Browser {
     }
 
     /// Calls a function of the page.
-    pub(super) fn ask(&mut self, function: &str, arguments: &[Value], watch: &Watch<'_>) -> Result<Value> {
+    pub(crate) fn ask(&mut self, function: &str, arguments: &[Value], watch: &Watch<'_>) -> Result<Value> {
         let arguments: Vec<String> = arguments.iter().map(Value::to_string).collect();
         self.run(&format!("lab.{function}({})", arguments.join(", ")), watch)
     }

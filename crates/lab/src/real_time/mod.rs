@@ -12,14 +12,14 @@
 //! * `ours`: the program's two ends; `peer`: browsers (`browser`, `cdp`, `page.js`).
 //! * [`floor_p95`]: what an ideal sender would reach.
 
-mod browser;
+pub(crate) mod browser;
 mod cdp;
 mod clip;
 mod floor;
 mod matching;
 mod ours;
-mod peer;
-mod process;
+pub(crate) mod peer;
+pub(crate) mod process;
 mod run;
 mod score;
 mod scratch;

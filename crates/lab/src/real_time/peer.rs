@@ -104,8 +104,8 @@ fn utc(ms: f64) -> Time {
     Time::from_nanos((ms * 1e6) as u64)
 }
 
-/// The number in a barcode of which a page has sent the means of the cells.
-fn number(cells: &str) -> Option<u32> {
+/// The barcode of which a page has sent the means of the cells, as hexadecimal digits.
+pub(crate) fn barcode(cells: &str) -> Option<Barcode> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let mut values = [0; (COLUMNS * ROWS) as usize];
     let pairs = cells.as_bytes().as_chunks::<2>().0;
@@ -115,7 +115,11 @@ fn number(cells: &str) -> Option<u32> {
     for (value, [high, low]) in values.iter_mut().zip(pairs) {
         *value = digit(*high)? << 4 | digit(*low)?;
     }
-    Barcode::from_cells(&values).map(|code| code.frame_number)
+    Barcode::from_cells(&values)
+}
+
+fn number(cells: &str) -> Option<u32> {
+    barcode(cells).map(|code| code.frame_number)
 }
 
 impl Told {

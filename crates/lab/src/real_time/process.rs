@@ -83,13 +83,13 @@ impl Drop for Program {
 
 /// What is looked at while something is waited for: signals that ask for the end.
 #[derive(Debug)]
-pub(super) struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     signals: &'a Signals,
     is_over: Cell<bool>,
 }
 
 impl<'a> Watch<'a> {
-    pub(super) fn new(signals: &'a Signals) -> Watch<'a> {
+    pub(crate) fn new(signals: &'a Signals) -> Watch<'a> {
         Watch { signals, is_over: Cell::new(false) }
     }
 
@@ -97,7 +97,7 @@ impl<'a> Watch<'a> {
     ///
     /// # Errors
     /// Where a signal asks for the end, or has done so before.
-    pub(super) fn pause(&self, time: Duration) -> Result<()> {
+    pub(crate) fn pause(&self, time: Duration) -> Result<()> {
         std::thread::sleep(time);
         while let Some(caught) = self.signals.next() {
             if [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].contains(&caught.signal) {
@@ -112,7 +112,7 @@ impl<'a> Watch<'a> {
     ///
     /// # Errors
     /// Where that takes longer than `patience`, where `found` fails, or a signal asks for the end.
-    pub(super) fn until<T>(
+    pub(crate) fn until<T>(
         &self,
         what: &str,
         patience: Duration,

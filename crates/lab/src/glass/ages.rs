@@ -1,9 +1,9 @@
-//! What the barcodes of decoded pictures say. Pure: the time is handed in.
+//! What the barcodes of pictures say about their age. Pure: the time is handed in.
 
-use super::{SETTLE, age_ms};
-use glassline_lab::inspect::{Distribution, Samples};
+use super::{Look, SETTLE, age_ms};
+use crate::inspect::{Distribution, Samples};
 use glassline_media::measure::barcode;
-use glassline_media::{Picture, Utc};
+use glassline_media::{Picture, Time, Utc};
 use serde::Serialize;
 
 /// Frame numbers count modulo this.
@@ -11,7 +11,7 @@ const NUMBERS: u32 = 1 << 24;
 
 /// Gathers pictures in the order in which they are shown.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ages {
+pub struct Ages {
     decoded: u64,
     first: Option<Utc>,
     ages: Samples,
@@ -27,28 +27,35 @@ pub(super) struct Ages {
 
 /// What was seen after the first second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct Seen {
-    pub(super) pictures: u64,
-    pub(super) missing: u64,
-    pub(super) late: u64,
-    pub(super) late_after_ms: Option<f64>,
-    pub(super) unread: u64,
-    pub(super) torn: u64,
-    pub(super) age_ms: Distribution,
+pub struct Seen {
+    /// Pictures that came, those of the first second among them.
+    pub pictures: u64,
+    /// Pictures whose numbers were left out.
+    pub missing: u64,
+    /// Pictures that were older than `late_after_ms`.
+    pub late: u64,
+    /// So long two pictures take, in milliseconds; `None` before two that follow each other were read.
+    pub late_after_ms: Option<f64>,
+    /// Pictures without a barcode that can be read.
+    pub unread: u64,
+    /// Pictures whose two barcodes are of different pictures.
+    pub torn: u64,
+    /// From capture to here, in milliseconds.
+    pub age_ms: Distribution,
 }
 
 impl Ages {
-    /// Takes a picture that the decoder gave at `now`.
-    pub(super) fn push(&mut self, picture: &Picture, now: Utc) {
+    /// Takes what was read in the next picture, which was here at `now`. Returns its age in milliseconds, where it has one and
+    /// counts: not in the first second.
+    pub fn push(&mut self, read: &barcode::Read, now: Utc) -> Option<f64> {
         self.decoded += 1;
         let first = *self.first.get_or_insert(now);
         if now.as_nanos().saturating_sub(first.as_nanos()) < SETTLE.as_nanos() as u64 {
-            return;
+            return None;
         }
-        let read = barcode::read(picture);
         let Some(code) = read.top_left.or(read.bottom_right) else {
             self.unread += 1;
-            return;
+            return None;
         };
         self.torn +=
             u64::from(read.bottom_right.is_some_and(|other| other.frame_number != code.frame_number));
@@ -66,15 +73,16 @@ impl Ages {
         let age = age_ms(now, captured);
         self.ages.push(age);
         self.late += u64::from(self.late_after_ms().is_some_and(|limit| age > limit));
+        Some(age)
     }
 
     /// Pictures that the decoder gave, the first second's included.
-    pub(super) fn decoded(&self) -> u64 {
+    pub fn decoded(&self) -> u64 {
         self.decoded
     }
 
     /// Pictures without a barcode that can be read, after the first second.
-    pub(super) fn unread(&self) -> u64 {
+    pub fn unread(&self) -> u64 {
         self.unread
     }
 
@@ -84,7 +92,7 @@ impl Ages {
     }
 
     /// The figures, if any barcode was read.
-    pub(super) fn seen(&self) -> Option<Seen> {
+    pub fn seen(&self) -> Option<Seen> {
         Some(Seen {
             age_ms: self.ages.distribution(|age| age)?,
             pictures: self.decoded,
@@ -97,11 +105,17 @@ impl Ages {
     }
 }
 
+impl Look for Ages {
+    fn look(&mut self, picture: &Picture, _: Time, utc: Utc) {
+        self.push(&barcode::read(picture), utc);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_media::measure::barcode::Barcode;
-    use glassline_media::{PixelFormat, Size, Time};
+    use glassline_media::measure::barcode::{Barcode, Read};
+    use glassline_media::{PixelFormat, Size};
 
     const START: u64 = 1_700_000_000_000_000;
 
@@ -122,19 +136,19 @@ mod tests {
         let first = 5;
         // Old pictures of the first second do not count, nor do its gaps.
         (first..first + 50).filter(|number| number % 7 != 0).for_each(|number| {
-            ages.push(&picture(number), shown(number, 15));
+            ages.push(&barcode::read(&picture(number)), shown(number, 15));
         });
         for number in (60..110).filter(|number| ![70, 71, 80].contains(number)) {
-            ages.push(&picture(number), shown(number, if number == 90 { 41 } else { 15 }));
+            ages.push(&barcode::read(&picture(number)), shown(number, if number == 90 { 41 } else { 15 }));
         }
         let empty = Picture::new(PixelFormat::I420, Size::new(320, 180).unwrap(), Time::ZERO);
-        ages.push(&empty, shown(111, 15));
+        ages.push(&barcode::read(&empty), shown(111, 15));
         let mut torn = picture(110);
         let lower = picture(109);
         for y in 100..180 {
             torn.planes_mut()[0].line_mut(y).copy_from_slice(lower.planes()[0].line(y));
         }
-        ages.push(&torn, shown(110, 15));
+        ages.push(&barcode::read(&torn), shown(110, 15));
         let seen = ages.seen().unwrap();
         assert_eq!((seen.missing, seen.late, seen.unread, seen.torn), (3, 1, 1, 1));
         assert_eq!((seen.late_after_ms, seen.age_ms.count), (Some(40.0), 48));
@@ -145,7 +159,7 @@ mod tests {
     fn a_source_that_begins_anew_misses_nothing() {
         let mut ages = Ages::default();
         for (number, at) in [(100, 160), (160, 220), (161, 221), (2, 222), (3, 223)] {
-            ages.push(&picture(number), shown(at, 10));
+            ages.push(&barcode::read(&picture(number)), shown(at, 10));
         }
         assert_eq!(ages.seen().unwrap().missing, 0);
     }
@@ -153,8 +167,7 @@ mod tests {
     #[test]
     fn without_a_barcode_there_is_nothing_to_tell() {
         let mut ages = Ages::default();
-        let empty = Picture::new(PixelFormat::I420, Size::new(320, 180).unwrap(), Time::ZERO);
-        (0..100).for_each(|number| ages.push(&empty, shown(number, 0)));
+        (0..100).for_each(|number| assert_eq!(ages.push(&Read::default(), shown(number, 0)), None));
         assert_eq!((ages.decoded(), ages.seen()), (100, None));
     }
 }
