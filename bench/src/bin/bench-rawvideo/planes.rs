@@ -1,7 +1,7 @@
 //! Ours to planes: the library's receiver, which unpacks them as they come, and somebody who takes its frames, both on one core.
 
 use anyhow::{Context, Result};
-use glassline_engine::raw::described::{self, Options};
+use glassline_engine::raw::described::{self, Options, PoolSize};
 use glassline_engine::raw::receive::Receiver;
 use glassline_io::clock::Clock;
 use glassline_media::Layout;
@@ -9,13 +9,20 @@ use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 
+/// As many as `glassline record … null:` has.
+const FRAMES: usize = 24;
 const BEGINNING: Duration = Duration::from_secs(20);
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// Receives until nothing comes any more, and prints what `glassline record --json` prints.
 pub(crate) fn run(description: &Path, processor: usize) -> Result<()> {
     let description = described::read(description)?;
-    let options = Options { processor: Some(processor), layout: Layout::Planar, ..Options::default() };
+    let options = Options {
+        processor: Some(processor),
+        layout: Layout::Planar,
+        pool: PoolSize::Frames(FRAMES),
+        ..Options::default()
+    };
     let settings = described::settings(&description, &options)?;
     let mut receiver = Receiver::start(&settings, Clock::new()).context("cannot receive")?;
     let mut time = BEGINNING;

@@ -91,7 +91,7 @@ mod tests {
                 frame
             };
             let mut frame = filled(9);
-            concealer.fill(&mut frame, &[4..12], None);
+            concealer.fill(&mut frame, &[4..8, 8..12], None);
             let before = filled(7).into_picture(Time::ZERO);
             concealer.fill(&mut frame, &[0..4, 16..16], Some(&before));
             let picture = frame.into_picture(Time::ZERO);
