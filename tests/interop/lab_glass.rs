@@ -31,6 +31,17 @@ fn number(report: &Value, path: &str) -> f64 {
     report.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {report}"))
 }
 
+/// A server that relays the stream `a`, and its encoder.
+fn relayed() -> (Server, Running) {
+    let server = serve();
+    let url = server.url("/live/a.ts");
+    let encoder = Running::start(
+        Command::new(GLASSLINE).args(["encode", "test:320x180@25", &url, "--keyint", "1s"]).args(CODING),
+    );
+    server.wait_for_pictures("a");
+    (server, encoder)
+}
+
 /// Barcodes were read, all but a few, and say ages that can be.
 fn check_ages(report: &Value, by: &str) {
     assert_eq!(report["opened_by"], by, "{report}");
@@ -204,13 +215,7 @@ fn chunk_times_of_segments_are_the_barcodes() {
     if !have("chunk_times_of_segments_are_the_barcodes", &["ffmpeg"]) {
         return;
     }
-    let server = serve();
-    let _encoder = Running::start(
-        Command::new(GLASSLINE)
-            .args(["encode", "test:320x180@25", &server.url("/live/a.ts"), "--keyint", "1s"])
-            .args(CODING),
-    );
-    server.wait_for_pictures("a");
+    let (server, _encoder) = relayed();
     // Two segments that are whole.
     let playlist = until_some("two segments", || {
         let text = get(server.address(), "/live/a/video.m3u8").text();
@@ -268,13 +273,7 @@ fn what_our_player_shows_in_a_browser_is_measured() {
     if !have("what_our_player_shows_in_a_browser_is_measured", &["chromium"]) {
         return;
     }
-    let server = serve();
-    let _encoder = Running::start(
-        Command::new(GLASSLINE)
-            .args(["encode", "test:320x180@25", &server.url("/live/a.ts"), "--keyint", "1s"])
-            .args(CODING),
-    );
-    server.wait_for_pictures("a");
+    let (server, _encoder) = relayed();
     let report = report(&page(&server.url("/watch/a"), &["--json"]));
     check_ages(&report, "chromium");
     assert_eq!((&report["proof"], &report["units"]), (&Value::Null, &Value::Null), "{report}");

@@ -1,8 +1,8 @@
 //! `probe --budget`: where the milliseconds went from capture to here, as a part of the report and as a picture.
 
-use super::layout::grid;
-use super::picture_file;
 use crate::failure;
+use crate::layout::grid;
+use crate::picture_file;
 use anyhow::Result;
 use glassline_lab::inspect::{BudgetReport, Distribution};
 use glassline_lab::report::budget::{self, Budget, Part};

@@ -1,8 +1,8 @@
 //! A packet capture as `probe --flight` reads it: once for its flows, once more for the packets of one of them.
 
 use super::flight::{self, Choice, Options};
-use super::layout::{self, clean, facts};
 use super::{Progress, READ_BYTES};
+use crate::layout::{self, clean, facts};
 use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_io::clock::Clock;

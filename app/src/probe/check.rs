@@ -1,7 +1,7 @@
 //! `--check`: which rules of MPEG transport streams the stream keeps, as people read it.
 
-use super::layout::grid;
 use crate::failure;
+use crate::layout::grid;
 use anyhow::Result;
 use glassline_lab::inspect::{CheckReport, RuleReport};
 use glassline_media::container::ts::conformance::{Profile, Rule};

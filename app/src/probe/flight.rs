@@ -1,8 +1,8 @@
 //! `probe --flight`: its options, its part of the table, its picture.
 
-use super::layout::{facts, grid};
-use super::picture_file;
 use crate::failure;
+use crate::layout::{facts, grid};
+use crate::picture_file;
 use anyhow::Result;
 use glassline_lab::flight::units::{bits_per_second, bytes, count, seconds, things};
 use glassline_lab::flight::{Basis, Distribution, Figures, Settings, Summary};

@@ -8,9 +8,9 @@
 //! Nothing is held back: an access unit goes to the decoder when its last byte is there, and is followed by the
 //! delimiter of the next one, since FFmpeg takes a picture for whole only when something new begins.
 
-use super::layout::{clean, facts, grid, warnings};
 use super::source::{self, Source};
 use super::{Args, READ_BYTES};
+use crate::layout::{clean, facts, grid, warnings};
 use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_io::clock::Clock;

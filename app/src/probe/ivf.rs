@@ -1,9 +1,9 @@
 //! What is in an IVF file: frames, key frames, sizes, rate. Of VP8, each frame's clear bytes are read; nothing is
 //! decoded.
 
-use super::layout::{clean, facts, warnings};
 use super::source::Source;
 use super::{Progress, READ_BYTES};
+use crate::layout::{clean, facts, warnings};
 use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_codec::vp8::{FrameTag, KeyTag};

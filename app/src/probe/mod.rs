@@ -14,8 +14,6 @@ mod datagrams;
 mod flight;
 pub(crate) mod glass;
 mod ivf;
-pub(crate) mod layout;
-pub(crate) mod picture_file;
 mod raw;
 mod relay_stages;
 pub(crate) mod server_clock;

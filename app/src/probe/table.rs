@@ -4,7 +4,7 @@
 use super::budget;
 use super::check;
 use super::flight;
-use super::layout::{clean, facts, grid, warnings};
+use crate::layout::{clean, facts, grid, warnings};
 use glassline_lab::inspect::AgeReport;
 use glassline_lab::inspect::Distribution;
 use glassline_lab::inspect::{ClockReport, PidReport, Report, StreamReport, VideoReport};

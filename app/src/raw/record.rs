@@ -5,6 +5,7 @@ use crate::stop::{Second, StopSignals};
 use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_engine::raw::described::{self, PoolSize};
+use glassline_engine::raw::look::Merged;
 use glassline_engine::raw::receive::{Receiver, Report};
 use glassline_engine::raw::record::{Container, Progress, Recording, WriteError, Writer};
 use glassline_io::clock::Clock;
@@ -233,14 +234,8 @@ struct Json<'a> {
     incomplete_frames: u64,
     /// Lost as a whole, for whoever takes them was too late.
     dropped_frames: u64,
-    packets: u64,
-    lost: u64,
-    reordered: u64,
-    duplicates: u64,
-    late: u64,
-    refused: u64,
-    restarts: u64,
-    kernel_drops: u64,
+    #[serde(flatten)]
+    packets: Merged,
     /// That the kernel has put where they belong.
     in_place: u64,
     received_bytes: u64,
@@ -249,7 +244,7 @@ struct Json<'a> {
 }
 
 fn tell(progress: &Progress, args: &Args) -> Result<()> {
-    let Report { counters, bytes, kernel_drops, .. } = progress.received;
+    let Report { counters, bytes, .. } = progress.received;
     tracing::info!("{}", summary(progress));
     if let Some(advice) = advice(&progress.received) {
         tracing::warn!("{advice}");
@@ -265,14 +260,7 @@ fn tell(progress: &Progress, args: &Args) -> Result<()> {
         written_frames: progress.frames,
         incomplete_frames: counters.incomplete,
         dropped_frames: counters.dropped,
-        packets: counters.packets,
-        lost: counters.lost,
-        reordered: counters.reordered,
-        duplicates: counters.duplicates,
-        late: counters.late,
-        refused: counters.refused,
-        restarts: counters.restarts,
-        kernel_drops,
+        packets: Merged::from(&progress.received),
         in_place: counters.in_place,
         received_bytes: bytes,
         written_bytes: progress.bytes,

@@ -2,8 +2,9 @@
 
 use glassline_delivery::telemetry::{BEHIND_EDGES_MS, Why};
 use glassline_engine::edge::{CacheStatus, ObjectSource, WAIT_EDGES_MS, WaitCounts};
-use glassline_engine::encode::{EncoderStatus, STAGE_EDGES_MICROS, StageCount};
+use glassline_engine::encode::EncoderStatus;
 use glassline_engine::relay::{Hub, IngestCounts, OutputStatus, SourceState, SourceStatus, StreamStatus};
+use glassline_media::stamps::{STAGE_EDGES_MICROS, StageCount};
 use std::fmt::{Display, Write};
 
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -1,7 +1,7 @@
 //! A film of two screens.
 
-use crate::probe::layout::{clean, facts, grid, warnings};
-use crate::probe::picture_file;
+use crate::layout::{clean, facts, grid, warnings};
+use crate::picture_file;
 use crate::{failure, output};
 use anyhow::{Context, Result};
 use glassline_lab::glass::{Decoder, Film, Filmed};

@@ -6,7 +6,7 @@ mod report;
 mod stream;
 
 use crate::failure;
-use crate::probe::picture_file;
+use crate::picture_file;
 use crate::trust::Trust;
 use anyhow::Result;
 use glassline_media::{Size, quantity};

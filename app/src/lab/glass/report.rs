@@ -1,9 +1,9 @@
 //! What was measured, as a table, JSON and a picture.
 
+use crate::layout::{clean, facts, grid, warnings};
 use crate::output;
+use crate::picture_file;
 use crate::probe::glass::nothing_seen;
-use crate::probe::layout::{clean, facts, grid, warnings};
-use crate::probe::picture_file;
 use anyhow::{Context, Result};
 use glassline_io::clock::Clock;
 use glassline_lab::glass::{Proof, Seen, Sights, age_ms};

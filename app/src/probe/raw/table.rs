@@ -1,8 +1,8 @@
 //! The report as people read it: a block for each flow, a table of its paths, and the warnings.
 
-use super::super::layout::{clean, facts, grid, warnings};
 use super::RawReport;
 use super::warnings::name;
+use crate::layout::{clean, facts, grid, warnings};
 use glassline_engine::raw::look::{
     AncillaryReport, AudioReport, FlowReport, LimitReport, PathReport, TimingReport, VideoReport,
 };

@@ -37,7 +37,6 @@ pub use control::{Controls, Status};
 pub use encoding::{Encoding, Ended, Stopper};
 pub(crate) use error::Result;
 pub use error::{ControlError, Error, LadderError, MuxRateError};
-pub use glassline_media::stamps::{STAGE_EDGES_MICROS, StageCount, StageCounts};
 pub use keyint::Keyint;
 pub use ladder::{Plan, Rendition, names};
 pub use request::{Request, SoundRequest};

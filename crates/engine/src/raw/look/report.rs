@@ -1,5 +1,6 @@
 //! What was found. `glassline probe --json` writes exactly this for each flow (docs/probe.md).
 
+use crate::raw::receive;
 use glassline_transport::raw_video::{Class, Fullness, Limits, Verdict};
 use serde::Serialize;
 
@@ -51,6 +52,22 @@ pub struct Merged {
     pub restarts: u64,
     /// Datagrams that the kernel dropped for want of room.
     pub kernel_drops: u64,
+}
+
+impl From<&receive::Report> for Merged {
+    fn from(report: &receive::Report) -> Merged {
+        let receive::Report { counters, kernel_drops, .. } = *report;
+        Merged {
+            packets: counters.packets,
+            lost: counters.lost,
+            reordered: counters.reordered,
+            duplicates: counters.duplicates,
+            late: counters.late,
+            refused: counters.refused,
+            restarts: counters.restarts,
+            kernel_drops,
+        }
+    }
 }
 
 /// One path.

@@ -5,7 +5,7 @@ use super::path::Path;
 use super::report::{Merged, PathReport, Range, Spread, VideoReport};
 use super::{Clocks, Settings, locked};
 use crate::raw::described;
-use crate::raw::receive::{Message, Receiver, Report as Received, Tap, Watch};
+use crate::raw::receive::{Message, Receiver, Tap, Watch};
 use glassline_io::clock::Clock;
 use glassline_io::udp::Granted;
 use glassline_media::{Chroma, Time};
@@ -217,17 +217,8 @@ impl VideoLook {
     }
 
     pub(super) fn report(&self) -> (Vec<PathReport>, Merged, VideoReport, Clocks) {
-        let Received { counters, kernel_drops, .. } = self.watch.report();
-        let merged = Merged {
-            packets: counters.packets,
-            lost: counters.lost,
-            reordered: counters.reordered,
-            duplicates: counters.duplicates,
-            late: counters.late,
-            refused: counters.refused,
-            restarts: counters.restarts,
-            kernel_drops,
-        };
+        let received = self.watch.report();
+        let (merged, counters) = (Merged::from(&received), received.counters);
         let seen = locked(&self.seen);
         let mut paths: Vec<PathReport> = Vec::new();
         for (VideoPath { path, evenness, .. }, granted) in seen.paths.iter().zip(&self.granted) {

@@ -50,7 +50,7 @@ pub struct Settings {
     /// The order of its fields, where frames have some.
     pub fields: Option<FieldOrder>,
     /// Whether pictures are in pgroups, as they come, or in planes. The kernel writes pgroups into frames; into planes they are
-    /// unpacked packet by packet, while the processor's cache has them, which costs no more than to copy them.
+    /// unpacked packet by packet, while the processor's cache has them.
     pub layout: Layout,
     /// Frames that there is memory for. Who is late by more loses frames.
     pub frames: usize,

@@ -2,6 +2,7 @@
 
 use super::boxes::{find, walk};
 use super::*;
+use crate::bitstream::h264;
 use crate::time::Utc;
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -354,4 +355,10 @@ pub(super) fn recovery_points_are_a_sample_group() {
     }
     // They are no sync samples: only a reader that knows the group begins there.
     assert_eq!(self::samples(&file, 1).iter().filter(|(_, _, sync, _)| *sync).count(), 1);
+}
+
+#[test]
+fn the_scheme_of_captures_is_the_uuid_of_the_message_in_the_picture() {
+    let digits: String = h264::CAPTURE_UTC_UUID.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(CAPTURE_SCHEME.replace('-', ""), format!("urn:uuid:{digits}"));
 }
