@@ -38,6 +38,7 @@ use std::process::ExitCode;
 pub fn main() -> ExitCode {
     // Bad usage ends here, with clap's explanation and status 2; `--help` and `--version` with status 0.
     let cli = cli::Cli::parse();
+    glassline_engine::containment::watch(cli.command.outside_of_borders());
     match logging::start(&cli.log).and_then(|()| cli.command.run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::report(&error),

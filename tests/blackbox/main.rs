@@ -38,6 +38,7 @@ mod load;
 mod marks;
 mod objects;
 mod outputs;
+mod panics;
 mod pictures;
 mod publishers;
 mod pull;

@@ -84,6 +84,9 @@ pub enum Failure {
     /// It is larger than objects may be.
     #[error("it is larger than an object may be")]
     TooLarge,
+    /// A fault of this program's own has ended it.
+    #[error("an internal fault of this server has ended it")]
+    Fault,
 }
 
 /// How far an object has come.

@@ -1,11 +1,11 @@
 //! An object that fills, and who waits for more of it.
 
-use glassline_delivery::fill::{Bytes, Object};
+use glassline_delivery::fill::{Bytes, Failure, Object};
 use glassline_io::spool::Frozen;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::{fmt, io};
 
 /// Somebody who reads an object: a thread, and what that thread knows the reader by.
@@ -110,16 +110,21 @@ impl Growing {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        // An object is as good after each change as before it, whatever panicked in between.
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock().unwrap_or_else(|poisoned| self.fail_broken(poisoned.into_inner()))
     }
 
-    /// Changes the object, and wakes all who wait for that.
-    pub fn change<T>(&self, change: impl FnOnce(&mut Object) -> T) -> T {
-        let mut shared = self.lock();
-        let changed = change(&mut shared.object);
-        let waiting = std::mem::take(&mut shared.waiting);
-        drop(shared);
+    /// A panic has left the object half-written: it fails, and its readers are woken.
+    #[cold]
+    fn fail_broken<'a>(&self, mut shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
+        let mut object = Object::new();
+        object.fail(Failure::Fault);
+        shared.object = object;
+        self.shared.clear_poison();
+        self.wake_all(std::mem::take(&mut shared.waiting));
+        shared
+    }
+
+    fn wake_all(&self, waiting: BTreeSet<Reader>) {
         let mut waiting = waiting.into_iter().peekable();
         while let Some(Reader { thread, token }) = waiting.next() {
             let mut tokens = vec![token];
@@ -128,6 +133,15 @@ impl Growing {
             }
             self.wake.wake(thread, tokens);
         }
+    }
+
+    /// Changes the object, and wakes all who wait for that.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Object) -> T) -> T {
+        let mut shared = self.lock();
+        let changed = change(&mut shared.object);
+        let waiting = std::mem::take(&mut shared.waiting);
+        drop(shared);
+        self.wake_all(waiting);
         changed
     }
 

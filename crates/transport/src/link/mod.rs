@@ -213,6 +213,8 @@ pub enum CloseReason {
     Reset,
     /// All links together held more than [`Settings::endpoint_bytes`], and this one most. What came on it is dropped.
     NoRoom,
+    /// A fault of this program's own has ended it: see [`Endpoint::recover`].
+    Fault,
 }
 
 /// Codes of a CLOSE frame.

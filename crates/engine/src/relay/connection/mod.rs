@@ -19,6 +19,7 @@ mod watching;
 
 pub(super) use state::ConnectionState;
 
+use crate::containment::{Border, arm, inject};
 use crate::relay::Settings;
 use crate::relay::access::{GONE, OpenRequest};
 use crate::relay::hub::Hub;
@@ -429,6 +430,8 @@ impl Connection {
     }
 
     fn begin_request(&mut self, request: Box<Request>, context: &mut TurnContext<'_>) {
+        inject(Border::Connection, || request.path.clone());
+        arm(Border::Worker, || request.path.clone());
         self.asked = context.hub.asked(&request);
         if staging::is_report(&request) {
             match self.begin_report(&request, context) {
@@ -592,32 +595,48 @@ impl Connection {
         }
     }
 
-    /// The last act: whatever it was, it is no longer.
-    pub(in crate::relay) fn close(&mut self, context: &mut TurnContext<'_>) {
+    /// Gives back what it had in its stream or its object.
+    fn leave_role(&mut self, context: &mut TurnContext<'_>) {
         self.leave_seat(context, "was cut off");
         self.leave_track(context);
         if let Role::Watching(viewer) = &self.role {
             viewer.live.viewer_leaves(self.seat.worker);
             self.admission.leave(self.peer.ip(), context.hub);
-            let sent_bytes = viewer.sent_bytes;
-            self.log(200, sent_bytes, context);
         }
         if let Role::Awaiting(awaiting) = &self.role {
             awaiting.leave(self.seat);
         }
         if let Role::Fetching(fetching) = &self.role {
             fetching.leave(self.seat);
-            let (status, bytes) = fetching.sent().unwrap_or((GONE, 0));
-            self.log(status, bytes, context);
         }
-        self.log(GONE, 0, context);
+    }
+
+    fn log_end(&mut self, context: &mut TurnContext<'_>) {
+        let (status, bytes) = match &self.role {
+            Role::Watching(viewer) => (200, viewer.sent_bytes),
+            Role::Fetching(fetching) => fetching.sent().unwrap_or((GONE, 0)),
+            _ => (GONE, 0),
+        };
+        self.log(status, bytes, context);
+    }
+
+    fn end_socket(&mut self, context: &mut TurnContext<'_>) {
         if self.socket.is_handshaking() {
             context.hub.counters.tls_failed.increment();
         }
         self.socket.take_leave();
+    }
+
+    /// It is no longer counted among those of its address.
+    fn leave_address(&mut self, context: &mut TurnContext<'_>) {
+        context.hub.disconnected(self.peer.ip());
         if std::mem::take(&mut self.asks) {
             context.hub.answered(self.peer.ip());
         }
-        context.hub.disconnected(self.peer.ip());
     }
 }
+
+/// What a connection does at its end, in order. Each act is independent of the others: a connection whose turn has panicked may be
+/// half-written, and has to give back all that it can.
+pub(in crate::relay) const LAST_ACTS: [fn(&mut Connection, &mut TurnContext<'_>); 4] =
+    [Connection::leave_role, Connection::log_end, Connection::end_socket, Connection::leave_address];
