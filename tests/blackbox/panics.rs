@@ -76,6 +76,26 @@ fn nobody_lost_anything(report: &Value, viewers: f64) {
 }
 
 #[test]
+fn the_release_program_unwinds() {
+    // What Cargo would do for the release program, whatever profile and environment say.
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let graph = Command::new(env!("CARGO"))
+        .env("RUSTC_BOOTSTRAP", "1")
+        .args(["build", "--release", "--locked", "--offline", "--manifest-path", manifest])
+        .args(["--unit-graph", "-Zunstable-options"])
+        .output()
+        .unwrap();
+    assert!(graph.status.success(), "{}", String::from_utf8_lossy(&graph.stderr));
+    let graph: Value = serde_json::from_slice(&graph.stdout).unwrap();
+    let units = graph["units"].as_array().unwrap().iter();
+    let ours: Vec<_> = units.filter(|unit| unit["pkg_id"].as_str().unwrap().contains("/crates/")).collect();
+    assert!(ours.len() >= 7, "{} rooms", ours.len());
+    for unit in ours {
+        assert_eq!(unit["profile"]["panic"], "unwind", "{}", unit["pkg_id"]);
+    }
+}
+
+#[test]
 fn a_thousand_panics_of_connections_and_some_of_workers_cost_other_viewers_nothing() {
     let asked = "connection=/panics,connection=append:broken,connection=serve:poison,worker=/falls";
     let (server, _scratch) = serve_with_panics(asked, "workers = 2\n");
