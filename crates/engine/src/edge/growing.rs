@@ -198,6 +198,7 @@ impl Growing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::containment::{Border, contain};
     use glassline_delivery::fill::Head;
 
     #[derive(Default)]
@@ -207,6 +208,25 @@ mod tests {
         fn wake(&self, thread: usize, readers: Vec<u64>) {
             self.0.lock().unwrap().push((thread, readers));
         }
+    }
+
+    #[test]
+    fn a_panic_under_the_lock_fails_the_object_and_wakes_its_readers() {
+        let woken = Arc::new(Woken::default());
+        let growing = Growing::new(Object::new(), Arc::clone(&woken) as Arc<dyn Wake>);
+        let wait = |_: &Object| None::<()>;
+        assert_eq!(growing.look_or_wait(Reader { thread: 1, token: 4 }, wait), None);
+        let torn = contain(Border::Exchange, || {
+            growing.change(|object| {
+                object.begin(Head::new("video/mp4"), None);
+                panic!("a test's");
+            })
+        });
+        assert!(torn.is_err());
+        assert_eq!(growing.look(|object| object.progress().failure), Some(Failure::Fault));
+        assert_eq!(*woken.0.lock().unwrap(), [(1, vec![4])]);
+        // It goes on as any object that has failed.
+        assert_eq!(growing.waiting(), 0);
     }
 
     #[test]

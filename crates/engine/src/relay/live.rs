@@ -732,6 +732,7 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::containment::contain;
     use crate::relay::test_streams::{claimed, live, name};
     use glassline_delivery::stream::{Backlog, FlushPolicy};
     use glassline_test_support::synthetic;
@@ -766,6 +767,42 @@ mod tests {
         assert_eq!(live.pause(at(111)).wake_at, Some(at(211)));
         assert_eq!(live.handle_timeout(at(112)), Flushed { news: false, wake_at: None });
         assert_eq!(live.handle_timeout(at(211)), Flushed { news: true, wake_at: None });
+    }
+
+    #[test]
+    fn a_panic_under_the_lock_ends_the_stream_with_what_was_shown() {
+        let live = live(0, "a", 1);
+        let session = claimed(&live);
+        let mut source = Source::default();
+        let bytes = [source.tables(), source.picture(true, 3)].concat();
+        live.push(session, &bytes, Time::ZERO).expect("a transport stream");
+        live.pause(Time::ZERO);
+        let shown = live.chain.head();
+        assert!(!live.take_broken() && shown == bytes.len() as u64);
+        let torn = contain(Border::Connection, || {
+            let mut core = live.lock();
+            core.spool.append(b"half of a packet").expect("room");
+            panic!("a test's");
+        });
+        assert!(torn.is_err());
+        assert!(live.take_broken(), "it is found out without anybody's call");
+        assert!(!live.take_broken(), "and told once");
+        assert!(live.has_ended() && !live.is_held_by(session));
+        assert!(matches!(live.push(session, &bytes, Time::ZERO), Err(PushError::Evicted)));
+        assert_eq!(live.give_way(), None);
+        assert_eq!(live.chain.head(), shown, "what was half written is never shown");
+        assert_eq!(live.newest_entry(), None);
+    }
+
+    #[test]
+    fn the_seat_of_a_connection_that_has_gone_is_given_up() {
+        let live = live(0, "a", 1);
+        let seat = Seat { worker: 0, token: 7 };
+        let Claim::Granted { session, .. } = live.claim(Some(seat), false, Time::ZERO) else {
+            panic!("nobody is here")
+        };
+        assert!(!live.release_seat(Seat { worker: 1, token: 7 }, Time::ZERO) && live.is_held_by(session));
+        assert!(live.release_seat(seat, Time::ZERO) && !live.is_held_by(session));
     }
 
     #[test]
