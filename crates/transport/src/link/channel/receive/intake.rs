@@ -5,7 +5,6 @@ use glassline_media::Time;
 
 use super::{Overrun, Part, Receiver, Whole};
 use crate::link::Compression;
-use crate::link::channel::MESSAGE_COST;
 use crate::link::channel::assembly::Assembly;
 use crate::link::channel::fec::Gathered;
 use crate::link::wire::frame::{Data, Parity};
