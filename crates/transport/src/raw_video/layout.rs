@@ -22,7 +22,7 @@ pub(super) struct Entry {
 impl Entry {
     /// Bytes in front of its samples.
     pub(super) fn head_bytes(&self) -> usize {
-        usize::from(self.rtp_bytes) + EXTENSION_BYTES + self.heads.len()
+        usize::from(self.rtp_bytes).saturating_add(EXTENSION_BYTES).saturating_add(self.heads.len())
     }
 }
 

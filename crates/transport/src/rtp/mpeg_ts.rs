@@ -1,4 +1,13 @@
 //! MPEG-TS in RTP: payload type 33 (RFC 3551 §6), whole packets of 188 bytes, a clock of 90 kHz (RFC 2250 §2).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::{Counters, Error, HEADER_BYTES, Header, Packet, Reorder, Settings};
 use glassline_media::container::ts::{PACKET_BYTES, SYNC_BYTE};
@@ -52,8 +61,8 @@ impl Depacketizer {
             Ok([]) => {}
             Ok(_) => self.refused_bytes = 0,
             Err(_) => {
-                self.refused += 1;
-                self.refused_bytes += datagram.len() as u64;
+                self.refused = self.refused.saturating_add(1);
+                self.refused_bytes = self.refused_bytes.saturating_add(datagram.len() as u64);
             }
         }
         taken.map(|_| ())
@@ -135,7 +144,9 @@ impl Packetizer {
         };
         let step = 0x9E37_79B9_7F4A_7C15;
         let (one, two) = (mix(seed.wrapping_add(step)), mix(seed.wrapping_add(step).wrapping_add(step)));
-        Packetizer { ssrc: one as u32, sequence: (one >> 32) as u16, offset: two as u32 }
+        let ([s0, s1, s2, s3, _, _, n0, n1], [o0, o1, o2, o3, ..]) = (one.to_le_bytes(), two.to_le_bytes());
+        let (ssrc, offset) = (u32::from_le_bytes([s0, s1, s2, s3]), u32::from_le_bytes([o0, o1, o2, o3]));
+        Packetizer { ssrc, sequence: u16::from_le_bytes([n0, n1]), offset }
     }
 
     /// SSRC, the next sequence number and what is added to the time: what another process needs to go on as this sender.
@@ -160,7 +171,7 @@ impl Packetizer {
             marker: jumps,
             payload_type: PAYLOAD_TYPE,
             sequence: self.sequence,
-            timestamp: (at.0 as u32).wrapping_add(self.offset),
+            timestamp: ((at.0.cast_unsigned() & 0xFFFF_FFFF) as u32).wrapping_add(self.offset),
             ssrc: self.ssrc,
         };
         self.sequence = self.sequence.wrapping_add(1);

@@ -7,8 +7,17 @@
 //! ```
 //! A packet that comes in its turn is given out at once, without a copy. One that comes early is held until those
 //! before it have come, or until the first that waits has waited for the window; then the gap is given up.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
-use super::{Header, distance};
+use super::{Header, count, distance};
 use glassline_media::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -52,6 +61,8 @@ pub struct Counters {
 const AHEAD_MAX: i64 = 3000;
 /// How far back it is known what has come; what lies before is no late packet but another count.
 const RECENT: u64 = 512;
+/// The lowest of them.
+const BEHIND_MAX: i64 = -512;
 
 /// Gives out one sender's packets in order, each once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -79,7 +90,7 @@ struct Session {
 impl Session {
     fn new(header: &Header) -> Session {
         // One turn ahead, so that looking back never ends below zero.
-        let next = (1 << 16) + u64::from(header.sequence);
+        let next = 1 << 16 | u64::from(header.sequence);
         Session {
             ssrc: header.ssrc,
             next,
@@ -92,7 +103,7 @@ impl Session {
     /// How far from its turn a packet is; `None` where it is not of this session.
     fn distance(&self, header: &Header) -> Option<i64> {
         let ahead = distance(self.next, u64::from(header.sequence), 16);
-        (header.ssrc == self.ssrc && (-(RECENT as i64)..=AHEAD_MAX).contains(&ahead)).then_some(ahead)
+        (header.ssrc == self.ssrc && (BEHIND_MAX..=AHEAD_MAX).contains(&ahead)).then_some(ahead)
     }
 
     fn came(&self, number: u64) -> bool {
@@ -107,7 +118,7 @@ impl Session {
         } else {
             self.recent[word] &= !bit;
         }
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
     }
 
     /// Gives out what is held and whose turn has come.
@@ -128,7 +139,7 @@ impl Session {
             self.advance(false);
         }
         self.drain(window, out);
-        end - before
+        end.saturating_sub(before)
     }
 }
 
@@ -158,13 +169,13 @@ impl Reorder {
     /// Another SSRC, or a number far from the expected one, begins a new session if the very next packet follows it
     /// (both are then given out); alone it is dropped.
     pub fn push(&mut self, header: &Header, payload: &[u8], now: Time, out: &mut dyn FnMut(&[u8])) {
-        self.counters.received += 1;
+        count(&mut self.counters.received, 1);
         let session = self.session.get_or_insert_with(|| Session::new(header));
         let Some(distance) = session.distance(header) else {
             self.consider(header, payload, out);
             return;
         };
-        self.counters.stray += u64::from(self.candidate.take().is_some());
+        count(&mut self.counters.stray, self.candidate.take().is_some().into());
         self.take(distance, payload, now, out);
     }
 
@@ -175,25 +186,25 @@ impl Reorder {
             out(payload);
             session.advance(true);
             if !session.held.is_empty() {
-                counters.reordered += 1;
+                count(&mut counters.reordered, 1);
                 session.drain(window, out);
             }
         } else if distance < 0 {
-            let again = session.came(session.next - distance.unsigned_abs());
-            counters.duplicate += u64::from(again);
-            counters.late += u64::from(!again);
+            let again = session.came(session.next.saturating_sub(distance.unsigned_abs()));
+            count(&mut counters.duplicate, again.into());
+            count(&mut counters.late, (!again).into());
         } else {
-            let number = session.next + distance.unsigned_abs();
+            let number = session.next.saturating_add(distance.unsigned_abs());
             if session.held.contains_key(&number) {
-                counters.duplicate += 1;
+                count(&mut counters.duplicate, 1);
                 return;
             }
-            counters.reordered +=
-                u64::from(session.held.last_key_value().is_some_and(|(last, _)| *last > number));
+            let is_behind = session.held.last_key_value().is_some_and(|(last, _)| *last > number);
+            count(&mut counters.reordered, is_behind.into());
             session.deadline = session.deadline.min(now + window);
             session.held.insert(number, (now, payload.to_vec()));
             while session.held.len() > self.settings.packets {
-                counters.lost += session.skip(window, out);
+                count(&mut counters.lost, session.skip(window, out));
             }
             self.handle_timeout(now, out);
         }
@@ -205,12 +216,12 @@ impl Reorder {
             return;
         };
         if (first.ssrc, first.sequence.wrapping_add(1)) != (header.ssrc, header.sequence) {
-            self.counters.stray += 1;
+            count(&mut self.counters.stray, 1);
             return;
         }
         self.flush(out);
         self.candidate = None;
-        self.counters.restarts += 1;
+        count(&mut self.counters.restarts, 1);
         let mut session = Session::new(&first);
         out(&first_payload);
         out(payload);
@@ -230,7 +241,7 @@ impl Reorder {
     pub fn handle_timeout(&mut self, now: Time, out: &mut dyn FnMut(&[u8])) {
         let due = |session: &&mut Session| session.deadline <= now && !session.held.is_empty();
         while let Some(session) = self.session.as_mut().filter(due) {
-            self.counters.lost += session.skip(self.settings.window, out);
+            count(&mut self.counters.lost, session.skip(self.settings.window, out));
         }
     }
 
@@ -238,7 +249,7 @@ impl Reorder {
     pub fn flush(&mut self, out: &mut dyn FnMut(&[u8])) {
         let Some(mut session) = self.session.take() else { return };
         while !session.held.is_empty() {
-            self.counters.lost += session.skip(self.settings.window, out);
+            count(&mut self.counters.lost, session.skip(self.settings.window, out));
         }
     }
 }

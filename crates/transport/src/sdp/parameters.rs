@@ -1,4 +1,13 @@
 //! The parameters of `a=fmtp`, and numbers in them.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 use super::error::SectionError;
 use glassline_media::FrameRate;
@@ -88,7 +97,7 @@ pub(super) fn decimal(value: &str, places: u32) -> Option<u64> {
     if whole.is_empty() || !are_digits(whole) || !are_digits(part) {
         return None;
     }
-    let digits = part.bytes().map(|digit| u64::from(digit - b'0')).chain(std::iter::repeat(0));
+    let digits = part.bytes().map(|digit| u64::from(digit.saturating_sub(b'0'))).chain(std::iter::repeat(0));
     digits
         .take(places as usize)
         .try_fold(whole.parse::<u64>().ok()?, |sum, digit| sum.checked_mul(10)?.checked_add(digit))
