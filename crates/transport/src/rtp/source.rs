@@ -13,11 +13,13 @@
 //! the senders (`a=source-filter`, RFC 4570) can, see [`SourceLock::with_allowed`].
 //!
 //! How long a source has to be silent before another one is taken:
-//! * [`RESTART_SILENCE`] where the newcomer has the same IP address, since a sender that was started again has another SSRC and
-//!   another port, and is the usual case. It is longer than the pauses within a stream of five frames a second or more, so
-//!   packets with a forged address cannot slip in between two frames; and shorter than any encoder takes to start, so next to
-//!   nothing of the new stream is missed.
-//! * [`SOURCE_SILENCE`] where the address is another one.
+//! * Half as long again as its pauses of late, between [`RESUME_SILENCE`] and [`RESTART_SILENCE`], where the newcomer has the
+//!   same address and port: a sender that takes another SSRC, or other numbers, while it runs. Nothing but a forged address
+//!   makes a stranger's packets look so, and those cannot slip in between two frames; of the sender itself about a frame is
+//!   missed.
+//! * [`RESTART_SILENCE`] where it has the same IP address and another port: a sender that was started again, which takes longer
+//!   than that; or another program on the same machine.
+//! * [`SOURCE_SILENCE`] where the IP address is another one.
 //!
 //! Addresses, SSRCs and times come in, verdicts go out. What a packet's numbers and stamps say is the business of those that
 //! put packets in order.
@@ -29,8 +31,12 @@ use std::time::Duration;
 
 /// After so much silence of the locked source, one at another IP address is taken.
 pub const SOURCE_SILENCE: Duration = Duration::from_secs(1);
-/// After so much silence of the locked source, one at the same IP address is taken, and a sender may go on with other numbers.
+/// After so much silence of the locked source, one at the same IP address is taken.
 pub const RESTART_SILENCE: Duration = Duration::from_millis(200);
+/// After so much silence, at least, a source goes on from the same address with another SSRC or other numbers.
+pub const RESUME_SILENCE: Duration = Duration::from_millis(50);
+/// Pauses of so much time, and of as much before it, are remembered.
+const PAUSES_TIME: Duration = Duration::from_secs(1);
 /// Paths of a stream at most (ST 2022-7).
 pub const PATHS_MAX: usize = 2;
 
@@ -80,6 +86,9 @@ pub struct SourceLock {
     paths: [PathLock; PATHS_MAX],
     /// When the source's newest packet came, by any path.
     latest: Time,
+    /// The longest pause between its packets, of the time before and of the time since then.
+    pauses: [Duration; 2],
+    since: Time,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,8 +138,13 @@ impl SourceLock {
         if !path.allowed.is_empty() && !ip.is_some_and(|ip| path.allowed.contains(&ip)) {
             return Standing::Stranger;
         }
-        let is_near = path.address.map(|address| address.ip().to_canonical()) == ip;
-        let silence = if is_near { RESTART_SILENCE } else { SOURCE_SILENCE };
+        let silence = if path.address == origin.address {
+            self.resume_silence()
+        } else if path.address.map(|address| address.ip().to_canonical()) == ip {
+            RESTART_SILENCE
+        } else {
+            SOURCE_SILENCE
+        };
         let is_moved = path.address.is_some() && path.address != origin.address;
         if is_moved && now.since(path.latest) < silence {
             return Standing::Stranger;
@@ -155,21 +169,33 @@ impl SourceLock {
     /// Good packets of the locked source came by `path`, from [its address](SourceLock::is_at).
     #[inline]
     pub fn touch(&mut self, path: usize, now: Time) {
+        if now.since(self.since) >= PAUSES_TIME {
+            (self.since, self.pauses) = (now, [self.pauses[1], Duration::ZERO]);
+        }
+        if self.latest != Time::ZERO {
+            self.pauses[1] = self.pauses[1].max(now.since(self.latest));
+        }
         self.latest = self.latest.max(now);
         if let Some(path) = self.paths.get_mut(path) {
             path.latest = path.latest.max(now);
         }
     }
 
-    /// Whether the source was silent for so long that it may go on with other numbers ([`RESTART_SILENCE`]).
+    /// Whether the source was silent for so long that it may go on with other numbers.
     pub fn may_renumber(&self, now: Time) -> bool {
-        now.since(self.latest) >= RESTART_SILENCE
+        now.since(self.latest) >= self.resume_silence()
+    }
+
+    /// Longer than the pauses within the stream, as far as they are known.
+    fn resume_silence(&self) -> Duration {
+        let pause = self.pauses[0].max(self.pauses[1]).min(SOURCE_SILENCE);
+        (pause + pause / 2).clamp(RESUME_SILENCE, RESTART_SILENCE)
     }
 
     /// Forgets the source; who is allowed stays.
     pub fn release(&mut self) {
         self.ssrc = None;
-        self.latest = Time::ZERO;
+        (self.latest, self.since, self.pauses) = (Time::ZERO, Time::ZERO, [Duration::ZERO; 2]);
         for path in &mut self.paths {
             (path.address, path.latest) = (None, Time::ZERO);
         }

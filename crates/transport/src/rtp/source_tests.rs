@@ -35,9 +35,9 @@ fn the_first_good_packet_locks_and_others_are_refused_while_it_sends() {
 #[test]
 fn a_sender_that_was_started_again_waits_for_less_than_one_elsewhere() {
     let lock = locked();
-    let (restart, elsewhere) = (1_000 + 200, 1_000 + 1_000);
+    let (resume, restart, elsewhere) = (1_000 + 50, 1_000 + 200, 1_000 + 1_000);
     for (origin, ssrc, opens, then) in [
-        (at("10.0.0.5:5004"), 8, restart, Standing::Successor),
+        (at("10.0.0.5:5004"), 8, resume, Standing::Successor),
         (at("10.0.0.5:40000"), 8, restart, Standing::Successor),
         (at("10.0.0.5:40000"), 7, restart, Standing::Known),
         (at("10.0.0.9:5004"), 8, elsewhere, Standing::Successor),
@@ -47,7 +47,26 @@ fn a_sender_that_was_started_again_waits_for_less_than_one_elsewhere() {
         assert_eq!(lock.weigh(origin, ssrc, ms(opens - 1)), Standing::Stranger, "{origin:?} {ssrc}");
         assert_eq!(lock.weigh(origin, ssrc, ms(opens)), then, "{origin:?} {ssrc}");
     }
-    assert!(!lock.may_renumber(ms(restart - 1)) && lock.may_renumber(ms(restart)));
+    assert!(!lock.may_renumber(ms(resume - 1)) && lock.may_renumber(ms(resume)));
+}
+
+#[test]
+fn a_sender_goes_on_otherwise_after_more_than_its_own_pauses() {
+    for (pause, wanted) in [(1, 50), (30, 50), (40, 60), (100, 150), (150, 200), (900, 200)] {
+        let (mut lock, camera) = (SourceLock::new(), at("10.0.0.5:5004"));
+        let mut now = 10;
+        // A burst each `pause`, for three seconds, and one pause that is long ago.
+        lock.renew(camera, 7, ms(now));
+        now += 5_000;
+        while now < 10_000 {
+            (0..3).for_each(|_| lock.renew(camera, 7, ms(now)));
+            now += pause;
+        }
+        let last = now - pause;
+        assert_eq!(lock.weigh(camera, 8, ms(last + wanted - 1)), Standing::Stranger, "{pause} ms");
+        assert_eq!(lock.weigh(camera, 8, ms(last + wanted)), Standing::Successor, "{pause} ms");
+        assert!(!lock.may_renumber(ms(last + wanted - 1)) && lock.may_renumber(ms(last + wanted)));
+    }
 }
 
 #[test]
@@ -83,10 +102,10 @@ fn those_that_a_description_does_not_name_are_never_taken() {
 }
 
 proptest! {
-    /// Whatever is sent from wherever: while a source sends each 150 ms, all of its packets and none of another's are taken.
+    /// Whatever is sent from wherever: while a source sends each 49 ms, all of its packets and none of another's are taken.
     #[test]
     fn no_stranger_is_heard_while_the_source_sends(
-        packets in prop::collection::vec((0u64..150, 0u8..4, 0u16..3, 0u32..3), 0..300),
+        packets in prop::collection::vec((0u64..50, 0u8..4, 0u16..3, 0u32..3), 0..300),
     ) {
         let mut lock = SourceLock::new();
         let source = at("10.0.0.0:5000");
@@ -128,7 +147,7 @@ proptest! {
             }
             if standing == Standing::Successor {
                 let newest = heard.iter().flatten().map(|(at, _)| *at).max().unwrap_or(0);
-                prop_assert!(now - newest >= 200 && lock.ssrc().is_some_and(|known| known != ssrc));
+                prop_assert!(now - newest >= 50 && lock.ssrc().is_some_and(|known| known != ssrc));
             }
             lock.renew(origin, ssrc, ms(now));
             heard[path] = Some((now, origin));

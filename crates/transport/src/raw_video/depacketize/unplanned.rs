@@ -106,6 +106,7 @@ impl Depacketizer {
         segments: &mut Vec<Segment>,
     ) -> Option<()> {
         let path = from.path;
+        self.paths.get(path)?;
         let packet = Packet::parse(datagram).ok()?;
         let header = packet.header;
         if header.payload_type != self.settings.payload_type {

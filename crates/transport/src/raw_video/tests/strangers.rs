@@ -1,7 +1,7 @@
 //! Packets of others in the middle of a stream: by another sender, with another SSRC, with numbers and stamps of their own.
 
 use super::*;
-use crate::rtp::source::{RESTART_SILENCE, SOURCE_SILENCE, SourceLock};
+use crate::rtp::source::{RESTART_SILENCE, RESUME_SILENCE, SOURCE_SILENCE, SourceLock};
 
 const CAMERA: &str = "10.0.0.5:5004";
 const STRANGER: &str = "10.0.0.9:5004";
@@ -118,7 +118,7 @@ fn fields_are_kept_from_strangers_too() {
 fn another_source_is_taken_after_silence_and_nothing_counts_as_lost() {
     let format = small();
     for (address, silence) in
-        [(STRANGER, SOURCE_SILENCE), ("10.0.0.5:40000", RESTART_SILENCE), (CAMERA, RESTART_SILENCE)]
+        [(STRANGER, SOURCE_SILENCE), ("10.0.0.5:40000", RESTART_SILENCE), (CAMERA, RESUME_SILENCE)]
     {
         let mut first = packetizer(format, 60, Packing::General, 5);
         let (_, before) = sent(&mut first, &format, 3, 0);
